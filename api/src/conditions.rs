@@ -1,0 +1,155 @@
+//! Conditions of a `ConfigMapSync`: their names, and how a new verdict is folded into the old list.
+//!
+//! All types are present from the first visit, always in one order; `lastTransitionTime` moves only when the
+//! status of a condition does. The fold is pure, so an unchanged world gives an unchanged list and no write.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// Everything that was asked for is done.
+pub const READY: &str = "Ready";
+/// The source exists and could be read.
+pub const SOURCE_FOUND: &str = "SourceFound";
+/// The account exists, may be used, and holds every right that was needed.
+pub const AUTHORIZED: &str = "Authorized";
+/// Every target that exists holds an equal copy.
+pub const TARGETS_SYNCED: &str = "TargetsSynced";
+/// At least one target is taken by an object that is not ours.
+pub const CONFLICTED: &str = "Conflicted";
+
+/// Types of a `ConfigMapSync`'s conditions, in the order in which they are shown.
+pub const ORDER: [&str; 5] = [READY, SOURCE_FOUND, AUTHORIZED, TARGETS_SYNCED, CONFLICTED];
+
+/// Longest message that is written; the API's own limit is 32,768.
+const MAX_MESSAGE: usize = 16_384;
+
+/// What is known of one condition.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Truth {
+    /// It holds.
+    True,
+    /// It does not.
+    False,
+    /// It could not be judged.
+    Unknown,
+}
+
+impl Truth {
+    /// The API's spelling.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Truth::True => "True",
+            Truth::False => "False",
+            Truth::Unknown => "Unknown",
+        }
+    }
+}
+
+/// A verdict on one condition.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Verdict {
+    /// One of [`ORDER`].
+    pub kind: &'static str,
+    /// Does it hold?
+    pub truth: Truth,
+    /// One stable word for programs.
+    pub reason: &'static str,
+    /// A sentence for people. No secret, no resourceVersion, no time.
+    pub message: String,
+}
+
+impl Verdict {
+    /// A verdict with its message.
+    pub fn new(kind: &'static str, truth: Truth, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { kind, truth, reason, message: message.into() }
+    }
+}
+
+/// The list to write: `verdicts` in [`ORDER`], each with the transition time it had if its status is the same.
+/// A type without a verdict keeps what it was, or is `Unknown`.
+#[must_use]
+pub fn fold(
+    existing: &[Condition],
+    verdicts: &[Verdict],
+    generation: Option<i64>,
+    now: &Time,
+) -> Vec<Condition> {
+    ORDER
+        .iter()
+        .map(|&kind| {
+            let before = existing.iter().find(|condition| condition.type_ == kind);
+            let Some(verdict) = verdicts.iter().find(|verdict| verdict.kind == kind) else {
+                return before.cloned().unwrap_or_else(|| Condition {
+                    type_: kind.into(),
+                    status: Truth::Unknown.as_str().into(),
+                    reason: "NotYetJudged".into(),
+                    message: String::new(),
+                    observed_generation: generation,
+                    last_transition_time: now.clone(),
+                });
+            };
+            let status = verdict.truth.as_str();
+            let since = before.filter(|condition| condition.status == status);
+            Condition {
+                type_: kind.into(),
+                status: status.into(),
+                reason: verdict.reason.into(),
+                message: bounded(&verdict.message),
+                observed_generation: generation,
+                last_transition_time: since.map_or_else(|| now.clone(), |c| c.last_transition_time.clone()),
+            }
+        })
+        .collect()
+}
+
+fn bounded(message: &str) -> String {
+    if message.len() <= MAX_MESSAGE {
+        return message.to_owned();
+    }
+    let end = message.floor_char_boundary(MAX_MESSAGE);
+    format!("{}\n… (cut)", &message[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::jiff::Timestamp;
+
+    use super::*;
+
+    fn at(second: i64) -> Time {
+        Time(Timestamp::from_second(second).unwrap())
+    }
+
+    fn ready(truth: Truth, message: &str) -> Vec<Verdict> {
+        vec![Verdict::new(READY, truth, "Because", message)]
+    }
+
+    #[test]
+    fn b26_the_transition_time_moves_only_with_the_status() {
+        let first = fold(&[], &ready(Truth::False, "one"), Some(1), &at(1));
+        let reworded = fold(&first, &ready(Truth::False, "two"), Some(2), &at(2));
+        assert_eq!(reworded[0].last_transition_time, at(1));
+        assert_eq!((reworded[0].message.as_str(), reworded[0].observed_generation), ("two", Some(2)));
+        let turned = fold(&reworded, &ready(Truth::True, "two"), Some(2), &at(3));
+        assert_eq!(turned[0].last_transition_time, at(3));
+    }
+
+    #[test]
+    fn an_unchanged_world_gives_an_unchanged_list() {
+        let first = fold(&[], &ready(Truth::True, "all"), Some(1), &at(1));
+        assert_eq!(fold(&first, &ready(Truth::True, "all"), Some(1), &at(99)), first);
+    }
+
+    #[test]
+    fn every_type_is_present_from_the_first_visit_and_in_order() {
+        let list = fold(&[], &[], None, &at(1));
+        assert_eq!(list.iter().map(|c| c.type_.as_str()).collect::<Vec<_>>(), ORDER);
+        assert!(list.iter().all(|c| c.status == "Unknown" && !c.reason.is_empty()));
+    }
+
+    #[test]
+    fn a_long_message_is_cut_between_characters() {
+        let list = fold(&[], &ready(Truth::False, &"ä".repeat(20_000)), None, &at(1));
+        assert!(list[0].message.len() < 32_768 && list[0].message.ends_with("(cut)"));
+    }
+}

@@ -1,0 +1,157 @@
+//! The marks on a copy, and whose a found object is by them (design 4.4).
+//!
+//! A copy carries the uid of its `ConfigMapSync` twice: as a label, by which copies are found, and inside an
+//! annotation that also names the resource. Either is enough to know a copy again, so stripping one of the two
+//! neither orphans it nor blocks us. Nothing is ever written to a source.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// Label on every copy: uid of its `ConfigMapSync`. Uids fit a label value; names (253) do not.
+pub const SYNC_UID_LABEL: &str = "weaver.example.com/sync-uid";
+/// Annotation on every copy: `<namespace>/<name>/<uid>` of its `ConfigMapSync`.
+pub const SYNC_ANNOTATION: &str = "weaver.example.com/sync";
+/// Annotation on every copy: `<Kind>/<namespace>/<name>` of its source.
+pub const SOURCE_ANNOTATION: &str = "weaver.example.com/source";
+/// Kubernetes' own label for the tool that manages an object.
+pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
+/// Value of [`MANAGED_BY_LABEL`] on every copy.
+pub const MANAGED_BY: &str = "config-weaver";
+/// Finalizer on a `ConfigMapSync`: its copies are removed before it goes.
+pub const FINALIZER: &str = "weaver.example.com/cleanup";
+
+/// Identity of a `ConfigMapSync` as its copies carry it.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Owner {
+    /// Namespace of the resource.
+    pub namespace: String,
+    /// Name of the resource.
+    pub name: String,
+    /// Uid of the resource.
+    pub uid: String,
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.namespace, self.name, self.uid)
+    }
+}
+
+impl Owner {
+    /// Reads the value of [`SYNC_ANNOTATION`]; `None` if it is not of our form.
+    #[must_use]
+    pub fn parse(annotation: &str) -> Option<Self> {
+        let mut parts = annotation.split('/');
+        let owner = Owner {
+            namespace: parts.next()?.to_owned(),
+            name: parts.next()?.to_owned(),
+            uid: parts.next()?.to_owned(),
+        };
+        let complete = !owner.namespace.is_empty() && !owner.name.is_empty() && !owner.uid.is_empty();
+        (complete && parts.next().is_none()).then_some(owner)
+    }
+
+    /// The owner that an object's annotation names.
+    #[must_use]
+    pub fn of(meta: &ObjectMeta) -> Option<Self> {
+        meta.annotations.as_ref()?.get(SYNC_ANNOTATION).and_then(|value| Self::parse(value))
+    }
+
+    /// Labels that every copy of this owner carries.
+    #[must_use]
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([
+            (SYNC_UID_LABEL.to_owned(), self.uid.clone()),
+            (MANAGED_BY_LABEL.to_owned(), MANAGED_BY.to_owned()),
+        ])
+    }
+
+    /// Annotations that every copy of this owner carries.
+    #[must_use]
+    pub fn annotations(&self, source: &str) -> BTreeMap<String, String> {
+        BTreeMap::from([
+            (SYNC_ANNOTATION.to_owned(), self.to_string()),
+            (SOURCE_ANNOTATION.to_owned(), source.to_owned()),
+        ])
+    }
+}
+
+/// Whose an object is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Ownership {
+    /// A copy of the asking resource.
+    Ours,
+    /// No mark of ours: made by a person or another tool.
+    Unmarked,
+    /// A copy of another `ConfigMapSync`, named as well as its marks name it.
+    Other(String),
+}
+
+/// Judges an object by its marks.
+///
+/// A mark that names the asking resource with another uid is ours too: two living resources never share
+/// namespace and name, so that uid is dead (a backup was restored, the CRD re-imported).
+#[must_use]
+pub fn ownership(owner: &Owner, meta: &ObjectMeta) -> Ownership {
+    let label = meta.labels.as_ref().and_then(|labels| labels.get(SYNC_UID_LABEL));
+    let named = Owner::of(meta);
+    let by_label = label == Some(&owner.uid);
+    let by_annotation = named.as_ref().is_some_and(|named| {
+        named.uid == owner.uid || (named.namespace == owner.namespace && named.name == owner.name)
+    });
+    if by_label || by_annotation {
+        return Ownership::Ours;
+    }
+    match (named, label) {
+        (Some(named), _) => Ownership::Other(format!("ConfigMapSync {}/{}", named.namespace, named.name)),
+        (None, Some(uid)) => Ownership::Other(format!("the ConfigMapSync with uid {uid}")),
+        (None, None) => Ownership::Unmarked,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(uid: &str) -> Owner {
+        Owner { namespace: "team-a".into(), name: "settings".into(), uid: uid.into() }
+    }
+
+    fn marked(label: Option<&str>, annotation: Option<&str>) -> ObjectMeta {
+        let one = |key: &str, value: &str| BTreeMap::from([(key.to_owned(), value.to_owned())]);
+        ObjectMeta {
+            labels: label.map(|value| one(SYNC_UID_LABEL, value)),
+            annotations: annotation.map(|value| one(SYNC_ANNOTATION, value)),
+            ..ObjectMeta::default()
+        }
+    }
+
+    #[test]
+    fn whose_an_object_is() {
+        for (label, annotation, expected) in [
+            (None, None, Ownership::Unmarked),
+            (Some("u1"), None, Ownership::Ours),
+            (None, Some("team-a/settings/u1"), Ownership::Ours),
+            (Some("u2"), Some("team-a/settings/u1"), Ownership::Ours),
+            (Some("u0"), Some("team-a/settings/u0"), Ownership::Ours),
+            (Some("u2"), Some("team-b/other/u2"), Ownership::Other("ConfigMapSync team-b/other".into())),
+            (Some("u2"), None, Ownership::Other("the ConfigMapSync with uid u2".into())),
+            (None, Some("not ours"), Ownership::Unmarked),
+            (None, Some("a/b/"), Ownership::Unmarked),
+            (None, Some("a/b/u1/c"), Ownership::Unmarked),
+        ] {
+            assert_eq!(
+                ownership(&owner("u1"), &marked(label, annotation)),
+                expected,
+                "{label:?} {annotation:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_owner_survives_its_annotation() {
+        assert_eq!(Owner::parse(&owner("u1").to_string()), Some(owner("u1")));
+    }
+}

@@ -1,0 +1,93 @@
+//! The rules Kubernetes has for names of objects and namespaces.
+//!
+//! Source: <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>.
+
+/// What is wrong with a name, as a sentence that follows it.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NameFault {
+    /// Nothing there.
+    #[error("is empty")]
+    Empty,
+    /// Longer than Kubernetes stores.
+    #[error("has {length} characters; at most {max} are allowed")]
+    TooLong {
+        /// Characters found.
+        length: usize,
+        /// Characters allowed.
+        max: usize,
+    },
+    /// A character, or its place, that no such name has.
+    #[error(
+        "is not a valid name: lower-case letters, digits and `-`{dots}, beginning and ending with a letter or digit"
+    )]
+    Form {
+        /// `" and `.`"` where dots are allowed.
+        dots: &'static str,
+    },
+}
+
+/// Checks a DNS label (RFC 1123, at most 63 characters): what a namespace is called.
+///
+/// # Errors
+/// The first rule that `name` breaks.
+pub fn dns_label(name: &str) -> Result<(), NameFault> {
+    bounded(name, 63)?;
+    if is_label(name) { Ok(()) } else { Err(NameFault::Form { dots: "" }) }
+}
+
+/// Checks a DNS subdomain (RFC 1123, at most 253 characters): what a `ConfigMap` or a `ServiceAccount` is called.
+///
+/// # Errors
+/// The first rule that `name` breaks.
+pub fn dns_subdomain(name: &str) -> Result<(), NameFault> {
+    bounded(name, 253)?;
+    if name.split('.').all(is_label) { Ok(()) } else { Err(NameFault::Form { dots: " and `.`" }) }
+}
+
+fn bounded(name: &str, max: usize) -> Result<(), NameFault> {
+    match name.chars().count() {
+        0 => Err(NameFault::Empty),
+        length if length > max => Err(NameFault::TooLong { length, max }),
+        _ => Ok(()),
+    }
+}
+
+fn is_label(label: &str) -> bool {
+    let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let bytes = label.as_bytes();
+    matches!((bytes.first(), bytes.last()), (Some(&first), Some(&last)) if alphanumeric(first) && alphanumeric(last))
+        && bytes.iter().all(|&b| alphanumeric(b) || b == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_and_subdomains_are_told_apart() {
+        for (name, label, subdomain) in [
+            ("a", true, true),
+            ("team-a", true, true),
+            ("0", true, true),
+            ("kube-root-ca.crt", false, true),
+            ("", false, false),
+            ("-a", false, false),
+            ("a-", false, false),
+            ("Team", false, false),
+            ("a..b", false, false),
+            ("a/b", false, false),
+            ("ä", false, false),
+        ] {
+            assert_eq!(dns_label(name).is_ok(), label, "label {name:?}");
+            assert_eq!(dns_subdomain(name).is_ok(), subdomain, "subdomain {name:?}");
+        }
+    }
+
+    #[test]
+    fn the_limits_are_kubernetes_own() {
+        assert_eq!(dns_label(&"a".repeat(63)), Ok(()));
+        assert_eq!(dns_label(&"a".repeat(300)), Err(NameFault::TooLong { length: 300, max: 63 }));
+        assert_eq!(dns_subdomain(&"a".repeat(253)), Ok(()));
+        assert!(dns_subdomain(&"a".repeat(254)).is_err());
+    }
+}
