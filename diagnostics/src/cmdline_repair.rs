@@ -1,0 +1,194 @@
+//! The change that mends a `cmdline.txt`, as commands and as a diff.
+//!
+//! One line stays one line, every other token and their order stay, and a file
+//! that is already right gives no change. The commands are plain `sed`; the
+//! tests run them and look at the result.
+
+use crate::{
+    finding::Remedy,
+    kernel_cmdline::{
+        MemorySetting, disable_token, ignored_enable, lines, memory_setting, tokens, without_memory,
+    },
+};
+
+/// The last command of a repair.
+pub const REBOOT: &str = "sudo reboot";
+/// And the last words.
+pub const THEN_REBOOT: &str = "; then reboot";
+
+/// What the kernel needs to find on its command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// `cgroup_enable=memory` after any disable: a kernel that knows it.
+    Enable,
+    /// No `cgroup_disable=memory`: a kernel that knows only this one.
+    NoDisable,
+}
+
+/// The remedy for a boot file, or `None` where it already says what is needed.
+#[must_use]
+pub fn remedy(file: &str, text: &str, need: Need) -> Option<Remedy> {
+    let old = lines(text);
+    let mut new = (*old.first()?).to_owned();
+    let mut commands = Vec::new();
+    let mut words = Vec::new();
+    let mut replaced = 1;
+
+    if need == Need::Enable && ignored_enable(text).is_some() {
+        commands.push(format!(r"sudo sed -i -z -E 's/[[:space:]]*\n[[:space:]]*/ /g; s/ $/\n/' {file}"));
+        words.push("join the lines into one");
+        new = old.iter().map(|line| line.trim()).filter(|l| !l.is_empty()).collect::<Vec<_>>().join(" ");
+        replaced = old.len() - usize::from(old.last().is_some_and(|line| line.is_empty()));
+    }
+    let must_drop =
+        |line: &str| need == Need::NoDisable || matches!(memory_setting(line), MemorySetting::Off(_));
+    let mut dropped = false;
+    while must_drop(&new)
+        && let Some(token) = disable_token(&new).map(|t| t.text.to_owned())
+    {
+        let rest = without_memory(&token).unwrap_or_default();
+        if is_plain(&token) {
+            commands.push(format!(
+                r"sudo sed -i -E ':a; 1s/(^|[[:space:]]){token}([[:space:]]|$)/\1{rest}\2/; ta' {file}"
+            ));
+        }
+        new = replace_token(&new, &token, &rest);
+        dropped = true;
+    }
+    if dropped {
+        words.push("take cgroup_disable=memory out");
+    }
+    if need == Need::Enable && !matches!(memory_setting(&new), MemorySetting::On(_)) {
+        if new.matches('"').count() % 2 == 1 {
+            // Whatever is added would become part of the quoted value.
+            return Some(Remedy::new(format!(
+                "line 1 of {file} opens a double quote and never closes it: close it, then check again"
+            )));
+        }
+        if !text.is_empty() {
+            commands.push(format!("sudo sed -i -E '1s/[[:space:]]*$/ cgroup_enable=memory/' {file}"));
+        }
+        words.push("add cgroup_enable=memory to the end of the first line");
+        new = [new.trim_end(), "cgroup_enable=memory"].join(if new.trim().is_empty() { "" } else { " " });
+    }
+
+    let [first, rest @ ..] = words.as_slice() else {
+        return None;
+    };
+    let explain = std::iter::once(*first).chain(rest.iter().copied()).collect::<Vec<_>>().join(", ");
+    commands.push(REBOOT.to_owned());
+    Some(Remedy {
+        explain: format!("in {file}: {explain}{THEN_REBOOT}"),
+        commands,
+        diff: Some(diff(file, &old[..replaced], &new)),
+    })
+}
+
+/// Every token equal to `token` becomes `rest`; white space stays.
+fn replace_token(line: &str, token: &str, rest: &str) -> String {
+    let mut new = String::with_capacity(line.len());
+    let mut copied = 0;
+    for found in tokens(line, 1).iter().filter(|t| t.text == token) {
+        // Columns count from 1 and fit: they were made from a `usize`.
+        let at = usize::try_from(found.column).map_or(copied, |column| column - 1);
+        new.push_str(&line[copied..at]);
+        new.push_str(rest);
+        copied = at + token.len();
+    }
+    new.push_str(&line[copied..]);
+    if rest.is_empty() { new.split_whitespace().collect::<Vec<_>>().join(" ") } else { new }
+}
+
+/// Whether a token can stand in a `sed` expression in single quotes as it is.
+fn is_plain(token: &str) -> bool {
+    token.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '=' | ',' | '"'))
+}
+
+fn diff(file: &str, old: &[&str], new: &str) -> String {
+    let count = if old.len() == 1 { String::new() } else { format!(",{}", old.len()) };
+    let mut text = format!("--- {file}\n+++ {file}\n@@ -1{count} +1 @@\n");
+    for line in old {
+        text.extend(["-", line, "\n"]);
+    }
+    text.extend(["+", new, "\n"]);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::process::Command;
+
+    /// Runs the printed commands on a real file, without `sudo` and reboot.
+    fn run_commands(text: &str, need: Need) -> String {
+        let dir = std::env::temp_dir().join(format!("weaver-repair-{}-{:p}", std::process::id(), &text));
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("cmdline.txt");
+        std::fs::write(&path, text).unwrap();
+        let remedy = remedy(path.to_str().unwrap(), text, need).unwrap();
+        for command in remedy.commands.iter().filter(|c| !c.contains("reboot")) {
+            let command = command.strip_prefix("sudo ").unwrap();
+            assert!(Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
+        }
+        let mended = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_dir_all(&dir).unwrap();
+        mended
+    }
+
+    fn words(line: &str) -> Vec<&str> {
+        line.split_whitespace().collect()
+    }
+
+    #[test]
+    fn the_printed_commands_mend_the_file() {
+        for (text, need, want) in [
+            ("root=a rootwait\n", Need::Enable, "root=a rootwait cgroup_enable=memory"),
+            ("root=a rootwait\r\n", Need::Enable, "root=a rootwait cgroup_enable=memory"),
+            ("root=a", Need::Enable, "root=a cgroup_enable=memory"),
+            ("root=a\n\ncgroup_enable=memory\n", Need::Enable, "root=a cgroup_enable=memory"),
+            ("root=a\r\ncgroup_enable=cpu,memory\r\n", Need::Enable, "root=a cgroup_enable=cpu,memory"),
+            ("cgroup_enable=memory cgroup_disable=memory x\n", Need::Enable, "cgroup_enable=memory x"),
+            ("cgroup_disable=memory cgroup_disable=memory x\n", Need::NoDisable, "x"),
+            ("a cgroup_disable=cpu,memory b\n", Need::NoDisable, "a cgroup_disable=cpu b"),
+            ("a cgroup_disable=\"memory\" b\n", Need::NoDisable, "a b"),
+            ("a \"cgroup_disable=cpu,memory\" b\n", Need::NoDisable, "a cgroup_disable=cpu b"),
+        ] {
+            let mended = run_commands(text, need);
+            assert_eq!(words(lines(&mended)[0]), words(want), "{text:?}");
+            assert_eq!(remedy("f", &mended, need), None, "a mended file needs nothing: {mended:?}");
+        }
+    }
+
+    #[test]
+    fn the_diff_shows_before_and_after() {
+        let remedy =
+            remedy("/boot/firmware/cmdline.txt", "root=a\ncgroup_enable=memory\n", Need::Enable).unwrap();
+        assert_eq!(
+            remedy.diff.unwrap(),
+            "--- /boot/firmware/cmdline.txt\n+++ /boot/firmware/cmdline.txt\n@@ -1,2 +1 @@\n\
+             -root=a\n-cgroup_enable=memory\n+root=a cgroup_enable=memory\n"
+        );
+    }
+
+    #[test]
+    fn an_empty_file_gets_a_diff_and_no_command_that_would_do_nothing() {
+        let remedy = remedy("f", "", Need::Enable).unwrap();
+        assert_eq!(remedy.commands, ["sudo reboot"]);
+        assert!(remedy.diff.unwrap().ends_with("+cgroup_enable=memory\n"));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics_and_is_idempotent(
+            text in "\\PC*|([a-z]{0,3}|cgroup_enable=memory|cgroup_disable=memory|cgroup_disable=cpu,memory| |\n|\r\n|\"){0,12}",
+            enable: bool,
+        ) {
+            let need = if enable { Need::Enable } else { Need::NoDisable };
+            if let Some(diff) = remedy("f", &text, need).and_then(|remedy| remedy.diff) {
+                let new = diff.lines().last().unwrap().strip_prefix('+').unwrap().to_owned();
+                prop_assert_eq!(super::remedy("f", &new, need), None, "{:?}", new);
+            }
+        }
+    }
+}

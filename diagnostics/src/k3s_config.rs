@@ -1,0 +1,265 @@
+//! The configuration that k3s will act on, each value with its origin.
+//!
+//! k3s' rules: `FILE`, then `FILE.d/*.yaml` and `*.yml` in the order of their
+//! names; the last file that has a key wins; `key+` appends to what is there;
+//! a flag of the command line replaces what the files say. A value of
+//! `tls-san` may be a comma list.
+//!
+//! Only the settings named here are looked at; every other value, tokens among
+//! them, is dropped unseen.
+
+use crate::{
+    finding::{Code, Finding, Place, Remedy, Severity},
+    k3s_unit::Flag,
+    text_file::TextFile,
+    yaml_node::{self, Node, Value},
+};
+
+/// A value and the place that sets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// The value.
+    pub value: String,
+    /// The place.
+    pub origin: Place,
+}
+
+/// A name that was configured and is not in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shadowed {
+    /// The name and where it was configured.
+    pub setting: Setting,
+    /// What replaces it.
+    pub by: Place,
+    /// Whether that is a flag of the unit.
+    pub by_flag: bool,
+}
+
+/// What k3s will act on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Effective {
+    /// `tls-san`, comma lists split, without duplicates.
+    pub tls_san: Vec<Setting>,
+    /// `https-listen-port`.
+    pub https_listen_port: Option<u16>,
+    /// `data-dir`.
+    pub data_dir: Option<Setting>,
+    /// Names that lost to a later value.
+    pub shadowed: Vec<Shadowed>,
+    /// What is wrong with the files; a failure means k3s does not start or
+    /// does not do what was meant.
+    pub findings: Vec<Finding>,
+}
+
+/// Whether k3s reads a file of this name in `FILE.d`.
+#[must_use]
+pub fn is_drop_in(name: &str) -> bool {
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+    extension.is_some_and(|e| e.eq_ignore_ascii_case("yaml") || e.eq_ignore_ascii_case("yml"))
+}
+
+/// Merges the files, in the order given, and the flags.
+#[must_use]
+pub fn merge(files: &[TextFile], flags: &[Flag]) -> Effective {
+    let mut effective = Effective::default();
+    for file in files {
+        match yaml_node::parse(&file.text) {
+            Ok(root) => effective.add_file(file, &root),
+            Err(error) => {
+                let place = Place { file: file.path.clone(), line: error.line, column: error.column };
+                effective.findings.push(invalid(place, &error.message));
+            }
+        }
+    }
+    effective.add_flags(flags);
+    effective.finish();
+    effective
+}
+
+impl Effective {
+    fn add_file(&mut self, file: &TextFile, root: &Node) {
+        let entries = match &root.value {
+            Value::Null => return,
+            Value::Map(entries) => entries,
+            other => {
+                let place = Place::at(&file.path, root.line, root.column);
+                self.findings
+                    .push(invalid(place, &format!("the file holds {}, not keys and values", other.kind())));
+                return;
+            }
+        };
+        for (key, value) in entries {
+            let Some(key) = key.as_str() else { continue };
+            let place = Place::at(&file.path, value.line, value.column);
+            match key.strip_suffix('+').unwrap_or(key) {
+                "tls-san" => match names(file, value) {
+                    Ok(names) if key.ends_with('+') => self.tls_san.extend(names),
+                    Ok(names) => self.replace_names(names, &place, false),
+                    Err(wrong) => self.findings.push(*wrong),
+                },
+                "https-listen-port" => self.set_port(value.as_str(), place, wrong_type),
+                "data-dir" => match value.as_str() {
+                    Some(text) => {
+                        self.data_dir = Some(Setting { value: text.to_owned(), origin: place });
+                    }
+                    None => self.findings.push(wrong_type(
+                        "data-dir",
+                        "a path",
+                        place,
+                        "data-dir: /var/lib/rancher/k3s",
+                    )),
+                },
+                _ => {}
+            }
+        }
+    }
+
+    fn add_flags(&mut self, flags: &[Flag]) {
+        let names: Vec<_> = flags
+            .iter()
+            .filter(|flag| flag.name == "tls-san")
+            .flat_map(|flag| split_commas(&flag.value, &flag.origin))
+            .collect();
+        if let Some(first) = flags.iter().find(|flag| flag.name == "tls-san") {
+            self.replace_names(names, &first.origin, true);
+        }
+        for flag in flags {
+            match flag.name.as_str() {
+                "https-listen-port" => {
+                    self.set_port(Some(&flag.value), flag.origin.clone(), wrong_flag);
+                }
+                "data-dir" | "d" => {
+                    self.data_dir = Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn replace_names(&mut self, names: Vec<Setting>, by: &Place, by_flag: bool) {
+        let replaced = std::mem::replace(&mut self.tls_san, names).into_iter();
+        self.shadowed.extend(replaced.map(|setting| Shadowed { setting, by: by.clone(), by_flag }));
+    }
+
+    fn set_port(&mut self, text: Option<&str>, place: Place, wrong: fn(&str, &str, Place, &str) -> Finding) {
+        match text.and_then(|text| text.parse().ok()).filter(|port| *port != 0) {
+            Some(port) => self.https_listen_port = Some(port),
+            None => self.findings.push(wrong(
+                "https-listen-port",
+                "a port number from 1 to 65535",
+                place,
+                "https-listen-port: 6443",
+            )),
+        }
+    }
+
+    /// Removes duplicates and reports the names that really lost.
+    fn finish(&mut self) {
+        let mut unique: Vec<Setting> = Vec::new();
+        for setting in self.tls_san.drain(..) {
+            if !unique.iter().any(|seen| seen.value.eq_ignore_ascii_case(&setting.value)) {
+                unique.push(setting);
+            }
+        }
+        self.tls_san = unique;
+        let effective = &self.tls_san;
+        self.shadowed
+            .retain(|lost| !effective.iter().any(|s| s.value.eq_ignore_ascii_case(&lost.setting.value)));
+        let mut places: Vec<Place> = Vec::new();
+        for lost in &self.shadowed {
+            if !places.contains(&lost.by) {
+                places.push(lost.by.clone());
+            }
+        }
+        self.findings.extend(places.iter().map(|by| shadow_finding(by, &self.shadowed)));
+    }
+}
+
+/// The names of one value: a list, or a single value as k3s accepts it.
+fn names(file: &TextFile, value: &Node) -> Result<Vec<Setting>, Box<Finding>> {
+    let place = |node: &Node| Place::at(&file.path, node.line, node.column);
+    let wrong =
+        |node: &Node| wrong_type("tls-san", "a list of names", place(node), "tls-san:\n  - pi.example");
+    let nodes = match &value.value {
+        Value::Null => return Ok(Vec::new()),
+        Value::Scalar(_) => std::slice::from_ref(value),
+        Value::List(items) => items,
+        Value::Map(_) => return Err(Box::new(wrong(value))),
+    };
+    let mut names = Vec::new();
+    for node in nodes {
+        let text = node.as_str().ok_or_else(|| Box::new(wrong(node)))?;
+        names.extend(split_commas(text, &place(node)));
+    }
+    Ok(names)
+}
+
+/// k3s splits at commas and trims nothing: a space stays and makes the name
+/// invalid, which is for the names' own check to say.
+fn split_commas(text: &str, origin: &Place) -> Vec<Setting> {
+    text.split(',')
+        .filter(|name| !name.is_empty())
+        .map(|name| Setting { value: name.to_owned(), origin: origin.clone() })
+        .collect()
+}
+
+fn invalid(place: Place, message: &str) -> Finding {
+    let line = place.line.map_or_else(String::new, |line| format!("sed -n {line}p {}", place.file));
+    let mut remedy = Remedy::new(format!("correct {}; k3s does not start with it as it is", place.file));
+    if !line.is_empty() {
+        remedy = remedy.command(line);
+    }
+    Finding::new(Severity::Fail, Code::K3sConfigInvalid, format!("{place}: not valid YAML: {message}"))
+        .saw(place, message)
+        .remedy(remedy)
+}
+
+fn wrong_type(key: &str, wanted: &str, place: Place, example: &str) -> Finding {
+    Finding::new(Severity::Fail, Code::K3sConfigWrongType, format!("{place}: {key} must be {wanted}"))
+        .remedy(Remedy::new(format!("in {} write it as:\n{example}", place.file)))
+        .saw(place, format!("{key} is not {wanted}"))
+}
+
+/// A flag of a unit, which is no YAML; `example` is the setting in a file.
+fn wrong_flag(key: &str, wanted: &str, place: Place, example: &str) -> Finding {
+    let flag = example.replacen(": ", "=", 1);
+    let explain = format!("in {} write it as --{flag}", place.file);
+    wrong_type(key, wanted, place, example).remedy(after_the_unit_changed(explain))
+}
+
+/// systemd starts k3s with the unit as it was read last.
+fn after_the_unit_changed(explain: String) -> Remedy {
+    Remedy::new(explain).command("sudo systemctl daemon-reload").command("sudo systemctl restart k3s")
+}
+
+fn shadow_finding(by: &Place, shadowed: &[Shadowed]) -> Finding {
+    let replaced: Vec<_> = shadowed.iter().filter(|s| s.by == *by).collect();
+    let names = replaced.iter().map(|s| s.setting.value.as_str()).collect::<Vec<_>>().join(", ");
+    let remedy = if replaced.iter().any(|lost| lost.by_flag) {
+        after_the_unit_changed(format!(
+            "take --tls-san out of {} and write the names into a drop-in as `tls-san+:`",
+            by.file
+        ))
+    } else {
+        Remedy::new(format!(
+            "in {} write `tls-san+:` instead of `tls-san:`, which then adds to the earlier files",
+            by.file
+        ))
+        .command("sudo systemctl restart k3s")
+    };
+    let finding = Finding::new(
+        Severity::Warn,
+        Code::NamesShadowed,
+        format!("configured names are not in force: {names}; {by} replaces them"),
+    )
+    .remedy(remedy);
+    replaced
+        .into_iter()
+        .fold(finding, |finding, s| {
+            finding.saw(s.setting.origin.clone(), format!("tls-san {}", s.setting.value))
+        })
+        .saw(by.clone(), "tls-san replaces the names above")
+}
+
+#[cfg(test)]
+mod tests;

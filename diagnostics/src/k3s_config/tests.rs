@@ -1,0 +1,184 @@
+use super::*;
+use proptest::prelude::*;
+
+fn file(path: &str, text: &str) -> TextFile {
+    TextFile::new(path, text)
+}
+
+fn flag(name: &str, value: &str) -> Flag {
+    Flag { name: name.into(), value: value.into(), origin: Place::line("/etc/systemd/system/k3s.service", 9) }
+}
+
+fn values(effective: &Effective) -> Vec<&str> {
+    effective.tls_san.iter().map(|s| s.value.as_str()).collect()
+}
+
+#[test]
+fn replace_append_and_flags() {
+    let base = file("/c.yaml", "tls-san:\n  - a\n  - b\nhttps-listen-port: 7443\n");
+    let append = file("/c.yaml.d/10.yaml", "tls-san+: [c, a]\n");
+    let replace = file("/c.yaml.d/20.yaml", "tls-san: d,e\n");
+    for (files, flags, want) in [
+        (vec![], vec![], vec![]),
+        (vec![base.clone()], vec![], vec!["a", "b"]),
+        (vec![base.clone(), append.clone()], vec![], vec!["a", "b", "c"]),
+        (vec![base.clone(), replace.clone()], vec![], vec!["d", "e"]),
+        (vec![base.clone(), append.clone(), replace.clone()], vec![], vec!["d", "e"]),
+        (vec![base.clone(), replace, append], vec![], vec!["d", "e", "c", "a"]),
+        (vec![base.clone()], vec![flag("tls-san", "x,y"), flag("tls-san", "z")], vec!["x", "y", "z"]),
+        (vec![base.clone()], vec![flag("node-name", "n")], vec!["a", "b"]),
+    ] {
+        let merged = merge(&files, &flags);
+        assert_eq!(values(&merged), want);
+    }
+    assert_eq!(merge(std::slice::from_ref(&base), &[]).https_listen_port, Some(7443));
+    let by_flag = merge(&[base], &[flag("https-listen-port", "8443"), flag("data-dir", "/d")]);
+    assert_eq!(by_flag.https_listen_port, Some(8443));
+    assert_eq!(by_flag.data_dir.unwrap().value, "/d");
+}
+
+#[test]
+fn every_name_knows_its_place() {
+    let merged = merge(&[file("/c.yaml", "# note\ntls-san:\n  - a\n  - b\n")], &[]);
+    assert_eq!(merged.tls_san[1].origin, Place::at("/c.yaml", 4, 5));
+}
+
+#[test]
+fn a_list_given_as_a_string_is_taken_as_k3s_takes_it() {
+    let merged = merge(&[file("/c.yaml", "tls-san: a,b\n")], &[]);
+    assert_eq!(values(&merged), ["a", "b"]);
+    assert_eq!(merged.findings, []);
+}
+
+#[test]
+fn wrong_types_are_named_with_place_and_remedy() {
+    for (text, place) in [
+        ("a: 1\ntls-san:\n  pi: x\n", "/c.yaml:3:3"),
+        ("tls-san:\n  - a\n  - b: c\n", "/c.yaml:3:5"),
+        ("tls-san: [[a]]\n", "/c.yaml:1:11"),
+        ("https-listen-port: high\n", "/c.yaml:1:20"),
+        ("https-listen-port: 65536\n", "/c.yaml:1:20"),
+        ("data-dir: [x]\n", "/c.yaml:1:11"),
+    ] {
+        let merged = merge(&[file("/c.yaml", text)], &[]);
+        let [found] = merged.findings.as_slice() else { panic!("{text:?}: {merged:?}") };
+        assert_eq!((found.severity, found.code), (Severity::Fail, Code::K3sConfigWrongType), "{text:?}");
+        assert!(found.message.contains(place), "{text:?}: {}", found.message);
+        assert!(found.remedy.as_ref().unwrap().explain.contains("/c.yaml"));
+    }
+}
+
+#[test]
+fn yaml_errors_have_file_line_and_column_and_no_secret() {
+    let text = "token: hunter2\ntls-san:\n  - a\n  - [b\n";
+    let merged = merge(&[file("/etc/rancher/k3s/config.yaml", text)], &[]);
+    let [found] = merged.findings.as_slice() else { panic!("{merged:?}") };
+    assert_eq!((found.severity, found.code), (Severity::Fail, Code::K3sConfigInvalid));
+    let place = &found.evidence[0].place;
+    assert!(place.line.is_some() && place.column.is_some());
+    assert!(found.message.starts_with("/etc/rancher/k3s/config.yaml:"), "{}", found.message);
+    assert!(!format!("{found:?}").contains("hunter2"));
+
+    let merged = merge(&[file("/c.yaml", "- a\n- b\n")], &[]);
+    assert_eq!(merged.findings[0].code, Code::K3sConfigInvalid);
+}
+
+#[test]
+fn names_that_lost_are_reported_with_who_replaced_them() {
+    let base = file("/c.yaml", "tls-san: [a, b]\n");
+    let merged = merge(&[base.clone(), file("/c.yaml.d/20.yaml", "tls-san: [b]\n")], &[]);
+    let [found] = merged.findings.as_slice() else { panic!("{merged:?}") };
+    assert_eq!((found.severity, found.code), (Severity::Warn, Code::NamesShadowed));
+    assert!(found.message.contains("not in force: a;"), "{}", found.message);
+    assert!(found.remedy.as_ref().unwrap().explain.contains("tls-san+"));
+
+    assert_eq!(found.remedy.as_ref().unwrap().commands, ["sudo systemctl restart k3s"]);
+
+    let merged = merge(&[base], &[flag("tls-san", "x")]);
+    assert!(merged.findings[0].message.contains("k3s.service:9"), "{}", merged.findings[0].message);
+    let remedy = merged.findings[0].remedy.as_ref().unwrap();
+    assert!(remedy.explain.contains("take --tls-san out of /etc/systemd/system/k3s.service"));
+    assert_eq!(remedy.commands, ["sudo systemctl daemon-reload", "sudo systemctl restart k3s"]);
+}
+
+#[test]
+fn a_wrong_flag_is_mended_as_a_flag() {
+    let merged = merge(&[], &[flag("https-listen-port", "high")]);
+    let [found] = merged.findings.as_slice() else { panic!("{merged:?}") };
+    assert_eq!((found.severity, found.code), (Severity::Fail, Code::K3sConfigWrongType));
+    let remedy = found.remedy.as_ref().unwrap();
+    assert_eq!(remedy.explain, "in /etc/systemd/system/k3s.service write it as --https-listen-port=6443");
+    assert_eq!(remedy.commands[0], "sudo systemctl daemon-reload");
+}
+
+#[test]
+fn drop_in_names() {
+    for (name, want) in [("a.yaml", true), ("b.YML", true), ("c.yaml.bak", false), ("d", false)] {
+        assert_eq!(is_drop_in(name), want, "{name}");
+    }
+}
+
+/// A file of the model: append or replace, and its names.
+type Step = (bool, Vec<String>);
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let name = prop::sample::select(vec!["a", "b", "c.example", "10.0.0.1"]).prop_map(str::to_owned);
+    prop::collection::vec((any::<bool>(), prop::collection::vec(name, 0..4)), 0..5)
+}
+
+fn render(steps: &[Step]) -> Vec<TextFile> {
+    steps
+        .iter()
+        .map(|(append, names)| {
+            let key = if *append { "tls-san+" } else { "tls-san" };
+            file("/f", &format!("{key}: [{}]\n", names.join(", ")))
+        })
+        .collect()
+}
+
+/// The rule in its plainest form.
+fn model(steps: &[Step]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for (append, names) in steps {
+        if !append {
+            all.clear();
+        }
+        all.extend(names.iter().cloned());
+    }
+    let mut unique = Vec::new();
+    all.retain(|name| {
+        !unique.contains(name) && {
+            unique.push(name.clone());
+            true
+        }
+    });
+    all
+}
+
+proptest! {
+    #[test]
+    fn agrees_with_the_model(steps in steps()) {
+        let merged = merge(&render(&steps), &[]);
+        prop_assert_eq!(values(&merged), model(&steps));
+        prop_assert!(merged.findings.iter().all(|f| f.severity == Severity::Warn));
+    }
+
+    /// A last file that replaces makes everything before it irrelevant, and
+    /// writing it twice changes nothing.
+    #[test]
+    fn the_last_replacement_wins_and_repeating_it_changes_nothing(steps in steps(), names in steps()) {
+        let last = (false, model(&names));
+        let mut once = steps;
+        once.push(last.clone());
+        let mut twice = once.clone();
+        twice.push(last.clone());
+        let (once, twice) = (merge(&render(&once), &[]), merge(&render(&twice), &[]));
+        prop_assert_eq!(values(&once), &last.1[..]);
+        prop_assert_eq!(values(&once), values(&twice));
+    }
+
+    #[test]
+    fn never_panics(text in "\\PC*|(tls-san|\\+|: |- |\\[|\\]|a|,|\n){0,12}") {
+        let _ = merge(&[file("/f", &text)], &[]);
+    }
+}

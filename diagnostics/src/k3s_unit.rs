@@ -1,0 +1,329 @@
+//! The flags of k3s, from its systemd unit.
+//!
+//! k3s wipes its process arguments, so the unit is the place to read them from:
+//! `ExecStart=` of the unit and its drop-ins, with the variables of
+//! `Environment=` and `EnvironmentFile=` put in as systemd does.
+
+use std::collections::BTreeMap;
+
+use crate::{finding::Place, k3s_config::Setting, text_file::TextFile};
+
+/// One flag of the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flag {
+    /// Its name without dashes.
+    pub name: String,
+    /// Its value; empty where it has none.
+    pub value: String,
+    /// The line that sets it.
+    pub origin: Place,
+}
+
+/// A word of a command and its line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Word {
+    text: String,
+    /// Quoted words are never split again.
+    quoted: bool,
+    origin: Place,
+}
+
+/// The environment files that the unit names; `true` where it may be missing.
+#[must_use]
+pub fn environment_files(units: &[TextFile]) -> Vec<(String, bool)> {
+    let mut files = Vec::new();
+    for (_, key, value) in units.iter().flat_map(settings) {
+        if key == "EnvironmentFile" {
+            match value.strip_prefix('-') {
+                _ if value.is_empty() => files.clear(),
+                Some(path) => files.push((path.to_owned(), true)),
+                None => files.push((value, false)),
+            }
+        }
+    }
+    files
+}
+
+/// The flags of the command that the unit starts, in order. `units` are the
+/// unit and its drop-ins in systemd's order.
+#[must_use]
+pub fn flags(units: &[TextFile], environment_files: &[TextFile]) -> Vec<Flag> {
+    let mut command: Vec<Word> = Vec::new();
+    for (origin, key, value) in units.iter().flat_map(settings) {
+        match key.as_str() {
+            // An empty assignment takes back what the unit said before.
+            "ExecStart" if value.is_empty() => command.clear(),
+            "ExecStart" => command = exec_words(&value, &origin),
+            _ => {}
+        }
+    }
+    let variables = variables(units, environment_files);
+    let words: Vec<_> = command.into_iter().flat_map(|word| expand(word, &variables)).collect();
+    parse_flags(&words)
+}
+
+/// One variable of the environment that the unit gives, where it is not empty.
+#[must_use]
+pub fn variable(units: &[TextFile], environment_files: &[TextFile], name: &str) -> Option<Setting> {
+    variables(units, environment_files).remove(name).filter(|setting| !setting.value.is_empty())
+}
+
+/// The files win over the unit, as with systemd.
+fn variables(units: &[TextFile], environment_files: &[TextFile]) -> BTreeMap<String, Setting> {
+    let mut variables = BTreeMap::new();
+    for (origin, key, value) in units.iter().flat_map(settings) {
+        if key != "Environment" {
+            continue;
+        }
+        if value.is_empty() {
+            variables.clear();
+        }
+        for word in split(&value, &origin) {
+            if let Some((name, value)) = word.text.split_once('=') {
+                let setting = Setting { value: value.to_owned(), origin: word.origin.clone() };
+                variables.insert(name.to_owned(), setting);
+            }
+        }
+    }
+    for file in environment_files {
+        for (number, line) in (1..).zip(file.text.lines().map(str::trim)) {
+            if !line.starts_with(['#', ';'])
+                && let Some((name, value)) = line.split_once('=')
+            {
+                let value = value.trim().trim_matches(['"', '\'']).to_owned();
+                let setting = Setting { value, origin: Place::line(&file.path, number) };
+                variables.insert(name.trim().to_owned(), setting);
+            }
+        }
+    }
+    variables
+}
+
+/// `Key=value` of the `[Service]` section, continuation lines joined by `\n`.
+fn settings(unit: &TextFile) -> Vec<(Place, String, String)> {
+    let mut found: Vec<(Place, String, String)> = Vec::new();
+    let mut in_service = false;
+    let mut continued = false;
+    for (number, line) in (1..).zip(unit.text.lines()) {
+        let trimmed = line.trim();
+        // Comments may stand between continued lines and do not end them.
+        if trimmed.starts_with(['#', ';']) {
+            if continued && let Some((_, _, value)) = found.last_mut() {
+                value.push('\n');
+            }
+            continue;
+        }
+        let (body, more) = trimmed.strip_suffix('\\').map_or((trimmed, false), |body| (body, true));
+        if continued {
+            if let Some((_, _, value)) = found.last_mut() {
+                value.push('\n');
+                value.push_str(body);
+            }
+        } else if trimmed.starts_with('[') {
+            in_service = trimmed == "[Service]";
+        } else if in_service && let Some((key, value)) = body.split_once('=') {
+            let origin = Place::line(&unit.path, number);
+            found.push((origin, key.trim().to_owned(), value.trim_start().to_owned()));
+        }
+        continued = more && in_service && !found.is_empty();
+    }
+    found
+}
+
+fn exec_words(value: &str, origin: &Place) -> Vec<Word> {
+    let value = value.trim_start_matches(['-', '@', ':', '+', '!', '|']);
+    split(value, origin)
+}
+
+/// Splits as systemd does: white space outside quotes, both kinds of quotes,
+/// backslash escapes, `%%`. Each line of the value counts one.
+fn split(value: &str, origin: &Place) -> Vec<Word> {
+    let mut words = Vec::new();
+    for (offset, line) in (0..).zip(value.split('\n')) {
+        let origin = Place { line: origin.line.map(|l| l + offset), ..origin.clone() };
+        let mut current: Option<Word> = None;
+        let mut quote = None;
+        let mut chars = line.chars().peekable();
+        while let Some(c) = chars.next() {
+            if quote.is_none() && c.is_whitespace() {
+                words.extend(current.take());
+                continue;
+            }
+            let word = current.get_or_insert_with(|| Word {
+                text: String::new(),
+                quoted: false,
+                origin: origin.clone(),
+            });
+            match c {
+                '\'' | '"' if quote.is_none() => (quote, word.quoted) = (Some(c), true),
+                _ if quote == Some(c) => quote = None,
+                '\\' => match chars.next() {
+                    Some('s') => word.text.push(' '),
+                    Some('t') => word.text.push('\t'),
+                    Some('n') => word.text.push('\n'),
+                    Some(other) => word.text.push(other),
+                    None => word.text.push('\\'),
+                },
+                '%' if chars.peek() == Some(&'%') => {
+                    chars.next();
+                    word.text.push('%');
+                }
+                _ => word.text.push(c),
+            }
+        }
+        words.extend(current.take());
+    }
+    words
+}
+
+/// `${NAME}` anywhere, `$NAME` as a word of its own (which then is split).
+fn expand(word: Word, variables: &BTreeMap<String, Setting>) -> Vec<Word> {
+    let value = |name: &str| variables.get(name).map_or("", |setting| setting.value.as_str());
+    if !word.quoted
+        && let Some(name) = word.text.strip_prefix('$')
+        && !name.is_empty()
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    {
+        return split(value(name), &word.origin)
+            .into_iter()
+            .map(|part| Word { origin: word.origin.clone(), ..part })
+            .collect();
+    }
+    let mut text = String::new();
+    let mut rest = word.text.as_str();
+    while let Some((before, after)) = rest.split_once('$') {
+        text.push_str(before);
+        rest = if let Some((name, tail)) = after.strip_prefix('{').and_then(|a| a.split_once('}')) {
+            text.push_str(value(name));
+            tail
+        } else {
+            text.push('$');
+            after.strip_prefix('$').unwrap_or(after)
+        };
+    }
+    text.push_str(rest);
+    vec![Word { text, ..word }]
+}
+
+/// `--name=value` and `--name value`; what stands before the first dash is the
+/// program and its subcommand.
+fn parse_flags(words: &[Word]) -> Vec<Flag> {
+    let mut flags: Vec<Flag> = Vec::new();
+    let mut may_take_value = false;
+    for word in words {
+        let name = word.text.trim_start_matches('-');
+        if name.len() < word.text.len() {
+            let (name, value) = name.split_once('=').map_or((name, None), |(n, v)| (n, Some(v)));
+            may_take_value = value.is_none();
+            flags.push(Flag {
+                name: name.to_owned(),
+                value: value.unwrap_or_default().to_owned(),
+                origin: word.origin.clone(),
+            });
+        } else if may_take_value && let Some(flag) = flags.last_mut() {
+            flag.value.clone_from(&word.text);
+            may_take_value = false;
+        }
+    }
+    flags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const UNIT: &str = "\
+[Unit]
+Description=Lightweight Kubernetes
+[Service]
+Type=notify
+EnvironmentFile=-/etc/default/%N
+EnvironmentFile=-/etc/systemd/system/k3s.service.env
+ExecStartPre=-/sbin/modprobe overlay
+ExecStart=/usr/local/bin/k3s \\
+    server \\
+# a note in between
+\t'--tls-san' \\
+\t'pi.example' \\
+\t'--tls-san=b,c' --disable-agent \\
+\t\"--node-name=a b\" ${PORT} $MORE
+";
+
+    fn flat(flags: &[Flag]) -> Vec<String> {
+        flags
+            .iter()
+            .map(|f| format!("{}={}@{}", f.name, f.value, f.origin.line.unwrap_or_default()))
+            .collect()
+    }
+
+    #[test]
+    fn the_unit_that_k3s_installs() {
+        let units = [TextFile::new("/etc/systemd/system/k3s.service", UNIT)];
+        let env =
+            [TextFile::new("env", "# note\nPORT=--https-listen-port=16443\nMORE=\"--tls-san d --x\"\n")];
+        assert_eq!(
+            flat(&flags(&units, &env)),
+            [
+                "tls-san=pi.example@11",
+                "tls-san=b,c@13",
+                "disable-agent=@13",
+                "node-name=a b@14",
+                "https-listen-port=16443@14",
+                "tls-san=d@14",
+                "x=@14"
+            ]
+        );
+        assert_eq!(
+            environment_files(&units),
+            [("/etc/default/%N".into(), true), ("/etc/systemd/system/k3s.service.env".into(), true)]
+        );
+    }
+
+    #[test]
+    fn a_drop_in_resets_the_command() {
+        let units = [
+            TextFile::new("u", "[Service]\nExecStart=k3s server --tls-san a\n"),
+            TextFile::new(
+                "d",
+                "[Service]\nEnvironment=\"N=b\" M=1\nExecStart=\nExecStart=-k3s server --tls-san ${N}\n",
+            ),
+        ];
+        assert_eq!(flat(&flags(&units, &[])), ["tls-san=b@4"]);
+    }
+
+    #[test]
+    fn a_variable_with_the_place_that_counts() {
+        let units = [TextFile::new("u", "[Service]\nEnvironment=A=1 \"B=x y\" \\\n C=3\nEnvironment=D=\n")];
+        let files = [TextFile::new("e", "# C=0\n#\nA='2'\n")];
+        let shown = |name| {
+            variable(&units, &files, name).map(|setting| format!("{} {}", setting.origin, setting.value))
+        };
+        assert_eq!(shown("A").as_deref(), Some("e:3 2"));
+        assert_eq!(shown("B").as_deref(), Some("u:2 x y"));
+        assert_eq!(shown("C").as_deref(), Some("u:3 3"));
+        assert_eq!(shown("D"), None);
+        let reset = [units[0].clone(), TextFile::new("d", "[Service]\nEnvironment=\nEnvironment=C=4\n")];
+        assert_eq!(variable(&reset, &[], "A"), None);
+        assert_eq!(variable(&reset, &[], "C").unwrap().value, "4");
+    }
+
+    #[test]
+    fn a_space_after_the_equals_sign_stays_visible() {
+        let units = [TextFile::new("u", "[Service]\nExecStart=k3s server '--tls-san= 1.2.3.4'\n")];
+        assert_eq!(flags(&units, &[])[0].value, " 1.2.3.4");
+    }
+
+    #[test]
+    fn no_unit_means_no_flags() {
+        assert_eq!(flags(&[], &[]), []);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "\\PC*|(\\[Service\\]|ExecStart=|Environment=|[a-z$\\{\\}'\"\\\\ =-]|\n){0,30}") {
+            let units = [TextFile::new("u", text)];
+            let _ = (flags(&units, &units), environment_files(&units));
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Can a kubeconfig be used as it is? The context in force, its cluster and
+//! its user must all be there.
+//!
+//! Keys, certificates and tokens are looked for and never repeated.
+
+use crate::{
+    finding::{Code, Finding, Place, Remedy, Severity},
+    text_file::TextFile,
+    yaml_node::{self, Node},
+};
+
+/// What keeps the file from being used, if anything.
+#[must_use]
+pub fn unusable(file: &TextFile) -> Option<Finding> {
+    let root = match yaml_node::parse(&file.text) {
+        Ok(root) => root,
+        Err(error) => {
+            let place = Place { file: file.path.clone(), line: error.line, column: error.column };
+            return Some(finding(place, &format!("it is not valid YAML: {error}")));
+        }
+    };
+    missing_part(&root).map(|(node, what)| {
+        let place = node.map_or_else(|| Place::file(&file.path), |n| Place::at(&file.path, n.line, n.column));
+        finding(place, &what)
+    })
+}
+
+/// What the administrator's kubeconfig lets others read, by its mode.
+#[must_use]
+pub fn exposed(path: &str, mode: u32) -> Option<Finding> {
+    let mode = mode & 0o7777;
+    (mode & 0o077 != 0).then(|| {
+        Finding::new(
+            Severity::Warn,
+            Code::KubeconfigExposed,
+            format!("{path} has mode {mode:04o}: others than its owner may take over the cluster with it"),
+        )
+        .saw(Place::file(path), format!("mode {mode:04o}"))
+        .remedy(
+            Remedy::new("set the mode, and remove `write-kubeconfig-mode` from the configuration of k3s if it sets it")
+                .command(format!("sudo chmod 0600 {path}")),
+        )
+    })
+}
+
+/// The administrator's kubeconfig cannot be used, for the reason given.
+#[must_use]
+pub fn finding(place: Place, why: &str) -> Finding {
+    let file = place.file.clone();
+    Finding::new(
+        Severity::Warn,
+        Code::KubeconfigUnusable,
+        format!("{place} cannot be used as kubeconfig: {why}"),
+    )
+    .saw(place, why)
+    .remedy(
+        Remedy::new(format!(
+            "k3s writes {file} anew when it starts; or name another with --admin-kubeconfig"
+        ))
+        .command("sudo systemctl restart k3s"),
+    )
+}
+
+fn missing_part(root: &Node) -> Option<(Option<&Node>, String)> {
+    let entry = |list: &str, name: &Node| {
+        let wanted = name.as_str()?;
+        root.get(list)?.items().iter().find(|item| item.get("name").and_then(Node::as_str) == Some(wanted))
+    };
+    let named =
+        |node: &Node, what: &str| format!("{what} `{}` is not in it", node.as_str().unwrap_or_default());
+
+    let Some(current) = root.get("current-context").filter(|c| c.as_str().is_some_and(|c| !c.is_empty()))
+    else {
+        return Some((None, "it has no current-context".to_owned()));
+    };
+    let Some(context) = entry("contexts", current).and_then(|c| c.get("context")) else {
+        return Some((Some(current), named(current, "context")));
+    };
+    for (key, list, body, needs) in [
+        ("cluster", "clusters", "cluster", &["server"][..]),
+        (
+            "user",
+            "users",
+            "user",
+            &["client-certificate-data", "client-certificate", "token", "tokenFile", "exec"][..],
+        ),
+    ] {
+        let Some(name) = context.get(key).filter(|n| n.as_str().is_some()) else {
+            return Some((Some(context), format!("the context names no {key}")));
+        };
+        let Some(body) = entry(list, name).and_then(|e| e.get(body)) else {
+            return Some((Some(name), named(name, key)));
+        };
+        if !needs.iter().any(|need| body.get(need).is_some()) {
+            return Some((
+                Some(body),
+                format!("{key} `{}` has no {}", name.as_str().unwrap_or_default(), needs[0]),
+            ));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const GOOD: &str = "\
+apiVersion: v1
+kind: Config
+current-context: default
+contexts:
+- name: default
+  context: {cluster: c, user: u}
+clusters:
+- name: c
+  cluster: {server: https://127.0.0.1:6443}
+users:
+- name: u
+  user: {client-certificate-data: QUJD, client-key-data: c2VjcmV0LWtleQ==}
+";
+
+    fn problem(text: &str) -> Option<String> {
+        unusable(&TextFile::new("/k.yaml", text)).map(|f| {
+            assert!(!format!("{f:?}").contains("c2VjcmV0"), "{f:?}");
+            assert_eq!(f.severity, Severity::Warn);
+            assert!(f.remedy.is_some());
+            f.message
+        })
+    }
+
+    #[test]
+    fn a_whole_file_is_fine() {
+        assert_eq!(problem(GOOD), None);
+    }
+
+    #[test]
+    fn each_missing_part_is_named_with_its_place() {
+        for (from, to, want) in [
+            (
+                "current-context: default\n",
+                "",
+                "/k.yaml cannot be used as kubeconfig: it has no current-context",
+            ),
+            (
+                "current-context: default",
+                "current-context: other",
+                "/k.yaml:3:18 cannot be used as kubeconfig: context `other`",
+            ),
+            ("cluster: c,", "cluster: d,", "cluster `d` is not in it"),
+            ("user: u}", "user: v}", "user `v` is not in it"),
+            ("cluster: c, ", "", "the context names no cluster"),
+            ("{server: https://127.0.0.1:6443}", "{}", "cluster `c` has no server"),
+            ("{client-certificate-data: QUJD, ", "{", "user `u` has no client-certificate"),
+            ("clusters:", "clusters: [", "not valid YAML"),
+        ] {
+            let text = GOOD.replace(from, to);
+            assert_ne!(text, GOOD, "{from}");
+            let message = problem(&text).unwrap_or_default();
+            assert!(message.contains(want), "{to}: {message}");
+        }
+        assert!(problem("").unwrap().contains("no current-context"));
+    }
+
+    #[test]
+    fn a_mode_wider_than_0600_is_a_warning_with_the_command() {
+        assert_eq!(exposed("/k", 0o100_600), None);
+        assert_eq!(exposed("/k", 0o400), None);
+        let found = exposed("/k", 0o100_644).unwrap();
+        assert!(found.message.contains("0644"));
+        assert_eq!(found.remedy.unwrap().commands, ["sudo chmod 0600 /k"]);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "\\PC*|(current-context|contexts|name|: |- |a|\n|\\{|\\}){0,20}") {
+            let _ = unusable(&TextFile::new("/k", text));
+        }
+    }
+}

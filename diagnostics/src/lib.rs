@@ -1,0 +1,25 @@
+//! Facts in, findings out.
+//!
+//! Everything the node agent (and later the person's tool) judges is decided
+//! here, from plain values: no file is read, no connection is made, no clock
+//! is asked. Each module takes what a reader collected and returns findings
+//! with a stable code, a severity, evidence and a remedy.
+//!
+//! Guarantees: no input makes these functions panic; what cannot be judged is
+//! `unknown`, never `fail`; of the files of k3s and of kubeconfigs, where the
+//! tokens are, a finding repeats nothing but names, ports, paths and the
+//! contexts judged. Of a kernel command line it shows whole lines, as a diff.
+
+pub mod boot_config;
+pub mod cmdline_repair;
+pub mod exit_code;
+pub mod finding;
+pub mod k3s_config;
+pub mod k3s_unit;
+pub mod kernel_cmdline;
+pub mod kubeconfig;
+pub mod memory_cgroup;
+pub mod san;
+pub mod serving;
+pub mod text_file;
+pub mod yaml_node;

@@ -1,0 +1,388 @@
+//! Is the memory controller there, will it be after the next boot, and if not,
+//! why?
+//!
+//! The truth for the running system is the kernel's own list of controllers;
+//! the files only explain it. Raspberry Pi's kernel needs
+//! `cgroup_enable=memory` after the `cgroup_disable=memory` of its device tree;
+//! Debian's kernel has the controller on, does not know the first parameter and
+//! obeys the second wherever it stands. Neither an unknown controller nor an
+//! unreadable file is ever a failure.
+
+use crate::{
+    cmdline_repair::{Need, REBOOT, THEN_REBOOT, remedy},
+    finding::{Code, Finding, Place, Remedy, Severity},
+    kernel_cmdline::{MemorySetting, Token, disable_token, ignored_enable, lines, memory_setting, tokens},
+    text_file::TextFile,
+};
+
+/// Where the running kernel's parameters are.
+pub const PROC_CMDLINE: &str = "/proc/cmdline";
+/// What Debian's generator appends to each `cmdline.txt` it writes.
+pub const EXTRA_CMDLINE: &str = "/etc/default/raspi-extra-cmdline";
+
+/// Whether the running kernel offers the memory controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Controller {
+    /// It does; the text says what was seen.
+    Present(Place, String),
+    /// It does not.
+    Absent(Place, String),
+    /// Nothing could be read that says so.
+    Unknown(String),
+}
+
+/// The file whose first line the firmware hands to the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BootFile {
+    /// There is none: not a Pi, or the boot partition is not mounted.
+    Missing,
+    /// It is there and is no readable text.
+    Unreadable {
+        /// Its path.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// It was read.
+    Read(TextFile),
+}
+
+/// All that a reader collects for this verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// `/proc/sys/kernel/osrelease`.
+    pub kernel_release: Option<String>,
+    /// The kernel's own word on the controller.
+    pub controller: Controller,
+    /// `/proc/cmdline`.
+    pub running: Option<String>,
+    /// The boot file in force.
+    pub boot_file: BootFile,
+    /// `/boot/cmdline.txt` where it is the stub that nothing reads.
+    pub stub: Option<TextFile>,
+    /// `/etc/default/raspi-extra-cmdline`.
+    pub extra: Option<TextFile>,
+}
+
+/// What ends the release of Debian's own kernels.
+const DEBIAN_FLAVOURS: [&str; 9] =
+    ["-arm64", "-arm64-16k", "-armmp", "-armmp-lpae", "-armel", "-amd64", "-686", "-686-pae", "-riscv64"];
+
+/// Whether a kernel of this release knows `cgroup_enable=memory`. Only Debian's
+/// own are known not to; Raspberry Pi's have many names (`+rpt-rpi-v8`,
+/// `-raspi`, `-v8+`), and an unknown release counts as one of them.
+#[must_use]
+pub fn knows_cgroup_enable(release: Option<&str>) -> bool {
+    release.is_none_or(|release| {
+        let release = release.trim();
+        !release.contains("+deb") && !DEBIAN_FLAVOURS.iter().any(|flavour| release.ends_with(flavour))
+    })
+}
+
+/// The findings: the verdict on the controller, and an unreadable boot file.
+#[must_use]
+pub fn findings(facts: &Facts) -> Vec<Finding> {
+    let verdict = match &facts.controller {
+        Controller::Unknown(why) => Finding::new(
+            Severity::Unknown,
+            Code::MemoryCgroupUnknown,
+            format!("cannot tell whether the kernel offers the memory controller: {why}"),
+        ),
+        Controller::Present(place, saw) => present(facts).saw(place.clone(), saw),
+        Controller::Absent(place, saw) => absent(facts).saw(place.clone(), saw),
+    };
+    let unreadable = match &facts.boot_file {
+        BootFile::Unreadable { path, why } => Some(
+            Finding::new(
+                Severity::Warn,
+                Code::BootFileUnreadable,
+                format!("{path} cannot be read as a kernel command line: {why}"),
+            )
+            .saw(Place::file(path), why)
+            .remedy(Remedy::new(format!(
+                "restore {path} from a backup or write it anew: one line of text, as shown by `cat {PROC_CMDLINE}` \
+                 without what the firmware added"
+            ))),
+        ),
+        _ => None,
+    };
+    std::iter::once(verdict).chain(unreadable).collect()
+}
+
+fn ok(message: &str) -> Finding {
+    Finding::new(Severity::Ok, Code::MemoryCgroupOk, message)
+}
+
+/// The controller is there: is it still after the next boot?
+fn present(facts: &Facts) -> Finding {
+    let available = || ok("the memory controller is available");
+    if !knows_cgroup_enable(facts.kernel_release.as_deref()) {
+        return disable_pending(facts).unwrap_or_else(|| inert_tokens(facts, available()));
+    }
+    let BootFile::Read(file) = &facts.boot_file else {
+        return available();
+    };
+    let lost = || with_remedy(lost("after the next boot"), file, Need::Enable);
+    match memory_setting(lines(&file.text)[0]) {
+        MemorySetting::On(_) => available(),
+        MemorySetting::Off(token) => lost().saw(at(file, &token), token.text),
+        MemorySetting::Unset => match ignored_enable(&file.text) {
+            Some(token) => lost().saw(at(file, &token), ignored(&token)),
+            None => lost().saw(Place::line(&file.path, 1), "no cgroup_enable=memory"),
+        },
+    }
+}
+
+fn lost(when: &str) -> Finding {
+    Finding::new(
+        Severity::Warn,
+        Code::MemoryCgroupLostAtBoot,
+        format!("the memory controller is available now and will be gone {when}"),
+    )
+}
+
+/// A `cgroup_disable=memory` that the running kernel was not told of yet.
+fn disable_pending(facts: &Facts) -> Option<Finding> {
+    let files = disables(facts);
+    let at_next_boot = files.iter().any(|(file, _)| file.path != EXTRA_CMDLINE);
+    let when = if at_next_boot {
+        "after the next boot"
+    } else {
+        "once the system has written cmdline.txt anew, as each update of the kernel does"
+    };
+    let mut finding = without_disables((!files.is_empty()).then(|| lost(when))?, &files);
+    if !at_next_boot && let Some(remedy) = &mut finding.remedy {
+        // What is running and what boots next are both right.
+        remedy.commands.retain(|command| command != REBOOT);
+        remedy.explain = remedy.explain.trim_end_matches(THEN_REBOOT).to_owned();
+    }
+    Some(finding)
+}
+
+/// The files that say `cgroup_disable=memory` where the next boot may obey it;
+/// the generator's source first: what stays in it comes back.
+fn disables(facts: &Facts) -> Vec<(&TextFile, Token<'_>)> {
+    let files = facts.extra.iter().chain(boot_text(facts));
+    files.filter_map(|file| Some((file, disable_token(lines(&file.text)[0])?))).collect()
+}
+
+fn without_disables(finding: Finding, files: &[(&TextFile, Token<'_>)]) -> Finding {
+    files.iter().fold(finding, |finding, (file, token)| {
+        with_remedy(finding.saw(at(file, token), token.text), file, Need::NoDisable)
+    })
+}
+
+const fn boot_text(facts: &Facts) -> Option<&TextFile> {
+    match &facts.boot_file {
+        BootFile::Read(file) => Some(file),
+        _ => None,
+    }
+}
+
+/// The controller is not there: why, and what brings it back?
+fn absent(facts: &Facts) -> Finding {
+    if knows_cgroup_enable(facts.kernel_release.as_deref()) {
+        absent_where_enable_works(facts)
+    } else {
+        absent_where_only_disable_works(facts)
+    }
+}
+
+fn absent_where_enable_works(facts: &Facts) -> Finding {
+    let running = facts.running.as_deref().map(|text| lines(text)[0]).unwrap_or_default();
+    let BootFile::Read(file) = &facts.boot_file else {
+        return seen_running(facts, no_boot_file());
+    };
+    match memory_setting(lines(&file.text)[0]) {
+        MemorySetting::On(token) if matches!(memory_setting(running), MemorySetting::On(_)) => Finding::new(
+            Severity::Fail,
+            Code::MemoryCgroupAbsent,
+            "the kernel was told to enable the memory controller and does not have it",
+        )
+        .saw(at(file, &token), token.text)
+        .saw(Place::file(PROC_CMDLINE), "cgroup_enable=memory is the last word")
+        .remedy(
+            Remedy::new(
+                "this kernel has no memory controller, or is one of late 2024 that cannot enable it: \
+                     install a current kernel and reboot",
+            )
+            .command("sudo apt update && sudo apt full-upgrade")
+            .command(REBOOT),
+        ),
+        MemorySetting::On(token) => {
+            let finding = reboot_needed(file).saw(at(file, &token), token.text);
+            seen_running(facts, finding)
+        }
+        MemorySetting::Off(token) => {
+            let finding = disabled().saw(at(file, &token), token.text);
+            with_remedy(finding, file, Need::Enable)
+        }
+        MemorySetting::Unset => with_remedy(missing_token(facts, file), file, Need::Enable),
+    }
+}
+
+/// No parameter on the line that counts: was it put where it does not?
+fn missing_token(facts: &Facts, file: &TextFile) -> Finding {
+    if let Some(token) = ignored_enable(&file.text) {
+        return Finding::new(
+            Severity::Fail,
+            Code::CgroupTokenOnIgnoredLine,
+            format!(
+                "the memory controller is off: cgroup_enable=memory stands on line {} of {}, and the firmware \
+                 reads only the first line",
+                token.line, file.path
+            ),
+        )
+        .saw(at(file, &token), ignored(&token));
+    }
+    let in_stub = facts.stub.as_ref().and_then(|stub| {
+        let token =
+            (1..).zip(lines(&stub.text)).flat_map(|(n, line)| tokens(line, n)).find(Token::enables_memory)?;
+        Some((stub, token))
+    });
+    if let Some((stub, token)) = in_stub {
+        return Finding::new(
+            Severity::Fail,
+            Code::CgroupTokenInStub,
+            format!(
+                "the memory controller is off: cgroup_enable=memory was written into {}, which nothing reads; the \
+                 file in force is {}",
+                stub.path, file.path
+            ),
+        )
+        .saw(at(stub, &token), token.text)
+        .saw(Place::line(&file.path, 1), "no cgroup_enable=memory");
+    }
+    Finding::new(
+        Severity::Fail,
+        Code::MemoryCgroupAbsent,
+        format!("the memory controller is off: {} does not say cgroup_enable=memory", file.path),
+    )
+    .saw(Place::line(&file.path, 1), "no cgroup_enable=memory")
+}
+
+fn absent_where_only_disable_works(facts: &Facts) -> Finding {
+    let files = disables(facts);
+    if !files.is_empty() {
+        return inert_tokens(facts, without_disables(disabled(), &files));
+    }
+    let running = facts.running.as_deref().map(|text| lines(text)[0]).unwrap_or_default();
+    match (disable_token(running), boot_text(facts)) {
+        // Debian's device trees add nothing, so the file has been mended since the last boot.
+        (Some(_), Some(file)) => seen_running(facts, reboot_needed(file)),
+        (Some(_), None) => seen_running(facts, disabled()).remedy(
+            Remedy::new("remove cgroup_disable=memory where the boot loader sets the kernel's parameters, then reboot")
+                .command(REBOOT),
+        ),
+        (None, _) => inert_tokens(
+            facts,
+            Finding::new(
+                Severity::Fail,
+                Code::MemoryCgroupAbsent,
+                "this kernel has no memory controller, and nothing on its command line turned it off",
+            ),
+        )
+        .remedy(
+            Remedy::new("boot a kernel that has it; Debian's own has (CONFIG_MEMCG=y)")
+                .command("sudo apt update && sudo apt install linux-image-arm64")
+                .command(REBOOT),
+        ),
+    }
+}
+
+fn disabled() -> Finding {
+    Finding::new(
+        Severity::Fail,
+        Code::MemoryCgroupDisabled,
+        "the memory controller is turned off by cgroup_disable=memory",
+    )
+}
+
+fn reboot_needed(file: &TextFile) -> Finding {
+    Finding::new(
+        Severity::Fail,
+        Code::RebootNeeded,
+        format!("the memory controller is off until the next boot: {} is right, the running kernel was started before", file.path),
+    )
+    .remedy(
+        Remedy::new("reboot; if it comes back after that, the boot loader itself adds cgroup_disable=memory")
+            .command(REBOOT),
+    )
+}
+
+fn no_boot_file() -> Finding {
+    Finding::new(
+        Severity::Fail,
+        Code::MemoryCgroupAbsent,
+        "the memory controller is off, and no readable boot file says why",
+    )
+    .remedy(
+        Remedy::new(
+            "mount the boot partition at /boot/firmware and check again; elsewhere than on a Pi add \
+             cgroup_enable=memory to the kernel's parameters in the boot loader and reboot",
+        )
+        .command("sudo mount /boot/firmware")
+        .command("sudo weaver-node-agent check"),
+    )
+}
+
+/// Merges the repair of one more file into the finding's remedy.
+fn with_remedy(mut finding: Finding, file: &TextFile, need: Need) -> Finding {
+    let Some(next) = remedy(&file.path, &file.text, need) else {
+        return finding;
+    };
+    finding.remedy = Some(match finding.remedy.take() {
+        None => next,
+        Some(mut first) => {
+            first.commands.retain(|command| command != REBOOT);
+            first.commands.extend(next.commands);
+            Remedy {
+                explain: format!("{}; {}", first.explain.trim_end_matches(THEN_REBOOT), next.explain),
+                commands: first.commands,
+                diff: Some(first.diff.unwrap_or_default() + &next.diff.unwrap_or_default()),
+            }
+        }
+    });
+    finding
+}
+
+/// What the running kernel was told, as evidence.
+fn seen_running(facts: &Facts, finding: Finding) -> Finding {
+    let Some(text) = facts.running.as_deref() else {
+        return finding;
+    };
+    let place = Place::file(PROC_CMDLINE);
+    match memory_setting(lines(text)[0]) {
+        MemorySetting::On(token) | MemorySetting::Off(token) => finding.saw(place, token.text),
+        MemorySetting::Unset => finding.saw(place, "no cgroup_enable=memory"),
+    }
+}
+
+/// Names `cgroup_enable=memory` where the kernel does not know it, on whatever
+/// line: it looks like a repair and is none.
+fn inert_tokens(facts: &Facts, mut finding: Finding) -> Finding {
+    if knows_cgroup_enable(facts.kernel_release.as_deref()) {
+        return finding;
+    }
+    for file in boot_text(facts).into_iter().chain(&facts.extra) {
+        for (number, line) in (1..).zip(lines(&file.text)) {
+            for token in tokens(line, number).iter().filter(|t| t.enables_memory()) {
+                let note = if number > 1 { " (and on a line that the firmware ignores)" } else { "" };
+                finding = finding
+                    .saw(at(file, token), format!("{} has no effect on this kernel{note}", token.text));
+            }
+        }
+    }
+    finding
+}
+
+fn ignored(token: &Token<'_>) -> String {
+    format!("{} on an ignored line", token.text)
+}
+
+fn at(file: &TextFile, token: &Token<'_>) -> Place {
+    Place::at(&file.path, token.line, token.column)
+}
+
+#[cfg(test)]
+mod tests;

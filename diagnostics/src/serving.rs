@@ -1,0 +1,368 @@
+//! Asked for against served: does the API server's certificate carry every
+//! configured name?
+//!
+//! The observations come from real handshakes, one per name. A name that is
+//! not proven is a failure only if a certificate was seen; a server that does
+//! not answer leaves the question open. No remedy here touches the CA: that
+//! would invalidate every kubeconfig outside this machine.
+
+use crate::{
+    finding::{Code, Finding, Place, Remedy, Severity},
+    k3s_config::Setting,
+    san::{Fate, NameError, ServingName, nearest},
+};
+
+/// A name that must be served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The name.
+    pub name: ServingName,
+    /// The place that asks for it.
+    pub origin: Place,
+}
+
+/// How a handshake under one name ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Chain, name and dates hold.
+    Proven,
+    /// The certificate does not carry the name.
+    NotServed,
+    /// The certificate is outside its dates; the text says how.
+    Dates(String),
+    /// The certificate does not chain to the cluster's CA, or is otherwise
+    /// not acceptable; the text says why.
+    Untrusted(String),
+    /// No certificate was seen; the text says why.
+    Unreachable(String),
+}
+
+/// One handshake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observation {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The names of the certificate that was shown, if one was.
+    pub served: Vec<String>,
+}
+
+/// The verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proof {
+    /// Whether every configured name is proven. With no configured name there
+    /// is nothing to prove.
+    pub proven: bool,
+    /// The findings.
+    pub findings: Vec<Finding>,
+}
+
+/// What the judgement of the names is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Whether k3s may start: it starts with any name.
+    BeforeStart,
+    /// Whether every configured name is served.
+    Serving,
+}
+
+/// The names to prove; a setting that is no name is a finding.
+#[must_use]
+pub fn wanted(settings: &[Setting], stage: Stage) -> (Vec<Wanted>, Vec<Finding>) {
+    let mut names = Vec::new();
+    let mut findings = Vec::new();
+    for setting in settings {
+        match setting.value.parse::<ServingName>() {
+            Ok(name) => names.push(Wanted { name, origin: setting.origin.clone() }),
+            Err(error) => findings.push(not_a_name(setting, &error, stage)),
+        }
+    }
+    (names, findings)
+}
+
+fn not_a_name(setting: &Setting, error: &NameError, stage: Stage) -> Finding {
+    let place = &setting.origin;
+    let explain = match (&error.suggestion, error.fate) {
+        (Some(name), _) => format!("write `{name}` instead in {place}, then restart k3s"),
+        (None, Fate::Dropped | Fate::Unusable) => {
+            format!("correct or remove it in {place}, then restart k3s")
+        }
+        (None, Fate::Unprovable) => {
+            format!("to have it proven, write a usual DNS name instead in {place}, then restart k3s")
+        }
+    };
+    let consequence = match error.fate {
+        Fate::Dropped => "is not a name, k3s drops it and will never serve it",
+        Fate::Unusable => "is not a name, no client can ask for it",
+        Fate::Unprovable => "cannot be proven by the agent, although k3s takes it",
+    };
+    // k3s starts with any of them: only the proof of the names can fail.
+    let severity = match (stage, error.fate) {
+        (Stage::BeforeStart, _) | (_, Fate::Unprovable) => Severity::Warn,
+        (Stage::Serving, Fate::Dropped | Fate::Unusable) => Severity::Fail,
+    };
+    Finding::new(
+        severity,
+        Code::NameInvalid,
+        format!("`{}` in tls-san {consequence}: {}", setting.value, error.why),
+    )
+    .saw(place.clone(), format!("tls-san `{}`", setting.value))
+    .remedy(Remedy::new(explain).command("sudo systemctl restart k3s"))
+}
+
+/// Judges the handshakes. `endpoint` is the address they went to.
+#[must_use]
+pub fn judge(endpoint: &str, observations: &[(Wanted, Observation)]) -> Proof {
+    if observations.is_empty() {
+        let message = "no names are configured (tls-san is empty), so there is nothing to prove";
+        return Proof {
+            proven: true,
+            findings: vec![Finding::new(Severity::Ok, Code::ServingNamesOk, message)],
+        };
+    }
+    let mut findings = Vec::new();
+    findings.extend(proven(endpoint, observations));
+    findings.extend(not_served(endpoint, observations));
+    findings.extend(dates(endpoint, observations));
+    findings.extend(untrusted(endpoint, observations));
+    findings.extend(unreachable(endpoint, observations));
+    Proof { proven: observations.iter().all(|(_, o)| o.outcome == Outcome::Proven), findings }
+}
+
+/// The wanted names whose handshake ended so, with the text of the first.
+fn select<'a>(
+    observations: &'a [(Wanted, Observation)],
+    why: impl Fn(&'a Outcome) -> Option<&'a str>,
+) -> Option<(&'a str, Vec<&'a (Wanted, Observation)>)> {
+    let chosen: Vec<_> = observations.iter().filter(|(_, o)| why(&o.outcome).is_some()).collect();
+    let first = why(&chosen.first()?.1.outcome)?;
+    Some((first, chosen))
+}
+
+fn list(chosen: &[&(Wanted, Observation)]) -> String {
+    chosen.iter().map(|(w, _)| w.name.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// The configured names and their places, as evidence.
+fn with_origins(finding: Finding, chosen: &[&(Wanted, Observation)]) -> Finding {
+    chosen
+        .iter()
+        .fold(finding, |finding, (w, _)| finding.saw(w.origin.clone(), format!("tls-san {}", w.name)))
+}
+
+fn proven(endpoint: &str, observations: &[(Wanted, Observation)]) -> Option<Finding> {
+    let (_, chosen) = select(observations, |o| matches!(o, Outcome::Proven).then_some(""))?;
+    let message = format!("the API server at {endpoint} proves: {}", list(&chosen));
+    Some(with_origins(Finding::new(Severity::Ok, Code::ServingNamesOk, message), &chosen))
+}
+
+/// One finding per name: each may have a different nearest name.
+fn not_served(endpoint: &str, observations: &[(Wanted, Observation)]) -> Vec<Finding> {
+    observations
+        .iter()
+        .filter(|(_, o)| o.outcome == Outcome::NotServed)
+        .map(|(wanted, seen)| {
+            let served =
+                if seen.served.is_empty() { "no names at all".to_owned() } else { seen.served.join(", ") };
+            Finding::new(
+                Severity::Fail,
+                Code::NameNotServed,
+                format!(
+                    "{} is configured and not served; the certificate at {endpoint} is valid for: {served}",
+                    wanted.name
+                ),
+            )
+            .saw(wanted.origin.clone(), format!("tls-san {}", wanted.name))
+            .remedy(ladder(&wanted.name, nearest(&wanted.name.to_string(), &seen.served)))
+        })
+        .collect()
+}
+
+/// From the mildest step on; the CA is never touched.
+fn ladder(name: &ServingName, nearest: Option<&str>) -> Remedy {
+    let meant = nearest.map_or_else(String::new, |near| {
+        format!("; if `{near}` was meant, write that, or connect with `kubectl --tls-server-name={near}`")
+    });
+    Remedy::new(format!(
+        "restart k3s, which reads its configuration only at start; if {name} is still missing, renew its serving \
+         certificate with the last three commands (the CA and every kubeconfig stay valid){meant}"
+    ))
+    .command("sudo systemctl restart k3s")
+    .command("sudo weaver-node-agent check")
+    .command("sudo systemctl stop k3s")
+    .command("sudo k3s certificate rotate --service k3s-server")
+    .command("sudo systemctl start k3s")
+}
+
+fn dates(endpoint: &str, observations: &[(Wanted, Observation)]) -> Option<Finding> {
+    let (why, chosen) = select(observations, |o| match o {
+        Outcome::Dates(why) => Some(why),
+        _ => None,
+    })?;
+    let finding = Finding::new(
+        Severity::Fail,
+        Code::CertificateDates,
+        format!("the certificate at {endpoint} is outside its dates: {why}"),
+    )
+    .saw(Place::file(endpoint), why)
+    .remedy(
+        Remedy::new(
+            "compare the clock with a correct one first; if it is right, restart k3s: it renews its serving \
+             certificate at start",
+        )
+        .command("timedatectl")
+        .command("sudo systemctl restart k3s"),
+    );
+    Some(with_origins(finding, &chosen))
+}
+
+fn untrusted(endpoint: &str, observations: &[(Wanted, Observation)]) -> Option<Finding> {
+    let (why, chosen) = select(observations, |o| match o {
+        Outcome::Untrusted(why) => Some(why),
+        _ => None,
+    })?;
+    let finding = Finding::new(
+        Severity::Fail,
+        Code::CertificateUntrusted,
+        format!("the certificate at {endpoint} is not one of this cluster's CA: {why}"),
+    )
+    .saw(Place::file(endpoint), why)
+    .remedy(
+        Remedy::new(
+            "find out who listens there: another k3s, or a k3s with another data directory than the one checked; \
+             after a change of the CA restart k3s",
+        )
+        .command("sudo ss -ltnp")
+        .command("sudo systemctl restart k3s"),
+    );
+    Some(with_origins(finding, &chosen))
+}
+
+fn unreachable(endpoint: &str, observations: &[(Wanted, Observation)]) -> Option<Finding> {
+    let (why, chosen) = select(observations, |o| match o {
+        Outcome::Unreachable(why) => Some(why),
+        _ => None,
+    })?;
+    let finding = unknown(&format!("{endpoint} showed no certificate ({why}), so nothing is proven yet"))
+        .saw(Place::file(endpoint), why);
+    Some(with_origins(finding, &chosen))
+}
+
+/// Nothing can be said about the names, for the reason given.
+#[must_use]
+pub fn unknown(message: &str) -> Finding {
+    Finding::new(Severity::Unknown, Code::ServingNamesUnknown, message).remedy(
+        Remedy::new("wait until k3s has started; if it does not, look at its log")
+            .command("systemctl status k3s")
+            .command("journalctl -u k3s -n 50"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn setting(value: &str) -> Setting {
+        Setting { value: value.into(), origin: Place::line("/c.yaml", 2) }
+    }
+
+    fn seen(name: &str, outcome: Outcome, served: &[&str]) -> (Wanted, Observation) {
+        let (mut names, _) = wanted(&[setting(name)], Stage::Serving);
+        let served = served.iter().map(|s| (*s).to_owned()).collect();
+        (names.remove(0), Observation { outcome, served })
+    }
+
+    #[test]
+    fn a_name_that_is_none_fails_the_proof_and_never_the_start_of_k3s() {
+        use {Severity::*, Stage::*};
+        for (name, stage, severity, words) in [
+            ("pi.", Serving, Fail, "k3s drops it and will never serve it"),
+            ("pi.", BeforeStart, Warn, "k3s drops it and will never serve it"),
+            ("pi_", Serving, Fail, "k3s drops it"),
+            ("10.0.0.0/8", BeforeStart, Warn, "k3s drops it"),
+            ("pi:6443", Serving, Fail, "no client can ask for it"),
+            ("pi:6443", BeforeStart, Warn, "no client can ask for it"),
+            ("node.1", Serving, Warn, "cannot be proven by the agent"),
+            ("42", BeforeStart, Warn, "cannot be proven by the agent"),
+        ] {
+            let (names, findings) = wanted(&[setting(name)], stage);
+            assert!(names.is_empty());
+            assert_eq!(findings[0].severity, severity, "{name} {stage:?}");
+            assert!(findings[0].message.contains(words), "{}", findings[0].message);
+            assert_eq!(findings[0].message.contains("never serve"), words.contains("drops"));
+        }
+    }
+
+    #[test]
+    fn a_setting_that_is_no_name_is_a_failure_with_place_and_remedy() {
+        let (names, findings) = wanted(&[setting("pi"), setting("pi:6443")], Stage::Serving);
+        assert_eq!(names.len(), 1);
+        let [found] = findings.as_slice() else { panic!("{findings:?}") };
+        assert_eq!((found.severity, found.code), (Severity::Fail, Code::NameInvalid));
+        let explain = &found.remedy.as_ref().unwrap().explain;
+        assert!(explain.contains("write `pi` instead in /c.yaml:2"), "{explain}");
+    }
+
+    #[test]
+    fn an_unserved_name_shows_the_served_list_the_nearest_name_and_the_ladder() {
+        let proof = judge(
+            "127.0.0.1:6443",
+            &[
+                seen("pi", Outcome::Proven, &["pi", "raspik3d"]),
+                seen("raspi", Outcome::NotServed, &["pi", "raspik3d"]),
+            ],
+        );
+        assert!(!proof.proven);
+        let found = proof.findings.iter().find(|f| f.code == Code::NameNotServed).unwrap();
+        assert_eq!(found.severity, Severity::Fail);
+        assert!(found.message.contains("raspi is configured and not served"));
+        assert!(found.message.contains("valid for: pi, raspik3d"));
+        let remedy = found.remedy.as_ref().unwrap();
+        assert!(remedy.explain.contains("--tls-server-name=raspik3d"), "{}", remedy.explain);
+        assert_eq!(remedy.commands[0], "sudo systemctl restart k3s");
+        assert!(remedy.commands.iter().all(|c| !c.contains("rotate-ca")));
+    }
+
+    #[test]
+    fn what_a_silent_server_leaves_is_unknown() {
+        let proof = judge("e", &[seen("pi", Outcome::Unreachable("connection refused".into()), &[])]);
+        assert!(!proof.proven);
+        assert_eq!(proof.findings[0].severity, Severity::Unknown);
+        assert!(proof.findings[0].message.contains("connection refused"));
+    }
+
+    #[test]
+    fn dates_and_foreign_certificates_fail_once_for_all_names() {
+        for (outcome, code) in [
+            (Outcome::Dates("expired".into()), Code::CertificateDates),
+            (Outcome::Untrusted("unknown issuer".into()), Code::CertificateUntrusted),
+        ] {
+            let proof = judge("e", &[seen("a", outcome.clone(), &["a"]), seen("b", outcome, &["a"])]);
+            let [found] = proof.findings.as_slice() else { panic!("{proof:?}") };
+            assert_eq!((found.severity, found.code), (Severity::Fail, code));
+            assert_eq!(found.evidence.len(), 3, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_configured_is_nothing_to_prove() {
+        assert!(judge("e", &[]).proven);
+    }
+
+    proptest! {
+        /// Proven exactly when every handshake is; a failure exactly when a
+        /// certificate was seen and refused.
+        #[test]
+        fn the_verdict_follows_the_handshakes(kinds in prop::collection::vec(0..5usize, 1..6)) {
+            let outcomes = [
+                Outcome::Proven, Outcome::NotServed, Outcome::Dates("d".into()),
+                Outcome::Untrusted("u".into()), Outcome::Unreachable("x".into()),
+            ];
+            let seen: Vec<_> = kinds.iter().map(|k| seen("pi", outcomes[*k].clone(), &["q"])).collect();
+            let proof = judge("e", &seen);
+            prop_assert_eq!(proof.proven, kinds.iter().all(|k| *k == 0));
+            let failed = proof.findings.iter().any(|f| f.severity == Severity::Fail);
+            prop_assert_eq!(failed, kinds.iter().any(|k| (1..=3).contains(k)));
+        }
+    }
+}

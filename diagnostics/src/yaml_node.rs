@@ -1,0 +1,269 @@
+//! YAML as a tree in which every node knows its line and column.
+//!
+//! k3s reads its files without a schema, so a schema cannot be asked of them
+//! here either. An error never quotes the text: the files hold tokens.
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, SeqAccess, Visitor},
+};
+use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
+
+/// A value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// Nothing, `~` or `null`.
+    Null,
+    /// Any scalar, as k3s would turn it into a string.
+    Scalar(String),
+    /// A list.
+    List(Vec<Node>),
+    /// A mapping in the order of the file, later duplicates included.
+    Map(Vec<(Node, Node)>),
+}
+
+/// A value and where it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// The value.
+    pub value: Value,
+    /// Line, from 1.
+    pub line: u64,
+    /// Column, from 1.
+    pub column: u64,
+}
+
+/// Why a text is no YAML.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct SyntaxError {
+    /// What is wrong, in a few words and without any of the text.
+    pub message: String,
+    /// Line, from 1; absent where the parser does not know.
+    pub line: Option<u64>,
+    /// Column, from 1.
+    pub column: Option<u64>,
+}
+
+/// The first document of a text; k3s and its clients read no other.
+#[must_use]
+pub fn first_document(text: &str) -> &str {
+    let mut begun = false;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        // At the start of a line, even inside a text of many lines, a marker is one.
+        let is_marker = |marker: &str| {
+            line.strip_prefix(marker)
+                .is_some_and(|rest| rest.trim_end() == "" || rest.starts_with([' ', '\t']))
+        };
+        if begun && (is_marker("---") || is_marker("...")) {
+            return &text[..at];
+        }
+        begun |= !(line.trim().is_empty() || line.trim_start().starts_with('#') || line.starts_with('%'));
+        at += line.len();
+    }
+    text
+}
+
+/// Parses the first document. An empty one is [`Value::Null`].
+///
+/// # Errors
+/// The place and the kind of the first mistake.
+pub fn parse(text: &str) -> Result<Node, SyntaxError> {
+    let mut options = Options::default();
+    options.with_snippet = false;
+    // k3s' parser takes duplicates, and the last one wins.
+    options.duplicate_keys = DuplicateKeyPolicy::LastWins;
+    let text = first_document(text.strip_prefix('\u{feff}').unwrap_or(text));
+    serde_saphyr::from_str_with_options::<Option<Spanned<Value>>>(text, options)
+        .map(|node| node.map_or(Node { value: Value::Null, line: 1, column: 1 }, Node::from))
+        .map_err(|error| {
+            let place = error.location().filter(|place| place.line() > 0);
+            SyntaxError {
+                message: kind_of(&error.without_snippet().to_string()),
+                line: place.map(|p| p.line()),
+                column: place.map(|p| p.column()),
+            }
+        })
+}
+
+/// The kind of a mistake: the place is told apart from it.
+fn kind_of(text: &str) -> String {
+    let line = text.lines().next().unwrap_or("not YAML");
+    line.split(" at line ").next().unwrap_or(line).to_owned()
+}
+
+impl From<Spanned<Value>> for Node {
+    fn from(spanned: Spanned<Value>) -> Self {
+        Self { line: spanned.referenced.line(), column: spanned.referenced.column(), value: spanned.value }
+    }
+}
+
+impl Node {
+    /// The last value of a key, where this is a mapping that has it.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Self> {
+        let Value::Map(entries) = &self.value else {
+            return None;
+        };
+        entries.iter().rev().find(|(name, _)| name.as_str() == Some(key)).map(|(_, value)| value)
+    }
+
+    /// The scalar.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        match &self.value {
+            Value::Scalar(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The items, where this is a list.
+    #[must_use]
+    pub fn items(&self) -> &[Self] {
+        match &self.value {
+            Value::List(items) => items,
+            _ => &[],
+        }
+    }
+}
+
+impl Value {
+    /// What kind of value this is, for a message.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "nothing",
+            Self::Scalar(_) => "a single value",
+            Self::List(_) => "a list",
+            Self::Map(_) => "a mapping",
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ValueVisitor)
+    }
+}
+
+struct ValueVisitor;
+
+macro_rules! scalars {
+    ($($method:ident $type:ty,)*) => {
+        $(fn $method<E>(self, value: $type) -> Result<Value, E> {
+            Ok(Value::Scalar(value.to_string()))
+        })*
+    };
+}
+
+impl<'de> Visitor<'de> for ValueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a YAML value")
+    }
+
+    scalars! {
+        visit_bool bool, visit_i64 i64, visit_u64 u64, visit_i128 i128, visit_u128 u128, visit_f64 f64,
+        visit_str &str,
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        Value::deserialize(deserializer)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element::<Spanned<Value>>()? {
+            items.push(item.into());
+        }
+        Ok(Value::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut entries = Vec::new();
+        while let Some((key, value)) = map.next_entry::<Spanned<Value>, Spanned<Value>>()? {
+            entries.push((key.into(), value.into()));
+        }
+        Ok(Value::Map(entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_node_knows_its_place() {
+        let root = parse("# note\na: 1\ntls-san:\n  - one\n  - \"two\"\nb: [x, 3, true, ~]\n").unwrap();
+        let names = root.get("tls-san").unwrap().items();
+        assert_eq!((names[0].as_str(), names[0].line, names[0].column), (Some("one"), 4, 5));
+        assert_eq!((names[1].as_str(), names[1].line), (Some("two"), 5));
+        let b: Vec<_> = root.get("b").unwrap().items().iter().map(Node::as_str).collect();
+        assert_eq!(b, [Some("x"), Some("3"), Some("true"), None]);
+        assert_eq!(root.get("a").unwrap().line, 2);
+    }
+
+    #[test]
+    fn an_empty_file_is_nothing() {
+        for text in ["", "\n", "# only a note\n", "\u{feff}", "---\n"] {
+            assert_eq!(parse(text).unwrap().value, Value::Null, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_first_document_counts() {
+        for (text, want) in [
+            ("a: 1\n---\na: 2\n", Some("1")),
+            ("# note\n%YAML 1.2\n---\r\na: 1\r\n---\r\na: [\r\n", Some("1")),
+            ("--- # note\na: 1\n...\nnot: [yaml\n", Some("1")),
+            ("a: 1\n--- {a: 2}\n", Some("1")),
+            ("a: 1\n---", Some("1")),
+            ("---\n---\na: 2\n", None),
+            ("a: 1\nb:\n  ---\n", Some("1")),
+            ("a: ---x\n", Some("---x")),
+        ] {
+            let root = parse(text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
+            assert_eq!(root.get("a").and_then(Node::as_str), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_duplicate_wins() {
+        assert_eq!(parse("a: 1\na: 2\n").unwrap().get("a").unwrap().as_str(), Some("2"));
+    }
+
+    #[test]
+    fn an_error_has_a_place_and_none_of_the_text() {
+        for text in [
+            "token: hunter2-secret\ntls-san: [a, b\n",
+            "token: \"hunter2-secret\n",
+            "a: 1\n  token: hunter2-secret: x\n",
+            "a:\n\ttoken: hunter2-secret\n",
+            "token: &x hunter2-secret\nb: *hunter2-secret\n",
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.line.is_some() && error.column.is_some(), "{text:?}: {error:?}");
+            assert!(!error.message.contains("hunter2"), "{error}");
+            assert!(!error.message.contains(" at line "), "the place is told once: {error}");
+            assert!(!error.message.is_empty());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "\\PC*|[-a-z:\\[\\]{}&*!|>'\"#%@, \t\n]*") {
+            let _ = parse(&text);
+        }
+    }
+}
