@@ -1,0 +1,77 @@
+//! Flags of the operator. Every time that matters is one, so that tests use seconds where users have minutes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+
+/// Copies configuration between namespaces with the tenant's own rights and no others.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Run the controllers
+    Run(Options),
+}
+
+/// Options of `run`.
+#[derive(Clone, Debug, ClapArgs)]
+pub struct Options {
+    /// Kubeconfig of the operator's own account (default: KUBECONFIG, ~/.kube/config, or the pod's account)
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Seconds after which an unchanged resource is compared again (60..86400)
+    #[arg(long, default_value = "600", value_parser = seconds::<60, 86_400>)]
+    pub resync: Duration,
+
+    /// Seconds that one watch lasts; bounds how long a revoked right can still read (5..300)
+    #[arg(long, default_value = "290", value_parser = seconds::<5, 300>)]
+    pub watch: Duration,
+
+    /// Longest pause between two tries of what failed, in seconds (1..3600)
+    #[arg(long, env = "WEAVER_RETRY", default_value = "60", value_parser = seconds::<1, 3_600>)]
+    pub retry: Duration,
+
+    /// Seconds that a deleted resource waits for its tenant's rights to come back before its copies are left
+    /// behind (0..86400)
+    #[arg(long, env = "WEAVER_CLEANUP_PATIENCE", default_value = "300", value_parser = seconds::<0, 86_400>)]
+    pub cleanup_patience: Duration,
+
+    /// Lifetime of a tenant's token in seconds; the API server refuses less than 600 (600..86400)
+    #[arg(long, default_value = "3600", value_parser = seconds::<600, 86_400>)]
+    pub token_lifetime: Duration,
+}
+
+fn seconds<const MIN: u64, const MAX: u64>(text: &str) -> Result<Duration, String> {
+    let value: u64 = text.parse().map_err(|_| "not a whole number of seconds".to_owned())?;
+    if (MIN..=MAX).contains(&value) {
+        Ok(Duration::from_secs(value))
+    } else {
+        Err(format!("{value} is not within {MIN}..{MAX} seconds"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_are_consistent() {
+        use clap::CommandFactory as _;
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_token_lifetime_the_api_server_would_refuse_is_refused_here() {
+        let error = Args::try_parse_from(["weaver-operator", "run", "--token-lifetime", "300"]).unwrap_err();
+        assert!(error.to_string().contains("300 is not within 600..86400 seconds"), "{error}");
+    }
+}

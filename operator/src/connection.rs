@@ -1,0 +1,107 @@
+//! Connections to the API server: the operator's own, and the transport that all tenants share.
+//!
+//! A kubeconfig that cannot be used is named and never repeated: a parser's own message shows the lines around
+//! the mistake, keys and tokens included.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use http::HeaderValue;
+use http::header::USER_AGENT as USER_AGENT_HEADER;
+use kube::client::ClientBuilder;
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use weaver_diagnostics::kubeconfig::unusable;
+use weaver_diagnostics::text_file::TextFile;
+
+use crate::USER_AGENT;
+
+/// How to reach the API server: by `kubeconfig`, else as kubectl would, else as a pod. `watch` is the length of
+/// the longest request.
+///
+/// # Errors
+/// If there is no usable kubeconfig; the message names the file and the line.
+pub async fn config(kubeconfig: Option<&Path>, watch: Duration) -> anyhow::Result<Config> {
+    let mut config = match kubeconfig {
+        Some(path) => from_file(path).await?,
+        None => Config::infer().await.map_err(|_| {
+            anyhow!(
+                "no usable kubeconfig (KUBECONFIG, ~/.kube/config) and not in a pod: pass --kubeconfig FILE"
+            )
+        })?,
+    };
+    // Every resource has its own back-off; retries inside one request would only hide failures for minutes.
+    config.default_retry = false;
+    // A server that accepts a request and never answers holds nobody for ever; a quiet watch is cut by no less
+    // than its own length.
+    config.read_timeout = Some(watch + Duration::from_secs(10));
+    config.reset_reader_on_write = true;
+    config.headers.push((USER_AGENT_HEADER, HeaderValue::from_static(USER_AGENT)));
+    Ok(config)
+}
+
+/// A client with the credentials of `config`.
+///
+/// # Errors
+/// If TLS cannot be set up with its certificates.
+pub fn client(config: &Config) -> anyhow::Result<Client> {
+    Ok(ClientBuilder::try_from(config.clone()).context("setting up TLS")?.build())
+}
+
+/// The transport that all tenants share. It cannot act as the operator.
+///
+/// # Errors
+/// As [`client`].
+pub fn client_without_credentials(config: &Config) -> anyhow::Result<Client> {
+    let mut config = config.clone();
+    config.auth_info = AuthInfo::default();
+    client(&config)
+}
+
+async fn from_file(path: &Path) -> anyhow::Result<Config> {
+    let shown = path.display();
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read the kubeconfig {shown}"))?;
+    let file = TextFile { path: shown.to_string(), text };
+    if let Some(finding) = unusable(&file) {
+        bail!("{}", finding.message);
+    }
+    if let Err(error) = serde_saphyr::from_str::<Kubeconfig>(&file.text) {
+        let line = error.location().map_or(0, |place| place.line());
+        bail!("cannot use the kubeconfig {shown}: line {line} is not what a kubeconfig has there");
+    }
+    // Read once more by kube, which resolves relative paths against the file's own directory.
+    let parsed = Kubeconfig::read_from(path).map_err(|_| anyhow!("cannot use the kubeconfig {shown}"))?;
+    Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default())
+        .await
+        .with_context(|| format!("cannot use the kubeconfig {shown}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn refused(text: &str) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("operator.kubeconfig");
+        std::fs::write(&path, text).unwrap();
+        let error = config(Some(&path), Duration::from_secs(5)).await.unwrap_err();
+        let words = format!("{error:#}");
+        assert!(words.contains("operator.kubeconfig"), "{words}");
+        words
+    }
+
+    #[tokio::test]
+    async fn a_kubeconfig_without_the_context_is_told_so() {
+        assert!(
+            refused("current-context: nope\ncontexts: []\n").await.contains("context `nope` is not in it")
+        );
+    }
+
+    #[tokio::test]
+    async fn b1_a_broken_kubeconfig_is_named_and_not_repeated() {
+        let words = refused("current-context: o\nusers:\n- user: {token: hunter2\n  bad\n").await;
+        assert!(words.contains("not valid YAML") && !words.contains("hunter2"), "{words}");
+    }
+}

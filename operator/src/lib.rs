@@ -1,0 +1,34 @@
+//! The operator: copies `ConfigMap`s between namespaces as the tenant's own `ServiceAccount`.
+//!
+//! - [`tenant`]: who acts. Tokens minted per account, one client per account, what a refusal means.
+//! - [`watch`]: what wakes us. Metadata-only watches, opened as the tenant, shared and counted.
+//! - [`sync`]: what is done. Pure plans, a thin executor, the status as a fold of the outcomes.
+//!
+//! The operator's own identity reads and patches our kinds, watches namespaces and mints tokens. It never
+//! touches a `ConfigMap` or a `Secret`; it has no right to.
+
+use tracing_subscriber::EnvFilter;
+
+pub mod args;
+pub mod connection;
+pub mod run;
+pub mod sync;
+pub mod tenant;
+pub mod watch;
+
+/// What is logged: `asked` (the value of `RUST_LOG`), else from `info` upwards.
+///
+/// kube's client is kept at `error` whatever is asked: its warning about an answer that it cannot parse repeats
+/// that answer, and answers hold tokens and content.
+#[must_use]
+pub fn log_filter(asked: Option<&str>) -> EnvFilter {
+    let filter =
+        asked.and_then(|asked| EnvFilter::try_new(asked).ok()).unwrap_or_else(|| EnvFilter::new("info"));
+    match "kube_client::client=error".parse() {
+        Ok(directive) => filter.add_directive(directive),
+        Err(_) => EnvFilter::new("error"),
+    }
+}
+
+/// Sent with every request, so that an audit log tells ours from a person's.
+pub const USER_AGENT: &str = concat!("weaver-operator/", env!("CARGO_PKG_VERSION"));

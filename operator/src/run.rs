@@ -1,0 +1,135 @@
+//! Wires the parts together and runs them until a signal, or until one of them ends unexpectedly.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::ResourceExt as _;
+use kube::api::{Api, ListParams};
+use kube::core::PartialObjectMeta;
+use kube::runtime::controller::{Action, Config as ControllerConfig};
+use kube::runtime::reflector::Store;
+use kube::runtime::{Controller, WatchStreamExt as _, watcher};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use crate::args::Options;
+use crate::connection;
+use crate::sync::backoff;
+use crate::sync::reconcile::{Context, VisitError, reconcile};
+use crate::sync::state::States;
+use crate::tenant::call::{CallError, call};
+use crate::tenant::{KubeMinter, Tenants};
+use crate::watch::{Guarded, Namespaces, SyncRef, Triggers, WatchSet};
+
+/// Visits at once.
+const WORKERS: u16 = 8;
+
+/// How often memory of what is gone is dropped.
+const HOUSEKEEPING: Duration = Duration::from_mins(1);
+
+/// Runs the controllers until SIGTERM or SIGINT.
+///
+/// # Errors
+/// If the kubeconfig cannot be used, the API server does not know our kinds, or a part ends unexpectedly.
+pub async fn run(options: Options) -> anyhow::Result<()> {
+    let config = connection::config(options.kubeconfig.as_deref(), options.watch).await?;
+    info!(server = %config.cluster_url, version = env!("CARGO_PKG_VERSION"), "starting");
+    let client = connection::client(&config)?;
+    let transport = connection::client_without_credentials(&config)?;
+    let resources: Api<Guarded> = Api::all(client.clone());
+    call(resources.list(&ListParams::default().limit(1))).await.map_err(|error| {
+        let remedy = match error {
+            CallError::NotFound(_) => "the API server does not know ConfigMapSyncs: apply deploy/crds/",
+            CallError::Forbidden(_) => {
+                "this account may not list ConfigMapSyncs: apply deploy/rbac/operator.yaml"
+            }
+            _ => "the API server could not be asked for ConfigMapSyncs",
+        };
+        anyhow::Error::new(error).context(remedy)
+    })?;
+
+    let triggers = Triggers::default();
+    let context = Arc::new(Context {
+        tenants: Tenants::new(transport, KubeMinter::new(client.clone(), options.token_lifetime)),
+        watches: WatchSet::new(triggers.clone(), options.watch, options.retry),
+        namespaces: Namespaces::default(),
+        states: States::default(),
+        client: client.clone(),
+        options: options.clone(),
+    });
+
+    let stop = CancellationToken::new();
+    let length = u32::try_from(options.watch.as_secs()).unwrap_or(290);
+    let watch_config = watcher::Config::default().timeout(length);
+    let controller = Controller::new(resources, watch_config.clone())
+        .with_config(ControllerConfig::default().concurrency(WORKERS))
+        .reconcile_on(triggers.stream())
+        .graceful_shutdown_on(stop.clone().cancelled_owned());
+    let store = controller.store();
+    let controllers = controller.run(reconcile, retry_later, context.clone()).for_each(|done| async {
+        if let Err(error @ kube::runtime::controller::Error::QueueError(_)) = done {
+            warn!(%error, "watching ConfigMapSyncs");
+        }
+    });
+
+    let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(client);
+    let events = watcher(namespaces, watch_config).default_backoff();
+    let follow =
+        context.namespaces.follow(events, |name| wake_those_who_name(name, &store, &context, &triggers));
+
+    let mut terminate = signal(SignalKind::terminate()).context("installing the SIGTERM handler")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("installing the SIGINT handler")?;
+    let mut controllers = std::pin::pin!(controllers);
+    tokio::select! {
+        () = &mut controllers => bail!("the controller ended unexpectedly"),
+        () = follow => bail!("the watch on namespaces ended unexpectedly"),
+        () = keep_house(&context, &store) => bail!("housekeeping ended unexpectedly"),
+        _ = terminate.recv() => info!("SIGTERM: finishing visits under way"),
+        _ = interrupt.recv() => info!("SIGINT: finishing visits under way"),
+    }
+    stop.cancel();
+    if tokio::time::timeout(Duration::from_secs(10), controllers).await.is_err() {
+        warn!("a visit did not end within 10 s and was cut off; its writes carry their preconditions");
+    }
+    Ok(())
+}
+
+fn wake_those_who_name(namespace: &str, store: &Store<Guarded>, context: &Context, triggers: &Triggers) {
+    for guarded in store.state() {
+        let Ok(sync) = &guarded.0 else { continue };
+        let names_it =
+            sync.desired().is_some_and(|spec| spec.sync_to_namespaces.iter().any(|name| name == namespace));
+        if names_it || sync.namespace().as_deref() == Some(namespace) {
+            let reference = SyncRef::of(sync);
+            context.states.forgive(&reference);
+            triggers.fire(reference);
+        }
+    }
+}
+
+/// Called for the operator's own failures and for clean-ups that wait; what a tenant can cure is in the status.
+#[expect(clippy::needless_pass_by_value, reason = "the signature is kube's")]
+fn retry_later(sync: Arc<Guarded>, failure: &VisitError, context: Arc<Context>) -> Action {
+    let reference = SyncRef::of(&*sync);
+    let entry = context.states.entry(&sync.uid().unwrap_or_default(), &reference);
+    let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
+    error!(sync = %reference, error = %failure, retry_in_s = pause.as_secs(), "visit failed");
+    Action::requeue(pause)
+}
+
+async fn keep_house(context: &Context, store: &Store<Guarded>) {
+    let mut interval = tokio::time::interval(HOUSEKEEPING);
+    interval.tick().await;
+    loop {
+        interval.tick().await;
+        let living: BTreeSet<String> = store.state().iter().filter_map(|sync| sync.uid()).collect();
+        context.states.retain(&living);
+        let accounts = context.states.accounts();
+        context.tenants.retain(|account| accounts.contains(account));
+    }
+}

@@ -1,0 +1,173 @@
+//! Brings one target to its desired state, and removes one leftover, as the tenant.
+//!
+//! Every write carries its own precondition, so what changes between a look and a write is never lost: create
+//! is POST (409 if anything is there), update is PUT with the uid and resourceVersion that were seen, delete
+//! has both as preconditions. On a 409 the object is read and judged again, a few times at most.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, DeleteParams, PostParams, Preconditions};
+use kube::core::Status;
+use weaver_api::marks::Owner;
+
+use super::copy::Desired;
+use super::plan::{Foreign, Step, Verified, by_object, may_remove};
+use super::state::Place;
+use crate::tenant::TenantClient;
+use crate::tenant::call::{CallError, call, is_terminating, lookup};
+
+/// Name under which our writes stand in `managedFields`.
+const FIELD_MANAGER: &str = "weaver-operator";
+
+/// How often one visit judges a target that keeps changing under its hands.
+const ROUNDS: usize = 4;
+
+/// How a target ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TargetState {
+    /// It holds the copy.
+    Synced(Verified),
+    /// It would be written, but the resource is not held by our finalizer yet.
+    Unclaimed,
+    /// The namespace does not exist, says the API server to the tenant.
+    NamespaceMissing,
+    /// The namespace is being deleted.
+    NamespaceTerminating,
+    /// Something else is there, untouched.
+    Conflict(Foreign),
+    /// The API server refused the tenant.
+    Forbidden(Box<Status>),
+    /// Refused for what it is: by a quota, a policy or a webhook.
+    Rejected(String),
+    /// Worth another try.
+    Failed(String),
+}
+
+/// Carries out `step` on the target in `namespace`, and what follows from it; looks only, unless it `may_write`.
+pub async fn target(
+    tenant: &TenantClient,
+    desired: &Desired,
+    namespace: &str,
+    step: Step,
+    may_write: bool,
+) -> TargetState {
+    let copies = tenant.config_maps(namespace);
+    let params = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
+    let mut step = step;
+    // Why the last update was refused, while it may still be because the copy is immutable.
+    let mut rejected: Option<String> = None;
+    for _ in 0..ROUNDS {
+        let written = match &step {
+            Step::Inspect => match lookup(copies.get(&desired.name)).await {
+                Ok(found) => match (by_object(desired, found.as_ref()), rejected.take()) {
+                    (Step::Keep, _) => return verified(found.map(|found| found.metadata), desired),
+                    // It is not immutability that refuses the update: the refusal is meant.
+                    (Step::Update(_), Some(words)) => return TargetState::Rejected(words),
+                    (next, _) => {
+                        step = next;
+                        continue;
+                    }
+                },
+                Err(error) => Err(error),
+            },
+            Step::Refuse(foreign) => return TargetState::Conflict(foreign.clone()),
+            Step::Create | Step::Update(_) | Step::Replace(_) if !may_write => return TargetState::Unclaimed,
+            // Only a verified copy is kept unread, and the caller has that verification.
+            Step::Keep => return TargetState::Failed("kept without having been verified".into()),
+            Step::Create => call(copies.create(&params, &desired.create(namespace))).await,
+            Step::Update(seen) => call(copies.replace(&desired.name, &params, &desired.update(seen))).await,
+            Step::Replace(seen) => match delete(&copies, seen).await {
+                Ok(()) => call(copies.create(&params, &desired.create(namespace))).await,
+                Err(error) => Err(error),
+            },
+        };
+        match written {
+            Ok(object) => return verified(Some(object.metadata), desired),
+            // Something is there that was not, or is not what it was: look at it.
+            Err(CallError::Conflict(_)) => step = Step::Inspect,
+            // It vanished between look and write; where we were creating, the namespace is what is missing.
+            Err(CallError::NotFound(_)) if step != Step::Create => step = Step::Inspect,
+            Err(CallError::NotFound(_)) => return TargetState::NamespaceMissing,
+            Err(CallError::Rejected(status)) if matches!(step, Step::Update(_)) => {
+                rejected = Some(status.message);
+                step = Step::Inspect;
+            }
+            Err(CallError::Forbidden(status)) if is_terminating(&status) => {
+                return TargetState::NamespaceTerminating;
+            }
+            Err(CallError::Forbidden(status)) => return TargetState::Forbidden(status),
+            Err(CallError::Rejected(status)) => return TargetState::Rejected(status.message),
+            Err(error @ (CallError::Token(_) | CallError::Transient(_))) => {
+                return TargetState::Failed(error.to_string());
+            }
+        }
+    }
+    TargetState::Failed(format!("the object changed {ROUNDS} times while it was being written"))
+}
+
+/// Why a leftover is still there.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kept {
+    /// The tenant lacks the right.
+    Forbidden(Box<Status>),
+    /// A policy or a webhook refused the removal.
+    Rejected(String),
+    /// Worth another try.
+    Failed(String),
+}
+
+impl Kept {
+    /// The reason in words.
+    #[must_use]
+    pub fn words(&self) -> &str {
+        match self {
+            Kept::Forbidden(status) => &status.message,
+            Kept::Rejected(words) | Kept::Failed(words) => words,
+        }
+    }
+}
+
+/// Removes `name` of `namespace` if it is a copy of `owner`; what is not ours, or is the source, stays.
+///
+/// # Errors
+/// Why a copy of ours may still be there.
+pub async fn remove(
+    tenant: &TenantClient,
+    owner: &Owner,
+    source: (Option<&str>, Option<&str>),
+    (namespace, name): &Place,
+) -> Result<(), Kept> {
+    let (copies, metas) = (tenant.config_maps(namespace), tenant.config_map_metas(namespace));
+    for _ in 0..ROUNDS {
+        let removed = match lookup(metas.get_metadata(name)).await {
+            Ok(Some(found)) if may_remove(owner, source, &found.metadata) => {
+                delete(&copies, &found.metadata).await
+            }
+            Ok(_) => return Ok(()),
+            Err(error) => Err(error),
+        };
+        match removed {
+            Ok(()) => return Ok(()),
+            Err(CallError::Conflict(_)) => {}
+            Err(CallError::Forbidden(status)) => return Err(Kept::Forbidden(status)),
+            Err(CallError::Rejected(status)) => return Err(Kept::Rejected(status.message)),
+            Err(error) => return Err(Kept::Failed(error.to_string())),
+        }
+    }
+    Err(Kept::Failed(format!("the object changed {ROUNDS} times while it was being removed")))
+}
+
+/// Deletes exactly the state `seen`; "not there" is done.
+async fn delete(api: &Api<ConfigMap>, seen: &ObjectMeta) -> Result<(), CallError> {
+    let preconditions =
+        Preconditions { uid: seen.uid.clone(), resource_version: seen.resource_version.clone() };
+    let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    lookup(api.delete(seen.name.as_deref().unwrap_or_default(), &params)).await.map(drop)
+}
+
+fn verified(meta: Option<ObjectMeta>, desired: &Desired) -> TargetState {
+    match meta.and_then(|meta| Verified::new(&meta, desired)) {
+        Some(verified) => TargetState::Synced(verified),
+        None => TargetState::Failed("the API server answered with an object without uid".into()),
+    }
+}

@@ -1,0 +1,115 @@
+//! What is remembered of each resource between visits. All of it can be lost: a restart costs a few reads.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::Instant;
+
+use super::plan::Verified;
+use crate::tenant::Account;
+use crate::watch::{Interest, SyncRef, WatchKey};
+
+/// Namespace and name of a copy.
+pub type Place = (String, String);
+
+/// Memory of one resource.
+#[derive(Default)]
+pub struct SyncState {
+    /// Watches that this resource uses.
+    pub watches: BTreeMap<WatchKey, Interest>,
+    /// Copies whose content is known, and the state in which it is.
+    pub verified: BTreeMap<Place, Verified>,
+    /// Uid of the account as which leftovers of an earlier life have been searched.
+    pub searched: Option<String>,
+    /// Copies that are not wanted any more and may still be there.
+    pub leftovers: BTreeSet<Place>,
+    /// The conditions last written, and the resourceVersion of the object that was judged then. A visit that
+    /// is handed that same state again has it from a cache that has not seen the write yet.
+    pub reported: Option<(Option<String>, Vec<Condition>)>,
+    /// Generation of the last visit.
+    pub generation: Option<i64>,
+    /// When the deletion was first seen.
+    pub deleting_since: Option<Instant>,
+}
+
+/// One resource's entry.
+pub struct Entry {
+    /// Whose memory this is.
+    pub sync: SyncRef,
+    /// Held during a visit.
+    pub state: AsyncMutex<SyncState>,
+    /// Failed visits in a row.
+    failures: AtomicU32,
+    account: Mutex<Option<Account>>,
+}
+
+impl Entry {
+    /// Counts a failed visit and tells how many there were in a row.
+    pub fn failed(&self) -> u32 {
+        self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+
+    /// Forgets the failures: something has changed that may have cured them.
+    pub fn forgive(&self) {
+        self.failures.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes which account the resource uses.
+    pub fn uses(&self, account: &Account) {
+        *self.account.lock().unwrap_or_else(PoisonError::into_inner) = Some(account.clone());
+    }
+}
+
+/// Memory of all resources, by uid.
+#[derive(Default)]
+pub struct States(Mutex<HashMap<String, Arc<Entry>>>);
+
+impl States {
+    /// The entry of the resource with this uid.
+    pub fn entry(&self, uid: &str, sync: &SyncRef) -> Arc<Entry> {
+        self.lock()
+            .entry(uid.to_owned())
+            .or_insert_with(|| {
+                Arc::new(Entry {
+                    sync: sync.clone(),
+                    state: AsyncMutex::default(),
+                    failures: AtomicU32::new(0),
+                    account: Mutex::default(),
+                })
+            })
+            .clone()
+    }
+
+    /// Forgets a resource that is gone; its watches end with it.
+    pub fn forget(&self, uid: &str) {
+        self.lock().remove(uid);
+    }
+
+    /// Forgets every resource but the living.
+    pub fn retain(&self, living: &BTreeSet<String>) {
+        self.lock().retain(|uid, _| living.contains(uid));
+    }
+
+    /// Forgets the failures of one resource.
+    pub fn forgive(&self, sync: &SyncRef) {
+        for entry in self.lock().values().filter(|entry| entry.sync == *sync) {
+            entry.forgive();
+        }
+    }
+
+    /// Accounts in use.
+    #[must_use]
+    pub fn accounts(&self) -> BTreeSet<Account> {
+        self.lock()
+            .values()
+            .filter_map(|entry| entry.account.lock().unwrap_or_else(PoisonError::into_inner).clone())
+            .collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Entry>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

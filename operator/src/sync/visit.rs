@@ -1,0 +1,256 @@
+//! One visit of a `ConfigMapSync`, as its tenant: look at everything, plan, act, say what came of it.
+//!
+//! Level-triggered: a visit never asks why it was called. Failures of one target do not touch the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::join_all;
+use futures::{StreamExt as _, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt as _;
+use tracing::info;
+use weaver_api::marks::Owner;
+use weaver_api::v1alpha1::ConfigMapSync;
+use weaver_api::validate::{ValidSync, validate};
+
+use super::copy::Desired;
+use super::execute::{self, Kept, TargetState};
+use super::leftovers;
+use super::outcome::{SourceState, Visit, Work};
+use super::plan::{Seen, Step, by_metadata};
+use super::reconcile::Context;
+use super::state::{Entry, Place, SyncState};
+use crate::tenant::call::{CallError, lookup};
+use crate::tenant::rights::{EXPLAINED, Right, for_source, for_target, missing};
+use crate::tenant::{Account, TenantClient};
+use crate::watch::{Interest, SyncRef, WatchKey, WatchState, What};
+
+/// Writes in flight at once, per visit.
+const CONCURRENCY: usize = 16;
+
+/// Identity of `sync` as its copies carry it.
+#[must_use]
+pub fn owner(sync: &ConfigMapSync) -> Owner {
+    Owner {
+        namespace: sync.namespace().unwrap_or_default(),
+        name: sync.name_any(),
+        uid: sync.uid().unwrap_or_default(),
+    }
+}
+
+/// Visits `sync` once; looks only, unless it `may_write`.
+pub async fn visit(
+    context: &Context,
+    entry: &Entry,
+    state: &mut SyncState,
+    sync: &ConfigMapSync,
+    may_write: bool,
+) -> Visit {
+    let spec = match validate(sync.desired()) {
+        Ok(spec) => spec,
+        Err(faults) => return Visit::InvalidSpec(faults),
+    };
+    let account = Account { namespace: sync.namespace().unwrap_or_default(), name: spec.account.clone() };
+    entry.uses(&account);
+    let tenant = match context.tenants.client(&account).await {
+        Ok(tenant) => tenant,
+        Err(error) => return Visit::NoToken(error),
+    };
+
+    join_watches(context, state, &entry.sync, &tenant, &spec);
+    let refused = refused_watches(&state.watches).await;
+    let (source, desired) = read_source(&tenant, &spec, &owner(sync)).await;
+    let targets = match &desired {
+        Some(desired) => sync_targets(state, &tenant, &spec, desired, may_write).await,
+        None => BTreeMap::new(),
+    };
+    let (leftovers, search_failed) = if may_write {
+        remove_leftovers(context, state, &tenant, &spec, sync).await
+    } else {
+        (BTreeMap::new(), None)
+    };
+
+    let (needed, unexplained) = needed_rights(&spec, &source, &targets, &leftovers, &refused);
+    let missing = if needed.is_empty() {
+        Ok(BTreeSet::new())
+    } else {
+        missing(&tenant, needed).await.map_err(|error| error.to_string())
+    };
+    Visit::Worked(Box::new(Work {
+        account,
+        spec,
+        source,
+        targets,
+        leftovers,
+        search_failed,
+        missing,
+        unexplained,
+    }))
+}
+
+/// Opens the watches this spec needs, keeps those it has, leaves the others.
+fn join_watches(
+    context: &Context,
+    state: &mut SyncState,
+    sync: &SyncRef,
+    tenant: &TenantClient,
+    spec: &ValidSync,
+) {
+    let key = |namespace: &str, what| watch_key(tenant, namespace, what);
+    let source = key(&spec.source_namespace, What::Object(spec.source_name.clone()));
+    // In one that is not there a watch would be refused, or see nothing, until long after it has appeared.
+    let targets = spec.targets.iter().filter(|target| context.namespaces.is_active(target));
+    let wanted = std::iter::once(source).chain(targets.map(|target| key(target, What::Copies)));
+    state.watches = wanted
+        .map(|key| {
+            let interest = state.watches.remove(&key);
+            (key.clone(), interest.unwrap_or_else(|| context.watches.join(key, tenant, sync)))
+        })
+        .collect();
+}
+
+fn watch_key(tenant: &TenantClient, namespace: &str, what: What) -> WatchKey {
+    WatchKey {
+        account: tenant.account.clone(),
+        uid: tenant.uid.clone(),
+        namespace: namespace.to_owned(),
+        what,
+    }
+}
+
+/// Waits for the watches, each and all no longer than [`crate::watch`] allows; tells which are refused.
+async fn refused_watches(watches: &BTreeMap<WatchKey, Interest>) -> Vec<WatchKey> {
+    let states =
+        join_all(watches.iter().map(|(key, interest)| async move { (key, interest.settled().await) })).await;
+    states
+        .into_iter()
+        .filter(|(_, state)| *state == WatchState::Refused)
+        .map(|(key, _)| key.clone())
+        .collect()
+}
+
+async fn read_source(
+    tenant: &TenantClient,
+    spec: &ValidSync,
+    owner: &Owner,
+) -> (SourceState, Option<Desired>) {
+    let found: Result<Option<ConfigMap>, _> =
+        lookup(tenant.config_maps(&spec.source_namespace).get(&spec.source_name)).await;
+    match found {
+        Ok(Some(source)) => (SourceState::Found, Some(Desired::new(owner.clone(), &source))),
+        Ok(None) => (SourceState::Missing, None),
+        Err(CallError::Forbidden(status)) => (SourceState::Forbidden(status.message), None),
+        Err(error) => (SourceState::Failed(error.to_string()), None),
+    }
+}
+
+/// Every target is tried, whatever the operator itself knows of its namespace: what the status says must come
+/// from answers that the tenant received.
+async fn sync_targets(
+    state: &mut SyncState,
+    tenant: &TenantClient,
+    spec: &ValidSync,
+    desired: &Desired,
+    may_write: bool,
+) -> BTreeMap<String, TargetState> {
+    let (watches, known) = (&state.watches, &state.verified);
+    let outcomes: BTreeMap<String, TargetState> = stream::iter(spec.targets.clone())
+        .map(|namespace| {
+            let interest = watches.get(&watch_key(tenant, &namespace, What::Copies));
+            let seen = interest.map_or(Seen::Unknown, |interest| interest.see(&desired.name));
+            let known = known.get(&(namespace.clone(), desired.name.clone()));
+            let step = by_metadata(desired, &seen, known);
+            async move {
+                let outcome = match (step, known) {
+                    (Step::Keep, Some(known)) => TargetState::Synced(known.clone()),
+                    (step, _) => execute::target(tenant, desired, &namespace, step, may_write).await,
+                };
+                (namespace, outcome)
+            }
+        })
+        .buffer_unordered(CONCURRENCY)
+        .collect()
+        .await;
+    for (namespace, outcome) in &outcomes {
+        let place = (namespace.clone(), desired.name.clone());
+        match outcome {
+            TargetState::Synced(verified) => drop(state.verified.insert(place, verified.clone())),
+            // Not ours, or not there: there is nothing of ours to remember or to remove.
+            TargetState::Conflict(_) | TargetState::NamespaceMissing => drop(state.verified.remove(&place)),
+            // It may well be there still, in the state that was known.
+            _ => {}
+        }
+    }
+    outcomes
+}
+
+/// Removes copies that this resource does not want any more: those it has made in this life of the operator,
+/// those the watches show, and, once per account, those of an earlier life.
+async fn remove_leftovers(
+    context: &Context,
+    state: &mut SyncState,
+    tenant: &TenantClient,
+    spec: &ValidSync,
+    sync: &ConfigMapSync,
+) -> (BTreeMap<Place, Kept>, Option<String>) {
+    let owner = owner(sync);
+    let mut failed = None;
+    if state.searched.as_ref() != Some(&tenant.uid) {
+        match leftovers::find(tenant, &owner, context.namespaces.active()).await {
+            Ok(found) => {
+                state.leftovers.extend(found);
+                state.searched = Some(tenant.uid.clone());
+            }
+            Err(error) => failed = Some(error.to_string()),
+        }
+    }
+    let copies = state.watches.iter().filter(|(key, _)| key.what == What::Copies);
+    state.leftovers.extend(copies.flat_map(|(key, interest)| {
+        let ours = interest.all().into_iter().filter(|meta| Owner::of(meta).as_ref() == Some(&owner));
+        ours.filter_map(|meta| Some((key.namespace.clone(), meta.name.clone()?)))
+    }));
+    let wanted = |(namespace, name): &Place| spec.targets.contains(namespace) && *name == spec.source_name;
+    state.leftovers.extend(state.verified.keys().cloned());
+    state.leftovers.retain(|place| !wanted(place));
+
+    let source = (Some(spec.source_namespace.as_str()), Some(spec.source_name.as_str()));
+    let mut kept = BTreeMap::new();
+    for place in std::mem::take(&mut state.leftovers) {
+        match execute::remove(tenant, &owner, source, &place).await {
+            Ok(()) => {
+                let (namespace, name) = &place;
+                info!(sync = %SyncRef::of(sync), %namespace, %name, "removed a copy that is not wanted any more");
+            }
+            Err(error) => {
+                kept.insert(place, error);
+            }
+        }
+    }
+    state.leftovers = kept.keys().cloned().collect();
+    state.verified.retain(|place, _| wanted(place));
+    (kept, failed)
+}
+
+/// The rights to ask about: where something was refused, all that is needed there; and how many places with a
+/// refusal are not asked about, because they are too many.
+fn needed_rights(
+    spec: &ValidSync,
+    source: &SourceState,
+    targets: &BTreeMap<String, TargetState>,
+    leftovers: &BTreeMap<Place, Kept>,
+    refused: &[WatchKey],
+) -> (Vec<Right>, usize) {
+    let mut needed = Vec::new();
+    let source_refused = refused.iter().any(|key| key.what != What::Copies);
+    if source_refused || matches!(source, SourceState::Forbidden(_)) {
+        needed.extend(for_source(&spec.source_namespace, &spec.source_name));
+    }
+    let watches = refused.iter().filter(|key| key.what == What::Copies).map(|key| &key.namespace);
+    let writes =
+        targets.iter().filter(|(_, state)| matches!(state, TargetState::Forbidden(_))).map(|(ns, _)| ns);
+    let removals =
+        leftovers.iter().filter(|(_, kept)| matches!(kept, Kept::Forbidden(_))).map(|((ns, _), _)| ns);
+    let namespaces: BTreeSet<&String> = watches.chain(writes).chain(removals).collect();
+    needed.extend(namespaces.iter().take(EXPLAINED).flat_map(|namespace| for_target(namespace)));
+    (needed, namespaces.len().saturating_sub(EXPLAINED))
+}

@@ -1,0 +1,137 @@
+//! One call to the API server: its deadline, and what its failure means.
+
+use std::time::Duration;
+
+use kube::core::Status;
+use tokio::time::timeout;
+
+use super::MintError;
+
+/// A call that has no answer by then has failed. Watches are not bound by it.
+pub const DEADLINE: Duration = Duration::from_secs(10);
+
+/// What a failed call means to the caller.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CallError {
+    /// 403: a missing right, or a quota, a policy, a Terminating namespace. Only a review can tell which.
+    #[error("{}", .0.message)]
+    Forbidden(Box<Status>),
+    /// 404.
+    #[error("{}", .0.message)]
+    NotFound(Box<Status>),
+    /// 409: the object exists, or is not the one that was seen any more.
+    #[error("{}", .0.message)]
+    Conflict(Box<Status>),
+    /// 400, 422 and their like: refused for what it is, by the API server, a policy or a webhook.
+    #[error("{}", .0.message)]
+    Rejected(Box<Status>),
+    /// No token for the tenant.
+    #[error(transparent)]
+    Token(#[from] MintError),
+    /// Everything else: not reachable, overloaded, too slow. Worth another try.
+    #[error("{0}")]
+    Transient(String),
+}
+
+/// Awaits one call, no longer than [`DEADLINE`].
+///
+/// # Errors
+/// The failure, told apart by what can be done about it.
+pub async fn call<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
+    match timeout(DEADLINE, request).await {
+        Ok(answer) => answer.map_err(CallError::from),
+        Err(_) => Err(CallError::Transient(format!(
+            "the API server gave no answer within {} s",
+            DEADLINE.as_secs()
+        ))),
+    }
+}
+
+/// Does a 403 say that the namespace is being deleted, rather than that a right is missing?
+#[must_use]
+pub fn is_terminating(status: &Status) -> bool {
+    status
+        .details
+        .as_ref()
+        .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"))
+}
+
+/// The same, where "not there" is an answer.
+///
+/// # Errors
+/// As [`call`], without [`CallError::NotFound`].
+pub async fn lookup<T>(request: impl Future<Output = kube::Result<T>>) -> Result<Option<T>, CallError> {
+    match call(request).await {
+        Ok(found) => Ok(Some(found)),
+        Err(CallError::NotFound(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl From<kube::Error> for CallError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => match status.code {
+                403 => CallError::Forbidden(status),
+                404 => CallError::NotFound(status),
+                409 => CallError::Conflict(status),
+                // 401 comes after a fresh token was tried, 408 and 429 ask for patience.
+                400 | 402 | 405..=407 | 410..=428 | 431..=499 => CallError::Rejected(status),
+                _ => CallError::Transient(format!("{} ({})", status.message, status.code)),
+            },
+            kube::Error::Service(source) => match source.downcast::<MintError>() {
+                Ok(mint) => CallError::Token(*mint),
+                Err(source) => match source.downcast::<kube::Error>() {
+                    Ok(inner) => CallError::from(*inner),
+                    Err(source) => CallError::Transient(with_causes(source.as_ref())),
+                },
+            },
+            other => CallError::Transient(with_causes(&other)),
+        }
+    }
+}
+
+fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tenant::Account;
+
+    #[test]
+    fn b23_only_404_means_not_there() {
+        for (code, expected) in [
+            (403, "Forbidden"),
+            (404, "NotFound"),
+            (409, "Conflict"),
+            (422, "Rejected"),
+            (400, "Rejected"),
+            (401, "Transient"),
+            (500, "Transient"),
+            (429, "Transient"),
+        ] {
+            let status = Status::failure("no", "Reason").with_code(code).boxed();
+            let error = CallError::from(kube::Error::Api(status));
+            assert!(format!("{error:?}").starts_with(expected), "{code}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn a_missing_account_is_not_reported_as_an_unreachable_server() {
+        let missing = MintError::AccountMissing(Account { namespace: "a".into(), name: "b".into() });
+        let wrapped = kube::Error::Service(Box::new(kube::Error::Service(Box::new(missing.clone()))));
+        assert_eq!(CallError::from(wrapped), CallError::Token(missing));
+    }
+}

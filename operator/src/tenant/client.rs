@@ -1,0 +1,128 @@
+//! A client that acts as one tenant account, and the one place where such clients are made.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, Request, Response, StatusCode};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use kube::api::Api;
+use kube::client::Body;
+use kube::core::PartialObjectMeta;
+use secrecy::ExposeSecret as _;
+use tower::BoxError;
+
+use super::token::{Mint, MintError, Slot, Token};
+use super::{Account, KubeMinter};
+
+/// All tenants that the operator acts as.
+pub struct Tenants<M = KubeMinter> {
+    /// Carries no credential of its own.
+    transport: Client,
+    minter: Arc<M>,
+    slots: Mutex<HashMap<Account, Arc<Slot<M>>>>,
+}
+
+/// Acts as one `ServiceAccount`; every request carries a token of it.
+#[derive(Clone)]
+pub struct TenantClient {
+    /// Whose rights these are.
+    pub account: Account,
+    /// Uid of the account when this client was made. A recreated account has another, and gets other watches.
+    pub uid: String,
+    client: Client,
+}
+
+impl<M: Mint> Tenants<M> {
+    /// `transport` must have no credential of its own: a tenant's request would otherwise carry two identities.
+    #[must_use]
+    pub fn new(transport: Client, minter: M) -> Self {
+        Self { transport, minter: Arc::new(minter), slots: Mutex::default() }
+    }
+
+    /// The client of `account`.
+    ///
+    /// # Errors
+    /// If no token can be had for it.
+    pub async fn client(&self, account: &Account) -> Result<TenantClient, MintError> {
+        let slot = {
+            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            slots
+                .entry(account.clone())
+                .or_insert_with(|| Arc::new(Slot::new(account.clone(), self.minter.clone())))
+                .clone()
+        };
+        let uid = slot.current().await?.uid.clone();
+        let transport = self.transport.clone();
+        let service = tower::service_fn(move |request| send_as(transport.clone(), slot.clone(), request));
+        Ok(TenantClient {
+            account: account.clone(),
+            uid,
+            client: Client::new(service, account.namespace.clone()),
+        })
+    }
+
+    /// Wipes the tokens of accounts that no resource names any more.
+    pub fn retain(&self, in_use: impl Fn(&Account) -> bool) {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).retain(|account, _| in_use(account));
+    }
+}
+
+impl TenantClient {
+    /// Whole `ConfigMap`s of a namespace, for reading a source and for writing copies.
+    #[must_use]
+    pub fn config_maps(&self, namespace: &str) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// Their metadata, for everything else.
+    #[must_use]
+    pub fn config_map_metas(&self, namespace: &str) -> Api<PartialObjectMeta<ConfigMap>> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// The same in all namespaces, where the account may.
+    #[must_use]
+    pub fn all_config_map_metas(&self) -> Api<PartialObjectMeta<ConfigMap>> {
+        Api::all(self.client.clone())
+    }
+
+    /// For questions about the account's own rights.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+}
+
+/// Sends one request as the tenant; a token that is refused is dropped and the request sent once more.
+async fn send_as<M: Mint>(
+    transport: Client,
+    slot: Arc<Slot<M>>,
+    request: Request<Body>,
+) -> Result<Response<Body>, BoxError> {
+    let (parts, body) = request.into_parts();
+    let copy = body.try_clone();
+    let token = slot.current().await?;
+    let first = transport.send(with_token(Request::from_parts(parts.clone(), body), &token)?).await?;
+    match copy {
+        Some(body) if first.status() == StatusCode::UNAUTHORIZED => {
+            slot.drop_refused(&token).await;
+            let token = slot.current().await?;
+            Ok(transport.send(with_token(Request::from_parts(parts, body), &token)?).await?)
+        }
+        _ => Ok(first),
+    }
+}
+
+fn with_token(mut request: Request<Body>, token: &Token) -> Result<Request<Body>, BoxError> {
+    let mut value = HeaderValue::try_from(format!("Bearer {}", token.secret.expose_secret()))
+        .map_err(|_| "the API server issued a token that does not fit a header")?;
+    value.set_sensitive(true);
+    request.headers_mut().insert(AUTHORIZATION, value);
+    Ok(request)
+}
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;

@@ -1,0 +1,208 @@
+//! Which rights the work needs, which of them the tenant lacks, and the Role that would grant them.
+//!
+//! Asked only to explain a refusal that has happened: the API server is what decides. Every question is asked
+//! *as the tenant*, so no answer tells a tenant more than it could find out itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use kube::api::{Api, PostParams};
+
+use super::call::{CallError, call};
+use super::{Account, TenantClient};
+
+/// What a target needs: upstream's own role plus `watch`.
+pub const TARGET_VERBS: [&str; 6] = ["create", "delete", "get", "list", "update", "watch"];
+/// What a source needs; `list` and `watch` may be limited to its name.
+pub const SOURCE_VERBS: [&str; 3] = ["get", "list", "watch"];
+
+/// How many namespaces are asked about in one visit. Each costs six questions, and a status has its limit.
+pub const EXPLAINED: usize = 50;
+
+/// For how many of them a Role is printed.
+const PRINTED: usize = 5;
+
+/// One right on `ConfigMap`s.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Right {
+    /// Where.
+    pub namespace: String,
+    /// Limited to one object, or all.
+    pub object: Option<String>,
+    /// What for.
+    pub verb: &'static str,
+}
+
+/// The rights that a source needs.
+#[must_use]
+pub fn for_source(namespace: &str, name: &str) -> Vec<Right> {
+    SOURCE_VERBS.map(|verb| Right { namespace: namespace.into(), object: Some(name.into()), verb }).to_vec()
+}
+
+/// The rights that a target needs.
+#[must_use]
+pub fn for_target(namespace: &str) -> Vec<Right> {
+    TARGET_VERBS.map(|verb| Right { namespace: namespace.into(), object: None, verb }).to_vec()
+}
+
+/// Those of `rights` that the tenant does not hold, in a stable order.
+///
+/// # Errors
+/// If the API server cannot be asked.
+pub async fn missing(tenant: &TenantClient, rights: Vec<Right>) -> Result<BTreeSet<Right>, CallError> {
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(tenant.client());
+    stream::iter(rights)
+        .map(|right| {
+            let reviews = reviews.clone();
+            async move {
+                let review = SelfSubjectAccessReview {
+                    spec: SelfSubjectAccessReviewSpec {
+                        resource_attributes: Some(ResourceAttributes {
+                            group: Some(String::new()),
+                            resource: Some("configmaps".into()),
+                            namespace: Some(right.namespace.clone()),
+                            name: right.object.clone(),
+                            verb: Some(right.verb.into()),
+                            ..ResourceAttributes::default()
+                        }),
+                        ..SelfSubjectAccessReviewSpec::default()
+                    },
+                    ..SelfSubjectAccessReview::default()
+                };
+                let answer = call(reviews.create(&PostParams::default(), &review)).await?;
+                let allowed = answer.status.is_some_and(|status| status.allowed);
+                Ok((!allowed).then_some(right))
+            }
+        })
+        .buffer_unordered(8)
+        .try_filter_map(|right| async move { Ok(right) })
+        .try_collect()
+        .await
+}
+
+/// Says what is missing, and prints the Role and RoleBinding that, applied, grant it.
+#[must_use]
+pub fn explain(account: &Account, missing: &BTreeSet<Right>) -> String {
+    let mut verbs_of: BTreeMap<(&str, Option<&str>), Vec<&str>> = BTreeMap::new();
+    for right in missing {
+        verbs_of.entry((&right.namespace, right.object.as_deref())).or_default().push(right.verb);
+    }
+    // Namespaces that miss the same share a sentence.
+    let mut sentences: BTreeMap<(Option<&str>, &[&str]), Vec<&str>> = BTreeMap::new();
+    for ((namespace, object), verbs) in &verbs_of {
+        sentences.entry((*object, verbs)).or_default().push(namespace);
+    }
+    let mut text = String::new();
+    for ((object, verbs), namespaces) in sentences {
+        let what = object.map_or_else(|| "ConfigMaps".to_owned(), |name| format!("ConfigMap {name}"));
+        let plural = if namespaces.len() > 1 { "s" } else { "" };
+        let (verbs, namespaces) = (verbs.join(", "), namespaces.join(", "));
+        let _ = writeln!(text, "{account} may not {verbs} {what} in namespace{plural} {namespaces}");
+    }
+    let roles: Vec<String> =
+        verbs_of.keys().take(PRINTED).map(|(namespace, object)| role(account, namespace, *object)).collect();
+    let _ = write!(text, "grant it with:\n{}", roles.join("---\n"));
+    if verbs_of.len() > PRINTED {
+        let _ = writeln!(text, "# … and the same in {} more namespaces", verbs_of.len() - PRINTED);
+    }
+    text
+}
+
+/// The whole Role, not only what is missing of it: applied, it replaces the one that was printed before. Its
+/// name says whose it is and for what, since two tenants, or two sources, may meet in one namespace; `:` is
+/// allowed in names of Roles and in no part of this one.
+fn role(account: &Account, namespace: &str, object: Option<&str>) -> String {
+    let suffix = object.map_or_else(|| "target".to_owned(), |name| format!("source:{name}"));
+    let name = format!("weaver:{}:{}:{suffix}", account.namespace, account.name);
+    let only = object.map(|name| format!("    resourceNames: [{name:?}]\n")).unwrap_or_default();
+    let verbs = if object.is_some() { SOURCE_VERBS.join(", ") } else { TARGET_VERBS.join(", ") };
+    // Quoted, because a namespace may be called `123` or `true`.
+    format!(
+        "apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {name:?}
+  namespace: {namespace:?}
+rules:
+  - apiGroups: [\"\"]
+    resources: [configmaps]
+{only}    verbs: [{verbs}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {name:?}
+  namespace: {namespace:?}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {name:?}
+subjects:
+  - kind: ServiceAccount
+    name: {:?}
+    namespace: {:?}
+",
+        account.name, account.namespace
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account() -> Account {
+        Account { namespace: "team-a".into(), name: "sync".into() }
+    }
+
+    #[test]
+    fn b2_b19_every_needed_verb_is_asked_for() {
+        let verbs: Vec<_> = for_target("foo").into_iter().map(|right| right.verb).collect();
+        assert_eq!(verbs, ["create", "delete", "get", "list", "update", "watch"]);
+        assert!(
+            for_source("team-a", "settings").iter().all(|right| right.object.as_deref() == Some("settings"))
+        );
+    }
+
+    #[test]
+    fn account_verbs_kind_and_namespace_are_named_in_a_stable_order() {
+        let writes =
+            |namespace: &str| for_target(namespace).into_iter().filter(|right| right.verb.len() == 6);
+        let mut missing: BTreeSet<Right> = writes("foo").chain(writes("bar")).collect();
+        missing.extend(for_source("team-a", "settings"));
+        let text = explain(&account(), &missing);
+        let lines: Vec<_> = text.lines().take(3).collect();
+        assert_eq!(
+            lines,
+            [
+                "ServiceAccount team-a/sync may not create, delete, update ConfigMaps in namespaces bar, foo",
+                "ServiceAccount team-a/sync may not get, list, watch ConfigMap settings in namespace team-a",
+                "grant it with:",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_printed_role_is_whole_and_its_name_is_nobody_elses() {
+        let one: BTreeSet<Right> = for_target("123").into_iter().take(1).collect();
+        let text = explain(&account(), &one);
+        assert!(text.contains("verbs: [create, delete, get, list, update, watch]"), "{text}");
+        assert!(text.contains("namespace: \"123\""), "{text}");
+        let other = Account { namespace: "team".into(), name: "a-sync".into() };
+        let name = |text: &str| text.lines().find(|line| line.starts_with("  name: ")).map(str::to_owned);
+        assert_ne!(name(&text), name(&explain(&other, &one)));
+    }
+
+    #[test]
+    fn many_namespaces_leave_room_for_the_role() {
+        let long = |n: usize| format!("{n:063}");
+        let missing: BTreeSet<Right> = (0..EXPLAINED).flat_map(|n| for_target(&long(n))).collect();
+        let text = explain(&account(), &missing);
+        assert!(text.len() < 16_384, "{} bytes", text.len());
+        assert!(text.ends_with("# … and the same in 45 more namespaces\n"), "{text}");
+        assert_eq!(text.matches("kind: RoleBinding").count(), 5);
+    }
+}

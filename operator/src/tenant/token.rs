@@ -1,0 +1,275 @@
+//! Tokens of one tenant account: minted by `TokenRequest`, renewed early, dropped when refused.
+//!
+//! A [`Slot`] holds at most one token. Callers that need one while none is fresh share a single request
+//! (the slot's lock is held across it). Renewal is due at 80 % of the *returned* lifetime, counted from
+//! receipt on a monotonic clock, so a wrong wall clock on either side does no harm. While a renewal fails, a
+//! token that still lives is used on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::{Api, PostParams};
+use secrecy::SecretString;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+use super::Account;
+use super::call::{DEADLINE, is_terminating};
+
+/// Why no token could be had.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum MintError {
+    /// The account does not exist.
+    #[error("{0} does not exist")]
+    AccountMissing(Account),
+    /// The operator has not been allowed to act as this account.
+    #[error("the operator may not mint tokens for {0}")]
+    Forbidden(Account),
+    /// The API server could not be asked, or refused for another reason.
+    #[error("minting a token for {account} failed: {reason}")]
+    Failed {
+        /// For whom.
+        account: Account,
+        /// What the API server or the transport said; never holds a token.
+        reason: String,
+    },
+}
+
+/// A fresh token and what is known of it.
+#[derive(Debug)]
+pub struct Minted {
+    /// Uid of the account that the token is of.
+    pub uid: String,
+    /// The token.
+    pub secret: SecretString,
+    /// How long it lives, counted from its issue.
+    pub lifetime: Duration,
+}
+
+/// Source of tokens. A trait, so that another way to act as a tenant (constrained impersonation, Kubernetes
+/// 1.36) fits, and so that the cache can be tested without a server.
+pub trait Mint: Send + Sync + 'static {
+    /// Mints a token for `account`.
+    fn mint(&self, account: &Account) -> impl Future<Output = Result<Minted, MintError>> + Send;
+}
+
+/// Mints through the API server, as the operator.
+pub struct KubeMinter {
+    client: kube::Client,
+    lifetime: Duration,
+}
+
+impl KubeMinter {
+    /// A minter of tokens that live `lifetime` (≥ 600 s).
+    #[must_use]
+    pub fn new(client: kube::Client, lifetime: Duration) -> Self {
+        Self { client, lifetime }
+    }
+}
+
+impl Mint for KubeMinter {
+    async fn mint(&self, account: &Account) -> Result<Minted, MintError> {
+        let failed = |reason: String| MintError::Failed { account: account.clone(), reason };
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &account.namespace);
+        let request = TokenRequest {
+            spec: Some(TokenRequestSpec {
+                expiration_seconds: Some(i64::try_from(self.lifetime.as_secs()).unwrap_or(i64::MAX)),
+                ..TokenRequestSpec::default()
+            }),
+            ..TokenRequest::default()
+        };
+        let answer =
+            timeout(DEADLINE, accounts.create_token_request(&account.name, &PostParams::default(), &request))
+                .await
+                .map_err(|_| failed(format!("no answer within {} s", DEADLINE.as_secs())))?
+                .map_err(|error| match error {
+                    kube::Error::Api(status) if status.is_not_found() => {
+                        MintError::AccountMissing(account.clone())
+                    }
+                    // Where the namespace goes, a token that still lives is what its copies are removed with.
+                    kube::Error::Api(status) if status.is_forbidden() && !is_terminating(&status) => {
+                        MintError::Forbidden(account.clone())
+                    }
+                    kube::Error::Api(status) => failed(status.message),
+                    other => failed(other.to_string()),
+                })?;
+        let status = answer.status.ok_or_else(|| failed("the answer holds no token".into()))?;
+        // Both stamps are the server's own, so their difference is right whatever either clock says.
+        let lifetime = status
+            .expiration_timestamp
+            .zip(answer.metadata.creation_timestamp)
+            .and_then(|(expires, issued)| Duration::try_from(expires.0.duration_since(issued.0)).ok())
+            .unwrap_or(self.lifetime);
+        Ok(Minted {
+            uid: answer
+                .metadata
+                .uid
+                .ok_or_else(|| failed("the answer does not name the account's uid".into()))?,
+            secret: status.token.ok_or_else(|| failed("the answer holds no token".into()))?.into(),
+            lifetime,
+        })
+    }
+}
+
+/// A token in use.
+#[derive(Debug)]
+pub struct Token {
+    /// Uid of the account.
+    pub uid: String,
+    /// The token itself.
+    pub secret: SecretString,
+    renew_at: Instant,
+    dead_at: Instant,
+}
+
+/// The token of one account.
+pub struct Slot<M> {
+    account: Account,
+    minter: Arc<M>,
+    held: Mutex<Option<Arc<Token>>>,
+}
+
+impl<M: Mint> Slot<M> {
+    pub fn new(account: Account, minter: Arc<M>) -> Self {
+        Self { account, minter, held: Mutex::new(None) }
+    }
+
+    /// A token that is not due for renewal; or one that still lives, if it cannot be renewed.
+    pub async fn current(&self) -> Result<Arc<Token>, MintError> {
+        let mut held = self.held.lock().await;
+        let now = Instant::now();
+        if let Some(token) = held.as_ref().filter(|token| now < token.renew_at) {
+            return Ok(token.clone());
+        }
+        match self.minter.mint(&self.account).await {
+            Ok(minted) => {
+                let received = Instant::now();
+                let token = Arc::new(Token {
+                    uid: minted.uid,
+                    secret: minted.secret,
+                    renew_at: received + renewal_after(minted.lifetime, fastrand::f64()),
+                    dead_at: received + minted.lifetime,
+                });
+                *held = Some(token.clone());
+                Ok(token)
+            }
+            Err(error @ MintError::Failed { .. }) => {
+                held.as_ref().filter(|token| now < token.dead_at).cloned().ok_or(error)
+            }
+            Err(gone) => {
+                *held = None;
+                Err(gone)
+            }
+        }
+    }
+
+    /// Forgets `refused` after a 401, unless another caller has replaced it already.
+    pub async fn drop_refused(&self, refused: &Arc<Token>) {
+        let mut held = self.held.lock().await;
+        if held.as_ref().is_some_and(|token| Arc::ptr_eq(token, refused)) {
+            *held = None;
+        }
+    }
+}
+
+/// When a token of this lifetime is renewed: at 80 %, up to 10 % earlier so that many tokens minted together
+/// are not renewed together. `chance` is within 0..1.
+fn renewal_after(lifetime: Duration, chance: f64) -> Duration {
+    lifetime.mul_f64(0.8 - 0.1 * chance.clamp(0.0, 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use secrecy::ExposeSecret as _;
+
+    use super::*;
+
+    /// Mints `token-1`, `token-2`, …; fails where told to.
+    struct Script {
+        calls: AtomicUsize,
+        fail_from: usize,
+        error: fn(Account) -> MintError,
+    }
+
+    impl Mint for Script {
+        async fn mint(&self, account: &Account) -> Result<Minted, MintError> {
+            let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            if call >= self.fail_from {
+                return Err((self.error)(account.clone()));
+            }
+            Ok(Minted {
+                uid: "uid".into(),
+                secret: format!("token-{call}").into(),
+                lifetime: Duration::from_mins(10),
+            })
+        }
+    }
+
+    fn slot(fail_from: usize, error: fn(Account) -> MintError) -> (Arc<Script>, Slot<Script>) {
+        let minter = Arc::new(Script { calls: AtomicUsize::new(0), fail_from, error });
+        (minter.clone(), Slot::new(Account { namespace: "team-a".into(), name: "sync".into() }, minter))
+    }
+
+    fn unreachable(account: Account) -> MintError {
+        MintError::Failed { account, reason: "no route".into() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn b31_many_callers_share_one_request() {
+        let (minter, slot) = slot(usize::MAX, unreachable);
+        let all = futures::future::join_all((0..20).map(|_| slot.current())).await;
+        assert!(all.iter().all(|token| token.as_ref().unwrap().secret.expose_secret() == "token-1"));
+        assert_eq!(minter.calls.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_is_renewed_at_80_percent_of_its_life_at_the_latest() {
+        let (_, slot) = slot(usize::MAX, unreachable);
+        assert_eq!(slot.current().await.unwrap().secret.expose_secret(), "token-1");
+        tokio::time::advance(Duration::from_secs(400)).await;
+        assert_eq!(slot.current().await.unwrap().secret.expose_secret(), "token-1");
+        tokio::time::advance(Duration::from_secs(81)).await;
+        assert_eq!(slot.current().await.unwrap().secret.expose_secret(), "token-2");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_living_token_is_used_on_while_renewal_fails_and_a_dead_one_is_not() {
+        let (_, slot) = slot(2, unreachable);
+        slot.current().await.unwrap();
+        tokio::time::advance(Duration::from_secs(500)).await;
+        assert_eq!(slot.current().await.unwrap().secret.expose_secret(), "token-1");
+        tokio::time::advance(Duration::from_secs(100)).await;
+        assert!(slot.current().await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_token_is_dropped_once() {
+        let (minter, slot) = slot(usize::MAX, unreachable);
+        let refused = slot.current().await.unwrap();
+        slot.drop_refused(&refused).await;
+        let fresh = slot.current().await.unwrap();
+        slot.drop_refused(&refused).await;
+        assert!(Arc::ptr_eq(&fresh, &slot.current().await.unwrap()));
+        assert_eq!(minter.calls.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_withdrawn_permission_ends_the_token_at_its_renewal() {
+        let (_, slot) = slot(2, MintError::Forbidden);
+        slot.current().await.unwrap();
+        tokio::time::advance(Duration::from_secs(500)).await;
+        assert!(matches!(slot.current().await, Err(MintError::Forbidden(_))));
+    }
+
+    #[tokio::test]
+    async fn b1_a_token_never_shows_in_debug_text() {
+        let (_, slot) = slot(usize::MAX, unreachable);
+        let shown = format!("{:?}", slot.current().await.unwrap());
+        assert!(!shown.contains("token-1"), "{shown}");
+    }
+}

@@ -1,0 +1,297 @@
+//! The tenants' watches: one per (account uid, namespace, what), shared and counted.
+//!
+//! Whoever needs a watch holds an [`Interest`]; dropping the last one ends the task and closes the connection. A watch is authorised only when it starts, so each lasts a bounded time and starts again: that
+//! bounds how long a revoked right can still read. A watch that is refused stays in the set, is tried again
+//! with back-off, and wakes its users when it works at last; nobody waits for it longer than [`SETTLE`].
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use backon::ExponentialBuilder;
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::PartialObjectMeta;
+use kube::runtime::watcher::{self, Event, ExponentialBackoff};
+use kube::runtime::{WatchStreamExt as _, watcher as watch_events};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tracing::debug;
+use weaver_api::marks::{Owner, SYNC_UID_LABEL};
+
+use super::{SyncRef, Triggers};
+use crate::sync::plan::Seen;
+use crate::tenant::{Account, TenantClient};
+
+/// How long a visit waits for the watches it has just opened.
+pub const SETTLE: Duration = Duration::from_secs(5);
+
+/// What a watch is on; always metadata of `ConfigMap`s.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum What {
+    /// Everything in the namespace that carries our label.
+    Copies,
+    /// One object by name, so that a Role with `resourceNames` is enough.
+    Object(String),
+}
+
+/// Identity of a watch. The account's uid is part of it: a recreated account gets new watches.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct WatchKey {
+    /// As whom.
+    pub account: Account,
+    /// Uid of that account.
+    pub uid: String,
+    /// Where.
+    pub namespace: String,
+    /// On what.
+    pub what: What,
+}
+
+/// How a watch is doing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WatchState {
+    /// Not answered yet.
+    Opening,
+    /// Established: what it knows is complete.
+    Synced,
+    /// 403: the tenant may not `list` or `watch` here.
+    Refused,
+    /// Failing for another reason, tried again.
+    Failing,
+}
+
+/// A watch and one user of it. Dropping it ends the interest; dropping the last ends the watch.
+pub struct Interest {
+    watched: Arc<Watched>,
+    user: SyncRef,
+}
+
+/// A watch in use.
+struct Watched {
+    inner: Arc<Inner>,
+    task: AbortHandle,
+}
+
+struct Inner {
+    key: WatchKey,
+    state: watch::Sender<WatchState>,
+    /// Visits that wait for the first answer, and so need not be woken by it.
+    awaited_by: AtomicUsize,
+    objects: Mutex<BTreeMap<String, Arc<ObjectMeta>>>,
+    users: Mutex<BTreeSet<SyncRef>>,
+    triggers: Triggers,
+}
+
+/// All watches of all tenants.
+pub struct WatchSet {
+    open: Mutex<HashMap<WatchKey, Weak<Watched>>>,
+    triggers: Triggers,
+    length: Duration,
+    longest_pause: Duration,
+}
+
+impl WatchSet {
+    /// `length`: how long one watch lasts. `longest_pause`: between two tries of one that fails.
+    #[must_use]
+    pub fn new(triggers: Triggers, length: Duration, longest_pause: Duration) -> Self {
+        Self { open: Mutex::default(), triggers, length, longest_pause }
+    }
+
+    /// Joins the watch `key`, opening it as `tenant` if it is not open.
+    pub fn join(&self, key: WatchKey, tenant: &TenantClient, user: &SyncRef) -> Interest {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let watched = open.get(&key).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let watched = Arc::new(self.start(&key, tenant));
+            open.retain(|_, watched| watched.strong_count() > 0);
+            open.insert(key, Arc::downgrade(&watched));
+            watched
+        });
+        watched.inner.users().insert(user.clone());
+        Interest { watched, user: user.clone() }
+    }
+
+    fn start(&self, key: &WatchKey, tenant: &TenantClient) -> Watched {
+        let inner = Arc::new(Inner {
+            key: key.clone(),
+            state: watch::Sender::new(WatchState::Opening),
+            awaited_by: AtomicUsize::new(0),
+            objects: Mutex::default(),
+            users: Mutex::default(),
+            triggers: self.triggers.clone(),
+        });
+        let length = u32::try_from(self.length.as_secs()).unwrap_or(290);
+        let config = match &key.what {
+            What::Copies => watcher::Config::default().labels(SYNC_UID_LABEL),
+            What::Object(name) => watcher::Config::default().fields(&format!("metadata.name={name}")),
+        }
+        .timeout(length);
+        let pause = ExponentialBackoff::from(
+            ExponentialBuilder::default()
+                .with_min_delay(Duration::from_millis(500))
+                .with_max_delay(self.longest_pause)
+                .with_jitter()
+                .without_max_times(),
+        );
+        let events = watch_events(tenant.config_map_metas(&key.namespace), config).backoff(pause);
+        let follower = inner.clone();
+        let task = tokio::spawn(async move {
+            let mut events = std::pin::pin!(events);
+            let mut listed = BTreeMap::new();
+            while let Some(event) = events.next().await {
+                follower.take(event, &mut listed);
+            }
+        })
+        .abort_handle();
+        Watched { inner, task }
+    }
+}
+
+impl Interest {
+    /// Waits until the watch is established or has failed, [`SETTLE`] at most.
+    pub async fn settled(&self) -> WatchState {
+        let inner = &self.watched.inner;
+        inner.awaited_by.fetch_add(1, Ordering::SeqCst);
+        let mut state = inner.state.subscribe();
+        // Both failures leave the state to be read: the wait was too long, or the watch is gone.
+        let _ = timeout(SETTLE, state.wait_for(|state| *state != WatchState::Opening)).await;
+        inner.awaited_by.fetch_sub(1, Ordering::SeqCst);
+        *inner.state.borrow()
+    }
+
+    /// What the watch shows of the object of that name. One that is not established shows nothing: what it
+    /// knew last may be long gone.
+    #[must_use]
+    pub fn see(&self, name: &str) -> Seen {
+        let inner = &self.watched.inner;
+        if *inner.state.borrow() != WatchState::Synced {
+            return Seen::Unknown;
+        }
+        inner.objects().get(name).map_or(Seen::Nothing, |meta| Seen::Object(meta.clone()))
+    }
+
+    /// All objects, as last seen.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<ObjectMeta>> {
+        self.watched.inner.objects().values().cloned().collect()
+    }
+}
+
+impl Drop for Interest {
+    fn drop(&mut self) {
+        self.watched.inner.users().remove(&self.user);
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Inner {
+    fn take(
+        &self,
+        event: Result<Event<PartialObjectMeta<ConfigMap>>, watcher::Error>,
+        listed: &mut BTreeMap<String, Arc<ObjectMeta>>,
+    ) {
+        match event {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(object)) => {
+                listed.extend(slim(object));
+            }
+            Ok(Event::InitDone) => {
+                *self.objects() = std::mem::take(listed);
+                // A list after the first may hold news whatever the state was.
+                if self.turn(WatchState::Synced) == WatchState::Synced {
+                    self.wake_all();
+                }
+            }
+            Ok(Event::Apply(object)) => {
+                if let Some((name, meta)) = slim(object) {
+                    let before = self.objects().insert(name, meta.clone());
+                    self.wake([before.as_deref(), Some(&*meta)]);
+                }
+            }
+            Ok(Event::Delete(object)) => {
+                if let Some((name, meta)) = slim(object) {
+                    let before = self.objects().remove(&name);
+                    self.wake([before.as_deref(), Some(&*meta)]);
+                }
+            }
+            Err(error) => {
+                debug!(%error, watch = ?self.key, "watch failed, trying again");
+                self.turn(if forbidden(&error) { WatchState::Refused } else { WatchState::Failing });
+            }
+        }
+    }
+
+    /// Enters a state and tells which it was. All users learn of a change, but for the visits that await it.
+    fn turn(&self, now: WatchState) -> WatchState {
+        let before = self.state.send_replace(now);
+        let awaited = before == WatchState::Opening && self.awaited_by.load(Ordering::SeqCst) > 0;
+        if before != now && !awaited {
+            self.wake_all();
+        }
+        before
+    }
+
+    /// Wakes the users that the object's marks name; all, where they name none (a source, or stripped marks).
+    fn wake(&self, states: [Option<&ObjectMeta>; 2]) {
+        let users = self.users().clone();
+        let mut named: Vec<SyncRef> = states
+            .into_iter()
+            .flatten()
+            .filter(|_| self.key.what == What::Copies)
+            .filter_map(Owner::of)
+            .map(|owner| SyncRef { namespace: owner.namespace, name: owner.name })
+            .filter(|sync| users.contains(sync))
+            .collect();
+        if named.is_empty() {
+            named.extend(users);
+        }
+        for sync in named {
+            self.triggers.fire(sync);
+        }
+    }
+
+    fn wake_all(&self) {
+        for sync in self.users().clone() {
+            self.triggers.fire(sync);
+        }
+    }
+
+    fn objects(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<ObjectMeta>>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn users(&self) -> std::sync::MutexGuard<'_, BTreeSet<SyncRef>> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Name and metadata without `managedFields`, which are often half of it and never read.
+fn slim(object: PartialObjectMeta<ConfigMap>) -> Option<(String, Arc<ObjectMeta>)> {
+    let mut meta = object.metadata;
+    meta.managed_fields = None;
+    Some((meta.name.clone()?, Arc::new(meta)))
+}
+
+fn forbidden(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => {
+            matches!(error, kube::Error::Api(status) if status.is_forbidden())
+        }
+        watcher::Error::WatchError(status) => status.is_forbidden(),
+        watcher::Error::NoResourceVersion => false,
+    }
+}
+
+#[cfg(test)]
+#[path = "set_tests.rs"]
+mod tests;
