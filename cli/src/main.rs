@@ -1,0 +1,49 @@
+//! `weaver`: the person's tool, on the Pi and on the laptop.
+
+mod crd;
+mod tenant;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Config Weaver's tool for people.
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// The kinds that Config Weaver adds to Kubernetes
+    Crd {
+        #[command(subcommand)]
+        verb: crd::Verb,
+    },
+    /// Which accounts the operator may act as
+    Tenant {
+        #[command(subcommand)]
+        verb: tenant::Verb,
+    },
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        eprintln!("error: another TLS provider is installed already");
+        return ExitCode::FAILURE;
+    }
+    let done = match Args::parse().verb {
+        Verb::Crd { verb } => crd::run(verb),
+        Verb::Tenant { verb } => tenant::run(verb).await,
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

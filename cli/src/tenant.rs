@@ -1,0 +1,75 @@
+//! `weaver tenant`: grants the operator the right to mint tokens for one account of one namespace.
+//!
+//! Applied twice it changes nothing. Whoever runs it needs the right to write Roles in that namespace.
+
+use anyhow::{Context as _, anyhow, ensure};
+use clap::Subcommand;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::api::{Api, Patch, PatchParams};
+use kube::{Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use weaver_api::minting;
+use weaver_api::names::{dns_label, dns_subdomain};
+
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Let the operator act as ACCOUNT of NAMESPACE, and as no other
+    Allow {
+        /// Namespace of the tenant
+        namespace: String,
+        /// ServiceAccount in that namespace
+        account: String,
+        /// Print the Role and RoleBinding instead of applying them
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+pub async fn run(verb: Verb) -> anyhow::Result<()> {
+    let Verb::Allow { namespace, account, dry_run } = verb;
+    dns_label(&namespace).map_err(|fault| anyhow!("NAMESPACE {namespace:?} {fault}"))?;
+    dns_subdomain(&account).map_err(|fault| anyhow!("ACCOUNT {account:?} {fault}"))?;
+    let (role, binding) = minting::grant(&namespace, &account);
+    if dry_run {
+        print!("{}---\n{}", manifest(&role)?, manifest(&binding)?);
+        return Ok(());
+    }
+
+    let client = Client::try_default()
+        .await
+        // A parser's own message would show the lines around the mistake, keys included.
+        .map_err(|_| {
+            anyhow!("no usable kubeconfig (KUBECONFIG, else ~/.kube/config): see `kubectl config view`")
+        })?;
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
+    let found = accounts
+        .get_opt(&account)
+        .await
+        .with_context(|| format!("looking up ServiceAccount {namespace}/{account}"))?;
+    ensure!(
+        found.is_some(),
+        "ServiceAccount {namespace}/{account} does not exist: create it with `kubectl -n {namespace} create serviceaccount {account}`"
+    );
+    apply(&Api::<Role>::namespaced(client.clone(), &namespace), &role).await?;
+    apply(&Api::<RoleBinding>::namespaced(client, &namespace), &binding).await?;
+    println!("the operator may now act as ServiceAccount {namespace}/{account}");
+    Ok(())
+}
+
+async fn apply<K>(api: &Api<K>, object: &K) -> anyhow::Result<()>
+where
+    K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + std::fmt::Debug,
+{
+    let name = object.meta().name.as_deref().unwrap_or_default();
+    api.patch(name, &PatchParams::apply("weaver").force(), &Patch::Apply(object))
+        .await
+        .with_context(|| format!("writing {} {name}", K::kind(&())))?;
+    Ok(())
+}
+
+/// An object as YAML. Not every type of k8s-openapi writes its apiVersion by itself; these do.
+fn manifest<K: Serialize>(object: &K) -> anyhow::Result<String> {
+    serde_saphyr::to_string(object).context("writing a manifest as YAML")
+}
