@@ -1,0 +1,171 @@
+//! The two sets of checks: what must hold before k3s starts, and that plus the
+//! proof of the served names.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use rustls::RootCertStore;
+use weaver_diagnostics::{
+    finding::{Finding, Severity},
+    k3s_config::Effective,
+    memory_cgroup,
+    serving::{self, Stage},
+};
+
+use crate::{args::HostArgs, host_root::HostRoot, k3s_files, kernel_state, probe};
+
+const DEFAULT_DATA_DIR: &str = "/var/lib/rancher/k3s";
+const DEFAULT_PORT: u16 = 6443;
+
+/// Where to look.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// What stands for `/`.
+    pub root: HostRoot,
+    /// The administrator's kubeconfig, as the host knows it.
+    pub admin_kubeconfig: PathBuf,
+    config: Option<PathBuf>,
+    data_dir: Option<PathBuf>,
+    unit: PathBuf,
+    api_address: Option<SocketAddr>,
+}
+
+impl From<HostArgs> for Host {
+    fn from(args: HostArgs) -> Self {
+        let HostArgs {
+            root,
+            k3s_config,
+            k3s_data_dir,
+            k3s_unit,
+            admin_kubeconfig,
+            api_address,
+            probe_timeout: _,
+        } = args;
+        Self {
+            root: HostRoot::new(root),
+            admin_kubeconfig,
+            config: k3s_config,
+            data_dir: k3s_data_dir,
+            unit: k3s_unit,
+            api_address,
+        }
+    }
+}
+
+/// What holds before k3s starts.
+#[derive(Debug)]
+pub struct Preflight {
+    /// The findings.
+    pub findings: Vec<Finding>,
+    /// What k3s will act on.
+    pub effective: Effective,
+}
+
+/// The whole verdict.
+#[derive(Debug)]
+pub struct Check {
+    /// The findings.
+    pub findings: Vec<Finding>,
+    /// Whether every configured name is proven, against a known configuration.
+    pub proven: bool,
+    /// The API server that was asked.
+    pub api_address: SocketAddr,
+    /// The file with the CA of its certificate, as the host knows it.
+    pub server_ca: PathBuf,
+}
+
+impl Check {
+    /// Whether something is known to be bad.
+    pub fn failures(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|f| f.severity == Severity::Fail)
+    }
+}
+
+/// The host and the validity of k3s' configuration. No network.
+#[must_use]
+pub fn preflight(host: &Host) -> Preflight {
+    judge_files(host, Stage::BeforeStart)
+}
+
+fn judge_files(host: &Host, stage: Stage) -> Preflight {
+    let mut effective = k3s_files::effective(&host.root, host.config.as_deref(), &host.unit);
+    let mut findings = memory_cgroup::findings(&kernel_state::memory_facts(&host.root));
+    findings.append(&mut effective.findings);
+    findings.extend(serving::wanted(&effective.tls_san, stage).1);
+    Preflight { findings, effective }
+}
+
+/// What the files say.
+struct Files {
+    findings: Vec<Finding>,
+    effective: Effective,
+    anchors: Result<RootCertStore, Box<Finding>>,
+    server_ca: PathBuf,
+    kubeconfig: Vec<Finding>,
+}
+
+/// Everything, the handshakes included: names that are not served are probed
+/// again until `patience` has passed.
+///
+/// # Errors
+/// The probe itself could not run.
+pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
+    let reader = host.clone();
+    // A dying card can take seconds to answer: never on the runtime's thread.
+    let files = tokio::task::spawn_blocking(move || {
+        let Preflight { findings, effective } = judge_files(&reader, Stage::Serving);
+        let data_dir = reader
+            .data_dir
+            .clone()
+            .or_else(|| effective.data_dir.as_ref().map(|setting| setting.value.clone().into()))
+            .unwrap_or_else(|| DEFAULT_DATA_DIR.into());
+        let anchors = k3s_files::server_ca(&reader.root, &data_dir);
+        let server_ca = k3s_files::server_ca_path(&data_dir);
+        let kubeconfig = k3s_files::admin_kubeconfig(&reader.root, &reader.admin_kubeconfig);
+        Files { findings, effective, anchors, server_ca, kubeconfig }
+    })
+    .await
+    .context("reading the host's files")?;
+    let Files { mut findings, effective, anchors, server_ca, kubeconfig } = files;
+    let api_address = host.api_address.unwrap_or_else(|| {
+        let port = effective.https_listen_port.unwrap_or(DEFAULT_PORT);
+        (Ipv4Addr::LOCALHOST, port).into()
+    });
+
+    let (names, _) = serving::wanted(&effective.tls_san, Stage::Serving);
+    let names_are_open = findings.iter().any(leaves_names_open);
+    let mut proven = false;
+    match anchors {
+        Err(finding) => findings.push(*finding),
+        Ok(_) if names.is_empty() && names_are_open => {
+            findings.push(serving::unknown(
+                "the names to prove are not known, the configuration was not read whole",
+            ));
+        }
+        Ok(anchors) => {
+            let seen = probe::prove(api_address, anchors, &names, patience).await?;
+            let observations: Vec<_> = names.into_iter().zip(seen).collect();
+            let proof = serving::judge(&api_address.to_string(), &observations);
+            findings.extend(proof.findings);
+            proven = proof.proven && !names_are_open;
+        }
+    }
+    findings.extend(kubeconfig);
+    Ok(Check { findings, proven, api_address, server_ca })
+}
+
+/// Whether a finding means that the list of names itself is not known whole.
+fn leaves_names_open(finding: &Finding) -> bool {
+    use weaver_diagnostics::finding::Code;
+    match finding.code {
+        Code::K3sConfigInvalid | Code::K3sConfigWrongType | Code::NameInvalid => {
+            finding.severity == Severity::Fail
+        }
+        Code::K3sFileUnreadable => matches!(finding.severity, Severity::Fail | Severity::Unknown),
+        _ => false,
+    }
+}

@@ -1,0 +1,148 @@
+//! Reads the host's files under a directory that stands for `/`.
+//!
+//! Every file is read with a limit and only if it is a regular file, so that a
+//! device, a pipe or a file that grew without end cannot hang or fill the
+//! agent. A message names the path as the host knows it.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+use weaver_diagnostics::text_file::TextFile;
+
+/// No file that is read here has a reason to be larger.
+pub const LIMIT: u64 = 256 * 1024;
+
+/// Why a file could not be read as text.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// A directory, device or pipe.
+    #[error("it is not a regular file")]
+    NotAFile,
+    /// Larger than [`LIMIT`].
+    #[error("it is larger than {} KiB", LIMIT / 1024)]
+    TooLarge,
+    /// Control characters, or not UTF-8.
+    #[error("it is binary, not text")]
+    Binary,
+    /// The system refused.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// The directory that stands for `/`.
+#[derive(Debug, Clone)]
+pub struct HostRoot(PathBuf);
+
+impl HostRoot {
+    /// A root.
+    #[must_use]
+    pub const fn new(directory: PathBuf) -> Self {
+        Self(directory)
+    }
+
+    /// The real path of a host path.
+    #[must_use]
+    pub fn real(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        self.0.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// The text of a file, `None` where there is no such file.
+    ///
+    /// # Errors
+    /// It is there and cannot be read as text.
+    pub fn read(&self, path: impl AsRef<Path>) -> Result<Option<TextFile>, ReadError> {
+        let path = path.as_ref();
+        let Some(bytes) = self.read_bytes(path)? else { return Ok(None) };
+        let text = String::from_utf8(bytes).map_err(|_| ReadError::Binary)?;
+        if text.chars().any(|c| c.is_control() && !matches!(c, '\t' | '\n' | '\r')) {
+            return Err(ReadError::Binary);
+        }
+        Ok(Some(TextFile::new(path.display().to_string(), text)))
+    }
+
+    /// The text of a file that may be missing or unreadable without harm.
+    #[must_use]
+    pub fn read_if_possible(&self, path: impl AsRef<Path>) -> Option<TextFile> {
+        self.read(path).ok().flatten()
+    }
+
+    fn read_bytes(&self, path: &Path) -> Result<Option<Vec<u8>>, ReadError> {
+        let real = self.real(path);
+        // Looked at before it is opened: opening a pipe would wait for a writer.
+        let metadata = match fs::metadata(&real) {
+            Ok(metadata) => metadata,
+            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        if !metadata.is_file() {
+            return Err(ReadError::NotAFile);
+        }
+        let mut bytes = Vec::new();
+        // Files under /proc have no size to go by: read one byte too many.
+        File::open(&real)?.take(LIMIT + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > LIMIT {
+            return Err(ReadError::TooLarge);
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Whether there is a directory.
+    #[must_use]
+    pub fn is_dir(&self, path: impl AsRef<Path>) -> bool {
+        self.real(path).is_dir()
+    }
+
+    /// The names in a directory, sorted by bytes; none where there is no such
+    /// directory.
+    ///
+    /// # Errors
+    /// It is there and cannot be listed.
+    pub fn list(&self, path: impl AsRef<Path>) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(self.real(path)) {
+            Ok(entries) => entries,
+            Err(error) if is_absent(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut names = entries
+            .map(|entry| entry.map(|e| e.file_name().to_string_lossy().into_owned()))
+            .collect::<io::Result<Vec<_>>>()?;
+        names.sort();
+        Ok(names)
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_and_the_missing_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path().to_owned());
+        fs::create_dir(dir.path().join("etc")).unwrap();
+        fs::write(dir.path().join("etc/good"), "text\r\n").unwrap();
+        fs::write(dir.path().join("etc/nul"), b"a\0b").unwrap();
+        fs::write(dir.path().join("etc/latin"), b"\xff\xfe").unwrap();
+        fs::write(dir.path().join("etc/large"), vec![b'a'; 256 * 1024 + 1]).unwrap();
+        nix::unistd::mkfifo(&dir.path().join("etc/pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+
+        assert_eq!(root.read("/etc/good").unwrap().unwrap(), TextFile::new("/etc/good", "text\r\n"));
+        assert!(root.read("/etc/none").unwrap().is_none());
+        assert!(root.read("/etc/good/below").unwrap().is_none());
+        assert!(matches!(root.read("/etc/nul"), Err(ReadError::Binary)));
+        assert!(matches!(root.read("/etc/latin"), Err(ReadError::Binary)));
+        assert!(matches!(root.read("/etc/large"), Err(ReadError::TooLarge)));
+        assert!(matches!(root.read("/etc"), Err(ReadError::NotAFile)));
+        assert!(matches!(root.read("/etc/pipe"), Err(ReadError::NotAFile)));
+        assert_eq!(root.list("/etc").unwrap(), ["good", "large", "latin", "nul", "pipe"]);
+        assert!(root.list("/none").unwrap().is_empty());
+    }
+}

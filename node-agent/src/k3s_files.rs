@@ -1,0 +1,284 @@
+//! Reads what decides how k3s runs: its configuration and drop-ins, the flags
+//! of its unit, the CA of its serving certificates, the administrator's
+//! kubeconfig.
+
+use std::{
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use rustls::{
+    RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
+use weaver_diagnostics::{
+    finding::{Code, Finding, Place, Remedy, Severity},
+    k3s_config::{self, Effective, Setting},
+    k3s_unit::{self, Flag},
+    kubeconfig, serving,
+    text_file::TextFile,
+};
+
+use crate::host_root::{HostRoot, ReadError};
+
+const DEFAULT_CONFIG: &str = "/etc/rancher/k3s/config.yaml";
+/// Where the cluster's serving CA is, below k3s' data.
+const SERVER_CA: &str = "server/tls/server-ca.crt";
+
+/// The configuration in force, problems of reading it among its findings.
+#[must_use]
+pub fn effective(root: &HostRoot, config: Option<&Path>, unit: &Path) -> Effective {
+    let mut unreadable = Vec::new();
+    let start = read_unit(root, unit, &mut unreadable);
+    let named = config.is_none().then_some(start.config_file).flatten();
+    let by_unit = named.as_ref().map(|setting| PathBuf::from(&setting.value));
+    let config = config.map(Path::to_owned).or(by_unit).unwrap_or_else(|| DEFAULT_CONFIG.into());
+    let files = config_files(root, &config, &mut unreadable);
+    if let Some(setting) = named
+        && matches!(root.read(&config), Ok(None))
+    {
+        unreadable.push(missing_config(&setting));
+    }
+    let mut effective = k3s_config::merge(&files, &start.flags);
+    effective.data_dir = effective.data_dir.or(start.data_dir);
+    effective.findings.append(&mut unreadable);
+    effective
+}
+
+/// k3s does without its usual file, and not without one that it is told of.
+fn missing_config(named: &Setting) -> Finding {
+    let Setting { value: path, origin } = named;
+    Finding::new(
+        Severity::Fail,
+        Code::K3sFileUnreadable,
+        format!("{path} is not there, {origin} names it, and k3s does not start without it"),
+    )
+    .saw(origin.clone(), format!("configuration file {path}"))
+    .remedy(
+        Remedy::new(format!("write {path}, or take its name out of {origin}"))
+            .command("sudo systemctl daemon-reload")
+            .command("sudo systemctl restart k3s"),
+    )
+}
+
+/// The file, then its drop-ins by name.
+fn config_files(root: &HostRoot, config: &Path, unreadable: &mut Vec<Finding>) -> Vec<TextFile> {
+    let drop_ins = with_suffix(config, ".d");
+    let names = root.list(&drop_ins).unwrap_or_else(|error| {
+        unreadable.push(cannot_read(&drop_ins, &error.to_string(), Severity::Unknown));
+        Vec::new()
+    });
+    let drop_ins = names.iter().filter(|name| k3s_config::is_drop_in(name)).map(|name| drop_ins.join(name));
+    std::iter::once(config.to_owned())
+        .chain(drop_ins)
+        .filter_map(|path| match root.read(&path) {
+            Ok(file) => file,
+            // k3s passes over directories of such a name.
+            Err(ReadError::NotAFile) if root.is_dir(&path) && path != config => None,
+            Err(error) => {
+                // What stops us need not stop k3s, which is root and knows no limit.
+                let severity = match error {
+                    ReadError::Io(_) | ReadError::TooLarge => Severity::Unknown,
+                    ReadError::NotAFile | ReadError::Binary => Severity::Fail,
+                };
+                unreadable.push(cannot_read(&path, &error.to_string(), severity));
+                None
+            }
+        })
+        .collect()
+}
+
+/// How the unit starts k3s.
+struct Start {
+    flags: Vec<Flag>,
+    /// The configuration file that it names.
+    config_file: Option<Setting>,
+    /// The data directory of its environment: of all that may name one, the
+    /// last to be asked.
+    data_dir: Option<Setting>,
+}
+
+/// Reads the unit and its drop-ins.
+fn read_unit(root: &HostRoot, unit: &Path, unreadable: &mut Vec<Finding>) -> Start {
+    let drop_ins = with_suffix(unit, ".d");
+    let names = root.list(&drop_ins).unwrap_or_default();
+    let drop_ins = names
+        .iter()
+        .filter(|n| Path::new(n).extension().is_some_and(|e| e == "conf"))
+        .map(|n| drop_ins.join(n));
+    let mut read = |path: &Path| {
+        root.read(path).unwrap_or_else(|error| {
+            // systemd may still read it: what it says is then unknown, not bad.
+            unreadable.push(cannot_read(path, &error.to_string(), Severity::Warn));
+            None
+        })
+    };
+    let units: Vec<_> =
+        std::iter::once(unit.to_owned()).chain(drop_ins).filter_map(|path| read(&path)).collect();
+    let environment: Vec<_> = k3s_unit::environment_files(&units)
+        .into_iter()
+        // A path with a specifier is systemd's to resolve; k3s' own unit names
+        // such files only for proxy settings.
+        .filter(|(path, _)| !path.contains('%'))
+        .filter_map(|(path, _)| read(Path::new(&path)))
+        .collect();
+    let flags = k3s_unit::flags(&units, &environment);
+    // The environment first, then the first flag: k3s' own order.
+    let by_flag = || {
+        let flag = flags.iter().find(|flag| matches!(flag.name.as_str(), "config" | "c"))?;
+        Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() })
+    };
+    let variable = |name| k3s_unit::variable(&units, &environment, name);
+    let config_file =
+        variable("K3S_CONFIG_FILE").or_else(by_flag).filter(|setting| !setting.value.is_empty());
+    let data_dir = variable("K3S_DATA_DIR");
+    Start { flags, config_file, data_dir }
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn cannot_read(path: &Path, why: &str, severity: Severity) -> Finding {
+    let path = path.display().to_string();
+    Finding::new(severity, Code::K3sFileUnreadable, format!("{path} cannot be read: {why}"))
+        .saw(Place::file(&path), why)
+        .remedy(
+            Remedy::new(format!("make {path} a text file that root can read"))
+                .command(format!("sudo ls -l {path}"))
+                .command("sudo weaver-node-agent check"),
+        )
+}
+
+/// The file with the CA of the serving certificates.
+#[must_use]
+pub fn server_ca_path(data_dir: &Path) -> PathBuf {
+    data_dir.join(SERVER_CA)
+}
+
+/// The trust anchors of the serving certificates.
+///
+/// # Errors
+/// A finding that says what is missing: `unknown` before k3s' first start.
+pub fn server_ca(root: &HostRoot, data_dir: &Path) -> Result<RootCertStore, Box<Finding>> {
+    let path = server_ca_path(data_dir);
+    let shown = path.display();
+    let file = match root.read(&path) {
+        Ok(Some(file)) => file,
+        Ok(None) => {
+            let finding = serving::unknown(&format!("{shown} is not there: k3s has not made its CA yet"));
+            return Err(Box::new(finding.saw(Place::file(shown.to_string()), "missing")));
+        }
+        Err(error) => return Err(Box::new(cannot_read(&path, &error.to_string(), Severity::Unknown))),
+    };
+    let mut anchors = RootCertStore::empty();
+    let broken = |why: String| Box::new(cannot_read(&path, &why, Severity::Fail));
+    for certificate in CertificateDer::pem_slice_iter(file.text.as_bytes()) {
+        let certificate = certificate.map_err(|_| broken("it is not valid PEM".to_owned()))?;
+        anchors
+            .add(certificate)
+            .map_err(|error| broken(format!("it holds no usable certificate: {error}")))?;
+    }
+    if anchors.is_empty() {
+        return Err(broken("it holds no certificate".to_owned()));
+    }
+    Ok(anchors)
+}
+
+/// What is wrong with the administrator's kubeconfig. It is never the gate's
+/// verdict: `run` cannot work with it, k3s is not harmed.
+#[must_use]
+pub fn admin_kubeconfig(root: &HostRoot, path: &Path) -> Vec<Finding> {
+    let place = || Place::file(path.display().to_string());
+    let file = match root.read(path) {
+        Ok(Some(file)) => file,
+        Ok(None) => {
+            let mut finding =
+                kubeconfig::finding(place(), "it is not there; k3s writes it when it has started");
+            finding.severity = Severity::Unknown;
+            return vec![finding];
+        }
+        Err(error) => return vec![kubeconfig::finding(place(), &error.to_string())],
+    };
+    let mode = std::fs::metadata(root.real(path)).ok().map(|m| m.permissions().mode());
+    let exposed = mode.and_then(|mode| kubeconfig::exposed(&file.path, mode));
+    kubeconfig::unusable(&file).into_iter().chain(exposed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn judged(files: &[(&str, &str)]) -> Effective {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = dir.path().join(path.trim_start_matches('/'));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        effective(&HostRoot::new(dir.path().to_owned()), None, Path::new("/k3s.service"))
+    }
+
+    #[test]
+    fn which_configuration_the_unit_names() {
+        let files =
+            [("/a.yaml", "tls-san: a"), ("/b.yaml", "tls-san: b"), (DEFAULT_CONFIG, "tls-san: usual")];
+        for (unit, want) in [
+            ("ExecStart=k3s server", "usual"),
+            ("ExecStart=k3s server --config /a.yaml --config=/b.yaml", "a"),
+            ("ExecStart=k3s server -c /b.yaml", "b"),
+            ("Environment=K3S_CONFIG_FILE=/b.yaml\nExecStart=k3s server --config /a.yaml", "b"),
+            ("Environment=K3S_CONFIG_FILE=\nExecStart=k3s server --config /a.yaml", "a"),
+        ] {
+            let unit = format!("[Service]\n{unit}\n");
+            let effective = judged(&[&[("/k3s.service", unit.as_str())][..], &files[..]].concat());
+            assert_eq!(effective.tls_san[0].value, want, "{unit}");
+            assert_eq!(effective.findings, []);
+        }
+    }
+
+    #[test]
+    fn which_data_directory_the_unit_names() {
+        for (unit, config, want) in [
+            ("Environment=K3S_DATA_DIR=/e", "", "/e"),
+            ("Environment=K3S_DATA_DIR=/e", "data-dir: /f", "/f"),
+            ("Environment=K3S_DATA_DIR=/e\nExecStart=k3s server -d /g", "data-dir: /f", "/g"),
+        ] {
+            let unit = format!("[Service]\n{unit}\n");
+            let effective = judged(&[("/k3s.service", &unit), (DEFAULT_CONFIG, config)]);
+            assert_eq!(effective.data_dir.unwrap().value, want, "{unit} {config}");
+        }
+    }
+
+    #[test]
+    fn a_named_file_that_is_missing_keeps_k3s_from_starting() {
+        let effective = judged(&[("/k3s.service", "[Service]\nExecStart=k3s server --config /none.yaml\n")]);
+        let [found] = effective.findings.as_slice() else { panic!("{effective:?}") };
+        assert_eq!((found.severity, found.code), (Severity::Fail, Code::K3sFileUnreadable));
+        assert!(found.message.starts_with("/none.yaml is not there, /k3s.service:2 names it"));
+        assert_eq!(judged(&[]).findings, [], "the usual file may be missing");
+    }
+
+    #[test]
+    fn what_only_we_cannot_read_is_unknown() {
+        let large = "a: 1\n".repeat(100_000);
+        for (path, text, want) in [
+            (DEFAULT_CONFIG, large.as_str(), Severity::Unknown),
+            ("/etc/rancher/k3s/config.yaml.d/1.yaml", &large, Severity::Unknown),
+            (DEFAULT_CONFIG, "a: \u{1}", Severity::Fail),
+        ] {
+            let effective = judged(&[(path, text)]);
+            let [found] = effective.findings.as_slice() else { panic!("{effective:?}") };
+            assert_eq!((found.severity, found.code), (want, Code::K3sFileUnreadable));
+        }
+        // A symbolic link to itself: an I/O error for any user.
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("loop.yaml", dir.path().join("loop.yaml")).unwrap();
+        let root = HostRoot::new(dir.path().to_owned());
+        let effective = effective(&root, Some(Path::new("/loop.yaml")), Path::new("/k3s.service"));
+        assert_eq!(effective.findings[0].severity, Severity::Unknown);
+    }
+}

@@ -1,0 +1,71 @@
+//! The node agent: reads the host, lets `weaver-diagnostics` judge, shows the
+//! findings, and keeps the gate of the operator.
+//!
+//! Guarantees: `check` and `preflight` change nothing; `run` writes only into
+//! its runtime directory and applies only the manifests built into it; a known
+//! bad state keeps the gate shut, an unknown one never counts as bad; a verdict
+//! that turns bad after the gate opened is reported and stops nothing.
+
+use std::io::Write as _;
+
+use anyhow::Context as _;
+use tracing_subscriber::{EnvFilter, filter::LevelFilter};
+
+pub mod args;
+pub mod boot_files;
+pub mod checks;
+pub mod host_root;
+pub mod k3s_files;
+pub mod kernel_state;
+pub mod probe;
+pub mod report;
+pub mod run;
+
+use args::{Args, Command, Output};
+
+/// Runs one command and returns the exit code of the process.
+///
+/// # Errors
+/// The program itself failed; what it was asked to judge is never an error.
+pub async fn run_command(args: Args) -> anyhow::Result<u8> {
+    match args.command {
+        Command::Check { host, output } => {
+            let patience = host.probe_patience();
+            let check = checks::check(&host.into(), patience).await?;
+            show(&check.findings, output)
+        }
+        Command::Preflight { host, output } => {
+            let preflight = checks::preflight(&host.into());
+            show(&preflight.findings, output)
+        }
+        Command::Run(args) => run::run(args).await.map(|()| weaver_diagnostics::exit_code::FINE),
+    }
+}
+
+fn show(findings: &[weaver_diagnostics::finding::Finding], output: Output) -> anyhow::Result<u8> {
+    let text = match output {
+        Output::Text => report::text(findings),
+        Output::Json => report::json(findings)?,
+    };
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // A reader such as `head` that has seen enough does not change the verdict.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(weaver_diagnostics::exit_code::of(findings)),
+    }
+}
+
+/// Logs to standard error; `RUST_LOG` filters, the default is `info`.
+///
+/// kube's client stays at `error` whatever is asked: its warning about an answer that it cannot
+/// parse repeats that answer, and answers hold tokens.
+pub fn init_log() {
+    let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
+    let filter = match "kube_client::client=error".parse() {
+        Ok(directive) => filter.add_directive(directive),
+        Err(_) => filter,
+    };
+    let colour = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).init();
+}

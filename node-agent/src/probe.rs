@@ -1,0 +1,216 @@
+//! Proves by real handshakes that the API server serves a name.
+//!
+//! Each name gets a connection of its own, verified exactly as a client would
+//! verify it: chain to the cluster's CA, name, dates. DNS names are sent as
+//! SNI. Addresses are not (TLS forbids it), and neither is a made-up name for a
+//! wildcard: k3s' listener may add every name it is asked for to its
+//! certificate, for ever.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use futures::{StreamExt as _, stream};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
+    pki_types::{CertificateDer, ServerName, UnixTime},
+};
+use tokio::{net::TcpStream, time::timeout};
+use tokio_rustls::TlsConnector;
+use weaver_diagnostics::{
+    san::ServingName,
+    serving::{Observation, Outcome, Wanted},
+};
+use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
+
+/// Pause between two rounds of handshakes.
+const POLL: Duration = Duration::from_millis(250);
+/// Longest time for one connection and handshake.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Handshakes at a time: they cost the API server more than us.
+const CONCURRENT: usize = 4;
+
+/// One observation per name, in their order. Names that are not proven are
+/// tried again until `patience` has passed: k3s goes on serving its old
+/// certificate for a second or two after its API is ready. A server that never
+/// answered is not waited for.
+///
+/// # Errors
+/// No verifier could be made from these anchors.
+pub async fn prove(
+    address: SocketAddr,
+    anchors: RootCertStore,
+    names: &[Wanted],
+    patience: Duration,
+) -> anyhow::Result<Vec<Observation>> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let verifier = WebPkiServerVerifier::builder(Arc::new(anchors))
+        .build()
+        .context("making a verifier from the cluster's CA")?;
+    let started = Instant::now();
+    let mut observations = vec![Observation { outcome: Outcome::NotServed, served: Vec::new() }; names.len()];
+    loop {
+        let open: Vec<_> = (0..names.len()).filter(|i| observations[*i].outcome != Outcome::Proven).collect();
+        let round: Vec<_> = stream::iter(open)
+            .map(|index| {
+                let verifier = Arc::clone(&verifier);
+                async move { (index, handshake(address, verifier, &names[index].name).await) }
+            })
+            .buffer_unordered(CONCURRENT)
+            .collect()
+            .await;
+        for (index, observation) in round {
+            observations[index] = observation;
+        }
+        let count = |test: fn(&Outcome) -> bool| observations.iter().filter(|o| test(&o.outcome)).count();
+        let proven = count(|o| *o == Outcome::Proven);
+        let silent = count(|o| matches!(o, Outcome::Unreachable(_)));
+        if proven == names.len() || silent == names.len() || started.elapsed() + POLL > patience {
+            return Ok(observations);
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+async fn handshake(
+    address: SocketAddr,
+    verifier: Arc<WebPkiServerVerifier>,
+    name: &ServingName,
+) -> Observation {
+    let silent = |why: String| Observation { outcome: Outcome::Unreachable(why), served: Vec::new() };
+    let Some((asked, judged)) = server_names(address, name) else {
+        return silent(format!("{name} cannot be asked for by TLS"));
+    };
+    let recorder = Arc::new(Recorder { verifier, judged, served: Mutex::default() });
+    let config = ClientConfig::builder()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::clone(&recorder) as _)
+        .with_no_client_auth();
+    let connection = async {
+        let stream = TcpStream::connect(address).await?;
+        TlsConnector::from(Arc::new(config)).connect(asked, stream).await
+    };
+    let outcome = match timeout(DEADLINE, connection).await {
+        Ok(Ok(_)) => Outcome::Proven,
+        Ok(Err(error)) => outcome_of(&error),
+        Err(_) => Outcome::Unreachable(format!("no answer within {} s", DEADLINE.as_secs())),
+    };
+    let served = recorder.served.lock().unwrap_or_else(PoisonError::into_inner).take();
+    Observation { outcome, served: served.unwrap_or_default() }
+}
+
+/// The name to send, and the name to verify.
+fn server_names(
+    address: SocketAddr,
+    name: &ServingName,
+) -> Option<(ServerName<'static>, ServerName<'static>)> {
+    let dns = |name: String| ServerName::try_from(name).ok();
+    match name {
+        ServingName::Dns(name) => dns(name.clone()).map(|name| (name.clone(), name)),
+        ServingName::Ip(ip) => Some(((*ip).into(), (*ip).into())),
+        ServingName::Wildcard(rest) => Some((address.ip().into(), dns(format!("weaver-probe.{rest}"))?)),
+    }
+}
+
+fn outcome_of(error: &std::io::Error) -> Outcome {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    let Some(Error::InvalidCertificate(certificate)) = tls else {
+        return Outcome::Unreachable(tls.map_or_else(|| error.to_string(), |tls| format!("TLS: {tls}")));
+    };
+    match certificate {
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            Outcome::NotServed
+        }
+        CertificateError::Expired => Outcome::Dates("it has expired".to_owned()),
+        CertificateError::ExpiredContext { not_after, .. } => {
+            Outcome::Dates(format!("it expired on {}", date(*not_after)))
+        }
+        CertificateError::NotValidYet => Outcome::Dates("it is not valid yet".to_owned()),
+        CertificateError::NotValidYetContext { not_before, .. } => {
+            Outcome::Dates(format!("it is valid only from {} on", date(*not_before)))
+        }
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            Outcome::Untrusted("signed by another CA".to_owned())
+        }
+        other => Outcome::Untrusted(other.to_string()),
+    }
+}
+
+fn date(time: UnixTime) -> String {
+    i64::try_from(time.as_secs())
+        .ok()
+        .and_then(|seconds| jiff::Timestamp::from_second(seconds).ok())
+        .map_or_else(|| "an impossible date".to_owned(), |timestamp| timestamp.to_string())
+}
+
+/// Verifies like a client and notes which names were shown.
+#[derive(Debug)]
+struct Recorder {
+    verifier: Arc<WebPkiServerVerifier>,
+    judged: ServerName<'static>,
+    served: Mutex<Option<Vec<String>>>,
+}
+
+impl ServerCertVerifier for Recorder {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _asked: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        *self.served.lock().unwrap_or_else(PoisonError::into_inner) = Some(names_of(end_entity));
+        self.verifier.verify_server_cert(end_entity, intermediates, &self.judged, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
+    }
+}
+
+/// The names of a certificate, in its order; none where it does not parse.
+fn names_of(certificate: &CertificateDer<'_>) -> Vec<String> {
+    let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return Vec::new() };
+    let Ok(Some(names)) = parsed.subject_alternative_name() else { return Vec::new() };
+    names
+        .value
+        .general_names
+        .iter()
+        .filter_map(|name| match name {
+            GeneralName::DNSName(name) => Some((*name).to_owned()),
+            GeneralName::IPAddress(bytes) => <[u8; 4]>::try_from(*bytes)
+                .map(|v4| std::net::IpAddr::from(v4).to_string())
+                .or_else(|_| <[u8; 16]>::try_from(*bytes).map(|v6| std::net::IpAddr::from(v6).to_string()))
+                .ok(),
+            _ => None,
+        })
+        .collect()
+}

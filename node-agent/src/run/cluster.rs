@@ -1,0 +1,145 @@
+//! What `run` does in the cluster, as the administrator: applies the manifests
+//! and mints the operator's token. Every request has a deadline.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::{Context as _, anyhow, bail};
+use k8s_openapi::{
+    api::{
+        authentication::v1::{TokenRequest, TokenRequestSpec},
+        core::v1::ServiceAccount,
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, Config,
+    api::{Patch, PatchParams, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+    core::{DynamicObject, GroupVersionKind},
+    discovery::{self, Scope},
+    runtime::wait::{await_condition, conditions::is_crd_established},
+};
+use tokio::time::timeout;
+use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
+use weaver_diagnostics::{kubeconfig, yaml_node::first_document};
+
+use super::{credentials::Token, manifests};
+use crate::host_root::HostRoot;
+
+/// The owner of what the agent applies.
+const MANAGER: &str = "weaver-node-agent";
+const USER_AGENT: &str = concat!("weaver-node-agent/", env!("CARGO_PKG_VERSION"));
+const REQUEST: Duration = Duration::from_secs(15);
+const ESTABLISHED: Duration = Duration::from_secs(30);
+
+/// The administrator's client, from the kubeconfig as it is now: k3s may have
+/// written it anew.
+///
+/// # Errors
+/// The file cannot be used; the message names it and repeats none of it: a
+/// parser's own message would show the lines around the mistake, keys included.
+pub async fn connect(root: &HostRoot, kubeconfig: &Path) -> anyhow::Result<Client> {
+    let what = format!("cannot use the kubeconfig {}", kubeconfig.display());
+    let file = root.read(kubeconfig).with_context(|| what.clone())?;
+    let file = file.with_context(|| format!("{what}: it is not there; k3s writes it when it has started"))?;
+    if let Some(finding) = kubeconfig::unusable(&file) {
+        bail!("{}", finding.message);
+    }
+    let parsed: Kubeconfig = serde_saphyr::from_str(first_document(&file.text)).map_err(|error| {
+        let line = error.location().map_or(0, |place| place.line());
+        anyhow!("{what}: line {line} is not what a kubeconfig has there")
+    })?;
+    let mut config = Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default())
+        .await
+        .with_context(|| what.clone())?;
+    config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(USER_AGENT)));
+    Client::try_from(config).context(what)
+}
+
+/// Applies all manifests and waits until the API serves our kinds.
+///
+/// # Errors
+/// The first object that the API server refuses, by kind and name.
+pub async fn install(client: &Client) -> anyhow::Result<()> {
+    let objects = manifests::all()?;
+    for object in &objects {
+        apply(client, object).await?;
+    }
+    for name in manifests::definitions(&objects) {
+        let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+        timeout(ESTABLISHED, await_condition(api, &name, is_crd_established()))
+            .await
+            .with_context(|| format!("{name} was not established within {} s", ESTABLISHED.as_secs()))?
+            .with_context(|| format!("watching {name}"))?;
+    }
+    Ok(())
+}
+
+async fn apply(client: &Client, object: &DynamicObject) -> anyhow::Result<()> {
+    let (Some(types), Some(name)) = (&object.types, &object.metadata.name) else {
+        bail!("a built-in manifest has no kind or no name");
+    };
+    let what = format!("applying {} {name}", types.kind);
+    let kind = GroupVersionKind::try_from(types).with_context(|| what.clone())?;
+    let (resource, capabilities) = deadline(&what, discovery::oneshot::pinned_kind(client, &kind)).await?;
+    let api: Api<DynamicObject> = match (capabilities.scope, &object.metadata.namespace) {
+        (Scope::Namespaced, Some(namespace)) => Api::namespaced_with(client.clone(), namespace, &resource),
+        (Scope::Namespaced, None) => bail!("{what}: the built-in manifest names no namespace"),
+        (Scope::Cluster, _) => Api::all_with(client.clone(), &resource),
+    };
+    let params = PatchParams::apply(MANAGER).force();
+    deadline(&what, api.patch(name, &params, &Patch::Apply(object))).await.map(drop)
+}
+
+/// Mints a token of the operator's account.
+///
+/// # Errors
+/// The API server refuses, or answers without a token.
+pub async fn mint(client: &Client, seconds: i64) -> anyhow::Result<Token> {
+    let what = format!("minting a token of {OPERATOR_NAMESPACE}/{OPERATOR_ACCOUNT}");
+    let api: Api<ServiceAccount> = Api::namespaced(client.clone(), OPERATOR_NAMESPACE);
+    let request = TokenRequest {
+        spec: Some(TokenRequestSpec { expiration_seconds: Some(seconds), ..TokenRequestSpec::default() }),
+        ..TokenRequest::default()
+    };
+    let params = PostParams::default();
+    let call = api.create_token_request(OPERATOR_ACCOUNT, &params, &request);
+    let status = deadline(&what, call).await?.status.unwrap_or_default();
+    let (Some(token), Some(expires)) = (status.token, status.expiration_timestamp) else {
+        bail!("{what}: the answer holds no token or no expiry");
+    };
+    // The length, for the monotonic clock; the expiry itself for the wall clock
+    // that somebody may set.
+    let lifetime = Duration::try_from(expires.0.duration_since(jiff::Timestamp::now())).unwrap_or_default();
+    Ok(Token { secret: token.into(), lifetime, expires: expires.0 })
+}
+
+async fn deadline<T>(what: &str, call: impl Future<Output = kube::Result<T>>) -> anyhow::Result<T> {
+    timeout(REQUEST, call)
+        .await
+        .with_context(|| format!("{what}: no answer within {} s", REQUEST.as_secs()))?
+        .with_context(|| what.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_broken_kubeconfig_is_named_and_not_repeated() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path().to_owned());
+        for text in [
+            "users:\n- user: {token: hunter2}\n",
+            "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\n\
+             clusters: [{name: c, cluster: {server: x}}]\n\
+             users:\n- name: u\n  user:\n    token: [hunter2]\n",
+            "current-context: a\ntoken: \"hunter2\n",
+        ] {
+            std::fs::write(dir.path().join("k.yaml"), text).unwrap();
+            let error = connect(&root, Path::new("/k.yaml")).await.map(drop).unwrap_err();
+            let shown = format!("{error:#} {error:?}");
+            assert!(shown.contains("/k.yaml") && !shown.contains("hunter2"), "{shown}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! An operator that outlived its agent.
+//!
+//! A killed agent cannot stop its child. The next one does before it starts
+//! another: two operators on one account would work against each other. The
+//! process is known by its number and its start time, so that a number used
+//! again is never taken for it.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail};
+use nix::{
+    errno::Errno,
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tracing::{info, warn};
+
+use super::durable_file;
+
+/// How long an operator gets to end by itself.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+fn pid_file(runtime_dir: &Path) -> PathBuf {
+    runtime_dir.join("operator.pid")
+}
+
+/// Notes the running operator.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn note(runtime_dir: &Path, pid: u32) -> anyhow::Result<()> {
+    let text = format!("{pid} {}\n", start_time(pid).unwrap_or(0));
+    durable_file::replace(&pid_file(runtime_dir), text.as_bytes(), 0o640)
+}
+
+/// Forgets it, once it has ended.
+pub fn forget(runtime_dir: &Path) {
+    if let Err(error) = fs::remove_file(pid_file(runtime_dir))
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        warn!("cannot remove {}: {error}", pid_file(runtime_dir).display());
+    }
+}
+
+/// Ends an operator that a former agent left running.
+///
+/// # Errors
+/// It cannot be ended.
+pub async fn stop(runtime_dir: &Path) -> anyhow::Result<()> {
+    let path = pid_file(runtime_dir);
+    let Ok(text) = fs::read_to_string(&path) else { return Ok(()) };
+    if let Some((pid, started)) = parse(&text)
+        && is_same(pid, started)
+    {
+        info!(pid, "ending the operator that a former agent left running");
+        end(pid, started)
+            .await
+            .with_context(|| format!("cannot end the operator noted in {}", path.display()))?;
+    }
+    forget(runtime_dir);
+    Ok(())
+}
+
+async fn end(pid: u32, started: u64) -> anyhow::Result<()> {
+    for (signal, patience) in [(Signal::SIGTERM, PATIENCE), (Signal::SIGKILL, Duration::from_secs(2))] {
+        send(pid, signal)?;
+        let since = Instant::now();
+        while since.elapsed() < patience {
+            if !is_same(pid, started) {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    bail!("process {pid} does not end")
+}
+
+/// Sends a signal; a process that has ended is fine.
+///
+/// # Errors
+/// The system refuses.
+pub fn send(pid: u32, signal: Signal) -> anyhow::Result<()> {
+    let number = i32::try_from(pid).context("a process number out of range")?;
+    match kill(Pid::from_raw(number), signal) {
+        Ok(()) | Err(Errno::ESRCH) => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("cannot send {signal} to process {pid}")),
+    }
+}
+
+fn parse(text: &str) -> Option<(u32, u64)> {
+    let (pid, started) = text.trim().split_once(' ')?;
+    let (pid, started) = (pid.parse().ok()?, started.parse().ok()?);
+    (pid > 1 && started > 0).then_some((pid, started))
+}
+
+/// Whether this very process runs; one that only waits to be collected does not.
+fn is_same(pid: u32, started: u64) -> bool {
+    start_time(pid) == Some(started)
+}
+
+/// When a process started, in the kernel's ticks; `None` where none runs.
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything: count from its end.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[tokio::test]
+    async fn a_left_operator_is_ended_and_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut child = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
+        note(dir.path(), child.id()).unwrap();
+        stop(dir.path()).await.unwrap();
+        assert!(!child.wait().unwrap().success(), "it was ended by a signal");
+        assert!(!pid_file(dir.path()).exists());
+    }
+
+    #[tokio::test]
+    async fn a_number_that_is_used_again_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = std::process::id();
+        let started = start_time(own).unwrap();
+        fs::write(pid_file(dir.path()), format!("{own} {}", started + 1)).unwrap();
+        stop(dir.path()).await.unwrap();
+        assert_eq!(start_time(own), Some(started));
+    }
+
+    #[test]
+    fn nonsense_names_no_process() {
+        for text in ["", "x", "12", "1 5", "0 5", "-4 5", "12 0", "a b"] {
+            assert_eq!(parse(text), None, "{text:?}");
+        }
+        assert_eq!(parse("12 5\n"), Some((12, 5)));
+    }
+}
