@@ -1,0 +1,70 @@
+//! `weaver-devstack`: the development stack from the command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use weaver_devstack::programs::Programs;
+use weaver_devstack::{down, ports, status, up, with_server};
+
+/// API server, node agent and operator on this machine, for development and tests.
+#[derive(Parser)]
+struct Arguments {
+    /// Directory of the stack.
+    #[arg(long, env = "WEAVER_RUN_DIR", default_value = ".run", global = true)]
+    run_dir: PathBuf,
+    /// The checkout.
+    #[arg(long, env = "WEAVER_SOURCE_DIR", default_value = ".", global = true)]
+    source: PathBuf,
+    /// Where weaver-node-agent and weaver-operator lie; beside this program unless given.
+    #[arg(long, env = "WEAVER_BIN_DIR", global = true)]
+    bin_dir: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Start what does not run yet, apply the sample, show the copies.
+    Up {
+        /// A new API server's port on 127.0.0.1; where it is taken, the next free one.
+        #[arg(long, env = "WEAVER_PORT", default_value_t = ports::PREFERRED,
+            value_parser = clap::value_parser!(u16).range(1..))]
+        port: u16,
+    },
+    /// End what `up` started; the data stays.
+    Down,
+    /// Show what runs and which copies there are.
+    Status,
+    /// Run a command inside a fresh, disposable stack.
+    WithServer {
+        /// Below which directory the stack is made.
+        #[arg(long, default_value = "target/scenario")]
+        scenarios: PathBuf,
+        /// The command and its arguments.
+        #[arg(required = true, last = true)]
+        command: Vec<OsString>,
+    },
+}
+
+fn run(arguments: Arguments) -> Result<ExitCode> {
+    let Arguments { run_dir, source, bin_dir, command } = arguments;
+    let programs = || Programs::find(bin_dir.as_deref(), &source);
+    match command {
+        Task::Up { port } => up::up(&run_dir, &programs()?, port),
+        Task::Down => down::down(&run_dir).map(|()| ExitCode::SUCCESS),
+        Task::Status => status::status(&run_dir),
+        Task::WithServer { scenarios, command } => {
+            with_server::with_server(&scenarios, &programs()?, &command)
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    run(Arguments::parse()).unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}

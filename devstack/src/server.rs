@@ -1,0 +1,282 @@
+//! An API server: start, wait until it is ready, stop.
+//!
+//! [`Server`] is a disposable one for tests. Guarantees: a free loopback port
+//! of its own, everything in the directory it was given, gone when dropped and
+//! when its starter dies. Failure: the last lines of its log and the log's path.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+pub use crate::choice::{Origin, ServerBinary};
+use crate::kubectl::Kubectl;
+use crate::launch::{Launch, Lifetime, Started, path_with};
+use crate::layout::Layout;
+use crate::notices::Notices;
+use crate::{files, logs, ports, server_files};
+
+/// How long a server may take to become ready; on two busy cores a cold start
+/// was seen to take a tenth of it.
+pub const START_LIMIT: Duration = Duration::from_mins(2);
+
+/// How to start a server.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    dir: PathBuf,
+    tls_sans: Vec<String>,
+    extra_args: Vec<String>,
+    audit: bool,
+    port: Option<u16>,
+    lifetime: Lifetime,
+}
+
+impl ServerOptions {
+    /// A disposable server in `dir`, which should be short: Unix socket paths
+    /// below it must stay under 108 bytes.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: dir.into(),
+            tls_sans: Vec::new(),
+            extra_args: Vec::new(),
+            audit: false,
+            port: None,
+            lifetime: Lifetime::Bound,
+        }
+    }
+
+    /// Names it is asked to serve (`tls-san` in its configuration file).
+    #[must_use]
+    pub fn tls_sans<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.tls_sans = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Flags after all others.
+    #[must_use]
+    pub fn extra_args<S: Into<String>>(mut self, flags: impl IntoIterator<Item = S>) -> Self {
+        self.extra_args = flags.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Record who touches ConfigMaps, Secrets and tokens.
+    #[must_use]
+    pub fn audit(mut self) -> Self {
+        self.audit = true;
+        self
+    }
+
+    /// This port instead of a free one.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
+    }
+
+    /// It outlives its starter; dropping the [`Server`] leaves it running.
+    #[must_use]
+    pub fn detached(mut self) -> Self {
+        self.lifetime = Lifetime::Detached;
+        self
+    }
+}
+
+/// A running API server.
+pub struct Server {
+    binary: ServerBinary,
+    options: ServerOptions,
+    layout: Layout,
+    port: u16,
+    started: Started,
+    notices: Notices,
+}
+
+impl Server {
+    /// Starts a server and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it does not become ready, with the last lines of its log.
+    pub fn start(binary: &ServerBinary, options: ServerOptions) -> Result<Self> {
+        let mut server = Self::launch(binary, options)?;
+        server.wait_ready(START_LIMIT)?;
+        Ok(server)
+    }
+
+    /// Starts a server and does not wait. The configuration is written first.
+    ///
+    /// # Errors
+    /// When a file cannot be written or the program not be started.
+    pub fn launch(binary: &ServerBinary, options: ServerOptions) -> Result<Self> {
+        let layout = Layout::create(&options.dir)?;
+        let port = options.port.map_or_else(ports::disposable, Ok)?;
+        files::replace(&layout.config(), server_files::config(&options.tls_sans).as_bytes(), 0o600)?;
+        if options.audit {
+            files::replace(&layout.audit_policy(), server_files::audit_policy().as_bytes(), 0o600)?;
+        }
+        let notices = Notices::open()?;
+        let started = begin(binary, &options, &layout, port, &notices)?;
+        Ok(Self { binary: binary.clone(), options, layout, port, started, notices })
+    }
+
+    /// Waits until the server says that it is ready, and serves.
+    ///
+    /// # Errors
+    /// When it ends or the time is over; with the last lines of its log.
+    pub fn wait_ready(&mut self, limit: Duration) -> Result<()> {
+        // kubectl is a large program to start: it is asked when the server has
+        // said that it is ready, and now and then in case that was missed.
+        const ASK_ANYWAY: Duration = Duration::from_secs(2);
+        let begun = Instant::now();
+        let kubectl = self.kubectl();
+        let mut asked = begun;
+        let mut last_answer = String::new();
+        loop {
+            if let Some(status) = self.started.ended()? {
+                bail!("the API server ended ({status}); {}", self.explain());
+            }
+            let told = self.notices.ready(Duration::from_millis(200))?;
+            if told || asked.elapsed() >= ASK_ANYWAY {
+                match kubectl.ready() {
+                    Ok(()) => return Ok(()),
+                    Err(error) => last_answer = format!(" ({error:#})"),
+                }
+                asked = Instant::now();
+            }
+            if begun.elapsed() >= limit {
+                bail!(
+                    "the API server was not ready after {} s{last_answer}; {}",
+                    limit.as_secs(),
+                    self.explain()
+                );
+            }
+        }
+    }
+
+    /// Stops it and starts it again: same directory, same port. What was
+    /// changed in its configuration directory meanwhile is read.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn restart(&mut self) -> Result<()> {
+        self.stop()?;
+        self.started = begin(&self.binary, &self.options, &self.layout, self.port, &self.notices)?;
+        self.wait_ready(START_LIMIT)
+    }
+
+    /// Stops it in an orderly way.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub fn stop(&mut self) -> Result<()> {
+        self.started.stop()
+    }
+
+    /// Ends it as a power cut would.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub fn kill(&mut self) -> Result<()> {
+        self.started.kill()
+    }
+
+    /// kubectl with an administrator's rights.
+    #[must_use]
+    pub fn kubectl(&self) -> Kubectl {
+        Kubectl::new(&self.binary.path, &self.kubeconfig())
+    }
+
+    /// The administrator's kubeconfig.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.layout.admin_kubeconfig()
+    }
+
+    /// Its data directory.
+    #[must_use]
+    pub fn data_dir(&self) -> PathBuf {
+        self.layout.data()
+    }
+
+    /// Its configuration file; drop-ins lie in `config.yaml.d` beside it.
+    #[must_use]
+    pub fn config_path(&self) -> PathBuf {
+        self.layout.config()
+    }
+
+    /// Its log.
+    #[must_use]
+    pub fn log_path(&self) -> PathBuf {
+        self.layout.log("server")
+    }
+
+    /// Where everything of this stack lies.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Its program.
+    #[must_use]
+    pub fn binary(&self) -> &ServerBinary {
+        &self.binary
+    }
+
+    /// The port on 127.0.0.1.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its pid.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.started.process.pid
+    }
+
+    fn explain(&self) -> String {
+        let tail = logs::tail(&self.log_path(), 15);
+        // SQLite's own message for a full disk does not say where.
+        let full = files::require_space(self.layout.dir(), files::SPACE_NEEDED / 8);
+        full.err().map_or_else(|| tail.clone(), |full| format!("{tail}{full:#}"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.options.lifetime == Lifetime::Bound {
+            // Its thread's end sends SIGTERM anyway; a test has nobody to tell.
+            let _ = self.started.stop();
+        }
+    }
+}
+
+fn begin(
+    binary: &ServerBinary,
+    options: &ServerOptions,
+    layout: &Layout,
+    port: u16,
+    notices: &Notices,
+) -> Result<Started> {
+    // Who reads it early must not find that of an earlier start.
+    files::remove(&layout.admin_kubeconfig())?;
+    let isolated = binary.origin != Origin::Testbed && nix::unistd::Uid::effective().is_root();
+    let private_etc = isolated.then(|| layout.dir().join("k3s/etc"));
+    if let Some(mount_point) = &private_etc {
+        files::make_dir(mount_point)?;
+    }
+    // k3s looks for this one even with --disable-agent, and never runs it.
+    let host_local = layout.bin().join("host-local");
+    files::replace(&host_local, b"#!/bin/sh\nexit 0\n", 0o755)?;
+    Launch {
+        layout,
+        name: "server",
+        program: &binary.path,
+        arguments: server_files::arguments(layout, port, options.audit, &options.extra_args),
+        environment: vec![("PATH", path_with(&layout.bin())), ("NOTIFY_SOCKET", notices.address())],
+        log: logs::start(&layout.log("server"))?,
+        lifetime: options.lifetime,
+        private_etc,
+    }
+    .start()
+}

@@ -1,0 +1,255 @@
+//! `make up`: the whole chain, step by step.
+//!
+//! Guarantees: run twice it changes nothing and verifies again; after any of
+//! its processes was killed it starts what is missing; a server other than the
+//! one that `K3S_BIN` names is replaced; data is never removed.
+//! Failure: a known-bad host or an unserved name ends with exit code 10 and
+//! the remedy; everything else says which step failed, why, and where to look.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::agent::{self, Agent, Gated, Report};
+use crate::choice::ServerBinary;
+use crate::copies;
+use crate::down::end_all_but;
+use crate::kubectl::Kubectl;
+use crate::launch::Lifetime;
+use crate::layout::Layout;
+use crate::process::{self, Process};
+use crate::programs::Programs;
+use crate::server::{START_LIMIT, Server, ServerOptions};
+use crate::server_files::NAMES;
+use crate::steps::{Steps, say};
+use crate::{files, logs, ports};
+
+/// Known bad, as the agent's own `check` says it.
+pub const KNOWN_BAD: u8 = 10;
+
+/// A cold `up` builds the testbed under the lock.
+pub const LOCK_PATIENCE: Duration = Duration::from_mins(15);
+
+const COPY_LIMIT: Duration = Duration::from_mins(1);
+
+/// The API server that runs in a stack.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ServerRecord {
+    /// Its port on 127.0.0.1.
+    pub port: u16,
+    /// Its program.
+    pub binary: ServerBinary,
+}
+
+impl ServerRecord {
+    /// The record of a stack. A corrupt one counts as none: the server is
+    /// then started anew.
+    ///
+    /// # Errors
+    /// When it is there and cannot be read at all.
+    pub fn read(layout: &Layout) -> Result<Option<Self>> {
+        Ok(files::read_if_there(&layout.server_record())?.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    fn write(&self, layout: &Layout) -> Result<()> {
+        files::replace(&layout.server_record(), &serde_json::to_vec(self)?, 0o644)
+    }
+
+    /// The program that shall run in place of this one's. Without `K3S_BIN` what
+    /// runs is good: choosing again might download or build.
+    fn replaced_by<'a>(&self, given: Option<&'a ServerBinary>) -> Option<&'a Path> {
+        given.map(|given| given.path.as_path()).filter(|path| *path != self.binary.path)
+    }
+
+    /// kubectl for this server.
+    #[must_use]
+    pub fn kubectl(&self, layout: &Layout) -> Kubectl {
+        Kubectl::new(&self.binary.path, &layout.admin_kubeconfig())
+    }
+}
+
+/// Brings the stack in `dir` up; a new server listens on `preferred` unless it is taken.
+///
+/// # Errors
+/// Names the step that failed, and why.
+pub fn up(dir: &Path, programs: &Programs, preferred: u16) -> Result<ExitCode> {
+    let layout = Layout::create(dir)?;
+    let _lock = layout.lock(LOCK_PATIENCE)?;
+    files::require_space(layout.dir(), files::SPACE_NEEDED)?;
+    let mut steps = Steps::begin();
+
+    if let Some(words) = Agent::new(programs, &layout, preferred).verdict(&["preflight"])? {
+        return Ok(known_bad("known bad before the start (see above); nothing was started", &words));
+    }
+    steps.done("host checked", "fit for k3s");
+
+    let record = ensure_server(&layout, programs, preferred, &mut steps)?;
+    let agent = Agent::new(programs, &layout, record.port);
+    let process = ensure_agent(&agent, &layout, &mut steps)?;
+    let operator = match agent.wait(process, agent::LIMIT)? {
+        Gated::Running(operator) => operator,
+        Gated::KnownBad(words) => {
+            return Ok(known_bad(
+                "the gate is shut and the operator was not started. The node agent keeps watching: \
+                 mend the cause and run `make up` again (in this stack, `make down up` restarts the API server)",
+                &words,
+            ));
+        }
+    };
+    steps.done("gate open", "host fit, every configured name proven");
+    steps.done("operator running", format!("pid {}", operator.pid));
+
+    let kubectl = record.kubectl(&layout);
+    let sample = programs.sample();
+    let edits = if apply(&kubectl, &sample)? == Applied::EditsKept { ", your edits kept" } else { "" };
+    let file = sample.strip_prefix(programs.source()).unwrap_or(&sample);
+    steps.done("sample applied", format!("{}{edits}", file.display()));
+    let table = wait_for_copies(&kubectl, &sample, &layout)?;
+    steps.done("copies there", "");
+
+    files::replace(&layout.bin().join("kubectl"), kubectl.script().as_bytes(), 0o755)?;
+    let command = dir.join("bin/kubectl");
+    let command = command.display();
+    say(format_args!(
+        "\n{table}\nTry next:\n  {command} -n team-a patch configmap settings -p '{{\"data\":{{\"log-level\":\"debug\"}}}}' \
+         && {command} get configmap settings -n foo -o yaml\n  {command} get cms -A"
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn known_bad(summary: &str, words: &str) -> ExitCode {
+    say(format_args!("\n{}\n", words.trim_end()));
+    eprintln!("error: {summary}");
+    ExitCode::from(KNOWN_BAD)
+}
+
+/// The running API server, or a new one.
+fn ensure_server(
+    layout: &Layout,
+    programs: &Programs,
+    preferred: u16,
+    steps: &mut Steps,
+) -> Result<ServerRecord> {
+    let given = ServerBinary::given()?;
+    let mut why = "without a healthy API server".to_owned();
+    if let (Some(record), Some(process)) =
+        (ServerRecord::read(layout)?, Process::from_file(&layout.pid_file("server"))?)
+    {
+        if let Some(other) = record.replaced_by(given.as_ref()) {
+            why = format!("for K3S_BIN={} in place of {}", other.display(), record.binary.path.display());
+        } else if is_healthy(&record, process, layout) {
+            let (pid, port, version) = (process.pid, record.port, record.binary.version()?);
+            steps.done("API server running", format!("already, pid {pid}, port {port}, {version}"));
+            return Ok(record);
+        }
+    }
+    let ended = end_all_but(None, layout)?;
+    if ended > 0 {
+        steps.done("remains ended", format!("{ended} processes, {why}"));
+    }
+    let binary = given.map_or_else(|| ServerBinary::choose(programs.source()), Ok)?;
+    steps.done("API server chosen", binary.version()?);
+    let port = choose_port(preferred)?;
+    // A new pid must never stand beside the record of an old port.
+    files::remove(&layout.server_record())?;
+    let options = ServerOptions::new(layout.dir()).tls_sans(NAMES).port(port).detached();
+    let mut server = Server::launch(&binary, options)?;
+    let record = ServerRecord { port, binary };
+    record.write(layout)?;
+    steps.done("API server started", format!("pid {}, names {}", server.pid(), NAMES.join(", ")));
+    if let Err(error) = server.wait_ready(START_LIMIT) {
+        // Half a server would only be in the way of the next attempt.
+        server.stop().context("the API server that did not become ready cannot be ended either")?;
+        return Err(error);
+    }
+    steps.done("API server ready", format!("https://127.0.0.1:{port}"));
+    Ok(record)
+}
+
+/// It may have been started a moment ago, by an `up` that was killed.
+fn is_healthy(record: &ServerRecord, process: Process, layout: &Layout) -> bool {
+    let kubectl = record.kubectl(layout);
+    let patience = Duration::from_secs(20);
+    process::poll(patience, || !process.is_alive() || kubectl.ready().is_ok()) && process.is_alive()
+}
+
+fn choose_port(preferred: u16) -> Result<u16> {
+    let Some(port) = ports::first_free(preferred, ports::is_free) else {
+        bail!("no port from {preferred} upwards is free on 127.0.0.1");
+    };
+    if port != preferred {
+        let holder = ports::holder(preferred).map_or(String::new(), |holder| format!(" by {holder}"));
+        say(format_args!("          port {preferred} is taken{holder}; using {port}"));
+    }
+    Ok(port)
+}
+
+/// The running agent, or a new one.
+fn ensure_agent(agent: &Agent<'_>, layout: &Layout, steps: &mut Steps) -> Result<Process> {
+    // A report that is none would stay so: the agent writes on change only.
+    if let (Some(process), Ok(_)) = (agent.current()?, Report::read(layout)) {
+        steps.done("node agent running", format!("already, pid {}", process.pid));
+        return Ok(process);
+    }
+    // An outdated agent, and the operator that a killed one left behind.
+    let ended = end_all_but(Process::from_file(&layout.pid_file("server"))?, layout)?;
+    let started = agent.start(Lifetime::Detached, &[])?;
+    let healed = if ended > 0 { format!(", after ending {ended} old processes") } else { String::new() };
+    steps.done("node agent started", format!("pid {}{healed}", started.process.pid));
+    Ok(started.process)
+}
+
+/// Applies the sample. A server that has just started may not know every
+/// resource yet, so the last error counts, not the first. What somebody has
+/// edited since stays theirs; whether the copies follow is looked at anyway.
+fn apply(kubectl: &Kubectl, sample: &Path) -> Result<Applied> {
+    fs::metadata(sample).with_context(|| format!("cannot read {}", sample.display()))?;
+    let file = sample.to_string_lossy();
+    let arguments = ["apply", "--server-side", "--field-manager=weaver-devstack", "-f", &file];
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        match kubectl.run(&arguments) {
+            Ok(_) => return Ok(Applied::Whole),
+            Err(error) if format!("{error:#}").contains("Apply failed with") => {
+                return Ok(Applied::EditsKept);
+            }
+            Err(error) if Instant::now() >= deadline => {
+                return Err(error.context(format!("cannot apply {}", sample.display())));
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Applied {
+    Whole,
+    EditsKept,
+}
+
+/// Waits for every copy that the sample asks for; the table of all copies.
+fn wait_for_copies(kubectl: &Kubectl, sample: &Path, layout: &Layout) -> Result<String> {
+    let file = sample.to_string_lossy();
+    let deadline = Instant::now() + COPY_LIMIT;
+    loop {
+        let wanted = kubectl.json(&["get", "-f", &file])?;
+        let copies = kubectl.json(&["get", "configmaps", "-A", "-l", copies::UID_LABEL])?;
+        let missing = copies::missing(&wanted, &copies);
+        if missing.is_empty() {
+            return Ok(copies::table(&copies));
+        }
+        if Instant::now() >= deadline {
+            bail!(
+                "after {} s these copies are missing or differ from their source: {}. \
+                 The resource says why: kubectl get cms -A -o yaml; {}",
+                COPY_LIMIT.as_secs(),
+                missing.join(", "),
+                logs::tail(&layout.log("agent"), 15)
+            );
+        }
+    }
+}

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Every check and test of the project; each step says how long it took.
+#
+#   devstack/test.sh         all of it; ends with the test runner's summary
+#   devstack/test.sh lint    only what runs nothing
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+nextest_version=0.9.151
+deny_version=0.20.2
+tools=${XDG_CACHE_HOME:-$HOME/.cache}/config-weaver/tools
+
+# step NAME COMMAND...: runs it and says how long it took. The command must not stand in a condition, or
+# `set -e` would be off inside it; so the trap says which step it was that failed.
+now=
+trap '[[ -z $now ]] || echo "== $now: failed after $((SECONDS - begun)) s" >&2' EXIT
+step() {
+  now=$1 begun=$SECONDS
+  shift
+  echo "== $now"
+  "$@"
+  echo "== $now: ok, $((SECONDS - begun)) s"
+  now=
+}
+
+# tool NAME VERSION: installs a cargo tool once per machine, outside the work tree.
+# A lean profile: these run for seconds, and optimising them takes minutes.
+tool() {
+  local dir="$tools/$1-$2"
+  [[ -x $dir/bin/$1 ]] && return
+  rm -rf "$dir" "$dir.new"
+  CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+    CARGO_PROFILE_RELEASE_DEBUG=0 cargo install --quiet --locked --root "$dir.new" --version "$2" "$1"
+  mv "$dir.new" "$dir"
+}
+
+dependencies() {
+  "$tools/cargo-deny-$deny_version/bin/cargo-deny" --locked check --hide-inclusion-graph bans licenses sources
+}
+
+# Known vulnerabilities; their list is on another host than the crates.
+advisories() {
+  local deny="$tools/cargo-deny-$deny_version/bin/cargo-deny"
+  if timeout 60 "$deny" --locked fetch db 2> /dev/null; then
+    "$deny" --locked check --hide-inclusion-graph --disable-fetch advisories
+  else
+    echo "advisories are not checked: their database could not be fetched"
+  fi
+}
+
+go_format() {
+  local wrong
+  wrong=$(gofmt -l testbed)
+  [[ -z $wrong ]] || {
+    printf 'not formatted as gofmt does it (make fmt mends it):\n%s\n' "$wrong" >&2
+    return 1
+  }
+}
+
+# With the flags of testbed/build.sh, so that all three share what is compiled.
+go_vet() { (cd testbed && go vet -trimpath ./...); }
+
+go_test() { (cd testbed && go test -trimpath ./...); }
+
+nextest() { "$tools/cargo-nextest-$nextest_version/bin/cargo-nextest" nextest "$@"; }
+
+lint() {
+  step "Rust format" cargo fmt --all --check
+  step "Go format" go_format
+  step "shell scripts" shellcheck .ci/run devstack/*.sh testbed/*.sh
+  step "cargo-deny $deny_version, once per machine" tool cargo-deny "$deny_version"
+  step "dependencies" dependencies
+  step "advisories" advisories
+  step "clippy" cargo clippy --locked --workspace --all-targets -- -D warnings
+  step "go vet" go_vet
+}
+
+devstack/prerequisites.sh rust cc go curl lint
+case ${1-all} in
+  all)
+    lint
+    step "Go tests" go_test
+    step "cargo-nextest $nextest_version, once per machine" tool cargo-nextest "$nextest_version"
+    step "programs" cargo build --locked --workspace --bins
+    step "Rust tests built" nextest run --locked --workspace --no-run
+    echo "== Rust tests, inside a fresh stack ($SECONDS s so far)"
+    trap - EXIT
+    exec "${CARGO_TARGET_DIR:-target}/debug/weaver-devstack" with-server -- \
+      "$tools/cargo-nextest-$nextest_version/bin/cargo-nextest" nextest run --locked --workspace
+    ;;
+  lint) lint ;;
+  *)
+    echo "usage: devstack/test.sh [all|lint]" >&2
+    exit 2
+    ;;
+esac
