@@ -1,0 +1,141 @@
+//! A server and an operator of a test's own, for what would disturb others.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::{Api, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::json;
+use tempfile::TempDir;
+use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
+
+use crate::proxy::{Hook, Proxy};
+use crate::world::{Logs, World, client_of, eventually, given};
+
+/// A disposable server with our CRD and RBAC, and an operator that reaches it through a proxy.
+pub struct Alone {
+    /// The administrator, not through the proxy.
+    pub client: Client,
+    /// The server.
+    pub server: Server,
+    /// The operator.
+    pub operator: Operator,
+    _proxy: Proxy,
+    dir: TempDir,
+}
+
+/// A running operator; killed when dropped.
+pub struct Operator {
+    child: Child,
+    log: PathBuf,
+    patience: &'static str,
+}
+
+impl Operator {
+    /// Starts the built program on `operator.kubeconfig` of `dir`, with seconds where a user has minutes.
+    fn start(dir: &Path, patience: &'static str) -> Self {
+        let log = dir.join("operator.log");
+        let output = File::options().create(true).append(true).open(&log).unwrap();
+        let child = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver-operator"))
+            .args(["run", "--retry", "2", "--cleanup-patience", patience, "--kubeconfig"])
+            .arg(dir.join("operator.kubeconfig"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(output)
+            .spawn()
+            .unwrap();
+        Self { child, log, patience }
+    }
+
+    /// Ends it as a power cut would.
+    pub fn kill(&mut self) {
+        // It may have ended by itself; there is nothing to be done about a failure here.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// What it has logged.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Alone {
+    /// Starts everything; each request of the operator passes `hook` first.
+    pub async fn start(hook: impl FnOnce(Client) -> Hook) -> Self {
+        Self::start_with(hook, "5").await
+    }
+
+    /// The same with another patience, in seconds, for what is deleted and has lost its rights.
+    pub async fn start_with(hook: impl FnOnce(Client) -> Hook, patience: &'static str) -> Self {
+        let dir = tempfile::tempdir_in("/tmp").unwrap();
+        let server = {
+            let binary = ServerBinary::from_environment().unwrap();
+            Server::start(&binary, ServerOptions::new(dir.path()).audit()).unwrap()
+        };
+        for manifest in ["deploy/crds/configmapsyncs.yaml", "deploy/rbac/operator.yaml"] {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(manifest);
+            let applied = Command::new(&server.binary().path)
+                .args(["kubectl", "apply", "--server-side", "-f"])
+                .arg(&path)
+                .env("KUBECONFIG", server.kubeconfig())
+                .output()
+                .unwrap();
+            assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+        }
+        let client = client_of(&server.kubeconfig()).await;
+        let config = Config::from_custom_kubeconfig(
+            Kubeconfig::read_from(server.kubeconfig()).unwrap(),
+            &KubeConfigOptions::default(),
+        )
+        .await
+        .unwrap();
+        let proxy = Proxy::start(&config, hook(client.clone())).await;
+        let kubeconfig = dir.path().join("operator.kubeconfig");
+        std::fs::write(kubeconfig, operator_kubeconfig(&client, &proxy).await).unwrap();
+        let operator = Operator::start(dir.path(), patience);
+        Self { client, server, operator, _proxy: proxy, dir }
+    }
+
+    /// Starts the operator again after [`Operator::kill`].
+    pub fn restart_operator(&mut self) {
+        self.operator = Operator::start(self.dir.path(), self.operator.patience);
+    }
+
+    /// A world on this server.
+    #[must_use]
+    pub fn world(&self, name: &str) -> World {
+        let logs =
+            Logs { audit: self.server.layout().audit_log(), programs: vec![self.operator.log.clone()] };
+        World::on(self.client.clone(), name, logs)
+    }
+}
+
+async fn operator_kubeconfig(client: &Client, proxy: &Proxy) -> String {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), weaver_api::OPERATOR_NAMESPACE);
+    let request = TokenRequest { spec: Some(TokenRequestSpec::default()), ..TokenRequest::default() };
+    let params = PostParams::default();
+    let answer = eventually("a token for the operator", || {
+        accounts.create_token_request(weaver_api::OPERATOR_ACCOUNT, &params, &request)
+    })
+    .await;
+    let token = answer.status.and_then(|status| status.token).unwrap();
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "operator",
+        "clusters": [{"name": "proxy", "cluster": {"server": format!("http://{}", proxy.address)}}],
+        "users": [{"name": "operator", "user": {"token": token}}],
+        "contexts": [{"name": "operator", "context": {"cluster": "proxy", "user": "operator"}}],
+    });
+    config.to_string()
+}

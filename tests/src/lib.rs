@@ -1,0 +1,14 @@
+//! What the scenario tests share: a world of their own on a real API server, and the means to look at it.
+//!
+//! `make test` starts the whole chain (API server, agent, operator) and runs all scenarios against it in
+//! parallel; each has namespaces of its own. What must disturb the server or the operator gets both for itself
+//! ([`alone`]). Everything polls with a deadline.
+
+// This crate is tests throughout: a broken promise ends the test, and says where.
+#![allow(clippy::expect_used, clippy::missing_panics_doc, clippy::panic, clippy::unwrap_used)]
+
+pub mod alone;
+pub mod audit;
+pub mod proxy;
+pub mod tenant;
+pub mod world;

@@ -1,0 +1,136 @@
+//! A tenant: a namespace with an account that the operator may act as, and grants as their owners write them.
+
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// Name of every tenant's account here.
+pub const ACCOUNT: &str = "sync";
+
+/// What a target grants: upstream's own role plus `watch`.
+pub const TARGET: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
+
+impl World {
+    /// A tenant namespace with an account, mintable, that may read `settings` of its own namespace.
+    pub async fn tenant(&self) -> String {
+        let team = self.namespace("team").await;
+        self.account(&team).await;
+        self.allow_minting(&team).await;
+        self.grant_source(&team, &team, "settings").await;
+        team
+    }
+
+    /// A target namespace that grants the tenant what it needs.
+    pub async fn target(&self, team: &str, short: &str) -> String {
+        let namespace = self.namespace(short).await;
+        self.grant(team, &namespace, &TARGET).await;
+        namespace
+    }
+
+    /// The usual start: a tenant whose `settings` (`a: 1`) its ConfigMapSync `sync` has copied to `foo`. Returns
+    /// the two namespaces.
+    pub async fn synced(&self) -> (String, String) {
+        let team = self.tenant().await;
+        let foo = self.target(&team, "foo").await;
+        self.config_map(&team, "settings", &[("a", "1")]).await;
+        self.sync(&team, "sync", self.spec(&team, &[&foo])).await;
+        self.holds(&foo, "settings", &[("a", "1")]).await;
+        self.condition(&team, "sync", "Ready", "True", "Synced").await;
+        (team, foo)
+    }
+
+    /// The usual spec: `settings` of the tenant's namespace to `targets`.
+    #[must_use]
+    pub fn spec(&self, team: &str, targets: &[&str]) -> Value {
+        json!({
+            "serviceAccount": {"name": ACCOUNT},
+            "source": {"name": "settings", "namespace": team},
+            "syncToNamespaces": targets,
+        })
+    }
+
+    /// Creates the tenant's account.
+    pub async fn account(&self, team: &str) {
+        let mut account = ServiceAccount::default();
+        account.metadata.name = Some(ACCOUNT.into());
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), team);
+        accounts.create(&PostParams::default(), &account).await.unwrap();
+        self.tenants.lock().unwrap().push(team.to_owned());
+    }
+
+    /// Deletes the tenant's account.
+    pub async fn delete_account(&self, team: &str) {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), team);
+        accounts.delete(ACCOUNT, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// Lets the operator act as the tenant's account.
+    pub async fn allow_minting(&self, team: &str) {
+        let (role, binding) = weaver_api::minting::grant(team, ACCOUNT);
+        let (role, binding) = (json!(role), json!(binding));
+        self.apply_role(team, "mint", role["rules"].clone(), binding["subjects"].clone()).await;
+    }
+
+    /// Grants the tenant `get, list, watch` on one `ConfigMap`.
+    pub async fn grant_source(&self, team: &str, namespace: &str, name: &str) {
+        let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name],
+                            "verbs": ["get", "list", "watch"]}]);
+        self.apply_role(namespace, &format!("source-{name}"), rules, subjects(team)).await;
+    }
+
+    /// Grants the tenant `verbs` on all `ConfigMap`s of `namespace`; replaces what was granted before.
+    pub async fn grant(&self, team: &str, namespace: &str, verbs: &[&str]) {
+        let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);
+        self.apply_role(namespace, "target", rules, subjects(team)).await;
+    }
+
+    /// Takes back what [`World::grant`] gave.
+    pub async fn revoke(&self, namespace: &str) {
+        let bindings: Api<RoleBinding> = Api::namespaced(self.client.clone(), namespace);
+        bindings.delete("target", &DeleteParams::default()).await.unwrap();
+    }
+
+    /// Applies every document of `yaml`, as a person does with what a message printed.
+    pub async fn apply_printed(&self, yaml: &str) {
+        for document in yaml.split("\n---\n").map(str::trim).filter(|document| !document.is_empty()) {
+            let object: Value = serde_saphyr::from_str(document).unwrap();
+            let namespace = object["metadata"]["namespace"].as_str().unwrap();
+            let name = object["metadata"]["name"].as_str().unwrap();
+            match object["kind"].as_str().unwrap() {
+                "Role" => self.apply::<Role>(namespace, name, &object).await,
+                "RoleBinding" => self.apply::<RoleBinding>(namespace, name, &object).await,
+                other => panic!("a message printed a {other}"),
+            }
+        }
+    }
+
+    async fn apply_role(&self, namespace: &str, name: &str, rules: Value, subjects: Value) {
+        const GROUP: &str = "rbac.authorization.k8s.io";
+        let metadata = json!({"name": name, "namespace": namespace});
+        let role = json!({"apiVersion": format!("{GROUP}/v1"), "kind": "Role", "metadata": metadata, "rules": rules});
+        let binding = json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": "RoleBinding", "metadata": metadata, "subjects": subjects,
+            "roleRef": {"apiGroup": GROUP, "kind": "Role", "name": name},
+        });
+        self.apply::<Role>(namespace, name, &role).await;
+        self.apply::<RoleBinding>(namespace, name, &binding).await;
+    }
+
+    async fn apply<K>(&self, namespace: &str, name: &str, object: &Value)
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+            + Clone
+            + std::fmt::Debug
+            + serde::de::DeserializeOwned,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        api.patch(name, &PatchParams::apply("a-person").force(), &Patch::Apply(object)).await.unwrap();
+    }
+}
+
+fn subjects(team: &str) -> Value {
+    json!([{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": team}])
+}

@@ -1,0 +1,223 @@
+//! A world of one test: its namespaces, and what it sees in them as the cluster's administrator.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::hash::{BuildHasher as _, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::Value;
+use weaver_api::v1alpha1::ConfigMapSync;
+
+/// Longest wait for anything that events bring about.
+pub const SOON: Duration = Duration::from_secs(40);
+
+/// One test's world.
+pub struct World {
+    /// The administrator.
+    pub client: Client,
+    prefix: String,
+    namespaces: Mutex<Vec<String>>,
+    pub(crate) tenants: Mutex<Vec<String>>,
+    logs: Logs,
+}
+
+/// What a world's promises are checked against at its end.
+pub struct Logs {
+    /// The API server's audit log.
+    pub audit: PathBuf,
+    /// Logs of the operator and whoever starts it.
+    pub programs: Vec<PathBuf>,
+}
+
+/// Reads a variable that `weaver-devstack with-server` sets.
+#[must_use]
+pub fn given(variable: &str) -> PathBuf {
+    std::env::var_os(variable)
+        .unwrap_or_else(|| panic!("{variable} is not set: run this through `make test`"))
+        .into()
+}
+
+/// A client for a kubeconfig, with the process' TLS provider installed.
+pub async fn client_of(kubeconfig: &Path) -> Client {
+    // A second test of one process finds it installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("the kubeconfig is readable");
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    Client::try_from(config).unwrap()
+}
+
+/// Asks `question` until it answers, or fails with what it said last.
+pub async fn eventually<T, E: Debug, F>(what: &str, mut question: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let deadline = Instant::now() + SOON;
+    loop {
+        match question().await {
+            Ok(answer) => return answer,
+            Err(last) if Instant::now() > deadline => {
+                panic!("not within {SOON:?}: {what}; last seen: {last:#?}")
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+impl World {
+    /// A world on the shared stack; `name` is that of the test.
+    pub async fn new(name: &str) -> Self {
+        let logs = Logs {
+            audit: given("WEAVER_TEST_AUDIT_LOG"),
+            programs: vec![given("WEAVER_TEST_OPERATOR_LOG"), given("WEAVER_TEST_AGENT_LOG")],
+        };
+        Self::on(client_of(&given("WEAVER_TEST_KUBECONFIG")).await, name, logs)
+    }
+
+    /// A world on a server of the test's own.
+    #[must_use]
+    pub fn on(client: Client, name: &str, logs: Logs) -> Self {
+        let unique = RandomState::new().hash_one(name) >> 32;
+        let short: String = name.chars().take(30).collect();
+        Self {
+            client,
+            prefix: format!("{short}-{unique:08x}"),
+            namespaces: Mutex::default(),
+            tenants: Mutex::default(),
+            logs,
+        }
+    }
+
+    /// The full name of a namespace of this world, which need not exist.
+    #[must_use]
+    pub fn name(&self, short: &str) -> String {
+        format!("{}-{short}", self.prefix)
+    }
+
+    /// Creates a namespace of this world.
+    pub async fn namespace(&self, short: &str) -> String {
+        let name = self.name(short);
+        let namespace = Namespace {
+            metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() },
+            ..Namespace::default()
+        };
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+        self.namespaces.lock().unwrap().push(name.clone());
+        name
+    }
+
+    /// The `ConfigMap`s of a namespace.
+    #[must_use]
+    pub fn config_maps(&self, namespace: &str) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// The `ConfigMapSync`s of a namespace.
+    #[must_use]
+    pub fn syncs(&self, namespace: &str) -> Api<ConfigMapSync> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// Creates or changes a `ConfigMap` as its owner would: with `kubectl apply`'s means.
+    pub async fn config_map(&self, namespace: &str, name: &str, data: &[(&str, &str)]) -> ConfigMap {
+        let map = ConfigMap {
+            metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },
+            data: Some(data_of(data)),
+            ..ConfigMap::default()
+        };
+        let params = PatchParams::apply("a-person").force();
+        self.config_maps(namespace).patch(name, &params, &Patch::Apply(&map)).await.unwrap()
+    }
+
+    /// Creates or changes a `ConfigMapSync` from its spec.
+    pub async fn sync(&self, namespace: &str, name: &str, spec: Value) -> ConfigMapSync {
+        let object = serde_json::json!({
+            "apiVersion": "weaver.example.com/v1alpha1", "kind": "ConfigMapSync",
+            "metadata": {"name": name, "namespace": namespace}, "spec": spec,
+        });
+        let params = PatchParams::apply("a-person").force();
+        self.syncs(namespace).patch(name, &params, &Patch::Apply(&object)).await.unwrap()
+    }
+
+    /// Waits until `namespace` holds a `ConfigMap` with exactly this data.
+    pub async fn holds(&self, namespace: &str, name: &str, data: &[(&str, &str)]) -> ConfigMap {
+        let maps = self.config_maps(namespace);
+        eventually(&format!("{namespace}/{name} holds {data:?}"), || async {
+            match maps.get_opt(name).await.unwrap() {
+                Some(found) if found.data == Some(data_of(data)) => Ok(found),
+                other => Err(other.map(|found| found.data)),
+            }
+        })
+        .await
+    }
+
+    /// Waits until `namespace` holds no such `ConfigMap`.
+    pub async fn lacks(&self, namespace: &str, name: &str) {
+        let maps = self.config_maps(namespace);
+        eventually(&format!("{namespace}/{name} is gone"), || async {
+            maps.get_opt(name).await.unwrap().map_or(Ok(()), Err)
+        })
+        .await;
+    }
+
+    /// Waits until the condition `kind` of a sync is `status` for `reason`, judged on its current generation.
+    pub async fn condition(
+        &self,
+        namespace: &str,
+        name: &str,
+        kind: &str,
+        status: &str,
+        reason: &str,
+    ) -> Condition {
+        let syncs = self.syncs(namespace);
+        eventually(&format!("{namespace}/{name} has {kind}={status} ({reason})"), || async {
+            let sync = syncs.get(name).await.unwrap();
+            let conditions = sync.status.unwrap_or_default().conditions;
+            let found = conditions.iter().find(|condition| {
+                condition.type_ == kind
+                    && condition.status == status
+                    && condition.reason == reason
+                    && condition.observed_generation == sync.metadata.generation
+            });
+            found.cloned().ok_or(conditions)
+        })
+        .await
+    }
+
+    /// Deletes a sync and waits until it is gone.
+    pub async fn delete_sync(&self, namespace: &str, name: &str) {
+        let syncs = self.syncs(namespace);
+        syncs.delete(name, &DeleteParams::default()).await.unwrap();
+        eventually(&format!("ConfigMapSync {namespace}/{name} is gone"), || async {
+            syncs.get_opt(name).await.unwrap().map_or(Ok(()), |sync| Err(sync.metadata.finalizers))
+        })
+        .await;
+    }
+
+    /// Ends the test: what the audit log and the programs' logs must say of every world is checked here, then
+    /// the namespaces are deleted.
+    pub async fn finish(self) {
+        let names = self.namespaces.lock().unwrap().clone();
+        let tenants = self.tenants.lock().unwrap().clone();
+        crate::audit::check(&self.logs.audit, &names, &tenants).await;
+        for log in &self.logs.programs {
+            crate::audit::holds_no_token(log);
+        }
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        for name in &names {
+            // Some tests have deleted theirs already.
+            let _ = namespaces.delete(name, &DeleteParams::default()).await;
+        }
+    }
+}
+
+fn data_of(data: &[(&str, &str)]) -> BTreeMap<String, String> {
+    data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}

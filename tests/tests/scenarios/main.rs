@@ -1,0 +1,10 @@
+//! Scenarios on a real API server: what a tenant sees. `make test` runs them.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+mod bad_input;
+mod foreign;
+mod lifecycle;
+mod own_server;
+mod rights;
+mod syncing;

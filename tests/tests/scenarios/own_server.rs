@@ -1,0 +1,184 @@
+//! What needs a server and an operator of its own: races, in which a proxy acts exactly between a look and a
+//! write, and restarts.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use futures::FutureExt as _;
+use http::Method;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::Client;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use weaver_api::marks::SYNC_UID_LABEL;
+use weaver_tests::alone::Alone;
+use weaver_tests::proxy::Hook;
+use weaver_tests::world::World;
+
+/// Once, before the first request of `method` on `…/namespaces/<target>/configmaps…`, puts somebody's own
+/// object in the place of whatever is there.
+fn intruder(client: Client, method: Method, target: Arc<OnceLock<String>>, done: Arc<AtomicBool>) -> Hook {
+    Arc::new(move |seen, path| {
+        let (client, target, done) = (client.clone(), target.clone(), done.clone());
+        let is_it = seen == method
+            && target.get().is_some_and(|target| path.contains(&format!("/namespaces/{target}/configmaps")));
+        async move {
+            if !is_it || done.swap(true, Ordering::SeqCst) {
+                return;
+            }
+            let maps: Api<ConfigMap> = Api::namespaced(client, target.get().unwrap());
+            maps.delete("settings", &DeleteParams::default()).await.map(drop).unwrap_or_default();
+            let mut theirs = ConfigMap::default();
+            theirs.metadata.name = Some("settings".into());
+            theirs.data = Some([("theirs".to_owned(), "x".to_owned())].into());
+            maps.create(&PostParams::default(), &theirs).await.unwrap();
+        }
+        .boxed()
+    })
+}
+
+struct Scene {
+    alone: Alone,
+    world: World,
+    team: String,
+    foo: String,
+    intruded: Arc<AtomicBool>,
+    target: Arc<OnceLock<String>>,
+}
+
+async fn scene(name: &str, method: Method) -> Scene {
+    let (target, intruded) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
+    let alone = Alone::start(|client| intruder(client, method, target.clone(), intruded.clone())).await;
+    let world = alone.world(name);
+    let team = world.tenant().await;
+    let foo = world.target(&team, "foo").await;
+    world.config_map(&team, "settings", &[("a", "1")]).await;
+    Scene { alone, world, team, foo, intruded, target }
+}
+
+impl Scene {
+    fn arm(&self) {
+        self.target.set(self.foo.clone()).unwrap();
+    }
+
+    async fn theirs_stands(self) {
+        let found = self.world.config_maps(&self.foo).get("settings").await.unwrap();
+        assert_eq!(
+            found.data,
+            Some([("theirs".to_owned(), "x".to_owned())].into()),
+            "{}",
+            self.alone.operator.log()
+        );
+        assert_eq!((found.metadata.labels, found.metadata.annotations), (None, None));
+        assert!(self.intruded.load(Ordering::SeqCst), "the race was never run");
+        self.world.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn own_server_an_object_that_appears_before_the_create_stays() {
+    let scene = scene("race-create", Method::POST).await;
+    scene.arm();
+    scene.world.sync(&scene.team, "sync", scene.world.spec(&scene.team, &[&scene.foo])).await;
+    scene.world.condition(&scene.team, "sync", "Conflicted", "True", "Conflict").await;
+    scene.theirs_stands().await;
+}
+
+#[tokio::test]
+async fn own_server_an_object_that_appears_before_the_update_stays() {
+    let scene = scene("race-update", Method::PUT).await;
+    scene.world.sync(&scene.team, "sync", scene.world.spec(&scene.team, &[&scene.foo])).await;
+    scene.world.holds(&scene.foo, "settings", &[("a", "1")]).await;
+    scene.arm();
+    scene.world.config_map(&scene.team, "settings", &[("a", "2")]).await;
+    scene.world.condition(&scene.team, "sync", "Conflicted", "True", "Conflict").await;
+    scene.theirs_stands().await;
+}
+
+#[tokio::test]
+async fn own_server_an_object_that_appears_before_the_delete_stays() {
+    let scene = scene("race-delete", Method::DELETE).await;
+    scene.world.sync(&scene.team, "sync", scene.world.spec(&scene.team, &[&scene.foo])).await;
+    scene.world.holds(&scene.foo, "settings", &[("a", "1")]).await;
+    scene.arm();
+    scene.world.delete_sync(&scene.team, "sync").await;
+    scene.theirs_stands().await;
+}
+
+/// A hook that does nothing.
+fn bystander(_: Client) -> Hook {
+    Arc::new(|_, _| async {}.boxed())
+}
+
+#[tokio::test]
+async fn own_server_a_namespace_dropped_while_the_operator_was_down_loses_its_copy_b14() {
+    let mut alone = Alone::start(bystander).await;
+    let world = alone.world("down");
+    let team = world.tenant().await;
+    let (foo, bar) = (world.target(&team, "foo").await, world.target(&team, "bar").await);
+    world.config_map(&team, "settings", &[("a", "1")]).await;
+    world.sync(&team, "sync", world.spec(&team, &[&foo, &bar])).await;
+    world.holds(&foo, "settings", &[("a", "1")]).await;
+    world.holds(&bar, "settings", &[("a", "1")]).await;
+    alone.operator.kill();
+    world.sync(&team, "sync", world.spec(&team, &[&foo])).await;
+    world.config_map(&team, "settings", &[("a", "2")]).await;
+    alone.restart_operator();
+    world.holds(&foo, "settings", &[("a", "2")]).await;
+    world.lacks(&bar, "settings").await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn own_server_the_watches_outlive_a_restart_of_the_api_server() {
+    let mut alone = Alone::start(bystander).await;
+    let world = alone.world("restart");
+    let (team, foo) = world.synced().await;
+    alone.server.restart().unwrap();
+    let tampered = serde_json::json!({"data": {"a": "tampered"}});
+    let maps = world.config_maps(&foo);
+    maps.patch("settings", &PatchParams::default(), &Patch::Merge(&tampered)).await.unwrap();
+    world.holds(&foo, "settings", &[("a", "1")]).await;
+    world.config_map(&team, "settings", &[("a", "2")]).await;
+    world.holds(&foo, "settings", &[("a", "2")]).await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn own_server_a_resource_in_a_namespace_that_goes_is_not_held_up_by_patience_b24() {
+    let alone = Alone::start_with(bystander, "3600").await;
+    let world = alone.world("going");
+    let (team, foo) = world.synced().await;
+    world.revoke(&foo).await;
+    let namespaces: Api<Namespace> = Api::all(alone.client.clone());
+    namespaces.delete(&team, &DeleteParams::default()).await.unwrap();
+    // What Kubernetes' controller does in a namespace that goes, in an order it may choose, without the wait.
+    world.delete_account(&team).await;
+    world.delete_sync(&team, "sync").await;
+    assert!(alone.operator.log().contains("released a deleted resource; copies may stay behind"));
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn own_server_a_deleted_resource_without_rights_waits_for_its_patience_and_is_then_released_b24() {
+    let alone = Alone::start(bystander).await;
+    let world = alone.world("patience");
+    let team = world.tenant().await;
+    let (foo, bar) = (world.target(&team, "foo").await, world.target(&team, "bar").await);
+    world.config_map(&team, "settings", &[("a", "1")]).await;
+    world.sync(&team, "sync", world.spec(&team, &[&foo, &bar])).await;
+    world.holds(&foo, "settings", &[("a", "1")]).await;
+    world.holds(&bar, "settings", &[("a", "1")]).await;
+    // Dropped from the list without a right to remove its copy: that one is wanted gone and is still there.
+    world.revoke(&bar).await;
+    world.sync(&team, "sync", world.spec(&team, &[&foo])).await;
+    world.condition(&team, "sync", "Authorized", "False", "MissingRights").await;
+    world.delete_sync(&team, "sync").await;
+    world.lacks(&foo, "settings").await;
+    // It keeps its marks, by which it is found later.
+    let left = world.config_maps(&bar).get("settings").await.unwrap();
+    assert!(left.metadata.labels.unwrap().contains_key(SYNC_UID_LABEL));
+    let log = alone.operator.log();
+    let (waited, released) = (log.find("copies are left: "), log.find("released a deleted resource"));
+    assert!(waited.is_some() && waited < released, "{log}");
+    world.finish().await;
+}
