@@ -1,0 +1,56 @@
+# The front door. Each recipe first sees to what it needs on this machine
+# (devstack/prerequisites.sh, a quick no-op when all is there).
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+BIN := $(or $(CARGO_TARGET_DIR),target)/debug
+PROGRAMS := -p weaver-operator -p weaver-node-agent -p weaver-cli
+RUST := @devstack/prerequisites.sh rust cc
+
+.PHONY: help
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: up
+up: ## Start API server, node agent and operator; apply the sample tenant; show its copies
+	$(RUST)
+	@cargo build --locked $(PROGRAMS) -p weaver-devstack
+	@$(BIN)/weaver-devstack up
+
+.PHONY: down
+down: $(BIN)/weaver-devstack ## End what `make up` started; the data stays in .run/
+	@$(BIN)/weaver-devstack down
+
+.PHONY: status
+status: $(BIN)/weaver-devstack ## What runs, and which copies there are
+	@$(BIN)/weaver-devstack status || test $$? -eq 3  # 3: something does not run, as it says
+
+.PHONY: test
+test: ## Every check and test, the scenario tests on a real API server included
+	@devstack/test.sh
+
+.PHONY: cross
+cross: ## Release programs for the Raspberry Pi (aarch64)
+	@devstack/cross.sh $(PROGRAMS)
+
+.PHONY: fmt
+fmt: ## Format Rust and Go
+	$(RUST) go
+	@cargo fmt --all
+	@gofmt -w testbed
+
+.PHONY: generate
+generate: ## Write deploy/crds/ from the types in api/
+	$(RUST)
+	@cargo run --locked --quiet -p weaver-cli -- crd show > deploy/crds/configmapsyncs.yaml.new
+	@mv deploy/crds/configmapsyncs.yaml.new deploy/crds/configmapsyncs.yaml
+
+.PHONY: lint
+lint: ## Formatting, clippy, dependencies, Go vet, shell scripts: all checks that run nothing
+	@devstack/test.sh lint
+
+$(BIN)/weaver-devstack:
+	$(RUST)
+	@cargo build --locked -p weaver-devstack
