@@ -2,7 +2,7 @@
 //!
 //! Metadata-only watches on sources and copies, opened *as the tenant*, shared by all resources that use the
 //! same account, and closed when the last of them goes; and one watch on namespaces with the operator's own
-//! identity, which is a filter and a trigger and never shown to a tenant.
+//! identity, which is never shown to a tenant.
 
 mod namespaces;
 mod set;

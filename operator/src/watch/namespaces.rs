@@ -1,8 +1,9 @@
 //! Which namespaces exist and which are going: the operator's own watch, metadata only.
 //!
-//! A trigger (a namespace appears: whoever names it is visited) and a filter (nothing is written into one that
-//! is Terminating). What it knows never reaches a status: a tenant learns of a namespace only from answers to
-//! its own requests.
+//! It wakes (a namespace appears: whoever names it is visited) and it tells where a watch is worth opening, where
+//! leftovers are looked for, and whether a deleted resource goes with its namespace. It never decides which targets
+//! are tried, and what it knows never reaches a status: a tenant learns of a namespace only from answers to its
+//! own requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
