@@ -42,10 +42,9 @@ fmt: ## Format Rust and Go
 	@gofmt -w testbed
 
 .PHONY: generate
-generate: ## Write deploy/crds/ from the types in api/
+generate: ## Write deploy/crds/ and docs/api.md from the types in api/
 	$(RUST)
-	@cargo run --locked --quiet -p weaver-cli -- crd show > deploy/crds/configmapsyncs.yaml.new
-	@mv deploy/crds/configmapsyncs.yaml.new deploy/crds/configmapsyncs.yaml
+	@cargo run --locked --quiet -p weaver-api --example generate
 
 .PHONY: lint
 lint: ## Formatting, clippy, dependencies, Go vet, shell scripts: all checks that run nothing

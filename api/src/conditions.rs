@@ -4,6 +4,8 @@
 //! status of a condition does. The fold is pure, so an unchanged world gives an unchanged list and no write.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde::{Deserialize as _, Deserializer};
+use serde_json::Value;
 
 /// Everything that was asked for is done.
 pub const READY: &str = "Ready";
@@ -15,9 +17,13 @@ pub const AUTHORIZED: &str = "Authorized";
 pub const TARGETS_SYNCED: &str = "TargetsSynced";
 /// At least one target is taken by an object that is not ours.
 pub const CONFLICTED: &str = "Conflicted";
+/// Nothing is written, because the spec says so.
+pub const PAUSED: &str = "Paused";
+/// What was written at an older version of the API says all that is needed now.
+pub const MIGRATED: &str = "Migrated";
 
 /// Types of a `ConfigMapSync`'s conditions, in the order in which they are shown.
-pub const ORDER: [&str; 5] = [READY, SOURCE_FOUND, AUTHORIZED, TARGETS_SYNCED, CONFLICTED];
+pub const ORDER: [&str; 7] = [READY, SOURCE_FOUND, AUTHORIZED, TARGETS_SYNCED, CONFLICTED, PAUSED, MIGRATED];
 
 /// Longest message that is written; the API's own limit is 32,768.
 const MAX_MESSAGE: usize = 16_384;
@@ -94,7 +100,7 @@ pub fn fold(
                 type_: kind.into(),
                 status: status.into(),
                 reason: verdict.reason.into(),
-                message: bounded(&verdict.message),
+                message: bounded(&verdict.message, MAX_MESSAGE),
                 observed_generation: generation,
                 last_transition_time: since.map_or_else(|| now.clone(), |c| c.last_transition_time.clone()),
             }
@@ -102,12 +108,24 @@ pub fn fold(
         .collect()
 }
 
-fn bounded(message: &str) -> String {
-    if message.len() <= MAX_MESSAGE {
-        return message.to_owned();
+/// The conditions that can be read. The API server's idea of a `date-time` is wider than ours, and whoever may
+/// write a status must not be able to make the whole object unreadable by it.
+pub(crate) fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Condition>, D::Error> {
+    let conditions = Vec::<Value>::deserialize(deserializer)?;
+    Ok(conditions.into_iter().filter_map(|condition| serde_json::from_value(condition).ok()).collect())
+}
+
+/// `message`, or its beginning of at most `most` bytes and a word that the rest is cut; without control characters
+/// but line breaks. Other people's words stand in messages, and messages are printed to terminals.
+#[must_use]
+pub fn bounded(message: &str, most: usize) -> String {
+    let end = message.floor_char_boundary(most);
+    let plain = |char: char| if char.is_control() && char != '\n' { ' ' } else { char };
+    let mut text: String = message[..end].chars().map(plain).collect();
+    if end < message.len() {
+        text.push_str("\n… (cut)");
     }
-    let end = message.floor_char_boundary(MAX_MESSAGE);
-    format!("{}\n… (cut)", &message[..end])
+    text
 }
 
 #[cfg(test)]
@@ -145,6 +163,12 @@ mod tests {
         let list = fold(&[], &[], None, &at(1));
         assert_eq!(list.iter().map(|c| c.type_.as_str()).collect::<Vec<_>>(), ORDER);
         assert!(list.iter().all(|c| c.status == "Unknown" && !c.reason.is_empty()));
+    }
+
+    #[test]
+    fn a_message_holds_no_control_characters_but_line_breaks() {
+        let list = fold(&[], &ready(Truth::False, "one\n\u{1b}[31mtwo\t\u{9b}\0ä"), None, &at(1));
+        assert_eq!(list[0].message, "one\n [31mtwo   ä");
     }
 
     #[test]

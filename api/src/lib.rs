@@ -3,13 +3,19 @@
 //! Everything here is pure: no file, no network, no clock but what is passed in. The operator, the node
 //! agent and the `weaver` tool agree on names and rules by using this crate and nothing else.
 
+pub mod compatibility;
 pub mod conditions;
+pub mod convert;
 pub mod crds;
 pub mod marks;
 pub mod minting;
 pub mod names;
+pub mod reference;
+pub mod schema;
 pub mod v1alpha1;
+pub mod v1beta1;
 pub mod validate;
+pub mod versions;
 
 /// The API group of all our kinds.
 pub const GROUP: &str = "weaver.example.com";

@@ -3,6 +3,9 @@
 //! A copy carries the uid of its `ConfigMapSync` twice: as a label, by which copies are found, and inside an
 //! annotation that also names the resource. Either is enough to know a copy again, so stripping one of the two
 //! neither orphans it nor blocks us. Nothing is ever written to a source.
+//!
+//! The upstream operator marked its copies *and its sources*, in the same way. So its marks alone never tell a
+//! copy from a source: [`made_by_upstream`] permits nothing, and the operator judges with what else it knows.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,6 +24,17 @@ pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 pub const MANAGED_BY: &str = "config-weaver";
 /// Finalizer on a `ConfigMapSync`: its copies are removed before it goes.
 pub const FINALIZER: &str = "weaver.example.com/cleanup";
+
+/// Upstream's annotation on copies and sources: name of their `ConfigMapSync`.
+pub const UPSTREAM_NAME_ANNOTATION: &str = "configmapsync.io/owner-name";
+/// Upstream's annotation on copies and sources: namespace of their `ConfigMapSync`.
+pub const UPSTREAM_NAMESPACE_ANNOTATION: &str = "configmapsync.io/owner-namespace";
+/// Upstream's label for the same name; a name of more than 63 characters cannot stand in it.
+pub const UPSTREAM_NAME_LABEL: &str = "cmsOwnerName";
+/// Upstream's label for the same namespace.
+pub const UPSTREAM_NAMESPACE_LABEL: &str = "cmsOwnerNamespace";
+/// Upstream's finalizer on a `ConfigMapSync`. While it is there, the upgrade from upstream is not finished.
+pub const UPSTREAM_FINALIZER: &str = "configmapsync.io/finalizer";
 
 /// Identity of a `ConfigMapSync` as its copies carry it.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -111,6 +125,17 @@ pub fn ownership(owner: &Owner, meta: &ObjectMeta) -> Ownership {
     }
 }
 
+/// Do upstream's marks name this very resource? Only its annotations are read, and both must be there: the
+/// labels are no proof.
+///
+/// True for copies and for sources, of now and of before an edit of the spec. It permits nothing by itself.
+#[must_use]
+pub fn made_by_upstream(owner: &Owner, meta: &ObjectMeta) -> bool {
+    let value = |key| meta.annotations.as_ref().and_then(|annotations| annotations.get(key));
+    value(UPSTREAM_NAME_ANNOTATION) == Some(&owner.name)
+        && value(UPSTREAM_NAMESPACE_ANNOTATION) == Some(&owner.namespace)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,6 +173,36 @@ mod tests {
                 "{label:?} {annotation:?}"
             );
         }
+    }
+
+    #[test]
+    fn upstreams_marks_name_a_resource_by_both_annotations_and_never_by_labels() {
+        let annotations = |name: Option<&str>, namespace: Option<&str>| ObjectMeta {
+            annotations: Some(
+                [(UPSTREAM_NAME_ANNOTATION, name), (UPSTREAM_NAMESPACE_ANNOTATION, namespace)]
+                    .into_iter()
+                    .filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned())))
+                    .collect(),
+            ),
+            ..ObjectMeta::default()
+        };
+        for (name, namespace, expected) in [
+            (Some("settings"), Some("team-a"), true),
+            (Some("settings"), Some("team-b"), false),
+            (Some("other"), Some("team-a"), false),
+            (Some("settings"), None, false),
+            (None, Some("team-a"), false),
+            (Some(""), Some(""), false),
+            (None, None, false),
+        ] {
+            let meta = annotations(name, namespace);
+            assert_eq!(made_by_upstream(&owner("u1"), &meta), expected, "{name:?} {namespace:?}");
+            assert_eq!(ownership(&owner("u1"), &meta), Ownership::Unmarked, "they are not ours");
+        }
+        let labels = [(UPSTREAM_NAME_LABEL, "settings"), (UPSTREAM_NAMESPACE_LABEL, "team-a")];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let meta = ObjectMeta { labels: Some(BTreeMap::from(labels)), ..ObjectMeta::default() };
+        assert!(!made_by_upstream(&owner("u1"), &meta));
     }
 
     #[test]

@@ -2,6 +2,15 @@
 //!
 //! Source: <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>.
 
+/// Most characters of a DNS label.
+pub const LABEL_MAX: usize = 63;
+/// Most characters of a DNS subdomain.
+pub const SUBDOMAIN_MAX: usize = 253;
+/// [`dns_label`] as the API server checks it.
+pub const LABEL_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+/// [`dns_subdomain`] as the API server checks it.
+pub const SUBDOMAIN_PATTERN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
 /// What is wrong with a name, as a sentence that follows it.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NameFault {
@@ -31,7 +40,7 @@ pub enum NameFault {
 /// # Errors
 /// The first rule that `name` breaks.
 pub fn dns_label(name: &str) -> Result<(), NameFault> {
-    bounded(name, 63)?;
+    bounded(name, LABEL_MAX)?;
     if is_label(name) { Ok(()) } else { Err(NameFault::Form { dots: "" }) }
 }
 
@@ -40,7 +49,7 @@ pub fn dns_label(name: &str) -> Result<(), NameFault> {
 /// # Errors
 /// The first rule that `name` breaks.
 pub fn dns_subdomain(name: &str) -> Result<(), NameFault> {
-    bounded(name, 253)?;
+    bounded(name, SUBDOMAIN_MAX)?;
     if name.split('.').all(is_label) { Ok(()) } else { Err(NameFault::Form { dots: " and `.`" }) }
 }
 

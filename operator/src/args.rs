@@ -28,9 +28,9 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// Seconds after which an unchanged resource is compared again (60..86400)
-    #[arg(long, default_value = "600", value_parser = seconds::<60, 86_400>)]
-    pub resync: Duration,
+    /// Seconds after which every unchanged resource is compared again (60..86400; default: its spec.resyncSeconds)
+    #[arg(long, value_parser = seconds::<60, 86_400>)]
+    pub resync: Option<Duration>,
 
     /// Seconds that one watch lasts; bounds how long a revoked right can still read (5..300)
     #[arg(long, default_value = "290", value_parser = seconds::<5, 300>)]
@@ -67,6 +67,17 @@ mod tests {
     fn the_flags_are_consistent() {
         use clap::CommandFactory as _;
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn each_resource_says_how_often_it_is_compared_unless_a_flag_does() {
+        for (arguments, expected) in [
+            (vec!["weaver-operator", "run"], None),
+            (vec!["weaver-operator", "run", "--resync", "60"], Some(Duration::from_mins(1))),
+        ] {
+            let Verb::Run(options) = Args::try_parse_from(arguments).unwrap().verb;
+            assert_eq!(options.resync, expected);
+        }
     }
 
     #[test]

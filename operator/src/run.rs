@@ -16,6 +16,7 @@ use kube::runtime::{Controller, WatchStreamExt as _, watcher};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
+use weaver_api::v1beta1::ConfigMapSync;
 
 use crate::args::Options;
 use crate::connection;
@@ -43,13 +44,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let transport = connection::client_without_credentials(&config)?;
     let resources: Api<Guarded> = Api::all(client.clone());
     call(resources.list(&ListParams::default().limit(1))).await.map_err(|error| {
-        let remedy = match error {
-            CallError::NotFound(_) => "the API server does not know ConfigMapSyncs: apply deploy/crds/",
-            CallError::Forbidden(_) => {
-                "this account may not list ConfigMapSyncs: apply deploy/rbac/operator.yaml"
-            }
-            _ => "the API server could not be asked for ConfigMapSyncs",
-        };
+        let remedy = remedy(&error);
         anyhow::Error::new(error).context(remedy)
     })?;
 
@@ -99,17 +94,39 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What to do when `ConfigMapSync`s cannot be listed at the one version that this program works on.
+fn remedy(error: &CallError) -> &'static str {
+    match error {
+        CallError::NotFound(_) => {
+            "the API server does not serve ConfigMapSyncs at weaver.example.com/v1beta1: run `weaver crd install`"
+        }
+        CallError::Forbidden(_) => {
+            "this account may not list ConfigMapSyncs: apply deploy/rbac/operator.yaml"
+        }
+        _ => "the API server could not be asked for ConfigMapSyncs",
+    }
+}
+
 fn wake_those_who_name(namespace: &str, store: &Store<Guarded>, context: &Context, triggers: &Triggers) {
     for guarded in store.state() {
         let Ok(sync) = &guarded.0 else { continue };
-        let names_it =
-            sync.desired().is_some_and(|spec| spec.sync_to_namespaces.iter().any(|name| name == namespace));
-        if names_it || sync.namespace().as_deref() == Some(namespace) {
+        if names(sync, namespace) {
             let reference = SyncRef::of(sync);
             context.states.forgive(&reference);
             triggers.fire(reference);
         }
     }
+}
+
+/// Does it matter to `sync` that this namespace appears or goes? It may be to hold a copy, or be the resource's
+/// own.
+fn names(sync: &ConfigMapSync, namespace: &str) -> bool {
+    let targets = sync.desired().and_then(|spec| spec.targets.as_ref());
+    let is_target = targets.is_some_and(|targets| {
+        let has = |list: &[String]| list.iter().any(|name| name == namespace);
+        has(&targets.namespaces) && !has(&targets.exclude)
+    });
+    is_target || sync.namespace().as_deref() == Some(namespace)
 }
 
 /// Called for the operator's own failures and for clean-ups that wait; what a tenant can cure is in the status.
@@ -131,5 +148,36 @@ async fn keep_house(context: &Context, store: &Store<Guarded>) {
         context.states.retain(&living);
         let accounts = context.states.accounts();
         context.tenants.retain(|account| accounts.contains(account));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_api_server_without_v1beta1_is_told_how_to_get_it() {
+        let status = Status::failure("404 page not found", "NotFound").with_code(404).boxed();
+        assert!(remedy(&CallError::NotFound(status)).contains("v1beta1: run `weaver crd install`"));
+    }
+
+    #[test]
+    fn a_namespace_matters_to_those_who_name_it_and_not_to_those_who_exclude_it() {
+        let sync: ConfigMapSync = serde_json::from_value(json!({
+            "metadata": {"namespace": "team-a", "name": "sync"},
+            "spec": {"targets": {"namespaces": ["foo", "bar"], "exclude": ["bar", "baz"]}},
+        }))
+        .unwrap();
+        for (namespace, expected) in
+            [("foo", true), ("bar", false), ("baz", false), ("team-a", true), ("other", false)]
+        {
+            assert_eq!(names(&sync, namespace), expected, "{namespace}");
+        }
+        let bare: ConfigMapSync =
+            serde_json::from_value(json!({"metadata": {"namespace": "team-a", "name": "bare"}})).unwrap();
+        assert!(names(&bare, "team-a") && !names(&bare, "foo"));
     }
 }

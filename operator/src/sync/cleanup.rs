@@ -1,58 +1,107 @@
-//! A deleted `ConfigMapSync`: its copies go first, then the finalizer.
+//! A deleted `ConfigMapSync`: its copies go first, then the finalizers.
 //!
 //! Clean-up needs the tenant's rights, and a resource must never be stuck because they are gone. So: what can
 //! be removed is; where the tenant's identity is refused, the resource waits a bounded time for the rights to
-//! come back and is then released; where its own namespace is being deleted it is released after one pass. What
-//! stays behind is named in the log and keeps its marks, by which it can be found later.
+//! come back and is then released; where its own namespace is being deleted it is released after one pass. An
+//! object that cannot be understood waits as long for somebody to mend it. What stays behind is named in the log
+//! and keeps its marks, by which it can be found later.
+//!
+//! A resource that only the upstream operator's finalizer holds never had a copy of ours: it waits for nothing.
+//! Upstream's copies stay, and are named.
 
-use kube::ResourceExt as _;
+use std::collections::BTreeSet;
+
+use kube::{Resource as _, ResourceExt as _};
 use tokio::time::Instant;
 use tracing::{info, warn};
-use weaver_api::names::dns_label;
-use weaver_api::v1alpha1::ConfigMapSync;
+use weaver_api::conditions::bounded;
+use weaver_api::names::{dns_label, dns_subdomain};
+use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, DeletionPolicy};
 
-use super::execute::{self, Kept};
+use super::claim;
+use super::execute::{self, Kept, Removal};
 use super::leftovers;
 use super::reconcile::Context;
-use super::state::SyncState;
+use super::state::{Place, SyncState};
 use super::visit::owner;
 use crate::tenant::call::CallError;
 use crate::tenant::{Account, MintError};
-use crate::watch::SyncRef;
+use crate::watch::{Guarded, SyncRef};
 
 /// How a pass over the copies ended.
 #[derive(Debug, PartialEq)]
 enum Pass {
-    /// None is left that the tenant could see.
-    Clean,
+    /// None of ours is left that the tenant could see. These the upstream operator made; they stay.
+    Clean(BTreeSet<Place>),
+    /// Nothing was looked at, because this part of the spec wants the copies to stay.
+    NotWanted(&'static str),
     /// The tenant's identity or a right is gone. What may be left, and why.
     Refused(String),
     /// Worth another try, however long it takes.
     Failed(String),
 }
 
-/// Removes the copies of `sync`.
+/// Removes the copies of a deleted resource.
 ///
 /// # Errors
 /// Why the resource has to wait, in words.
-pub async fn cleanup(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) -> Result<(), String> {
+pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded) -> Result<(), String> {
     let since = *state.deleting_since.get_or_insert_with(Instant::now);
-    let reference = SyncRef::of(sync);
+    let reference = SyncRef::of(guarded);
+    let uid = guarded.uid().unwrap_or_default();
     state.watches.clear();
-    let pass = pass(context, state, sync).await;
-    let namespace_goes = context.namespaces.is_terminating(&reference.namespace);
-    let patience_ends = since.elapsed() >= context.options.cleanup_patience;
-    match verdict(&pass, namespace_goes, patience_ends) {
-        Verdict::Release => {
-            info!(sync = %reference, "removed the copies of a deleted resource");
-            Ok(())
+    let spec = guarded.0.as_ref().ok().and_then(ConfigMapSync::desired);
+    let pass = match (&guarded.0, spec.and_then(leaves_copies)) {
+        (Err(odd), _) => {
+            Pass::Refused(format!("the object cannot be understood: {}", bounded(&odd.error, 300)))
         }
+        (Ok(_), Some(field)) => Pass::NotWanted(field),
+        (Ok(sync), None) => pass(context, state, sync).await,
+    };
+    let circumstances = Circumstances {
+        taken: claim::is_taken(guarded.meta()),
+        namespace_goes: context.namespaces.is_terminating(&reference.namespace),
+        patience_ends: since.elapsed() >= context.options.cleanup_patience,
+    };
+    match verdict(&pass, circumstances) {
+        Verdict::Release => match pass {
+            Pass::NotWanted(field) => {
+                info!(sync = %reference, %uid, %field, "released a deleted resource; its copies stay, as its spec says");
+            }
+            Pass::Clean(upstream) => {
+                info!(sync = %reference, "released a deleted resource; no copy of it is left");
+                name_upstreams(&reference, upstream);
+            }
+            Pass::Refused(_) | Pass::Failed(_) => {}
+        },
         Verdict::ReleaseWithLeftovers(left) => {
-            warn!(sync = %reference, uid = %sync.uid().unwrap_or_default(), %left, "released a deleted resource; copies may stay behind");
-            Ok(())
+            warn!(sync = %reference, %uid, %left, "released a deleted resource; copies may stay behind");
+            if claim::is_upgrading(guarded.meta()) {
+                name_upstreams(&reference, spec.map(named_places).unwrap_or_default());
+            }
         }
-        Verdict::Wait(why) => Err(why),
+        Verdict::Wait(why) => return Err(why),
     }
+    Ok(())
+}
+
+fn name_upstreams(sync: &SyncRef, places: BTreeSet<Place>) {
+    let places: Vec<String> =
+        places.into_iter().map(|(namespace, name)| format!("{namespace}/{name}")).collect();
+    for copies in places.chunks(50) {
+        warn!(%sync, copies = %copies.join(", "), "what the upstream operator made for a deleted resource stays");
+    }
+}
+
+/// What a verdict depends on besides the pass.
+#[derive(Clone, Copy, Debug)]
+struct Circumstances {
+    /// Our finalizer holds the resource, so there may be copies of ours.
+    taken: bool,
+    /// The resource's own namespace is being deleted.
+    namespace_goes: bool,
+    /// It has waited long enough.
+    patience_ends: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -62,12 +111,13 @@ enum Verdict {
     Wait(String),
 }
 
-fn verdict(pass: &Pass, namespace_goes: bool, patience_ends: bool) -> Verdict {
+fn verdict(pass: &Pass, circumstances: Circumstances) -> Verdict {
+    let Circumstances { taken, namespace_goes, patience_ends } = circumstances;
     match pass {
-        Pass::Clean => Verdict::Release,
+        Pass::Clean(_) | Pass::NotWanted(_) => Verdict::Release,
         // In a Terminating namespace the account and its rights vanish in any order; waiting would only hold
-        // the namespace.
-        Pass::Refused(left) | Pass::Failed(left) if namespace_goes => {
+        // the namespace. And what we never held has no copies to wait for.
+        Pass::Refused(left) | Pass::Failed(left) if namespace_goes || !taken => {
             Verdict::ReleaseWithLeftovers(left.clone())
         }
         Pass::Refused(left) if patience_ends => Verdict::ReleaseWithLeftovers(left.clone()),
@@ -75,11 +125,32 @@ fn verdict(pass: &Pass, namespace_goes: bool, patience_ends: bool) -> Verdict {
     }
 }
 
+/// The field that wants the copies to stay, if one does. `Orphan` says so; and where nothing may be written,
+/// nothing is removed either.
+fn leaves_copies(spec: &ConfigMapSyncSpec) -> Option<&'static str> {
+    let orphans = spec.deletion_policy == DeletionPolicy::Orphan;
+    [(orphans, "spec.deletionPolicy: Orphan"), (spec.suspend, "spec.suspend"), (spec.dry_run, "spec.dryRun")]
+        .into_iter()
+        .find_map(|(says_so, field)| says_so.then_some(field))
+}
+
+/// Where the spec, valid or not, puts copies; namespaces that it excludes too, since a copy may be left there.
+fn named_places(spec: &ConfigMapSyncSpec) -> BTreeSet<Place> {
+    let targets = spec.targets.clone().unwrap_or_default();
+    let source = spec.source.clone().unwrap_or_default();
+    let Some(name) = targets.name.or(source.name).filter(|name| dns_subdomain(name).is_ok()) else {
+        return BTreeSet::new();
+    };
+    let namespaces = targets.namespaces.into_iter().chain(targets.exclude);
+    namespaces.filter(|target| dns_label(target).is_ok()).map(|target| (target, name.clone())).collect()
+}
+
 async fn pass(context: &Context, state: &SyncState, sync: &ConfigMapSync) -> Pass {
     let owner = owner(sync);
     // Taken from the spec as it is: it may have become invalid since the copies were made.
     let spec = sync.desired().cloned().unwrap_or_default();
-    let Some(name) = spec.service_account.name.filter(|name| !name.is_empty()) else {
+    let account = spec.service_account.as_ref().and_then(|account| account.name.clone());
+    let Some(name) = account.filter(|name| !name.is_empty()) else {
         return Pass::Refused("the spec names no account to remove copies with".into());
     };
     let account = Account { namespace: owner.namespace.clone(), name };
@@ -96,48 +167,32 @@ async fn pass(context: &Context, state: &SyncState, sync: &ConfigMapSync) -> Pas
         Err(error) => return Pass::Failed(error.to_string()),
     };
     places.extend(state.leftovers.iter().chain(state.verified.keys()).cloned());
-    let source = spec.source.unwrap_or_default();
     // A copy that lost its label is found by its place and known by its annotation.
-    if let Some(name) = &source.name {
-        let targets = spec.sync_to_namespaces.iter().filter(|target| dns_label(target).is_ok());
-        places.extend(targets.map(|namespace| (namespace.clone(), name.clone())));
-    }
+    places.extend(named_places(&spec));
 
+    let source = spec.source.unwrap_or_default();
     let source = (source.namespace.as_deref(), source.name.as_deref());
-    let (mut refused, mut failed) = (Vec::new(), Vec::new());
+    let (mut upstream, mut refused, mut failed) = (BTreeSet::new(), Vec::new(), Vec::new());
     for place in places {
-        if let Err(kept) = execute::remove(&tenant, &owner, source, &place).await {
-            let words = format!("{}/{}: {}", place.0, place.1, kept.words());
-            match kept {
-                Kept::Forbidden(_) | Kept::Rejected(_) => refused.push(words),
-                Kept::Failed(_) => failed.push(words),
+        match execute::remove(&tenant, &owner, source, &place).await {
+            Ok(Removal::Removed | Removal::Nothing) => {}
+            Ok(Removal::UpstreamStays) => drop(upstream.insert(place)),
+            Err(kept) => {
+                let words = format!("{}/{}: {}", place.0, place.1, kept.words());
+                match kept {
+                    Kept::Forbidden(_) | Kept::Rejected(_) => refused.push(words),
+                    Kept::Failed(_) => failed.push(words),
+                }
             }
         }
     }
     match (failed.is_empty(), refused.is_empty()) {
-        (true, true) => Pass::Clean,
+        (true, true) => Pass::Clean(upstream),
         (true, false) => Pass::Refused(refused.join("; ")),
         (false, _) => Pass::Failed([failed, refused].concat().join("; ")),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn b24_a_resource_is_never_stuck_for_ever_because_rights_are_gone() {
-        let refused = Pass::Refused("why".into());
-        assert_eq!(verdict(&refused, false, false), Verdict::Wait("why".into()));
-        assert_eq!(verdict(&refused, false, true), Verdict::ReleaseWithLeftovers("why".into()));
-        assert_eq!(verdict(&refused, true, false), Verdict::ReleaseWithLeftovers("why".into()));
-    }
-
-    #[test]
-    fn an_unreachable_server_never_makes_us_leave_copies_behind() {
-        let failed = Pass::Failed("why".into());
-        assert_eq!(verdict(&failed, false, true), Verdict::Wait("why".into()));
-        assert_eq!(verdict(&failed, true, false), Verdict::ReleaseWithLeftovers("why".into()));
-        assert_eq!(verdict(&Pass::Clean, false, false), Verdict::Release);
-    }
-}
+#[path = "cleanup_tests.rs"]
+mod tests;

@@ -8,10 +8,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
 use kube::core::Status;
+use tracing::info;
 use weaver_api::marks::Owner;
 
 use super::copy::Desired;
-use super::plan::{Foreign, Step, Verified, by_object, may_remove};
+use super::plan::{Foreign, Leftover, Step, TakeOver, Verified, by_object, leftover};
 use super::state::Place;
 use crate::tenant::TenantClient;
 use crate::tenant::call::{CallError, call, is_terminating, lookup};
@@ -47,6 +48,7 @@ pub enum TargetState {
 pub async fn target(
     tenant: &TenantClient,
     desired: &Desired,
+    upgrade: Option<TakeOver<'_>>,
     namespace: &str,
     step: Step,
     may_write: bool,
@@ -59,10 +61,12 @@ pub async fn target(
     for _ in 0..ROUNDS {
         let written = match &step {
             Step::Inspect => match lookup(copies.get(&desired.name)).await {
-                Ok(found) => match (by_object(desired, found.as_ref()), rejected.take()) {
+                Ok(found) => match (by_object(desired, upgrade, found.as_ref()), rejected.take()) {
                     (Step::Keep, _) => return verified(found.map(|found| found.metadata), desired),
                     // It is not immutability that refuses the update: the refusal is meant.
-                    (Step::Update(_), Some(words)) => return TargetState::Rejected(words),
+                    (Step::Update(_) | Step::TakeOver(_), Some(words)) => {
+                        return TargetState::Rejected(words);
+                    }
                     (next, _) => {
                         step = next;
                         continue;
@@ -71,24 +75,33 @@ pub async fn target(
                 Err(error) => Err(error),
             },
             Step::Refuse(foreign) => return TargetState::Conflict(foreign.clone()),
-            Step::Create | Step::Update(_) | Step::Replace(_) if !may_write => return TargetState::Unclaimed,
+            Step::Create | Step::Update(_) | Step::TakeOver(_) | Step::Replace(_) if !may_write => {
+                return TargetState::Unclaimed;
+            }
             // Only a verified copy is kept unread, and the caller has that verification.
             Step::Keep => return TargetState::Failed("kept without having been verified".into()),
             Step::Create => call(copies.create(&params, &desired.create(namespace))).await,
-            Step::Update(seen) => call(copies.replace(&desired.name, &params, &desired.update(seen))).await,
+            Step::Update(seen) | Step::TakeOver(seen) => {
+                call(copies.replace(&desired.name, &params, &desired.update(seen))).await
+            }
             Step::Replace(seen) => match delete(&copies, seen).await {
                 Ok(()) => call(copies.create(&params, &desired.create(namespace))).await,
                 Err(error) => Err(error),
             },
         };
         match written {
-            Ok(object) => return verified(Some(object.metadata), desired),
+            Ok(object) => {
+                if matches!(step, Step::TakeOver(_)) {
+                    info!(owner = %desired.owner, %namespace, name = %desired.name, "took over a copy that the upstream operator had made");
+                }
+                return verified(Some(object.metadata), desired);
+            }
             // Something is there that was not, or is not what it was: look at it.
             Err(CallError::Conflict(_)) => step = Step::Inspect,
             // It vanished between look and write; where we were creating, the namespace is what is missing.
             Err(CallError::NotFound(_)) if step != Step::Create => step = Step::Inspect,
             Err(CallError::NotFound(_)) => return TargetState::NamespaceMissing,
-            Err(CallError::Rejected(status)) if matches!(step, Step::Update(_)) => {
+            Err(CallError::Rejected(status)) if matches!(step, Step::Update(_) | Step::TakeOver(_)) => {
                 rejected = Some(status.message);
                 step = Step::Inspect;
             }
@@ -127,6 +140,17 @@ impl Kept {
     }
 }
 
+/// What became of the object at the place of a leftover.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Removal {
+    /// It was a copy of ours, and is gone.
+    Removed,
+    /// There was none of ours.
+    Nothing,
+    /// The upstream operator made it for this resource. It stays: on those marks nothing is deleted.
+    UpstreamStays,
+}
+
 /// Removes `name` of `namespace` if it is a copy of `owner`; what is not ours, or is the source, stays.
 ///
 /// # Errors
@@ -136,18 +160,20 @@ pub async fn remove(
     owner: &Owner,
     source: (Option<&str>, Option<&str>),
     (namespace, name): &Place,
-) -> Result<(), Kept> {
+) -> Result<Removal, Kept> {
     let (copies, metas) = (tenant.config_maps(namespace), tenant.config_map_metas(namespace));
     for _ in 0..ROUNDS {
         let removed = match lookup(metas.get_metadata(name)).await {
-            Ok(Some(found)) if may_remove(owner, source, &found.metadata) => {
-                delete(&copies, &found.metadata).await
-            }
-            Ok(_) => return Ok(()),
+            Ok(None) => return Ok(Removal::Nothing),
+            Ok(Some(found)) => match leftover(owner, source, &found.metadata) {
+                Leftover::Ours => delete(&copies, &found.metadata).await,
+                Leftover::Upstreams => return Ok(Removal::UpstreamStays),
+                Leftover::Others => return Ok(Removal::Nothing),
+            },
             Err(error) => Err(error),
         };
         match removed {
-            Ok(()) => return Ok(()),
+            Ok(()) => return Ok(Removal::Removed),
             Err(CallError::Conflict(_)) => {}
             Err(CallError::Forbidden(status)) => return Err(Kept::Forbidden(status)),
             Err(CallError::Rejected(status)) => return Err(Kept::Rejected(status.message)),

@@ -1,17 +1,33 @@
 //! What is done for one `ConfigMapSync`.
 //!
-//! Pure: [`copy`] (what a copy looks like), [`plan`] (what is to be done with one target), [`outcome`] (what
-//! the outcomes mean as conditions), [`backoff`]. Thin: [`execute`] (one target), [`visit`] (one resource),
-//! [`cleanup`] (a deleted one), [`leftovers`] (finding copies that are not wanted any more), [`reconcile`] (what
-//! kube's controller calls), [`state`] (what is remembered between visits).
+//! Pure: [`unsupported`] (what a spec asks for in vain), [`copy`] (what a copy looks like), [`plan`] (what is to
+//! be done with one target), [`outcome`] (what follows from a visit), [`verdicts`] (a visit as conditions),
+//! [`status`] (as a whole status), [`backoff`]. Thin: [`execute`] (one target), [`visit`] (one resource),
+//! [`not_understood`] (one that cannot be read), [`cleanup`] (a deleted one), [`leftovers`] (finding copies that
+//! are not wanted any more), [`claim`] (the finalizers), [`reconcile`] (what kube's controller calls), [`state`]
+//! (what is remembered between visits).
 
 pub mod backoff;
+pub mod claim;
 pub mod cleanup;
 pub mod copy;
 pub mod execute;
 pub mod leftovers;
+pub mod not_understood;
 pub mod outcome;
 pub mod plan;
 pub mod reconcile;
 pub mod state;
+pub mod status;
+pub mod unsupported;
+pub mod verdicts;
 pub mod visit;
+
+#[cfg(test)]
+mod fake_server;
+#[cfg(test)]
+mod reconcile_tests;
+#[cfg(test)]
+mod upgrade_tests;
+#[cfg(test)]
+mod world;

@@ -1,28 +1,30 @@
-//! What one visit found and did, and what that means as conditions. Pure.
+//! What one visit found and did, and what is to follow from it. Pure.
 //!
-//! The fold looks at nothing but the visit, so two equal visits give equal conditions and the second writes no
-//! status. Messages are for people: they name places and remedies, and hold nothing of any object's content.
+//! What it means to a person is said elsewhere: as conditions ([`super::verdicts`]) and as a whole status
+//! ([`super::status`]).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::time::Duration;
 
-use weaver_api::conditions::{AUTHORIZED, CONFLICTED, READY, SOURCE_FOUND, TARGETS_SYNCED, Truth, Verdict};
-use weaver_api::minting;
 use weaver_api::validate::{SpecFault, ValidSync};
 
 use super::execute::{Kept, TargetState};
 use super::state::Place;
-use crate::tenant::rights::{Right, explain};
+use crate::tenant::rights::Right;
 use crate::tenant::{Account, MintError};
 
-/// How many places a message names before it counts the rest.
-const NAMED: usize = 10;
+/// After which time a resource is looked at again whose spec says none that could be used.
+const RESYNC: Duration = Duration::from_mins(10);
 
 /// One visit of a resource that is not being deleted.
 #[derive(Debug)]
 pub enum Visit {
+    /// The object cannot be read. What the parser said, by field.
+    NotUnderstood(Vec<String>),
     /// The spec cannot be acted upon.
     InvalidSpec(Vec<SpecFault>),
+    /// The spec asks for what is not done yet, in these fields.
+    NotSupported(Vec<&'static str>),
     /// No token for the account.
     NoToken(MintError),
     /// The work was tried.
@@ -69,7 +71,7 @@ impl Visit {
     #[must_use]
     pub fn wants_retry(&self) -> bool {
         match self {
-            Visit::InvalidSpec(_) => false,
+            Visit::NotUnderstood(_) | Visit::InvalidSpec(_) | Visit::NotSupported(_) => false,
             Visit::NoToken(_) => true,
             Visit::Worked(work) => {
                 let settled = |target: &TargetState| {
@@ -90,194 +92,34 @@ impl Visit {
     #[must_use]
     pub fn wants_claim(&self) -> bool {
         match self {
-            Visit::InvalidSpec(_) | Visit::NoToken(_) => false,
             Visit::Worked(work) => work.targets.values().any(|target| *target == TargetState::Unclaimed),
+            _ => false,
         }
     }
 
-    /// The visit as conditions.
+    /// Is there nothing that could still be taken over from the upstream operator? So it is when each target
+    /// holds our copy, or cannot hold one of upstream's, or holds what is not ours to take; not while one could
+    /// not be looked at or written.
     #[must_use]
-    pub fn verdicts(&self) -> Vec<Verdict> {
-        let mut verdicts = match self {
-            Visit::InvalidSpec(faults) => invalid(faults),
-            Visit::NoToken(error) => no_token(error),
-            Visit::Worked(work) => work.verdicts(),
-        };
-        verdicts.insert(0, ready(&verdicts));
-        verdicts
-    }
-}
-
-/// `Ready` is the first thing in the way, or that there is none.
-fn ready(others: &[Verdict]) -> Verdict {
-    let wanted = |kind| {
-        if kind == CONFLICTED { Truth::False } else { Truth::True }
-    };
-    match others.iter().find(|verdict| verdict.truth != wanted(verdict.kind)) {
-        None => {
-            let synced = others.iter().find(|verdict| verdict.kind == TARGETS_SYNCED);
-            Verdict::new(READY, Truth::True, "Synced", synced.map_or_else(String::new, |v| v.message.clone()))
-        }
-        Some(cause) => Verdict::new(READY, Truth::False, cause.reason, cause.message.clone()),
-    }
-}
-
-fn invalid(faults: &[SpecFault]) -> Vec<Verdict> {
-    let list: Vec<String> = faults.iter().map(ToString::to_string).collect();
-    let message = format!("{}; nothing was changed", list.join("; "));
-    let unknown = |kind| Verdict::new(kind, Truth::Unknown, "InvalidSpec", message.clone());
-    vec![
-        unknown(SOURCE_FOUND),
-        unknown(AUTHORIZED),
-        Verdict::new(TARGETS_SYNCED, Truth::False, "InvalidSpec", message.clone()),
-        Verdict::new(CONFLICTED, Truth::Unknown, "InvalidSpec", ""),
-    ]
-}
-
-fn no_token(error: &MintError) -> Vec<Verdict> {
-    let (reason, message) = match error {
-        MintError::AccountMissing(Account { namespace, name }) => (
-            "AccountMissing",
-            format!("{error}; create it: kubectl -n {namespace} create serviceaccount {name}"),
-        ),
-        MintError::Forbidden(Account { namespace, name }) => {
-            ("MintingForbidden", format!("{error}; allow it: {}", minting::command(namespace, name)))
-        }
-        MintError::Failed { .. } => ("TokenFailed", error.to_string()),
-    };
-    let truth = if matches!(error, MintError::Failed { .. }) { Truth::Unknown } else { Truth::False };
-    let unknown =
-        |kind| Verdict::new(kind, Truth::Unknown, reason, "not looked at: there is no token for the account");
-    vec![
-        Verdict::new(AUTHORIZED, truth, reason, message),
-        unknown(SOURCE_FOUND),
-        unknown(TARGETS_SYNCED),
-        unknown(CONFLICTED),
-    ]
-}
-
-impl Work {
-    fn verdicts(&self) -> Vec<Verdict> {
-        // A missing right explains a missing source or copy, so it comes first in `Ready`.
-        vec![self.authorized(), self.source_found(), self.conflicted(), self.targets_synced()]
+    pub fn ends_upgrade(&self) -> bool {
+        use TargetState::{Conflict, NamespaceMissing, NamespaceTerminating, Synced};
+        let Visit::Worked(work) = self else { return false };
+        work.spec.targets.iter().all(|target| {
+            let state = work.targets.get(target);
+            matches!(state, Some(Synced(_) | NamespaceMissing | NamespaceTerminating | Conflict(_)))
+        })
     }
 
-    fn authorized(&self) -> Verdict {
-        match &self.missing {
-            Ok(missing) if missing.is_empty() => {
-                let message = format!("{} holds every right that was needed", self.account);
-                Verdict::new(AUTHORIZED, Truth::True, "Allowed", message)
-            }
-            Ok(missing) => {
-                let mut message = explain(&self.account, missing);
-                if self.unexplained > 0 {
-                    let _ = writeln!(message, "# {} more namespaces were refused", self.unexplained);
-                }
-                Verdict::new(AUTHORIZED, Truth::False, "MissingRights", message)
-            }
-            Err(words) => {
-                let message =
-                    format!("something was refused, and the account's rights are not known: {words}");
-                Verdict::new(AUTHORIZED, Truth::Unknown, "RightsUnknown", message)
-            }
+    /// The time after which an unchanged resource is compared again.
+    #[must_use]
+    pub fn resync(&self) -> Duration {
+        match self {
+            Visit::Worked(work) => work.spec.resync,
+            _ => RESYNC,
         }
     }
-
-    fn source_found(&self) -> Verdict {
-        let source = format!("ConfigMap {}/{}", self.spec.source_namespace, self.spec.source_name);
-        match &self.source {
-            SourceState::Found => Verdict::new(SOURCE_FOUND, Truth::True, "Found", source),
-            SourceState::Missing => Verdict::new(
-                SOURCE_FOUND,
-                Truth::False,
-                "SourceMissing",
-                format!("{source} does not exist; copies made before stay as they are"),
-            ),
-            SourceState::Forbidden(words) => {
-                Verdict::new(SOURCE_FOUND, Truth::Unknown, "SourceForbidden", words.clone())
-            }
-            SourceState::Failed(words) => {
-                Verdict::new(SOURCE_FOUND, Truth::Unknown, "SourceUnknown", words.clone())
-            }
-        }
-    }
-
-    fn conflicted(&self) -> Verdict {
-        if self.source != SourceState::Found {
-            return Verdict::new(CONFLICTED, Truth::Unknown, "SourceUnknown", "");
-        }
-        let conflicts: Vec<String> = self
-            .targets
-            .iter()
-            .filter_map(|(namespace, state)| match state {
-                TargetState::Conflict(foreign) => Some(format!(
-                    "ConfigMap {namespace}/{} was left untouched: {foreign}",
-                    self.spec.source_name
-                )),
-                _ => None,
-            })
-            .collect();
-        if conflicts.is_empty() {
-            return Verdict::new(CONFLICTED, Truth::False, "NoConflict", "");
-        }
-        let remedy = "rename or delete it, or drop the namespace from spec.syncToNamespaces";
-        Verdict::new(CONFLICTED, Truth::True, "Conflict", format!("{}; {remedy}", listed(&conflicts)))
-    }
-
-    fn targets_synced(&self) -> Verdict {
-        if self.source != SourceState::Found {
-            let message = "not judged: the source could not be read";
-            return Verdict::new(TARGETS_SYNCED, Truth::Unknown, "SourceUnknown", message);
-        }
-        let (mut synced, mut absent, mut troubles) = (0, Vec::new(), Vec::new());
-        for (namespace, state) in &self.targets {
-            match state {
-                TargetState::Synced(_) => synced += 1,
-                TargetState::NamespaceMissing => absent.push(namespace.clone()),
-                TargetState::NamespaceTerminating => {}
-                TargetState::Unclaimed => troubles.push(format!("{namespace}: not written yet")),
-                TargetState::Conflict(_) => troubles.push(format!("{namespace}: conflict")),
-                TargetState::Forbidden(status) => troubles.push(format!("{namespace}: {}", status.message)),
-                TargetState::Rejected(words) | TargetState::Failed(words) => {
-                    troubles.push(format!("{namespace}: {words}"));
-                }
-            }
-        }
-        for ((namespace, name), kept) in &self.leftovers {
-            let words = kept.words();
-            troubles
-                .push(format!("{namespace}/{name} is not wanted any more and could not be removed: {words}"));
-        }
-        if let Some(words) = &self.search_failed {
-            troubles.push(format!("copies that are not wanted any more could not be looked for: {words}"));
-        }
-        let mut message = format!("{synced} of {} targets hold the copy", self.targets.len());
-        if !absent.is_empty() {
-            let _ = write!(message, "; not there yet: {}", listed(&absent));
-        }
-        if self.spec.names_source_namespace {
-            let _ = write!(
-                message,
-                "; {} is the source's own namespace and left out",
-                self.spec.source_namespace
-            );
-        }
-        if troubles.is_empty() {
-            return Verdict::new(TARGETS_SYNCED, Truth::True, "Synced", message);
-        }
-        let _ = write!(message, "; {}", listed(&troubles));
-        Verdict::new(TARGETS_SYNCED, Truth::False, "TargetsFailed", message)
-    }
-}
-
-fn listed(items: &[String]) -> String {
-    let mut text = items.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
-    if items.len() > NAMED {
-        let _ = write!(text, "; and {} more", items.len() - NAMED);
-    }
-    text
 }
 
 #[cfg(test)]
 #[path = "outcome_tests.rs"]
-mod tests;
+pub(super) mod tests;

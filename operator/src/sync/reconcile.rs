@@ -1,23 +1,27 @@
 //! What kube's controller calls: a visit and its report, or the clean-up of a deleted resource.
 //!
-//! The operator's own identity is used here and only for the resource itself: its finalizer and its status. A
-//! failed visit is repeated with back-off while the status says why.
+//! The operator's own identity is used here and only for the resource itself: its finalizers and its status. Both
+//! are merge patches at v1beta1: they change what they name and nothing else. A failed visit is repeated with
+//! back-off while the status says why.
 
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::controller::Action;
-use kube::{Client, ResourceExt as _};
-use serde_json::json;
+use kube::{Client, Resource as _, ResourceExt as _};
 use tracing::{info, warn};
-use weaver_api::conditions;
-use weaver_api::marks::FINALIZER;
-use weaver_api::v1alpha1::ConfigMapSync;
+use weaver_api::conditions::READY;
+use weaver_api::convert::carried_faults;
+use weaver_api::v1beta1::ConfigMapSyncStatus;
 
+use super::claim::{self, Claim};
+use super::not_understood::{self, NotUnderstood};
 use super::outcome::Visit;
 use super::state::{States, SyncState};
+use super::status::{patch, status};
+use super::verdicts::listed;
 use super::visit::visit;
 use super::{backoff, cleanup};
 use crate::args::Options;
@@ -50,6 +54,9 @@ pub enum VisitError {
     /// The operator's own patch of the resource's finalizers failed.
     #[error("writing the finalizers: {0}")]
     Finalizer(#[source] CallError),
+    /// The resource does not parse and could not be looked at again.
+    #[error("reading the resource: {0}")]
+    Reading(#[source] CallError),
     /// Copies of a deleted resource could not be removed yet.
     #[error("copies are left: {0}")]
     CleanupPending(String),
@@ -60,96 +67,118 @@ pub enum VisitError {
 /// # Errors
 /// If the operator's own identity fails, or a clean-up has to be repeated.
 pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<Action, VisitError> {
-    let reference = SyncRef::of(&*guarded);
-    let sync = match &guarded.0 {
-        Ok(sync) => sync,
-        Err(invalid) => {
-            warn!(sync = %reference, error = %invalid, "skipped a resource that cannot be understood");
-            return Ok(Action::await_change());
-        }
-    };
+    let (reference, meta) = (SyncRef::of(&*guarded), guarded.meta());
     context.namespaces.synced().await;
     let api: Api<Guarded> = Api::namespaced(context.client.clone(), &reference.namespace);
-    let uid = sync.uid().unwrap_or_default();
+    let uid = guarded.uid().unwrap_or_default();
     let entry = context.states.entry(&uid, &reference);
     let mut state = entry.state.lock().await;
 
-    if sync.metadata.deletion_timestamp.is_some() {
-        if is_claimed(sync) {
-            cleanup::cleanup(&context, &mut state, sync).await.map_err(VisitError::CleanupPending)?;
-            set_claim(&api, sync, false).await?;
+    if meta.deletion_timestamp.is_some() {
+        if claim::is_taken(meta) || claim::is_upgrading(meta) {
+            cleanup::cleanup(&context, &mut state, &guarded).await.map_err(VisitError::CleanupPending)?;
+            let released = match &guarded.0 {
+                Ok(_) => claim::set(&api, meta, Claim::Release).await,
+                Err(_) => claim::release_not_understood(&api, meta).await,
+            };
+            released.map_err(VisitError::Finalizer)?;
         }
         context.states.forget(&uid);
         return Ok(Action::await_change());
     }
 
-    if state.generation != sync.metadata.generation {
-        state.generation = sync.metadata.generation;
+    if state.generation != meta.generation {
+        state.generation = meta.generation;
         entry.forgive();
     }
-    let visit = visit(&context, &entry, &mut state, sync, is_claimed(sync)).await;
+    let (visit, before) = match &guarded.0 {
+        Ok(sync) => {
+            let visit = visit(&context, &entry, &mut state, sync, claim::is_taken(meta)).await;
+            (visit, sync.status.clone().unwrap_or_default())
+        }
+        Err(_) => match not_understood::look(&context.client, &reference).await {
+            Ok(Some(odd)) => not_understood(&mut state, &reference, meta, odd),
+            // Its deletion, or its repair, is an event of its own.
+            Ok(None) => return Ok(Action::await_change()),
+            Err(error) => return Err(VisitError::Reading(error)),
+        },
+    };
     if visit.wants_claim() {
-        set_claim(&api, sync, true).await?;
+        claim::set(&api, meta, Claim::Take).await.map_err(VisitError::Finalizer)?;
         // The patch is an event, and the visit that follows writes.
         return Ok(Action::requeue(context.options.retry));
     }
-    report(&api, &mut state, sync, &visit).await?;
+    if claim::is_upgrading(meta) && visit.ends_upgrade() {
+        let judged = meta.resource_version.clone().unwrap_or_default();
+        match &state.upgraded {
+            None => {
+                claim::set(&api, meta, Claim::EndUpgrade).await.map_err(VisitError::Finalizer)?;
+                state.upgraded = Some(judged);
+                info!(sync = %reference, "taken over from the upstream operator");
+                // The patch is an event, and the visit that follows reports.
+                return Ok(Action::requeue(context.options.retry));
+            }
+            // From a cache that has not seen the patch yet.
+            Some(before) if *before == judged => return Ok(Action::requeue(context.options.retry)),
+            Some(_) => {
+                warn!(sync = %reference, "the upstream operator's finalizer is back: is that operator still running? end it");
+            }
+        }
+    }
+    report(&api, &mut state, meta, &visit, before).await?;
     Ok(Action::requeue(if visit.wants_retry() {
         backoff::pause(entry.failed(), context.options.retry, fastrand::f64())
     } else {
         entry.forgive();
-        backoff::resync(context.options.resync, fastrand::f64())
+        backoff::resync(context.options.resync.unwrap_or(visit.resync()), fastrand::f64())
     }))
 }
 
-/// Does the resource carry our finalizer? It is set right before the first write and not earlier, so that one
-/// that never had a copy can be deleted without us.
-fn is_claimed(sync: &ConfigMapSync) -> bool {
-    sync.finalizers().iter().any(|finalizer| finalizer == FINALIZER)
+/// Logged once per change, and reported as any other visit.
+fn not_understood(
+    state: &mut SyncState,
+    sync: &SyncRef,
+    meta: &ObjectMeta,
+    odd: NotUnderstood,
+) -> (Visit, ConfigMapSyncStatus) {
+    let now = Some((meta.generation, odd.words.clone()));
+    if state.not_understood != now {
+        warn!(%sync, words = %listed(&odd.words), "a resource cannot be understood and is left alone");
+        state.not_understood = now;
+    }
+    (Visit::NotUnderstood(odd.words), odd.status)
 }
 
-/// Adds or removes our finalizer, on exactly the state that was judged.
-async fn set_claim(api: &Api<Guarded>, sync: &ConfigMapSync, claim: bool) -> Result<(), VisitError> {
-    let mut finalizers: Vec<&str> = sync.finalizers().iter().map(String::as_str).collect();
-    finalizers.retain(|finalizer| *finalizer != FINALIZER);
-    if claim {
-        finalizers.push(FINALIZER);
-    }
-    let version = &sync.metadata.resource_version;
-    let patch = Patch::Merge(json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}}));
-    match call(api.patch(&sync.name_any(), &PatchParams::default(), &patch)).await {
-        // Not there any more: so it is deleted, and nothing holds it.
-        Ok(_) | Err(CallError::NotFound(_)) => Ok(()),
-        Err(error) => Err(VisitError::Finalizer(error)),
-    }
-}
-
-/// Writes the status if it differs. A merge patch, which leaves fields alone that are not ours to set.
+/// Writes the status if it differs from what was `read`, and from what was written since.
 async fn report(
     api: &Api<Guarded>,
     state: &mut SyncState,
-    sync: &ConfigMapSync,
+    meta: &ObjectMeta,
     visit: &Visit,
+    read: ConfigMapSyncStatus,
 ) -> Result<(), VisitError> {
-    let existing = match &state.reported {
-        Some((judged, written)) if *judged == sync.metadata.resource_version => written.as_slice(),
-        _ => sync.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default(),
+    let before = match &state.reported {
+        Some((judged, written)) if *judged == meta.resource_version => written,
+        _ => &read,
     };
-    let conditions =
-        conditions::fold(existing, &visit.verdicts(), sync.metadata.generation, &Time(Timestamp::now()));
-    if conditions == existing {
+    let status = status(before, visit, &carried_faults(meta), meta.generation, &Time(Timestamp::now()));
+    if status == *before {
         return Ok(());
     }
-    if let Some(ready) = conditions.iter().find(|condition| condition.type_ == conditions::READY) {
-        info!(sync = %SyncRef::of(sync), ready = %ready.status, reason = %ready.reason, "visited");
+    let name = meta.name.as_deref().unwrap_or_default();
+    if let Some(ready) = status.conditions.iter().find(|condition| condition.type_ == READY) {
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        info!(%namespace, %name, ready = %ready.status, reason = %ready.reason, "visited");
     }
-    let patch = Patch::Merge(json!({"status": {"conditions": conditions}}));
-    match call(api.patch_status(&sync.name_any(), &PatchParams::default(), &patch)).await {
+    match call(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch(&status)))).await {
         // Where it is not found it was deleted meanwhile: nobody is left to tell.
-        Ok(_) | Err(CallError::NotFound(_)) => {
-            state.reported = Some((sync.metadata.resource_version.clone(), conditions));
-            Ok(())
+        Ok(_) | Err(CallError::NotFound(_)) => {}
+        // The API server may refuse every write of such an object. Until it is changed, once is enough.
+        Err(CallError::Rejected(refusal)) if matches!(visit, Visit::NotUnderstood(_)) => {
+            warn!(%name, words = %refusal.message, "the status of a resource that cannot be understood is refused");
         }
-        Err(error) => Err(VisitError::Status(error)),
+        Err(error) => return Err(VisitError::Status(error)),
     }
+    state.reported = Some((meta.resource_version.clone(), status));
+    Ok(())
 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
+use weaver_api::v1beta1::ConfigMapSyncStatus;
 
 use super::plan::Verified;
 use crate::tenant::Account;
@@ -26,9 +26,14 @@ pub struct SyncState {
     pub searched: Option<String>,
     /// Copies that are not wanted any more and may still be there.
     pub leftovers: BTreeSet<Place>,
-    /// The conditions last written, and the resourceVersion of the object that was judged then. A visit that
-    /// is handed that same state again has it from a cache that has not seen the write yet.
-    pub reported: Option<(Option<String>, Vec<Condition>)>,
+    /// The status last written, and the resourceVersion of the object that was judged then. A visit that is
+    /// handed that same state again has it from a cache that has not seen the write yet.
+    pub reported: Option<(Option<String>, ConfigMapSyncStatus)>,
+    /// What was last logged of an object that cannot be understood, and its generation then.
+    pub not_understood: Option<(Option<i64>, Vec<String>)>,
+    /// The upstream operator's finalizer has been removed already, from the state of this resourceVersion. Where
+    /// it comes back, that operator runs still, and removing it each time would never end.
+    pub upgraded: Option<String>,
     /// Generation of the last visit.
     pub generation: Option<i64>,
     /// When the deletion was first seen.

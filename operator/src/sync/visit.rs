@@ -10,16 +10,17 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use tracing::info;
 use weaver_api::marks::Owner;
-use weaver_api::v1alpha1::ConfigMapSync;
+use weaver_api::v1beta1::ConfigMapSync;
 use weaver_api::validate::{ValidSync, validate};
 
 use super::copy::Desired;
-use super::execute::{self, Kept, TargetState};
+use super::execute::{self, Kept, Removal, TargetState};
 use super::leftovers;
 use super::outcome::{SourceState, Visit, Work};
-use super::plan::{Seen, Step, by_metadata};
+use super::plan::{Seen, Step, TakeOver, by_metadata};
 use super::reconcile::Context;
 use super::state::{Entry, Place, SyncState};
+use super::unsupported::unsupported;
 use crate::tenant::call::{CallError, lookup};
 use crate::tenant::rights::{EXPLAINED, Right, for_source, for_target, missing};
 use crate::tenant::{Account, TenantClient};
@@ -50,6 +51,10 @@ pub async fn visit(
         Ok(spec) => spec,
         Err(faults) => return Visit::InvalidSpec(faults),
     };
+    let not_done = unsupported(&spec);
+    if !not_done.is_empty() {
+        return Visit::NotSupported(not_done);
+    }
     let account = Account { namespace: sync.namespace().unwrap_or_default(), name: spec.account.clone() };
     entry.uses(&account);
     let tenant = match context.tenants.client(&account).await {
@@ -61,7 +66,10 @@ pub async fn visit(
     let refused = refused_watches(&state.watches).await;
     let (source, desired) = read_source(&tenant, &spec, &owner(sync)).await;
     let targets = match &desired {
-        Some(desired) => sync_targets(state, &tenant, &spec, desired, may_write).await,
+        Some(desired) => {
+            let upgrade = TakeOver::of(&spec, sync.finalizers());
+            sync_targets(state, &tenant, &spec, desired, upgrade, may_write).await
+        }
         None => BTreeMap::new(),
     };
     let (leftovers, search_failed) = if may_write {
@@ -151,6 +159,7 @@ async fn sync_targets(
     tenant: &TenantClient,
     spec: &ValidSync,
     desired: &Desired,
+    upgrade: Option<TakeOver<'_>>,
     may_write: bool,
 ) -> BTreeMap<String, TargetState> {
     let (watches, known) = (&state.watches, &state.verified);
@@ -163,7 +172,7 @@ async fn sync_targets(
             async move {
                 let outcome = match (step, known) {
                     (Step::Keep, Some(known)) => TargetState::Synced(known.clone()),
-                    (step, _) => execute::target(tenant, desired, &namespace, step, may_write).await,
+                    (step, _) => execute::target(tenant, desired, upgrade, &namespace, step, may_write).await,
                 };
                 (namespace, outcome)
             }
@@ -209,7 +218,7 @@ async fn remove_leftovers(
         let ours = interest.all().into_iter().filter(|meta| Owner::of(meta).as_ref() == Some(&owner));
         ours.filter_map(|meta| Some((key.namespace.clone(), meta.name.clone()?)))
     }));
-    let wanted = |(namespace, name): &Place| spec.targets.contains(namespace) && *name == spec.source_name;
+    let wanted = |(namespace, name): &Place| spec.targets.contains(namespace) && *name == spec.copy_name;
     state.leftovers.extend(state.verified.keys().cloned());
     state.leftovers.retain(|place| !wanted(place));
 
@@ -217,7 +226,8 @@ async fn remove_leftovers(
     let mut kept = BTreeMap::new();
     for place in std::mem::take(&mut state.leftovers) {
         match execute::remove(tenant, &owner, source, &place).await {
-            Ok(()) => {
+            Ok(Removal::Nothing | Removal::UpstreamStays) => {}
+            Ok(Removal::Removed) => {
                 let (namespace, name) = &place;
                 info!(sync = %SyncRef::of(sync), %namespace, %name, "removed a copy that is not wanted any more");
             }

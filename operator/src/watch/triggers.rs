@@ -12,7 +12,7 @@ use kube::core::DeserializeGuard;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt as _};
 use tokio::sync::Notify;
-use weaver_api::v1alpha1::ConfigMapSync;
+use weaver_api::v1beta1::ConfigMapSync;
 
 /// A resource as our watches take it: one that does not parse is an error of its own and not of the watch.
 pub type Guarded = DeserializeGuard<ConfigMapSync>;

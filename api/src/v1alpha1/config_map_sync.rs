@@ -1,20 +1,19 @@
-//! `weaver.example.com/v1alpha1`: accepts the manifests of the upstream operator unchanged.
-//!
-//! Nothing is required, not even `spec`, because upstream required nothing: what is missing is said in the
-//! status instead ([`crate::validate`]). Fields never get stricter here.
+//! `ConfigMapSync` as the upstream operator defined it.
 
 #![allow(clippy::duplicated_attributes, reason = "each printer column has a name, a type and a path")]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+
+use crate::conditions::readable;
+use crate::names::{SUBDOMAIN_MAX, SUBDOMAIN_PATTERN};
 
 /// The fields of a ConfigMapSync beside `metadata` and `status`.
 ///
 /// `no_spec` lifts them onto the root of the object. That is how `spec` itself becomes optional: kube's derive
-/// would make it required, and one object without it would then end the operator's watch.
+/// would make it required, and one object without it would then end a client's watch.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "weaver.example.com",
@@ -27,8 +26,13 @@ use serde_json::Value;
     category = "weaver",
     namespaced,
     no_spec,
+    storage = false,
+    deprecated = "weaver.example.com/v1alpha1 ConfigMapSync is deprecated; use weaver.example.com/v1beta1 (`kubectl get cms -o yaml` shows yours in it)",
     status = "ConfigMapSyncStatus",
     doc = "Copies one ConfigMap into other namespaces, with the rights of a ServiceAccount of this namespace and no others.",
+    selectable = ".spec.serviceAccount.name",
+    selectable = ".spec.source.namespace",
+    selectable = ".spec.source.name",
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -76,10 +80,7 @@ pub struct ConfigMapSyncSpec {
 pub struct ServiceAccountRef {
     /// Name of the ServiceAccount: a DNS subdomain of at most 253 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        length(max = 253),
-        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
-    )]
+    #[schemars(length(max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN))]
     pub name: Option<String>,
 }
 
@@ -98,8 +99,10 @@ pub struct Source {
 /// Observed state of a ConfigMapSync.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ConfigMapSyncStatus {
-    /// Ready, SourceFound, Authorized, TargetsSynced, Conflicted: all present from the first visit.
+    /// Ready, SourceFound, Authorized, TargetsSynced, Conflicted, Paused, Migrated: all present from the first
+    /// visit.
     #[serde(default, deserialize_with = "readable", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 
     /// Has no effect. Kept because upstream's objects may hold it.
@@ -107,21 +110,6 @@ pub struct ConfigMapSyncStatus {
     pub test: Option<String>,
 }
 
-/// The conditions that can be read. The API server's idea of a `date-time` is wider than ours, and whoever may
-/// write a status must not be able to make the whole object unreadable by it.
-fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Condition>, D::Error> {
-    let conditions = Vec::<Value>::deserialize(deserializer)?;
-    Ok(conditions.into_iter().filter_map(|condition| serde_json::from_value(condition).ok()).collect())
-}
-
 fn default_account() -> ServiceAccountRef {
     ServiceAccountRef { name: Some("default".into()) }
-}
-
-impl ConfigMapSync {
-    /// The spec, if the object has one.
-    #[must_use]
-    pub fn desired(&self) -> Option<&ConfigMapSyncSpec> {
-        self.spec.spec.as_ref()
-    }
 }

@@ -1,0 +1,110 @@
+//! The kinds of break, in words.
+
+use std::fmt;
+
+/// What happened to a definition, a version or a field.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Change {
+    /// The definition is not among the new ones.
+    DefinitionGone,
+    /// Group, scope, kind or another name is a different one.
+    Renamed {
+        /// Which of them.
+        what: &'static str,
+        /// In the older definition.
+        was: String,
+        /// In the newer one.
+        is: String,
+    },
+    /// A short name or a category, which people type, is gone.
+    NameGone {
+        /// Which of the two.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A version that was served or stored is gone.
+    VersionGone,
+    /// A version that was served is there and not served.
+    VersionNotServed,
+    /// `status` came (what clients write there with the object is now dropped) or went, or `scale` went or is
+    /// about other fields.
+    Subresource {
+        /// Which of the two.
+        name: &'static str,
+        /// As it stood in the older definition.
+        was: Option<String>,
+        /// As it stands in the newer one.
+        is: Option<String>,
+    },
+    /// Lists and watches cannot be narrowed by the field any more.
+    NotSelectable,
+    /// The field is not described any more; mostly, what is written there is then dropped.
+    FieldGone,
+    /// The field may not be left out any more.
+    FieldRequired,
+    /// The field holds values of another type.
+    TypeChanged {
+        /// Type in the older definition.
+        was: String,
+        /// Type in the newer one.
+        is: String,
+    },
+    /// Fields that are not described were kept here and are now dropped.
+    OthersDropped,
+    /// A limit became tighter, was added, or was replaced by one that cannot be compared with it.
+    Tightened {
+        /// The keyword, as it stands in the definition.
+        keyword: &'static str,
+        /// Its older value.
+        was: Option<String>,
+        /// Its newer value.
+        is: Option<String>,
+    },
+    /// A value of an enumeration is not accepted any more.
+    ValueGone {
+        /// The value, as JSON.
+        value: String,
+    },
+    /// A CEL rule that was not there, or not on creation (`optionalOldSelf`).
+    RuleAdded {
+        /// The rule.
+        rule: String,
+    },
+    /// Objects that leave the field out mean something else than before.
+    DefaultChanged {
+        /// The older default, as JSON.
+        was: Option<String>,
+        /// The newer one.
+        is: Option<String>,
+    },
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let or_absent = |value: &Option<String>| value.clone().unwrap_or_else(|| "absent".into());
+        match self {
+            Self::DefinitionGone => f.write_str("the definition is gone"),
+            Self::Renamed { what, was, is } => write!(f, "{what} was {was}, is {is}"),
+            Self::NameGone { what, name } => write!(f, "{what} {name} is gone"),
+            Self::VersionGone => f.write_str("the version is gone"),
+            Self::VersionNotServed => f.write_str("the version is not served any more"),
+            Self::Subresource { name, was, is } => {
+                write!(f, "subresource {name} was {}, is {}", or_absent(was), or_absent(is))
+            }
+            Self::NotSelectable => f.write_str("the field cannot be selected by any more"),
+            Self::FieldGone => f.write_str("the field is gone"),
+            Self::FieldRequired => f.write_str("the field is now required"),
+            Self::TypeChanged { was, is } => write!(f, "type was {was}, is {is}"),
+            Self::OthersDropped => f.write_str("fields that are not described were kept, are dropped"),
+            Self::Tightened { keyword, was, is } => {
+                write!(f, "{keyword} was {}, is {}", or_absent(was), or_absent(is))
+            }
+            Self::ValueGone { value } => write!(f, "value {value} is not accepted any more"),
+            Self::RuleAdded { rule } => write!(f, "rule is new: {rule}"),
+            Self::DefaultChanged { was, is } => {
+                write!(f, "default was {}, is {}", or_absent(was), or_absent(is))
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The limits on one value: which of them accept less than before.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::fmt::Display;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    JSON, JSONSchemaProps, ValidationRule,
+};
+
+use super::change::Change;
+
+/// Every limit of `new` that is tighter than in `old`, both of the same type.
+pub(super) fn tightened(old: &JSONSchemaProps, new: &JSONSchemaProps) -> Vec<Change> {
+    // Without `..`: a keyword that a later Kubernetes adds does not compile until it is judged.
+    let JSONSchemaProps {
+        minimum,
+        maximum,
+        exclusive_minimum,
+        exclusive_maximum,
+        multiple_of,
+        min_length,
+        max_length,
+        min_items,
+        max_items,
+        min_properties,
+        max_properties,
+        pattern,
+        format,
+        enum_,
+        nullable,
+        unique_items,
+        all_of,
+        any_of,
+        one_of,
+        not,
+        x_kubernetes_embedded_resource,
+        x_kubernetes_list_map_keys: _, // with the list type
+        x_kubernetes_list_type: _,
+        x_kubernetes_map_type: _,
+        x_kubernetes_validations,
+        // Judged by the walk.
+        additional_properties: _,
+        default: _,
+        items: _,
+        properties: _,
+        required: _,
+        type_: _,
+        x_kubernetes_int_or_string: _,
+        x_kubernetes_preserve_unknown_fields: _,
+        // Words.
+        description: _,
+        example: _,
+        external_docs: _,
+        title: _,
+        // Refused by the API server in a definition.
+        additional_items: _,
+        definitions: _,
+        dependencies: _,
+        id: _,
+        pattern_properties: _,
+        ref_path: _,
+        schema: _,
+    } = new;
+    let lower = (old.minimum, old.exclusive_minimum);
+    let upper = (old.maximum, old.exclusive_maximum);
+    let mut found: Vec<Change> = [
+        bound(["minimum", "exclusiveMinimum"], Ordering::Greater, lower, (*minimum, *exclusive_minimum)),
+        bound(["maximum", "exclusiveMaximum"], Ordering::Less, upper, (*maximum, *exclusive_maximum)),
+        multiple(old.multiple_of, *multiple_of),
+        least("minLength", old.min_length, *min_length),
+        most("maxLength", old.max_length, *max_length),
+        least("minItems", old.min_items, *min_items),
+        most("maxItems", old.max_items, *max_items),
+        least("minProperties", old.min_properties, *min_properties),
+        most("maxProperties", old.max_properties, *max_properties),
+        replaced("pattern", old.pattern.as_ref(), pattern.as_ref()),
+        replaced("format", old.format.as_ref(), format.as_ref()),
+        turned("nullable", false, old.nullable, *nullable),
+        turned("uniqueItems", true, old.unique_items, *unique_items),
+        turned(
+            "x-kubernetes-embedded-resource",
+            true,
+            old.x_kubernetes_embedded_resource,
+            *x_kubernetes_embedded_resource,
+        ),
+        list_type(old, new),
+        map_type(old, new),
+        alternatives("allOf", old.all_of.as_ref(), all_of.as_ref()),
+        alternatives("anyOf", old.any_of.as_ref(), any_of.as_ref()),
+        alternatives("oneOf", old.one_of.as_ref(), one_of.as_ref()),
+        (not.is_some() && not != &old.not)
+            .then(|| tighter("not", old.not.as_deref().map(json), not.as_deref().map(json))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    found.extend(values_gone(old.enum_.as_ref(), enum_.as_ref()));
+    found.extend(rules_added(
+        old.x_kubernetes_validations.as_deref().unwrap_or_default(),
+        x_kubernetes_validations.as_deref().unwrap_or_default(),
+    ));
+    found
+}
+
+fn tighter(keyword: &'static str, was: Option<impl Display>, is: Option<impl Display>) -> Change {
+    Change::Tightened { keyword, was: was.map(|was| was.to_string()), is: is.map(|is| is.to_string()) }
+}
+
+/// A bound and whether it is itself excluded. `tighter_is` says on which side of the older bound the newer one
+/// accepts less.
+fn bound(
+    [bound, exclusive]: [&'static str; 2],
+    tighter_is: Ordering,
+    was: (Option<f64>, Option<bool>),
+    is: (Option<f64>, Option<bool>),
+) -> Option<Change> {
+    let (Some(new), old) = (is.0, was.0) else { return None };
+    match old.and_then(|old| new.partial_cmp(&old)) {
+        Some(Ordering::Equal) => turned(exclusive, true, was.1, is.1),
+        Some(order) if order != tighter_is => None,
+        _ => Some(tighter(bound, old, Some(new))),
+    }
+}
+
+/// Every multiple of the older step must be one of the newer step.
+fn multiple(was: Option<f64>, is: Option<f64>) -> Option<Change> {
+    let whole = |quotient: f64| (quotient - quotient.round()).abs() < 1e-9;
+    let divides = |new: f64| was.is_some_and(|old| whole(old / new));
+    is.filter(|new| !divides(*new)).map(|new| tighter("multipleOf", was, Some(new)))
+}
+
+fn least(keyword: &'static str, was: Option<i64>, is: Option<i64>) -> Option<Change> {
+    (is.unwrap_or(0) > was.unwrap_or(0)).then(|| tighter(keyword, was, is))
+}
+
+fn most(keyword: &'static str, was: Option<i64>, is: Option<i64>) -> Option<Change> {
+    (is.unwrap_or(i64::MAX) < was.unwrap_or(i64::MAX)).then(|| tighter(keyword, was, is))
+}
+
+/// What cannot be compared may only go.
+fn replaced(keyword: &'static str, was: Option<&String>, is: Option<&String>) -> Option<Change> {
+    (is.is_some() && is != was).then(|| tighter(keyword, was, is))
+}
+
+/// A switch that became `to`.
+fn turned(keyword: &'static str, to: bool, was: Option<bool>, is: Option<bool>) -> Option<Change> {
+    (is.unwrap_or(false) == to && was.unwrap_or(false) != to).then(|| tighter(keyword, was, is))
+}
+
+/// A set, and a map by its keys, refuse duplicates that an atomic list takes.
+fn list_type(old: &JSONSchemaProps, new: &JSONSchemaProps) -> Option<Change> {
+    let stated = |schema: &JSONSchemaProps| schema.x_kubernetes_list_type.clone();
+    let (was, is) = (stated(old), stated(new));
+    let name = |list: &Option<String>| list.clone().unwrap_or_else(|| "atomic".into());
+    if name(&was) != name(&is) {
+        return (name(&is) != "atomic").then(|| tighter("x-kubernetes-list-type", was, is));
+    }
+    let keys = |schema: &JSONSchemaProps| -> BTreeSet<String> {
+        schema.x_kubernetes_list_map_keys.iter().flatten().cloned().collect()
+    };
+    let listed = |keys: BTreeSet<String>| keys.into_iter().collect::<Vec<_>>().join(", ");
+    let (was, is) = (keys(old), keys(new));
+    (was != is).then(|| tighter("x-kubernetes-list-map-keys", Some(listed(was)), Some(listed(is))))
+}
+
+/// Decides who owns what under server-side apply, so neither direction is the looser one.
+fn map_type(old: &JSONSchemaProps, new: &JSONSchemaProps) -> Option<Change> {
+    let (was, is) = (old.x_kubernetes_map_type.as_deref(), new.x_kubernetes_map_type.as_deref());
+    let name = |map: Option<&str>| map.unwrap_or("granular").to_owned();
+    (name(was) != name(is)).then(|| tighter("x-kubernetes-map-type", was, is))
+}
+
+/// `allOf` may lose members and `anyOf` may gain some; any change of `oneOf` can refuse what it took.
+fn alternatives(
+    keyword: &'static str,
+    was: Option<&Vec<JSONSchemaProps>>,
+    is: Option<&Vec<JSONSchemaProps>>,
+) -> Option<Change> {
+    let (old, new) = (was.map_or(&[][..], Vec::as_slice), is.map_or(&[][..], Vec::as_slice));
+    let added = new.iter().any(|member| !old.contains(member));
+    let lost = old.iter().any(|member| !new.contains(member));
+    let is_tighter = !new.is_empty()
+        && match keyword {
+            "allOf" => added,
+            "anyOf" => lost || old.is_empty(),
+            _ => added || lost,
+        };
+    let listed = |members: &Vec<JSONSchemaProps>| {
+        let members: Vec<String> = members.iter().map(json).collect();
+        format!("[{}]", members.join(","))
+    };
+    is_tighter.then(|| tighter(keyword, was.map(listed), is.map(listed)))
+}
+
+fn values_gone(was: Option<&Vec<JSON>>, is: Option<&Vec<JSON>>) -> Vec<Change> {
+    let text = |JSON(value): &JSON| value.to_string();
+    match (was, is) {
+        (_, None) => Vec::new(),
+        (None, Some(new)) => {
+            let values: Vec<String> = new.iter().map(text).collect();
+            vec![tighter("enum", None::<String>, Some(values.join(", ")))]
+        }
+        (Some(old), Some(new)) => old
+            .iter()
+            .filter(|value| !new.contains(value))
+            .map(|value| Change::ValueGone { value: text(value) })
+            .collect(),
+    }
+}
+
+fn rules_added(was: &[ValidationRule], is: &[ValidationRule]) -> Vec<Change> {
+    // A rule about the older value runs on creation too only where `optionalOldSelf` says so.
+    let on_creation = |rule: &ValidationRule| rule.optional_old_self == Some(true);
+    let stood = |new: &ValidationRule| {
+        was.iter().any(|old| old.rule == new.rule && (on_creation(old) || !on_creation(new)))
+    };
+    is.iter().filter(|rule| !stood(rule)).map(|rule| Change::RuleAdded { rule: rule.rule.clone() }).collect()
+}
+
+/// As it stands in the definition. Writing a schema as JSON cannot fail; were it to, the message is poorer.
+fn json(schema: &JSONSchemaProps) -> String {
+    serde_json::to_string(schema).unwrap_or_default()
+}

@@ -1,0 +1,132 @@
+//! `ConfigMapSync`: v1alpha1 shows the account, the source's name and the list of namespaces.
+
+use serde_json::{Value, json};
+
+use super::fields::{Default, Field, Spec, fill, get, pick, put, refusals, set};
+use super::object::{Apart, Side};
+use crate::v1beta1;
+use crate::validate::validate;
+
+pub(super) const OLD: Side = Side {
+    version: super::OLD,
+    apart: apart_old,
+    put: |spec, hidden| put(spec, hidden, OLD_ONLY, old_allows),
+    fill: |_| (),
+    status: &["test"],
+};
+
+pub(super) const NEW: Side = Side {
+    version: super::NEW,
+    apart: apart_new,
+    put: |spec, hidden| put(spec, hidden, NEW_ONLY, new_allows),
+    fill: |spec| fill(spec, NEW_ONLY),
+    status: &[],
+};
+
+const OLD_ONLY: &[Field] = &[Field { path: &["testNum"], default: None }];
+
+const NEW_ONLY: &[Field] = &[
+    Field { path: &["source", "kind"], default: Some(Default::Text("ConfigMap")) },
+    Field { path: &["targets", "selector"], default: None },
+    Field { path: &["targets", "exclude"], default: None },
+    Field { path: &["targets", "name"], default: None },
+    Field { path: &["targets", "labels"], default: None },
+    Field { path: &["targets", "annotations"], default: None },
+    Field { path: &["keys"], default: None },
+    Field { path: &["conflictPolicy"], default: Some(Default::Text("Refuse")) },
+    Field { path: &["sourceDeletionPolicy"], default: Some(Default::Text("Retain")) },
+    Field { path: &["deletionPolicy"], default: Some(Default::Text("Delete")) },
+    Field { path: &["resyncSeconds"], default: Some(Default::Number(600)) },
+    Field { path: &["suspend"], default: Some(Default::False) },
+    Field { path: &["dryRun"], default: Some(Default::False) },
+];
+
+fn apart_old(old: &Spec) -> Apart {
+    let mut visible = Spec::new();
+    match old.get("serviceAccount") {
+        // No account is none; v1beta1 has no default, and the operator says what is missing.
+        Some(Value::Object(account)) => {
+            if let Some(name) = account.get("name").filter(|name| **name != "") {
+                set(&mut visible, &["serviceAccount", "name"], name.clone());
+            }
+        }
+        Some(odd) => drop(visible.insert("serviceAccount".into(), odd.clone())),
+        None => {}
+    }
+    copy_source(old, &mut visible);
+    if let Some(namespaces) = old.get("syncToNamespaces").filter(|list| **list != json!([])) {
+        set(&mut visible, &["targets", "namespaces"], each_once(namespaces));
+    }
+    Apart { visible, hidden: pick(old, OLD_ONLY) }
+}
+
+fn apart_new(new: &Spec) -> Apart {
+    let mut visible = Spec::new();
+    let account = match new.get("serviceAccount") {
+        Some(Value::Object(account)) => {
+            account.get("name").filter(|name| **name != "").map(|name| json!({"name": name}))
+        }
+        odd => odd.cloned(),
+    };
+    // Written even where there is none: v1alpha1 would fill in `default` for one that is absent.
+    visible.insert("serviceAccount".into(), account.unwrap_or_else(|| json!({})));
+    copy_source(new, &mut visible);
+    if let Some(namespaces) = get(new, &["targets", "namespaces"]).filter(|list| **list != json!([])) {
+        visible.insert("syncToNamespaces".into(), namespaces.clone());
+    }
+    Apart { visible, hidden: pick(new, NEW_ONLY) }
+}
+
+fn copy_source(from: &Spec, to: &mut Spec) {
+    match from.get("source") {
+        Some(Value::Object(source)) => {
+            for part in ["namespace", "name"] {
+                if let Some(value) = source.get(part) {
+                    set(to, &["source", part], value.clone());
+                }
+            }
+        }
+        Some(odd) => drop(to.insert("source".into(), odd.clone())),
+        None => {}
+    }
+}
+
+/// v1beta1's list is a set. Anything but a list of names stays what it is.
+fn each_once(namespaces: &Value) -> Value {
+    let Some(list) = namespaces.as_array().filter(|list| list.iter().all(Value::is_string)) else {
+        return namespaces.clone();
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    list.iter().filter(|name| seen.insert(name.as_str())).cloned().collect()
+}
+
+fn old_allows(_: &[&str], value: &Value) -> Result<(), String> {
+    let number = value.as_i64().and_then(|number| i32::try_from(number).ok());
+    number.map(drop).ok_or_else(|| "is not a 32-bit integer".to_owned())
+}
+
+/// Judged like any input: by the type and by the rules, in a spec that breaks no other.
+fn new_allows(path: &[&str], value: &Value) -> Result<(), String> {
+    let sound = json!({
+        "serviceAccount": {"name": "a"},
+        "source": {"namespace": "a", "name": "a"},
+        "targets": {"namespaces": ["a"]},
+    });
+    let Value::Object(mut spec) = sound else { return Err("is not a spec".into()) };
+    set(&mut spec, path, value.clone());
+    let spec: v1beta1::ConfigMapSyncSpec =
+        serde_json::from_value(Value::Object(spec)).map_err(|error| error.to_string())?;
+    validate(Some(&spec))
+        .map(drop)
+        .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+}
+
+/// Why fields of v1beta1 that were found in the annotation are not in the spec.
+pub(super) fn new_refusals(ignored: Spec) -> Vec<String> {
+    refusals(ignored, NEW_ONLY, new_allows)
+}
+
+/// Why fields of v1alpha1 that are in the annotation would not be put back into a spec.
+pub(super) fn old_refusals(hidden: Spec) -> Vec<String> {
+    refusals(hidden, OLD_ONLY, old_allows)
+}

@@ -1,0 +1,129 @@
+//! Conversion between the versions of a kind (R-V02, R-V03, design 3 "Versions without surprises").
+//!
+//! Conversion is total: whatever the API server has stored comes out at the other version, values of a wrong
+//! type included, because one object that cannot be converted makes every list of its kind fail. Fields that
+//! both versions have are moved; the others, and the exact form of the moved ones where it would not come back
+//! by itself, travel in one annotation ([`carried`]). Nothing is guessed: what is missing stays missing, and the
+//! operator says so.
+//!
+//! Only a request that is not about our kinds and versions at all is refused.
+
+mod carried;
+mod config_map_sync;
+mod fields;
+mod object;
+mod service_token;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::Status;
+use kube::core::conversion::{ConversionRequest, ConversionResponse, ConversionReview};
+use serde_json::Value;
+
+pub use carried::ANNOTATION;
+
+use self::object::Side;
+use crate::GROUP;
+
+/// The deprecated version.
+const OLD: &str = "v1alpha1";
+/// The stored one.
+const NEW: &str = "v1beta1";
+
+/// Why an object cannot be converted.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ConversionFault {
+    /// Not an object of Kubernetes at all.
+    #[error("it has no {0}")]
+    Without(&'static str),
+    /// Not ours.
+    #[error("this webhook converts ConfigMapSync and ServiceToken of {GROUP}, not {0}")]
+    UnknownKind(String),
+    /// Ours, at a version that there is not.
+    #[error("{kind} has no version {version}, only {GROUP}/{NEW} and {GROUP}/{OLD}")]
+    UnknownVersion {
+        /// The kind.
+        kind: String,
+        /// `apiVersion` as it was given.
+        version: String,
+    },
+}
+
+/// Answers a review: as many objects in the same order, or a failure that names the first object which cannot
+/// be converted.
+#[must_use]
+pub fn review(review: ConversionReview) -> ConversionReview {
+    let Ok(mut request) = ConversionRequest::from_review(review) else {
+        let status = Status::failure("the ConversionReview holds no request", "BadRequest").with_code(400);
+        return ConversionResponse::invalid(status).into_review();
+    };
+    let objects = std::mem::take(&mut request.objects);
+    let mut converted = Vec::with_capacity(objects.len());
+    for (index, object) in objects.into_iter().enumerate() {
+        let who = shown(&object);
+        match convert(object, &request.desired_api_version) {
+            Ok(object) => converted.push(object),
+            Err(fault) => {
+                let words = format!("objects[{index}]{who} cannot be converted: {fault}");
+                let status = Status::failure(&words, "Invalid").with_code(422);
+                return ConversionResponse::for_request(request).failure(status).into_review();
+            }
+        }
+    }
+    ConversionResponse::for_request(request).success(converted).into_review()
+}
+
+/// One object at the version `desired` (`<group>/<version>`).
+///
+/// # Errors
+/// If it is not of a kind that has two versions, at one of them.
+pub fn convert(object: Value, desired: &str) -> Result<Value, ConversionFault> {
+    let text = |field| object.get(field).and_then(Value::as_str).map(str::to_owned);
+    let present = text("apiVersion").ok_or(ConversionFault::Without("apiVersion"))?;
+    let kind = text("kind").ok_or(ConversionFault::Without("kind"))?;
+    if !object.get("metadata").is_some_and(Value::is_object) {
+        return Err(ConversionFault::Without("metadata"));
+    }
+    let in_group = |version: &str| version.strip_prefix(GROUP)?.strip_prefix('/').map(str::to_owned);
+    let sides: [Side; 2] = match (kind.as_str(), in_group(&present)) {
+        ("ConfigMapSync", Some(_)) => [config_map_sync::OLD, config_map_sync::NEW],
+        ("ServiceToken", Some(_)) => [service_token::OLD, service_token::NEW],
+        _ => return Err(ConversionFault::UnknownKind(format!("{kind} of {present}"))),
+    };
+    let side = |version: &str| {
+        let found = in_group(version).and_then(|name| sides.iter().find(|side| side.version == name));
+        found.ok_or_else(|| ConversionFault::UnknownVersion {
+            kind: kind.clone(),
+            version: version.to_owned(),
+        })
+    };
+    let (here, there) = (side(&present)?, side(desired)?);
+    Ok(if here.version == there.version { object } else { object::convert(object, here, there) })
+}
+
+/// What is wrong with the content that conversion carries in the annotation of a `ConfigMapSync` at v1beta1,
+/// which anybody may have edited: each part is kept as it is and not used.
+#[must_use]
+pub fn carried_faults(meta: &ObjectMeta) -> Vec<String> {
+    let annotation = meta.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION));
+    annotation.map(|text| carried::faults(text)).unwrap_or_default()
+}
+
+/// Kind, namespace and name, as far as the object says.
+fn shown(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let (kind, meta) = (text(&object["kind"]), &object["metadata"]);
+    match (kind, text(&meta["namespace"]), text(&meta["name"])) {
+        (Some(kind), Some(namespace), Some(name)) => format!(" ({kind} {namespace}/{name})"),
+        (Some(kind), None, Some(name)) => format!(" ({kind} {name})"),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod review_tests;
+#[cfg(test)]
+mod structural;
+#[cfg(test)]
+mod tests;

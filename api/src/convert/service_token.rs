@@ -1,0 +1,136 @@
+//! `ServiceToken`: v1alpha1 shows the one token under the key `token`, whose account writes the Secret.
+
+use serde_json::{Value, json};
+
+use super::fields::{Default, Field, Spec, fill, pick, put, set};
+use super::object::{Apart, Side};
+use crate::v1beta1;
+use crate::validate::validate_token;
+
+pub(super) const OLD: Side =
+    Side { version: super::OLD, apart: apart_old, put: |_, hidden| hidden, fill: |_| (), status: &[] };
+
+pub(super) const NEW: Side =
+    Side { version: super::NEW, apart: apart_new, put: put_new, fill: fill_new, status: &[] };
+
+/// Key of the token that v1alpha1 shows.
+const KEY: &str = "token";
+
+/// Fields of a token that v1alpha1 shows.
+const SHOWN: [&str; 3] = ["serviceAccount", "audiences", "expirationSeconds"];
+
+const LIFETIME: i64 = 3_600;
+
+const NEW_ONLY: &[Field] = &[
+    Field { path: &["writer"], default: None },
+    Field { path: &["renewAtPercent"], default: Some(Default::Number(80)) },
+];
+
+fn apart_old(old: &Spec) -> Apart {
+    let mut visible = Spec::new();
+    if let Some(name) = old.get("secretName") {
+        visible.insert("secretName".into(), name.clone());
+    }
+    let token = SHOWN.iter().filter_map(|field| Some(((*field).to_owned(), old.get(*field)?.clone())));
+    let token: Spec = token.collect();
+    // The lifetime alone is only its default: there is no token yet.
+    if token.contains_key("serviceAccount")
+        || token.contains_key("audiences")
+        || token.get("expirationSeconds").is_some_and(|seconds| *seconds != LIFETIME)
+    {
+        let mut entry = Spec::from_iter([("key".to_owned(), Value::from(KEY))]);
+        entry.extend(token);
+        visible.insert("tokens".into(), json!([entry]));
+    }
+    if let Some(account) = old.get("serviceAccount") {
+        set(&mut visible, &["writer", "serviceAccount"], account.clone());
+    }
+    Apart { visible, hidden: Spec::new() }
+}
+
+fn apart_new(new: &Spec) -> Apart {
+    let mut visible = Spec::new();
+    let mut hidden = pick(new, NEW_ONLY);
+    if let Some(name) = new.get("secretName") {
+        visible.insert("secretName".into(), name.clone());
+    }
+    let mut rest = new.get("tokens").cloned();
+    if let Some(entry) = rest.as_mut().and_then(token_of) {
+        for field in SHOWN {
+            if let Some(value) = entry.remove(field) {
+                visible.insert(field.to_owned(), value);
+            }
+        }
+    }
+    // v1alpha1 always shows a lifetime, as its own default would.
+    visible.entry("expirationSeconds").or_insert_with(|| LIFETIME.into());
+    if let Some(rest) = rest.filter(|rest| *rest != json!([{"key": KEY}]) && *rest != json!([])) {
+        hidden.insert("tokens".into(), rest);
+    }
+    // The writer that v1alpha1 means anyway.
+    if visible.get("serviceAccount").map(|account| json!({"serviceAccount": account})).as_ref()
+        == hidden.get("writer")
+    {
+        hidden.remove("writer");
+    }
+    Apart { visible, hidden }
+}
+
+fn put_new(new: &mut Spec, mut hidden: Spec) -> Spec {
+    let tokens = hidden.remove("tokens");
+    let mut ignored = put(new, hidden, NEW_ONLY, new_allows);
+    let Some(tokens) = tokens else { return ignored };
+    match joined(new.get("tokens"), &tokens) {
+        Some(joined) => drop(new.insert("tokens".into(), joined)),
+        None => drop(ignored.insert("tokens".into(), tokens)),
+    }
+    ignored
+}
+
+/// The list of tokens: what was hidden of it, with what v1alpha1 shows of its own in its place.
+fn joined(shown: Option<&Value>, hidden: &Value) -> Option<Value> {
+    let shown = shown.and_then(|list| list.get(0)).and_then(Value::as_object);
+    let mut list = hidden.clone();
+    match (token_of(&mut list), shown) {
+        (Some(entry), Some(shown)) => entry.extend(shown.clone()),
+        (None, Some(shown)) => list.as_array_mut()?.push(Value::Object(shown.clone())),
+        // v1alpha1 shows it no longer: it was taken away there.
+        (Some(_), None) => list.as_array_mut()?.retain(|entry| entry["key"] != KEY),
+        (None, None) => {}
+    }
+    new_allows(&["tokens"], &list).ok().map(|()| list)
+}
+
+fn token_of(tokens: &mut Value) -> Option<&mut Spec> {
+    tokens.as_array_mut()?.iter_mut().find(|entry| entry["key"] == KEY)?.as_object_mut()
+}
+
+fn fill_new(new: &mut Spec) {
+    fill(new, NEW_ONLY);
+    let tokens = new.get_mut("tokens").and_then(Value::as_array_mut);
+    for token in tokens.into_iter().flatten().filter_map(Value::as_object_mut) {
+        token.entry("expirationSeconds").or_insert_with(|| LIFETIME.into());
+    }
+}
+
+/// Judged like any input: by the type and by the rules, in a spec that breaks no other. What v1alpha1 shows is
+/// not judged here, and may be missing.
+fn new_allows(path: &[&str], value: &Value) -> Result<(), String> {
+    let sound = json!({
+        "writer": {"serviceAccount": {"name": "a"}},
+        "tokens": [{"key": "a", "serviceAccount": {"name": "a"}}],
+    });
+    let Value::Object(mut spec) = sound else { return Err("is not a spec".into()) };
+    set(&mut spec, path, value.clone());
+    for field in SHOWN {
+        if let Some(entry) = spec.get_mut("tokens").and_then(token_of) {
+            entry.remove(field);
+            entry.insert("serviceAccount".into(), json!({"name": "a"}));
+        }
+    }
+    let spec: v1beta1::ServiceTokenSpec =
+        serde_json::from_value(Value::Object(spec)).map_err(|error| error.to_string())?;
+    validate_token(Some(&spec))
+        .map(drop)
+        .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+}

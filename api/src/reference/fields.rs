@@ -1,0 +1,164 @@
+//! What the page says of one field.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
+};
+
+use super::markdown::{code, words};
+
+/// One field, with its texts as they stand in a cell.
+pub(super) struct Row {
+    /// `spec.tokens[].key`; the root's is empty.
+    pub(super) path: String,
+    pub(super) type_name: String,
+    pub(super) is_required: bool,
+    /// As JSON, not yet marked as code.
+    pub(super) default: Option<String>,
+    pub(super) limits: Vec<String>,
+    pub(super) description: String,
+    /// The CEL rules, each after its message.
+    pub(super) rules: Vec<String>,
+}
+
+/// The rows of a whole schema, the root's first. `apiVersion`, `kind` and `metadata` are those of any object.
+pub(super) fn rows(root: &JSONSchemaProps) -> Vec<Row> {
+    let mut rows = Vec::new();
+    add(root, "", false, &mut rows);
+    rows.retain(|row| !["apiVersion", "kind", "metadata"].contains(&row.path.as_str()));
+    rows
+}
+
+fn add(schema: &JSONSchemaProps, path: &str, is_required: bool, rows: &mut Vec<Row>) {
+    let rules = schema.x_kubernetes_validations.as_deref().unwrap_or_default();
+    let row = Row {
+        type_name: type_name(schema),
+        is_required,
+        default: schema.default.as_ref().map(|JSON(value)| value.to_string()),
+        limits: limits(schema),
+        description: schema.description.as_deref().map(words).unwrap_or_default(),
+        rules: rules.iter().map(with_message).collect(),
+        path: path.to_owned(),
+    };
+    // Of items and values the type stands with the list or map; often there is no more to say.
+    let is_inner = path.ends_with("[]") || path.ends_with("{}");
+    if !is_inner || !row.limits.is_empty() || !row.description.is_empty() || row.default.is_some() {
+        rows.push(row);
+    }
+    for (name, field) in schema.properties.iter().flatten() {
+        let below = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        add(field, &below, schema.required.iter().flatten().any(|required| required == name), rows);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
+        add(items, &format!("{path}[]"), false, rows);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &schema.additional_properties {
+        add(values, &format!("{path}{{}}"), false, rows);
+    }
+}
+
+fn type_name(schema: &JSONSchemaProps) -> String {
+    if schema.x_kubernetes_int_or_string == Some(true) {
+        return "integer or string".into();
+    }
+    let stated = schema.type_.as_deref().unwrap_or("anything");
+    match (&schema.items, &schema.additional_properties, &schema.format) {
+        (Some(JSONSchemaPropsOrArray::Schema(items)), ..) => format!("list of {}", type_name(items)),
+        (_, Some(JSONSchemaPropsOrBool::Schema(values)), _) => format!("map of {}", type_name(values)),
+        (_, Some(JSONSchemaPropsOrBool::Bool(true)), _) => "map of anything".into(),
+        (.., Some(format)) => format!("{stated} ({format})"),
+        _ => stated.to_owned(),
+    }
+}
+
+/// Every limit, in words. The keywords that are no limits are the type, the fields, the default and words.
+fn limits(schema: &JSONSchemaProps) -> Vec<String> {
+    let all = |values: &[JSON]| -> String {
+        values.iter().map(|JSON(value)| code(&plain(value))).collect::<Vec<_>>().join(", ")
+    };
+    let is = |flag: Option<bool>, words: &str| (flag == Some(true)).then(|| words.to_owned());
+    let mut found: Vec<String> = [
+        schema.enum_.as_deref().map(|values| format!("one of {}", all(values))),
+        range(schema),
+        schema.multiple_of.map(|step| format!("multiple of {step}")),
+        span(schema.min_length, schema.max_length, ["character", "characters"]),
+        schema.pattern.as_deref().map(|pattern| format!("matches {}", code(pattern))),
+        span(schema.min_items, schema.max_items, ["item", "items"]),
+        list_type(schema),
+        is(schema.unique_items, "no duplicates"),
+        span(schema.min_properties, schema.max_properties, ["entry", "entries"]),
+        (schema.x_kubernetes_map_type.as_deref() == Some("atomic")).then(|| "replaced as a whole".into()),
+        is(schema.nullable, "may be null"),
+        is(schema.x_kubernetes_preserve_unknown_fields, "other fields are kept"),
+        is(schema.x_kubernetes_embedded_resource, "a whole Kubernetes object"),
+        alternatives("all of", schema.all_of.as_deref()),
+        alternatives("at least one of", schema.any_of.as_deref()),
+        alternatives("exactly one of", schema.one_of.as_deref()),
+        schema.not.as_deref().map(|not| format!("not {}", json(not))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    found.extend(schema.x_kubernetes_validations.iter().flatten().map(message));
+    found
+}
+
+fn range(schema: &JSONSchemaProps) -> Option<String> {
+    let is_open = |flag: Option<bool>| flag == Some(true);
+    let (open_below, open_above) = (is_open(schema.exclusive_minimum), is_open(schema.exclusive_maximum));
+    if let (Some(min), Some(max), false, false) = (schema.minimum, schema.maximum, open_below, open_above) {
+        return Some(format!("{min}..{max}"));
+    }
+    let below = schema.minimum.map(|min| format!("{} {min}", if open_below { ">" } else { "≥" }));
+    let above = schema.maximum.map(|max| format!("{} {max}", if open_above { "<" } else { "≤" }));
+    let bounds: Vec<String> = [below, above].into_iter().flatten().collect();
+    (!bounds.is_empty()).then(|| bounds.join(", "))
+}
+
+/// A number of things, between two limits.
+fn span(min: Option<i64>, max: Option<i64>, [one, many]: [&str; 2]) -> Option<String> {
+    let of = |count: i64| if count == 1 { one } else { many };
+    match (min.filter(|min| *min > 0), max) {
+        (None, None) => None,
+        (Some(min), None) => Some(format!("≥ {min} {}", of(min))),
+        (None, Some(max)) => Some(format!("≤ {max} {}", of(max))),
+        (Some(min), Some(max)) if min == max => Some(format!("exactly {max} {}", of(max))),
+        (Some(min), Some(max)) => Some(format!("{min}..{max} {}", of(max))),
+    }
+}
+
+fn list_type(schema: &JSONSchemaProps) -> Option<String> {
+    match schema.x_kubernetes_list_type.as_deref()? {
+        "set" => Some("a set".into()),
+        "map" => {
+            let keys = schema.x_kubernetes_list_map_keys.iter().flatten();
+            let keys: Vec<String> = keys.map(|key| code(key)).collect();
+            Some(format!("one item per {}", keys.join(" and ")))
+        }
+        _ => None,
+    }
+}
+
+fn alternatives(how: &str, members: Option<&[JSONSchemaProps]>) -> Option<String> {
+    let members: Vec<String> = members?.iter().map(json).collect();
+    (!members.is_empty()).then(|| format!("{how} {}", members.join(", ")))
+}
+
+/// What the API server says when a rule is broken; it too shows the rule itself where there is no message.
+fn message(rule: &ValidationRule) -> String {
+    rule.message.as_deref().map_or_else(|| code(&rule.rule), words)
+}
+
+fn with_message(rule: &ValidationRule) -> String {
+    let message = rule.message.as_deref().map(|message| format!("{}: ", words(message))).unwrap_or_default();
+    format!("{message}{}", code(&rule.rule))
+}
+
+/// A value as one would write it: text without quotes.
+fn plain(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// As it stands in the definition. Writing a schema as JSON cannot fail; were it to, the page is poorer.
+fn json(schema: &JSONSchemaProps) -> String {
+    code(&serde_json::to_string(schema).unwrap_or_default())
+}

@@ -1,0 +1,112 @@
+//! What the generated schemas need beyond the types: CEL rules, patterns, and where `null` is allowed.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use serde_json::{Value, json};
+
+/// Values of labels. <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/>
+pub const LABEL_VALUE_PATTERN: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
+
+/// Keys of a ConfigMap or a Secret. <https://kubernetes.io/docs/concepts/configuration/configmap/>
+pub const KEY_PATTERN: &str = r"^\.?[-_a-zA-Z0-9][-._a-zA-Z0-9]*$";
+
+/// Beginnings of label and annotation keys that nobody may set on a copy: our marks and upstream's,
+/// Kubernetes' own, and those by which deployment tools know what they made and would then delete.
+pub const RESERVED_PREFIXES: [&str; 7] = [
+    "weaver.example.com/",
+    "configmapsync.io/",
+    "kubernetes.io/",
+    "k8s.io/",
+    "kubectl.kubernetes.io/",
+    "meta.helm.sh/",
+    "argocd.argoproj.io/",
+];
+
+/// Whole keys that are reserved for the same reasons.
+pub const RESERVED_KEYS: [&str; 4] =
+    ["app.kubernetes.io/managed-by", "app.kubernetes.io/instance", "cmsOwnerName", "cmsOwnerNamespace"];
+
+/// May nobody set this label or annotation on a copy?
+#[must_use]
+pub fn is_reserved(key: &str) -> bool {
+    RESERVED_KEYS.contains(&key) || RESERVED_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
+}
+
+/// A CEL rule on a value.
+pub(crate) fn rule(rule: &str, message: &str) -> Value {
+    json!({"rule": rule, "message": message})
+}
+
+/// A CEL rule whose message is about one `field` of the value.
+pub(crate) fn rule_at(field: &str, rule: &str, message: &str) -> Value {
+    json!({"rule": rule, "message": message, "fieldPath": format!(".{field}")})
+}
+
+/// `field` keeps the value it was created with, or stays absent.
+pub(crate) fn immutable(field: &str) -> Value {
+    let rule = format!(
+        "has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})"
+    );
+    rule_at(field, &rule, &format!("{field} cannot be changed, added or removed"))
+}
+
+/// No key of a map is reserved ([`is_reserved`]).
+pub(crate) fn no_reserved_key() -> Value {
+    let prefixes = RESERVED_PREFIXES.map(|prefix| format!("key.startsWith('{prefix}')"));
+    let keys = RESERVED_KEYS.map(|key| format!("'{key}'"));
+    let reserved = format!("key in [{}] || {}", keys.join(", "), prefixes.join(" || "));
+    let message = "keys of Kubernetes, of this operator and of deployment tools cannot be set";
+    rule(&format!("self.all(key, !({reserved}))"), message)
+}
+
+/// Fields that accept `null`, by plural name, version and path. Everywhere else an optional field is left out.
+/// Templates often write `null` for a value that is not set; here it has the meaning of "not set" anyway.
+const NULLABLE: [(&str, &str, &[&str]); 1] = [("configmapsyncs", "v1beta1", &["spec", "targets", "name"])];
+
+/// The definition as it is meant, where the derive cannot be told: `null` only in [`NULLABLE`] fields, no
+/// default for what is required, each paragraph of a description on one line.
+pub(crate) fn finished(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    for version in &mut crd.spec.versions {
+        let root = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
+        let Some(root) = root else { continue };
+        finish(root);
+        for (plural, name, path) in NULLABLE {
+            if plural == crd.spec.names.plural && name == version.name {
+                allow_null(root, path);
+            }
+        }
+    }
+    crd
+}
+
+fn finish(schema: &mut JSONSchemaProps) {
+    schema.nullable = None;
+    schema.description = schema.description.take().map(|text| {
+        let paragraphs: Vec<String> = text.split("\n\n").map(|part| part.replace('\n', " ")).collect();
+        paragraphs.join("\n\n")
+    });
+    for (name, field) in schema.properties.iter_mut().flatten() {
+        finish(field);
+        if schema.required.iter().flatten().any(|required| required == name) {
+            field.default = None;
+        }
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        finish(items);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        finish(values);
+    }
+}
+
+fn allow_null(schema: &mut JSONSchemaProps, path: &[&str]) {
+    match path {
+        [] => schema.nullable = Some(true),
+        [field, rest @ ..] => {
+            if let Some(next) = schema.properties.as_mut().and_then(|fields| fields.get_mut(*field)) {
+                allow_null(next, rest);
+            }
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! `ConfigMapSync`: copies one object into other namespaces.
+
+#![allow(clippy::duplicated_attributes, reason = "each printer column has a name, a type and a path")]
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Selector, ServiceAccountRef};
+use crate::conditions::readable;
+use crate::names::{LABEL_MAX, LABEL_PATTERN, SUBDOMAIN_MAX, SUBDOMAIN_PATTERN};
+use crate::schema;
+
+/// The fields of a ConfigMapSync beside `metadata` and `status`.
+#[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[kube(
+    group = "weaver.example.com",
+    version = "v1beta1",
+    kind = "ConfigMapSync",
+    plural = "configmapsyncs",
+    singular = "configmapsync",
+    shortname = "cms",
+    shortname = "cmsync",
+    category = "weaver",
+    namespaced,
+    no_spec,
+    status = "ConfigMapSyncStatus",
+    doc = "Copies one ConfigMap or Secret into other namespaces, with the rights of a ServiceAccount of this namespace and no others.",
+    selectable = ".spec.serviceAccount.name",
+    selectable = ".spec.source.kind",
+    selectable = ".spec.source.namespace",
+    selectable = ".spec.source.name",
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#
+    ),
+    printcolumn(name = "Source", type_ = "string", json_path = ".spec.source.name"),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".status.counts.desired"),
+    printcolumn(name = "Synced", type_ = "integer", json_path = ".status.counts.synced"),
+    printcolumn(name = "Failed", type_ = "integer", json_path = ".status.counts.failed", priority = 1),
+    printcolumn(name = "Conflicts", type_ = "integer", json_path = ".status.counts.conflicts", priority = 1),
+    printcolumn(name = "Account", type_ = "string", json_path = ".spec.serviceAccount.name", priority = 1),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+pub struct ConfigMapSyncFields {
+    /// What to copy, where to, and as whom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spec: Option<ConfigMapSyncSpec>,
+}
+
+impl ConfigMapSync {
+    /// What is asked for; `None` for an object without spec, which v1alpha1 allows.
+    #[must_use]
+    pub fn desired(&self) -> Option<&ConfigMapSyncSpec> {
+        self.spec.spec.as_ref()
+    }
+}
+
+/// Desired state of a ConfigMapSync.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["serviceAccount", "source", "targets"]))]
+pub struct ConfigMapSyncSpec {
+    /// The ServiceAccount that reads the source and writes the copies. It is one of this resource's own
+    /// namespace, always; only what it may do is done. There is no default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_account: Option<ServiceAccountRef>,
+
+    /// The object that is copied. It is read, never written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+
+    /// Where the copies go and what they are called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = [schema::rule(
+        "(has(self.namespaces) && size(self.namespaces) > 0) || has(self.selector)",
+        "at least one of namespaces and selector must say where the copies go",
+    )]))]
+    pub targets: Option<Targets>,
+
+    /// Which keys are copied, and under what names. Default: all, unchanged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keys: Option<Keys>,
+
+    /// What happens where an object of that name exists and carries no mark of any ConfigMapSync: `Refuse`
+    /// leaves it as it is, `Adopt` takes it over. A copy of another ConfigMapSync is never taken.
+    /// Default: Refuse.
+    pub conflict_policy: ConflictPolicy,
+
+    /// What happens to the copies when the source is deleted: `Retain` keeps them, `Delete` removes them.
+    /// Default: Retain.
+    pub source_deletion_policy: SourceDeletionPolicy,
+
+    /// What happens to the copies when this resource is deleted: `Delete` removes them, `Orphan` leaves them
+    /// behind. Default: Delete.
+    pub deletion_policy: DeletionPolicy,
+
+    /// Seconds after which everything is compared again although nothing seems to have changed: 60 to 86400,
+    /// a multiple of 10. Default: 600.
+    #[schemars(range(min = 60, max = 86_400), extend("multipleOf" = 10))]
+    pub resync_seconds: i32,
+
+    /// While true nothing is written; the condition `Paused` says so. Default: false.
+    pub suspend: bool,
+
+    /// While true nothing is written, and the status says what would be. Default: false.
+    pub dry_run: bool,
+}
+
+impl Default for ConfigMapSyncSpec {
+    fn default() -> Self {
+        Self {
+            service_account: None,
+            source: None,
+            targets: None,
+            keys: None,
+            conflict_policy: ConflictPolicy::default(),
+            source_deletion_policy: SourceDeletionPolicy::default(),
+            deletion_policy: DeletionPolicy::default(),
+            resync_seconds: 600,
+            suspend: false,
+            dry_run: false,
+        }
+    }
+}
+
+/// The object that is copied.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
+#[schemars(extend("required" = ["namespace", "name"]))]
+pub struct Source {
+    /// Kind of the source, and of its copies. Default: ConfigMap.
+    pub kind: SourceKind,
+
+    /// Namespace of the source: at most 63 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = LABEL_MAX), regex(pattern = LABEL_PATTERN))]
+    pub namespace: Option<String>,
+
+    /// Name of the source: at most 253 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN))]
+    pub name: Option<String>,
+}
+
+/// What can be copied.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum SourceKind {
+    /// A ConfigMap.
+    #[default]
+    ConfigMap,
+    /// A Secret.
+    Secret,
+}
+
+/// Where the copies go and what they are called.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Targets {
+    /// Names of namespaces that receive a copy, each once, at most 1000. A namespace may come to exist later.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 1_000),
+        inner(length(min = 1, max = LABEL_MAX), regex(pattern = LABEL_PATTERN)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub namespaces: Vec<String>,
+
+    /// Namespaces with these labels receive a copy too. An empty selector selects every namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<Selector>,
+
+    /// Names of namespaces that receive none, whatever the two above say; each once, at most 1000.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 1_000),
+        inner(length(min = 1, max = LABEL_MAX), regex(pattern = LABEL_PATTERN)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub exclude: Vec<String>,
+
+    /// Name of the copies: at most 253 characters. Default, and the meaning of null: the name of the source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN))]
+    pub name: Option<String>,
+
+    /// Labels that the copies carry besides the source's, at most 32; values of at most 63 characters. Keys of
+    /// Kubernetes' own, of this operator's and of tools that track what they deploy are refused.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend(
+        "maxProperties" = 32,
+        "additionalProperties" = {"type": "string", "maxLength": 63, "pattern": schema::LABEL_VALUE_PATTERN},
+        "x-kubernetes-validations" = [schema::no_reserved_key()],
+    ))]
+    pub labels: BTreeMap<String, String>,
+
+    /// Annotations that the copies carry besides the source's, at most 32; values of at most 4096 characters.
+    /// The same keys are refused.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend(
+        "maxProperties" = 32,
+        "additionalProperties" = {"type": "string", "maxLength": 4096},
+        "x-kubernetes-validations" = [schema::no_reserved_key()],
+    ))]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// Which keys of the source are copied, and under what names.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Keys {
+    /// Only these keys are copied, at most 256. Default: all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 256),
+        inner(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = schema::KEY_PATTERN)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub include: Vec<String>,
+
+    /// These keys are not copied, at most 256.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 256),
+        inner(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = schema::KEY_PATTERN)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub exclude: Vec<String>,
+
+    /// Names that keys have in the copies, by their names in the source; at most 256.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend(
+        "maxProperties" = 256,
+        "additionalProperties" = {"type": "string", "minLength": 1, "maxLength": 253, "pattern": schema::KEY_PATTERN},
+    ))]
+    pub rename: BTreeMap<String, String>,
+}
+
+/// What happens where an unmarked object of that name exists.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum ConflictPolicy {
+    /// It stays as it is.
+    #[default]
+    Refuse,
+    /// It becomes a copy.
+    Adopt,
+}
+
+/// What happens to the copies when the source is deleted.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum SourceDeletionPolicy {
+    /// They stay.
+    #[default]
+    Retain,
+    /// They go.
+    Delete,
+}
+
+/// What happens to the copies when the ConfigMapSync is deleted.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum DeletionPolicy {
+    /// They go first.
+    #[default]
+    Delete,
+    /// They stay.
+    Orphan,
+}
+
+/// Observed state of a ConfigMapSync.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ConfigMapSyncStatus {
+    /// Generation of the spec that this status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// Ready, SourceFound, Authorized, TargetsSynced, Conflicted, Paused, Migrated: all present from the first
+    /// visit.
+    #[serde(deserialize_with = "readable", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+
+    /// The targets in numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Counts>,
+
+    /// The targets one by one, at most 128, those with a problem first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = MAX_TARGETS_SHOWN),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace"])
+    )]
+    pub targets: Vec<TargetStatus>,
+
+    /// There are more targets than are shown one by one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+/// Most targets that a status shows one by one.
+pub const MAX_TARGETS_SHOWN: usize = 128;
+
+/// The targets in numbers.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
+#[schemars(extend("required" = ["desired", "synced", "failed", "conflicts"]))]
+pub struct Counts {
+    /// Namespaces that shall hold a copy.
+    pub desired: i32,
+    /// Those that hold it.
+    pub synced: i32,
+    /// Those where it could not be written.
+    pub failed: i32,
+    /// Those where something else has its name.
+    pub conflicts: i32,
+}
+
+/// One target.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
+#[schemars(extend("required" = ["namespace", "state"]))]
+pub struct TargetStatus {
+    /// The namespace.
+    pub namespace: String,
+    /// Synced, Waiting, Conflict or Failed.
+    pub state: String,
+    /// One stable word for programs: why.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// A sentence for people; nothing of any object's content.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}

@@ -1,0 +1,34 @@
+//! `weaver.example.com/v1beta1`: what is stored, and the only version that the programs work on.
+//!
+//! In serde every field of a spec is optional, `spec` included; `required` stands in the schema only. The API
+//! server validates the version that a request names, so an object written as v1alpha1 may be stored without
+//! what is required here, and one that cannot be read must not blind a watch. [`crate::validate`] says what is
+//! wrong with it.
+//!
+//! There is no `required` and no rule at the root of an object: below an unchanged `spec` both are ratcheted,
+//! so that a status, a label or a finalizer can still be written.
+
+mod config_map_sync;
+mod node_report;
+mod selector;
+mod service_token;
+
+pub use config_map_sync::*;
+pub use node_report::*;
+pub use selector::*;
+pub use service_token::*;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::names::{SUBDOMAIN_MAX, SUBDOMAIN_PATTERN};
+
+/// Reference to a ServiceAccount of the resource's own namespace; there is no namespace field on purpose.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(extend("required" = ["name"]))]
+pub struct ServiceAccountRef {
+    /// Name of the ServiceAccount: a DNS subdomain of at most 253 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN))]
+    pub name: Option<String>,
+}

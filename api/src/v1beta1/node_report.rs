@@ -1,0 +1,124 @@
+//! `NodeReport`: what the node agent found on one node.
+
+#![allow(clippy::duplicated_attributes, reason = "each printer column has a name, a type and a path")]
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::conditions::readable;
+
+/// A NodeReport has no spec: it is named like its node and says what was found there.
+#[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[kube(
+    group = "weaver.example.com",
+    version = "v1beta1",
+    kind = "NodeReport",
+    plural = "nodereports",
+    singular = "nodereport",
+    shortname = "nr",
+    category = "weaver",
+    no_spec,
+    status = "NodeReportStatus",
+    doc = "What the node agent found on the node of this name.",
+    printcolumn(name = "Board", type_ = "string", json_path = ".status.board"),
+    printcolumn(name = "K3s", type_ = "string", json_path = ".status.k3sVersion"),
+    printcolumn(
+        name = "Memory",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="MemoryCgroupEnabled")].status"#
+    ),
+    printcolumn(
+        name = "Names",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="ServingNamesCovered")].status"#
+    ),
+    printcolumn(
+        name = "Clock",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="ClockSynchronised")].status"#
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+pub struct NodeReportFields {}
+
+/// What was found.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeReportStatus {
+    /// The board, as its device tree or firmware names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub board: Option<String>,
+
+    /// The operating system, as its os-release names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub os: Option<String>,
+
+    /// Release of the running kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+
+    /// Version of k3s.
+    #[serde(rename = "k3sVersion", skip_serializing_if = "Option::is_none")]
+    pub k3s_version: Option<String>,
+
+    /// What the node was booted from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_medium: Option<String>,
+
+    /// MemoryCgroupEnabled, ServingNamesCovered, ClockSynchronised, StorageHealthy, PowerHealthy; `Unknown`
+    /// where the kernel has no reader.
+    #[serde(deserialize_with = "readable", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+
+    /// What was found, one entry for each code.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 128),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["code"])
+    )]
+    pub findings: Vec<Finding>,
+}
+
+/// One finding.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
+#[schemars(extend("required" = ["code", "severity"]))]
+pub struct Finding {
+    /// Its stable code, such as `N-01`.
+    #[schemars(length(min = 1, max = 32))]
+    pub code: String,
+
+    /// How bad it is.
+    pub severity: Severity,
+
+    /// What was found, for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+
+    /// What it was seen by: file and line, or an answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub evidence: Vec<String>,
+
+    /// What to type.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub remedy: String,
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// As it should be.
+    Ok,
+    /// Worth knowing.
+    Warn,
+    /// Known bad.
+    Fail,
+    /// Could not be judged.
+    #[default]
+    Unknown,
+}

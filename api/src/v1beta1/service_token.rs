@@ -1,0 +1,206 @@
+//! `ServiceToken`: keeps a Secret filled with fresh tokens.
+
+#![allow(clippy::duplicated_attributes, reason = "each printer column has a name, a type and a path")]
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::ServiceAccountRef;
+use crate::conditions::readable;
+use crate::names::{SUBDOMAIN_MAX, SUBDOMAIN_PATTERN};
+use crate::schema;
+
+/// The fields of a ServiceToken beside `metadata` and `status`.
+#[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[kube(
+    group = "weaver.example.com",
+    version = "v1beta1",
+    kind = "ServiceToken",
+    plural = "servicetokens",
+    singular = "servicetoken",
+    shortname = "svctok",
+    category = "weaver",
+    namespaced,
+    no_spec,
+    status = "ServiceTokenStatus",
+    doc = "Keeps a Secret of this namespace filled with fresh tokens of ServiceAccounts of this namespace, one key each.",
+    selectable = ".spec.writer.serviceAccount.name",
+    selectable = ".spec.secretName",
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#
+    ),
+    printcolumn(name = "Secret", type_ = "string", json_path = ".status.secretName"),
+    printcolumn(name = "Tokens", type_ = "integer", json_path = ".status.counts.desired"),
+    printcolumn(name = "Fresh", type_ = "integer", json_path = ".status.counts.fresh"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+pub struct ServiceTokenFields {
+    /// Whose tokens, where to, and who writes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spec: Option<ServiceTokenSpec>,
+}
+
+/// Desired state of a ServiceToken.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [schema::immutable("secretName")]))]
+#[schemars(extend("required" = ["writer", "tokens"]))]
+pub struct ServiceTokenSpec {
+    /// Who writes the Secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub writer: Option<Writer>,
+
+    /// Name of the Secret, at most 253 characters. Default: the name of this resource; the status has the name
+    /// in use. Cannot be changed, added or removed later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = SUBDOMAIN_PATTERN))]
+    pub secret_name: Option<String>,
+
+    /// The tokens, 1 to 16, each under a key of its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(min = 1, max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key"])
+    )]
+    pub tokens: Vec<Token>,
+
+    /// Share of a token's lifetime, in percent, after which it is renewed: more than 0 and less than 100.
+    /// Default: 80.
+    #[schemars(extend(
+        "minimum" = 0, "exclusiveMinimum" = true, "maximum" = 100, "exclusiveMaximum" = true,
+    ))]
+    pub renew_at_percent: i32,
+}
+
+impl Default for ServiceTokenSpec {
+    fn default() -> Self {
+        Self { writer: None, secret_name: None, tokens: Vec::new(), renew_at_percent: 80 }
+    }
+}
+
+/// Who writes the Secret.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["serviceAccount"]))]
+pub struct Writer {
+    /// The ServiceAccount whose rights are used to write the Secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_account: Option<ServiceAccountRef>,
+}
+
+/// One token.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["key", "serviceAccount"]))]
+pub struct Token {
+    /// Key of the Secret under which the token stands: letters, digits, `-`, `_` and `.`, at most 253.
+    #[schemars(length(min = 1, max = SUBDOMAIN_MAX), regex(pattern = schema::KEY_PATTERN))]
+    pub key: String,
+
+    /// Whose token it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_account: Option<ServiceAccountRef>,
+
+    /// For whom the token is meant, at most 16 names. Default: the API server's own audience.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
+    pub audiences: Vec<String>,
+
+    /// Lifetime of the token in seconds, 600 to 86400. Default: 3600.
+    #[schemars(range(min = 600, max = 86_400))]
+    pub expiration_seconds: i64,
+
+    /// The token is not minted before this time (RFC 3339). Default: at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub not_before: Option<String>,
+}
+
+impl Default for Token {
+    fn default() -> Self {
+        Self {
+            key: String::new(),
+            service_account: None,
+            audiences: Vec::new(),
+            expiration_seconds: 3_600,
+            not_before: None,
+        }
+    }
+}
+
+/// Observed state of a ServiceToken.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServiceTokenStatus {
+    /// Generation of the spec that this status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// Ready and what stands behind it.
+    #[serde(deserialize_with = "readable", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+
+    /// Name of the Secret in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret_name: Option<String>,
+
+    /// The tokens in numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts: Option<TokenCounts>,
+
+    /// The tokens one by one. Never a token itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key"])
+    )]
+    pub tokens: Vec<TokenStatus>,
+}
+
+/// The tokens in numbers.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
+#[schemars(extend("required" = ["desired", "fresh"]))]
+pub struct TokenCounts {
+    /// Tokens that the Secret shall hold.
+    pub desired: i32,
+    /// Those that it holds and that are valid.
+    pub fresh: i32,
+}
+
+/// What is known of one token.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("required" = ["key"]))]
+pub struct TokenStatus {
+    /// Key of the Secret under which it stands.
+    pub key: String,
+
+    /// Uid of the ServiceAccount that it was minted for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account_uid: Option<String>,
+
+    /// When it was issued (RFC 3339).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub issued_at: Option<String>,
+
+    /// When it expires (RFC 3339).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub expires_at: Option<String>,
+
+    /// Why it is not there or not fresh, if so.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}

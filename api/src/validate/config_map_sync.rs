@@ -1,0 +1,232 @@
+//! The rules of a `ConfigMapSync`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::fault::{SpecFault, shown};
+use super::fields::{Faults, entry};
+use super::values::{
+    Rule, annotation_key, annotation_value, data_key, label_key, label_value, namespace, object_name,
+};
+use crate::schema::is_reserved;
+use crate::v1beta1::{
+    ConfigMapSyncSpec, ConflictPolicy, DeletionPolicy, Expression, Keys, Operator, Selector,
+    SourceDeletionPolicy, SourceKind, Targets,
+};
+
+/// Most namespaces in one list.
+const MAX_NAMESPACES: usize = 1_000;
+/// Most labels or annotations that are added to a copy, and most labels of a selector.
+const MAX_LABELS: usize = 32;
+/// Most expressions of a selector.
+const MAX_EXPRESSIONS: usize = 16;
+/// Most values of an expression.
+const MAX_VALUES: usize = 64;
+/// Most keys in one list.
+const MAX_KEYS: usize = 256;
+/// Seconds between two comparisons, and the step in which they are given.
+const RESYNC: [i32; 2] = [60, 86_400];
+const RESYNC_STEP: i32 = 10;
+
+/// A spec that keeps all rules, in the form in which it is carried out.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ValidSync {
+    /// `ServiceAccount` of the resource's own namespace.
+    pub account: String,
+    /// Kind of the source, and of the copies.
+    pub source_kind: SourceKind,
+    /// Namespace of the source.
+    pub source_namespace: String,
+    /// Name of the source.
+    pub source_name: String,
+    /// Name of the copies: the one asked for, else the source's.
+    pub copy_name: String,
+    /// Namespaces that get a copy because they are named: without the excluded ones and, where the copy would
+    /// be the source itself, without the source's own. The selector may add others.
+    pub targets: BTreeSet<String>,
+    /// The source's own namespace was left out of [`Self::targets`]: the object of that name there *is* the
+    /// source, which is never written.
+    pub names_source_namespace: bool,
+    /// Namespaces with these labels get a copy too.
+    pub selector: Option<Selector>,
+    /// Namespaces that get none, whatever the selector says.
+    pub exclude: BTreeSet<String>,
+    /// Labels that the copies carry besides the source's; none is reserved.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations that the copies carry besides the source's; none is reserved.
+    pub annotations: BTreeMap<String, String>,
+    /// Which keys are copied and under what names. Of the keys mentioned no two get one name; where `include`
+    /// is empty, a key of the source that is not mentioned may still have the name that another one is given.
+    pub keys: Keys,
+    /// What happens where an unmarked object of that name exists.
+    pub conflict_policy: ConflictPolicy,
+    /// What happens to the copies when the source is deleted.
+    pub source_deletion_policy: SourceDeletionPolicy,
+    /// What happens to the copies when the resource is deleted.
+    pub deletion_policy: DeletionPolicy,
+    /// Time after which everything is compared again: 60 s to a day, in steps of 10 s.
+    pub resync: Duration,
+    /// Nothing is to be written.
+    pub suspend: bool,
+    /// Nothing is to be written, only said.
+    pub dry_run: bool,
+}
+
+/// Checks the spec of a `ConfigMapSync`. One that is absent lacks all that is required.
+///
+/// # Errors
+/// Every rule that is broken, in the order of the fields.
+pub fn validate(spec: Option<&ConfigMapSyncSpec>) -> Result<ValidSync, Vec<SpecFault>> {
+    let absent = ConfigMapSyncSpec::default();
+    let spec = spec.unwrap_or(&absent);
+    let mut faults = Faults::default();
+    let account = faults.required(
+        "spec.serviceAccount.name",
+        spec.service_account.as_ref().and_then(|account| account.name.as_deref()),
+        object_name,
+        "name a ServiceAccount of this namespace",
+    );
+    let source = spec.source.clone().unwrap_or_default();
+    let source_namespace = faults.required(
+        "spec.source.namespace",
+        source.namespace.as_deref(),
+        namespace,
+        "name the namespace of the object to copy",
+    );
+    let source_name =
+        faults.required("spec.source.name", source.name.as_deref(), object_name, "name the object to copy");
+    let targets = spec.targets.clone().unwrap_or_default();
+    check_targets(&targets, &mut faults);
+    let keys = spec.keys.clone().unwrap_or_default();
+    check_keys(&keys, &mut faults);
+    let [soonest, latest] = RESYNC;
+    let resync = spec.resync_seconds;
+    if !(soonest..=latest).contains(&resync) || resync % RESYNC_STEP != 0 {
+        let remedy = format!("write a multiple of {RESYNC_STEP} from {soonest} to {latest}");
+        faults.broken("spec.resyncSeconds", format!("{resync} is not allowed: {remedy}"));
+    }
+
+    let copy_name = targets.name.unwrap_or_else(|| source_name.clone());
+    let exclude: BTreeSet<String> = targets.exclude.into_iter().collect();
+    let mut named: BTreeSet<String> =
+        targets.namespaces.into_iter().filter(|namespace| !exclude.contains(namespace)).collect();
+    let names_source_namespace = copy_name == source_name && named.remove(&source_namespace);
+    faults.unless_any(ValidSync {
+        account,
+        source_kind: source.kind,
+        source_namespace,
+        source_name,
+        copy_name,
+        targets: named,
+        names_source_namespace,
+        selector: targets.selector,
+        exclude,
+        labels: targets.labels,
+        annotations: targets.annotations,
+        keys,
+        conflict_policy: spec.conflict_policy,
+        source_deletion_policy: spec.source_deletion_policy,
+        deletion_policy: spec.deletion_policy,
+        resync: Duration::from_secs(u64::from(resync.unsigned_abs())),
+        suspend: spec.suspend,
+        dry_run: spec.dry_run,
+    })
+}
+
+fn check_targets(targets: &Targets, faults: &mut Faults) {
+    if targets.namespaces.is_empty() && targets.selector.is_none() {
+        faults.missing(
+            "spec.targets",
+            "name namespaces in spec.targets.namespaces, or select them by spec.targets.selector \
+             (copies made before stay; delete the ConfigMapSync to remove them)",
+        );
+    }
+    check_namespaces("spec.targets.namespaces", &targets.namespaces, "use a second ConfigMapSync", faults);
+    if let Some(selector) = &targets.selector {
+        check_selector(selector, faults);
+    }
+    check_namespaces("spec.targets.exclude", &targets.exclude, "name or select fewer namespaces", faults);
+    if let Some(name) = &targets.name {
+        faults.text("spec.targets.name", name, object_name);
+    }
+    check_marks("spec.targets.labels", &targets.labels, label_key, label_value, faults);
+    check_marks("spec.targets.annotations", &targets.annotations, annotation_key, annotation_value, faults);
+}
+
+fn check_namespaces(field: &str, names: &[String], remedy: &str, faults: &mut Faults) {
+    faults.size(field, names.len(), MAX_NAMESPACES, remedy);
+    faults.each_once(field, names, namespace);
+}
+
+/// Labels or annotations that the copies are to carry.
+fn check_marks(field: &str, marks: &BTreeMap<String, String>, key: Rule, value: Rule, faults: &mut Faults) {
+    faults.size(field, marks.len(), MAX_LABELS, "drop some");
+    for reserved in marks.keys().filter(|key| is_reserved(key)) {
+        let whose = "belongs to Kubernetes, to this operator or to a deployment tool: use a key of your own";
+        faults.broken(field, format!("key {} {whose}", shown(reserved)));
+    }
+    faults.entries(field, marks, key, value);
+}
+
+fn check_selector(selector: &Selector, faults: &mut Faults) {
+    let field = "spec.targets.selector.matchLabels";
+    faults.size(field, selector.match_labels.len(), MAX_LABELS, "drop some");
+    faults.entries(field, &selector.match_labels, label_key, label_value);
+    let field = "spec.targets.selector.matchExpressions";
+    faults.size(field, selector.match_expressions.len(), MAX_EXPRESSIONS, "drop some");
+    for (index, expression) in selector.match_expressions.iter().enumerate() {
+        check_expression(&format!("{field}[{index}]"), expression, faults);
+    }
+}
+
+fn check_expression(field: &str, expression: &Expression, faults: &mut Faults) {
+    faults.text(format!("{field}.key"), &expression.key, label_key);
+    let values = format!("{field}.values");
+    let takes_values = matches!(expression.operator, Operator::In | Operator::NotIn);
+    if takes_values && expression.values.is_empty() {
+        faults
+            .broken(&values, "are none, but In and NotIn need one: add it, or write Exists or DoesNotExist");
+    } else if !takes_values && !expression.values.is_empty() {
+        faults.broken(&values, "are there, but Exists and DoesNotExist take none: drop them");
+    }
+    faults.size(&values, expression.values.len(), MAX_VALUES, "use a second expression");
+    faults.each_once(&values, &expression.values, label_value);
+}
+
+fn check_keys(keys: &Keys, faults: &mut Faults) {
+    for (field, list) in [("spec.keys.include", &keys.include), ("spec.keys.exclude", &keys.exclude)] {
+        faults.size(field, list.len(), MAX_KEYS, "use a second ConfigMapSync");
+        faults.each_once(field, list, data_key);
+    }
+    let field = "spec.keys.rename";
+    faults.size(field, keys.rename.len(), MAX_KEYS, "use a second ConfigMapSync");
+    faults.entries(field, &keys.rename, data_key, data_key);
+    check_renamed(field, keys, faults);
+}
+
+/// Each renamed key is copied, and no two keys get one name. The schema cannot say this.
+fn check_renamed(field: &str, keys: &Keys, faults: &mut Faults) {
+    let include: BTreeSet<&String> = keys.include.iter().collect();
+    let exclude: BTreeSet<&String> = keys.exclude.iter().collect();
+    // Keys that are known to be copied under their own names.
+    let kept = include.difference(&exclude).filter(|key| !keys.rename.contains_key(**key));
+    let mut taken: BTreeMap<&String, &String> = kept.map(|key| (*key, *key)).collect();
+    for (key, name) in &keys.rename {
+        if exclude.contains(key) {
+            faults.broken(
+                entry(field, key),
+                "is without effect: drop it, or take the key out of spec.keys.exclude",
+            );
+        } else if !include.is_empty() && !include.contains(key) {
+            faults
+                .broken(entry(field, key), "is without effect: drop it, or add the key to spec.keys.include");
+        } else if let Some(other) = taken.insert(name, key) {
+            let clash = format!("{} is the name of key {} already", shown(name), shown(other));
+            faults.broken(entry(field, key), format!("{clash}: give each key a name of its own"));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "config_map_sync_tests.rs"]
+mod tests;

@@ -1,0 +1,95 @@
+//! Judges fields one after the other and gathers what is wrong, in that order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::fault::{SpecFault, cut, shown};
+use super::values::Rule;
+
+/// Longest key of a map that a path shows whole: the longest that a label can have.
+const KEY_SHOWN: usize = 317;
+
+/// The faults found so far.
+#[derive(Default)]
+pub(super) struct Faults(Vec<SpecFault>);
+
+impl Faults {
+    /// What was made of a spec, if there was no fault.
+    pub(super) fn unless_any<T>(self, valid: T) -> Result<T, Vec<SpecFault>> {
+        if self.0.is_empty() { Ok(valid) } else { Err(self.0) }
+    }
+
+    pub(super) fn missing(&mut self, field: impl Into<String>, remedy: &'static str) {
+        self.0.push(SpecFault::Missing { field: field.into(), remedy });
+    }
+
+    /// `fault` follows the name of the field.
+    pub(super) fn broken(&mut self, field: impl Into<String>, fault: impl Into<String>) {
+        self.0.push(SpecFault::Broken { field: field.into(), fault: fault.into() });
+    }
+
+    /// Text that keeps `rule`.
+    pub(super) fn text(&mut self, field: impl Into<String>, text: &str, rule: Rule) {
+        if let Err(fault) = rule(text) {
+            self.broken(field, format!("{} {fault}", shown(text)));
+        }
+    }
+
+    /// Text that must be there; empty is as good as absent. What comes back is of use only without a fault.
+    pub(super) fn required(
+        &mut self,
+        field: impl Into<String>,
+        text: Option<&str>,
+        rule: Rule,
+        remedy: &'static str,
+    ) -> String {
+        match text.filter(|text| !text.is_empty()) {
+            Some(text) => self.text(field, text, rule),
+            None => self.missing(field, remedy),
+        }
+        text.unwrap_or_default().to_owned()
+    }
+
+    /// A list or a map that is not too long.
+    pub(super) fn size(&mut self, field: &str, found: usize, most: usize, remedy: &str) {
+        if found > most {
+            self.broken(field, format!("has {found} entries; at most {most} are allowed: {remedy}"));
+        }
+    }
+
+    /// Items that keep `rule`, each once.
+    pub(super) fn each_once(&mut self, field: &str, items: &[String], rule: Rule) {
+        let mut seen = BTreeSet::new();
+        for (index, item) in items.iter().enumerate() {
+            self.text(format!("{field}[{index}]"), item, rule);
+            if !seen.insert(item) {
+                self.duplicate(&format!("{field}[{index}]"), item);
+            }
+        }
+    }
+
+    /// `item` stands in its list for the second time.
+    pub(super) fn duplicate(&mut self, field: &str, item: &str) {
+        self.broken(field, format!("{} stands in the list before: name it once", shown(item)));
+    }
+
+    /// Keys and values of a map. The path of a key is that of the map, as the API server has it.
+    pub(super) fn entries(
+        &mut self,
+        field: &str,
+        map: &BTreeMap<String, String>,
+        key_rule: Rule,
+        value_rule: Rule,
+    ) {
+        for (key, value) in map {
+            if let Err(fault) = key_rule(key) {
+                self.broken(field, format!("key {} {fault}", shown(key)));
+            }
+            self.text(entry(field, key), value, value_rule);
+        }
+    }
+}
+
+/// Path of one entry of a map.
+pub(super) fn entry(field: &str, key: &str) -> String {
+    format!("{field}.{}", cut(key, KEY_SHOWN))
+}

@@ -1,0 +1,204 @@
+//! Rules on a single piece of text. Each says what is wrong as a sentence that follows the value.
+
+use jiff::Timestamp;
+
+use crate::names::{SUBDOMAIN_MAX, dns_label, dns_subdomain};
+
+/// A rule: `Err` holds what is wrong and what would be right.
+pub(super) type Rule = fn(&str) -> Result<(), String>;
+
+/// Most characters of a label's value, and of the part of a key behind its `/`.
+const LABEL_VALUE_MAX: usize = 63;
+/// Most characters of an annotation's value in `spec.targets.annotations`.
+const ANNOTATION_VALUE_MAX: usize = 4_096;
+
+/// Name of a namespace.
+pub(super) fn namespace(name: &str) -> Result<(), String> {
+    dns_label(name).map_err(|fault| fault.to_string())
+}
+
+/// Name of a ConfigMap, a Secret or a ServiceAccount.
+pub(super) fn object_name(name: &str) -> Result<(), String> {
+    dns_subdomain(name).map_err(|fault| fault.to_string())
+}
+
+/// Key of a ConfigMap or a Secret: [`crate::schema::KEY_PATTERN`].
+pub(super) fn data_key(key: &str) -> Result<(), String> {
+    length(key, 1, SUBDOMAIN_MAX)?;
+    let allowed = |byte: u8| is_word(byte) || byte == b'.';
+    if key.bytes().all(allowed) && !key.starts_with("..") && key != "." {
+        return Ok(());
+    }
+    Err("is not a valid key: letters, digits, `-`, `_` and `.`, and not `.` alone or `..` at the beginning"
+        .into())
+}
+
+/// Value of a label: [`crate::schema::LABEL_VALUE_PATTERN`].
+pub(super) fn label_value(value: &str) -> Result<(), String> {
+    length(value, 0, LABEL_VALUE_MAX)?;
+    if value.is_empty() || is_qualified_word(value) {
+        return Ok(());
+    }
+    Err("is not a valid label value: letters, digits, `-`, `_` and `.`, beginning and ending with a letter \
+         or digit, or nothing"
+        .into())
+}
+
+/// Value of an annotation.
+pub(super) fn annotation_value(value: &str) -> Result<(), String> {
+    length(value, 0, ANNOTATION_VALUE_MAX)
+}
+
+/// Key of a label: a name of at most 63 characters, behind a DNS subdomain and `/` if it has a prefix.
+pub(super) fn label_key(key: &str) -> Result<(), String> {
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    if is_qualified_word(name)
+        && name.len() <= LABEL_VALUE_MAX
+        && prefix.is_none_or(|prefix| dns_subdomain(prefix).is_ok())
+    {
+        return Ok(());
+    }
+    Err("is not a valid key: at most 63 letters, digits, `-`, `_` and `.`, beginning and ending with a letter \
+         or digit, after a DNS name and `/` if it has a prefix"
+        .into())
+}
+
+/// Key of an annotation: as that of a label, but capitals may stand in the prefix too.
+pub(super) fn annotation_key(key: &str) -> Result<(), String> {
+    label_key(&key.to_ascii_lowercase())
+}
+
+/// One for whom a token is meant.
+pub(super) fn audience(name: &str) -> Result<(), String> {
+    length(name, 1, SUBDOMAIN_MAX)
+}
+
+/// A point in time as RFC 3339 writes it, `2026-01-31T08:00:00Z` or with an offset, without leap seconds.
+///
+/// # Errors
+/// What is wrong, as a sentence that follows the value.
+pub(super) fn date_time(text: &str) -> Result<Timestamp, String> {
+    let wrong = "is not a point in time: write it as RFC 3339 does, such as 2026-01-31T08:00:00Z";
+    // jiff reads more forms than RFC 3339 has, and the API server fewer seconds.
+    let parts = (text.get(..10), text.get(10..11), text.get(11..19), text.get(19..));
+    let (Some(date), Some("T" | "t"), Some(time), Some(rest)) = parts else { return Err(wrong.into()) };
+    let digits = |text: &str, form: &str| {
+        text.len() == form.len()
+            && text.bytes().zip(form.bytes()).all(|(byte, form)| match form {
+                b'0' => byte.is_ascii_digit(),
+                _ => byte == form,
+            })
+    };
+    let zone = match rest.strip_prefix('.') {
+        Some(fraction) if fraction.starts_with(|first: char| first.is_ascii_digit()) => {
+            fraction.trim_start_matches(|digit: char| digit.is_ascii_digit())
+        }
+        Some(_) => return Err(wrong.into()),
+        None => rest,
+    };
+    let has_zone = matches!(zone, "Z" | "z")
+        || zone.strip_prefix(['+', '-']).is_some_and(|offset| digits(offset, "00:00"));
+    if digits(date, "0000-00-00") && digits(time, "00:00:00") && !time.ends_with(":60") && has_zone {
+        text.parse().map_err(|_| wrong.to_owned())
+    } else {
+        Err(wrong.into())
+    }
+}
+
+fn length(text: &str, least: usize, most: usize) -> Result<(), String> {
+    match text.chars().count() {
+        0 if least > 0 => Err("is empty".into()),
+        found if found > most => Err(format!("has {found} characters; at most {most} are allowed")),
+        _ => Ok(()),
+    }
+}
+
+/// Letters, digits, `-`, `_`, `.`, with a letter or digit at both ends.
+fn is_qualified_word(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.iter().all(|&byte| is_word(byte) || byte == b'.')
+        && [bytes.first(), bytes.last()].iter().all(|end| end.is_some_and(u8::is_ascii_alphanumeric))
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_data_are_those_that_kubernetes_stores() {
+        for good in ["a", "A_b-c.d", ".hidden", "-", &"k".repeat(253)] {
+            assert_eq!(data_key(good), Ok(()), "{good}");
+        }
+        for bad in ["", ".", "..", "..data", "a/b", "a b", "ä", &"k".repeat(254)] {
+            assert!(data_key(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn values_of_labels_may_be_empty_and_begin_and_end_with_a_letter_or_digit() {
+        for good in ["", "a", "1.2-3_4", &"v".repeat(63)] {
+            assert_eq!(label_value(good), Ok(()), "{good}");
+        }
+        for bad in ["-a", "a.", "a b", "ä", &"v".repeat(64)] {
+            assert!(label_value(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn keys_of_labels_have_one_prefix_at_most() {
+        let longest =
+            format!("{}/{}", ["p".repeat(63).as_str(); 4].join(".").split_at(253).0, "n".repeat(63));
+        for good in ["tier", "example.com/tier", "A.b_c", &longest] {
+            assert_eq!(label_key(good), Ok(()), "{good}");
+        }
+        assert_eq!(longest.len(), 317);
+        for bad in ["", "/a", "a/", "a/b/c", "Example.com/a", "-a", "ä", &"n".repeat(64)] {
+            assert!(label_key(bad).is_err(), "{bad}");
+        }
+        assert_eq!(annotation_key("Example.com/a"), Ok(()));
+    }
+
+    #[test]
+    fn a_time_is_written_as_rfc_3339_says() {
+        for good in [
+            "2026-01-31T08:00:00Z",
+            "2026-01-31t08:00:00z",
+            "2026-01-31T08:00:00.123456789+02:00",
+            "2024-02-29T23:59:59-23:59",
+            "0000-01-01T00:00:00Z",
+        ] {
+            assert!(date_time(good).is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_point_in_time_is_refused() {
+        for bad in [
+            "",
+            "tomorrow",
+            "2026-01-31",
+            "2026-01-31T08:00:00",
+            "2026-01-31 08:00:00Z",
+            "2026-01-31T08:00Z",
+            "2026-01-31T08:00:00+0200",
+            "2026-01-31T08:00:00Z[UTC]",
+            "2026-01-31T08:00:00.Z",
+            "2026-01-31T08:00:00,5Z",
+            "2026-02-30T08:00:00Z",
+            "2026-01-31T24:00:00Z",
+            "2026-01-31T08:00:60Z",
+            "+002026-01-31T08:00:00Z",
+            "2026-01-31T08:00:00äZ",
+            "２026-01-31T08:00:00Z",
+        ] {
+            assert!(date_time(bad).is_err(), "{bad}");
+        }
+    }
+}

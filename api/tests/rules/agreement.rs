@@ -1,0 +1,198 @@
+//! The pure rules and the schemas agree about any spec, not only about those of the table.
+
+use std::collections::BTreeMap;
+
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+use weaver_api::schema::{KEY_PATTERN, LABEL_VALUE_PATTERN};
+use weaver_api::v1beta1::{
+    ConfigMapSyncSpec, Expression, Keys, Operator, Selector, ServiceAccountRef, ServiceTokenSpec, Source,
+    SourceKind, Targets, Token, Writer,
+};
+use weaver_api::validate::{SpecFault, validate, validate_token};
+
+use crate::schema_judge::{SchemaJudge, matches};
+
+/// Names that are right, at a limit, or wrong in any way.
+fn name() -> impl Strategy<Value = String> {
+    prop_oneof![
+        8 => "[a-c]{1,2}",
+        2 => "[a-z0-9.-]{0,6}",
+        1 => "[-._A-Za-z0-9/ ä]{0,6}",
+        1 => ".{0,4}",
+        1 => select(vec![63, 64, 253, 254, 317]).prop_map(|length| "a".repeat(length)),
+    ]
+}
+
+fn names() -> impl Strategy<Value = Vec<String>> {
+    vec(name(), 0..4)
+}
+
+fn map() -> impl Strategy<Value = BTreeMap<String, String>> {
+    let reserved = select(vec!["weaver.example.com/x", "app.kubernetes.io/managed-by", "cmsOwnerName"]);
+    let key = prop_oneof![12 => name(), 1 => reserved.prop_map(str::to_owned)];
+    prop_oneof![
+        20 => btree_map(key, name(), 0..3),
+        1 => (32..34).prop_map(|size| (0..size).map(|n| (format!("k{n}"), format!("v{n}"))).collect()),
+    ]
+}
+
+fn account() -> impl Strategy<Value = Option<ServiceAccountRef>> {
+    option::weighted(0.9, option::weighted(0.9, name()).prop_map(|name| ServiceAccountRef { name }))
+}
+
+fn number<N: Clone + std::fmt::Debug + 'static>(
+    at_limits: Vec<N>,
+    any: impl Strategy<Value = N>,
+) -> impl Strategy<Value = N> {
+    prop_oneof![20 => select(at_limits), 1 => any]
+}
+
+fn expression() -> impl Strategy<Value = Expression> {
+    let operators = [Operator::In, Operator::NotIn, Operator::Exists, Operator::DoesNotExist];
+    let parts = (name(), select(operators.to_vec()), names());
+    parts.prop_map(|(key, operator, values)| Expression { key, operator, values })
+}
+
+prop_compose! {
+    fn selector()(
+        match_labels in map(),
+        match_expressions in vec(expression(), 0..3),
+    ) -> Selector {
+        Selector { match_labels, match_expressions }
+    }
+}
+
+prop_compose! {
+    fn targets()(
+        namespaces in names(),
+        selector in option::weighted(0.3, selector()),
+        exclude in names(),
+        name in option::weighted(0.3, name()),
+        labels in map(),
+        annotations in map(),
+    ) -> Targets {
+        Targets { namespaces, selector, exclude, name, labels, annotations }
+    }
+}
+
+prop_compose! {
+    fn sync()(
+        service_account in account(),
+        source in option::weighted(0.9, (option::weighted(0.9, name()), option::weighted(0.9, name()))),
+        targets in option::weighted(0.9, targets()),
+        keys in option::weighted(0.3, (names(), names(), map())),
+        resync_seconds in number(vec![50, 59, 60, 65, 600, 86_400, 86_410], any::<i32>()),
+    ) -> ConfigMapSyncSpec {
+        let source = source.map(|(namespace, name)| Source { kind: SourceKind::ConfigMap, namespace, name });
+        let keys = keys.map(|(include, exclude, rename)| Keys { include, exclude, rename });
+        ConfigMapSyncSpec { service_account, source, targets, keys, resync_seconds, ..Default::default() }
+    }
+}
+
+fn time() -> impl Strategy<Value = String> {
+    prop_oneof![
+        select(vec!["2026-01-31T08:00:00Z", "2026-01-31t08:00:00.25-23:59", "2026-02-29T08:00:00Z"])
+            .prop_map(str::to_owned),
+        "20[0-9]{2}-[01][0-9]-[0-3][0-9][Tt ][0-2][0-9]:[0-6][0-9]:[0-6][0-9](Z|z|[+-][0-9]{2}:[0-9]{2})",
+        "2026-01-31T08:00:0[0-9](.[0-9]{1,10})?(Z|[+-][0-9:]{5})",
+        ".{0,25}",
+    ]
+}
+
+prop_compose! {
+    fn token()(
+        key in name(),
+        service_account in account(),
+        audiences in names(),
+        expiration_seconds in number(vec![599, 600, 3_600, 86_400, 86_401], any::<i64>()),
+        not_before in option::weighted(0.3, time()),
+    ) -> Token {
+        Token { key, service_account, audiences, expiration_seconds, not_before }
+    }
+}
+
+prop_compose! {
+    fn service_token()(
+        writer in option::weighted(0.9, account()),
+        secret_name in option::weighted(0.3, name()),
+        tokens in prop_oneof![9 => vec(token(), 0..3), 1 => vec(token(), 15..18)],
+        renew_at_percent in number(vec![0, 1, 80, 99, 100], any::<i32>()),
+    ) -> ServiceTokenSpec {
+        let writer = writer.map(|service_account| Writer { service_account });
+        ServiceTokenSpec { writer, secret_name, tokens, renew_at_percent }
+    }
+}
+
+/// Does the schema have no words for this fault?
+fn is_stricter(fault: &SpecFault) -> bool {
+    let (field, text) = (fault.field(), fault.to_string());
+    let last = field.rsplit('.').next();
+    text[field.len()..].starts_with(" key ")
+        || field.starts_with("spec.keys.rename.")
+        || field.starts_with("spec.targets.selector.matchExpressions[") && last == Some("key")
+        || last == Some("notBefore")
+}
+
+/// What the pure rules refuse the schema refuses, but for what it has no words for; and the reverse, with the
+/// same fields named.
+fn agree(judge: &SchemaJudge, kind: &str, spec: &Value, faults: &[SpecFault]) -> Result<(), TestCaseError> {
+    let object = json!({"apiVersion": "weaver.example.com/v1beta1", "kind": kind, "spec": spec});
+    let mut fields: Vec<String> = judge.keywords(&object).into_iter().map(|(field, _)| field).collect();
+    // Like the API server, which does not go on to CEL rules whose parts are wrong already.
+    if fields.is_empty() {
+        fields.extend(judge.cel(&object, None).into_iter().map(|(field, _)| field));
+    }
+    for fault in faults.iter().filter(|fault| !is_stricter(fault)) {
+        let is_same = |field: &String| fault.field().starts_with(field.as_str());
+        prop_assert!(!fields.is_empty(), "only the pure rules refuse: {fault}");
+        let by_cel = ["spec.targets", "spec.targets.labels", "spec.targets.annotations"];
+        let may_wait = by_cel.contains(&fault.field()) || fault.field().ends_with(".values");
+        prop_assert!(may_wait || fields.iter().any(is_same), "{fault}; the schema: {fields:?}");
+    }
+    for field in fields {
+        prop_assert!(faults.iter().any(|fault| fault.field().starts_with(&field)), "{field}: {faults:?}");
+    }
+    Ok(())
+}
+
+thread_local! {
+    static SYNC: SchemaJudge = SchemaJudge::of("ConfigMapSync", "v1beta1");
+    static TOKEN: SchemaJudge = SchemaJudge::of("ServiceToken", "v1beta1");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn pure_rules_and_schema_agree_about_any_sync(spec in sync()) {
+        let faults = validate(Some(&spec)).err().unwrap_or_default();
+        SYNC.with(|judge| agree(judge, "ConfigMapSync", &serde_json::to_value(&spec).unwrap(), &faults))?;
+    }
+
+    #[test]
+    fn pure_rules_and_schema_agree_about_any_service_token(spec in service_token()) {
+        let faults = validate_token(Some(&spec)).err().unwrap_or_default();
+        TOKEN.with(|judge| agree(judge, "ServiceToken", &serde_json::to_value(&spec).unwrap(), &faults))?;
+    }
+
+    #[test]
+    fn keys_and_values_are_judged_by_the_schemas_own_patterns(text in prop_oneof![
+        "[-._a-zA-Z0-9]{0,5}", "[-._aA0/ ]{0,4}", ".{0,3}", "[a.]{0,4}\n?"
+    ]) {
+        let spec = |targets: Value, keys: Value| {
+            let base = json!({"serviceAccount": {"name": "a"}, "source": {"namespace": "a", "name": "a"}});
+            let mut spec: ConfigMapSyncSpec = serde_json::from_value(base).unwrap();
+            spec.targets = Some(serde_json::from_value(targets).unwrap());
+            spec.keys = Some(serde_json::from_value(keys).unwrap());
+            spec
+        };
+        let key = spec(json!({"namespaces": ["a"]}), json!({"include": [text]}));
+        prop_assert_eq!(validate(Some(&key)).is_ok(), matches(KEY_PATTERN, &text));
+        let value = spec(json!({"namespaces": ["a"], "labels": {"tier": text}}), json!({}));
+        prop_assert_eq!(validate(Some(&value)).is_ok(), matches(LABEL_VALUE_PATTERN, &text));
+    }
+}

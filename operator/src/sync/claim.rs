@@ -1,0 +1,128 @@
+//! The finalizers of a `ConfigMapSync`: ours, by which we hold it, and the upstream operator's, which an upgrade
+//! leaves behind.
+//!
+//! They are written as the operator, by a merge patch that carries the resourceVersion of the state that was
+//! judged: a list is replaced whole, and somebody else may have changed it since. Others' finalizers stay.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Value, json};
+use weaver_api::marks::{FINALIZER, UPSTREAM_FINALIZER};
+
+use crate::tenant::call::{CallError, call};
+use crate::watch::Guarded;
+
+/// What is to become of the finalizers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Claim {
+    /// Ours is set: right before the first write and not earlier, so that a resource which never had a copy can
+    /// be deleted without us.
+    Take,
+    /// Upstream's goes: there is nothing left to take over.
+    EndUpgrade,
+    /// Both go: the resource is deleted, and what was to be done is done.
+    Release,
+}
+
+/// Is the resource held by our finalizer?
+#[must_use]
+pub fn is_taken(meta: &ObjectMeta) -> bool {
+    has(meta, FINALIZER)
+}
+
+/// Is the resource held by the upstream operator's finalizer, that is, an upgrade not finished?
+#[must_use]
+pub fn is_upgrading(meta: &ObjectMeta) -> bool {
+    has(meta, UPSTREAM_FINALIZER)
+}
+
+fn has(meta: &ObjectMeta, finalizer: &str) -> bool {
+    meta.finalizers.iter().flatten().any(|found| found == finalizer)
+}
+
+/// Changes the finalizers of exactly the state `meta`.
+///
+/// # Errors
+/// If the patch fails, also because the object is not in that state any more.
+pub async fn set(api: &Api<Guarded>, meta: &ObjectMeta, claim: Claim) -> Result<(), CallError> {
+    write(api, meta, &json!({"metadata": metadata(meta, claim)})).await
+}
+
+/// Releases a deleted object that cannot be understood.
+///
+/// Where a list is a word, the API server cannot evaluate the rules on it, and then refuses every write of the
+/// object, also one that changes nothing but finalizers. So that the deletion does not hang for ever, what it
+/// refuses goes with the finalizers: nobody can make use of that spec any more.
+///
+/// # Errors
+/// As [`set`].
+pub async fn release_not_understood(api: &Api<Guarded>, meta: &ObjectMeta) -> Result<(), CallError> {
+    match set(api, meta, Claim::Release).await {
+        Err(CallError::Rejected(_)) => {
+            write(api, meta, &json!({"metadata": metadata(meta, Claim::Release), "spec": null})).await
+        }
+        done => done,
+    }
+}
+
+fn metadata(meta: &ObjectMeta, claim: Claim) -> Value {
+    let finalizers = after(meta.finalizers.as_deref().unwrap_or_default(), claim);
+    json!({"resourceVersion": meta.resource_version, "finalizers": finalizers})
+}
+
+async fn write(api: &Api<Guarded>, meta: &ObjectMeta, patch: &Value) -> Result<(), CallError> {
+    let name = meta.name.as_deref().unwrap_or_default();
+    match call(api.patch(name, &PatchParams::default(), &Patch::Merge(patch))).await {
+        // Not there any more: so it is deleted, and nothing holds it.
+        Ok(_) | Err(CallError::NotFound(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn after(present: &[String], claim: Claim) -> Vec<&str> {
+    let mut finalizers: Vec<&str> = present.iter().map(String::as_str).collect();
+    match claim {
+        Claim::Take => {
+            finalizers.retain(|finalizer| *finalizer != FINALIZER);
+            finalizers.push(FINALIZER);
+        }
+        Claim::EndUpgrade => finalizers.retain(|finalizer| *finalizer != UPSTREAM_FINALIZER),
+        Claim::Release => finalizers.retain(|finalizer| ![FINALIZER, UPSTREAM_FINALIZER].contains(finalizer)),
+    }
+    finalizers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_finalizers_stay_and_ours_is_there_once() {
+        let (ours, theirs, upstreams) = (FINALIZER, "example.com/keep", UPSTREAM_FINALIZER);
+        for (present, claim, expected) in [
+            (vec![], Claim::Take, vec![ours]),
+            (vec![ours], Claim::Take, vec![ours]),
+            (vec![upstreams, theirs], Claim::Take, vec![upstreams, theirs, ours]),
+            (vec![upstreams, theirs, ours], Claim::EndUpgrade, vec![theirs, ours]),
+            (vec![upstreams], Claim::EndUpgrade, vec![]),
+            (vec![theirs, ours], Claim::EndUpgrade, vec![theirs, ours]),
+            (vec![upstreams, theirs, ours], Claim::Release, vec![theirs]),
+            (vec![upstreams], Claim::Release, vec![]),
+            (vec![ours], Claim::Release, vec![]),
+        ] {
+            let owned: Vec<String> = present.iter().map(|&finalizer| finalizer.to_owned()).collect();
+            assert_eq!(after(&owned, claim), expected, "{claim:?} of {present:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_whole_name_is_a_finalizer_of_ours_or_upstreams() {
+        let meta = |finalizer: &str| ObjectMeta {
+            finalizers: Some(vec![finalizer.to_owned()]),
+            ..ObjectMeta::default()
+        };
+        assert!(is_taken(&meta(FINALIZER)) && !is_taken(&meta(UPSTREAM_FINALIZER)));
+        assert!(is_upgrading(&meta(UPSTREAM_FINALIZER)) && !is_upgrading(&meta(FINALIZER)));
+        assert!(!is_taken(&meta("weaver.example.com/cleanup2")) && !is_taken(&ObjectMeta::default()));
+    }
+}

@@ -1,0 +1,250 @@
+//! An API server in memory, for tests of whole visits: objects by path, resourceVersions and preconditions as the
+//! real one has them, merge patches, and a record of every write. Its watches never work, so that a visit looks
+//! at every object itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use http::header::{ACCEPT, AUTHORIZATION};
+use http::{Method, Request, Response};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tower::BoxError;
+
+/// The server; a clone is the same one.
+#[derive(Clone, Default)]
+pub struct FakeServer(Arc<Mutex<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    objects: BTreeMap<String, Value>,
+    version: u64,
+    writes: Vec<String>,
+    attempts: Vec<String>,
+    forbidden: BTreeSet<String>,
+    missing: BTreeSet<String>,
+}
+
+type Answer = Result<Value, (u16, &'static str)>;
+
+impl FakeServer {
+    /// Puts an object at its path, as somebody else.
+    pub fn put(&self, path: &str, object: Value) {
+        let mut inner = self.lock();
+        let uid = inner.objects.get(path).map(|old| old["metadata"]["uid"].clone());
+        inner.store(path, object, uid);
+    }
+
+    /// The object at `path`.
+    pub fn get(&self, path: &str) -> Option<Value> {
+        self.lock().objects.get(path).cloned()
+    }
+
+    /// Refuses the tenant everything in this namespace; or not any more.
+    pub fn forbid(&self, namespace: &str, forbidden: bool) {
+        let mut inner = self.lock();
+        if forbidden {
+            inner.forbidden.insert(namespace.into())
+        } else {
+            inner.forbidden.remove(namespace)
+        };
+    }
+
+    /// There is no such namespace.
+    pub fn lacks(&self, namespace: &str) {
+        self.lock().missing.insert(namespace.into());
+    }
+
+    /// What was written since the last call, refused attempts left out: `<verb> <path>`.
+    pub fn writes(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().writes)
+    }
+
+    /// What somebody tried to write since the last call, whatever came of it.
+    pub fn attempts(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().attempts)
+    }
+
+    /// A client of it.
+    pub fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect_bytes().await?;
+                let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+                let mut inner = server.lock();
+                let write = format!("{} {}", parts.method, parts.uri.path());
+                let is_write = parts.method != Method::GET && !is_question(parts.uri.path());
+                inner.attempts.extend(is_write.then(|| write.clone()));
+                let (code, answer) = match inner.answer(&parts, &body) {
+                    Ok(answer) => {
+                        inner.writes.extend(is_write.then_some(write));
+                        (200, answer)
+                    }
+                    Err((code, reason)) => (code, failure(code, reason)),
+                };
+                let body = Body::from(answer.to_string().into_bytes());
+                Ok::<_, BoxError>(Response::builder().status(code).body(body)?)
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap()
+    }
+}
+
+/// Is it asked by POST, although it writes nothing?
+fn is_question(path: &str) -> bool {
+    path.ends_with("/token") || path.ends_with("/selfsubjectaccessreviews")
+}
+
+fn failure(code: u16, reason: &str) -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": reason, "reason": reason, "code": code})
+}
+
+impl Inner {
+    fn answer(&mut self, parts: &http::request::Parts, body: &Value) -> Answer {
+        let path = parts.uri.path();
+        if path.ends_with("/token") {
+            return Ok(json!({
+                "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []},
+                "metadata": {"uid": "account", "creationTimestamp": "2020-01-01T00:00:00Z"},
+                "status": {"token": "tenant", "expirationTimestamp": "2020-01-01T01:00:00Z"},
+            }));
+        }
+        if path.ends_with("/selfsubjectaccessreviews") {
+            let namespace = body["spec"]["resourceAttributes"]["namespace"].as_str().unwrap_or_default();
+            let allowed = !self.forbidden.contains(namespace) && !namespace.is_empty();
+            return Ok(json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+                             "spec": {}, "status": {"allowed": allowed}}));
+        }
+        let namespace = path.split("/namespaces/").nth(1).and_then(|rest| rest.split('/').next());
+        if path.starts_with("/api/v1/") {
+            assert_eq!(parts.headers[AUTHORIZATION], "Bearer tenant", "ConfigMaps are the tenant's alone");
+            if namespace.is_some_and(|namespace| self.forbidden.contains(namespace)) {
+                return Err((403, "Forbidden"));
+            }
+            if namespace.is_some_and(|namespace| self.missing.contains(namespace)) {
+                return Err((404, "NotFound"));
+            }
+        }
+        let metadata_only = parts
+            .headers
+            .get(ACCEPT)
+            .is_some_and(|accept| accept.as_bytes().starts_with(b"application/json;as=Partial"));
+        match parts.method {
+            Method::GET if path.ends_with("/configmaps") => {
+                self.list(path, parts.uri.query().unwrap_or_default())
+            }
+            Method::GET => {
+                let object = self.objects.get(path).cloned().ok_or((404, "NotFound"))?;
+                Ok(if metadata_only { partial(&object) } else { object })
+            }
+            Method::POST => {
+                let path = format!("{path}/{}", body["metadata"]["name"].as_str().unwrap_or_default());
+                if self.objects.contains_key(&path) {
+                    return Err((409, "AlreadyExists"));
+                }
+                Ok(self.store(&path, body.clone(), None))
+            }
+            Method::PUT => {
+                let old = self.objects.get(path).ok_or((404, "NotFound"))?;
+                for part in ["uid", "resourceVersion"] {
+                    if old["metadata"][part] != body["metadata"][part] {
+                        return Err((409, "Conflict"));
+                    }
+                }
+                let uid = old["metadata"]["uid"].clone();
+                Ok(self.store(path, body.clone(), Some(uid)))
+            }
+            Method::PATCH => self.patch(path, body),
+            Method::DELETE => {
+                let old = self.objects.get(path).ok_or((404, "NotFound"))?;
+                for part in ["uid", "resourceVersion"] {
+                    assert_eq!(
+                        old["metadata"][part], body["preconditions"][part],
+                        "a delete without precondition"
+                    );
+                }
+                Ok(self.objects.remove(path).unwrap_or_default())
+            }
+            _ => Err((405, "MethodNotAllowed")),
+        }
+    }
+
+    /// What carries one label of one value. A list by anything else is how a watch begins.
+    fn list(&self, path: &str, query: &str) -> Answer {
+        let label = query.split('&').find_map(|pair| pair.strip_prefix("labelSelector=")).unwrap_or_default();
+        let label = label.replace("%2F", "/").replace("%3D", "=");
+        let (key, value) = label.split_once('=').ok_or((503, "ServiceUnavailable"))?;
+        let prefix = format!("{path}/");
+        let found = self
+            .objects
+            .iter()
+            .filter(|(path, object)| path.starts_with(&prefix) && object["metadata"]["labels"][key] == value);
+        let items: Vec<Value> = found.map(|(_, object)| partial(object)).collect();
+        Ok(json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+                  "metadata": {"resourceVersion": self.version.to_string()}, "items": items}))
+    }
+
+    fn patch(&mut self, path: &str, body: &Value) -> Answer {
+        let (path, is_status) = path.strip_suffix("/status").map_or((path, false), |path| (path, true));
+        let mut object = self.objects.get(path).cloned().ok_or((404, "NotFound"))?;
+        let expected = &body["metadata"]["resourceVersion"];
+        if !expected.is_null() && *expected != object["metadata"]["resourceVersion"] {
+            return Err((409, "Conflict"));
+        }
+        let parts: &[&str] = if is_status { &["status"] } else { &["metadata", "spec"] };
+        for (part, change) in body.as_object().into_iter().flatten() {
+            if parts.contains(&part.as_str()) {
+                merge(&mut object, &json!({part: change}));
+            }
+        }
+        // A rule on what is not of its type cannot be evaluated, and is not passed over even if nothing changed.
+        let namespaces = &object["spec"]["targets"]["namespaces"];
+        if !namespaces.is_null() && !namespaces.is_array() {
+            return Err((422, "Invalid"));
+        }
+        let goes = !object["metadata"]["deletionTimestamp"].is_null()
+            && object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
+        if goes {
+            return Ok(self.objects.remove(path).unwrap_or_default());
+        }
+        let uid = object["metadata"]["uid"].clone();
+        Ok(self.store(path, object, Some(uid)))
+    }
+
+    fn store(&mut self, path: &str, mut object: Value, uid: Option<Value>) -> Value {
+        self.version += 1;
+        object["metadata"]["uid"] = uid.unwrap_or_else(|| json!(format!("uid-{}", self.version)));
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.objects.insert(path.to_owned(), object.clone());
+        object
+    }
+}
+
+fn partial(object: &Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+}
+
+fn merge(into: &mut Value, patch: &Value) {
+    let Some(fields) = patch.as_object() else {
+        *into = patch.clone();
+        return;
+    };
+    if !into.is_object() {
+        *into = json!({});
+    }
+    for (field, value) in fields {
+        if value.is_null() {
+            into.as_object_mut().map(|into| into.remove(field));
+        } else {
+            merge(&mut into[field], value);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+use std::collections::BTreeMap;
+
+use super::*;
+
+pub fn owner(uid: &str) -> Owner {
+    Owner { namespace: "team-a".into(), name: "settings".into(), uid: uid.into() }
+}
+
+pub fn desired(value: &str) -> Desired {
+    Desired::new(
+        owner("u1"),
+        &ConfigMap {
+            metadata: ObjectMeta {
+                name: Some("settings".into()),
+                namespace: Some("team-a".into()),
+                ..ObjectMeta::default()
+            },
+            data: Some(BTreeMap::from([("a".into(), value.into())])),
+            ..ConfigMap::default()
+        },
+    )
+}
+
+pub fn stored(mut object: ConfigMap, uid: &str, version: &str) -> ConfigMap {
+    object.metadata.uid = Some(uid.into());
+    object.metadata.resource_version = Some(version.into());
+    object
+}
+
+fn foreign_object() -> ConfigMap {
+    stored(
+        ConfigMap {
+            metadata: ObjectMeta { name: Some("settings".into()), ..ObjectMeta::default() },
+            data: desired("1").create("foo").data,
+            ..ConfigMap::default()
+        },
+        "theirs",
+        "1",
+    )
+}
+
+#[test]
+fn an_unchanged_copy_is_kept_without_reading_it() {
+    let copy = stored(desired("1").create("foo"), "c", "5");
+    let known = Verified::new(&copy.metadata, &desired("1")).unwrap();
+    let meta = Arc::new(copy.metadata);
+    assert_eq!(by_metadata(&desired("1"), &Seen::Object(meta.clone()), Some(&known)), Step::Keep);
+}
+
+#[test]
+fn an_edited_source_is_written_without_reading_the_copy() {
+    let copy = stored(desired("1").create("foo"), "c", "5");
+    let known = Verified::new(&copy.metadata, &desired("1")).unwrap();
+    let meta = Arc::new(copy.metadata);
+    assert_eq!(
+        by_metadata(&desired("2"), &Seen::Object(meta.clone()), Some(&known)),
+        Step::Update(meta.clone())
+    );
+}
+
+#[test]
+fn an_edited_or_unknown_copy_is_read_first() {
+    let copy = stored(desired("1").create("foo"), "c", "6");
+    let known =
+        Verified { resource_version: "5".into(), ..Verified::new(&copy.metadata, &desired("1")).unwrap() };
+    let meta = Arc::new(copy.metadata);
+    assert_eq!(by_metadata(&desired("1"), &Seen::Object(meta.clone()), Some(&known)), Step::Inspect);
+    assert_eq!(by_metadata(&desired("1"), &Seen::Object(meta.clone()), None), Step::Inspect);
+}
+
+#[test]
+fn what_a_dead_watch_showed_last_decides_nothing() {
+    let copy = stored(desired("1").create("foo"), "c", "5");
+    let known = Verified::new(&copy.metadata, &desired("1"));
+    assert_eq!(by_metadata(&desired("1"), &Seen::Unknown, known.as_ref()), Step::Inspect);
+}
+
+#[test]
+fn b2_a_foreign_object_is_refused_even_if_its_content_is_equal() {
+    assert_eq!(by_object(&desired("1"), None, Some(&foreign_object())), Step::Refuse(Foreign::Unmarked));
+}
+
+#[test]
+fn b25_a_copy_of_another_resource_is_refused() {
+    let mut other = desired("1");
+    other.owner = Owner { namespace: "team-b".into(), name: "other".into(), uid: "u2".into() };
+    let found = stored(other.create("foo"), "c", "1");
+    let refused = Step::Refuse(Foreign::Other("ConfigMapSync team-b/other".into()));
+    assert_eq!(by_object(&desired("1"), None, Some(&found)), refused);
+    assert_eq!(by_metadata(&desired("1"), &Seen::Object(Arc::new(found.metadata)), None), refused);
+}
+
+#[test]
+fn content_of_an_immutable_copy_is_replaced() {
+    let mut found = stored(desired("1").create("foo"), "c", "1");
+    found.immutable = Some(true);
+    assert!(matches!(by_object(&desired("2"), None, Some(&found)), Step::Replace(_)));
+}
+
+#[test]
+fn b3_b6_the_source_is_never_removed_whatever_marks_it_carries() {
+    let marked = |namespace: &str| ConfigMap { ..desired("1").create(namespace) }.metadata;
+    let named = (Some("team-a"), Some("settings"));
+    assert_eq!(leftover(&owner("u1"), named, &marked("foo")), Leftover::Ours);
+    assert_eq!(leftover(&owner("u1"), named, &foreign_object().metadata), Leftover::Others);
+    // Restored from one of its copies it carries their marks; and the spec may name another source by now,
+    // or none.
+    for source in [named, (Some("team-a"), Some("other")), (None, None)] {
+        assert_eq!(leftover(&owner("u1"), source, &marked("team-a")), Leftover::Others, "{source:?}");
+    }
+    let restored = stored(desired("1").create("team-a"), "c", "1");
+    assert_eq!(by_object(&desired("2"), None, Some(&restored)), Step::Refuse(Foreign::Source));
+}

@@ -1,0 +1,195 @@
+//! Whole visits against an API server in memory.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use weaver_api::marks::{FINALIZER, UPSTREAM_FINALIZER};
+
+use super::outcome::tests::spec;
+use super::reconcile::VisitError;
+use super::world::{SYNC, World};
+
+#[tokio::test]
+async fn a_resource_is_claimed_synced_and_reported() {
+    let world = World::new(Duration::ZERO).await;
+    world.create(&spec(&["foo", "bar"]), &[]);
+    world.settle().await;
+    assert_eq!(world.finalizers(), json!([FINALIZER]));
+    assert_eq!(world.object("foo", "settings").unwrap()["data"], json!({"a": "settings"}));
+    assert_eq!(world.counts(), json!({"desired": 2, "synced": 2, "failed": 0, "conflicts": 0}));
+    let kinds: Vec<Value> = world.sync()["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|condition| json!([condition["type"], condition["status"]]))
+        .collect();
+    assert_eq!(
+        Value::from(kinds),
+        json!([
+            ["Ready", "True"],
+            ["SourceFound", "True"],
+            ["Authorized", "True"],
+            ["TargetsSynced", "True"],
+            ["Conflicted", "False"],
+            ["Paused", "False"],
+            ["Migrated", "True"]
+        ])
+    );
+}
+
+#[tokio::test]
+async fn a_newly_excluded_namespace_loses_its_copy() {
+    let world = World::new(Duration::ZERO).await;
+    world.create(&spec(&["foo", "bar"]), &[]);
+    world.settle().await;
+    world.change(|sync| {
+        sync["spec"]["targets"]["exclude"] = json!(["bar"]);
+    });
+    world.settle().await;
+    assert_eq!(world.object("bar", "settings"), None);
+    assert!(world.object("foo", "settings").is_some());
+    assert_eq!(world.counts()["desired"], 1);
+}
+
+#[tokio::test]
+async fn what_is_not_done_yet_is_refused_and_nothing_is_written_but_the_status() {
+    let world = World::new(Duration::ZERO).await;
+    let mut suspended = spec(&["foo"]);
+    suspended["suspend"] = true.into();
+    world.create(&suspended, &[UPSTREAM_FINALIZER]);
+    let writes = world.settle().await;
+    assert_eq!(writes, [format!("PATCH {SYNC}/status")]);
+    assert_eq!(world.condition("Ready")["reason"], "NotSupportedYet");
+    assert_eq!(world.finalizers(), json!([UPSTREAM_FINALIZER]));
+}
+
+#[tokio::test]
+async fn what_a_client_of_v1alpha1_dropped_from_the_status_is_written_again() {
+    let world = World::new(Duration::ZERO).await;
+    world.create(&spec(&["foo"]), &[]);
+    world.settle().await;
+    let before = world.sync()["status"].clone();
+    world.change(|sync| {
+        let status = sync["status"].as_object_mut().unwrap();
+        status.retain(|field, _| field == "conditions");
+        status.insert("theirs".into(), "kept".into());
+    });
+    assert_eq!(world.settle().await, [format!("PATCH {SYNC}/status")]);
+    let mut expected = before;
+    expected["theirs"] = "kept".into();
+    assert_eq!(world.sync()["status"], expected);
+}
+
+#[tokio::test]
+async fn carried_content_that_breaks_a_rule_is_reported_and_the_rest_is_done() {
+    let world = World::new(Duration::ZERO).await;
+    world.create(&spec(&["foo"]), &[]);
+    world.change(|sync| {
+        sync["metadata"]["annotations"] = json!({"weaver.example.com/converted": "not what we write"});
+    });
+    world.settle().await;
+    assert_eq!(world.condition("Migrated")["reason"], "CarriedContentIgnored");
+    assert!(world.object("foo", "settings").is_some());
+}
+
+#[tokio::test]
+async fn a_deleted_resource_that_orphans_its_copies_removes_none_whatever_else_it_says() {
+    let invalid = json!({"deletionPolicy": "Orphan"});
+    let mut unsupported = spec(&["foo"]);
+    unsupported["deletionPolicy"] = "Orphan".into();
+    unsupported["suspend"] = true.into();
+    let mut plain = spec(&["foo"]);
+    plain["deletionPolicy"] = "Orphan".into();
+    for spec_then in [plain, unsupported, invalid] {
+        let world = World::new(Duration::from_hours(1)).await;
+        world.create(&spec(&["foo"]), &[]);
+        world.settle().await;
+        let copy = world.object("foo", "settings");
+        world.change(|sync| sync["spec"] = spec_then.clone());
+        world.delete();
+        assert_eq!(world.settle().await, [format!("PATCH {SYNC}")], "{spec_then}");
+        assert!(world.is_deleted());
+        assert_eq!(world.object("foo", "settings"), copy, "byte for byte, marks too");
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_understood_is_told_so_once_and_left_alone() {
+    let world = World::new(Duration::ZERO).await;
+    world.create(&json!({"resyncSeconds": "often"}), &[UPSTREAM_FINALIZER]);
+    world.change(|sync| sync["status"] = json!({"counts": {"desired": 1}, "theirs": "kept"}));
+    assert_eq!(world.settle().await, [format!("PATCH {SYNC}/status")]);
+    let ready = world.condition("Ready");
+    assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!("NotUnderstood")));
+    let words = r#"spec.resyncSeconds: Invalid type string "often""#;
+    assert!(ready["message"].as_str().unwrap().contains(words), "{ready}");
+    let status = world.sync()["status"].clone();
+    assert_eq!((&status["counts"], &status["theirs"]), (&Value::Null, &json!("kept")));
+    assert_eq!(world.finalizers(), json!([UPSTREAM_FINALIZER]));
+
+    world.create(&spec(&["foo"]), &[]);
+    world.settle().await;
+    assert_eq!(world.condition("Ready")["status"], "True", "mended, it goes on");
+}
+
+#[tokio::test]
+async fn an_object_of_which_every_write_is_refused_is_not_tried_in_a_circle_and_not_stuck() {
+    let world = World::new(Duration::ZERO).await;
+    world.create(&spec(&["foo"]), &[]);
+    world.settle().await;
+    let copy = world.object("foo", "settings");
+    world.change(|sync| sync["spec"]["targets"]["namespaces"] = "foo".into());
+    world.server.attempts();
+    for _ in 0..3 {
+        world.visit().await.unwrap();
+    }
+    assert_eq!(world.server.attempts(), [format!("PATCH {SYNC}/status")], "once is enough");
+
+    world.delete();
+    world.visit().await.unwrap();
+    assert!(world.is_deleted());
+    assert_eq!(world.object("foo", "settings"), copy);
+}
+
+#[tokio::test]
+async fn a_status_that_cannot_be_read_is_written_anew() {
+    let world = World::new(Duration::ZERO).await;
+    world.create(&spec(&["foo"]), &[]);
+    world.change(|sync| sync["status"] = json!({"counts": "many"}));
+    world.settle().await;
+    assert_eq!(world.condition("Ready")["status"], "True");
+    assert_eq!(world.counts()["synced"], 1);
+}
+
+#[tokio::test]
+async fn a_deleted_object_that_cannot_be_understood_is_released_after_the_patience_and_removes_nothing() {
+    for (patience, released) in [(Duration::from_hours(1), false), (Duration::ZERO, true)] {
+        let world = World::new(patience).await;
+        world.create(&spec(&["foo"]), &[]);
+        world.settle().await;
+        let copy = world.object("foo", "settings");
+        world.change(|sync| sync["spec"]["conflictPolicy"] = "Merge".into());
+        world.delete();
+        let done = world.visit().await;
+        assert_eq!(done.is_ok(), released);
+        if let Err(error) = done {
+            assert!(matches!(&error, VisitError::CleanupPending(why) if why.contains("Merge")), "{error}");
+        }
+        assert_eq!(world.is_deleted(), released);
+        assert_eq!(world.object("foo", "settings"), copy);
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_resource_takes_its_copies_with_it_also_when_its_spec_has_become_unsupported() {
+    let world = World::new(Duration::ZERO).await;
+    world.create(&spec(&["foo", "bar"]), &[]);
+    world.settle().await;
+    world.change(|sync| sync["spec"]["source"]["kind"] = "Secret".into());
+    world.delete();
+    world.settle().await;
+    assert!(world.is_deleted());
+    for namespace in ["foo", "bar"] {
+        assert_eq!(world.object(namespace, "settings"), None);
+    }
+}

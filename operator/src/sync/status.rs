@@ -1,0 +1,153 @@
+//! A visit as the whole status of its resource. Pure.
+//!
+//! The fold looks at nothing but the visit, the object's generation and the conditions that were there before,
+//! so an unchanged world gives an unchanged status and no write. What is said of a namespace comes from answers
+//! that the tenant itself received.
+//!
+//! A status stays below 512 KiB, a third of what the API server stores of an object, whatever the targets and the
+//! API server's own words are: at most 128 targets are shown one by one, each with a message of at most 512 bytes,
+//! and a condition has a message of at most 16 KiB.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
+use weaver_api::conditions;
+use weaver_api::v1beta1::{ConfigMapSyncStatus, Counts, MAX_TARGETS_SHOWN, TargetStatus};
+
+use super::execute::TargetState;
+use super::outcome::{SourceState, Visit, Work};
+use super::plan::Foreign;
+use super::verdicts::verdicts;
+
+/// Longest message about one target, in bytes.
+const MAX_MESSAGE: usize = 512;
+
+/// What the status of a resource should be after `visit`. `before` is what it was; `carried` is what is wrong
+/// with the content that conversion carries.
+#[must_use]
+pub fn status(
+    before: &ConfigMapSyncStatus,
+    visit: &Visit,
+    carried: &[String],
+    generation: Option<i64>,
+    now: &Time,
+) -> ConfigMapSyncStatus {
+    let verdicts = verdicts(visit, carried);
+    let mut status = ConfigMapSyncStatus {
+        observed_generation: generation,
+        conditions: conditions::fold(&before.conditions, &verdicts, generation, now),
+        ..ConfigMapSyncStatus::default()
+    };
+    // Where nothing was looked at, nothing is known of any target.
+    if let Visit::Worked(work) = visit {
+        let mut targets = targets(work);
+        status.counts = Some(counts(&targets));
+        status.truncated = targets.len() > MAX_TARGETS_SHOWN;
+        targets.sort_by_key(|(state, _)| state.rank());
+        status.targets = targets.into_iter().take(MAX_TARGETS_SHOWN).map(|(_, target)| target).collect();
+    }
+    status
+}
+
+/// The merge patch that writes `status`. It replaces lists whole, removes what is not to be there any more, and
+/// leaves alone every field that is not ours to set.
+#[must_use]
+pub fn patch(status: &ConfigMapSyncStatus) -> Value {
+    let ConfigMapSyncStatus { observed_generation, conditions, counts, targets, truncated } = status;
+    json!({"status": {
+        "observedGeneration": observed_generation,
+        "conditions": conditions,
+        "counts": counts,
+        "targets": (!targets.is_empty()).then_some(targets),
+        "truncated": truncated.then_some(true),
+    }})
+}
+
+/// How a target is doing, in the API's words.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum State {
+    Failed,
+    Conflict,
+    Waiting,
+    Synced,
+}
+
+impl State {
+    fn as_str(self) -> &'static str {
+        match self {
+            State::Failed => "Failed",
+            State::Conflict => "Conflict",
+            State::Waiting => "Waiting",
+            State::Synced => "Synced",
+        }
+    }
+
+    /// Place in the list: what needs a person first, what is well last.
+    fn rank(self) -> u8 {
+        match self {
+            State::Failed | State::Conflict => 0,
+            State::Waiting => 1,
+            State::Synced => 2,
+        }
+    }
+}
+
+/// Each target of the spec, by name.
+fn targets(work: &Work) -> Vec<(State, TargetStatus)> {
+    let without_source = match work.source {
+        SourceState::Found => "NotWrittenYet",
+        SourceState::Missing => "SourceMissing",
+        SourceState::Forbidden(_) => "SourceForbidden",
+        SourceState::Failed(_) => "SourceUnknown",
+    };
+    let all = work.spec.targets.iter().map(|namespace| {
+        let (state, reason, message) = match work.targets.get(namespace) {
+            None => (State::Waiting, without_source, String::new()),
+            Some(target) => judged(target, namespace, &work.spec.copy_name),
+        };
+        let message = conditions::bounded(&message, MAX_MESSAGE);
+        let (namespace, reason) = (namespace.clone(), reason.to_owned());
+        (state, TargetStatus { namespace, state: state.as_str().to_owned(), reason, message })
+    });
+    all.collect()
+}
+
+fn judged(target: &TargetState, namespace: &str, name: &str) -> (State, &'static str, String) {
+    match target {
+        TargetState::Synced(_) => (State::Synced, "Synced", String::new()),
+        TargetState::Unclaimed => (State::Waiting, "NotWrittenYet", String::new()),
+        TargetState::NamespaceMissing => {
+            (State::Waiting, "NamespaceMissing", "the namespace does not exist yet".to_owned())
+        }
+        TargetState::NamespaceTerminating => {
+            (State::Waiting, "NamespaceTerminating", "the namespace is being deleted".to_owned())
+        }
+        TargetState::Conflict(foreign) => {
+            let reason = match foreign {
+                Foreign::Unmarked => "NotOurs",
+                Foreign::Other(_) => "CopyOfAnother",
+                Foreign::Source => "MarkedAsSource",
+            };
+            let message = format!("ConfigMap {namespace}/{name} was left untouched: {foreign}");
+            (State::Conflict, reason, message)
+        }
+        TargetState::Forbidden(status) => (State::Failed, "Forbidden", status.message.clone()),
+        TargetState::Rejected(words) => (State::Failed, "Rejected", words.clone()),
+        TargetState::Failed(words) => (State::Failed, "NotWritten", words.clone()),
+    }
+}
+
+fn counts(targets: &[(State, TargetStatus)]) -> Counts {
+    // A spec names at most 1,000 targets.
+    let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+    let of = |wanted: State| number(targets.iter().filter(|(state, _)| *state == wanted).count());
+    Counts {
+        desired: number(targets.len()),
+        synced: of(State::Synced),
+        failed: of(State::Failed),
+        conflicts: of(State::Conflict),
+    }
+}
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;

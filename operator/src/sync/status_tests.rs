@@ -1,0 +1,155 @@
+use k8s_openapi::jiff::Timestamp;
+use kube::core::Status;
+use weaver_api::validate::validate;
+
+use super::super::outcome::tests::{account, forbidden, synced, work};
+use super::*;
+use crate::tenant::MintError;
+
+fn at(second: i64) -> Time {
+    Time(Timestamp::from_second(second).unwrap())
+}
+
+fn fold(before: &ConfigMapSyncStatus, visit: &Visit, second: i64) -> ConfigMapSyncStatus {
+    status(before, visit, &[], Some(3), &at(second))
+}
+
+fn worked(targets: &[(&str, TargetState)]) -> Visit {
+    Visit::Worked(Box::new(work(targets)))
+}
+
+fn shown(status: &ConfigMapSyncStatus) -> Vec<(&str, &str, &str)> {
+    status.targets.iter().map(|t| (t.namespace.as_str(), t.state.as_str(), t.reason.as_str())).collect()
+}
+
+#[test]
+fn targets_are_counted_and_shown_those_with_a_problem_first() {
+    let visit = worked(&[
+        ("a", synced()),
+        ("b", TargetState::NamespaceMissing),
+        ("c", TargetState::Failed("x".into())),
+        ("d", TargetState::Conflict(Foreign::Unmarked)),
+        ("e", forbidden()),
+        ("f", TargetState::NamespaceTerminating),
+        ("g", TargetState::Rejected("x".into())),
+        ("h", synced()),
+        ("i", TargetState::Conflict(Foreign::Other("ConfigMapSync b/b".into()))),
+        ("j", TargetState::Conflict(Foreign::Source)),
+    ]);
+    let status = fold(&ConfigMapSyncStatus::default(), &visit, 1);
+    assert_eq!(status.counts, Some(Counts { desired: 10, synced: 2, failed: 3, conflicts: 3 }));
+    assert_eq!(
+        shown(&status),
+        [
+            ("c", "Failed", "NotWritten"),
+            ("d", "Conflict", "NotOurs"),
+            ("e", "Failed", "Forbidden"),
+            ("g", "Failed", "Rejected"),
+            ("i", "Conflict", "CopyOfAnother"),
+            ("j", "Conflict", "MarkedAsSource"),
+            ("b", "Waiting", "NamespaceMissing"),
+            ("f", "Waiting", "NamespaceTerminating"),
+            ("a", "Synced", "Synced"),
+            ("h", "Synced", "Synced"),
+        ]
+    );
+    assert!(!status.truncated);
+    assert_eq!(status.observed_generation, Some(3));
+}
+
+#[test]
+fn without_a_source_every_target_waits() {
+    for (source, reason) in [
+        (SourceState::Missing, "SourceMissing"),
+        (SourceState::Forbidden("no".into()), "SourceForbidden"),
+        (SourceState::Failed("no".into()), "SourceUnknown"),
+    ] {
+        let mut work = work(&[]);
+        work.source = source;
+        let status = fold(&ConfigMapSyncStatus::default(), &Visit::Worked(Box::new(work)), 1);
+        assert_eq!(status.counts, Some(Counts { desired: 1, ..Counts::default() }));
+        assert_eq!(shown(&status), [("foo", "Waiting", reason)]);
+    }
+}
+
+#[test]
+fn where_nothing_was_looked_at_no_target_is_spoken_of() {
+    let before = fold(&ConfigMapSyncStatus::default(), &worked(&[("foo", synced())]), 1);
+    assert!(before.counts.is_some());
+    for visit in [
+        Visit::NotUnderstood(vec!["spec: no".into()]),
+        Visit::InvalidSpec(validate(None).unwrap_err()),
+        Visit::NotSupported(vec!["spec.suspend"]),
+        Visit::NoToken(MintError::AccountMissing(account())),
+    ] {
+        let status = fold(&before, &visit, 2);
+        assert_eq!((status.counts, status.targets.len(), status.truncated), (None, 0, false), "{visit:?}");
+        let patch = &patch(&status)["status"];
+        for field in ["counts", "targets", "truncated"] {
+            assert_eq!(patch.get(field), Some(&Value::Null), "{field} has to go away");
+        }
+    }
+}
+
+#[test]
+fn b26_an_unchanged_world_gives_an_unchanged_status() {
+    let visit = || worked(&[("foo", synced()), ("bar", forbidden())]);
+    let first = fold(&ConfigMapSyncStatus::default(), &visit(), 1);
+    assert_eq!(fold(&first, &visit(), 99), first);
+    // What is stored is read again as what was written.
+    let stored = serde_json::to_value(&first).unwrap();
+    assert_eq!(fold(&serde_json::from_value(stored).unwrap(), &visit(), 99), first);
+}
+
+#[test]
+fn what_a_client_of_v1alpha1_dropped_is_restored() {
+    let visit = || worked(&[("foo", synced())]);
+    let written = fold(&ConfigMapSyncStatus::default(), &visit(), 1);
+    let dropped =
+        ConfigMapSyncStatus { conditions: written.conditions.clone(), ..ConfigMapSyncStatus::default() };
+    let restored = fold(&dropped, &visit(), 99);
+    assert_ne!(restored, dropped, "so it is written");
+    assert_eq!(restored, written, "and no transition time has moved");
+}
+
+#[test]
+fn a_patch_says_only_what_is_ours_and_replaces_lists_whole() {
+    let status = fold(&ConfigMapSyncStatus::default(), &worked(&[("foo", synced())]), 1);
+    let patch = patch(&status);
+    let fields: Vec<&str> = patch["status"].as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(patch.as_object().unwrap().len(), 1);
+    assert_eq!(fields, ["conditions", "counts", "observedGeneration", "targets", "truncated"]);
+    assert_eq!(
+        patch["status"]["targets"][0],
+        json!({"namespace": "foo", "state": "Synced", "reason": "Synced"})
+    );
+    assert_eq!(patch["status"]["truncated"], Value::Null);
+}
+
+/// 1,000 targets with the longest names, each refused in more words than anybody says, all to be escaped.
+#[test]
+fn a_thousand_failing_targets_do_not_fill_the_status() {
+    let words = "\"\n".repeat(8_192);
+    let failing = TargetState::Forbidden(Status::failure(&words, "Forbidden").boxed());
+    let names: Vec<String> = (0..1_000).map(|n| format!("{n:063}")).collect();
+    let targets: Vec<(&str, TargetState)> =
+        names.iter().map(|name| (name.as_str(), failing.clone())).collect();
+    let mut work = work(&targets);
+    work.missing = Err(words);
+    let status = fold(&ConfigMapSyncStatus::default(), &Visit::Worked(Box::new(work)), 1);
+    assert_eq!(status.counts, Some(Counts { desired: 1_000, failed: 1_000, ..Counts::default() }));
+    assert_eq!((status.targets.len(), status.truncated), (MAX_TARGETS_SHOWN, true));
+    assert!(status.targets.iter().all(|target| target.message.len() <= MAX_MESSAGE + 16));
+    let bytes = serde_json::to_vec(&status).unwrap().len();
+    assert!(bytes < 512 * 1024, "{bytes} bytes");
+}
+
+#[test]
+fn a_failing_target_is_shown_wherever_its_name_stands() {
+    let names: Vec<String> = (0..200).map(|n| format!("ns-{n:03}")).collect();
+    let mut targets: Vec<(&str, TargetState)> = names.iter().map(|name| (name.as_str(), synced())).collect();
+    targets[199].1 = forbidden();
+    let status = fold(&ConfigMapSyncStatus::default(), &worked(&targets), 1);
+    assert_eq!(shown(&status)[0], ("ns-199", "Failed", "Forbidden"));
+    assert_eq!(status.counts, Some(Counts { desired: 200, synced: 199, failed: 1, conflicts: 0 }));
+}

@@ -1,0 +1,236 @@
+//! What is written, over all combinations of our marks, upstream's marks, finalizers and places.
+
+use proptest::prelude::*;
+use weaver_api::marks::{
+    FINALIZER, UPSTREAM_NAME_ANNOTATION, UPSTREAM_NAME_LABEL, UPSTREAM_NAMESPACE_ANNOTATION,
+    UPSTREAM_NAMESPACE_LABEL,
+};
+
+use super::super::outcome::tests::{spec, valid};
+use super::tests::{desired, owner, stored};
+use super::*;
+
+fn holds(finalizer: &str) -> Vec<String> {
+    vec!["example.com/keep".into(), finalizer.into()]
+}
+
+/// Which marks of upstream's an object carries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Upstream {
+    None,
+    This,
+    OtherName,
+    OtherNamespace,
+    NameOnly,
+    NamespaceOnly,
+    LabelsOnly,
+}
+
+const UPSTREAM: [Upstream; 7] = [
+    Upstream::None,
+    Upstream::This,
+    Upstream::OtherName,
+    Upstream::OtherNamespace,
+    Upstream::NameOnly,
+    Upstream::NamespaceOnly,
+    Upstream::LabelsOnly,
+];
+
+fn mark(object: &mut ConfigMap, marks: Upstream) {
+    let (name, namespace) = match marks {
+        Upstream::None => return,
+        Upstream::LabelsOnly => {
+            let labels = object.metadata.labels.get_or_insert_default();
+            labels.insert(UPSTREAM_NAME_LABEL.into(), "settings".into());
+            labels.insert(UPSTREAM_NAMESPACE_LABEL.into(), "team-a".into());
+            return;
+        }
+        Upstream::This => (Some("settings"), Some("team-a")),
+        Upstream::OtherName => (Some("other"), Some("team-a")),
+        Upstream::OtherNamespace => (Some("settings"), Some("team-b")),
+        Upstream::NameOnly => (Some("settings"), None),
+        Upstream::NamespaceOnly => (None, Some("team-a")),
+    };
+    let annotations = object.metadata.annotations.get_or_insert_default();
+    for (key, value) in [(UPSTREAM_NAME_ANNOTATION, name), (UPSTREAM_NAMESPACE_ANNOTATION, namespace)] {
+        annotations.extend(value.map(|value| (key.to_owned(), value.to_owned())));
+    }
+}
+
+/// Which marks of ours an object carries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ours {
+    None,
+    This,
+    Other,
+}
+
+fn object(ours: Ours, upstream: Upstream, place: (&str, &str), value: &str, immutable: bool) -> ConfigMap {
+    let mut made = desired(value);
+    if ours == Ours::Other {
+        made.owner = Owner { namespace: "b".into(), name: "b".into(), uid: "u2".into() };
+    }
+    let mut object = stored(made.create(place.0), "c", "1");
+    object.metadata.name = Some(place.1.into());
+    if ours == Ours::None {
+        (object.metadata.labels, object.metadata.annotations) = (None, None);
+    }
+    object.immutable = immutable.then_some(true);
+    mark(&mut object, upstream);
+    object
+}
+
+/// Every combination of our marks, upstream's marks, finalizer and place: taken over is what upstream marked for
+/// this very resource, where the spec wants a copy, while its finalizer is there; and nothing else.
+#[test]
+fn f6_b9_what_is_taken_over_from_upstream_and_what_is_not() {
+    let mut plain = spec(&["foo", "bar", "excluded", "team-a"]);
+    plain["targets"]["exclude"] = serde_json::json!(["excluded"]);
+    let as_named = valid(plain.clone());
+    // A renamed copy may stand beside its source; it is still never taken over there.
+    plain["targets"]["name"] = "renamed".into();
+    let renamed = valid(plain);
+    assert!(renamed.targets.contains("team-a"));
+
+    let mut taken = Vec::new();
+    for (spec, copy) in [(&as_named, "settings"), (&renamed, "renamed")] {
+        for finalizer in [UPSTREAM_FINALIZER, FINALIZER, "configmapsync.io/finalizer2"] {
+            for ours in [Ours::None, Ours::This, Ours::Other] {
+                for upstream in UPSTREAM {
+                    for namespace in ["foo", "bar", "excluded", "team-a", "elsewhere"] {
+                        for name in [copy, "another"] {
+                            let finalizers = holds(finalizer);
+                            let found = object(ours, upstream, (namespace, name), "2", false);
+                            let step =
+                                by_object(&desired("1"), TakeOver::of(spec, &finalizers), Some(&found));
+                            let expected = finalizer == UPSTREAM_FINALIZER
+                                && ours == Ours::None
+                                && upstream == Upstream::This
+                                && ["foo", "bar"].contains(&namespace)
+                                && name == copy;
+                            let case = format!("{finalizer} {ours:?} {upstream:?} {namespace}/{name}");
+                            assert_eq!(matches!(step, Step::TakeOver(_)), expected, "{case}: {step:?}");
+                            if ours == Ours::None && !expected {
+                                assert_eq!(step, Step::Refuse(Foreign::Unmarked), "{case}");
+                            }
+                            taken.extend(expected.then_some(case));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(taken.len(), 4, "{taken:?}");
+}
+
+#[test]
+fn no_upgrade_is_under_way_without_upstreams_finalizer() {
+    let spec = valid(spec(&["foo"]));
+    assert!(TakeOver::of(&spec, &[]).is_none());
+    assert!(TakeOver::of(&spec, &holds(FINALIZER)).is_none());
+    assert!(TakeOver::of(&spec, &holds(UPSTREAM_FINALIZER)).is_some());
+}
+
+#[test]
+fn taking_over_writes_our_marks_over_exactly_what_was_seen_and_keeps_upstreams() {
+    let spec = valid(spec(&["foo"]));
+    let finalizers = holds(UPSTREAM_FINALIZER);
+    let upgrade = TakeOver::of(&spec, &finalizers);
+    // Equal content makes no difference: the marks are what is missing.
+    for value in ["1", "2"] {
+        let found = object(Ours::None, Upstream::This, ("foo", "settings"), value, false);
+        let Step::TakeOver(seen) = by_object(&desired("1"), upgrade, Some(&found)) else { panic!("{value}") };
+        assert_eq!(*seen, found.metadata);
+        let written = desired("1").update(&seen);
+        assert_eq!(written.metadata.resource_version, found.metadata.resource_version);
+        assert!(made_by_upstream(&owner("u1"), &written.metadata), "other people's metadata stays");
+        assert_eq!(by_object(&desired("1"), upgrade, Some(&written)), Step::Keep);
+        assert_eq!(by_object(&desired("1"), None, Some(&written)), Step::Keep);
+    }
+}
+
+#[test]
+fn nothing_is_deleted_on_upstreams_marks() {
+    let spec = valid(spec(&["foo"]));
+    let finalizers = holds(UPSTREAM_FINALIZER);
+    let immutable = object(Ours::None, Upstream::This, ("foo", "settings"), "2", true);
+    let step = by_object(&desired("1"), TakeOver::of(&spec, &finalizers), Some(&immutable));
+    assert_eq!(step, Step::Refuse(Foreign::Unmarked), "it could only be deleted and made again");
+    let source = (Some("team-a"), Some("settings"));
+    for upstream in UPSTREAM {
+        for namespace in ["foo", "team-a"] {
+            let found = object(Ours::None, upstream, (namespace, "settings"), "1", false);
+            // Named in the log where it was a copy; a source is none.
+            let named = upstream == Upstream::This && namespace == "foo";
+            let expected = if named { Leftover::Upstreams } else { Leftover::Others };
+            let found = leftover(&owner("u1"), source, &found.metadata);
+            assert_eq!(found, expected, "{upstream:?} {namespace}");
+        }
+    }
+}
+
+#[test]
+fn a_source_that_carries_our_own_marks_is_not_taken_over_either() {
+    let spec = valid(spec(&["foo"]));
+    let finalizers = holds(UPSTREAM_FINALIZER);
+    let mut marked = object(Ours::None, Upstream::This, ("foo", "settings"), "2", false);
+    let itself = (SOURCE_ANNOTATION.to_owned(), "ConfigMap/foo/settings".to_owned());
+    marked.metadata.annotations.get_or_insert_default().extend([itself]);
+    let step = by_object(&desired("1"), TakeOver::of(&spec, &finalizers), Some(&marked));
+    assert_eq!(step, Step::Refuse(Foreign::Source));
+}
+
+fn any_object() -> impl Strategy<Value = Option<ConfigMap>> {
+    let ours = prop_oneof![Just(Ours::None), Just(Ours::This), Just(Ours::Other)];
+    let upstream = proptest::sample::select(UPSTREAM.to_vec());
+    let namespace = proptest::sample::select(vec!["foo", "bar", "team-a"]);
+    proptest::option::of((ours, upstream, namespace, "[12]", any::<bool>()).prop_map(
+        |(ours, upstream, namespace, value, immutable)| {
+            object(ours, upstream, (namespace, "settings"), &value, immutable)
+        },
+    ))
+}
+
+proptest! {
+    #[test]
+    fn only_our_own_objects_are_ever_written_but_for_those_taken_over(
+        found in any_object(),
+        upgrading: bool,
+    ) {
+        let spec = valid(spec(&["foo"]));
+        let finalizers = if upgrading { holds(UPSTREAM_FINALIZER) } else { holds(FINALIZER) };
+        let step = by_object(&desired("1"), TakeOver::of(&spec, &finalizers), found.as_ref());
+        match (&step, &found) {
+            (Step::Create, found) => prop_assert!(found.is_none()),
+            (Step::Update(meta) | Step::Replace(meta), Some(found)) => {
+                prop_assert_eq!(ownership(&owner("u1"), meta), Ownership::Ours);
+                prop_assert_eq!(&**meta, &found.metadata);
+            }
+            (Step::TakeOver(meta), Some(found)) => {
+                prop_assert!(upgrading && found.metadata.namespace.as_deref() == Some("foo"));
+                prop_assert!(made_by_upstream(&owner("u1"), meta) && desired("1").fits(found));
+                prop_assert_eq!(ownership(&owner("u1"), meta), Ownership::Unmarked);
+                prop_assert_eq!(&**meta, &found.metadata);
+            }
+            (Step::Keep, Some(found)) => prop_assert!(desired("1").equals(found)),
+            (Step::Refuse(Foreign::Source), Some(found)) => {
+                prop_assert_eq!(found.metadata.namespace.as_deref(), Some("team-a"));
+            }
+            (Step::Refuse(_), Some(found)) => {
+                prop_assert_ne!(ownership(&owner("u1"), &found.metadata), Ownership::Ours);
+            }
+            (step, found) => prop_assert!(false, "{step:?} for {found:?}"),
+        }
+    }
+
+    #[test]
+    fn an_update_leads_to_keep(found in any_object()) {
+        let spec = valid(spec(&["foo"]));
+        let finalizers = holds(UPSTREAM_FINALIZER);
+        let upgrade = TakeOver::of(&spec, &finalizers);
+        if let Step::Update(meta) | Step::TakeOver(meta) = by_object(&desired("1"), upgrade, found.as_ref()) {
+            let written = desired("1").update(&meta);
+            prop_assert_eq!(by_object(&desired("1"), upgrade, Some(&written)), Step::Keep);
+        }
+    }
+}

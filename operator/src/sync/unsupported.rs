@@ -1,0 +1,92 @@
+//! What a valid spec may ask for and this release does not do. Pure.
+//!
+//! Such a field is never passed over in silence: a resource that uses one is not acted upon at all, and its
+//! status names every field that is in the way.
+
+use weaver_api::v1beta1::{ConflictPolicy, Keys, SourceDeletionPolicy, SourceKind};
+use weaver_api::validate::ValidSync;
+
+/// The fields that ask for what is not done yet, in the order in which they are documented.
+#[must_use]
+pub fn unsupported(spec: &ValidSync) -> Vec<&'static str> {
+    [
+        (spec.source_kind == SourceKind::Secret, "spec.source.kind: Secret"),
+        (spec.selector.is_some(), "spec.targets.selector"),
+        (spec.copy_name != spec.source_name, "spec.targets.name"),
+        (!spec.labels.is_empty(), "spec.targets.labels"),
+        (!spec.annotations.is_empty(), "spec.targets.annotations"),
+        (spec.keys != Keys::default(), "spec.keys"),
+        (spec.conflict_policy == ConflictPolicy::Adopt, "spec.conflictPolicy: Adopt"),
+        (spec.source_deletion_policy == SourceDeletionPolicy::Delete, "spec.sourceDeletionPolicy: Delete"),
+        (spec.suspend, "spec.suspend"),
+        (spec.dry_run, "spec.dryRun"),
+    ]
+    .into_iter()
+    .filter_map(|(used, field)| used.then_some(field))
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use weaver_api::v1beta1::ConfigMapSyncSpec;
+    use weaver_api::validate::validate;
+
+    use super::*;
+
+    /// What is found in a plain spec with `patch` over it.
+    fn found(patch: &Value) -> Vec<&'static str> {
+        let mut spec = json!({
+            "serviceAccount": {"name": "sync"},
+            "source": {"namespace": "team-a", "name": "settings"},
+            "targets": {"namespaces": ["foo"]},
+        });
+        for (field, value) in patch.as_object().cloned().unwrap_or_default() {
+            match (spec[&field].as_object_mut(), value) {
+                (Some(here), Value::Object(more)) => here.extend(more),
+                (_, value) => spec[&field] = value,
+            }
+        }
+        let spec: ConfigMapSyncSpec = serde_json::from_value(spec).unwrap();
+        unsupported(&validate(Some(&spec)).unwrap())
+    }
+
+    #[test]
+    fn each_field_that_is_not_done_yet_is_named() {
+        for (patch, field) in [
+            (json!({"source": {"kind": "Secret"}}), "spec.source.kind: Secret"),
+            (json!({"targets": {"selector": {}}}), "spec.targets.selector"),
+            (json!({"targets": {"name": "other"}}), "spec.targets.name"),
+            (json!({"targets": {"labels": {"a": "b"}}}), "spec.targets.labels"),
+            (json!({"targets": {"annotations": {"a": "b"}}}), "spec.targets.annotations"),
+            (json!({"keys": {"include": ["a"]}}), "spec.keys"),
+            (json!({"keys": {"exclude": ["a"]}}), "spec.keys"),
+            (json!({"keys": {"rename": {"a": "b"}}}), "spec.keys"),
+            (json!({"conflictPolicy": "Adopt"}), "spec.conflictPolicy: Adopt"),
+            (json!({"sourceDeletionPolicy": "Delete"}), "spec.sourceDeletionPolicy: Delete"),
+            (json!({"suspend": true}), "spec.suspend"),
+            (json!({"dryRun": true}), "spec.dryRun"),
+        ] {
+            assert_eq!(found(&patch), [field], "{patch}");
+        }
+    }
+
+    #[test]
+    fn what_is_done_and_every_default_written_out_is_accepted() {
+        for patch in [
+            json!({}),
+            json!({"source": {"kind": "ConfigMap"}}),
+            json!({"targets": {"exclude": ["bar"], "name": "settings", "labels": {}, "annotations": {}}}),
+            json!({"keys": {}, "conflictPolicy": "Refuse", "sourceDeletionPolicy": "Retain", "suspend": false}),
+            json!({"deletionPolicy": "Orphan", "resyncSeconds": 60, "dryRun": false}),
+        ] {
+            assert_eq!(found(&patch), Vec::<&str>::new(), "{patch}");
+        }
+    }
+
+    #[test]
+    fn several_are_named_at_once_and_in_order() {
+        let patch = json!({"dryRun": true, "targets": {"selector": {}}, "source": {"kind": "Secret"}});
+        assert_eq!(found(&patch), ["spec.source.kind: Secret", "spec.targets.selector", "spec.dryRun"]);
+    }
+}

@@ -1,0 +1,245 @@
+//! A visit as conditions. Pure.
+//!
+//! The fold looks at nothing but the visit and what is wrong with carried content, so two equal visits give equal
+//! conditions and the second writes no status. Messages are for people: they name places and remedies, and hold
+//! nothing of any object's content.
+
+use std::fmt::Write as _;
+
+use weaver_api::conditions::{
+    AUTHORIZED, CONFLICTED, MIGRATED, PAUSED, READY, SOURCE_FOUND, TARGETS_SYNCED, Truth, Verdict,
+};
+use weaver_api::convert::ANNOTATION;
+use weaver_api::minting;
+use weaver_api::validate::SpecFault;
+
+use super::execute::TargetState;
+use super::outcome::{SourceState, Visit, Work};
+use crate::tenant::rights::explain;
+use crate::tenant::{Account, MintError};
+
+/// How many places a message names before it counts the rest.
+const NAMED: usize = 10;
+
+/// The visit as conditions, one of each type. `carried` is what is wrong with the content that conversion carries.
+#[must_use]
+pub fn verdicts(visit: &Visit, carried: &[String]) -> Vec<Verdict> {
+    let mut verdicts = match visit {
+        Visit::NotUnderstood(words) => {
+            refused("NotUnderstood", &format!("the object cannot be understood: {}", listed(words)))
+        }
+        Visit::InvalidSpec(faults) => {
+            let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            refused("InvalidSpec", &faults.join("; "))
+        }
+        Visit::NotSupported(fields) => {
+            refused("NotSupportedYet", &format!("this release does not do yet: {}", fields.join(", ")))
+        }
+        Visit::NoToken(error) => no_token(error),
+        // A missing right explains a missing source or copy, so it comes first in `Ready`.
+        Visit::Worked(work) => {
+            vec![work.authorized(), work.source_found(), work.conflicted(), work.targets_synced()]
+        }
+    };
+    verdicts.push(Verdict::new(PAUSED, Truth::False, "NotPaused", ""));
+    verdicts.push(migrated(visit, carried));
+    verdicts.insert(0, ready(&verdicts));
+    verdicts
+}
+
+/// `Ready` is the first thing in the way, or that there is none.
+fn ready(others: &[Verdict]) -> Verdict {
+    let wanted = |kind| {
+        if [CONFLICTED, PAUSED].contains(&kind) { Truth::False } else { Truth::True }
+    };
+    match others.iter().find(|verdict| verdict.truth != wanted(verdict.kind)) {
+        None => {
+            let synced = others.iter().find(|verdict| verdict.kind == TARGETS_SYNCED);
+            Verdict::new(READY, Truth::True, "Synced", synced.map_or_else(String::new, |v| v.message.clone()))
+        }
+        Some(cause) => Verdict::new(READY, Truth::False, cause.reason, cause.message.clone()),
+    }
+}
+
+/// Nothing was looked at, because of the object itself.
+fn refused(reason: &'static str, message: &str) -> Vec<Verdict> {
+    let message = format!("{message}; nothing was changed");
+    let unknown = |kind| Verdict::new(kind, Truth::Unknown, reason, message.clone());
+    vec![
+        unknown(SOURCE_FOUND),
+        unknown(AUTHORIZED),
+        Verdict::new(TARGETS_SYNCED, Truth::False, reason, message.clone()),
+        Verdict::new(CONFLICTED, Truth::Unknown, reason, ""),
+    ]
+}
+
+/// Does the object say all that is needed, and is all that it says used? An object that was written as v1alpha1
+/// may lack what v1beta1 requires, and the annotation in which conversion carries the rest may be edited by hand.
+fn migrated(visit: &Visit, carried: &[String]) -> Verdict {
+    let missing = match visit {
+        Visit::NotUnderstood(_) => {
+            return Verdict::new(MIGRATED, Truth::Unknown, "NotUnderstood", "");
+        }
+        Visit::InvalidSpec(faults) => faults.iter().filter(|fault| is_missing(fault)).collect(),
+        _ => Vec::new(),
+    };
+    let ignored = || format!("in the annotation {ANNOTATION}, kept and not used: {}", listed(carried));
+    if !missing.is_empty() {
+        let mut said: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        said.extend((!carried.is_empty()).then(ignored));
+        return Verdict::new(MIGRATED, Truth::False, "Incomplete", said.join("; "));
+    }
+    if !carried.is_empty() {
+        let message = format!("{}; correct it there, or set the fields at v1beta1", ignored());
+        return Verdict::new(MIGRATED, Truth::False, "CarriedContentIgnored", message);
+    }
+    Verdict::new(MIGRATED, Truth::True, "Complete", "")
+}
+
+fn is_missing(fault: &SpecFault) -> bool {
+    matches!(fault, SpecFault::Missing { .. })
+}
+
+fn no_token(error: &MintError) -> Vec<Verdict> {
+    let (reason, message) = match error {
+        MintError::AccountMissing(Account { namespace, name }) => (
+            "AccountMissing",
+            format!("{error}; create it: kubectl -n {namespace} create serviceaccount {name}"),
+        ),
+        MintError::Forbidden(Account { namespace, name }) => {
+            ("MintingForbidden", format!("{error}; allow it: {}", minting::command(namespace, name)))
+        }
+        MintError::Failed { .. } => ("TokenFailed", error.to_string()),
+    };
+    let truth = if matches!(error, MintError::Failed { .. }) { Truth::Unknown } else { Truth::False };
+    let unknown =
+        |kind| Verdict::new(kind, Truth::Unknown, reason, "not looked at: there is no token for the account");
+    vec![
+        Verdict::new(AUTHORIZED, truth, reason, message),
+        unknown(SOURCE_FOUND),
+        unknown(TARGETS_SYNCED),
+        unknown(CONFLICTED),
+    ]
+}
+
+impl Work {
+    fn authorized(&self) -> Verdict {
+        match &self.missing {
+            Ok(missing) if missing.is_empty() => {
+                let message = format!("{} holds every right that was needed", self.account);
+                Verdict::new(AUTHORIZED, Truth::True, "Allowed", message)
+            }
+            Ok(missing) => {
+                let mut message = explain(&self.account, missing);
+                if self.unexplained > 0 {
+                    let _ = writeln!(message, "# {} more namespaces were refused", self.unexplained);
+                }
+                Verdict::new(AUTHORIZED, Truth::False, "MissingRights", message)
+            }
+            Err(words) => {
+                let message =
+                    format!("something was refused, and the account's rights are not known: {words}");
+                Verdict::new(AUTHORIZED, Truth::Unknown, "RightsUnknown", message)
+            }
+        }
+    }
+
+    fn source_found(&self) -> Verdict {
+        let source = format!("ConfigMap {}/{}", self.spec.source_namespace, self.spec.source_name);
+        match &self.source {
+            SourceState::Found => Verdict::new(SOURCE_FOUND, Truth::True, "Found", source),
+            SourceState::Missing => Verdict::new(
+                SOURCE_FOUND,
+                Truth::False,
+                "SourceMissing",
+                format!("{source} does not exist; copies made before stay as they are"),
+            ),
+            SourceState::Forbidden(words) => {
+                Verdict::new(SOURCE_FOUND, Truth::Unknown, "SourceForbidden", words.clone())
+            }
+            SourceState::Failed(words) => {
+                Verdict::new(SOURCE_FOUND, Truth::Unknown, "SourceUnknown", words.clone())
+            }
+        }
+    }
+
+    fn conflicted(&self) -> Verdict {
+        if self.source != SourceState::Found {
+            return Verdict::new(CONFLICTED, Truth::Unknown, "SourceUnknown", "");
+        }
+        let conflicts: Vec<String> = self
+            .targets
+            .iter()
+            .filter_map(|(namespace, state)| match state {
+                TargetState::Conflict(foreign) => Some(format!(
+                    "ConfigMap {namespace}/{} was left untouched: {foreign}",
+                    self.spec.copy_name
+                )),
+                _ => None,
+            })
+            .collect();
+        if conflicts.is_empty() {
+            return Verdict::new(CONFLICTED, Truth::False, "NoConflict", "");
+        }
+        let remedy = "rename or delete it, or take the namespace out of spec.targets";
+        Verdict::new(CONFLICTED, Truth::True, "Conflict", format!("{}; {remedy}", listed(&conflicts)))
+    }
+
+    fn targets_synced(&self) -> Verdict {
+        if self.source != SourceState::Found {
+            let message = "not judged: the source could not be read";
+            return Verdict::new(TARGETS_SYNCED, Truth::Unknown, "SourceUnknown", message);
+        }
+        let (mut synced, mut absent, mut troubles) = (0, Vec::new(), Vec::new());
+        for (namespace, state) in &self.targets {
+            match state {
+                TargetState::Synced(_) => synced += 1,
+                TargetState::NamespaceMissing => absent.push(namespace.clone()),
+                TargetState::NamespaceTerminating => {}
+                TargetState::Unclaimed => troubles.push(format!("{namespace}: not written yet")),
+                TargetState::Conflict(_) => troubles.push(format!("{namespace}: conflict")),
+                TargetState::Forbidden(status) => troubles.push(format!("{namespace}: {}", status.message)),
+                TargetState::Rejected(words) | TargetState::Failed(words) => {
+                    troubles.push(format!("{namespace}: {words}"));
+                }
+            }
+        }
+        for ((namespace, name), kept) in &self.leftovers {
+            let words = kept.words();
+            troubles
+                .push(format!("{namespace}/{name} is not wanted any more and could not be removed: {words}"));
+        }
+        if let Some(words) = &self.search_failed {
+            troubles.push(format!("copies that are not wanted any more could not be looked for: {words}"));
+        }
+        let mut message = format!("{synced} of {} targets hold the copy", self.targets.len());
+        if !absent.is_empty() {
+            let _ = write!(message, "; not there yet: {}", listed(&absent));
+        }
+        if self.spec.names_source_namespace {
+            let _ = write!(
+                message,
+                "; {} is the source's own namespace and left out",
+                self.spec.source_namespace
+            );
+        }
+        if troubles.is_empty() {
+            return Verdict::new(TARGETS_SYNCED, Truth::True, "Synced", message);
+        }
+        let _ = write!(message, "; {}", listed(&troubles));
+        Verdict::new(TARGETS_SYNCED, Truth::False, "TargetsFailed", message)
+    }
+}
+
+/// The first items, and how many more there are.
+pub(super) fn listed(items: &[String]) -> String {
+    let mut text = items.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
+    if items.len() > NAMED {
+        let _ = write!(text, "; and {} more", items.len() - NAMED);
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "verdicts_tests.rs"]
+mod tests;

@@ -1,0 +1,221 @@
+use weaver_api::v1beta1::{ConfigMapSyncSpec, Source, Targets};
+use weaver_api::validate::validate;
+
+use super::super::outcome::tests::{account, forbidden, synced, work};
+use super::super::plan::Foreign;
+use super::*;
+use crate::tenant::rights::for_target;
+
+fn verdict(visit: &Visit, kind: &str) -> (Truth, &'static str, String) {
+    let found = verdicts(visit, &[]).into_iter().find(|verdict| verdict.kind == kind).unwrap();
+    (found.truth, found.reason, found.message)
+}
+
+#[test]
+fn all_is_well() {
+    let visit = Visit::Worked(Box::new(work(&[("foo", synced()), ("bar", synced())])));
+    assert_eq!(verdict(&visit, READY), (Truth::True, "Synced", "2 of 2 targets hold the copy".into()));
+    assert!(!visit.wants_retry());
+}
+
+#[test]
+fn b15_a_target_that_was_not_written_is_never_reported_as_synced() {
+    for state in [forbidden(), TargetState::Failed("x".into()), TargetState::Rejected("x".into())] {
+        let visit = Visit::Worked(Box::new(work(&[("foo", synced()), ("bar", state)])));
+        let (truth, _, message) = verdict(&visit, TARGETS_SYNCED);
+        assert_eq!(truth, Truth::False);
+        assert!(message.starts_with("1 of 2 targets hold the copy; bar: "), "{message}");
+        assert_eq!(verdict(&visit, READY).0, Truth::False);
+    }
+}
+
+#[test]
+fn b16_a_missing_namespace_is_a_state_of_that_target_not_an_error() {
+    let visit = Visit::Worked(Box::new(work(&[("foo", synced()), ("later", TargetState::NamespaceMissing)])));
+    let (truth, _, message) = verdict(&visit, READY);
+    assert_eq!(
+        (truth, message.as_str()),
+        (Truth::True, "1 of 2 targets hold the copy; not there yet: later")
+    );
+}
+
+#[test]
+fn b2_a_conflict_names_the_object_and_the_remedy() {
+    let visit = Visit::Worked(Box::new(work(&[("foo", TargetState::Conflict(Foreign::Unmarked))])));
+    let (truth, reason, message) = verdict(&visit, CONFLICTED);
+    assert_eq!((truth, reason), (Truth::True, "Conflict"));
+    assert!(message.starts_with("ConfigMap foo/settings was left untouched"), "{message}");
+    assert!(message.ends_with("or take the namespace out of spec.targets"), "{message}");
+    assert_eq!(verdict(&visit, READY).1, "Conflict");
+}
+
+#[test]
+fn b17_a_missing_right_in_one_namespace_is_named_and_the_others_are_synced() {
+    let mut work = work(&[("foo", synced()), ("bar", forbidden())]);
+    work.missing = Ok(for_target("bar").into_iter().collect());
+    let visit = Visit::Worked(Box::new(work));
+    let (truth, reason, message) = verdict(&visit, READY);
+    assert_eq!((truth, reason), (Truth::False, "MissingRights"));
+    assert!(message.contains("may not create, delete, get, list, update, watch ConfigMaps in namespace bar"));
+    assert!(visit.wants_retry());
+}
+
+#[test]
+fn a_refusal_that_is_no_missing_right_shows_the_servers_own_reason() {
+    let visit = Visit::Worked(Box::new(work(&[("foo", forbidden())])));
+    assert_eq!(verdict(&visit, AUTHORIZED).0, Truth::True);
+    assert!(verdict(&visit, READY).2.contains("exceeded quota"));
+}
+
+#[test]
+fn b22_a_missing_source_leaves_the_copies_and_says_so() {
+    let mut work = work(&[]);
+    work.source = SourceState::Missing;
+    let visit = Visit::Worked(Box::new(work));
+    assert_eq!(verdict(&visit, READY).1, "SourceMissing");
+    assert_eq!(verdict(&visit, TARGETS_SYNCED).0, Truth::Unknown);
+    assert!(!visit.wants_retry(), "the watch on the source announces it");
+}
+
+#[test]
+fn b29_every_fault_of_a_spec_is_named_at_once() {
+    let faults = validate(Some(&ConfigMapSyncSpec::default())).unwrap_err();
+    let visit = Visit::InvalidSpec(faults);
+    let (truth, reason, message) = verdict(&visit, READY);
+    assert_eq!((truth, reason), (Truth::False, "InvalidSpec"));
+    for field in ["spec.serviceAccount.name", "spec.source.name", "spec.source.namespace", "spec.targets"] {
+        assert!(message.contains(field), "{message}");
+    }
+    assert!(!visit.wants_retry());
+}
+
+#[test]
+fn minting_that_is_not_allowed_prints_the_command() {
+    let visit = Visit::NoToken(MintError::Forbidden(account()));
+    assert_eq!(verdict(&visit, AUTHORIZED).1, "MintingForbidden");
+    assert!(verdict(&visit, READY).2.contains("weaver tenant allow team-a sync"));
+    assert!(visit.wants_retry());
+}
+
+#[test]
+fn a_thousand_failures_do_not_fill_the_status() {
+    let names: Vec<String> = (0..1_000).map(|n| format!("ns-{n:04}")).collect();
+    let targets: Vec<(&str, TargetState)> = names.iter().map(|name| (name.as_str(), forbidden())).collect();
+    let message = verdict(&Visit::Worked(Box::new(work(&targets))), TARGETS_SYNCED).2;
+    assert!(message.len() < 1_000 && message.ends_with("; and 990 more"), "{message}");
+}
+
+#[test]
+fn every_condition_is_judged_in_every_visit() {
+    for visit in [
+        Visit::NotUnderstood(vec!["spec: no".into()]),
+        Visit::InvalidSpec(validate(None).unwrap_err()),
+        Visit::NotSupported(vec!["spec.suspend"]),
+        Visit::NoToken(MintError::AccountMissing(account())),
+        Visit::Worked(Box::new(work(&[("foo", synced())]))),
+    ] {
+        let mut kinds: Vec<_> = verdicts(&visit, &[]).iter().map(|verdict| verdict.kind).collect();
+        kinds.sort_unstable();
+        let mut all = weaver_api::conditions::ORDER;
+        all.sort_unstable();
+        assert_eq!(kinds, all, "{visit:?}");
+    }
+}
+
+#[test]
+fn rights_that_could_not_be_asked_about_are_not_reported_as_held() {
+    let mut work = work(&[("foo", forbidden())]);
+    work.missing = Err("no answer".into());
+    let visit = Visit::Worked(Box::new(work));
+    assert_eq!(verdict(&visit, AUTHORIZED).0, Truth::Unknown);
+    assert!(visit.wants_retry());
+}
+
+#[test]
+fn what_is_not_done_yet_is_refused_and_every_field_named() {
+    let visit = Visit::NotSupported(vec!["spec.suspend", "spec.keys"]);
+    let (truth, reason, message) = verdict(&visit, READY);
+    assert_eq!((truth, reason), (Truth::False, "NotSupportedYet"));
+    assert_eq!(message, "this release does not do yet: spec.suspend, spec.keys; nothing was changed");
+    assert_eq!(verdict(&visit, PAUSED).0, Truth::False, "nobody is told that it is paused as asked");
+    assert!(!visit.wants_retry() && !visit.wants_claim());
+}
+
+#[test]
+fn what_cannot_be_understood_is_said_by_field() {
+    let visit = Visit::NotUnderstood(vec!["spec.suspend: invalid type".into()]);
+    let (truth, reason, message) = verdict(&visit, READY);
+    assert_eq!((truth, reason), (Truth::False, "NotUnderstood"));
+    assert!(message.contains("spec.suspend: invalid type"), "{message}");
+    assert!(message.ends_with("nothing was changed"), "{message}");
+    assert_eq!(verdict(&visit, MIGRATED).0, Truth::Unknown);
+    assert!(!visit.wants_retry() && !visit.wants_claim());
+}
+
+#[test]
+fn an_object_of_v1alpha1_that_lacks_what_is_required_is_told_what_to_fill_in() {
+    let spec = ConfigMapSyncSpec {
+        source: Some(Source {
+            namespace: Some("No".into()),
+            name: Some("settings".into()),
+            ..Source::default()
+        }),
+        targets: Some(Targets { namespaces: vec!["foo".into()], ..Targets::default() }),
+        ..ConfigMapSyncSpec::default()
+    };
+    let visit = Visit::InvalidSpec(validate(Some(&spec)).unwrap_err());
+    let (truth, reason, message) = verdict(&visit, MIGRATED);
+    assert_eq!((truth, reason), (Truth::False, "Incomplete"));
+    assert!(message.starts_with("spec.serviceAccount.name is missing: "), "{message}");
+    assert!(!message.contains("spec.source"), "a bad name is not a missing one: {message}");
+    assert_eq!(verdict(&visit, READY).1, "InvalidSpec");
+
+    let (_, reason, message) = verdict(&Visit::InvalidSpec(validate(None).unwrap_err()), MIGRATED);
+    assert_eq!(reason, "Incomplete");
+    assert!(message.starts_with("spec"), "{message}");
+}
+
+#[test]
+fn a_name_that_is_wrong_is_not_a_matter_of_migration() {
+    let spec = ConfigMapSyncSpec {
+        service_account: Some(weaver_api::v1beta1::ServiceAccountRef { name: Some("sync".into()) }),
+        source: Some(Source {
+            namespace: Some("team-a".into()),
+            name: Some("settings".into()),
+            ..Source::default()
+        }),
+        targets: Some(Targets { namespaces: vec!["Foo".into()], ..Targets::default() }),
+        ..ConfigMapSyncSpec::default()
+    };
+    let visit = Visit::InvalidSpec(validate(Some(&spec)).unwrap_err());
+    assert_eq!(verdict(&visit, MIGRATED), (Truth::True, "Complete", String::new()));
+}
+
+#[test]
+fn carried_content_that_is_not_used_is_said_and_what_is_visible_is_done() {
+    let visit = Visit::Worked(Box::new(work(&[("foo", synced())])));
+    let carried = ["spec.dryRun: invalid type".to_owned()];
+    let verdicts = verdicts(&visit, &carried);
+    let of = |kind| verdicts.iter().find(|verdict| verdict.kind == kind).unwrap();
+    assert_eq!((of(MIGRATED).truth, of(MIGRATED).reason), (Truth::False, "CarriedContentIgnored"));
+    let message = &of(MIGRATED).message;
+    assert!(message.contains("weaver.example.com/converted") && message.contains("spec.dryRun"), "{message}");
+    assert_eq!(of(TARGETS_SYNCED).truth, Truth::True);
+    assert_eq!(of(READY).reason, "CarriedContentIgnored", "not all that was asked for is done");
+
+    let both = migrated(&Visit::InvalidSpec(validate(None).unwrap_err()), &carried);
+    assert_eq!(both.reason, "Incomplete");
+    assert!(both.message.contains("spec.dryRun"), "{}", both.message);
+}
+
+#[test]
+fn ready_names_the_first_thing_in_the_way() {
+    let mut work = work(&[("foo", TargetState::Conflict(Foreign::Unmarked)), ("bar", forbidden())]);
+    let reason = |work: Work| verdict(&Visit::Worked(Box::new(work)), READY).1;
+    work.missing = Err("no answer".into());
+    assert_eq!(reason(work), "RightsUnknown");
+    let mut work = super::super::outcome::tests::work(&[("foo", TargetState::Conflict(Foreign::Unmarked))]);
+    assert_eq!(reason(work), "Conflict");
+    work = super::super::outcome::tests::work(&[("foo", forbidden())]);
+    assert_eq!(reason(work), "TargetsFailed");
+}

@@ -1,0 +1,162 @@
+//! A server, the operator's context on it, and one `ConfigMapSync`: what tests of whole visits share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::{PartialObjectMeta, PartialObjectMetaExt as _};
+use kube::runtime::controller::Action;
+use kube::runtime::watcher::Event;
+use serde_json::{Value, json};
+
+use super::fake_server::FakeServer;
+use super::reconcile::{Context, VisitError, reconcile};
+use super::state::States;
+use crate::args::Options;
+use crate::tenant::{KubeMinter, Tenants};
+use crate::watch::{Guarded, Namespaces, Triggers, WatchSet};
+
+/// Path of the resource.
+pub const SYNC: &str = "/apis/weaver.example.com/v1beta1/namespaces/team-a/configmapsyncs/sync";
+
+fn config_map(namespace: &str, name: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/configmaps/{name}")
+}
+
+/// The namespaces team-a, foo, bar and baz, and two possible sources in team-a: `settings` and `other`.
+pub struct World {
+    /// What is stored.
+    pub server: FakeServer,
+    context: Arc<Context>,
+}
+
+impl World {
+    /// `patience`: how long a deleted resource waits.
+    pub async fn new(patience: Duration) -> Self {
+        let server = FakeServer::default();
+        let (client, triggers) = (server.client(), Triggers::default());
+        let namespaces = Namespaces::default();
+        let known = ["team-a", "foo", "bar", "baz"].map(|name| {
+            let meta = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
+            let namespace: PartialObjectMeta<_> = meta.into_response_partial();
+            Event::InitApply(namespace)
+        });
+        let events = std::iter::once(Event::Init).chain(known).chain([Event::InitDone]).map(Ok);
+        namespaces.follow(stream::iter(events), |_| ()).await;
+        let context = Context {
+            tenants: Tenants::new(client.clone(), KubeMinter::new(client.clone(), Duration::from_hours(1))),
+            watches: WatchSet::new(triggers, Duration::from_mins(5), Duration::from_mins(1)),
+            namespaces,
+            states: States::default(),
+            client,
+            options: Options {
+                kubeconfig: None,
+                resync: None,
+                watch: Duration::from_mins(5),
+                retry: Duration::from_mins(1),
+                cleanup_patience: patience,
+                token_lifetime: Duration::from_hours(1),
+            },
+        };
+        let world = Self { server, context: Arc::new(context) };
+        for name in ["settings", "other"] {
+            world.put("team-a", name, name, &json!({}));
+        }
+        world
+    }
+
+    /// Somebody writes a `ConfigMap` that holds `value`.
+    pub fn put(&self, namespace: &str, name: &str, value: &str, metadata: &Value) {
+        let data = json!({"a": value});
+        let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
+        object["metadata"]["name"] = name.into();
+        object["metadata"]["namespace"] = namespace.into();
+        self.server.put(&config_map(namespace, name), object);
+    }
+
+    /// A `ConfigMap` as it is stored.
+    pub fn object(&self, namespace: &str, name: &str) -> Option<Value> {
+        self.server.get(&config_map(namespace, name))
+    }
+
+    /// Somebody creates the resource.
+    pub fn create(&self, spec: &Value, finalizers: &[&str]) {
+        let metadata =
+            json!({"namespace": "team-a", "name": "sync", "generation": 1, "finalizers": finalizers});
+        let (version, kind) = ("weaver.example.com/v1beta1", "ConfigMapSync");
+        self.server
+            .put(SYNC, json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}));
+    }
+
+    /// Somebody changes the resource.
+    pub fn change(&self, edit: impl FnOnce(&mut Value)) {
+        let mut sync = self.sync();
+        let before = sync["spec"].clone();
+        edit(&mut sync);
+        if sync["spec"] != before {
+            let generation = sync["metadata"]["generation"].as_i64().unwrap();
+            sync["metadata"]["generation"] = (generation + 1).into();
+        }
+        self.server.put(SYNC, sync);
+    }
+
+    /// Somebody deletes the resource.
+    pub fn delete(&self) {
+        self.change(|sync| sync["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z".into());
+    }
+
+    /// Is the resource gone?
+    pub fn is_deleted(&self) -> bool {
+        self.server.get(SYNC).is_none()
+    }
+
+    /// The resource as it is stored.
+    pub fn sync(&self) -> Value {
+        self.server.get(SYNC).unwrap()
+    }
+
+    /// One visit, as the watch would cause it.
+    pub async fn visit(&self) -> Result<Action, VisitError> {
+        self.visit_as(self.sync()).await
+    }
+
+    /// One visit that is handed the resource as it was once.
+    pub async fn visit_as(&self, sync: Value) -> Result<Action, VisitError> {
+        let guarded: Guarded = serde_json::from_value(sync).unwrap();
+        reconcile(Arc::new(guarded), self.context.clone()).await
+    }
+
+    /// Visits until nothing is written any more; gives all that was written.
+    pub async fn settle(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for _ in 0..10 {
+            if self.is_deleted() {
+                return all;
+            }
+            self.visit().await.unwrap();
+            let writes = self.server.writes();
+            if writes.is_empty() {
+                return all;
+            }
+            all.extend(writes);
+        }
+        panic!("it never settles: {all:#?}");
+    }
+
+    /// A condition of the resource.
+    pub fn condition(&self, kind: &str) -> Value {
+        let conditions = self.sync()["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default()
+    }
+
+    /// The targets in numbers.
+    pub fn counts(&self) -> Value {
+        self.sync()["status"]["counts"].clone()
+    }
+
+    /// The finalizers of the resource.
+    pub fn finalizers(&self) -> Value {
+        self.sync()["metadata"]["finalizers"].clone()
+    }
+}
