@@ -19,6 +19,8 @@ pub struct Args {
 pub enum Verb {
     /// Run the controllers
     Run(Options),
+    /// Convert our objects between their versions, for the API server
+    Webhook(crate::webhook::Options),
 }
 
 /// Options of `run`.
@@ -70,12 +72,20 @@ mod tests {
     }
 
     #[test]
+    fn the_webhook_listens_where_the_definitions_say() {
+        let args = Args::try_parse_from(["weaver-operator", "webhook"]).unwrap();
+        let Verb::Webhook(options) = args.verb else { panic!("{:?}", args.verb) };
+        assert_eq!(format!("https://{}/convert", options.listen), weaver_api::crds::WEBHOOK_URL);
+        assert!(Args::try_parse_from(["weaver-operator", "webhook", "--listen", "9443"]).is_err());
+    }
+
+    #[test]
     fn each_resource_says_how_often_it_is_compared_unless_a_flag_does() {
         for (arguments, expected) in [
             (vec!["weaver-operator", "run"], None),
             (vec!["weaver-operator", "run", "--resync", "60"], Some(Duration::from_mins(1))),
         ] {
-            let Verb::Run(options) = Args::try_parse_from(arguments).unwrap().verb;
+            let Verb::Run(options) = Args::try_parse_from(arguments).unwrap().verb else { panic!("not run") };
             assert_eq!(options.resync, expected);
         }
     }

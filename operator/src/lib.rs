@@ -3,6 +3,9 @@
 //! - [`tenant`]: who acts. Tokens minted per account, one client per account, what a refusal means.
 //! - [`watch`]: what wakes us. Metadata-only watches, opened as the tenant, shared and counted.
 //! - [`sync`]: what is done. Pure plans, a thin executor, the status as a fold of the outcomes.
+//! - [`webhook`]: a process of its own that converts our objects between their versions.
+//! - [`installer`]: puts our kinds and the webhook's certificates in place; for `weaver crd` and the node agent.
+//! - [`durable_file`]: files that are replaced whole.
 //!
 //! The operator's own identity reads and patches our kinds, watches namespaces and mints tokens. It never
 //! touches a `ConfigMap` or a `Secret`; it has no right to.
@@ -11,10 +14,13 @@ use tracing_subscriber::EnvFilter;
 
 pub mod args;
 pub mod connection;
+pub mod durable_file;
+pub mod installer;
 pub mod run;
 pub mod sync;
 pub mod tenant;
 pub mod watch;
+pub mod webhook;
 
 /// What is logged: `asked` (the value of `RUST_LOG`), else from `info` upwards.
 ///

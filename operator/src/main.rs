@@ -11,13 +11,17 @@ async fn main() -> ExitCode {
         eprintln!("error: another TLS provider is installed already");
         return ExitCode::FAILURE;
     }
-    let Args { verb: Verb::Run(options) } = Args::parse();
+    let Args { verb } = Args::parse();
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .with_env_filter(weaver_operator::log_filter(std::env::var("RUST_LOG").ok().as_deref()))
         .init();
-    match weaver_operator::run::run(options).await {
+    let done = match verb {
+        Verb::Run(options) => weaver_operator::run::run(options).await,
+        Verb::Webhook(options) => weaver_operator::webhook::run(options).await.map_err(Into::into),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");

@@ -1,0 +1,118 @@
+//! Replaces a file whole: a reader sees the old content or the new, after a power cut too.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, fchown};
+use std::path::{Path, PathBuf};
+
+/// The file could not be replaced; the old one is as it was.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {}", path.display())]
+pub struct WriteError {
+    /// The file that was to be replaced.
+    pub path: PathBuf,
+    source: io::Error,
+}
+
+/// Writes `content` to a file beside `path`, flushes it, renames it and flushes the directory. On failure the
+/// old file is untouched.
+///
+/// The file beside it always has the same name, so that a killed writer leaves at most one, which the next
+/// writer removes. Two writers at once need a lock between them, or one of them fails.
+///
+/// # Errors
+/// A step failed; the message names the file.
+pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<(), WriteError> {
+    replace_for(path, content, mode, None)
+}
+
+/// The same, with the group `gid` where one is given.
+///
+/// # Errors
+/// As [`replace`]; also if the caller may not give the file to that group.
+pub fn replace_for(path: &Path, content: &[u8], mode: u32, gid: Option<u32>) -> Result<(), WriteError> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = Path::new(&beside);
+    write_beside(path, beside, content, mode, gid)
+        // What could not be written whole is of no use to anyone.
+        .inspect_err(|_| drop(fs::remove_file(beside)))
+        .map_err(|source| WriteError { path: path.to_owned(), source })
+}
+
+fn write_beside(path: &Path, beside: &Path, content: &[u8], mode: u32, gid: Option<u32>) -> io::Result<()> {
+    // Made anew rather than emptied: what was left behind may be open to more readers than a key should be.
+    match fs::remove_file(beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(beside)?;
+    file.write_all(content)?;
+    if gid.is_some() {
+        fchown(&file, None, gid)?;
+    }
+    file.set_permissions(Permissions::from_mode(mode))?;
+    file.sync_all()?;
+    fs::rename(beside, path)?;
+    File::open(directory_of(path))?.sync_all()
+}
+
+/// Of a bare file name that is the working directory.
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    #[test]
+    fn content_and_mode_are_replaced_and_nothing_else_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        replace(&path, b"one", 0o640).unwrap();
+        replace(&path, b"two", 0o640).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_failure_names_the_file_and_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        // A directory in the place of the file: the rename is refused.
+        let path = dir.path().join("d");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("inner"), "x").unwrap();
+        let error = replace(&path, b"x", 0o640).unwrap_err();
+        assert!(error.to_string().contains("/d"), "{error}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_is_neither_used_nor_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, left) = (dir.path().join("f"), dir.path().join("f.new"));
+        fs::write(&left, "half of an old ke").unwrap();
+        fs::set_permissions(&left, Permissions::from_mode(0o666)).unwrap();
+        let inode = fs::metadata(&left).unwrap().ino();
+        // Held open, so that the number is not given to the new file.
+        let _held = File::open(&left).unwrap();
+        replace(&path, b"new", 0o600).unwrap();
+        let metadata = fs::metadata(&path).unwrap();
+        assert_eq!((fs::read(&path).unwrap(), metadata.mode() & 0o7777), (b"new".to_vec(), 0o600));
+        assert_ne!(metadata.ino(), inode);
+        assert!(!left.exists());
+    }
+
+    #[test]
+    fn the_group_is_the_one_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let own = fs::metadata(dir.path()).unwrap().gid();
+        replace_for(&path, b"x", 0o640, Some(own)).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().gid(), own);
+    }
+}

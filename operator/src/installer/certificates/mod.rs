@@ -1,0 +1,312 @@
+//! The webhook's certificates: our own CA, and the certificate that the webhook shows.
+//!
+//! A directory holds `ca.pem` (the CA and its key, for its owner only) and `leaf.pem` (the webhook's certificate
+//! and key, for its group too). [`ensure`] makes what is missing and renews what is due. Each file is replaced
+//! whole, the CA first, so a run that was killed at any point is finished by the next. The CA is made once and
+//! never replaced: it is what API servers trust. One that cannot be read is reported, with the remedy.
+//!
+//! Keys never leave the two files.
+
+mod issue;
+pub mod pair;
+pub mod verdict;
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, chown,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use rustls::RootCertStore;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier as _;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::{ServerName, UnixTime};
+use tracing::info;
+
+use self::pair::{Pair, PairFault};
+use self::verdict::{Found, Reason, Verdict, renew_at, verdict};
+use crate::durable_file::{WriteError, replace_for};
+
+/// The file with the CA and its key.
+pub const CA: &str = "ca.pem";
+/// The file with the webhook's certificate and key; the only one that the webhook reads.
+pub const LEAF: &str = "leaf.pem";
+/// Where both lie on an appliance.
+pub const DIRECTORY: &str = "/var/lib/weaver/webhook";
+/// Names that every certificate is good for: the API server's own host.
+pub const OWN_NAMES: [&str; 3] = ["127.0.0.1", "::1", "localhost"];
+
+/// Between two looks at a lock that somebody holds.
+const POLL: Duration = Duration::from_millis(50);
+
+/// What certificates to make.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// DNS names and addresses besides [`OWN_NAMES`].
+    pub names: Vec<String>,
+    /// How long the webhook's certificate is valid from now on; renewed after two thirds of that.
+    pub lifetime: Duration,
+    /// Numeric id of the group that the webhook runs as; `None`: whatever group the directory has.
+    pub group: Option<u32>,
+    /// How long to wait for another installer that works in the same directory.
+    pub patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let lifetime = Duration::from_hours(24 * 90);
+        Self { names: Vec::new(), lifetime, group: None, patience: Duration::from_secs(10) }
+    }
+}
+
+/// What the directory holds now.
+#[derive(Clone, Debug)]
+pub struct Certificates {
+    /// The CA's certificate as PEM, without its key: what `caBundle` has to be.
+    pub ca_bundle: String,
+    /// From then on clients refuse the webhook's certificate.
+    pub leaf_expires: Timestamp,
+    /// When [`ensure`] will have something to do, if nothing but time changes.
+    pub renew_at: Timestamp,
+    /// Was any certificate made?
+    pub changed: bool,
+}
+
+/// Why there are no certificates.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// The CA's file is there and of no use. It is not replaced: somebody may have the right one.
+    #[error(
+        "{} cannot be used as the webhook's CA: {fault}; put the right file back, or remove it (`rm {}`) and \
+         run the installation again, which makes a new CA and tells the API server",
+        path.display(), path.display()
+    )]
+    Authority {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: PairFault,
+    },
+    /// A name that no certificate can be made for.
+    #[error("{0:?} is neither a DNS name nor an address: no certificate can be made for it")]
+    Name(String),
+    /// Somebody else works in the directory.
+    #[error("another installation is at work: {} is still locked after {} s; end it, then try again", path.display(), patience.as_secs())]
+    Busy {
+        /// The lock.
+        path: PathBuf,
+        /// How long was waited.
+        patience: Duration,
+    },
+    /// A file or directory that cannot be read, made or given to the group.
+    #[error("cannot {verb} {}", path.display())]
+    File {
+        /// What was tried.
+        verb: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A file that could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A certificate could not be made.
+    #[error("making {} failed", path.display())]
+    Make {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        source: rcgen::Error,
+    },
+    /// A certificate was made, and a client would refuse it.
+    #[error(
+        "a new certificate for {} would be refused ({reason}): the CA in {} is not one that we make; remove it \
+         (`rm {}`) and run the installation again", leaf.display(), authority.display(), authority.display()
+    )]
+    Refused {
+        /// The certificate's file.
+        leaf: PathBuf,
+        /// The CA's file.
+        authority: PathBuf,
+        /// Why.
+        reason: Reason,
+    },
+}
+
+/// Makes CA and certificate in `dir`, or renews the certificate, where that is due at `now`.
+///
+/// Blocks while another installation holds the directory, no longer than `options.patience`.
+///
+/// # Errors
+/// A file could not be read or written, or the CA's file holds something else.
+pub fn ensure(dir: &Path, options: &Options, now: Timestamp) -> Result<Certificates, CertificateError> {
+    let wanted = wanted(&options.names)?;
+    make_directory(dir, options.group)?;
+    let _lock = lock(dir, options.patience)?;
+    let group = match options.group {
+        Some(group) => group,
+        None => fs::metadata(dir).map_err(failed("look at", dir))?.gid(),
+    };
+    let (authority, ca_bundle, made) = authority(&dir.join(CA))?;
+    let path = dir.join(LEAF);
+    let found = find(&path, &authority)?;
+    let (found, renewed) = match verdict(&found, now, &wanted, options.lifetime) {
+        Verdict::Keep => {
+            open_to(&path, 0o640, Some(group))?;
+            (found, false)
+        }
+        Verdict::Renew(reason) => {
+            let expires = now.checked_add(options.lifetime).unwrap_or(Timestamp::MAX);
+            let text = issue::leaf(&authority, &wanted, expires)
+                .map_err(|source| CertificateError::Make { path: path.clone(), source })?;
+            let made = judge(Pair::parse(text.as_bytes()), &authority);
+            if let Verdict::Renew(
+                reason @ (Reason::Untrusted | Reason::Unreadable(_) | Reason::NameMissing(_)),
+            ) = verdict(&made, now, &wanted, options.lifetime)
+            {
+                return Err(CertificateError::Refused { leaf: path, authority: dir.join(CA), reason });
+            }
+            replace_for(&path, text.as_bytes(), 0o640, Some(group))?;
+            info!(file = %path.display(), %expires, "made a new webhook certificate: {reason}");
+            (made, true)
+        }
+    };
+    let leaf_expires = found.expires().unwrap_or(now);
+    let renew_at = renew_at(leaf_expires, options.lifetime);
+    Ok(Certificates { ca_bundle, leaf_expires, renew_at, changed: made || renewed })
+}
+
+/// [`OWN_NAMES`] and `others`, as certificates spell them.
+fn wanted(others: &[String]) -> Result<BTreeSet<String>, CertificateError> {
+    let names = OWN_NAMES.into_iter().chain(others.iter().map(String::as_str));
+    names
+        .map(|name| match (name.parse::<IpAddr>(), ServerName::try_from(name)) {
+            (Ok(address), _) => Ok(address.to_string()),
+            (_, Ok(ServerName::DnsName(name))) => Ok(name.as_ref().to_ascii_lowercase()),
+            _ => Err(CertificateError::Name(name.to_owned())),
+        })
+        .collect()
+}
+
+/// The CA, its certificate as PEM, and whether it was made now.
+fn authority(path: &Path) -> Result<(Pair, String, bool), CertificateError> {
+    let (text, made) = match fs::read(path) {
+        Ok(text) => {
+            open_to(path, 0o600, None)?;
+            (text, false)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let text = issue::authority()
+                .map_err(|source| CertificateError::Make { path: path.to_owned(), source })?
+                .into_bytes();
+            replace_for(path, &text, 0o600, None)?;
+            info!(file = %path.display(), "made a new CA for the webhook");
+            (text, true)
+        }
+        Err(error) => return Err(failed("read", path)(error)),
+    };
+    let of_no_use = |fault| CertificateError::Authority { path: path.to_owned(), fault };
+    let pair = Pair::parse(&text).map_err(of_no_use)?;
+    if !pair.is_ca() {
+        return Err(of_no_use(PairFault::NotCa));
+    }
+    let bundle = certificate_block(&text).ok_or_else(|| of_no_use(PairFault::NoCertificate))?;
+    Ok((pair, bundle, made))
+}
+
+/// The first certificate of a file, and nothing else of it.
+fn certificate_block(text: &[u8]) -> Option<String> {
+    const END: &str = "-----END CERTIFICATE-----";
+    let text = std::str::from_utf8(text).ok()?;
+    let rest = &text[text.find("-----BEGIN CERTIFICATE-----")?..];
+    Some(format!("{}\n", &rest[..rest.find(END)? + END.len()]))
+}
+
+fn find(path: &Path, authority: &Pair) -> Result<Found, CertificateError> {
+    match fs::read(path) {
+        Ok(text) => Ok(judge(Pair::parse(&text), authority)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Missing),
+        Err(error) => Err(failed("read", path)(error)),
+    }
+}
+
+fn judge(leaf: Result<Pair, PairFault>, authority: &Pair) -> Found {
+    match leaf {
+        Ok(leaf) => Found::Leaf {
+            trusted: is_trusted(&leaf, authority).unwrap_or(false),
+            names: leaf.names().clone(),
+            expires: leaf.expires(),
+        },
+        Err(fault) => Found::Unreadable(fault),
+    }
+}
+
+/// Does a TLS client that trusts `authority` alone accept `leaf` in the last second of its life? `None` where
+/// the question cannot even be put.
+fn is_trusted(leaf: &Pair, authority: &Pair) -> Option<bool> {
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.certificate().ok()?.clone()).ok()?;
+    let provider = Arc::new(default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().ok()?;
+    let last = u64::try_from(leaf.expires().as_second()).ok()?.checked_sub(1)?;
+    let time = UnixTime::since_unix_epoch(Duration::from_secs(last));
+    let name = ServerName::try_from(leaf.names().first()?.as_str()).ok()?;
+    Some(verifier.verify_server_cert(leaf.certificate().ok()?, &[], &name, &[], time).is_ok())
+}
+
+fn make_directory(dir: &Path, group: Option<u32>) -> Result<(), CertificateError> {
+    if !dir.is_dir() {
+        let made = DirBuilder::new().recursive(true).mode(0o750).create(dir);
+        made.map_err(failed("make the directory", dir))?;
+    }
+    match group {
+        Some(group) if fs::metadata(dir).map_err(failed("look at", dir))?.gid() != group => {
+            chown(dir, None, Some(group)).map_err(failed("give to the webhook's group", dir))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Gives a file the mode and group that it should have, if it has others.
+fn open_to(path: &Path, mode: u32, group: Option<u32>) -> Result<(), CertificateError> {
+    let metadata = fs::metadata(path).map_err(failed("look at", path))?;
+    if group.is_some_and(|group| group != metadata.gid()) {
+        chown(path, None, group).map_err(failed("give to the webhook's group", path))?;
+    }
+    if metadata.mode() & 0o7777 != mode {
+        fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed("set the mode of", path))?;
+    }
+    Ok(())
+}
+
+/// Held until the file is closed, by the kernel's hand if need be.
+fn lock(dir: &Path, patience: Duration) -> Result<File, CertificateError> {
+    let path = dir.join(".lock");
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let file = file.map_err(failed("write", &path))?;
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < patience => std::thread::sleep(POLL),
+            Err(TryLockError::WouldBlock) => return Err(CertificateError::Busy { path, patience }),
+            Err(TryLockError::Error(error)) => return Err(failed("lock", &path)(error)),
+        }
+    }
+}
+
+fn failed(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CertificateError {
+    let path = path.to_owned();
+    move |source| CertificateError::File { verb, path, source }
+}
+
+#[cfg(test)]
+mod tests;

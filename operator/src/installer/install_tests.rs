@@ -1,0 +1,321 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::installer::fake_api::{FakeApi, Fate, condition};
+use crate::installer::fake_webhook::Listening;
+use crate::webhook::answer;
+
+const SYNCS: &str = "configmapsyncs.weaver.example.com";
+const TOKENS: &str = "servicetokens.weaver.example.com";
+
+fn options(prove: Prove) -> Options {
+    Options { prove, patience: Duration::from_secs(10) }
+}
+
+/// For what never comes.
+const IMPATIENT: Options = Options { prove: Prove::Always, patience: Duration::from_millis(300) };
+
+struct Case {
+    api: FakeApi,
+    listening: Listening,
+}
+
+impl Case {
+    async fn new() -> Self {
+        let listening = Listening::start(answer::router()).await;
+        listening.show(listening.dir.path());
+        Self { api: FakeApi::new(), listening }
+    }
+
+    async fn install(&self, options: Options) -> Result<Report, InstallError> {
+        install(&self.api.client(), &self.listening.webhook, &options, |_| {}).await
+    }
+
+    async fn refused(&self, options: Options) -> String {
+        self.install(options).await.unwrap_err().to_string()
+    }
+
+    fn writes(&self) -> Vec<String> {
+        self.api.with(|stored| std::mem::take(&mut stored.writes))
+    }
+
+    /// What a user would look at.
+    fn specs(&self) -> Vec<Value> {
+        self.api.with(|stored| stored.definitions.values().map(|found| found["spec"].clone()).collect())
+    }
+}
+
+fn outcomes(report: &Report) -> Vec<&Outcome> {
+    report.definitions.iter().map(|installed| &installed.outcome).collect()
+}
+
+#[tokio::test]
+async fn the_first_installation_creates_and_the_second_writes_nothing() {
+    let case = Case::new().await;
+    let mut steps = Vec::new();
+    let (client, webhook) = (case.api.client(), &case.listening.webhook);
+    let first = install(&client, webhook, &options(Prove::OnChange), |step| steps.push(step.to_string()))
+        .await
+        .unwrap();
+    assert!(outcomes(&first).iter().all(|outcome| **outcome == Outcome::Created) && first.proved);
+    assert_eq!(first.definitions.len(), weaver_api::crds::all().len());
+    assert_eq!(case.writes().len(), first.definitions.len());
+    assert!(steps[0].contains("ready") && steps[1].contains("answers"), "{steps:?}");
+    assert!(steps[2].contains("created") && steps[steps.len() - 1].contains("converts"), "{steps:?}");
+
+    let second = case.install(options(Prove::OnChange)).await.unwrap();
+    assert!(!second.changed() && !second.proved);
+    assert!(case.writes().is_empty());
+    let third = case.install(options(Prove::Always)).await.unwrap();
+    assert!(!third.changed() && third.proved);
+    assert!(case.writes().is_empty());
+}
+
+#[tokio::test]
+async fn conversion_and_ca_are_there_in_the_first_write() {
+    let case = Case::new().await;
+    let bare = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&bare);
+    case.api.hook(move |stored, _, _| {
+        let without =
+            |found: &&Value| found["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"].is_null();
+        seen.fetch_add(stored.definitions.values().filter(without).count(), Ordering::Relaxed);
+        Fate::Answered
+    });
+    case.install(options(Prove::Always)).await.unwrap();
+    assert_eq!(bare.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn a_drifted_ca_is_repaired_in_one_write() {
+    let case = Case::new().await;
+    case.install(options(Prove::OnChange)).await.unwrap();
+    let right = case.specs();
+    case.writes();
+    case.api.with(|stored| {
+        let mut drifted = stored.definitions[SYNCS].clone();
+        drifted["spec"]["conversion"]["webhook"]["clientConfig"].as_object_mut().unwrap().remove("caBundle");
+        stored.put(drifted);
+    });
+    let report = case.install(options(Prove::OnChange)).await.unwrap();
+    let replaced = Outcome::Replaced(vec!["caBundle".into()]);
+    assert_eq!(report.definitions[0].outcome, replaced);
+    assert_eq!(report.definitions[0].to_string(), format!("{SYNCS} replaced (caBundle)"));
+    assert_eq!(
+        case.writes(),
+        [format!("PUT /apis/apiextensions.k8s.io/v1/customresourcedefinitions/{SYNCS}")]
+    );
+    assert_eq!(case.specs(), right);
+}
+
+#[tokio::test]
+async fn a_run_that_was_killed_at_any_write_is_finished_by_the_next() {
+    let mut case = Case::new().await;
+    case.install(options(Prove::Always)).await.unwrap();
+    let (writes, whole) = (case.writes().len(), case.specs());
+    for at in 0..writes {
+        for answer_lost in [false, true] {
+            case.api = FakeApi::new();
+            let mut seen = 0;
+            case.api.hook(move |_, method, _| {
+                if *method == Method::GET {
+                    return Fate::Answered;
+                }
+                seen += 1;
+                match (seen - 1 < at, seen - 1 == at && answer_lost) {
+                    (true, _) => Fate::Answered,
+                    (_, true) => Fate::Lost,
+                    _ => Fate::Refused(500, "killed"),
+                }
+            });
+            case.install(IMPATIENT).await.unwrap_err();
+            case.api.hook(|_, _, _| Fate::Answered);
+            case.install(options(Prove::Always)).await.unwrap();
+            assert!(case.specs() == whole, "write {at}, answer lost: {answer_lost}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_refusal_keeps_all_definitions_as_they_are() {
+    let case = Case::new().await;
+    case.install(options(Prove::OnChange)).await.unwrap();
+    case.api.with(|stored| {
+        // One that could be repaired, and one that may not be touched.
+        let mut drifted = stored.definitions[SYNCS].clone();
+        drifted["spec"]["conversion"]["webhook"]["clientConfig"]["url"] = json!("https://elsewhere/convert");
+        stored.put(drifted);
+        let mut newer = stored.definitions[TOKENS].clone();
+        newer["status"]["storedVersions"] = json!(["v1beta1", "v7"]);
+        stored.definitions.insert(TOKENS.into(), newer);
+        stored.writes.clear();
+    });
+    let before = case.specs();
+    let error = case.install(options(Prove::Always)).await.unwrap_err();
+    assert!(error.is_refusal());
+    let words = error.to_string();
+    assert!(words.contains("no definition was changed") && words.contains("stored at v7"), "{words}");
+    assert!(words.contains(TOKENS) && !words.contains(SYNCS), "{words}");
+    assert_eq!((case.specs(), case.writes()), (before, Vec::new()));
+}
+
+#[tokio::test]
+async fn another_scope_is_refused_with_the_number_of_objects() {
+    let case = Case::new().await;
+    case.install(options(Prove::OnChange)).await.unwrap();
+    case.api.with(|stored| {
+        for n in 0..7 {
+            stored.objects.insert(format!("s{n}"), ("v1beta1".into(), n));
+        }
+        stored.definitions.get_mut(SYNCS).unwrap()["spec"]["scope"] = json!("Cluster");
+    });
+    let words = case.refused(options(Prove::Always)).await;
+    assert!(words.contains("it has 7 stored objects") && words.contains("kubectl delete crd"), "{words}");
+}
+
+#[tokio::test]
+async fn without_a_webhook_nothing_is_written() {
+    let mut case = Case::new().await;
+    case.listening.webhook.url = "https://127.0.0.1:1/convert".into();
+    let words = case.refused(IMPATIENT).await;
+    assert!(words.contains("does not listen") && words.contains("127.0.0.1:1"), "{words}");
+    assert!(case.writes().is_empty() && case.specs().is_empty());
+}
+
+#[tokio::test]
+async fn where_nothing_differs_a_loop_does_not_need_the_webhook() {
+    let case = Case::new().await;
+    case.install(options(Prove::OnChange)).await.unwrap();
+    let Case { api, listening } = case;
+    let webhook = listening.webhook.clone();
+    drop(listening);
+    install(&api.client(), &webhook, &options(Prove::OnChange), |_| {}).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_somebody_changed_meanwhile_is_read_and_judged_again() {
+    let case = Case::new().await;
+    case.install(options(Prove::OnChange)).await.unwrap();
+    let right = case.specs();
+    case.writes();
+    let drift = |stored: &mut crate::installer::fake_api::Stored, label: usize| {
+        let mut drifted = stored.definitions[SYNCS].clone();
+        drifted["spec"]["names"]["shortNames"] = json!(["other"]);
+        drifted["metadata"]["labels"] = json!({"round": label.to_string()});
+        stored.put(drifted);
+    };
+    case.api.with(|stored| drift(stored, 0));
+    let mut puts = 0;
+    case.api.hook(move |stored, method, _| {
+        if *method == Method::PUT {
+            puts += 1;
+            if puts < 3 {
+                drift(stored, puts);
+            }
+        }
+        Fate::Answered
+    });
+    let report = case.install(options(Prove::OnChange)).await.unwrap();
+    assert_eq!(report.definitions[0].outcome, Outcome::Replaced(vec!["names".into()]));
+    assert_eq!((case.specs(), case.writes().len()), (right, 3));
+    let labels = case.api.with(|stored| stored.definitions[SYNCS]["metadata"]["labels"].clone());
+    assert_eq!(labels, json!({"round": "2"}));
+
+    // And one that never ends is given up.
+    case.api.with(|stored| drift(stored, 0));
+    case.api.hook(move |stored, method, _| {
+        if *method == Method::PUT {
+            drift(stored, 9);
+        }
+        Fate::Answered
+    });
+    let words = case.refused(options(Prove::OnChange)).await;
+    assert!(words.contains("changed by somebody else each time"), "{words}");
+}
+
+#[tokio::test]
+async fn a_definition_that_comes_into_being_meanwhile_is_no_failure() {
+    let case = Case::new().await;
+    let whole = Case { api: FakeApi::new(), listening: case.listening };
+    whole.install(options(Prove::OnChange)).await.unwrap();
+    let theirs = whole.api.with(|stored| stored.definitions[SYNCS].clone());
+    let api = FakeApi::new();
+    let mut done = false;
+    api.hook(move |stored, method, _| {
+        if *method == Method::POST && !std::mem::replace(&mut done, true) {
+            stored.put(theirs.clone());
+        }
+        Fate::Answered
+    });
+    let case = Case { api, listening: whole.listening };
+    let report = case.install(options(Prove::OnChange)).await.unwrap();
+    assert_eq!(report.definitions[0].outcome, Outcome::Unchanged);
+    assert_eq!(report.definitions[1].outcome, Outcome::Created);
+}
+
+#[tokio::test]
+async fn names_that_are_taken_are_told_in_the_api_servers_words() {
+    for (conditions, expected, refusal) in [
+        (vec![condition("NamesAccepted", "False")], "NamesAccepted is False", true),
+        (vec![condition("NamesAccepted", "True")], "is not served after", false),
+        (vec![], "is not served after", false),
+    ] {
+        let case = Case::new().await;
+        case.api.hook(move |stored, _, _| {
+            for definition in stored.definitions.values_mut() {
+                definition["status"]["conditions"] = json!(conditions);
+            }
+            Fate::Answered
+        });
+        let error = case.install(IMPATIENT).await.unwrap_err();
+        assert!(error.to_string().contains(expected) && error.is_refusal() == refusal, "{error}");
+        assert!(error.to_string().contains("was written"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_ready_or_cannot_convert_is_told_in_its_own_words() {
+    for (path, expected) in [
+        ("/readyz", "was not ready within"),
+        ("/apis/apiextensions.k8s.io/", "reading configmapsyncs"),
+        ("/apis/weaver.example.com/v1alpha1/", "cannot use the older version"),
+        ("/apis/weaver.example.com/v1beta1/", "cannot use the older version"),
+    ] {
+        let case = Case::new().await;
+        case.api.hook(move |_, _, asked| {
+            if asked.starts_with(path) { Fate::Refused(500, "no, says the server") } else { Fate::Answered }
+        });
+        let words = case.refused(IMPATIENT).await;
+        assert!(words.contains(expected) && words.contains("no, says the server"), "{path}: {words}");
+    }
+}
+
+#[tokio::test]
+async fn who_may_not_ask_for_readiness_may_still_install() {
+    let case = Case::new().await;
+    case.api.hook(|_, _, path| if path == "/readyz" { Fate::Refused(403, "no") } else { Fate::Answered });
+    case.install(options(Prove::OnChange)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_task_of_its_own_can_install_and_migrate() {
+    let case = Case::new().await;
+    let (client, webhook) = (case.api.client(), case.listening.webhook.clone());
+    let task = tokio::spawn(async move {
+        install(&client, &webhook, &options(Prove::OnChange), |_| {}).await.unwrap();
+        crate::installer::migrate(&client, |_| {}).await.unwrap().len()
+    });
+    assert_eq!(task.await.unwrap(), case.specs().len());
+}
+
+#[tokio::test]
+async fn a_plan_is_made_without_a_write() {
+    let case = Case::new().await;
+    let plans = planned(&case.api.client(), &case.listening.webhook).await.unwrap();
+    assert!(plans.iter().all(|(_, plan)| *plan == Plan::Create));
+    assert!(case.writes().is_empty());
+}

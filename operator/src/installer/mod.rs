@@ -1,0 +1,37 @@
+//! Puts our kinds into an API server and keeps them there: certificates, definitions, and the rewriting of what
+//! is stored at an older version. For `weaver crd` and the node agent, which may run at the same time.
+//!
+//! - [`certificates`]: the webhook's CA and certificate.
+//! - [`plan`]: whether a definition may be written, and what would change. Pure.
+//! - [`review`]: does the webhook answer?
+//! - [`install`](fn@install): writes definitions, in an order in which no step can strand the next.
+//! - [`migrate`](fn@migrate): rewrites stored objects, then says so in the definition.
+//!
+//! Nothing here deletes anything. Each step compares first, carries the version that it read as its
+//! precondition, and can be killed and run again.
+
+pub mod certificates;
+#[cfg(test)]
+mod fake_api;
+#[cfg(test)]
+mod fake_webhook;
+pub mod install;
+pub mod migrate;
+pub mod plan;
+pub mod review;
+mod served;
+
+pub use self::install::{InstallError, Installed, Options, Outcome, Prove, Report, Step, install, planned};
+pub use self::migrate::{MigrateError, Migrated, Progress, migrate};
+
+/// Sent with every write, so that `--show-managed-fields` tells who wrote a definition.
+pub const MANAGER: &str = "weaver-crd-installer";
+
+/// Where the API server has objects converted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Webhook {
+    /// Must be `https`, with a path.
+    pub url: String,
+    /// CA certificates as PEM; the API server trusts no others for this URL.
+    pub ca_bundle: String,
+}

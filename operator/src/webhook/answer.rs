@@ -1,0 +1,209 @@
+//! One request, one answer: `POST /convert` and `GET /healthz`.
+//!
+//! Every request is answered, also one that is too large, not JSON, of an unknown kind or too slow: with a
+//! `Status` of Kubernetes, which the API server shows to whoever asked it. No log line repeats what a request
+//! holds, and a refusal no more than its kind and path.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use http::header::{CONTENT_LENGTH, EXPECT};
+use http::{HeaderMap, Method, StatusCode, Uri};
+use http_body_util::BodyExt as _;
+use kube::core::conversion::ConversionReview;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tracing::{debug, error};
+
+/// Largest request, in bytes. An object in the API server has 3 MiB at most, nearly all have some KiB.
+pub const LARGEST: usize = 8 << 20;
+/// Of a larger one, that much is read and forgotten, so that the client reads our answer rather than find the
+/// connection broken under its writing.
+const PATIENCE: usize = 8 * LARGEST;
+/// For one request; the API server gives up after 30 s.
+pub const DEADLINE: Duration = Duration::from_secs(25);
+/// Reviews being converted at once; they keep the processor busy.
+const AT_ONCE: usize = 8;
+/// `apiVersion` and `kind` of the one review that is answered.
+pub const REVIEW: (&str, &str) = ("apiextensions.k8s.io/v1", "ConversionReview");
+
+/// Why a request is refused.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// The body is larger than [`LARGEST`].
+    #[error("the request is larger than {} MiB, the most that this webhook reads", LARGEST >> 20)]
+    TooLarge,
+    /// The body ended before it was whole.
+    #[error("the request was cut off")]
+    CutOff,
+    /// Not JSON, or not with the fields that a review has.
+    #[error("the request is not a ConversionReview: {what} at line {line}, column {column}")]
+    Malformed {
+        /// In fixed words.
+        what: &'static str,
+        /// Counted from 1.
+        line: usize,
+        /// Counted from 1.
+        column: usize,
+    },
+    /// A JSON object of another kind, or a review of another version.
+    #[error("this webhook answers a {} of {}, not a {kind:?} of {api_version:?}", REVIEW.1, REVIEW.0)]
+    OtherKind {
+        /// `apiVersion` as it was given, or empty.
+        api_version: String,
+        /// `kind` as it was given, or empty.
+        kind: String,
+    },
+    /// A review that holds an answer, or nothing.
+    #[error("the ConversionReview holds no request")]
+    NoRequest,
+    /// Slow client or busy machine.
+    #[error("the request was not answered within {} s", DEADLINE.as_secs())]
+    TooSlow,
+    /// A mistake of ours.
+    #[error("the conversion failed for a reason of its own; the webhook's log has more")]
+    Failed,
+    /// Nothing here but [`router`]'s two paths.
+    #[error("there is no {method} {path} here, only POST /convert and GET /healthz")]
+    NotHere {
+        /// The method.
+        method: Method,
+        /// The path, without the query.
+        path: String,
+        /// Is it there with another method?
+        known: bool,
+    },
+}
+
+impl Refusal {
+    /// The status and, in one word, the reason that Kubernetes has for it.
+    fn code(&self) -> (StatusCode, &'static str) {
+        match self {
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+            Self::CutOff | Self::Malformed { .. } | Self::OtherKind { .. } | Self::NoRequest => {
+                (StatusCode::BAD_REQUEST, "BadRequest")
+            }
+            Self::TooSlow => (StatusCode::GATEWAY_TIMEOUT, "Timeout"),
+            Self::Failed => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
+            Self::NotHere { known: false, .. } => (StatusCode::NOT_FOUND, "NotFound"),
+            Self::NotHere { known: true, .. } => (StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed"),
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (code, reason) = self.code();
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.to_string(), "reason": reason, "code": code.as_u16(),
+        });
+        (code, Json(status)).into_response()
+    }
+}
+
+/// The webhook's paths.
+pub fn router() -> Router {
+    let elsewhere = async |method: Method, uri: Uri| not_here(method, &uri, false);
+    Router::new()
+        .route("/convert", post(answer))
+        .route("/healthz", get(async || "ok"))
+        .method_not_allowed_fallback(async |method: Method, uri: Uri| not_here(method, &uri, true))
+        .fallback(elsewhere)
+        .with_state(Arc::new(Semaphore::new(AT_ONCE)))
+}
+
+fn not_here(method: Method, uri: &Uri, known: bool) -> Refusal {
+    Refusal::NotHere { method, path: uri.path().to_owned(), known }
+}
+
+async fn answer(State(places): State<Arc<Semaphore>>, request: Request) -> Result<Response, Refusal> {
+    let answered = timeout(DEADLINE, convert(&places, request)).await.unwrap_or(Err(Refusal::TooSlow));
+    answered.inspect_err(|refusal| debug!("refused a request: {refusal}"))
+}
+
+async fn convert(places: &Semaphore, request: Request) -> Result<Response, Refusal> {
+    let (head, body) = request.into_parts();
+    let content = read(&head.headers, body).await?;
+    let _place = places.acquire().await.map_err(|_| Refusal::Failed)?;
+    // Elsewhere: a panic there is not ours, and other requests go on meanwhile.
+    let converted = tokio::task::spawn_blocking(move || {
+        let review = parse(&content)?;
+        let objects = review.request.as_ref().map_or(0, |request| request.objects.len());
+        let answer = weaver_api::convert::review(review);
+        debug!(objects, "answered a review");
+        serde_json::to_vec(&answer).map_err(|_| Refusal::Failed)
+    });
+    let answer = converted.await.map_err(|error| {
+        error!(%error, "converting");
+        Refusal::Failed
+    })??;
+    Ok(([(http::header::CONTENT_TYPE, "application/json")], answer).into_response())
+}
+
+/// The body, if it is no larger than [`LARGEST`].
+async fn read(headers: &HeaderMap, mut body: Body) -> Result<Vec<u8>, Refusal> {
+    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    // Who asks first whether to send it has not begun.
+    let asks_first = headers.contains_key(EXPECT);
+    if announced.is_some_and(|size| size > if asks_first { LARGEST } else { PATIENCE }) {
+        return Err(Refusal::TooLarge);
+    }
+    let mut content = Vec::new();
+    let mut size = 0_usize;
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| Refusal::CutOff)?.into_data() else { continue };
+        size = size.saturating_add(data.len());
+        if size <= LARGEST {
+            content.extend_from_slice(&data);
+        } else {
+            content = Vec::new();
+        }
+        if size > PATIENCE {
+            break;
+        }
+    }
+    if size > LARGEST { Err(Refusal::TooLarge) } else { Ok(content) }
+}
+
+/// A review that holds a request.
+fn parse(content: &[u8]) -> Result<ConversionReview, Refusal> {
+    /// First, since what another kind has in its fields would only confuse.
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Kind {
+        #[serde(default)]
+        api_version: String,
+        #[serde(default)]
+        kind: String,
+    }
+    let Kind { api_version, kind } = serde_json::from_slice(content).map_err(|error| malformed(&error))?;
+    if (api_version.as_str(), kind.as_str()) != REVIEW {
+        let short = |text: String| text.chars().take(100).collect();
+        return Err(Refusal::OtherKind { api_version: short(api_version), kind: short(kind) });
+    }
+    let review: ConversionReview = serde_json::from_slice(content).map_err(|error| malformed(&error))?;
+    if review.request.is_none() { Err(Refusal::NoRequest) } else { Ok(review) }
+}
+
+/// The parser's own words may hold a piece of the request.
+fn malformed(error: &serde_json::Error) -> Refusal {
+    use serde_json::error::Category;
+    let what = match error.classify() {
+        Category::Data => "a field is missing or of another type",
+        Category::Eof => "it ends too early",
+        Category::Syntax | Category::Io => "it is not JSON",
+    };
+    Refusal::Malformed { what, line: error.line(), column: error.column() }
+}
+
+#[cfg(test)]
+#[path = "answer_tests.rs"]
+mod tests;

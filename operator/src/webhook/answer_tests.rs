@@ -1,0 +1,168 @@
+use std::convert::Infallible;
+
+use axum::body::Bytes;
+use futures::stream;
+use serde_json::Value;
+use tower::ServiceExt as _;
+
+use super::*;
+
+fn review(objects: &Value) -> Value {
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+           "request": {"uid": "4b2a", "desiredAPIVersion": "weaver.example.com/v1beta1", "objects": objects}})
+}
+
+async fn send(request: http::Request<Body>) -> (u16, String) {
+    let response = router().oneshot(request).await.unwrap();
+    let code = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (code, String::from_utf8(body.to_vec()).unwrap())
+}
+
+async fn post_text(body: impl Into<Body>) -> (u16, String) {
+    send(http::Request::post("/convert").body(body.into()).unwrap()).await
+}
+
+/// The message of a refusal, which has to be a `Status` that the API server can show.
+fn message((code, body): (u16, String)) -> (u16, String) {
+    let status: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((&status["kind"], &status["status"]), (&json!("Status"), &json!("Failure")), "{body}");
+    assert_eq!(status["code"], json!(code), "{body}");
+    (code, status["message"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn a_review_of_500_objects_is_answered_in_order() {
+    let objects: Vec<Value> = (0..500)
+        .map(|n| {
+            json!({"apiVersion": "weaver.example.com/v1alpha1", "kind": "ConfigMapSync",
+                   "metadata": {"name": format!("sync-{n}"), "namespace": "a"}})
+        })
+        .collect();
+    let (code, body) = post_text(review(&json!(objects)).to_string()).await;
+    let answer: Value = serde_json::from_str(&body).unwrap();
+    let converted = answer["response"]["convertedObjects"].as_array().unwrap();
+    assert_eq!((code, &answer["response"]["uid"], converted.len()), (200, &json!("4b2a"), 500));
+    for (n, object) in converted.iter().enumerate() {
+        assert_eq!(object["metadata"]["name"], json!(format!("sync-{n}")));
+        assert_eq!(object["apiVersion"], json!("weaver.example.com/v1beta1"));
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_converted_is_a_failure_inside_the_review() {
+    let (code, body) =
+        post_text(review(&json!([{"apiVersion": "v1", "kind": "Secret", "metadata": {}}])).to_string()).await;
+    let answer: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((code, &answer["response"]["result"]["status"]), (200, &json!("Failure")), "{body}");
+}
+
+#[tokio::test]
+async fn malformed_requests_are_refused_clearly_and_not_repeated() {
+    let v1beta1 = json!({"apiVersion": "apiextensions.k8s.io/v1beta1", "kind": "ConversionReview"});
+    let only_answer = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview"});
+    let of_text =
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": "hunter2"});
+    for (name, text, words) in [
+        ("nothing", String::new(), "it ends too early"),
+        ("not JSON", "hunter2".into(), "it is not JSON at line 1"),
+        ("half", review(&json!([]))["request"].to_string()[..20].into(), "it ends too early"),
+        ("not text", "\u{0}\u{1}".into(), "it is not JSON"),
+        ("deep", "[".repeat(10_000), "not a ConversionReview"),
+        ("null", "null".into(), "a field is missing or of another type"),
+        ("an array", "[]".into(), "not a \"\" of \"\""),
+        ("no kind", "{}".into(), "not a \"\" of \"\""),
+        ("another kind", json!({"apiVersion": "v1", "kind": "Pod"}).to_string(), "not a \"Pod\" of \"v1\""),
+        (
+            "an old review",
+            v1beta1.to_string(),
+            "not a \"ConversionReview\" of \"apiextensions.k8s.io/v1beta1\"",
+        ),
+        ("no request", only_answer.to_string(), "holds no request"),
+        ("a request that is none", of_text.to_string(), "a field is missing or of another type"),
+        (
+            "no uid",
+            r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{}}"#.into(),
+            "missing",
+        ),
+    ] {
+        let (code, message) = message(post_text(text).await);
+        assert_eq!(code, 400, "{name}: {message}");
+        assert!(message.contains(words) && !message.contains("hunter2"), "{name}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_kind_is_shortened() {
+    let text = json!({"apiVersion": "v1", "kind": "x".repeat(1 << 20)}).to_string();
+    let (code, message) = message(post_text(text).await);
+    assert_eq!(code, 400);
+    assert!(message.len() < 300, "{}", message.len());
+}
+
+#[tokio::test]
+async fn the_largest_request_is_read_and_one_byte_more_is_not() {
+    let mut text = review(&json!([])).to_string().into_bytes();
+    text.resize(LARGEST, b' ');
+    assert_eq!(post_text(text.clone()).await.0, 200);
+    text.push(b' ');
+    let (code, message) = message(post_text(text).await);
+    assert_eq!(code, 413);
+    assert!(message.contains("larger than 8 MiB"), "{message}");
+}
+
+#[tokio::test]
+async fn a_body_without_end_is_refused_at_a_bound() {
+    let chunks = stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from(vec![b' '; 1 << 16])));
+    assert_eq!(message(post_text(Body::from_stream(chunks)).await).0, 413);
+}
+
+#[tokio::test]
+async fn who_asks_first_is_refused_before_anything_is_read() {
+    let never = stream::pending::<Result<Bytes, Infallible>>;
+    for (size, expect) in [(LARGEST + 1, true), (PATIENCE + 1, false)] {
+        let mut request = http::Request::post("/convert").header(CONTENT_LENGTH, size);
+        if expect {
+            request = request.header(EXPECT, "100-continue");
+        }
+        let request = request.body(Body::from_stream(never())).unwrap();
+        assert_eq!(message(send(request).await).0, 413, "{size}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_stops_talking_is_answered_in_time() {
+    let never = stream::pending::<Result<Bytes, Infallible>>();
+    let begun = tokio::time::Instant::now();
+    let (code, message) = message(post_text(Body::from_stream(never)).await);
+    assert_eq!(code, 504);
+    assert!(message.contains("25 s"), "{message}");
+    assert_eq!(begun.elapsed().as_secs(), DEADLINE.as_secs());
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_told_so() {
+    let broken = stream::iter([Ok(Bytes::from_static(b"{")), Err(std::io::Error::other("gone"))]);
+    let (code, message) = message(post_text(Body::from_stream(broken)).await);
+    assert_eq!((code, message.as_str()), (400, "the request was cut off"));
+}
+
+#[tokio::test]
+async fn other_paths_and_methods_are_told_what_there_is() {
+    let request = |method: &str, path: &str| {
+        http::Request::builder().method(method).uri(path).body(Body::empty()).unwrap()
+    };
+    for (method, path, code) in [
+        ("GET", "/convert", 405),
+        ("PUT", "/convert?a=b", 405),
+        ("POST", "/healthz", 405),
+        ("GET", "/", 404),
+        ("POST", "/convert/", 404),
+    ] {
+        let (found, message) = message(send(request(method, path)).await);
+        assert_eq!(found, code, "{method} {path}");
+        let said = path.trim_end_matches("?a=b");
+        assert!(message.contains(&format!("no {method} {said} here")), "{message}");
+    }
+    assert_eq!(send(request("GET", "/healthz")).await, (200, "ok".into()));
+}

@@ -1,0 +1,203 @@
+//! The certificate that the webhook shows: read when it is there, and again whenever it is replaced.
+//!
+//! Connections that are open keep the one they began with; new ones get the new one. A file that cannot be used
+//! changes nothing: what was good goes on serving. Each change is logged once, and never what a file holds.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::{info, warn};
+
+use crate::installer::certificates::pair::{Pair, PairFault};
+
+/// Between two looks at the file.
+const POLL: Duration = Duration::from_secs(1);
+/// A certificate and its key have 2 KiB; what is larger than this is something else.
+const LARGEST: u64 = 1 << 20;
+
+/// The certificate in use, if there is one yet.
+#[derive(Debug, Default)]
+pub struct Slot(ArcSwapOption<CertifiedKey>);
+
+impl Slot {
+    /// From now on, new connections are shown this one.
+    pub fn fill(&self, certified: Arc<CertifiedKey>) {
+        self.0.store(Some(certified));
+    }
+}
+
+impl ResolvesServerCert for Slot {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.0.load_full()
+    }
+}
+
+/// What lies at the path, as far as one can tell without reading it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Identity {
+    Unreadable(io::ErrorKind),
+    File { inode: u64, modified: (i64, i64), size: u64 },
+}
+
+/// What a look at the file found.
+#[derive(Debug)]
+pub enum Look {
+    /// What was there the last time.
+    Same,
+    /// A good certificate.
+    New(Pair),
+    /// A file that is not one.
+    Bad(PairFault),
+    /// No file, or none that may be read.
+    Unreadable(io::ErrorKind),
+}
+
+/// The file with the certificate.
+#[derive(Debug)]
+pub struct Watched {
+    path: PathBuf,
+    seen: Option<Identity>,
+}
+
+impl Watched {
+    /// Nothing is read yet.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, seen: None }
+    }
+
+    /// Keeps `slot` filled with what the file holds; calls `ready` when it is filled for the first time. Never
+    /// ends.
+    pub async fn follow(mut self, slot: &Slot, ready: impl FnOnce()) {
+        let mut ready = Some(ready);
+        let mut ticks = interval(POLL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            // 2 KiB, and only when it has changed.
+            let look = self.look();
+            let (file, serving) = (self.path.display(), ready.is_none());
+            match look {
+                Look::Same => {}
+                Look::New(pair) => {
+                    slot.fill(pair.certified());
+                    info!(%file, expires = %pair.expires(), sha256 = pair.fingerprint(), "serving a certificate");
+                    if let Some(ready) = ready.take() {
+                        ready();
+                    }
+                }
+                Look::Bad(fault) => warn!(%file, "{}: {fault}", consequence(serving)),
+                Look::Unreadable(io::ErrorKind::NotFound) if !serving => {
+                    info!(%file, "waiting for the certificate; the installer writes it (`weaver crd install`)");
+                }
+                Look::Unreadable(kind) => warn!(%file, "{}: {kind}", consequence(serving)),
+            }
+        }
+    }
+
+    /// Reads the file, if it is another one than the last time.
+    pub fn look(&mut self) -> Look {
+        let opened = File::open(&self.path).and_then(|file| {
+            // Of the open file, so that identity and content belong together whatever is renamed meanwhile.
+            let metadata = file.metadata()?;
+            let modified = (metadata.mtime(), metadata.mtime_nsec());
+            Ok((file, Identity::File { inode: metadata.ino(), modified, size: metadata.size() }))
+        });
+        let (file, identity) = match opened {
+            Ok((file, identity)) => (Some(file), identity),
+            Err(error) => (None, Identity::Unreadable(error.kind())),
+        };
+        if self.seen == Some(identity) {
+            return Look::Same;
+        }
+        self.seen = Some(identity);
+        let mut content = Vec::new();
+        match (file, identity) {
+            (None, Identity::Unreadable(kind)) => Look::Unreadable(kind),
+            (None, Identity::File { .. }) => Look::Unreadable(io::ErrorKind::NotFound),
+            (Some(file), _) => match file.take(LARGEST).read_to_end(&mut content) {
+                Ok(_) => Pair::parse(&content).map_or_else(Look::Bad, Look::New),
+                Err(error) => Look::Unreadable(error.kind()),
+            },
+        }
+    }
+}
+
+fn consequence(serving: bool) -> &'static str {
+    if serving {
+        "cannot use the new certificate, going on with the old one"
+    } else {
+        "cannot use the certificate, waiting for another (`weaver crd install`)"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::durable_file::replace;
+    use crate::installer::certificates::{Options, ensure};
+
+    fn leaf() -> Vec<u8> {
+        let dir = tempfile::tempdir().unwrap();
+        ensure(dir.path(), &Options::default(), Timestamp::UNIX_EPOCH).unwrap();
+        fs::read(dir.path().join("leaf.pem")).unwrap()
+    }
+
+    #[test]
+    fn each_change_of_the_file_is_seen_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("leaf.pem");
+        let mut watched = Watched::new(path.clone());
+        let same = |watched: &mut Watched| assert!(matches!(watched.look(), Look::Same));
+
+        assert!(matches!(watched.look(), Look::Unreadable(io::ErrorKind::NotFound)));
+        same(&mut watched);
+        let first = leaf();
+        replace(&path, &first, 0o600).unwrap();
+        let Look::New(one) = watched.look() else { panic!("not seen") };
+        same(&mut watched);
+        replace(&path, &leaf(), 0o600).unwrap();
+        let Look::New(two) = watched.look() else { panic!("not seen") };
+        assert_ne!(one.fingerprint(), two.fingerprint());
+        same(&mut watched);
+        replace(&path, &first[..200], 0o600).unwrap();
+        assert!(matches!(watched.look(), Look::Bad(PairFault::NotPem)));
+        same(&mut watched);
+        fs::remove_file(&path).unwrap();
+        assert!(matches!(watched.look(), Look::Unreadable(io::ErrorKind::NotFound)));
+        same(&mut watched);
+        replace(&path, &first, 0o600).unwrap();
+        let Look::New(again) = watched.look() else { panic!("not seen") };
+        assert_eq!(one.fingerprint(), again.fingerprint());
+    }
+
+    #[test]
+    fn what_is_not_a_file_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("leaf.pem");
+        fs::create_dir(&path).unwrap();
+        let mut watched = Watched::new(path);
+        assert!(matches!(watched.look(), Look::Unreadable(io::ErrorKind::IsADirectory)));
+        assert!(matches!(watched.look(), Look::Same));
+    }
+
+    #[test]
+    fn a_file_without_end_is_read_to_a_bound() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("leaf.pem");
+        fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        assert!(matches!(Watched::new(path).look(), Look::Bad(_)));
+    }
+}

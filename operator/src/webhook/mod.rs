@@ -1,0 +1,103 @@
+//! `weaver-operator webhook`: converts our objects between their versions, for the API server.
+//!
+//! A process of its own that holds no credential, asks nobody and waits for nobody: a gate that is shut, an
+//! operator that stands still or a lost lease never stop conversion, without which the API server can neither
+//! list nor write objects at the other version. What it needs is one file, which the installer writes.
+//!
+//! - [`answer`] has the two paths and says why a request is refused.
+//! - [`leaf`] has the certificate, read again when it is replaced.
+//! - [`serve`] has the connections.
+
+pub mod answer;
+pub mod leaf;
+pub mod serve;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info};
+
+use self::leaf::{Slot, Watched};
+use crate::installer::certificates;
+
+/// Where the webhook listens on an appliance.
+pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9443);
+
+/// Options of `webhook`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// Address and port to listen on
+    #[arg(long, value_name = "ADDR", default_value_t = LISTEN)]
+    pub listen: SocketAddr,
+
+    /// Directory in which the installer keeps leaf.pem, the certificate and its key
+    #[arg(long, value_name = "DIR", default_value = certificates::DIRECTORY)]
+    pub certificates: PathBuf,
+}
+
+/// Why the webhook cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum WebhookError {
+    /// The address is another program's, or not this machine's.
+    #[error(
+        "cannot listen on {address}: end the program that does (`ss -ltnp`), or pass --listen ADDR and tell the \
+         API server (`weaver crd install --webhook https://ADDR/convert`)"
+    )]
+    Listen {
+        /// What `--listen` says.
+        address: SocketAddr,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// No TLS with this build.
+    #[error("setting up TLS")]
+    Tls(#[from] rustls::Error),
+    /// No signal handler.
+    #[error("listening for signals")]
+    Signals(#[source] io::Error),
+}
+
+/// Serves until SIGTERM or SIGINT, then lets requests under way end, for ten seconds at most.
+///
+/// # Errors
+/// Before it serves: the address cannot be had, or the process lacks something fundamental.
+pub async fn run(options: Options) -> Result<(), WebhookError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(WebhookError::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(WebhookError::Signals)?;
+    let failed = |source| WebhookError::Listen { address: options.listen, source };
+    let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    info!(%address, version = env!("CARGO_PKG_VERSION"), "listening");
+
+    // Without a certificate every handshake fails at once, which tells a client more than silence would.
+    let slot = Arc::new(Slot::default());
+    let tls = serve::tls(slot.clone())?;
+    let stop = CancellationToken::new();
+    let serving = serve::serve(listener, tls, answer::router(), stop.clone());
+    let following = Watched::new(options.certificates.join(certificates::LEAF)).follow(&slot, || {
+        // Where systemd did not start the process, there is nobody to tell.
+        if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+            debug!(%error, "telling systemd");
+        }
+    });
+    let signals = async {
+        tokio::select! {
+            _ = terminate.recv() => info!("SIGTERM: finishing requests under way"),
+            _ = interrupt.recv() => info!("SIGINT: finishing requests under way"),
+        }
+        stop.cancel();
+        // The certificate is followed until the last connection is gone.
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = serving => {}
+        () = following => {}
+        () = signals => {}
+    }
+    Ok(())
+}
