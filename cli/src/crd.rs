@@ -1,24 +1,175 @@
-//! `weaver crd`: prints the definitions this program was built with; needs no cluster.
+//! `weaver crd`: the definitions of our kinds, as this program was built with them, and those of a cluster.
 
-use anyhow::Context as _;
-use clap::Subcommand;
+use std::fmt::Display;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
 
-#[derive(Clone, Copy, Subcommand)]
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand};
+use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::ResourceExt as _;
+use kube::api::Api;
+use weaver_api::crds::WEBHOOK_URL;
+use weaver_operator::installer::certificates::{self, ensure};
+use weaver_operator::installer::{self, Options, Prove, Webhook, review};
+
+use crate::{connection, crd_diff};
+
+/// For each step of an installation.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What this release knows it must not do.
+const REFUSED: u8 = 10;
+
+#[derive(Subcommand)]
 pub enum Verb {
-    /// Print the definitions as YAML, byte-equal to deploy/crds/
-    Show,
+    /// Print the built-in definitions as YAML, byte-equal to deploy/crds/; needs no cluster
+    Show {
+        /// Only this one, by its plural name, such as `configmapsyncs`
+        name: Option<String>,
+    },
+    /// Put them into the cluster, with the conversion webhook and the CA to trust
+    ///
+    /// Makes the webhook's certificates where they are missing or due, asks the webhook to convert, writes the
+    /// definitions that differ and has the API server prove that conversion works. What would lose data is
+    /// refused; nothing is ever deleted. Run it where the webhook runs, as root on an appliance.
+    ///
+    /// Exit status: 0 all is as it should be; 1 a step failed, try again; 10 refused, see the way out.
+    #[command(verbatim_doc_comment)]
+    Install {
+        /// Directory of the webhook's CA and certificate
+        #[arg(long, value_name = "DIR", default_value = certificates::DIRECTORY)]
+        certificates: PathBuf,
+        #[command(flatten)]
+        cluster: Cluster,
+    },
+    /// Compare the cluster's definitions with the built-in ones
+    ///
+    /// Prints a unified diff. Fields that the API server fills in, and metadata of others, count as equal; of
+    /// the CA only its length is shown.
+    ///
+    /// Exit status: 0 the same; 1 they differ, or one is not installed; 2 the cluster could not be asked.
+    #[command(verbatim_doc_comment)]
+    Diff {
+        #[command(flatten)]
+        cluster: Cluster,
+    },
+    /// Rewrite all stored objects at today's version, then let go of the older ones
+    ///
+    /// Needed once before a release that no longer has an older version. Can be interrupted and run again.
+    Migrate {
+        /// Kubeconfig (default: KUBECONFIG, else ~/.kube/config)
+        #[arg(long, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
+    },
 }
 
-pub fn run(verb: Verb) -> anyhow::Result<()> {
+#[derive(Args)]
+pub struct Cluster {
+    /// Where the API server reaches the conversion webhook
+    #[arg(long, value_name = "URL", default_value = WEBHOOK_URL)]
+    webhook: String,
+    /// Kubeconfig (default: KUBECONFIG, else ~/.kube/config)
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+}
+
+pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     match verb {
-        Verb::Show => {
-            let manifests: Vec<String> = weaver_api::crds::all()
-                .iter()
-                .map(weaver_api::crds::manifest)
-                .collect::<Result<_, _>>()
-                .context("writing a definition as YAML")?;
-            print!("{}", manifests.join("---\n"));
-            Ok(())
+        Verb::Show { name } => show(name.as_deref()),
+        Verb::Install { certificates, cluster } => install(certificates, cluster).await,
+        Verb::Diff { cluster } => Ok(diff(cluster).await.unwrap_or_else(|error| {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        })),
+        Verb::Migrate { kubeconfig } => {
+            let client = connection::client(kubeconfig.as_deref()).await?;
+            for migrated in installer::migrate(&client, |progress| say(progress)).await? {
+                say(migrated);
+            }
+            Ok(ExitCode::SUCCESS)
         }
+    }
+}
+
+fn show(name: Option<&str>) -> anyhow::Result<ExitCode> {
+    print(&manifests(name)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A line. Where nobody reads any more, as after `| head`, there is nobody to tell that it failed.
+fn say(line: impl Display) {
+    print(&format!("{line}\n"));
+}
+
+fn print(text: &str) {
+    drop(io::stdout().write_all(text.as_bytes()));
+}
+
+fn manifests(name: Option<&str>) -> anyhow::Result<String> {
+    let all = weaver_api::crds::all();
+    let known: Vec<&str> = all.iter().map(|crd| crd.spec.names.plural.as_str()).collect();
+    if let Some(name) = name.filter(|name| !known.contains(name)) {
+        bail!("there is no definition {name:?}, only {}", known.join(", "));
+    }
+    let shown = all.iter().filter(|crd| name.is_none_or(|name| crd.spec.names.plural == name));
+    let manifests: Result<Vec<String>, _> = shown.map(weaver_api::crds::manifest).collect();
+    Ok(manifests.context("writing a definition as YAML")?.join("---\n"))
+}
+
+async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCode> {
+    let host = review::host(&cluster.webhook)?;
+    // First, so that a wrong kubeconfig leaves no certificates behind.
+    let client = connection::client(cluster.kubeconfig.as_deref()).await?;
+    let options = certificates::Options { names: vec![host], ..certificates::Options::default() };
+    let certificates = ensure(&directory, &options, Timestamp::now()).context(
+        "the webhook's certificates (root may write them; --certificates names another directory)",
+    )?;
+    let state = if certificates.changed { "is new" } else { "can stay" };
+    say(format_args!(
+        "the webhook's certificate in {} {state}, good until {:.0}",
+        directory.display(),
+        certificates.leaf_expires
+    ));
+    let webhook = Webhook { url: cluster.webhook, ca_bundle: certificates.ca_bundle };
+    let options = Options { prove: Prove::Always, patience: PATIENCE };
+    match installer::install(&client, &webhook, &options, |step| say(step)).await {
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(error) if error.is_refusal() => {
+            eprintln!("refused: {error}");
+            Ok(ExitCode::from(REFUSED))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn diff(cluster: Cluster) -> anyhow::Result<ExitCode> {
+    let client = connection::client(cluster.kubeconfig.as_deref()).await?;
+    let api: Api<CustomResourceDefinition> = Api::all(client);
+    let mut same = true;
+    for built_in in weaver_api::crds::all() {
+        let name = built_in.name_any();
+        let installed = api.get_opt(&name).await.with_context(|| format!("reading {name}"))?;
+        let text = crd_diff::between(installed.as_ref(), built_in, &cluster.webhook)?;
+        print(&text);
+        same &= text.is_empty();
+    }
+    Ok(ExitCode::from(u8::from(!same)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_definition_is_shown_by_its_plural_name() {
+        let all = manifests(None).unwrap();
+        let one = manifests(Some("configmapsyncs")).unwrap();
+        assert!(all.contains(&one) && all.len() > one.len());
+        assert_eq!(one.matches("kind: CustomResourceDefinition").count(), 1);
+        let words = manifests(Some("cms")).unwrap_err().to_string();
+        assert!(words.contains("\"cms\", only configmapsyncs"), "{words}");
     }
 }

@@ -1,6 +1,8 @@
 //! `weaver`: the person's tool, on the Pi and on the laptop.
 
+mod connection;
 mod crd;
+mod crd_diff;
 mod tenant;
 
 use std::process::ExitCode;
@@ -36,14 +38,25 @@ async fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let done = match Args::parse().verb {
-        Verb::Crd { verb } => crd::run(verb),
-        Verb::Tenant { verb } => tenant::run(verb).await,
+        Verb::Crd { verb } => crd::run(verb).await,
+        Verb::Tenant { verb } => tenant::run(verb).await.map(|()| ExitCode::SUCCESS),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory as _;
+        Args::command().debug_assert();
     }
 }

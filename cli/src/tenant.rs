@@ -6,12 +6,14 @@ use anyhow::{Context as _, anyhow, ensure};
 use clap::Subcommand;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::Resource;
 use kube::api::{Api, Patch, PatchParams};
-use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weaver_api::minting;
 use weaver_api::names::{dns_label, dns_subdomain};
+
+use crate::connection;
 
 #[derive(Subcommand)]
 pub enum Verb {
@@ -37,12 +39,7 @@ pub async fn run(verb: Verb) -> anyhow::Result<()> {
         return Ok(());
     }
 
-    let client = Client::try_default()
-        .await
-        // A parser's own message would show the lines around the mistake, keys included.
-        .map_err(|_| {
-            anyhow!("no usable kubeconfig (KUBECONFIG, else ~/.kube/config): see `kubectl config view`")
-        })?;
+    let client = connection::client(None).await?;
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
     let found = accounts
         .get_opt(&account)
