@@ -18,7 +18,7 @@ use crate::launch::{Launch, Lifetime, Started};
 use crate::layout::Layout;
 use crate::process::Process;
 use crate::programs::Programs;
-use crate::{files, logs};
+use crate::{files, logs, ports};
 
 /// How long the gate and the operator may take. Names are probed for 15 s.
 pub const LIMIT: Duration = Duration::from_mins(1);
@@ -31,7 +31,18 @@ pub struct Report {
     reason: String,
     #[serde(default)]
     findings: Vec<Finding>,
-    operator: Option<OperatorProcess>,
+    operator: Option<ChildProcess>,
+    webhook: Option<ChildProcess>,
+    #[serde(default)]
+    definitions: Definitions,
+}
+
+/// Whether the definitions of our kinds are installed and converted.
+#[derive(Debug, Default, Deserialize)]
+struct Definitions {
+    installed: bool,
+    #[serde(default)]
+    reason: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -47,7 +58,7 @@ struct Finding {
 }
 
 #[derive(Debug, Deserialize)]
-struct OperatorProcess {
+struct ChildProcess {
     pid: i32,
 }
 
@@ -81,7 +92,19 @@ impl Report {
     /// the missing mark of the stack gives away.
     #[must_use]
     pub fn operator(&self, layout: &Layout) -> Option<Process> {
-        Process::running(self.operator.as_ref()?.pid).filter(|process| process.is_marked(layout.dir()))
+        ours(self.operator.as_ref(), layout)
+    }
+
+    /// The conversion webhook, if it runs.
+    #[must_use]
+    pub fn webhook(&self, layout: &Layout) -> Option<Process> {
+        ours(self.webhook.as_ref(), layout)
+    }
+
+    /// Why the definitions of our kinds are not as they should be; `None` where they are.
+    #[must_use]
+    pub fn definitions_fault(&self) -> Option<&str> {
+        (!self.definitions.installed).then_some(self.definitions.reason.as_str())
     }
 
     /// Why the gate is shut; `None` while it is open.
@@ -98,6 +121,10 @@ impl Report {
             (Gate::Shut, _) => State::Shut(self.reason.clone()),
         }
     }
+}
+
+fn ours(child: Option<&ChildProcess>, layout: &Layout) -> Option<Process> {
+    Process::running(child?.pid).filter(|process| process.is_marked(layout.dir()))
 }
 
 /// How the wait for gate and operator ended.
@@ -160,7 +187,11 @@ impl<'a> Agent<'a> {
         let mut arguments: Vec<OsString> = vec!["run".into()];
         arguments.extend(self.places());
         arguments.extend(["--runtime-dir".into(), runtime.into()]);
-        arguments.extend(["--operator".into(), self.programs.operator()?.into()]);
+        let operator = self.programs.operator()?;
+        arguments.extend(["--operator".into(), operator.clone().into(), "--webhook".into(), operator.into()]);
+        arguments.extend(["--certificates".into(), self.layout.certificates().into()]);
+        arguments
+            .extend(["--webhook-address".into(), format!("127.0.0.1:{}", webhook_port(lifetime)?).into()]);
         Launch {
             layout: self.layout,
             name: "agent",
@@ -246,6 +277,15 @@ impl<'a> Agent<'a> {
         }
         all.extend(["--api-address".into(), format!("127.0.0.1:{}", self.port).into()]);
         all
+    }
+}
+
+/// The port of the webhook: its usual one for the stack of `make up`, unless that is taken.
+fn webhook_port(lifetime: Lifetime) -> Result<u16> {
+    match lifetime {
+        Lifetime::Bound => ports::disposable(),
+        Lifetime::Detached => ports::first_free(ports::WEBHOOK, ports::is_free)
+            .with_context(|| format!("no port from {} upwards is free on 127.0.0.1", ports::WEBHOOK)),
     }
 }
 

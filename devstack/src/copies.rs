@@ -25,7 +25,7 @@ pub fn missing(wanted: &Value, copies: &Value) -> Vec<String> {
                 && map["metadata"]["namespace"] == spec["source"]["namespace"]
         });
         let Some(source) = source else { continue };
-        for namespace in spec["syncToNamespaces"].as_array().into_iter().flatten() {
+        for namespace in spec["targets"]["namespaces"].as_array().into_iter().flatten() {
             let there = items(copies).any(|copy| {
                 copy["metadata"]["namespace"] == *namespace
                     && copy["metadata"]["labels"][UID_LABEL] == sync["metadata"]["uid"]
@@ -78,7 +78,7 @@ mod tests {
         json!({"items": [
             {"kind": "ConfigMap", "metadata": {"namespace": "a", "name": "s"}, "data": {"k": "v"}},
             {"kind": "ConfigMapSync", "metadata": {"namespace": "a", "name": "x", "uid": "u1"},
-             "spec": {"source": {"namespace": "a", "name": "s"}, "syncToNamespaces": ["foo", "bar"]}},
+             "spec": {"source": {"namespace": "a", "name": "s"}, "targets": {"namespaces": ["foo", "bar"]}}},
         ]})
     }
 

@@ -95,6 +95,12 @@ impl Layout {
         self.dir.join("weaver")
     }
 
+    /// The conversion webhook's CA and certificate.
+    #[must_use]
+    pub fn certificates(&self) -> PathBuf {
+        self.dir.join("webhook")
+    }
+
     /// The port and the program of the API server that runs here.
     #[must_use]
     pub fn server_record(&self) -> PathBuf {

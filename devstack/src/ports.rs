@@ -11,6 +11,9 @@ use anyhow::{Result, anyhow};
 /// The port of `make up` unless it is taken or another one is asked for.
 pub const PREFERRED: u16 = 16443;
 
+/// The port of the conversion webhook of `make up` unless it is taken.
+pub const WEBHOOK: u16 = 9443;
+
 /// Disposable servers listen here: below the ports that Linux hands to outgoing
 /// connections (32768 and up), so that a restart finds its own port still free.
 const DISPOSABLE: std::ops::Range<u16> = 20_000..30_000;

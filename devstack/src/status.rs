@@ -35,6 +35,13 @@ pub fn status(dir: &Path) -> Result<ExitCode> {
         Err(error) => (None, Some(error)),
     };
     let operator = report.as_ref().and_then(|report| report.operator(&layout));
+    let webhook = report.as_ref().and_then(|report| report.webhook(&layout));
+    let fault = report.as_ref().and_then(Report::definitions_fault);
+    let about_webhook = if report.is_none() {
+        ""
+    } else {
+        fault.map_or("definitions installed", |_| "definitions not installed")
+    };
     let record = ServerRecord::read(&layout)?.filter(|_| server.is_some());
 
     let address =
@@ -49,6 +56,7 @@ pub fn status(dir: &Path) -> Result<ExitCode> {
             ["PROCESS", "STATE", "PID", "RSS", "DETAIL", "LOG"].map(str::to_owned).to_vec(),
             row("API server", server, address, log("server")),
             row("node agent", agent, gate.to_owned(), log("agent")),
+            row("webhook", webhook, about_webhook.to_owned(), log("agent")),
             row("operator", operator, about_operator.to_owned(), log("agent")),
         ])
     ));
@@ -58,6 +66,9 @@ pub fn status(dir: &Path) -> Result<ExitCode> {
     if let Some(reason) = shut {
         say(format_args!("the gate is shut: {reason}\n"));
     }
+    if let Some(reason) = fault {
+        say(format_args!("the definitions of our kinds are not as they should be: {reason}\n"));
+    }
     if let Some(record) = record {
         let kubectl = record.kubectl(&layout);
         say(match kubectl.json(&["get", "configmaps", "-A", "-l", copies::UID_LABEL]) {
@@ -65,7 +76,7 @@ pub fn status(dir: &Path) -> Result<ExitCode> {
             Err(error) => format!("the API server does not answer: {error:#}"),
         });
     }
-    let all = server.is_some() && agent.is_some() && operator.is_some();
+    let all = server.is_some() && agent.is_some() && webhook.is_some() && operator.is_some();
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(NOT_RUNNING) })
 }
 

@@ -100,6 +100,10 @@ pub fn up(dir: &Path, programs: &Programs, preferred: u16) -> Result<ExitCode> {
             ));
         }
     };
+    let webhook = Report::read(&layout)?.and_then(|report| report.webhook(&layout));
+    let by =
+        webhook.map_or(String::new(), |webhook| format!(", converted by the webhook, pid {}", webhook.pid));
+    steps.done("definitions installed", format!("v1beta1 stored, v1alpha1 served{by}"));
     steps.done("gate open", "host fit, every configured name proven");
     steps.done("operator running", format!("pid {}", operator.pid));
 

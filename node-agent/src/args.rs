@@ -137,6 +137,15 @@ pub struct RunArgs {
     /// Program to start as the operator once the gate is open; absent: start none.
     #[arg(long, value_name = "PATH")]
     pub operator: Option<PathBuf>,
+    /// Program to start as the conversion webhook, at once and whatever the gate says; absent: start none.
+    #[arg(long, value_name = "PATH")]
+    pub webhook: Option<PathBuf>,
+    /// Where the API server reaches the webhook.
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:9443")]
+    pub webhook_address: SocketAddr,
+    /// Directory of the webhook's CA and certificate, which the agent makes and renews.
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/weaver/webhook")]
+    pub certificates: PathBuf,
     /// Pause between checks while the gate is shut.
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub retry_seconds: u64,

@@ -46,6 +46,8 @@ impl Agent {
             ])
             .arg("--runtime-dir")
             .arg(&runtime)
+            .arg("--certificates")
+            .arg(host.path("/webhook"))
             .stderr(Stdio::null());
         edit(&mut command);
         Self { child: command.spawn().unwrap(), runtime }
@@ -179,7 +181,14 @@ fn two_agents_do_not_share_a_runtime_directory() {
     let host = Host::debian().server_ca(&ca.pem());
     let first = Agent::start(&host, &server, "/bin/true", |_| ());
     first.wait_for("a report", |_| true);
-    let second = host.agent("run").arg("--runtime-dir").arg(&first.runtime).output().unwrap();
+    let second = host
+        .agent("run")
+        .arg("--runtime-dir")
+        .arg(&first.runtime)
+        .arg("--certificates")
+        .arg(host.path("/webhook"))
+        .output()
+        .unwrap();
     assert_eq!(second.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&second.stderr).contains("another weaver-node-agent uses"));
     assert_eq!(first.stop(), Some(0));

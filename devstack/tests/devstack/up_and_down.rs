@@ -22,12 +22,12 @@ fn up_starts_everything_and_down_leaves_nothing() {
         ],
     );
     assert!(up.text.contains("k3s v0 could not be fetched"), "{}", up.text);
-    let three = fakes.three();
-    assert_eq!(fakes.all(), pids(three));
+    let all = fakes.processes();
+    assert_eq!(fakes.all(), pids(all));
     fakes.run(&["status"], &[]).expect(0, &["gate open", "1 copies", "ConfigMap/team/s"]);
 
-    fakes.run(&["down"], &[]).expect(0, &["3 processes"]);
-    assert!(three.iter().all(|process| !process.is_alive()));
+    fakes.run(&["down"], &[]).expect(0, &["4 processes"]);
+    assert!(all.iter().all(|process| !process.is_alive()));
     assert!(fakes.all().is_empty());
     fakes.run(&["down"], &[]).expect(0, &["nothing runs"]);
     fakes.run(&["status"], &[]).expect(3, &["stopped"]);
@@ -46,11 +46,11 @@ fn a_machine_without_curl_gets_the_testbed() {
 fn up_twice_changes_nothing() {
     let fakes = Fakes::new();
     fakes.run(&["up"], &[]).expect(0, &[]);
-    let before = fakes.three();
+    let before = fakes.processes();
     fakes
         .run(&["up"], &[])
         .expect(0, &["API server running", "already", "node agent running", "copies there"]);
-    assert_eq!(fakes.three(), before);
+    assert_eq!(fakes.processes(), before);
     assert_eq!(fakes.all(), pids(before));
 }
 
@@ -60,7 +60,7 @@ fn two_ups_at_once_start_one_stack() {
     let mut first = fakes.command(&["up"]).stdout(std::process::Stdio::null()).spawn().unwrap();
     fakes.run(&["up"], &[]).expect(0, &["copies there"]);
     assert!(first.wait().unwrap().success());
-    assert_eq!(fakes.all(), pids(fakes.three()));
+    assert_eq!(fakes.all(), pids(fakes.processes()));
 }
 
 #[test]
@@ -68,10 +68,10 @@ fn up_heals_after_a_kill_of_any_process() {
     for (victim, name) in ["server", "agent", "operator"].into_iter().enumerate() {
         let fakes = Fakes::new();
         fakes.run(&["up"], &[]).expect(0, &[]);
-        let before = fakes.three();
+        let before = fakes.processes();
         kill_9(before[victim]);
         fakes.run(&["up"], &[]).expect(0, &["copies there"]);
-        let after = fakes.three();
+        let after = fakes.processes();
         assert_ne!(after[victim], before[victim], "{name}");
         assert_eq!(fakes.all(), pids(after), "{name}: nothing old is left");
     }
@@ -91,9 +91,9 @@ fn corrupt_and_half_written_files_do_no_harm() {
         fs::write(fakes.run_dir().join(name), "12").unwrap();
         fakes.run(&["status"], &[]).expect(code, &["PROCESS", seen]);
         fakes.run(&["up"], &[]).expect(0, &["copies there"]);
-        assert_eq!(fakes.all(), pids(fakes.three()), "{name}: nothing runs twice");
+        assert_eq!(fakes.all(), pids(fakes.processes()), "{name}: nothing runs twice");
         fs::write(fakes.run_dir().join(name), "\0").unwrap();
-        fakes.run(&["down"], &[]).expect(0, &["3 processes"]);
+        fakes.run(&["down"], &[]).expect(0, &["4 processes"]);
         assert!(fakes.all().is_empty(), "{name}");
     }
 }
@@ -102,7 +102,7 @@ fn corrupt_and_half_written_files_do_no_harm() {
 fn status_believes_only_a_living_agent_and_marked_processes() {
     let fakes = Fakes::new();
     fakes.run(&["up"], &[]).expect(0, &[]);
-    let [_, agent, _] = fakes.three();
+    let [_, agent, ..] = fakes.processes();
     let mut stranger = Command::new("sleep").arg("600").spawn().unwrap();
     let report = fakes.layout().runtime().join("report.json");
     let text = fs::read_to_string(&report).unwrap();
@@ -120,7 +120,7 @@ fn status_believes_only_a_living_agent_and_marked_processes() {
 fn a_newly_built_operator_is_started() {
     let fakes = Fakes::new();
     fakes.run(&["up"], &[]).expect(0, &[]);
-    let [server, agent, operator] = fakes.three();
+    let [server, agent, operator, _] = fakes.processes();
     let later = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
     fs::File::options()
         .write(true)
@@ -129,7 +129,7 @@ fn a_newly_built_operator_is_started() {
         .set_modified(later)
         .unwrap();
     fakes.run(&["up"], &[]).expect(0, &["node agent started"]);
-    let after = fakes.three();
+    let after = fakes.processes();
     assert_eq!(after[0], server);
     assert!(after[1] != agent && after[2] != operator);
 }
@@ -138,12 +138,12 @@ fn a_newly_built_operator_is_started() {
 fn down_ends_nothing_that_up_did_not_start() {
     let fakes = Fakes::new();
     fakes.run(&["up"], &[]).expect(0, &[]);
-    let three = fakes.three();
+    let all = fakes.processes();
     let mut stranger = Command::new("sleep").arg("600").spawn().unwrap();
     // As after a reboot: the file names a pid that belongs to somebody else now.
     fs::write(fakes.layout().pid_file("server"), format!("{} 1\n", stranger.id())).unwrap();
-    fakes.run(&["down"], &[]).expect(0, &["3 processes"]);
-    assert!(three.iter().all(|process| !process.is_alive()));
+    fakes.run(&["down"], &[]).expect(0, &["4 processes"]);
+    assert!(all.iter().all(|process| !process.is_alive()));
     assert!(stranger.try_wait().unwrap().is_none(), "the stranger still runs");
     stranger.kill().unwrap();
     stranger.wait().unwrap();
@@ -169,24 +169,24 @@ fn a_taken_port_is_said_with_its_holder() {
 fn another_k3s_bin_replaces_the_running_server() {
     let fakes = Fakes::new();
     fakes.run(&["up"], &[]).expect(0, &[]);
-    let before = fakes.three();
+    let before = fakes.processes();
     let same = fakes.path("k3s-fake");
     fakes
         .run(&["up"], &[("K3S_BIN", same.to_str().unwrap())])
         .expect(0, &["already, pid", "k3s version v0.0.0+fake"]);
     fakes.run(&["up"], &[("K3S_BIN", "/bin/true")]).expect(1, &["is not k3s"]);
-    assert_eq!(fakes.three(), before, "nothing was ended for a wrong one");
+    assert_eq!(fakes.processes(), before, "nothing was ended for a wrong one");
 
     let other = fakes.path("k3s-other");
     fs::copy(&same, &other).unwrap();
     let code = i32::from(!may_isolate());
-    let line = format!("3 processes, for K3S_BIN={} in place of {}", other.display(), same.display());
+    let line = format!("4 processes, for K3S_BIN={} in place of {}", other.display(), same.display());
     fakes.run(&["up"], &[("K3S_BIN", other.to_str().unwrap())]).expect(code, &[&line]);
     assert!(before.iter().all(|process| !process.is_alive()));
     if code == 0 {
-        let after = fakes.three();
+        let after = fakes.processes();
         fakes.run(&["up"], &[]).expect(0, &["API server running"]);
-        assert_eq!(fakes.three(), after, "without K3S_BIN what runs is good");
+        assert_eq!(fakes.processes(), after, "without K3S_BIN what runs is good");
         assert_eq!(fakes.all(), pids(after));
     }
 }
@@ -195,7 +195,7 @@ fn another_k3s_bin_replaces_the_running_server() {
 fn a_start_that_is_cut_short_leaves_no_old_record() {
     let fakes = Fakes::new();
     fakes.run(&["up"], &[]).expect(0, &[]);
-    kill_9(fakes.three()[0]);
+    kill_9(fakes.processes()[0]);
     let (config, record) = (fakes.layout().config(), fakes.layout().server_record());
     assert!(record.exists());
     // Fails after the old server was given up and before the new one is known.

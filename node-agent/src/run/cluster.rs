@@ -4,12 +4,9 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::{Context as _, anyhow, bail};
-use k8s_openapi::{
-    api::{
-        authentication::v1::{TokenRequest, TokenRequestSpec},
-        core::v1::ServiceAccount,
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+use k8s_openapi::api::{
+    authentication::v1::{TokenRequest, TokenRequestSpec},
+    core::v1::ServiceAccount,
 };
 use kube::{
     Api, Client, Config,
@@ -17,7 +14,6 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
     core::{DynamicObject, GroupVersionKind},
     discovery::{self, Scope},
-    runtime::wait::{await_condition, conditions::is_crd_established},
 };
 use tokio::time::timeout;
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
@@ -30,7 +26,6 @@ use crate::host_root::HostRoot;
 const MANAGER: &str = "weaver-node-agent";
 const USER_AGENT: &str = concat!("weaver-node-agent/", env!("CARGO_PKG_VERSION"));
 const REQUEST: Duration = Duration::from_secs(15);
-const ESTABLISHED: Duration = Duration::from_secs(30);
 
 /// The administrator's client, from the kubeconfig as it is now: k3s may have
 /// written it anew.
@@ -56,21 +51,13 @@ pub async fn connect(root: &HostRoot, kubeconfig: &Path) -> anyhow::Result<Clien
     Client::try_from(config).context(what)
 }
 
-/// Applies all manifests and waits until the API serves our kinds.
+/// Applies all manifests.
 ///
 /// # Errors
 /// The first object that the API server refuses, by kind and name.
-pub async fn install(client: &Client) -> anyhow::Result<()> {
-    let objects = manifests::all()?;
-    for object in &objects {
+pub async fn apply_all(client: &Client) -> anyhow::Result<()> {
+    for object in &manifests::all()? {
         apply(client, object).await?;
-    }
-    for name in manifests::definitions(&objects) {
-        let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-        timeout(ESTABLISHED, await_condition(api, &name, is_crd_established()))
-            .await
-            .with_context(|| format!("{name} was not established within {} s", ESTABLISHED.as_secs()))?
-            .with_context(|| format!("watching {name}"))?;
     }
     Ok(())
 }

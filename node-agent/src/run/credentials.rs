@@ -13,7 +13,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 use serde_saphyr::SerializerOptions;
 
-use super::durable_file;
+use weaver_operator::durable_file;
 
 /// Readable by the operator's group, by no one else.
 const MODE: u32 = 0o640;
@@ -48,7 +48,7 @@ pub fn write(runtime_dir: &Path, token: &Token, address: SocketAddr, server_ca: 
     durable_file::replace(&token_path(runtime_dir), token.secret.expose_secret().as_bytes(), MODE)?;
     let directory = std::path::absolute(runtime_dir).context("the runtime directory's path")?;
     let text = kubeconfig(&token_path(&directory), address, server_ca)?;
-    durable_file::replace(&kubeconfig_path(runtime_dir), text.as_bytes(), MODE)
+    Ok(durable_file::replace(&kubeconfig_path(runtime_dir), text.as_bytes(), MODE)?)
 }
 
 fn kubeconfig(token: &Path, address: SocketAddr, server_ca: &[u8]) -> anyhow::Result<String> {

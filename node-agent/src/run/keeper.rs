@@ -30,6 +30,8 @@ struct Keeper {
     args: RunArgs,
     status: Status,
     open: watch::Sender<bool>,
+    /// Whether the definitions of our kinds have been installed.
+    definitions: watch::Receiver<bool>,
     /// The operator's token; absent while the gate is shut.
     renewal: Option<Renewal>,
     /// Pause before the gate is tried again, after attempts that failed.
@@ -41,6 +43,7 @@ pub async fn keep(
     args: RunArgs,
     status: Status,
     open: watch::Sender<bool>,
+    definitions: watch::Receiver<bool>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut keeper = Keeper {
@@ -48,6 +51,7 @@ pub async fn keep(
         args,
         status,
         open,
+        definitions,
         renewal: None,
         open_pause: Duration::ZERO,
     };
@@ -127,19 +131,28 @@ impl Keeper {
         }
     }
 
+    fn too_long(&self) -> String {
+        let missing =
+            if *self.definitions.borrow() { "" } else { ": the definitions of our kinds are not installed" };
+        format!("not done within {} s{missing}", OPENING.as_secs())
+    }
+
     /// Mints a token and writes the operator's files; before the first one, and
     /// after a failure, the manifests are applied.
     async fn renew(&mut self, check: &Check, install: bool) -> anyhow::Result<()> {
         let work = async {
             let client = cluster::connect(&self.host.root, &self.host.admin_kubeconfig).await?;
             if install {
-                cluster::install(&client).await?;
+                cluster::apply_all(&client).await?;
+                // An operator that starts before its kinds are served only fails.
+                self.definitions
+                    .wait_for(|installed| *installed)
+                    .await
+                    .context("nobody installs the definitions")?;
             }
             cluster::mint(&client, self.args.token_seconds).await
         };
-        let token = tokio::time::timeout(OPENING, work)
-            .await
-            .with_context(|| format!("not done within {} s", OPENING.as_secs()))??;
+        let token = tokio::time::timeout(OPENING, work).await.with_context(|| self.too_long())??;
         let server_ca = self.host.root.real(&check.server_ca);
         let ca =
             fs::read(&server_ca).with_context(|| format!("cannot read {}", check.server_ca.display()))?;

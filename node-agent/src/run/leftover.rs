@@ -1,9 +1,9 @@
-//! An operator that outlived its agent.
+//! A child that outlived its agent.
 //!
-//! A killed agent cannot stop its child. The next one does before it starts
-//! another: two operators on one account would work against each other. The
-//! process is known by its number and its start time, so that a number used
-//! again is never taken for it.
+//! A killed agent cannot stop its children. The next one does before it starts
+//! another: two operators on one account would work against each other, and two
+//! webhooks cannot have one port. The process is known by its number and its
+//! start time, so that a number used again is never taken for it.
 
 use std::{
     fs, io,
@@ -19,49 +19,50 @@ use nix::{
 };
 use tracing::{info, warn};
 
-use super::durable_file;
+use weaver_operator::durable_file;
 
-/// How long an operator gets to end by itself.
+/// How long a child gets to end by itself.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-fn pid_file(runtime_dir: &Path) -> PathBuf {
-    runtime_dir.join("operator.pid")
+fn pid_file(runtime_dir: &Path, name: &str) -> PathBuf {
+    runtime_dir.join(name).with_extension("pid")
 }
 
-/// Notes the running operator.
+/// Notes a running child.
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn note(runtime_dir: &Path, pid: u32) -> anyhow::Result<()> {
+pub fn note(runtime_dir: &Path, name: &str, pid: u32) -> anyhow::Result<()> {
     let text = format!("{pid} {}\n", start_time(pid).unwrap_or(0));
-    durable_file::replace(&pid_file(runtime_dir), text.as_bytes(), 0o640)
+    Ok(durable_file::replace(&pid_file(runtime_dir, name), text.as_bytes(), 0o640)?)
 }
 
 /// Forgets it, once it has ended.
-pub fn forget(runtime_dir: &Path) {
-    if let Err(error) = fs::remove_file(pid_file(runtime_dir))
+pub fn forget(runtime_dir: &Path, name: &str) {
+    let path = pid_file(runtime_dir, name);
+    if let Err(error) = fs::remove_file(&path)
         && error.kind() != io::ErrorKind::NotFound
     {
-        warn!("cannot remove {}: {error}", pid_file(runtime_dir).display());
+        warn!("cannot remove {}: {error}", path.display());
     }
 }
 
-/// Ends an operator that a former agent left running.
+/// Ends a child that a former agent left running.
 ///
 /// # Errors
 /// It cannot be ended.
-pub async fn stop(runtime_dir: &Path) -> anyhow::Result<()> {
-    let path = pid_file(runtime_dir);
+pub async fn stop(runtime_dir: &Path, name: &str) -> anyhow::Result<()> {
+    let path = pid_file(runtime_dir, name);
     let Ok(text) = fs::read_to_string(&path) else { return Ok(()) };
     if let Some((pid, started)) = parse(&text)
         && is_same(pid, started)
     {
-        info!(pid, "ending the operator that a former agent left running");
+        info!(pid, "ending the {name} that a former agent left running");
         end(pid, started)
             .await
-            .with_context(|| format!("cannot end the operator noted in {}", path.display()))?;
+            .with_context(|| format!("cannot end the {name} noted in {}", path.display()))?;
     }
-    forget(runtime_dir);
+    forget(runtime_dir, name);
     Ok(())
 }
 
@@ -120,13 +121,13 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[tokio::test]
-    async fn a_left_operator_is_ended_and_forgotten() {
+    async fn a_left_child_is_ended_and_forgotten() {
         let dir = tempfile::tempdir().unwrap();
         let mut child = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
-        note(dir.path(), child.id()).unwrap();
-        stop(dir.path()).await.unwrap();
+        note(dir.path(), "operator", child.id()).unwrap();
+        stop(dir.path(), "operator").await.unwrap();
         assert!(!child.wait().unwrap().success(), "it was ended by a signal");
-        assert!(!pid_file(dir.path()).exists());
+        assert!(!pid_file(dir.path(), "operator").exists());
     }
 
     #[tokio::test]
@@ -134,8 +135,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let own = std::process::id();
         let started = start_time(own).unwrap();
-        fs::write(pid_file(dir.path()), format!("{own} {}", started + 1)).unwrap();
-        stop(dir.path()).await.unwrap();
+        fs::write(pid_file(dir.path(), "operator"), format!("{own} {}", started + 1)).unwrap();
+        stop(dir.path(), "operator").await.unwrap();
         assert_eq!(start_time(own), Some(started));
     }
 

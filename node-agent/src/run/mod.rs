@@ -1,13 +1,15 @@
 //! `run`: keeps checking, opens the gate once, keeps the operator's credentials
-//! fresh, starts the operator.
+//! fresh, starts the operator; beside the gate, keeps the definitions of our
+//! kinds installed and their conversion working.
 //!
-//! Three tasks under one cancellation token: the gate keeper, the operator's
-//! supervisor, the writer of `report.json`. The end of any of them that was not
-//! asked for ends the process: a half-dead agent would look alive.
+//! Tasks under one cancellation token: the gate keeper, the keeper of the
+//! definitions, the supervisors of operator and webhook, the writer of
+//! `report.json`. The end of any of them that was not asked for ends the
+//! process: a half-dead agent would look alive.
 
 mod cluster;
 mod credentials;
-mod durable_file;
+mod definitions;
 mod gate;
 mod keeper;
 mod leftover;
@@ -27,6 +29,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
+use self::{status::Status, supervisor::Program};
 use crate::args::RunArgs;
 
 /// Runs until SIGTERM or SIGINT.
@@ -37,23 +40,26 @@ use crate::args::RunArgs;
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     prepare(&args.runtime_dir)?;
     let _lock = lock(&args.runtime_dir)?;
-    leftover::stop(&args.runtime_dir).await?;
+    for name in [OPERATOR, WEBHOOK] {
+        leftover::stop(&args.runtime_dir, name).await?;
+    }
 
     let mut signals = Signals::listen()?;
     let stop = CancellationToken::new();
-    let status = status::Status::new(args.runtime_dir.join("report.json"));
+    let status = Status::new(args.runtime_dir.join("report.json"));
     let (open, opened) = watch::channel(false);
+    let (installed, definitions) = watch::channel(false);
     let mut tasks = JoinSet::new();
     tasks.spawn(status::write_on_change(status.clone(), stop.clone()));
-    if let Some(program) = &args.operator {
-        let operator = supervisor::Operator {
-            program: program.clone(),
-            runtime_dir: args.runtime_dir.clone(),
-            status: status.clone(),
-        };
-        tasks.spawn(supervisor::supervise(operator, opened, stop.clone()));
+    if let Some(program) = operator(&args, &status) {
+        tasks.spawn(supervisor::supervise(program, opened, stop.clone()));
     }
-    tasks.spawn(keeper::keep(args, status.clone(), open, stop.clone()));
+    if let Some(program) = webhook(&args, &status) {
+        // Never gated: what is stored must stay readable.
+        tasks.spawn(supervisor::supervise(program, watch::channel(true).1, stop.clone()));
+    }
+    tasks.spawn(definitions::keep(args.clone(), status.clone(), installed, stop.clone()));
+    tasks.spawn(keeper::keep(args, status.clone(), open, definitions, stop.clone()));
 
     // Not every process is started by systemd: without its socket this does nothing.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
@@ -69,8 +75,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     stop.cancel();
     tokio::select! {
         () = async { while tasks.join_next().await.is_some() {} } => {}
-        // Dropping the tasks kills the operator.
-        () = signals.next() => warn!("a second signal: not waiting for the operator"),
+        // Dropping the tasks kills the children.
+        () = signals.next() => warn!("a second signal: not waiting for the children"),
     }
     drop(tasks);
     status.set_gate(gate::Gate::Shut, "the agent has stopped".to_owned());
@@ -78,6 +84,42 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         error!("{failure:#}");
     }
     outcome
+}
+
+/// Names of the children.
+const OPERATOR: &str = "operator";
+const WEBHOOK: &str = "webhook";
+
+fn operator(args: &RunArgs, status: &Status) -> Option<Program> {
+    let status = status.clone();
+    Some(Program {
+        name: OPERATOR,
+        path: args.operator.clone()?,
+        arguments: vec![
+            "run".into(),
+            "--kubeconfig".into(),
+            credentials::kubeconfig_path(&args.runtime_dir).into(),
+        ],
+        runtime_dir: args.runtime_dir.clone(),
+        show: Box::new(move |pid| status.set_operator(pid)),
+    })
+}
+
+fn webhook(args: &RunArgs, status: &Status) -> Option<Program> {
+    let status = status.clone();
+    Some(Program {
+        name: WEBHOOK,
+        path: args.webhook.clone()?,
+        arguments: vec![
+            "webhook".into(),
+            "--listen".into(),
+            args.webhook_address.to_string().into(),
+            "--certificates".into(),
+            args.certificates.clone().into(),
+        ],
+        runtime_dir: args.runtime_dir.clone(),
+        show: Box::new(move |pid| status.set_webhook(pid)),
+    })
 }
 
 /// What asks the agent to stop.

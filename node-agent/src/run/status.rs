@@ -7,8 +7,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use weaver_diagnostics::finding::{Finding, Severity};
+use weaver_operator::durable_file;
 
-use super::{durable_file, gate::Gate};
+use super::gate::Gate;
 
 /// Pause before a report that could not be written is tried again.
 const WRITE_AGAIN: Duration = Duration::from_secs(10);
@@ -23,12 +24,25 @@ pub struct Report {
     /// The last check's findings.
     pub findings: Vec<Finding>,
     /// The operator, where this agent runs it.
-    pub operator: Option<OperatorReport>,
+    pub operator: Option<ChildReport>,
+    /// The conversion webhook, where this agent runs it.
+    pub webhook: Option<ChildReport>,
+    /// Whether the definitions of our kinds are installed and converted.
+    pub definitions: Definitions,
 }
 
-/// The running operator.
+/// The definitions of our kinds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct OperatorReport {
+pub struct Definitions {
+    /// They are as this agent wants them, and the webhook answers.
+    pub installed: bool,
+    /// Why not, and what to do.
+    pub reason: String,
+}
+
+/// A running child.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ChildReport {
     /// Its process.
     pub pid: u32,
 }
@@ -44,7 +58,14 @@ impl Status {
     /// A gate that is shut because nothing was checked yet.
     pub fn new(path: PathBuf) -> Self {
         let reason = "no check has ended yet".to_owned();
-        let report = Report { gate: Gate::Shut, reason, findings: Vec::new(), operator: None };
+        let report = Report {
+            gate: Gate::Shut,
+            reason,
+            findings: Vec::new(),
+            operator: None,
+            webhook: None,
+            definitions: Definitions { installed: false, reason: "not looked at yet".to_owned() },
+        };
         Self { report: watch::Sender::new(report), path }
     }
 
@@ -54,7 +75,7 @@ impl Status {
     /// The file cannot be written.
     pub fn write(&self) -> anyhow::Result<()> {
         let json = serde_json::to_vec_pretty(&*self.report.borrow())?;
-        durable_file::replace(&self.path, &json, 0o640)
+        Ok(durable_file::replace(&self.path, &json, 0o640)?)
     }
 
     /// The findings of a check; new ones are logged.
@@ -88,7 +109,30 @@ impl Status {
 
     /// The operator's process, or that there is none.
     pub fn set_operator(&self, pid: Option<u32>) {
-        self.change(|report| report.operator = pid.map(|pid| OperatorReport { pid }));
+        self.change(|report| report.operator = pid.map(|pid| ChildReport { pid }));
+    }
+
+    /// The webhook's process, or that there is none.
+    pub fn set_webhook(&self, pid: Option<u32>) {
+        self.change(|report| report.webhook = pid.map(|pid| ChildReport { pid }));
+    }
+
+    /// How the last look at the definitions ended; a change is logged.
+    pub fn set_definitions(&self, outcome: Result<(), String>) {
+        let definitions = match outcome {
+            Ok(()) => Definitions { installed: true, reason: String::new() },
+            Err(reason) => Definitions { installed: false, reason },
+        };
+        self.change(|report| {
+            if report.definitions != definitions {
+                if definitions.installed {
+                    info!("the definitions of our kinds are installed, and the webhook converts");
+                } else {
+                    warn!("the definitions of our kinds are not as they should be: {}", definitions.reason);
+                }
+            }
+            report.definitions = definitions;
+        });
     }
 
     fn change(&self, edit: impl FnOnce(&mut Report)) {

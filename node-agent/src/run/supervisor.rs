@@ -1,7 +1,7 @@
-//! Starts the operator when the gate opens, starts it again when it ends by
-//! itself, ends it with the agent.
+//! Keeps a child running: starts it when it may run, starts it again when it
+//! ends by itself, ends it with the agent.
 
-use std::{path::PathBuf, process::Stdio, time::Duration};
+use std::{ffi::OsString, path::PathBuf, process::Stdio, time::Duration};
 
 use anyhow::Context as _;
 use nix::sys::signal::Signal;
@@ -13,39 +13,43 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::{credentials, leftover, status::Status};
+use super::leftover;
 
 /// The first pause before a restart, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// An operator that ran this long failed for a new reason.
+/// A child that ran this long failed for a new reason.
 const STEADY: Duration = Duration::from_mins(1);
 
 /// What to run.
-pub struct Operator {
+pub struct Program {
+    /// What it is called in the log, in the report and in its pid file.
+    pub name: &'static str,
     /// The program.
-    pub program: PathBuf,
-    /// The directory with its credentials.
+    pub path: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// The directory of its pid file.
     pub runtime_dir: PathBuf,
-    /// Where its process number is shown.
-    pub status: Status,
+    /// Told its process number, or that there is none.
+    pub show: Box<dyn Fn(Option<u32>) + Send + Sync>,
 }
 
-/// Waits for the gate, then keeps the operator running until `stop`.
+/// Waits until the program may run, then keeps it running until `stop`.
 pub async fn supervise(
-    operator: Operator,
-    mut gate: watch::Receiver<bool>,
+    program: Program,
+    mut may_run: watch::Receiver<bool>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     tokio::select! {
-        opened = gate.wait_for(|open| *open) => { opened.context("the gate keeper is gone")?; }
+        allowed = may_run.wait_for(|may| *may) => { allowed.context("the gate keeper is gone")?; }
         () = stop.cancelled() => return Ok(()),
     }
     let mut pause = BACKOFF.0;
     loop {
         let started = Instant::now();
-        match operator.start() {
+        match program.start() {
             Ok(child) => {
-                if operator.attend(child, &stop).await {
+                if program.attend(child, &stop).await {
                     return Ok(());
                 }
             }
@@ -64,13 +68,11 @@ fn next_pause(pause: Duration, ran: Duration) -> Duration {
     if ran >= STEADY { BACKOFF.0 } else { pause }
 }
 
-impl Operator {
+impl Program {
     fn start(&self) -> anyhow::Result<Child> {
-        let kubeconfig = credentials::kubeconfig_path(&self.runtime_dir);
-        let child = Command::new(&self.program)
-            .arg("run")
-            .arg("--kubeconfig")
-            .arg(&kubeconfig)
+        let (name, path) = (self.name, self.path.display());
+        let child = Command::new(&self.path)
+            .args(&self.arguments)
             // Its readiness is not ours to announce.
             .env_remove("NOTIFY_SOCKET")
             .env_remove("WATCHDOG_USEC")
@@ -79,49 +81,48 @@ impl Operator {
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
-            .with_context(|| {
-                format!("cannot start the operator {}: check --operator", self.program.display())
-            })?;
+            .with_context(|| format!("cannot start the {name} {path}: check --{name}"))?;
         if let Some(pid) = child.id() {
-            info!(pid, "started the operator {}", self.program.display());
-            if let Err(failure) = leftover::note(&self.runtime_dir, pid) {
+            info!(pid, "started the {name} {path}");
+            if let Err(failure) = leftover::note(&self.runtime_dir, name, pid) {
                 warn!("{failure:#}");
             }
-            self.status.set_operator(Some(pid));
+            (self.show)(Some(pid));
         }
         Ok(child)
     }
 
     /// Returns `true` when it was ended because of `stop`.
     async fn attend(&self, mut child: Child, stop: &CancellationToken) -> bool {
+        let name = self.name;
         let stopped = tokio::select! {
             ended = child.wait() => {
                 match ended {
-                    Ok(how) => warn!("the operator ended by itself ({how}), starting it again"),
-                    Err(failure) => error!("lost the operator: {failure}"),
+                    Ok(how) => warn!("the {name} ended by itself ({how}), starting it again"),
+                    Err(failure) => error!("lost the {name}: {failure}"),
                 }
                 false
             }
             () = stop.cancelled() => {
-                end(&mut child).await;
+                end(name, &mut child).await;
                 true
             }
         };
-        leftover::forget(&self.runtime_dir);
-        self.status.set_operator(None);
+        leftover::forget(&self.runtime_dir, name);
+        (self.show)(None);
         stopped
     }
 }
 
-async fn end(child: &mut Child) {
+async fn end(name: &str, child: &mut Child) {
     let Some(pid) = child.id() else { return };
     if let Err(failure) = leftover::send(pid, Signal::SIGTERM) {
         warn!("{failure:#}");
     }
     if timeout(leftover::PATIENCE, child.wait()).await.is_err() {
-        warn!(pid, "the operator did not end within {} s, killing it", leftover::PATIENCE.as_secs());
+        warn!(pid, "the {name} did not end within {} s, killing it", leftover::PATIENCE.as_secs());
         if let Err(failure) = child.kill().await {
-            error!("cannot kill the operator: {failure}");
+            error!("cannot kill the {name}: {failure}");
         }
     }
 }
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_steady_operator_resets_the_pause() {
+    fn a_steady_child_resets_the_pause() {
         let long = Duration::from_secs(16);
         assert_eq!(next_pause(long, Duration::from_secs(5)), long);
         assert_eq!(next_pause(long, STEADY), BACKOFF.0);

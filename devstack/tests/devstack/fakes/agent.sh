@@ -8,6 +8,7 @@ while [ $# -gt 1 ]; do
   case $1 in
   --runtime-dir) runtime=$2 ;;
   --operator) operator=$2 ;;
+  --webhook) webhook=$2 ;;
   esac
   shift
 done
@@ -21,10 +22,13 @@ run)
     report '{"gate": "shut", "reason": "T-02", "findings": [{"severity": "fail"}], "operator": null}'
     exec sleep 600
   fi
+  "$webhook" webhook &
+  other=$!
   "$operator" run &
   child=$!
-  trap 'kill $child; wait $child; exit 0' TERM
-  report "{\"gate\": \"open\", \"reason\": \"\", \"findings\": [], \"operator\": {\"pid\": $child}}"
+  trap 'kill $child $other; wait $child $other; exit 0' TERM
+  report "{\"gate\": \"open\", \"reason\": \"\", \"findings\": [], \"operator\": {\"pid\": $child},
+    \"webhook\": {\"pid\": $other}, \"definitions\": {\"installed\": true, \"reason\": \"\"}}"
   wait $child
   ;;
 esac

@@ -76,14 +76,16 @@ impl Fakes {
         Layout::existing(&self.run_dir()).unwrap().unwrap()
     }
 
-    /// API server, agent and operator, each of which must run.
-    pub fn three(&self) -> [Process; 3] {
+    /// API server, agent, operator and webhook, each of which must run.
+    pub fn processes(&self) -> [Process; 4] {
         let layout = self.layout();
+        let report = Report::read(&layout).unwrap().unwrap();
         let named = |name| Process::from_file(&layout.pid_file(name)).unwrap().expect(name);
         [
             named("server"),
             named("agent"),
-            Report::read(&layout).unwrap().unwrap().operator(&layout).expect("operator"),
+            report.operator(&layout).expect("operator"),
+            report.webhook(&layout).expect("webhook"),
         ]
     }
 
