@@ -10,22 +10,18 @@ use kube::api::{Api, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::json;
-use tempfile::TempDir;
-use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
 
+use crate::own::Own;
 use crate::proxy::{Hook, Proxy};
-use crate::world::{Logs, World, client_of, eventually, given};
+use crate::world::{World, eventually, given};
 
-/// A disposable server with our CRD and RBAC, and an operator that reaches it through a proxy.
+/// A disposable server with our definitions and RBAC, and an operator that reaches it through a proxy.
 pub struct Alone {
-    /// The administrator, not through the proxy.
-    pub client: Client,
-    /// The server.
-    pub server: Server,
+    /// The server, not through the proxy.
+    pub own: Own,
     /// The operator.
     pub operator: Operator,
     _proxy: Proxy,
-    dir: TempDir,
 }
 
 /// A running operator; killed when dropped.
@@ -79,46 +75,36 @@ impl Alone {
 
     /// The same with another patience, in seconds, for what is deleted and has lost its rights.
     pub async fn start_with(hook: impl FnOnce(Client) -> Hook, patience: &'static str) -> Self {
-        let dir = tempfile::tempdir_in("/tmp").unwrap();
-        let server = {
-            let binary = ServerBinary::from_environment().unwrap();
-            Server::start(&binary, ServerOptions::new(dir.path()).audit()).unwrap()
-        };
-        for manifest in ["deploy/crds/configmapsyncs.yaml", "deploy/rbac/operator.yaml"] {
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(manifest);
-            let applied = Command::new(&server.binary().path)
-                .args(["kubectl", "apply", "--server-side", "-f"])
-                .arg(&path)
-                .env("KUBECONFIG", server.kubeconfig())
-                .output()
-                .unwrap();
-            assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
-        }
-        let client = client_of(&server.kubeconfig()).await;
+        let own = Own::start().await;
+        own.install().await.unwrap();
+        Self::on(own, hook, patience).await
+    }
+
+    /// An operator on a server where the definitions are installed already.
+    pub async fn on(own: Own, hook: impl FnOnce(Client) -> Hook, patience: &'static str) -> Self {
+        own.apply("deploy/rbac/operator.yaml");
         let config = Config::from_custom_kubeconfig(
-            Kubeconfig::read_from(server.kubeconfig()).unwrap(),
+            Kubeconfig::read_from(own.server.kubeconfig()).unwrap(),
             &KubeConfigOptions::default(),
         )
         .await
         .unwrap();
-        let proxy = Proxy::start(&config, hook(client.clone())).await;
-        let kubeconfig = dir.path().join("operator.kubeconfig");
-        std::fs::write(kubeconfig, operator_kubeconfig(&client, &proxy).await).unwrap();
-        let operator = Operator::start(dir.path(), patience);
-        Self { client, server, operator, _proxy: proxy, dir }
+        let proxy = Proxy::start(&config, hook(own.client.clone())).await;
+        let kubeconfig = own.dir().join("operator.kubeconfig");
+        std::fs::write(kubeconfig, operator_kubeconfig(&own.client, &proxy).await).unwrap();
+        let operator = Operator::start(own.dir(), patience);
+        Self { own, operator, _proxy: proxy }
     }
 
     /// Starts the operator again after [`Operator::kill`].
     pub fn restart_operator(&mut self) {
-        self.operator = Operator::start(self.dir.path(), self.operator.patience);
+        self.operator = Operator::start(self.own.dir(), self.operator.patience);
     }
 
     /// A world on this server.
     #[must_use]
     pub fn world(&self, name: &str) -> World {
-        let logs =
-            Logs { audit: self.server.layout().audit_log(), programs: vec![self.operator.log.clone()] };
-        World::on(self.client.clone(), name, logs)
+        World::on(self.own.client.clone(), name, self.own.logs())
     }
 }
 

@@ -9,6 +9,7 @@
 
 pub mod alone;
 pub mod audit;
+pub mod own;
 pub mod proxy;
 pub mod tenant;
 pub mod world;

@@ -48,6 +48,16 @@ impl World {
         json!({
             "serviceAccount": {"name": ACCOUNT},
             "source": {"name": "settings", "namespace": team},
+            "targets": {"namespaces": targets},
+        })
+    }
+
+    /// The same at v1alpha1.
+    #[must_use]
+    pub fn old_spec(&self, team: &str, targets: &[&str]) -> Value {
+        json!({
+            "serviceAccount": {"name": ACCOUNT},
+            "source": {"name": "settings", "namespace": team},
             "syncToNamespaces": targets,
         })
     }

@@ -13,7 +13,8 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::Value;
-use weaver_api::v1alpha1::ConfigMapSync;
+use weaver_api::v1alpha1;
+use weaver_api::v1beta1::ConfigMapSync;
 
 /// Longest wait for anything that events bring about.
 pub const SOON: Duration = Duration::from_secs(40);
@@ -125,6 +126,12 @@ impl World {
         Api::namespaced(self.client.clone(), namespace)
     }
 
+    /// The same at the deprecated version.
+    #[must_use]
+    pub fn old_syncs(&self, namespace: &str) -> Api<v1alpha1::ConfigMapSync> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
     /// Creates or changes a `ConfigMap` as its owner would: with `kubectl apply`'s means.
     pub async fn config_map(&self, namespace: &str, name: &str, data: &[(&str, &str)]) -> ConfigMap {
         let map = ConfigMap {
@@ -139,11 +146,21 @@ impl World {
     /// Creates or changes a `ConfigMapSync` from its spec.
     pub async fn sync(&self, namespace: &str, name: &str, spec: Value) -> ConfigMapSync {
         let object = serde_json::json!({
-            "apiVersion": "weaver.example.com/v1alpha1", "kind": "ConfigMapSync",
+            "apiVersion": "weaver.example.com/v1beta1", "kind": "ConfigMapSync",
             "metadata": {"name": name, "namespace": namespace}, "spec": spec,
         });
         let params = PatchParams::apply("a-person").force();
         self.syncs(namespace).patch(name, &params, &Patch::Apply(&object)).await.unwrap()
+    }
+
+    /// The same as users of the upstream operator write it: at v1alpha1, which refuses next to nothing.
+    pub async fn old_sync(&self, namespace: &str, name: &str, spec: Value) -> v1alpha1::ConfigMapSync {
+        let object = serde_json::json!({
+            "apiVersion": "weaver.example.com/v1alpha1", "kind": "ConfigMapSync",
+            "metadata": {"name": name, "namespace": namespace}, "spec": spec,
+        });
+        let params = PatchParams::apply("a-person").force();
+        self.old_syncs(namespace).patch(name, &params, &Patch::Apply(&object)).await.unwrap()
     }
 
     /// Waits until `namespace` holds a `ConfigMap` with exactly this data.

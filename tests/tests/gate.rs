@@ -13,7 +13,10 @@ mod own_server {
 
     use serde_json::Value;
     use tempfile::TempDir;
-    use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
+    use weaver_devstack::{
+        ports,
+        server::{Server, ServerBinary, ServerOptions},
+    };
     use weaver_tests::world::given;
 
     const PATIENCE: Duration = Duration::from_secs(90);
@@ -21,6 +24,7 @@ mod own_server {
     /// A server that is asked to serve `box.example`.
     struct Scene {
         server: Server,
+        webhook_port: u16,
         dir: TempDir,
     }
 
@@ -29,7 +33,7 @@ mod own_server {
             let dir = tempfile::tempdir_in("/tmp").unwrap();
             let options = ServerOptions::new(dir.path()).tls_sans(["box.example"]).audit();
             let server = Server::start(&ServerBinary::from_environment().unwrap(), options).unwrap();
-            Self { server, dir }
+            Self { server, webhook_port: ports::disposable().unwrap(), dir }
         }
 
         /// Asks for one more name; the running server does not know it yet.
@@ -64,19 +68,47 @@ mod own_server {
             let output = File::options().create(true).append(true).open(&log).unwrap();
             let mut command = self.agent("run");
             command.arg("--runtime-dir").arg(&runtime);
-            command.arg("--operator").arg(given("WEAVER_TEST_BIN_DIR").join("weaver-operator"));
+            for child in ["--operator", "--webhook"] {
+                command.arg(child).arg(given("WEAVER_TEST_BIN_DIR").join("weaver-operator"));
+            }
+            command.arg("--webhook-address").arg(format!("127.0.0.1:{}", self.webhook_port));
+            command.arg("--certificates").arg(self.dir.path().join("webhook"));
             command.args(["--probe-timeout", "2", "--recheck-seconds", "1"]).args(flags);
             command.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
             Agent { child: command.spawn().unwrap(), runtime, log }
         }
 
         fn whoami(&self, kubeconfig: &Path) -> String {
+            self.kubectl_as(kubeconfig, &["auth", "whoami", "-o", "json"]).1
+        }
+
+        #[track_caller]
+        fn kubectl(&self, arguments: &[&str]) -> String {
+            let (done, words) = self.kubectl_as(&self.server.kubeconfig(), arguments);
+            assert!(done, "{arguments:?}: {words}");
+            words
+        }
+
+        /// Whether kubectl succeeded, and what it said.
+        fn kubectl_as(&self, kubeconfig: &Path, arguments: &[&str]) -> (bool, String) {
             let output = Command::new(&self.server.binary().path)
-                .args(["kubectl", "auth", "whoami", "-o", "json", "--kubeconfig"])
+                .arg("kubectl")
+                .args(arguments)
+                .arg("--kubeconfig")
                 .arg(kubeconfig)
                 .output()
                 .unwrap();
-            String::from_utf8(output.stdout).unwrap()
+            let done = output.status.success();
+            (done, String::from_utf8(if done { output.stdout } else { output.stderr }).unwrap())
+        }
+
+        /// A manifest as upstream's users have it.
+        fn apply_upstreams_sample(&self) {
+            let path = self.dir.path().join("old.yaml");
+            let text = "apiVersion: weaver.example.com/v1alpha1\nkind: ConfigMapSync\n\
+                        metadata: {name: old, namespace: default}\nspec: {testNum: 5}\n";
+            fs::write(&path, text).unwrap();
+            self.kubectl(&["apply", "-f", path.to_str().unwrap()]);
         }
     }
 
@@ -133,6 +165,19 @@ mod own_server {
                 self.signal("TERM");
                 let _ = self.child.wait();
             }
+        }
+    }
+
+    #[track_caller]
+    fn eventually(what: &str, question: impl Fn() -> (bool, String)) {
+        let since = Instant::now();
+        loop {
+            let (done, words) = question();
+            if done {
+                return;
+            }
+            assert!(since.elapsed() < PATIENCE, "not in time: {what}; last seen: {words}");
+            std::thread::park_timeout(Duration::from_millis(50));
         }
     }
 
@@ -202,13 +247,7 @@ mod own_server {
         let scene = Scene::start();
         let agent = scene.run(&["--token-seconds", "600", "--token-renew-seconds", "1"]);
         agent.open();
-        let deleted = Command::new(&scene.server.binary().path)
-            .args(["kubectl", "delete", "serviceaccount", "weaver-operator", "-n", "config-weaver"])
-            .arg("--kubeconfig")
-            .arg(scene.server.kubeconfig())
-            .status()
-            .unwrap();
-        assert!(deleted.success());
+        scene.kubectl(&["delete", "serviceaccount", "weaver-operator", "-n", "config-weaver"]);
 
         let says = |report: &Value, text: &str| report["reason"].as_str().is_some_and(|r| r.contains(text));
         let report = agent.wait_for("failed renewal", |r| says(r, "could not be renewed"));
@@ -217,6 +256,39 @@ mod own_server {
         agent.wait_for("renewal", |r| !says(r, "could not be renewed"));
         assert_ne!(agent.token(), stale);
         assert!(scene.whoami(&agent.file("operator.kubeconfig")).contains("weaver-operator"));
+        agent.stop();
+    }
+
+    #[test]
+    fn a_gate_that_is_shut_does_not_stop_conversion() {
+        let scene = Scene::start();
+        scene.configure("bux.example");
+        let agent = scene.run(&[]);
+        let report = agent.wait_for("definitions", |r| r["definitions"]["installed"] == true);
+        assert_eq!(report["gate"], "shut");
+        scene.apply_upstreams_sample();
+        let stored = scene.kubectl(&["get", "cms", "old", "-o", "jsonpath={.apiVersion} {.spec}"]);
+        assert!(stored.starts_with("weaver.example.com/v1beta1 {\"conflictPolicy\":\"Refuse\""), "{stored}");
+        let report =
+            agent.wait_for("shut gate", |r| r["reason"].as_str().is_some_and(|r| r.contains("T-02")));
+        assert_eq!((&report["gate"], &report["operator"]), (&Value::from("shut"), &Value::Null));
+        agent.stop();
+    }
+
+    #[test]
+    fn a_drifted_ca_bundle_and_a_deleted_definition_are_repaired() {
+        let scene = Scene::start();
+        let agent = scene.run(&[]);
+        agent.open();
+        scene.apply_upstreams_sample();
+        let drift = r#"{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":null}}}}}"#;
+        scene.kubectl(&["patch", "crd", "configmapsyncs.weaver.example.com", "--type=merge", "-p", drift]);
+        let ask = |arguments: &[&str]| scene.kubectl_as(&scene.server.kubeconfig(), arguments);
+        eventually("v1alpha1 is converted again", || {
+            ask(&["get", "configmapsyncs.v1alpha1.weaver.example.com", "old", "-n", "default"])
+        });
+        scene.kubectl(&["delete", "crd", "nodereports.weaver.example.com"]);
+        eventually("the kind is there again", || ask(&["get", "nodereports"]));
         agent.stop();
     }
 
@@ -244,16 +316,18 @@ mod own_server {
         kill(operator, "KILL");
         let report = agent.wait_for("another operator", |r| r["operator"].is_object() && pid(r) != operator);
         let second = pid(&report);
+        let webhook = report["webhook"]["pid"].as_u64().unwrap();
 
         // A killed agent leaves it running; the next one ends it before it
         // would start another.
         agent.signal("KILL");
         drop(agent);
-        assert!(runs(second));
+        assert!(runs(second) && runs(webhook));
         fs::remove_file(scene.dir.path().join("weaver/report.json")).unwrap();
         let agent = scene.run(&[]);
         agent.wait_for("a check", |r| r["reason"].as_str().is_some_and(|r| r.contains("T-02")));
-        assert!(!runs(second));
+        assert!(!runs(second) && !runs(webhook));
+        agent.wait_for("definitions", |r| r["definitions"]["installed"] == true);
         agent.stop();
     }
 }

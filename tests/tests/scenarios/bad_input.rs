@@ -2,7 +2,7 @@
 
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use serde_json::json;
-use weaver_api::v1alpha1::ConfigMapSync;
+use weaver_api::v1beta1::ConfigMapSync;
 use weaver_tests::world::World;
 
 #[tokio::test]
@@ -12,17 +12,20 @@ async fn a_spec_that_misses_something_is_told_what_b29() {
     let long = "x".repeat(300);
     for (name, spec, words) in [
         ("empty", json!({}), vec!["spec.source.name is missing", "spec.source.namespace is missing"]),
-        ("null", json!(null), vec!["spec is missing"]),
         ("no-account", json!({"serviceAccount": {}}), vec!["spec.serviceAccount.name is missing"]),
-        ("no-targets", world.spec(&team, &[]), vec!["spec.syncToNamespaces is missing"]),
+        ("no-targets", world.old_spec(&team, &[]), vec!["spec.targets is missing"]),
         (
             "long-target",
-            world.spec(&team, &["foo", &long]),
-            vec!["spec.syncToNamespaces[1]", "300 characters"],
+            world.old_spec(&team, &["foo", &long]),
+            vec!["spec.targets.namespaces[1]", "300 characters"],
         ),
-        ("bad-target", world.spec(&team, &["Foo"]), vec!["spec.syncToNamespaces[0]", "not a valid name"]),
+        (
+            "bad-target",
+            world.old_spec(&team, &["Foo"]),
+            vec!["spec.targets.namespaces[0]", "not a valid name"],
+        ),
     ] {
-        world.sync(&team, name, spec).await;
+        world.old_sync(&team, name, spec).await;
         let ready = world.condition(&team, name, "Ready", "False", "InvalidSpec").await;
         for word in words {
             assert!(ready.message.contains(word), "{name}: {}", ready.message);
@@ -43,7 +46,7 @@ async fn a_resource_without_spec_does_not_blind_the_operator() {
     let bare = json!({"apiVersion": "weaver.example.com/v1alpha1", "kind": "ConfigMapSync",
                       "metadata": {"name": "bare", "namespace": &team}});
     let person = PatchParams::apply("a-person");
-    world.syncs(&team).patch("bare", &person, &Patch::Apply(&bare)).await.unwrap();
+    world.old_syncs(&team).patch("bare", &person, &Patch::Apply(&bare)).await.unwrap();
     world.condition(&team, "bare", "Ready", "False", "InvalidSpec").await;
     world.config_map(&team, "settings", &[("a", "1")]).await;
     world.sync(&team, "sync", world.spec(&team, &[&foo])).await;
@@ -56,7 +59,7 @@ async fn a_spec_that_becomes_invalid_keeps_its_copies() {
     let world = World::new("turns-bad").await;
     let (team, foo) = world.synced().await;
     let copy = world.holds(&foo, "settings", &[("a", "1")]).await;
-    world.sync(&team, "sync", world.spec(&team, &[])).await;
+    world.old_sync(&team, "sync", world.old_spec(&team, &[])).await;
     world.condition(&team, "sync", "Ready", "False", "InvalidSpec").await;
     assert_eq!(world.config_maps(&foo).get("settings").await.unwrap(), copy);
     world.delete_sync(&team, "sync").await;
@@ -70,7 +73,7 @@ async fn duplicate_targets_are_one() {
     let team = world.tenant().await;
     let foo = world.target(&team, "foo").await;
     world.config_map(&team, "settings", &[("a", "1")]).await;
-    world.sync(&team, "sync", world.spec(&team, &[&foo, &foo])).await;
+    world.old_sync(&team, "sync", world.old_spec(&team, &[&foo, &foo])).await;
     let ready = world.condition(&team, "sync", "Ready", "True", "Synced").await;
     assert_eq!(ready.message, "1 of 1 targets hold the copy");
     world.finish().await;

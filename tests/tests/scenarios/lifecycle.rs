@@ -127,7 +127,7 @@ async fn a_source_restored_from_its_copy_is_not_mistaken_for_one_b3_b6() {
     world.condition(&team, "sync", "Ready", "True", "Synced").await;
 
     // The spec names no source any more, and the account could remove the object.
-    world.sync(&team, "sync", json!({"serviceAccount": {"name": "sync"}})).await;
+    world.old_sync(&team, "sync", json!({"serviceAccount": {"name": "sync"}})).await;
     world.condition(&team, "sync", "Ready", "False", "InvalidSpec").await;
     world.delete_sync(&team, "sync").await;
     world.lacks(&foo, "settings").await;

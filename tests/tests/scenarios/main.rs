@@ -4,7 +4,12 @@
 
 mod bad_input;
 mod foreign;
+mod installer_own_server;
 mod lifecycle;
 mod own_server;
 mod rights;
+mod rules;
 mod syncing;
+mod upgrade_own_server;
+mod versions;
+mod webhook_own_server;

@@ -133,7 +133,7 @@ async fn own_server_the_watches_outlive_a_restart_of_the_api_server() {
     let mut alone = Alone::start(bystander).await;
     let world = alone.world("restart");
     let (team, foo) = world.synced().await;
-    alone.server.restart().unwrap();
+    alone.own.server.restart().unwrap();
     let tampered = serde_json::json!({"data": {"a": "tampered"}});
     let maps = world.config_maps(&foo);
     maps.patch("settings", &PatchParams::default(), &Patch::Merge(&tampered)).await.unwrap();
@@ -149,7 +149,7 @@ async fn own_server_a_resource_in_a_namespace_that_goes_is_not_held_up_by_patien
     let world = alone.world("going");
     let (team, foo) = world.synced().await;
     world.revoke(&foo).await;
-    let namespaces: Api<Namespace> = Api::all(alone.client.clone());
+    let namespaces: Api<Namespace> = Api::all(alone.own.client.clone());
     namespaces.delete(&team, &DeleteParams::default()).await.unwrap();
     // What Kubernetes' controller does in a namespace that goes, in an order it may choose, without the wait.
     world.delete_account(&team).await;

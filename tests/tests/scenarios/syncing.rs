@@ -16,9 +16,9 @@ async fn upstreams_sample_shape_syncs_and_the_copies_carry_the_marks() {
     let team = world.tenant().await;
     let (foo, bar) = (world.target(&team, "foo").await, world.target(&team, "bar").await);
     world.config_map(&team, "settings", &[("greeting", "hello")]).await;
-    let mut spec = world.spec(&team, &[&foo, &bar]);
+    let mut spec = world.old_spec(&team, &[&foo, &bar]);
     spec["testNum"] = json!(3);
-    let sync = world.sync(&team, "sample", spec).await;
+    let sync = world.old_sync(&team, "sample", spec).await;
 
     world.condition(&team, "sample", "Ready", "True", "Synced").await;
     let uid = sync.metadata.uid.unwrap();

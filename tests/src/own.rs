@@ -1,0 +1,155 @@
+//! A server of a test's own with the conversion webhook beside it, as the installer finds them.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use tempfile::TempDir;
+use weaver_devstack::ports;
+use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
+use weaver_operator::installer::{self, InstallError, certificates};
+
+use crate::world::{Logs, client_of, given};
+
+/// How long the installer waits for each step.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// A disposable server and a webhook; nothing is installed.
+pub struct Own {
+    /// The administrator.
+    pub client: Client,
+    /// The server.
+    pub server: Server,
+    /// The webhook.
+    pub webhook: Webhook,
+    dir: TempDir,
+}
+
+/// The conversion webhook as a process of its own; killed when dropped.
+pub struct Webhook {
+    child: Option<Child>,
+    port: u16,
+    certificates: PathBuf,
+    log: PathBuf,
+}
+
+impl Own {
+    /// Starts both.
+    pub async fn start() -> Self {
+        let dir = tempfile::tempdir_in("/tmp").unwrap();
+        let binary = ServerBinary::from_environment().unwrap();
+        let server = Server::start(&binary, ServerOptions::new(dir.path()).audit()).unwrap();
+        let client = client_of(&server.kubeconfig()).await;
+        let mut webhook = Webhook {
+            child: None,
+            port: ports::disposable().unwrap(),
+            certificates: dir.path().join("webhook"),
+            log: dir.path().join("webhook.log"),
+        };
+        webhook.renew();
+        webhook.start();
+        Self { client, server, webhook, dir }
+    }
+
+    /// A directory that goes with the server.
+    #[must_use]
+    pub fn dir(&self) -> &std::path::Path {
+        self.dir.path()
+    }
+
+    /// Where a world on this server is judged by; the operator's log lies beside the server's.
+    #[must_use]
+    pub fn logs(&self) -> Logs {
+        Logs { audit: self.server.layout().audit_log(), programs: vec![self.dir.path().join("operator.log")] }
+    }
+
+    /// Installs the definitions as `weaver crd install` does.
+    ///
+    /// # Errors
+    /// What the installer says.
+    pub async fn install(&self) -> Result<installer::Report, InstallError> {
+        let options = installer::Options { prove: installer::Prove::Always, patience: PATIENCE };
+        installer::install(&self.client, &self.webhook.address(), &options, |_| ()).await
+    }
+
+    /// Runs kubectl as the administrator; what it printed.
+    #[allow(clippy::must_use_candidate, reason = "mostly run for what it does")]
+    pub fn kubectl(&self, arguments: &[&str]) -> String {
+        let output = Command::new(&self.server.binary().path)
+            .arg("kubectl")
+            .args(arguments)
+            .env("KUBECONFIG", self.server.kubeconfig())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Applies a manifest of the repository.
+    pub fn apply(&self, manifest: &str) {
+        let path = format!("{}/../{manifest}", env!("CARGO_MANIFEST_DIR"));
+        self.kubectl(&["apply", "--server-side", "-f", &path]);
+    }
+}
+
+impl Webhook {
+    /// Where the installer says it is.
+    #[must_use]
+    pub fn address(&self) -> installer::Webhook {
+        installer::Webhook {
+            url: format!("https://127.0.0.1:{}/convert", self.port),
+            ca_bundle: self.certify().ca_bundle,
+        }
+    }
+
+    /// Makes the certificate where there is none, or renews it where that is due.
+    fn certify(&self) -> certificates::Certificates {
+        certificates::ensure(&self.certificates, &certificates::Options::default(), Timestamp::now()).unwrap()
+    }
+
+    /// Makes a new certificate, whatever there is.
+    pub fn renew(&self) {
+        let _ = std::fs::remove_file(self.certificates.join("leaf.pem"));
+        assert!(self.certify().changed);
+    }
+
+    /// Starts it.
+    pub fn start(&mut self) {
+        let log = File::options().create(true).append(true).open(&self.log).unwrap();
+        let child = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver-operator"))
+            .args(["webhook", "--listen", &format!("127.0.0.1:{}", self.port), "--certificates"])
+            .arg(&self.certificates)
+            .env("RUST_LOG", "weaver_operator=debug")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.child = Some(child);
+    }
+
+    /// Ends it as a power cut would.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // It may have ended by itself; there is nothing to be done about a failure here.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// What it has logged.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+}
+
+impl Drop for Webhook {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
