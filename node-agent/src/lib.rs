@@ -58,11 +58,11 @@ fn show(findings: &[weaver_diagnostics::finding::Finding], output: Output) -> an
 
 /// Logs to standard error; `RUST_LOG` filters, the default is `info`.
 ///
-/// kube's client stays at `error` whatever is asked: its warning about an answer that it cannot
-/// parse repeats that answer, and answers hold tokens.
+/// kube's client is silent whatever is asked: its warning about an answer that it cannot parse
+/// repeats that answer, and answers hold tokens. Its errors come back to us, who say more.
 pub fn init_log() {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
-    let filter = match "kube_client::client=error".parse() {
+    let filter = match "kube_client::client=off".parse() {
         Ok(directive) => filter.add_directive(directive),
         Err(_) => filter,
     };

@@ -24,13 +24,13 @@ pub mod webhook;
 
 /// What is logged: `asked` (the value of `RUST_LOG`), else from `info` upwards.
 ///
-/// kube's client is kept at `error` whatever is asked: its warning about an answer that it cannot parse repeats
-/// that answer, and answers hold tokens and content.
+/// kube's client is silent whatever is asked: its warning about an answer that it cannot parse repeats that
+/// answer, and answers hold tokens and content. Its errors come back to us, who know what was being done.
 #[must_use]
 pub fn log_filter(asked: Option<&str>) -> EnvFilter {
     let filter =
         asked.and_then(|asked| EnvFilter::try_new(asked).ok()).unwrap_or_else(|| EnvFilter::new("info"));
-    match "kube_client::client=error".parse() {
+    match "kube_client::client=off".parse() {
         Ok(directive) => filter.add_directive(directive),
         Err(_) => EnvFilter::new("error"),
     }

@@ -108,11 +108,7 @@ pub fn prepare(directory: &Path) -> anyhow::Result<certificates::Certificates> {
         group: group.map(|group| group.gid.as_raw()),
         ..certificates::Options::default()
     };
-    let made = certificates::ensure(directory, &options, Timestamp::now())?;
-    if made.changed {
-        info!(expires = %made.leaf_expires, "made a new certificate for the webhook");
-    }
-    Ok(made)
+    Ok(certificates::ensure(directory, &options, Timestamp::now())?)
 }
 
 /// Returns when somebody has changed or deleted one of our definitions, or the
