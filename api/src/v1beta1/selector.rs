@@ -41,7 +41,8 @@ pub struct Expression {
     pub key: String,
 
     /// How the label is compared: `In` and `NotIn` take values, `Exists` and `DoesNotExist` take none.
-    pub operator: Operator,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operator: Option<Operator>,
 
     /// Values of the label, each once, at most 64.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -53,11 +54,10 @@ pub struct Expression {
     pub values: Vec<String>,
 }
 
-/// How a label is compared.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+/// How the label is compared: `In` and `NotIn` take values, `Exists` and `DoesNotExist` take none.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum Operator {
     /// The label has one of the values.
-    #[default]
     In,
     /// It has none of them, or is not there.
     NotIn,

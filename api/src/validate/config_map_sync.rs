@@ -182,12 +182,14 @@ fn check_selector(selector: &Selector, faults: &mut Faults) {
 fn check_expression(field: &str, expression: &Expression, faults: &mut Faults) {
     faults.text(format!("{field}.key"), &expression.key, label_key);
     let values = format!("{field}.values");
-    let takes_values = matches!(expression.operator, Operator::In | Operator::NotIn);
-    if takes_values && expression.values.is_empty() {
-        faults
-            .broken(&values, "are none, but In and NotIn need one: add it, or write Exists or DoesNotExist");
-    } else if !takes_values && !expression.values.is_empty() {
-        faults.broken(&values, "are there, but Exists and DoesNotExist take none: drop them");
+    match expression.operator {
+        None => faults.missing(format!("{field}.operator"), "write In, NotIn, Exists or DoesNotExist"),
+        Some(Operator::In | Operator::NotIn) if expression.values.is_empty() => faults
+            .broken(&values, "are none, but In and NotIn need one: add it, or write Exists or DoesNotExist"),
+        Some(Operator::Exists | Operator::DoesNotExist) if !expression.values.is_empty() => {
+            faults.broken(&values, "are there, but Exists and DoesNotExist take none: drop them");
+        }
+        Some(_) => {}
     }
     faults.size(&values, expression.values.len(), MAX_VALUES, "use a second expression");
     faults.each_once(&values, &expression.values, label_value);

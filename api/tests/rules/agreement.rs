@@ -53,7 +53,7 @@ fn number<N: Clone + std::fmt::Debug + 'static>(
 
 fn expression() -> impl Strategy<Value = Expression> {
     let operators = [Operator::In, Operator::NotIn, Operator::Exists, Operator::DoesNotExist];
-    let parts = (name(), select(operators.to_vec()), names());
+    let parts = (name(), option::weighted(0.9, select(operators.to_vec())), names());
     parts.prop_map(|(key, operator, values)| Expression { key, operator, values })
 }
 
