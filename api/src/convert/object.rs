@@ -108,6 +108,9 @@ fn convert_spec(
         }
     }
     carried.spec = hidden;
+    // The API server fills in the defaults of what it has stored, not of what it has converted, and takes a spec
+    // that gains them with the next write for a changed one: then nothing in it is ratcheted.
+    (there.fill)(&mut out);
     (!leave_out).then_some(out)
 }
 

@@ -141,6 +141,15 @@ proptest! {
     }
 
     #[test]
+    fn what_is_converted_lacks_no_default_of_its_version(
+        sent in prop_oneof![any_old_sync(), any_new_sync(), any_old_token(), any_new_token()]
+    ) {
+        let other = if sent["apiVersion"] == "weaver.example.com/v1beta1" { "v1alpha1" } else { "v1beta1" };
+        let converted = to(other, &sent);
+        prop_assert_eq!(with_defaults(converted.clone()), converted);
+    }
+
+    #[test]
     fn v1alpha1_tokens_come_back_as_they_were(sent in any_old_token()) {
         prop_assert_eq!(round(&sent, "v1beta1"), sent);
     }

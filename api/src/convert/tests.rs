@@ -50,9 +50,13 @@ fn what_upstream_wrote_comes_back_without_an_annotation() {
     let stored = to("v1beta1", &sent);
     assert_eq!(
         stored["spec"],
-        json!({"serviceAccount": {"name": "sync"}, "source": {"name": "settings", "namespace": "team-a"},
-               "targets": {"namespaces": ["foo", "bar"]}})
+        json!({"serviceAccount": {"name": "sync"},
+               "source": {"kind": "ConfigMap", "name": "settings", "namespace": "team-a"},
+               "targets": {"namespaces": ["foo", "bar"]}, "conflictPolicy": "Refuse",
+               "sourceDeletionPolicy": "Retain", "deletionPolicy": "Delete", "resyncSeconds": 600,
+               "suspend": false, "dryRun": false})
     );
+    assert_eq!(with_defaults(stored.clone()), stored, "a write that changes nothing changes nothing");
     assert_eq!(annotation(&stored), None);
     assert_eq!(round(&sent, "v1beta1"), sent);
 }
@@ -91,11 +95,10 @@ fn an_edit_at_v1alpha1_keeps_what_it_cannot_show() {
     read["spec"]["syncToNamespaces"] = json!(["baz"]);
     read["spec"]["source"]["name"] = json!("c");
     let written = to("v1beta1", &read);
-    assert_eq!(
-        written["spec"],
-        json!({"serviceAccount": {"name": "sync"}, "source": {"kind": "Secret", "namespace": "a", "name": "c"},
-               "targets": {"namespaces": ["baz"], "exclude": ["bar"]}, "resyncSeconds": 60})
-    );
+    let mut expected = stored["spec"].clone();
+    expected["source"]["name"] = json!("c");
+    expected["targets"]["namespaces"] = json!(["baz"]);
+    assert_eq!(written["spec"], expected);
     assert_eq!(annotation(&written), None);
 }
 
@@ -134,7 +137,7 @@ fn a_hand_edited_annotation_is_input_like_any_other() {
     read["metadata"]["annotations"] = json!({ANNOTATION: text.to_string(), "other": "kept"});
     let stored = to("v1beta1", &read);
     assert_eq!(stored["spec"]["targets"], json!({"namespaces": ["foo", "bar"], "exclude": ["bar"]}));
-    assert_eq!(stored["spec"]["resyncSeconds"], Value::Null, "too short: kept and not used");
+    assert_eq!(stored["spec"]["resyncSeconds"], 600, "5 is too short: kept and not used");
     assert_eq!(stored["spec"]["serviceAccount"], json!({"name": "sync"}), "a visible field is never carried");
     assert_eq!(stored["metadata"]["annotations"]["other"], "kept");
     let meta = serde_json::from_value(stored["metadata"].clone()).unwrap();
@@ -251,7 +254,7 @@ fn at_v1alpha1_the_account_of_the_token_writes_the_secret() {
     let stored = to("v1beta1", &sent);
     assert_eq!(
         stored["spec"],
-        json!({"secretName": "s", "writer": {"serviceAccount": {"name": "t"}},
+        json!({"secretName": "s", "writer": {"serviceAccount": {"name": "t"}}, "renewAtPercent": 80,
                "tokens": [{"key": "token", "serviceAccount": {"name": "t"}, "expirationSeconds": 3600}]})
     );
     assert_eq!(annotation(&stored), None);

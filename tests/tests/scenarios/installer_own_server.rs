@@ -213,9 +213,18 @@ async fn upstreams_objects_are_rewritten_and_only_then_its_version_is_dropped() 
     for number in 0..20 {
         create_old(&own, &format!("sync-{number}")).await;
     }
+    let bare = json!({"apiVersion": "weaver.example.com/v1alpha1", "kind": "ConfigMapSync", "metadata": {"name": "bare"}});
+    old_syncs(&own).create(&PostParams::default(), &serde_json::from_value(bare).unwrap()).await.unwrap();
     own.install().await.unwrap();
     assert_eq!(stored_versions(&definition(&own, SYNCS).await), ["v1alpha1", "v1beta1"]);
     let new: Api<v1beta1::ConfigMapSync> = Api::default_namespaced(own.client.clone());
+    // Stored at v1alpha1 without all that v1beta1 requires, it can be written to all the same.
+    for change in [json!({"metadata": {"finalizers": ["example.com/a"]}}), json!({"metadata": {"finalizers": null}})] {
+        new.patch("bare", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
+    }
+    let status = json!({"status": {"observedGeneration": 1}});
+    let bare = new.patch_status("bare", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    assert_eq!(bare.metadata.generation, Some(1), "nothing of its spec has changed");
     // What is stored at v1alpha1 needs the webhook to be read at v1beta1; what is rewritten does not.
     own.webhook.kill();
     assert!(new.get("sync-7").await.is_err());

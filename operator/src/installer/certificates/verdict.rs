@@ -1,7 +1,8 @@
 //! Whether the webhook's certificate can stay. Pure.
 //!
 //! The certificate is valid from 1970 on, because a Pi without a clock boots then or at the date of its image.
-//! So its age is not known; what counts is how much of its life is left.
+//! So its age is not known; what counts is how much of its life is left. One with more than a whole life left was
+//! made while the clock was ahead, or is looked at while it is behind; it does its work either way.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,10 +11,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::pair::PairFault;
-
-/// Beyond a whole life by this much, the rest of a certificate's life says that the clock was ahead when it was
-/// made.
-const SLACK: Duration = Duration::from_hours(24);
 
 /// What lies in the place of the certificate.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -68,8 +65,6 @@ pub enum Reason {
     Expired,
     /// Two thirds of its life are over.
     Ageing,
-    /// It would live longer than a new one: the clock was ahead when it was made.
-    ClockWentBack,
 }
 
 impl fmt::Display for Reason {
@@ -81,7 +76,6 @@ impl fmt::Display for Reason {
             Self::NameMissing(name) => write!(f, "the old one is not good for {name}"),
             Self::Expired => f.write_str("the old one has expired"),
             Self::Ageing => f.write_str("two thirds of the old one's life are over"),
-            Self::ClockWentBack => f.write_str("the clock was ahead when the old one was made"),
         }
     }
 }
@@ -100,7 +94,6 @@ pub fn verdict(found: &Found, now: Timestamp, wanted: &BTreeSet<String>, lifetim
         (false, ..) => Reason::Untrusted,
         (_, Some(name), _) => Reason::NameMissing(name.clone()),
         (.., None) => Reason::Expired,
-        (.., Some(left)) if left > lifetime.saturating_add(SLACK) => Reason::ClockWentBack,
         (.., Some(left)) if left <= lifetime / 3 => Reason::Ageing,
         _ => return Verdict::Keep,
     };
@@ -161,8 +154,8 @@ mod tests {
             ("the end", leaf(true, &wanted, at(1_090)), 1_090, Some(Reason::Expired)),
             ("long after", leaf(true, &wanted, at(1_090)), 20_000, Some(Reason::Expired)),
             ("clock set back by a day", leaf(true, &wanted, at(1_090)), 999, None),
-            ("clock set back by two", leaf(true, &wanted, at(1_090)), 998, Some(Reason::ClockWentBack)),
-            ("clock back in 1970", leaf(true, &wanted, at(20_000)), 0, Some(Reason::ClockWentBack)),
+            ("clock set back by two", leaf(true, &wanted, at(1_090)), 998, None),
+            ("clock back in 1970", leaf(true, &wanted, at(20_000)), 0, None),
             ("made in 1970", leaf(true, &wanted, at(90)), 0, None),
             ("made in 1970, then time came", leaf(true, &wanted, at(90)), 20_000, Some(Reason::Expired)),
         ] {
@@ -184,10 +177,7 @@ mod tests {
     #[test]
     fn no_time_is_too_far_away_to_be_judged() {
         let found = Found::Leaf { trusted: true, names: names(&[]), expires: Timestamp::MAX };
-        assert_eq!(
-            verdict(&found, Timestamp::MIN, &names(&[]), LIFETIME),
-            Verdict::Renew(Reason::ClockWentBack)
-        );
+        assert_eq!(verdict(&found, Timestamp::MIN, &names(&[]), LIFETIME), Verdict::Keep);
         assert_eq!(
             verdict(&found, Timestamp::MIN, &names(&[]), Duration::MAX),
             Verdict::Renew(Reason::Ageing)
