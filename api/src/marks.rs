@@ -33,6 +33,9 @@ pub const UPSTREAM_NAMESPACE_ANNOTATION: &str = "configmapsync.io/owner-namespac
 pub const UPSTREAM_NAME_LABEL: &str = "cmsOwnerName";
 /// Upstream's label for the same namespace.
 pub const UPSTREAM_NAMESPACE_LABEL: &str = "cmsOwnerNamespace";
+/// Annotation on a `ConfigMapSync` that is being taken over: `<namespace>/<name>` of the source it had when we first
+/// saw it. Upstream marks sources as it marks copies, so its marks count only while the source is still that one.
+pub const UPSTREAM_SOURCE_ANNOTATION: &str = "weaver.example.com/upstream-source";
 /// Upstream's finalizer on a `ConfigMapSync`. While it is there, the upgrade from upstream is not finished.
 pub const UPSTREAM_FINALIZER: &str = "configmapsync.io/finalizer";
 

@@ -7,14 +7,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::OLD;
-use super::config_map_sync::{new_refusals, old_refusals};
+use super::fields::Spec;
+use super::object::Side;
 
 /// Key of the annotation, at every version.
 pub const ANNOTATION: &str = "weaver.example.com/converted";
 
-/// Longest annotation, in bytes, that still holds exact forms. All annotations of an object together may have
-/// 256 KiB; a list so long that its repeated names do not fit comes back with each name once.
-const LONGEST: usize = 128 * 1024;
+/// What all annotations of an object may have together, keys and values in bytes. The API server refuses an answer
+/// with more, and with it every list that the object is in.
+const MOST: usize = 256 * 1024;
 
 /// What travels along.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -35,9 +36,13 @@ pub(super) struct Carried {
     /// There was no spec. Used only while nothing has been filled in.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub without_spec: bool,
-    /// Fields of this object's own version that somebody wrote into the annotation and that break a rule.
+    /// By version, fields that somebody wrote into the annotation and that could not stand in a spec. They travel
+    /// along and are never used.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub ignored: Map<String, Value>,
+    /// Something did not fit, and was lost with a write at v1alpha1.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dropped: bool,
     /// Text that was found in the annotation and is not of this form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unread: Option<String>,
@@ -55,21 +60,45 @@ impl Carried {
     }
 
     /// The text to write; `None` where there is nothing to carry.
-    pub fn text(&self) -> Option<String> {
+    fn text(&self) -> Option<String> {
         let nothing = Self { version: self.version.clone(), ..Self::default() };
         if *self == nothing {
             return None;
         }
-        // As it was found, so that it is still what it was when it comes back.
-        if let (Some(text), true) = (&self.unread, *self == Self { unread: self.unread.clone(), ..nothing }) {
+        // As it was found, so that it is still what it was when it comes back; unless it would be taken for
+        // something that is carried here.
+        if let (Some(text), true) = (&self.unread, *self == Self { unread: self.unread.clone(), ..nothing })
+            && Self::parse(text, &self.version).unread.is_some()
+        {
             return Some(text.clone());
         }
         // Strings and JSON values only: it cannot fail.
-        let text = serde_json::to_string(self).unwrap_or_default();
-        if text.len() > LONGEST && !self.exact.is_empty() {
-            return Self { exact: Map::new(), ..self.clone() }.text();
+        serde_json::to_string(self).ok()
+    }
+
+    /// The text within `room` bytes. What means least goes first: the exact form of what is visible anyway, text
+    /// of a status that nobody reads, text that nobody could read; then, and that is said, the rest.
+    fn within(mut self, room: usize) -> Option<String> {
+        let sheds: [fn(&mut Self); 5] = [
+            |carried| carried.exact = Map::new(),
+            |carried| carried.status = Map::new(),
+            |carried| carried.unread = None,
+            |carried| {
+                carried.dropped |= !carried.ignored.is_empty();
+                carried.ignored = Map::new();
+            },
+            |carried| {
+                carried.dropped |= !carried.spec.is_empty();
+                carried.spec = Map::new();
+            },
+        ];
+        for shed in sheds {
+            match self.text() {
+                Some(text) if text.len() > room => shed(&mut self),
+                fits => return fits,
+            }
         }
-        Some(text)
+        self.text().filter(|text| text.len() <= room)
     }
 
     /// Takes the annotation out of an object's metadata.
@@ -88,8 +117,10 @@ impl Carried {
     }
 
     /// Writes the annotation into an object's metadata, where there is something to carry.
-    pub fn put(&self, object: &mut Value) {
-        let Some(text) = self.text() else { return };
+    pub fn put(self, object: &mut Value) {
+        let others = object["metadata"]["annotations"].as_object().into_iter().flatten();
+        let taken: usize = others.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+        let Some(text) = self.within(MOST.saturating_sub(taken + ANNOTATION.len())) else { return };
         let annotations = &mut object["metadata"]["annotations"];
         if !annotations.is_object() {
             *annotations = Value::Object(Map::new());
@@ -98,16 +129,39 @@ impl Carried {
     }
 }
 
-/// What is wrong with the annotation of a `ConfigMapSync` at v1beta1.
-pub(super) fn faults(text: &str) -> Vec<String> {
+/// What is wrong with the annotation of an object at v1beta1.
+pub(super) fn faults(text: &str, old: &Side) -> Vec<String> {
     let carried = Carried::parse(text, OLD);
     let mut faults = Vec::new();
+    if carried.dropped {
+        faults.push(
+            "a write at v1alpha1 lost what was too long to be carried: fill in the spec, then remove the annotation"
+                .to_owned(),
+        );
+    }
     if carried.unread.is_some() {
         faults.push("it holds text that conversion has not written there".to_owned());
     }
-    faults.extend(new_refusals(carried.ignored));
-    faults.extend(old_refusals(carried.spec));
-    let not_text = carried.status.iter().filter(|(field, value)| *field != "test" || !value.is_string());
-    faults.extend(not_text.map(|(field, _)| format!("status.{field} is no text field of {OLD}'s status")));
+    for (version, fields) in &carried.ignored {
+        for field in fields.as_object().into_iter().flat_map(paths) {
+            faults.push(format!("spec.{field} cannot stand in {version}"));
+        }
+    }
+    let refused = (old.put)(&mut Spec::new(), carried.spec);
+    faults.extend(paths(&refused).into_iter().map(|field| format!("spec.{field} cannot stand in {OLD}")));
+    let not_text = carried
+        .status
+        .iter()
+        .filter(|(field, value)| !old.status.contains(&field.as_str()) || !value.is_string());
+    faults.extend(not_text.map(|(field, _)| format!("status.{field} cannot stand in {OLD}")));
     faults
+}
+
+/// Paths of the fields of a map, two levels deep: `targets.name`, `keys`.
+fn paths(fields: &Spec) -> Vec<String> {
+    let below = |(name, value): (&String, &Value)| match (name.as_str(), value.as_object()) {
+        ("source" | "targets", Some(inner)) => inner.keys().map(|field| format!("{name}.{field}")).collect(),
+        _ => vec![name.clone()],
+    };
+    fields.iter().flat_map(below).collect()
 }

@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::fields::{Default, Field, Spec, fill, get, pick, put, refusals, set};
+use super::fields::{Default, Field, Spec, fill, get, pick, put, set};
 use super::object::{Apart, Side};
-use crate::v1beta1;
-use crate::validate::validate;
+use super::types::fits;
 
 pub(super) const OLD: Side = Side {
     version: super::OLD,
     apart: apart_old,
     put: |spec, hidden| put(spec, hidden, OLD_ONLY, old_allows),
+    form: |_, _| true,
     fill: |_| (),
     status: &["test"],
 };
@@ -19,6 +19,7 @@ pub(super) const NEW: Side = Side {
     version: super::NEW,
     apart: apart_new,
     put: |spec, hidden| put(spec, hidden, NEW_ONLY, new_allows),
+    form: |field, value| fits("ConfigMapSync", &[field], value),
     fill: |spec| fill(spec, NEW_ONLY),
     status: &[],
 };
@@ -100,33 +101,10 @@ fn each_once(namespaces: &Value) -> Value {
     list.iter().filter(|name| seen.insert(name.as_str())).cloned().collect()
 }
 
-fn old_allows(_: &[&str], value: &Value) -> Result<(), String> {
-    let number = value.as_i64().and_then(|number| i32::try_from(number).ok());
-    number.map(drop).ok_or_else(|| "is not a 32-bit integer".to_owned())
+fn old_allows(_: &[&str], value: &Value) -> bool {
+    value.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
 }
 
-/// Judged like any input: by the type and by the rules, in a spec that breaks no other.
-fn new_allows(path: &[&str], value: &Value) -> Result<(), String> {
-    let sound = json!({
-        "serviceAccount": {"name": "a"},
-        "source": {"namespace": "a", "name": "a"},
-        "targets": {"namespaces": ["a"]},
-    });
-    let Value::Object(mut spec) = sound else { return Err("is not a spec".into()) };
-    set(&mut spec, path, value.clone());
-    let spec: v1beta1::ConfigMapSyncSpec =
-        serde_json::from_value(Value::Object(spec)).map_err(|error| error.to_string())?;
-    validate(Some(&spec))
-        .map(drop)
-        .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
-}
-
-/// Why fields of v1beta1 that were found in the annotation are not in the spec.
-pub(super) fn new_refusals(ignored: Spec) -> Vec<String> {
-    refusals(ignored, NEW_ONLY, new_allows)
-}
-
-/// Why fields of v1alpha1 that are in the annotation would not be put back into a spec.
-pub(super) fn old_refusals(hidden: Spec) -> Vec<String> {
-    refusals(hidden, OLD_ONLY, old_allows)
+fn new_allows(path: &[&str], value: &Value) -> bool {
+    fits("ConfigMapSync", path, value)
 }

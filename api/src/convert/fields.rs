@@ -49,35 +49,15 @@ pub(super) fn put(
     spec: &mut Spec,
     mut hidden: Spec,
     fields: &[Field],
-    may: fn(&[&str], &Value) -> Result<(), String>,
+    may: fn(&[&str], &Value) -> bool,
 ) -> Spec {
     for field in fields {
         let Some(value) = get(&hidden, field.path).cloned() else { continue };
-        if may(field.path, &value).is_ok() && set(spec, field.path, value) {
+        if may(field.path, &value) && set(spec, field.path, value) {
             remove(&mut hidden, field.path);
         }
     }
     hidden
-}
-
-/// Why [`put`] would not put `hidden` into a spec, field by field.
-pub(super) fn refusals(
-    mut hidden: Spec,
-    fields: &[Field],
-    may: fn(&[&str], &Value) -> Result<(), String>,
-) -> Vec<String> {
-    let mut words = Vec::new();
-    for field in fields {
-        let refusal = get(&hidden, field.path).and_then(|value| may(field.path, value).err());
-        if let Some(refusal) = refusal {
-            let path = field.path.join(".");
-            // The rules name the field themselves, the types do not.
-            words.push(if refusal.contains(&path) { refusal } else { format!("spec.{path}: {refusal}") });
-        }
-        remove(&mut hidden, field.path);
-    }
-    words.extend(hidden.keys().map(|field| format!("spec.{field} is not a field that is carried")));
-    words
 }
 
 /// Fills in the defaults of `fields` where their parents are.

@@ -13,6 +13,7 @@ mod config_map_sync;
 mod fields;
 mod object;
 mod service_token;
+mod types;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Status;
@@ -23,6 +24,7 @@ pub use carried::ANNOTATION;
 
 use self::object::Side;
 use crate::GROUP;
+use crate::validate::SpecFault;
 
 /// The deprecated version.
 const OLD: &str = "v1alpha1";
@@ -105,7 +107,21 @@ pub fn convert(object: Value, desired: &str) -> Result<Value, ConversionFault> {
 #[must_use]
 pub fn carried_faults(meta: &ObjectMeta) -> Vec<String> {
     let annotation = meta.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION));
-    annotation.map(|text| carried::faults(text)).unwrap_or_default()
+    annotation.map(|text| carried::faults(text, &config_map_sync::OLD)).unwrap_or_default()
+}
+
+/// A write at v1alpha1 has lost part of the spec of an object at v1beta1, because it was too long to be carried.
+/// Until somebody has filled it in again nothing may be concluded from what is missing: it may be a restriction.
+#[must_use]
+pub fn lost(meta: &ObjectMeta) -> Option<SpecFault> {
+    let text = meta.annotations.as_ref()?.get(ANNOTATION)?;
+    carried::Carried::parse(text, OLD).dropped.then(|| SpecFault::Broken {
+        field: "spec".into(),
+        fault: format!(
+            "has lost what a write at v1alpha1 could not carry: fill it in again at v1beta1, then remove the \
+             annotation {ANNOTATION}"
+        ),
+    })
 }
 
 /// Kind, namespace and name, as far as the object says.

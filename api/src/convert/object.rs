@@ -19,6 +19,8 @@ pub(super) struct Side {
     pub apart: fn(&Spec) -> Apart,
     /// Puts hidden fields of this version into a spec of it; returns those that break a rule.
     pub put: fn(&mut Spec, Spec) -> Spec,
+    /// May a carried exact form stand in this field?
+    pub form: fn(&str, &Value) -> bool,
     /// Fills in the defaults of this version's schema that [`Side::apart`] could see.
     pub fill: fn(&mut Spec),
     /// Fields of a status that the other version does not have and that nobody could compute again; all are text.
@@ -37,15 +39,20 @@ pub(super) struct Apart {
 /// `object`, which is at the version of `here`, at the version of `there`.
 pub(super) fn convert(mut object: Value, here: &Side, there: &Side) -> Value {
     let found = Carried::take(&mut object, there.version);
-    let mut carried =
-        Carried { version: here.version.into(), unread: found.unread.clone(), ..Carried::default() };
+    let mut carried = Carried {
+        version: here.version.into(),
+        ignored: found.ignored.clone(),
+        unread: found.unread.clone(),
+        dropped: found.dropped,
+        ..Carried::default()
+    };
     object["apiVersion"] = Value::from(format!("{GROUP}/{}", there.version));
 
     let status = take(&mut object, "status");
     match take(&mut object, "spec") {
         // Nothing that could be taken apart: it stays what it is.
         Some(odd) if !odd.is_object() => {
-            carried.ignored.clone_from(&found.spec);
+            ignore(&mut carried, there, found.spec.clone());
             object["spec"] = odd;
         }
         spec => {
@@ -54,8 +61,6 @@ pub(super) fn convert(mut object: Value, here: &Side, there: &Side) -> Value {
             }
         }
     }
-    // What could not be put back into this version: the next way back tries again.
-    merge(&mut carried.spec, found.ignored);
     if let Some(status) = convert_status(status, found.status, &mut carried, here, there) {
         object["status"] = status;
     }
@@ -75,7 +80,7 @@ fn convert_spec(
         _ => (false, Spec::new()),
     };
     let Apart { visible: mut out, hidden } = (here.apart)(&spec);
-    carried.ignored = (there.put)(&mut out, found.spec.clone());
+    ignore(carried, there, (there.put)(&mut out, found.spec.clone()));
     let meaning = |spec: &Spec| {
         let mut filled = spec.clone();
         (there.fill)(&mut filled);
@@ -86,7 +91,8 @@ fn convert_spec(
     for (field, value) in &found.exact {
         match value {
             Value::Null => drop(exact.remove(field)),
-            value => drop(exact.insert(field.clone(), value.clone())),
+            value if (there.form)(field, value) => drop(exact.insert(field.clone(), value.clone())),
+            odd => ignore(carried, there, Spec::from_iter([(field.clone(), odd.clone())])),
         }
     }
     if meaning(&exact) == meaning(&out) {
@@ -112,6 +118,16 @@ fn convert_spec(
     // that gains them with the next write for a changed one: then nothing in it is ratcheted.
     (there.fill)(&mut out);
     (!leave_out).then_some(out)
+}
+
+/// Notes fields of the version of `there` that cannot stand in its spec.
+fn ignore(carried: &mut Carried, there: &Side, fields: Spec) {
+    if !fields.is_empty() {
+        let known = carried.ignored.entry(there.version).or_insert_with(|| Value::Object(Spec::new()));
+        if let Some(known) = known.as_object_mut() {
+            merge(known, fields);
+        }
+    }
 }
 
 /// Conditions are the same in both versions, numbers and lists of targets are computed again.

@@ -4,14 +4,25 @@ use serde_json::{Value, json};
 
 use super::fields::{Default, Field, Spec, fill, pick, put, set};
 use super::object::{Apart, Side};
-use crate::v1beta1;
-use crate::validate::validate_token;
+use super::types::fits;
 
-pub(super) const OLD: Side =
-    Side { version: super::OLD, apart: apart_old, put: |_, hidden| hidden, fill: |_| (), status: &[] };
+pub(super) const OLD: Side = Side {
+    version: super::OLD,
+    apart: apart_old,
+    put: |_, hidden| hidden,
+    form: |_, _| true,
+    fill: |_| (),
+    status: &[],
+};
 
-pub(super) const NEW: Side =
-    Side { version: super::NEW, apart: apart_new, put: put_new, fill: fill_new, status: &[] };
+pub(super) const NEW: Side = Side {
+    version: super::NEW,
+    apart: apart_new,
+    put: put_new,
+    form: |field, value| new_allows(&[field], value),
+    fill: fill_new,
+    status: &[],
+};
 
 /// Key of the token that v1alpha1 shows.
 const KEY: &str = "token";
@@ -98,7 +109,7 @@ fn joined(shown: Option<&Value>, hidden: &Value) -> Option<Value> {
         (Some(_), None) => list.as_array_mut()?.retain(|entry| entry["key"] != KEY),
         (None, None) => {}
     }
-    new_allows(&["tokens"], &list).ok().map(|()| list)
+    new_allows(&["tokens"], &list).then_some(list)
 }
 
 fn token_of(tokens: &mut Value) -> Option<&mut Spec> {
@@ -113,24 +124,6 @@ fn fill_new(new: &mut Spec) {
     }
 }
 
-/// Judged like any input: by the type and by the rules, in a spec that breaks no other. What v1alpha1 shows is
-/// not judged here, and may be missing.
-fn new_allows(path: &[&str], value: &Value) -> Result<(), String> {
-    let sound = json!({
-        "writer": {"serviceAccount": {"name": "a"}},
-        "tokens": [{"key": "a", "serviceAccount": {"name": "a"}}],
-    });
-    let Value::Object(mut spec) = sound else { return Err("is not a spec".into()) };
-    set(&mut spec, path, value.clone());
-    for field in SHOWN {
-        if let Some(entry) = spec.get_mut("tokens").and_then(token_of) {
-            entry.remove(field);
-            entry.insert("serviceAccount".into(), json!({"name": "a"}));
-        }
-    }
-    let spec: v1beta1::ServiceTokenSpec =
-        serde_json::from_value(Value::Object(spec)).map_err(|error| error.to_string())?;
-    validate_token(Some(&spec))
-        .map(drop)
-        .map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+fn new_allows(path: &[&str], value: &Value) -> bool {
+    fits("ServiceToken", path, value)
 }

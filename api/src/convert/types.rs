@@ -1,0 +1,78 @@
+//! Whether a carried value has the type that a field of v1beta1 has.
+//!
+//! Only types: a value that breaks a rule goes back to where it was, and [`crate::validate`] says so. A value of
+//! another type would make the stored object unreadable for every client that knows the types.
+
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value};
+
+use crate::crds::{self, STORED};
+
+/// The schema of the stored version's spec, by kind.
+static SPECS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
+    let spec_of = |crd: &Value| {
+        let stored = crd["spec"]["versions"].as_array()?.iter().find(|version| version["name"] == STORED)?;
+        let spec = stored["schema"]["openAPIV3Schema"]["properties"]["spec"].clone();
+        Some((crd["spec"]["names"]["kind"].as_str()?.to_owned(), spec))
+    };
+    crds::all().iter().filter_map(|crd| spec_of(&serde_json::to_value(crd).ok()?)).collect()
+});
+
+/// May `value`, as far as its type goes, stand at `path` of a spec of `kind` at v1beta1?
+pub(super) fn fits(kind: &str, path: &[&str], value: &Value) -> bool {
+    let schema = path.iter().try_fold(SPECS.get(kind), |schema, field| {
+        Some(schema.and_then(|schema| schema["properties"].get(*field)))
+    });
+    schema.flatten().is_some_and(|schema| has_type(schema, value))
+}
+
+fn has_type(schema: &Value, value: &Value) -> bool {
+    let typed = match (schema["type"].as_str(), value) {
+        (_, Value::Null) => return schema["nullable"] == true,
+        (Some("object"), Value::Object(fields)) => fields.iter().all(|(name, value)| {
+            let known = schema["properties"].get(name).or_else(|| schema.get("additionalProperties"));
+            known.is_some_and(|schema| has_type(schema, value))
+        }),
+        (Some("array"), Value::Array(items)) => items.iter().all(|item| has_type(&schema["items"], item)),
+        (Some("integer"), value) => {
+            value.as_i64().is_some_and(|number| schema["format"] != "int32" || i32::try_from(number).is_ok())
+        }
+        (Some("string"), value) => value.is_string(),
+        (Some("boolean"), value) => value.is_boolean(),
+        _ => false,
+    };
+    typed && schema["enum"].as_array().is_none_or(|allowed| allowed.contains(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_that_only_look_like_a_type_to_a_parser_do_not_fit() {
+        for (path, value, expected) in [
+            (&["source", "kind"][..], json!("Secret"), true),
+            (&["source", "kind"], json!({"Secret": null}), false),
+            (&["source", "kind"], json!("Pod"), false),
+            (&["conflictPolicy"], json!({"Adopt": null}), false),
+            (&["targets", "selector"], json!({}), true),
+            (&["targets", "selector"], json!([]), false),
+            (&["targets", "selector"], json!({"matchLabels": {"a": 1}}), false),
+            (&["targets", "selector"], json!({"more": 1}), false),
+            (&["targets", "name"], json!(null), true),
+            (&["targets", "exclude"], json!(null), false),
+            (&["keys"], json!([["a"]]), false),
+            (&["keys"], json!({"include": ["a", "a"]}), true),
+            (&["resyncSeconds"], json!(5), true),
+            (&["resyncSeconds"], json!(3_000_000_000_u32), false),
+            (&["resyncSeconds"], json!(60.5), false),
+            (&["suspend"], json!("true"), false),
+            (&["more"], json!(1), false),
+        ] {
+            assert_eq!(fits("ConfigMapSync", path, &value), expected, "{path:?} {value}");
+        }
+    }
+}
