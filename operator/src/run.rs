@@ -96,6 +96,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 
 /// What to do when `ConfigMapSync`s cannot be listed at the one version that this program works on.
 fn remedy(error: &CallError) -> &'static str {
+    if error.to_string().contains("conversion webhook") {
+        return "objects are still stored at v1alpha1, and the webhook that converts them does not answer: start it, \
+                then run `weaver crd migrate`";
+    }
     match error {
         CallError::NotFound(_) => {
             "the API server does not serve ConfigMapSyncs at weaver.example.com/v1beta1: run `weaver crd install`"

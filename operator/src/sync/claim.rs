@@ -7,7 +7,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
-use weaver_api::marks::{FINALIZER, UPSTREAM_FINALIZER};
+use weaver_api::marks::{FINALIZER, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION};
+use weaver_api::v1beta1::ConfigMapSync;
 
 use crate::tenant::call::{CallError, call};
 use crate::watch::Guarded;
@@ -48,6 +49,25 @@ pub async fn set(api: &Api<Guarded>, meta: &ObjectMeta, claim: Claim) -> Result<
     write(api, meta, &json!({"metadata": metadata(meta, claim)})).await
 }
 
+/// Notes the source of a resource that upstream has left behind, before anything is taken over: its marks count
+/// only while the source is that one. `false` where there is nothing to note.
+///
+/// # Errors
+/// As [`set`].
+pub async fn pin_upstreams_source(api: &Api<Guarded>, sync: &ConfigMapSync) -> Result<bool, CallError> {
+    let meta = &sync.metadata;
+    let pinned = meta.annotations.iter().flatten().any(|(key, _)| key == UPSTREAM_SOURCE_ANNOTATION);
+    let source = sync.desired().and_then(|spec| spec.source.clone()).unwrap_or_default();
+    let (true, false, Some(namespace), Some(name)) =
+        (is_upgrading(meta), pinned, source.namespace, source.name)
+    else {
+        return Ok(false);
+    };
+    let annotations = json!({UPSTREAM_SOURCE_ANNOTATION: format!("{namespace}/{name}")});
+    let patch = json!({"metadata": {"resourceVersion": meta.resource_version, "annotations": annotations}});
+    write(api, meta, &patch).await.map(|()| true)
+}
+
 /// Releases a deleted object that cannot be understood.
 ///
 /// Where a list is a word, the API server cannot evaluate the rules on it, and then refuses every write of the
@@ -67,7 +87,12 @@ pub async fn release_not_understood(api: &Api<Guarded>, meta: &ObjectMeta) -> Re
 
 fn metadata(meta: &ObjectMeta, claim: Claim) -> Value {
     let finalizers = after(meta.finalizers.as_deref().unwrap_or_default(), claim);
-    json!({"resourceVersion": meta.resource_version, "finalizers": finalizers})
+    let mut changed = json!({"resourceVersion": meta.resource_version, "finalizers": finalizers});
+    let pinned = meta.annotations.iter().flatten().any(|(key, _)| key == UPSTREAM_SOURCE_ANNOTATION);
+    if pinned && claim != Claim::Take {
+        changed["annotations"] = json!({UPSTREAM_SOURCE_ANNOTATION: null});
+    }
+    changed
 }
 
 async fn write(api: &Api<Guarded>, meta: &ObjectMeta, patch: &Value) -> Result<(), CallError> {

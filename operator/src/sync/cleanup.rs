@@ -15,6 +15,7 @@ use kube::{Resource as _, ResourceExt as _};
 use tokio::time::Instant;
 use tracing::{info, warn};
 use weaver_api::conditions::bounded;
+use weaver_api::convert;
 use weaver_api::names::{dns_label, dns_subdomain};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, DeletionPolicy};
 
@@ -52,6 +53,8 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
     state.watches.clear();
     let spec = guarded.0.as_ref().ok().and_then(ConfigMapSync::desired);
     let pass = match (&guarded.0, spec.and_then(leaves_copies)) {
+        // Its deletionPolicy may be among what is lost.
+        _ if convert::lost(guarded.meta()).is_some() => Pass::Refused("part of its spec is lost".into()),
         (Err(odd), _) => {
             Pass::Refused(format!("the object cannot be understood: {}", bounded(&odd.error, 300)))
         }

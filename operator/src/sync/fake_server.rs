@@ -24,6 +24,7 @@ struct Inner {
     attempts: Vec<String>,
     forbidden: BTreeSet<String>,
     missing: BTreeSet<String>,
+    broken: BTreeSet<String>,
 }
 
 type Answer = Result<Value, (u16, &'static str)>;
@@ -49,6 +50,11 @@ impl FakeServer {
         } else {
             inner.forbidden.remove(namespace)
         };
+    }
+
+    /// A webhook of somebody else cannot be reached for objects of this namespace.
+    pub fn breaks(&self, namespace: &str) {
+        self.lock().broken.insert(namespace.into());
     }
 
     /// There is no such namespace.
@@ -144,6 +150,15 @@ impl Inner {
             Method::GET => {
                 let object = self.objects.get(path).cloned().ok_or((404, "NotFound"))?;
                 Ok(if metadata_only { partial(&object) } else { object })
+            }
+            Method::POST if self.broken.iter().any(|namespace| path.contains(&format!("/{namespace}/"))) => {
+                self.version += 1;
+                let port = 40_000 + self.version;
+                // As the API server says it: each time in other words.
+                Err((
+                    500,
+                    format!("failed calling webhook: read tcp 10.0.0.1:{port}: connection reset").leak(),
+                ))
             }
             Method::POST => {
                 let path = format!("{path}/{}", body["metadata"]["name"].as_str().unwrap_or_default());

@@ -50,6 +50,8 @@ pub struct Work {
     pub missing: Result<BTreeSet<Right>, String>,
     /// How many namespaces were refused and not asked about, because they are too many.
     pub unexplained: usize,
+    /// There are copies, and our finalizer does not hold the resource.
+    pub unheld: bool,
 }
 
 /// The source, as the tenant sees it.
@@ -92,7 +94,9 @@ impl Visit {
     #[must_use]
     pub fn wants_claim(&self) -> bool {
         match self {
-            Visit::Worked(work) => work.targets.values().any(|target| *target == TargetState::Unclaimed),
+            Visit::Worked(work) => {
+                work.unheld || work.targets.values().any(|target| *target == TargetState::Unclaimed)
+            }
             _ => false,
         }
     }
@@ -104,10 +108,12 @@ impl Visit {
     pub fn ends_upgrade(&self) -> bool {
         use TargetState::{Conflict, NamespaceMissing, NamespaceTerminating, Synced};
         let Visit::Worked(work) = self else { return false };
-        work.spec.targets.iter().all(|target| {
-            let state = work.targets.get(target);
-            matches!(state, Some(Synced(_) | NamespaceMissing | NamespaceTerminating | Conflict(_)))
-        })
+        // With nothing to copy nothing was looked at.
+        work.source == SourceState::Found
+            && work.spec.targets.iter().all(|target| {
+                let state = work.targets.get(target);
+                matches!(state, Some(Synced(_) | NamespaceMissing | NamespaceTerminating | Conflict(_)))
+            })
     }
 
     /// The time after which an unchanged resource is compared again.

@@ -43,6 +43,7 @@ pub fn work(targets: &[(&str, TargetState)]) -> Work {
         search_failed: None,
         missing: Ok(BTreeSet::new()),
         unexplained: 0,
+        unheld: false,
     }
 }
 

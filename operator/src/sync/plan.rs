@@ -14,7 +14,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::marks::{
-    Owner, Ownership, SOURCE_ANNOTATION, UPSTREAM_FINALIZER, made_by_upstream, ownership,
+    Owner, Ownership, SOURCE_ANNOTATION, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION, made_by_upstream,
+    ownership,
 };
 use weaver_api::validate::ValidSync;
 
@@ -81,15 +82,19 @@ pub enum Foreign {
 }
 
 /// An upgrade from the upstream operator that is not finished: exists only while the resource still carries its
-/// finalizer.
+/// finalizer, and only while the source is the one that upstream has copied.
 #[derive(Clone, Copy, Debug)]
 pub struct TakeOver<'a>(&'a ValidSync);
 
 impl<'a> TakeOver<'a> {
-    /// The upgrade of a resource with these `finalizers`, if there is one.
+    /// The upgrade of the resource with this metadata, if there is one.
     #[must_use]
-    pub fn of(spec: &'a ValidSync, finalizers: &[String]) -> Option<Self> {
-        finalizers.iter().any(|finalizer| finalizer == UPSTREAM_FINALIZER).then_some(Self(spec))
+    pub fn of(spec: &'a ValidSync, resource: &ObjectMeta) -> Option<Self> {
+        let unfinished =
+            resource.finalizers.iter().flatten().any(|finalizer| finalizer == UPSTREAM_FINALIZER);
+        let pinned = resource.annotations.as_ref()?.get(UPSTREAM_SOURCE_ANNOTATION)?;
+        let source = format!("{}/{}", spec.source_namespace, spec.source_name);
+        (unfinished && *pinned == source).then_some(Self(spec))
     }
 
     /// Did upstream make this object as a copy that the spec still asks for? Its marks stand on sources too, so

@@ -5,12 +5,14 @@
 //! back-off while the status says why.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::controller::Action;
 use kube::{Client, Resource as _, ResourceExt as _};
+use tokio::time::Instant;
 use tracing::{info, warn};
 use weaver_api::conditions::READY;
 use weaver_api::convert::carried_faults;
@@ -93,6 +95,12 @@ pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<A
     }
     let (visit, before) = match &guarded.0 {
         Ok(sync) => {
+            if state.upgraded.is_none()
+                && claim::pin_upstreams_source(&api, sync).await.map_err(VisitError::Finalizer)?
+            {
+                // The patch is an event, and the visit that follows takes over.
+                return Ok(Action::requeue(context.options.retry));
+            }
             let visit = visit(&context, &entry, &mut state, sync, claim::is_taken(meta)).await;
             (visit, sync.status.clone().unwrap_or_default())
         }
@@ -125,13 +133,21 @@ pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<A
             }
         }
     }
-    report(&api, &mut state, meta, &visit, before).await?;
+    report(&api, &mut state, meta, &visit, before, context.options.retry).await?;
     Ok(Action::requeue(if visit.wants_retry() {
         backoff::pause(entry.failed(), context.options.retry, fastrand::f64())
     } else {
         entry.forgive();
         backoff::resync(context.options.resync.unwrap_or(visit.resync()), fastrand::f64())
     }))
+}
+
+/// A status without what is meant for people only.
+fn without_words(status: &ConfigMapSyncStatus) -> ConfigMapSyncStatus {
+    let mut bare = status.clone();
+    bare.conditions.iter_mut().for_each(|condition| condition.message.clear());
+    bare.targets.iter_mut().for_each(|target| target.message.clear());
+    bare
 }
 
 /// Logged once per change, and reported as any other visit.
@@ -156,6 +172,7 @@ async fn report(
     meta: &ObjectMeta,
     visit: &Visit,
     read: ConfigMapSyncStatus,
+    calm: Duration,
 ) -> Result<(), VisitError> {
     let before = match &state.reported {
         Some((judged, written)) if *judged == meta.resource_version => written,
@@ -163,6 +180,12 @@ async fn report(
     };
     let status = status(before, visit, &carried_faults(meta), meta.generation, &Time(Timestamp::now()));
     if status == *before {
+        return Ok(());
+    }
+    // Each write is an event, and the visit that follows may fail in other words: with a port, an id or a time of
+    // somebody else's in them. Without an end to it, no back-off would ever be waited for.
+    let only_words = visit.wants_retry() && without_words(&status) == without_words(before);
+    if only_words && state.reported_at.is_some_and(|at| at.elapsed() < calm) {
         return Ok(());
     }
     let name = meta.name.as_deref().unwrap_or_default();
@@ -180,5 +203,6 @@ async fn report(
         Err(error) => return Err(VisitError::Status(error)),
     }
     state.reported = Some((meta.resource_version.clone(), status));
+    state.reported_at = Some(Instant::now());
     Ok(())
 }

@@ -58,7 +58,8 @@ async fn what_is_not_done_yet_is_refused_and_nothing_is_written_but_the_status()
     suspended["suspend"] = true.into();
     world.create(&suspended, &[UPSTREAM_FINALIZER]);
     let writes = world.settle().await;
-    assert_eq!(writes, [format!("PATCH {SYNC}/status")]);
+    // The first notes the source that upstream has copied.
+    assert_eq!(writes, [format!("PATCH {SYNC}"), format!("PATCH {SYNC}/status")]);
     assert_eq!(world.condition("Ready")["reason"], "NotSupportedYet");
     assert_eq!(world.finalizers(), json!([UPSTREAM_FINALIZER]));
 }
@@ -192,4 +193,35 @@ async fn a_deleted_resource_takes_its_copies_with_it_also_when_its_spec_has_beco
     for namespace in ["foo", "bar"] {
         assert_eq!(world.object(namespace, "settings"), None);
     }
+}
+
+#[tokio::test]
+async fn a_finalizer_that_somebody_took_away_is_set_again_before_copies_are_forgotten_b14() {
+    for left in [&["foo", "bar"][..], &["foo"]] {
+        let world = World::new(Duration::ZERO).await;
+        world.create(&spec(&["foo", "bar"]), &[]);
+        world.settle().await;
+        // As `kubectl replace` with a manifest from git does it.
+        world.change(|sync| {
+            sync["spec"] = spec(left);
+            sync["metadata"]["finalizers"] = json!([]);
+        });
+        world.settle().await;
+        assert_eq!(world.finalizers(), json!([FINALIZER]));
+        assert_eq!(world.object("bar", "settings").is_some(), left.contains(&"bar"));
+        world.delete();
+        world.settle().await;
+        assert_eq!((world.object("foo", "settings"), world.object("bar", "settings")), (None, None));
+    }
+}
+
+#[tokio::test]
+async fn words_of_somebody_else_that_change_each_time_do_not_end_the_back_off() {
+    let world = World::new(Duration::ZERO).await;
+    world.server.breaks("foo");
+    world.create(&spec(&["foo"]), &[]);
+    world.settle().await;
+    assert_eq!(world.condition("TargetsSynced")["reason"], "TargetsFailed");
+    world.visit().await.unwrap();
+    assert_eq!(world.server.writes(), Vec::<String>::new());
 }

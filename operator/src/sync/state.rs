@@ -34,6 +34,8 @@ pub struct SyncState {
     /// The upstream operator's finalizer has been removed already, from the state of this resourceVersion. Where
     /// it comes back, that operator runs still, and removing it each time would never end.
     pub upgraded: Option<String>,
+    /// When a status was written last.
+    pub reported_at: Option<Instant>,
     /// Generation of the last visit.
     pub generation: Option<i64>,
     /// When the deletion was first seen.

@@ -101,8 +101,11 @@ fn f6_b9_what_is_taken_over_from_upstream_and_what_is_not() {
                         for name in [copy, "another"] {
                             let finalizers = holds(finalizer);
                             let found = object(ours, upstream, (namespace, name), "2", false);
-                            let step =
-                                by_object(&desired("1"), TakeOver::of(spec, &finalizers), Some(&found));
+                            let step = by_object(
+                                &desired("1"),
+                                TakeOver::of(spec, &resource(&finalizers)),
+                                Some(&found),
+                            );
                             let expected = finalizer == UPSTREAM_FINALIZER
                                 && ours == Ours::None
                                 && upstream == Upstream::This
@@ -126,16 +129,16 @@ fn f6_b9_what_is_taken_over_from_upstream_and_what_is_not() {
 #[test]
 fn no_upgrade_is_under_way_without_upstreams_finalizer() {
     let spec = valid(spec(&["foo"]));
-    assert!(TakeOver::of(&spec, &[]).is_none());
-    assert!(TakeOver::of(&spec, &holds(FINALIZER)).is_none());
-    assert!(TakeOver::of(&spec, &holds(UPSTREAM_FINALIZER)).is_some());
+    assert!(TakeOver::of(&spec, &resource(&[])).is_none());
+    assert!(TakeOver::of(&spec, &resource(&holds(FINALIZER))).is_none());
+    assert!(TakeOver::of(&spec, &resource(&holds(UPSTREAM_FINALIZER))).is_some());
 }
 
 #[test]
 fn taking_over_writes_our_marks_over_exactly_what_was_seen_and_keeps_upstreams() {
     let spec = valid(spec(&["foo"]));
     let finalizers = holds(UPSTREAM_FINALIZER);
-    let upgrade = TakeOver::of(&spec, &finalizers);
+    let upgrade = TakeOver::of(&spec, &resource(&finalizers));
     // Equal content makes no difference: the marks are what is missing.
     for value in ["1", "2"] {
         let found = object(Ours::None, Upstream::This, ("foo", "settings"), value, false);
@@ -154,7 +157,7 @@ fn nothing_is_deleted_on_upstreams_marks() {
     let spec = valid(spec(&["foo"]));
     let finalizers = holds(UPSTREAM_FINALIZER);
     let immutable = object(Ours::None, Upstream::This, ("foo", "settings"), "2", true);
-    let step = by_object(&desired("1"), TakeOver::of(&spec, &finalizers), Some(&immutable));
+    let step = by_object(&desired("1"), TakeOver::of(&spec, &resource(&finalizers)), Some(&immutable));
     assert_eq!(step, Step::Refuse(Foreign::Unmarked), "it could only be deleted and made again");
     let source = (Some("team-a"), Some("settings"));
     for upstream in UPSTREAM {
@@ -176,7 +179,7 @@ fn a_source_that_carries_our_own_marks_is_not_taken_over_either() {
     let mut marked = object(Ours::None, Upstream::This, ("foo", "settings"), "2", false);
     let itself = (SOURCE_ANNOTATION.to_owned(), "ConfigMap/foo/settings".to_owned());
     marked.metadata.annotations.get_or_insert_default().extend([itself]);
-    let step = by_object(&desired("1"), TakeOver::of(&spec, &finalizers), Some(&marked));
+    let step = by_object(&desired("1"), TakeOver::of(&spec, &resource(&finalizers)), Some(&marked));
     assert_eq!(step, Step::Refuse(Foreign::Source));
 }
 
@@ -199,7 +202,7 @@ proptest! {
     ) {
         let spec = valid(spec(&["foo"]));
         let finalizers = if upgrading { holds(UPSTREAM_FINALIZER) } else { holds(FINALIZER) };
-        let step = by_object(&desired("1"), TakeOver::of(&spec, &finalizers), found.as_ref());
+        let step = by_object(&desired("1"), TakeOver::of(&spec, &resource(&finalizers)), found.as_ref());
         match (&step, &found) {
             (Step::Create, found) => prop_assert!(found.is_none()),
             (Step::Update(meta) | Step::Replace(meta), Some(found)) => {
@@ -227,10 +230,31 @@ proptest! {
     fn an_update_leads_to_keep(found in any_object()) {
         let spec = valid(spec(&["foo"]));
         let finalizers = holds(UPSTREAM_FINALIZER);
-        let upgrade = TakeOver::of(&spec, &finalizers);
+        let upgrade = TakeOver::of(&spec, &resource(&finalizers));
         if let Step::Update(meta) | Step::TakeOver(meta) = by_object(&desired("1"), upgrade, found.as_ref()) {
             let written = desired("1").update(&meta);
             prop_assert_eq!(by_object(&desired("1"), upgrade, Some(&written)), Step::Keep);
         }
     }
+}
+
+/// A resource with these finalizers whose source was noted when it was first seen.
+fn resource(finalizers: &[String]) -> ObjectMeta {
+    ObjectMeta {
+        finalizers: Some(finalizers.to_vec()),
+        annotations: Some([(UPSTREAM_SOURCE_ANNOTATION.to_owned(), "team-a/settings".to_owned())].into()),
+        ..ObjectMeta::default()
+    }
+}
+
+#[test]
+fn upstreams_marks_do_not_count_once_the_source_is_another_one() {
+    let spec = valid(spec(&["foo"]));
+    let mut moved = spec.clone();
+    moved.source_namespace = "baz".into();
+    let resource = resource(&holds(UPSTREAM_FINALIZER));
+    assert!(TakeOver::of(&spec, &resource).is_some());
+    assert!(TakeOver::of(&moved, &resource).is_none(), "its former source may be among its targets now");
+    let unseen = ObjectMeta { annotations: None, ..resource };
+    assert!(TakeOver::of(&spec, &unseen).is_none(), "the source is noted before anything is taken over");
 }

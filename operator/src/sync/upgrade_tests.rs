@@ -119,6 +119,7 @@ async fn a_resource_deleted_right_after_the_upgrade_is_released_and_upstreams_co
 async fn a_cache_that_lags_behind_changes_no_finalizer_twice() {
     let world = World::new(Duration::ZERO).await;
     world.create(&spec(&["foo"]), &[UPSTREAM_FINALIZER, FINALIZER]);
+    world.visit().await.unwrap();
     let stale = world.sync();
     world.visit().await.unwrap();
     assert_eq!(world.finalizers(), json!([FINALIZER]));
@@ -139,4 +140,25 @@ async fn a_finalizer_of_upstream_that_comes_back_is_not_removed_in_a_circle() {
     world.delete();
     world.settle().await;
     assert!(world.is_deleted(), "and it does not hold a deletion");
+}
+
+#[tokio::test]
+async fn a_former_source_among_the_targets_is_not_taken_for_a_copy_of_upstream() {
+    let world = World::new(Duration::ZERO).await;
+    world.put("team-a", "settings", "precious", &upstreams());
+    world.put("foo", "settings", "precious", &upstreams());
+    world.put("baz", "settings", "base", &json!({}));
+    // So the upgrade does not end.
+    world.server.forbid("foo", true);
+    world.create(&spec(&["foo"]), &[UPSTREAM_FINALIZER]);
+    world.settle().await;
+    let before = world.object("team-a", "settings");
+    world.change(|sync| {
+        sync["spec"]["source"]["namespace"] = "baz".into();
+        sync["spec"]["targets"]["namespaces"] = json!(["foo", "team-a"]);
+    });
+    world.settle().await;
+    world.delete();
+    let _ = world.visit().await;
+    assert_eq!(world.object("team-a", "settings"), before);
 }

@@ -9,6 +9,7 @@ use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use tracing::info;
+use weaver_api::convert;
 use weaver_api::marks::Owner;
 use weaver_api::v1beta1::ConfigMapSync;
 use weaver_api::validate::{ValidSync, validate};
@@ -47,6 +48,9 @@ pub async fn visit(
     sync: &ConfigMapSync,
     may_write: bool,
 ) -> Visit {
+    if let Some(fault) = convert::lost(&sync.metadata) {
+        return Visit::InvalidSpec(vec![fault]);
+    }
     let spec = match validate(sync.desired()) {
         Ok(spec) => spec,
         Err(faults) => return Visit::InvalidSpec(faults),
@@ -67,16 +71,18 @@ pub async fn visit(
     let (source, desired) = read_source(&tenant, &spec, &owner(sync)).await;
     let targets = match &desired {
         Some(desired) => {
-            let upgrade = TakeOver::of(&spec, sync.finalizers());
+            let upgrade = TakeOver::of(&spec, &sync.metadata);
             sync_targets(state, &tenant, &spec, desired, upgrade, may_write).await
         }
         None => BTreeMap::new(),
     };
-    let (leftovers, search_failed) = if may_write {
-        remove_leftovers(context, state, &tenant, &spec, sync).await
-    } else {
-        (BTreeMap::new(), None)
-    };
+    let search_failed = search(context, state, &tenant, sync).await;
+    let leftovers =
+        if may_write { remove_leftovers(state, &tenant, &spec, sync).await } else { BTreeMap::new() };
+    // Somebody took our finalizer away: then the copies would outlive the resource.
+    let unheld = !may_write
+        && (!(state.leftovers.is_empty() && state.verified.is_empty())
+            || targets.values().any(|target| matches!(target, TargetState::Synced(_))));
 
     let (needed, unexplained) = needed_rights(&spec, &source, &targets, &leftovers, &refused);
     let missing = if needed.is_empty() {
@@ -93,6 +99,7 @@ pub async fn visit(
         search_failed,
         missing,
         unexplained,
+        unheld,
     }))
 }
 
@@ -193,26 +200,35 @@ async fn sync_targets(
     outcomes
 }
 
-/// Removes copies that this resource does not want any more: those it has made in this life of the operator,
-/// those the watches show, and, once per account, those of an earlier life.
-async fn remove_leftovers(
+/// Looks, once per account, for copies of an earlier life; tells why it failed.
+async fn search(
     context: &Context,
+    state: &mut SyncState,
+    tenant: &TenantClient,
+    sync: &ConfigMapSync,
+) -> Option<String> {
+    if state.searched.as_ref() == Some(&tenant.uid) {
+        return None;
+    }
+    match leftovers::find(tenant, &owner(sync), context.namespaces.active()).await {
+        Ok(found) => {
+            state.leftovers.extend(found);
+            state.searched = Some(tenant.uid.clone());
+            None
+        }
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+/// Removes copies that this resource does not want any more: those it has made in this life of the operator,
+/// those the watches show, and those that were found.
+async fn remove_leftovers(
     state: &mut SyncState,
     tenant: &TenantClient,
     spec: &ValidSync,
     sync: &ConfigMapSync,
-) -> (BTreeMap<Place, Kept>, Option<String>) {
+) -> BTreeMap<Place, Kept> {
     let owner = owner(sync);
-    let mut failed = None;
-    if state.searched.as_ref() != Some(&tenant.uid) {
-        match leftovers::find(tenant, &owner, context.namespaces.active()).await {
-            Ok(found) => {
-                state.leftovers.extend(found);
-                state.searched = Some(tenant.uid.clone());
-            }
-            Err(error) => failed = Some(error.to_string()),
-        }
-    }
     let copies = state.watches.iter().filter(|(key, _)| key.what == What::Copies);
     state.leftovers.extend(copies.flat_map(|(key, interest)| {
         let ours = interest.all().into_iter().filter(|meta| Owner::of(meta).as_ref() == Some(&owner));
@@ -238,7 +254,7 @@ async fn remove_leftovers(
     }
     state.leftovers = kept.keys().cloned().collect();
     state.verified.retain(|place, _| wanted(place));
-    (kept, failed)
+    kept
 }
 
 /// The rights to ask about: where something was refused, all that is needed there; and how many places with a
