@@ -17,7 +17,7 @@ use kube::{Client, ResourceExt as _};
 
 use super::plan::{Plan, Refusal, complete, plan};
 use super::review::{ReviewError, converts};
-use super::served::{accepted, proved, ready};
+use super::served::{Proof, accepted, proved, ready};
 use super::{MANAGER, Webhook};
 use crate::tenant::call::{CallError, call, lookup};
 
@@ -82,6 +82,8 @@ pub struct Report {
     pub definitions: Vec<Installed>,
     /// Was conversion proved?
     pub proved: bool,
+    /// Why it was to be proved and could not be, where that says nothing against it: the API server's words.
+    pub not_provable: Option<String>,
 }
 
 impl Report {
@@ -105,6 +107,8 @@ pub enum Step<'a> {
     Accepted,
     /// The API server converts by the webhook.
     Proved,
+    /// The API server refuses the object that would have proved it, in these words.
+    NotProvable(&'a str),
 }
 
 impl fmt::Display for Step<'_> {
@@ -115,6 +119,12 @@ impl fmt::Display for Step<'_> {
             Self::Installed(installed) => installed.fmt(f),
             Self::Accepted => f.write_str("the API server serves them"),
             Self::Proved => f.write_str("the API server converts through the webhook"),
+            Self::NotProvable(words) => write!(
+                f,
+                "warning: it was not proved that the API server converts through the webhook, because it refuses \
+                 to create a ConfigMapSync in the namespace default, as a dry run: {words}. To see for yourself, \
+                 read an object at the older version (`kubectl get configmapsyncs.v1alpha1.weaver.example.com -A`)"
+            ),
         }
     }
 }
@@ -218,11 +228,20 @@ pub async fn install(
         accepted(client, name, options.patience).await?;
     }
     steps(Step::Accepted);
+    let mut report = Report { definitions: done.into_values().collect(), ..Report::default() };
     if prove {
-        proved(client, options.patience).await?;
-        steps(Step::Proved);
+        match proved(client, options.patience).await? {
+            Proof::Converts => {
+                steps(Step::Proved);
+                report.proved = true;
+            }
+            Proof::NotProvable(words) => {
+                steps(Step::NotProvable(&words));
+                report.not_provable = Some(words);
+            }
+        }
     }
-    Ok(Report { definitions: done.into_values().collect(), proved: prove })
+    Ok(report)
 }
 
 /// What [`install`](fn@install) would do about each definition, by name; nothing is written.

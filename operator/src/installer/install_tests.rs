@@ -295,6 +295,56 @@ async fn a_server_that_is_not_ready_or_cannot_convert_is_told_in_its_own_words()
 }
 
 #[tokio::test]
+async fn a_policy_or_quota_that_refuses_the_proof_is_a_warning_and_no_failure() {
+    for (code, words) in [
+        (403, "exceeded quota: none-of-these"),
+        (422, "ValidatingAdmissionPolicy 'labels' denied the request"),
+    ] {
+        let case = Case::new().await;
+        case.api.hook(move |_, method, asked| {
+            let proof = *method == Method::POST && asked.starts_with("/apis/weaver.example.com/v1alpha1/");
+            if proof { Fate::Refused(code, words) } else { Fate::Answered }
+        });
+        let mut steps = Vec::new();
+        let (client, webhook) = (case.api.client(), &case.listening.webhook);
+        let report =
+            install(&client, webhook, &IMPATIENT, |step| steps.push(step.to_string())).await.unwrap();
+        assert!(report.changed() && !report.proved);
+        assert!(report.not_provable.as_ref().is_some_and(|told| told.contains(words)), "{report:?}");
+        let last = steps.last().unwrap();
+        assert!(last.starts_with("warning: it was not proved") && last.contains(words), "{last}");
+    }
+}
+
+#[tokio::test]
+async fn a_conversion_that_fails_is_a_failure_whatever_its_code() {
+    for code in [403, 422, 500] {
+        let case = Case::new().await;
+        case.api.hook(move |_, _, asked| {
+            let proof = asked.starts_with("/apis/weaver.example.com/v1alpha1/");
+            if proof { Fate::Refused(code, "conversion webhook for a failed: no") } else { Fate::Answered }
+        });
+        let words = case.refused(IMPATIENT).await;
+        assert!(words.contains("cannot use the older version: conversion webhook"), "{code}: {words}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_under_the_definition_of_before_is_asked_again() {
+    for code in [404, 422] {
+        let case = Case::new().await;
+        let mut asked_before = 0;
+        case.api.hook(move |_, method, asked| {
+            let proof = *method == Method::POST && asked.starts_with("/apis/weaver.example.com/v1alpha1/");
+            asked_before += usize::from(proof);
+            if proof && asked_before < 3 { Fate::Refused(code, "not yet") } else { Fate::Answered }
+        });
+        let report = case.install(options(Prove::Always)).await.unwrap();
+        assert!(report.proved && report.not_provable.is_none(), "{code}");
+    }
+}
+
+#[tokio::test]
 async fn who_may_not_ask_for_readiness_may_still_install() {
     let case = Case::new().await;
     case.api.hook(|_, _, path| if path == "/readyz" { Fate::Refused(403, "no") } else { Fate::Answered });

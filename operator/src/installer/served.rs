@@ -7,7 +7,7 @@ use http::Request;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use kube::api::{Api, ListParams, PostParams};
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind, Status};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 use weaver_api::GROUP;
@@ -84,12 +84,29 @@ pub(super) async fn accepted(client: &Client, name: &str, patience: Duration) ->
     }
 }
 
+/// What became of the proof.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) enum Proof {
+    /// The API server converts.
+    Converts,
+    /// It refuses the object before or after that, in these words: nothing is known about conversion.
+    NotProvable(String),
+}
+
+/// Is it refused for what it is, by a policy, a quota or a missing right, rather than not converted?
+fn is_refusal(status: &Status) -> bool {
+    // What the API server says where its webhook fails, with whatever code.
+    let converting = status.message.contains("conversion webhook");
+    (400..500).contains(&status.code) && status.code != 408 && !converting
+}
+
 /// Makes the API server convert.
 ///
 /// It creates an object at the older version without keeping it: validates it there, converts it to the stored
 /// version and back, by the webhook. Before that it must serve the stored version; until it has taken notice of
-/// the definition it goes on with the one before, in which the older version may have been the only one.
-pub(super) async fn proved(client: &Client, patience: Duration) -> Result<(), InstallError> {
+/// the definition it goes on with the one before, in which the older version may have been the only one. That
+/// may be why it refuses the object, so a refusal counts when it stays; but no definition is the reason of a 403.
+pub(super) async fn proved(client: &Client, patience: Duration) -> Result<Proof, InstallError> {
     let resource = |version| {
         let kind = GroupVersionKind::gvk(GROUP, version, "ConfigMapSync");
         ApiResource::from_gvk_with_plural(&kind, "configmapsyncs")
@@ -104,19 +121,36 @@ pub(super) async fn proved(client: &Client, patience: Duration) -> Result<(), In
     object.metadata.generate_name = Some("weaver-conversion-check-".into());
     let until = Instant::now() + patience;
     loop {
-        let created = async {
-            call(stored.list_metadata(&ListParams::default().limit(1))).await?;
-            call(api.create(&params, &object)).await
+        let listed = call(refusable(stored.list_metadata(&ListParams::default().limit(1)))).await;
+        let created = match listed {
+            Ok(Ok(_)) => call(refusable(api.create(&params, &object))).await,
+            Ok(Err(refusal)) => Ok(Err(refusal)),
+            Err(error) => Err(error),
         };
-        let message = match created.await {
-            Ok(answer) if is_same(&answer, &object) => return Ok(()),
-            Ok(_) => "it answered with another object than it was sent".to_owned(),
+        let last = Instant::now() >= until;
+        let message = match created {
+            Ok(Ok(answer)) if is_same(&answer, &object) => return Ok(Proof::Converts),
+            Ok(Ok(_)) => "it answered with another object than it was sent".to_owned(),
+            Ok(Err(refusal)) if last || refusal.code == 403 => {
+                return Ok(Proof::NotProvable(refusal.message));
+            }
+            Ok(Err(refusal)) => refusal.message,
             Err(error) => error.to_string(),
         };
-        if Instant::now() >= until {
+        if last {
             return Err(InstallError::Unproved { message });
         }
         sleep(PAUSE).await;
+    }
+}
+
+/// Takes a refusal out of the errors.
+async fn refusable<T>(
+    request: impl Future<Output = kube::Result<T>>,
+) -> kube::Result<Result<T, Box<Status>>> {
+    match request.await {
+        Err(kube::Error::Api(status)) if is_refusal(&status) => Ok(Err(status)),
+        answer => answer.map(Ok),
     }
 }
 
@@ -131,6 +165,28 @@ mod tests {
 
     use super::*;
     use crate::installer::fake_api::condition;
+
+    #[test]
+    fn only_failures_of_the_server_and_of_its_webhook_speak_against_conversion() {
+        let webhook = "conversion webhook for weaver.example.com/v1alpha1, Kind=ConfigMapSync failed: no";
+        for (code, message, expected) in [
+            (403, "exceeded quota: none", true),
+            (422, "ValidatingAdmissionPolicy 'a' denied the request", true),
+            (400, "admission webhook \"a\" does not support dry run", true),
+            (404, "namespaces \"default\" not found", true),
+            (429, "too many requests", true),
+            (403, webhook, false),
+            (422, webhook, false),
+            (500, webhook, false),
+            (500, "no", false),
+            (504, "timeout", false),
+            (408, "timeout", false),
+            (0, "an answer without a code", false),
+        ] {
+            let status = Status::failure(message, "Made").with_code(code);
+            assert_eq!(is_refusal(&status), expected, "{code} {message}");
+        }
+    }
 
     #[test]
     fn served_is_what_has_its_names_and_is_established() {

@@ -3,6 +3,9 @@
 //! Every request is answered, also one that is too large, not JSON, of an unknown kind or too slow: with a
 //! `Status` of Kubernetes, which the API server shows to whoever asked it. No log line repeats what a request
 //! holds, and a refusal no more than its kind and path.
+//!
+//! Memory has a bound: a body is read only by who has one of [`AT_ONCE`] places, and a place is free again when
+//! the work on it has ended, also where nobody waits for that work any more.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +32,12 @@ pub const LARGEST: usize = 8 << 20;
 const PATIENCE: usize = 8 * LARGEST;
 /// For one request; the API server gives up after 30 s.
 pub const DEADLINE: Duration = Duration::from_secs(25);
-/// Reviews being converted at once; they keep the processor busy.
-const AT_ONCE: usize = 8;
+/// Reviews being read or converted at once; each may have [`LARGEST`] in memory, several times over.
+const AT_ONCE: usize = 4;
+/// For a place, where others have them all.
+const QUEUE: Duration = Duration::from_secs(5);
+/// For a body to arrive; a place is held meanwhile.
+const ARRIVAL: Duration = Duration::from_secs(10);
 /// `apiVersion` and `kind` of the one review that is answered.
 pub const REVIEW: (&str, &str) = ("apiextensions.k8s.io/v1", "ConversionReview");
 
@@ -64,7 +71,16 @@ pub enum Refusal {
     /// A review that holds an answer, or nothing.
     #[error("the ConversionReview holds no request")]
     NoRequest,
-    /// Slow client or busy machine.
+    /// All places are taken, and stay so.
+    #[error(
+        "{AT_ONCE} other requests are at work, and none ended within {} s: ask again in some seconds",
+        QUEUE.as_secs()
+    )]
+    Busy,
+    /// The client stopped sending, or sends too slowly.
+    #[error("the request did not arrive within {} s: send it faster", ARRIVAL.as_secs())]
+    SlowBody,
+    /// Busy machine.
     #[error("the request was not answered within {} s", DEADLINE.as_secs())]
     TooSlow,
     /// A mistake of ours.
@@ -90,6 +106,8 @@ impl Refusal {
             Self::CutOff | Self::Malformed { .. } | Self::OtherKind { .. } | Self::NoRequest => {
                 (StatusCode::BAD_REQUEST, "BadRequest")
             }
+            Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
+            Self::SlowBody => (StatusCode::REQUEST_TIMEOUT, "Timeout"),
             Self::TooSlow => (StatusCode::GATEWAY_TIMEOUT, "Timeout"),
             Self::Failed => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
             Self::NotHere { known: false, .. } => (StatusCode::NOT_FOUND, "NotFound"),
@@ -111,13 +129,17 @@ impl IntoResponse for Refusal {
 
 /// The webhook's paths.
 pub fn router() -> Router {
+    with_places(Arc::new(Semaphore::new(AT_ONCE)))
+}
+
+fn with_places(places: Arc<Semaphore>) -> Router {
     let elsewhere = async |method: Method, uri: Uri| not_here(method, &uri, false);
     Router::new()
         .route("/convert", post(answer))
         .route("/healthz", get(async || "ok"))
         .method_not_allowed_fallback(async |method: Method, uri: Uri| not_here(method, &uri, true))
         .fallback(elsewhere)
-        .with_state(Arc::new(Semaphore::new(AT_ONCE)))
+        .with_state(places)
 }
 
 fn not_here(method: Method, uri: &Uri, known: bool) -> Refusal {
@@ -125,16 +147,24 @@ fn not_here(method: Method, uri: &Uri, known: bool) -> Refusal {
 }
 
 async fn answer(State(places): State<Arc<Semaphore>>, request: Request) -> Result<Response, Refusal> {
-    let answered = timeout(DEADLINE, convert(&places, request)).await.unwrap_or(Err(Refusal::TooSlow));
+    let answered = timeout(DEADLINE, convert(places, request)).await.unwrap_or(Err(Refusal::TooSlow));
     answered.inspect_err(|refusal| debug!("refused a request: {refusal}"))
 }
 
-async fn convert(places: &Semaphore, request: Request) -> Result<Response, Refusal> {
+async fn convert(places: Arc<Semaphore>, request: Request) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
-    let content = read(&head.headers, body).await?;
-    let _place = places.acquire().await.map_err(|_| Refusal::Failed)?;
-    // Elsewhere: a panic there is not ours, and other requests go on meanwhile.
+    announced(&head.headers)?;
+    let Ok(place) = timeout(QUEUE, places.acquire_owned()).await else {
+        // Forgotten as it comes, for as long as others have: then the client reads our answer.
+        let _ = timeout(ARRIVAL, read(body, 0)).await;
+        return Err(Refusal::Busy);
+    };
+    let place = place.map_err(|_| Refusal::Failed)?;
+    let content = timeout(ARRIVAL, read(body, LARGEST)).await.map_err(|_| Refusal::SlowBody)??;
+    // Elsewhere: a panic there is not ours, and other requests go on meanwhile. It cannot be stopped, so the
+    // place goes with it.
     let converted = tokio::task::spawn_blocking(move || {
+        let _place = place;
         let review = parse(&content)?;
         let objects = review.request.as_ref().map_or(0, |request| request.objects.len());
         let answer = weaver_api::convert::review(review);
@@ -148,20 +178,25 @@ async fn convert(places: &Semaphore, request: Request) -> Result<Response, Refus
     Ok(([(http::header::CONTENT_TYPE, "application/json")], answer).into_response())
 }
 
-/// The body, if it is no larger than [`LARGEST`].
-async fn read(headers: &HeaderMap, mut body: Body) -> Result<Vec<u8>, Refusal> {
+/// Is it worth reading, by what the client says of its size?
+fn announced(headers: &HeaderMap) -> Result<(), Refusal> {
     let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     // Who asks first whether to send it has not begun.
     let asks_first = headers.contains_key(EXPECT);
     if announced.is_some_and(|size| size > if asks_first { LARGEST } else { PATIENCE }) {
         return Err(Refusal::TooLarge);
     }
+    Ok(())
+}
+
+/// The body, if it is no larger than `most`; of a larger one nothing is kept.
+async fn read(mut body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
     let mut content = Vec::new();
     let mut size = 0_usize;
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| Refusal::CutOff)?.into_data() else { continue };
         size = size.saturating_add(data.len());
-        if size <= LARGEST {
+        if size <= most {
             content.extend_from_slice(&data);
         } else {
             content = Vec::new();
@@ -170,7 +205,7 @@ async fn read(headers: &HeaderMap, mut body: Body) -> Result<Vec<u8>, Refusal> {
             break;
         }
     }
-    if size > LARGEST { Err(Refusal::TooLarge) } else { Ok(content) }
+    if size > most { Err(Refusal::TooLarge) } else { Ok(content) }
 }
 
 /// A review that holds a request.

@@ -262,10 +262,21 @@ fn is_trusted(leaf: &Pair, authority: &Pair) -> Option<bool> {
     Some(verifier.verify_server_cert(leaf.certificate().ok()?, &[], &name, &[], time).is_ok())
 }
 
+/// For owner and group; the parents that are missing for everybody, so that the group can reach it.
 fn make_directory(dir: &Path, group: Option<u32>) -> Result<(), CertificateError> {
-    if !dir.is_dir() {
-        let made = DirBuilder::new().recursive(true).mode(0o750).create(dir);
-        made.map_err(failed("make the directory", dir))?;
+    let missing: Vec<_> = dir.ancestors().take_while(|path| is_missing(path)).collect();
+    for path in missing.into_iter().rev() {
+        let mode = if path == dir { 0o750 } else { 0o755 };
+        match DirBuilder::new().mode(mode).create(path) {
+            // Whatever the umask is.
+            Ok(()) => {
+                let opened = fs::set_permissions(path, Permissions::from_mode(mode));
+                opened.map_err(failed("set the mode of", path))?;
+            }
+            // Another installer was faster.
+            Err(_) if path.is_dir() => {}
+            Err(error) => return Err(failed("make the directory", path)(error)),
+        }
     }
     match group {
         Some(group) if fs::metadata(dir).map_err(failed("look at", dir))?.gid() != group => {
@@ -273,6 +284,11 @@ fn make_directory(dir: &Path, group: Option<u32>) -> Result<(), CertificateError
         }
         _ => Ok(()),
     }
+}
+
+/// Has it to be made? The empty parent of a relative path has not.
+fn is_missing(path: &Path) -> bool {
+    !path.as_os_str().is_empty() && !path.is_dir()
 }
 
 /// Gives a file the mode and group that it should have, if it has others.

@@ -280,6 +280,32 @@ fn installers_at_the_same_time_agree_on_one_ca() {
 }
 
 #[test]
+fn missing_parents_are_open_to_the_group() {
+    let mut case = Case::new();
+    let above = case.path.clone();
+    case.path = above.join("a/webhook");
+    case.ensure().unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
+    assert_eq!((mode(&above), mode(&above.join("a")), case.mode("")), (0o755, 0o755, 0o750));
+    // And those that are there stay as somebody wanted them.
+    fs::set_permissions(&above, Permissions::from_mode(0o700)).unwrap();
+    case.ensure().unwrap();
+    assert_eq!(mode(&above), 0o700);
+}
+
+#[test]
+fn missing_parents_are_open_to_the_group_under_a_strict_umask_too() {
+    // In a process of its own: a umask is shared by all threads.
+    let tests = std::env::current_exe().unwrap();
+    let mut strict = std::process::Command::new("sh");
+    strict.args(["-c", "umask 077 && exec \"$0\" --exact \"$1\""]).arg(tests);
+    let ran =
+        strict.arg("installer::certificates::tests::missing_parents_are_open_to_the_group").output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
 fn what_is_in_the_way_is_named() {
     let case = Case::new();
     fs::write(&case.path, "a file where the directory should be").unwrap();
