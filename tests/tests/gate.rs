@@ -25,6 +25,7 @@ mod own_server {
     struct Scene {
         server: Server,
         webhook_port: u16,
+        webhook: PathBuf,
         dir: TempDir,
     }
 
@@ -33,7 +34,8 @@ mod own_server {
             let dir = tempfile::tempdir_in("/tmp").unwrap();
             let options = ServerOptions::new(dir.path()).tls_sans(["box.example"]).audit();
             let server = Server::start(&ServerBinary::from_environment().unwrap(), options).unwrap();
-            Self { server, webhook_port: ports::disposable().unwrap(), dir }
+            let webhook = given("WEAVER_TEST_BIN_DIR").join("weaver-operator");
+            Self { server, webhook_port: ports::disposable().unwrap(), webhook, dir }
         }
 
         /// Asks for one more name; the running server does not know it yet.
@@ -68,9 +70,8 @@ mod own_server {
             let output = File::options().create(true).append(true).open(&log).unwrap();
             let mut command = self.agent("run");
             command.arg("--runtime-dir").arg(&runtime);
-            for child in ["--operator", "--webhook"] {
-                command.arg(child).arg(given("WEAVER_TEST_BIN_DIR").join("weaver-operator"));
-            }
+            command.arg("--operator").arg(given("WEAVER_TEST_BIN_DIR").join("weaver-operator"));
+            command.arg("--webhook").arg(&self.webhook);
             command.arg("--webhook-address").arg(format!("127.0.0.1:{}", self.webhook_port));
             command.arg("--certificates").arg(self.dir.path().join("webhook"));
             command.args(["--probe-timeout", "2", "--recheck-seconds", "1"]).args(flags);
@@ -272,6 +273,23 @@ mod own_server {
         let report =
             agent.wait_for("shut gate", |r| r["reason"].as_str().is_some_and(|r| r.contains("T-02")));
         assert_eq!((&report["gate"], &report["operator"]), (&Value::from("shut"), &Value::Null));
+        agent.stop();
+    }
+
+    #[test]
+    fn a_webhook_that_does_not_run_is_reported_and_keeps_no_operator_from_its_work() {
+        let mut scene = Scene::start();
+        let agent = scene.run(&[]);
+        agent.open();
+        agent.stop();
+        scene.webhook = "/bin/false".into();
+        fs::remove_file(scene.dir.path().join("weaver/report.json")).unwrap();
+        let agent = scene.run(&[]);
+        agent.open();
+        let report = agent.wait_for("fault of the webhook", |r| {
+            r["definitions"]["reason"].as_str().is_some_and(|reason| reason.contains("/convert"))
+        });
+        assert_eq!(report["definitions"]["installed"], false);
         agent.stop();
     }
 

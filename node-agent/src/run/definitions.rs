@@ -3,33 +3,50 @@
 //! Nothing here waits for the gate: stored objects must stay readable while a
 //! name is not proven. The webhook's CA and certificate are made first, so that
 //! the webhook can start; the rest is the installer's order (design 4.7). A
-//! definition that somebody changes is looked at within a second, and whatever
-//! happens every [`RECHECK`].
+//! definition that somebody changes is looked at within seconds, and whatever
+//! happens every [`RECHECK`]. What goes wrong stands in the report.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
-    Api, Client,
+    Api, Client, CustomResourceExt as _,
     core::PartialObjectMeta,
-    runtime::{WatchStreamExt as _, watcher},
+    runtime::{
+        WatchStreamExt as _,
+        wait::{Condition as _, conditions::is_crd_established},
+        watcher,
+    },
 };
 use nix::unistd::Group;
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::watch,
+    task::spawn_blocking,
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
-use weaver_operator::installer::{self, Options, Outcome, Prove, Webhook, certificates};
+use weaver_api::{crds::STORED, v1beta1::ConfigMapSync};
+use weaver_operator::installer::{
+    self, InstallError, MigrateError, Options, Outcome, Prove, Webhook, certificates,
+};
 
 use super::{cluster, status::Status};
 use crate::{args::RunArgs, checks::Host};
 
 /// Pause between two looks where nothing seems to have changed.
 const RECHECK: Duration = Duration::from_secs(30);
-/// Pauses after a failure: the first, and the longest.
+/// Pauses after a failure that may pass by itself: the first, and the longest.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+/// The longest pause after one that a person has to cure. Each try to rewrite
+/// what is stored asks the API server for every object.
+const CURED_BY_HAND: Duration = Duration::from_mins(5);
+/// The shortest pause after a round that wrote something; it grows while rounds
+/// go on writing, because then somebody else writes too.
+const SETTLE: Duration = Duration::from_secs(1);
 /// How long each step of the installer may take: the webhook has only just been started.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Longest time for one round, all requests together.
@@ -37,35 +54,46 @@ const ROUND: Duration = Duration::from_mins(3);
 /// Group of the operator and the webhook on an appliance.
 const GROUP: &str = "weaver";
 
-/// Runs until `stop`; sends `true` once everything has been installed.
+/// Runs until `stop`; sends `true` once the operator's kind is served.
+///
+/// Nothing else is waited for: an operator that works on what is stored at
+/// v1beta1 is not to be kept from it by a webhook that does not answer, by an
+/// object that cannot be rewritten or by a definition that another program
+/// holds. And only a running operator lets go of objects in a definition that is
+/// being deleted.
 pub async fn keep(
     args: RunArgs,
     status: Status,
-    installed: watch::Sender<bool>,
+    served: watch::Sender<bool>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let host = Host::from(args.host.clone());
     let work = async move {
-        let mut pause = AGAIN.0;
+        let (mut again, mut settle) = (AGAIN.0, SETTLE);
         loop {
-            match timeout(ROUND, round(&host, &args)).await {
-                Ok(Ok(client)) => {
-                    pause = AGAIN.0;
+            let ended = timeout(ROUND, round(&host, &args)).await;
+            let ended = ended.unwrap_or_else(|_| Err(anyhow!("not done within {} s", ROUND.as_secs())));
+            if !*served.borrow() && serves(&host).await {
+                served.send_replace(true);
+            }
+            match ended {
+                Ok((client, wrote)) => {
                     status.set_definitions(Ok(()));
-                    installed.send_replace(true);
+                    again = AGAIN.0;
+                    settle = if wrote { (settle * 2).min(RECHECK) } else { SETTLE };
+                    sleep(settle).await;
                     tokio::select! {
                         () = changed(client) => {}
-                        () = tokio::time::sleep(RECHECK) => {}
+                        () = sleep(RECHECK) => {}
                     }
-                    continue;
                 }
-                Ok(Err(failure)) => status.set_definitions(Err(format!("{failure:#}"))),
-                Err(_) => {
-                    status.set_definitions(Err(format!("not done within {} s", ROUND.as_secs())));
+                Err(failure) => {
+                    status.set_definitions(Err(format!("{failure:#}")));
+                    sleep(again).await;
+                    let longest = if is_cured_by_hand(&failure) { CURED_BY_HAND } else { AGAIN.1 };
+                    again = (again * 2).min(longest);
                 }
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(AGAIN.1);
         }
     };
     tokio::select! {
@@ -74,8 +102,17 @@ pub async fn keep(
     }
 }
 
-async fn round(host: &Host, args: &RunArgs) -> anyhow::Result<Client> {
-    let certificates = prepare(&args.certificates)?;
+fn is_cured_by_hand(failure: &anyhow::Error) -> bool {
+    failure.downcast_ref::<InstallError>().is_some_and(InstallError::is_refusal)
+        || matches!(
+            failure.downcast_ref(),
+            Some(MigrateError::Objects { .. } | MigrateError::OtherStorage { .. })
+        )
+}
+
+/// One look at everything, and what follows from it; whether a definition was written.
+async fn round(host: &Host, args: &RunArgs) -> anyhow::Result<(Client, bool)> {
+    let certificates = prepare(args).await?;
     let client = cluster::connect(&host.root, &host.admin_kubeconfig).await?;
     let webhook = Webhook {
         url: format!("https://{}/convert", args.webhook_address),
@@ -95,20 +132,33 @@ async fn round(host: &Host, args: &RunArgs) -> anyhow::Result<Client> {
     for one in migrated.iter().filter(|one| !one.dropped.is_empty()) {
         info!("{one}");
     }
-    Ok(client)
+    Ok((client, report.changed()))
 }
 
-/// Makes or renews the webhook's certificate.
-///
-/// # Errors
-/// As the installer says; and where the group cannot be looked up.
-pub fn prepare(directory: &Path) -> anyhow::Result<certificates::Certificates> {
+/// Makes or renews the webhook's certificate, where no other task waits for it.
+async fn prepare(args: &RunArgs) -> anyhow::Result<certificates::Certificates> {
     let group = Group::from_name(GROUP).context("looking up the group weaver")?;
+    let directory = args.certificates.clone();
     let options = certificates::Options {
+        names: vec![args.webhook_address.ip().to_string()],
         group: group.map(|group| group.gid.as_raw()),
         ..certificates::Options::default()
     };
-    Ok(certificates::ensure(directory, &options, Timestamp::now())?)
+    let made = spawn_blocking(move || certificates::ensure(&directory, &options, Timestamp::now()));
+    Ok(made.await.context("making the webhook's certificate")??)
+}
+
+/// Whether the API server serves what the operator works on.
+async fn serves(host: &Host) -> bool {
+    let asked = async {
+        let client = cluster::connect(&host.root, &host.admin_kubeconfig).await.ok()?;
+        let api: Api<CustomResourceDefinition> = Api::all(client);
+        api.get_opt(ConfigMapSync::crd_name()).await.ok()?
+    };
+    timeout(PATIENCE, asked).await.ok().flatten().is_some_and(|crd| {
+        let has_version = crd.spec.versions.iter().any(|version| version.name == STORED && version.served);
+        has_version && is_crd_established().matches_object(Some(&crd))
+    })
 }
 
 /// Returns when somebody has changed or deleted one of our definitions, or the

@@ -30,8 +30,8 @@ struct Keeper {
     args: RunArgs,
     status: Status,
     open: watch::Sender<bool>,
-    /// Whether the definitions of our kinds have been installed.
-    definitions: watch::Receiver<bool>,
+    /// Whether the API server serves what the operator works on.
+    served: watch::Receiver<bool>,
     /// The operator's token; absent while the gate is shut.
     renewal: Option<Renewal>,
     /// Pause before the gate is tried again, after attempts that failed.
@@ -43,7 +43,7 @@ pub async fn keep(
     args: RunArgs,
     status: Status,
     open: watch::Sender<bool>,
-    definitions: watch::Receiver<bool>,
+    served: watch::Receiver<bool>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut keeper = Keeper {
@@ -51,7 +51,7 @@ pub async fn keep(
         args,
         status,
         open,
-        definitions,
+        served,
         renewal: None,
         open_pause: Duration::ZERO,
     };
@@ -132,8 +132,11 @@ impl Keeper {
     }
 
     fn too_long(&self) -> String {
-        let missing =
-            if *self.definitions.borrow() { "" } else { ": the definitions of our kinds are not installed" };
+        let missing = if *self.served.borrow() {
+            ""
+        } else {
+            ": the API server does not serve v1beta1 of ConfigMapSync"
+        };
         format!("not done within {} s{missing}", OPENING.as_secs())
     }
 
@@ -145,10 +148,10 @@ impl Keeper {
             if install {
                 cluster::apply_all(&client).await?;
                 // An operator that starts before its kinds are served only fails.
-                self.definitions
+                self.served
                     .wait_for(|installed| *installed)
                     .await
-                    .context("nobody installs the definitions")?;
+                    .context("nobody looks after the definitions")?;
             }
             cluster::mint(&client, self.args.token_seconds).await
         };

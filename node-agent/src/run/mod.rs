@@ -48,7 +48,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let status = Status::new(args.runtime_dir.join("report.json"));
     let (open, opened) = watch::channel(false);
-    let (installed, definitions) = watch::channel(false);
+    let (serve, served) = watch::channel(false);
     let mut tasks = JoinSet::new();
     tasks.spawn(status::write_on_change(status.clone(), stop.clone()));
     if let Some(program) = operator(&args, &status) {
@@ -58,8 +58,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         // Never gated: what is stored must stay readable.
         tasks.spawn(supervisor::supervise(program, watch::channel(true).1, stop.clone()));
     }
-    tasks.spawn(definitions::keep(args.clone(), status.clone(), installed, stop.clone()));
-    tasks.spawn(keeper::keep(args, status.clone(), open, definitions, stop.clone()));
+    tasks.spawn(definitions::keep(args.clone(), status.clone(), serve, stop.clone()));
+    tasks.spawn(keeper::keep(args, status.clone(), open, served, stop.clone()));
 
     // Not every process is started by systemd: without its socket this does nothing.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);

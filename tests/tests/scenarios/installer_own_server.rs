@@ -219,7 +219,9 @@ async fn upstreams_objects_are_rewritten_and_only_then_its_version_is_dropped() 
     assert_eq!(stored_versions(&definition(&own, SYNCS).await), ["v1alpha1", "v1beta1"]);
     let new: Api<v1beta1::ConfigMapSync> = Api::default_namespaced(own.client.clone());
     // Stored at v1alpha1 without all that v1beta1 requires, it can be written to all the same.
-    for change in [json!({"metadata": {"finalizers": ["example.com/a"]}}), json!({"metadata": {"finalizers": null}})] {
+    for change in
+        [json!({"metadata": {"finalizers": ["example.com/a"]}}), json!({"metadata": {"finalizers": null}})]
+    {
         new.patch("bare", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
     }
     let status = json!({"status": {"observedGeneration": 1}});

@@ -7,13 +7,17 @@ use std::time::{Duration, Instant};
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Client, Config};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use serde_json::json;
+use weaver_operator::installer;
 use weaver_tests::alone::Alone;
 use weaver_tests::own::Own;
 use weaver_tests::proxy::Hook;
 use weaver_tests::world::{World, eventually};
 
-fn bystander(_: kube::Client) -> Hook {
+fn bystander(_: Client) -> Hook {
     Arc::new(|_, _| async {}.boxed())
 }
 
@@ -59,6 +63,10 @@ async fn without_the_webhook_what_is_stored_at_v1beta1_goes_on_and_v1alpha1_says
         .await;
     }
     world.delete_sync(&team, "old").await;
+    let baz = world.target(&team, "baz").await;
+    world.sync(&team, "new", world.spec(&team, &[&baz])).await;
+    world.holds(&baz, "settings", &[("a", "2")]).await;
+    assert!(world.syncs(&team).get("new").await.unwrap().metadata.finalizers.is_some());
 
     alone.own.webhook.start();
     eventually("v1alpha1 is served again", || async {
@@ -72,7 +80,7 @@ async fn without_the_webhook_what_is_stored_at_v1beta1_goes_on_and_v1alpha1_says
 #[tokio::test]
 async fn a_namespace_with_syncs_can_be_deleted_without_the_webhook() {
     let mut alone = Alone::start(bystander).await;
-    let (world, team, foo, bar) = two_syncs(&alone, "namespace-goes").await;
+    let (world, team, ..) = two_syncs(&alone, "namespace-goes").await;
     alone.own.webhook.kill();
     let namespaces: Api<Namespace> = Api::all(world.client.clone());
     namespaces.delete(&team, &DeleteParams::default()).await.unwrap();
@@ -80,10 +88,16 @@ async fn a_namespace_with_syncs_can_be_deleted_without_the_webhook() {
         namespaces.get_opt(&team).await.unwrap().map_or(Ok(()), |namespace| Err(namespace.status))
     })
     .await;
-    for namespace in [&foo, &bar] {
-        world.config_maps(namespace).get_opt("settings").await.unwrap();
-    }
     world.finish().await;
+}
+
+/// Asks on a connection of its own, which it opens with the CA of the definitions.
+async fn newcomer(webhook: &installer::Webhook) -> Result<String, kube::Error> {
+    let mut config = Config::new(webhook.url.parse().unwrap());
+    let ca = CertificateDer::from_pem_slice(webhook.ca_bundle.as_bytes()).unwrap();
+    config.root_cert = Some(vec![ca.to_vec()]);
+    let health = http::Request::get("/healthz").body(Vec::new()).unwrap();
+    Client::try_from(config)?.request_text(health).await
 }
 
 #[tokio::test]
@@ -113,6 +127,17 @@ async fn the_certificate_is_renewed_at_50_requests_a_second_without_one_that_fai
             }
         })
     };
+    // The API server keeps its connection; who connects anew gets the new certificate, and must trust it.
+    let newcomers = {
+        let (failed, webhook) = (failed.clone(), own.webhook.address());
+        tokio::spawn(async move {
+            loop {
+                if let Err(error) = newcomer(&webhook).await {
+                    failed.lock().unwrap().push(error.to_string());
+                }
+            }
+        })
+    };
     for renewal in 1..=3 {
         let before = asked.load(Ordering::SeqCst);
         own.webhook.renew();
@@ -123,7 +148,9 @@ async fn the_certificate_is_renewed_at_50_requests_a_second_without_one_that_fai
         })
         .await;
     }
+    assert!(own.webhook.log().matches("accepted a connection").count() > 10, "nobody connected anew");
     load.abort();
+    newcomers.abort();
     assert_eq!(*failed.lock().unwrap(), Vec::<String>::new(), "of {}", asked.load(Ordering::SeqCst));
 }
 
