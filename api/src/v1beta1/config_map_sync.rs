@@ -109,10 +109,12 @@ pub struct ConfigMapSyncSpec {
     #[schemars(range(min = 60, max = 86_400), extend("multipleOf" = 10))]
     pub resync_seconds: i32,
 
-    /// While true nothing is written; the condition `Paused` says so. Default: false.
+    /// While true nothing is written; the condition `Paused` says so. A resource that is deleted meanwhile leaves
+    /// its copies where they are. Default: false.
     pub suspend: bool,
 
-    /// While true nothing is written, and the status says what would be. Default: false.
+    /// While true nothing is written, and the status says what would be. A resource that is deleted meanwhile
+    /// leaves its copies where they are. Default: false.
     pub dry_run: bool,
 }
 

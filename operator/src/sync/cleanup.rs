@@ -137,14 +137,15 @@ fn leaves_copies(spec: &ConfigMapSyncSpec) -> Option<&'static str> {
         .find_map(|(says_so, field)| says_so.then_some(field))
 }
 
-/// Where the spec, valid or not, puts copies; namespaces that it excludes too, since a copy may be left there.
+/// Where the spec, valid or not, puts copies. Not where it wants none: what stands there may be a copy that an
+/// earlier resource of the same name was told to leave.
 fn named_places(spec: &ConfigMapSyncSpec) -> BTreeSet<Place> {
     let targets = spec.targets.clone().unwrap_or_default();
     let source = spec.source.clone().unwrap_or_default();
     let Some(name) = targets.name.or(source.name).filter(|name| dns_subdomain(name).is_ok()) else {
         return BTreeSet::new();
     };
-    let namespaces = targets.namespaces.into_iter().chain(targets.exclude);
+    let namespaces = targets.namespaces.into_iter().filter(|name| !targets.exclude.contains(name));
     namespaces.filter(|target| dns_label(target).is_ok()).map(|target| (target, name.clone())).collect()
 }
 

@@ -41,10 +41,21 @@ pub fn verdicts(visit: &Visit, carried: &[String]) -> Vec<Verdict> {
             vec![work.authorized(), work.source_found(), work.conflicted(), work.targets_synced()]
         }
     };
-    verdicts.push(Verdict::new(PAUSED, Truth::False, "NotPaused", ""));
+    verdicts.push(paused(visit));
     verdicts.push(migrated(visit, carried));
     verdicts.insert(0, ready(&verdicts));
     verdicts
+}
+
+/// Nothing is written while one of the two fields says so; a deletion then leaves the copies ([`super::cleanup`]).
+fn paused(visit: &Visit) -> Verdict {
+    let asked = |field| matches!(visit, Visit::NotSupported(fields) if fields.contains(&field));
+    let words = "nothing is written; deleted now, the resource leaves its copies where they are";
+    match (asked("spec.suspend"), asked("spec.dryRun")) {
+        (true, _) => Verdict::new(PAUSED, Truth::True, "Suspended", words),
+        (false, true) => Verdict::new(PAUSED, Truth::True, "DryRun", words),
+        (false, false) => Verdict::new(PAUSED, Truth::False, "NotPaused", ""),
+    }
 }
 
 /// `Ready` is the first thing in the way, or that there is none.

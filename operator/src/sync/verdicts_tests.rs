@@ -137,7 +137,11 @@ fn what_is_not_done_yet_is_refused_and_every_field_named() {
     let (truth, reason, message) = verdict(&visit, READY);
     assert_eq!((truth, reason), (Truth::False, "NotSupportedYet"));
     assert_eq!(message, "this release does not do yet: spec.suspend, spec.keys; nothing was changed");
-    assert_eq!(verdict(&visit, PAUSED).0, Truth::False, "nobody is told that it is paused as asked");
+    let (truth, reason, message) = verdict(&visit, PAUSED);
+    assert_eq!((truth, reason), (Truth::True, "Suspended"));
+    assert!(message.contains("leaves its copies"), "{message}");
+    assert_eq!(verdict(&Visit::NotSupported(vec!["spec.dryRun"]), PAUSED).1, "DryRun");
+    assert_eq!(verdict(&Visit::NotSupported(vec!["spec.keys"]), PAUSED).1, "NotPaused");
     assert!(!visit.wants_retry() && !visit.wants_claim());
 }
 
