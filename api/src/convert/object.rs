@@ -17,7 +17,7 @@ pub(super) struct Side {
     pub version: &'static str,
     /// A spec of this version, apart.
     pub apart: fn(&Spec) -> Apart,
-    /// Puts hidden fields of this version into a spec of it; returns those that break a rule.
+    /// Puts hidden fields of this version into a spec of it; returns those that have another type there.
     pub put: fn(&mut Spec, Spec) -> Spec,
     /// May a carried exact form stand in this field?
     pub form: fn(&str, &Value) -> bool,
