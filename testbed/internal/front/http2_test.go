@@ -61,7 +61,6 @@ func TestManyWatchesLeaveRoom(t *testing.T) {
 			return
 		}
 		w.(http.Flusher).Flush()
-		open.Done()
 		<-r.Context().Done()
 	})
 	c := client(t, certs, &certs.Admin)
@@ -89,6 +88,8 @@ func TestManyWatchesLeaveRoom(t *testing.T) {
 				return
 			}
 			defer response.Body.Close()
+			// Counted here: what the backend has answered may still be on its way.
+			open.Done()
 			<-ctx.Done()
 		})
 	}
