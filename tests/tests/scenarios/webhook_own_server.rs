@@ -93,7 +93,7 @@ async fn a_namespace_with_syncs_can_be_deleted_without_the_webhook() {
 
 /// Asks on a connection of its own, which it opens with the CA of the definitions.
 async fn newcomer(webhook: &installer::Webhook) -> Result<String, kube::Error> {
-    let mut config = Config::new(webhook.url.parse().unwrap());
+    let mut config = Config::new(webhook.url.trim_end_matches("/convert").parse().unwrap());
     let ca = CertificateDer::from_pem_slice(webhook.ca_bundle.as_bytes()).unwrap();
     config.root_cert = Some(vec![ca.to_vec()]);
     let health = http::Request::get("/healthz").body(Vec::new()).unwrap();
