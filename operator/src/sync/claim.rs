@@ -37,6 +37,10 @@ pub fn is_upgrading(meta: &ObjectMeta) -> bool {
     has(meta, UPSTREAM_FINALIZER)
 }
 
+fn is_pinned(meta: &ObjectMeta) -> bool {
+    meta.annotations.iter().flatten().any(|(key, _)| key == UPSTREAM_SOURCE_ANNOTATION)
+}
+
 fn has(meta: &ObjectMeta, finalizer: &str) -> bool {
     meta.finalizers.iter().flatten().any(|found| found == finalizer)
 }
@@ -56,10 +60,9 @@ pub async fn set(api: &Api<Guarded>, meta: &ObjectMeta, claim: Claim) -> Result<
 /// As [`set`].
 pub async fn pin_upstreams_source(api: &Api<Guarded>, sync: &ConfigMapSync) -> Result<bool, CallError> {
     let meta = &sync.metadata;
-    let pinned = meta.annotations.iter().flatten().any(|(key, _)| key == UPSTREAM_SOURCE_ANNOTATION);
     let source = sync.desired().and_then(|spec| spec.source.clone()).unwrap_or_default();
     let (true, false, Some(namespace), Some(name)) =
-        (is_upgrading(meta), pinned, source.namespace, source.name)
+        (is_upgrading(meta), is_pinned(meta), source.namespace, source.name)
     else {
         return Ok(false);
     };
@@ -88,8 +91,7 @@ pub async fn release_not_understood(api: &Api<Guarded>, meta: &ObjectMeta) -> Re
 fn metadata(meta: &ObjectMeta, claim: Claim) -> Value {
     let finalizers = after(meta.finalizers.as_deref().unwrap_or_default(), claim);
     let mut changed = json!({"resourceVersion": meta.resource_version, "finalizers": finalizers});
-    let pinned = meta.annotations.iter().flatten().any(|(key, _)| key == UPSTREAM_SOURCE_ANNOTATION);
-    if pinned && claim != Claim::Take {
+    if is_pinned(meta) && claim != Claim::Take {
         changed["annotations"] = json!({UPSTREAM_SOURCE_ANNOTATION: null});
     }
     changed
