@@ -1,11 +1,13 @@
 #!/bin/sh
 # Builds the testbed once per content: progress goes to stderr, the path of the binary is the
 # only line on stdout. The cache lies outside the work tree; its key is the hash of every
-# input below this folder and of the machine's kind. A failed or interrupted build leaves
-# nothing in the cache. Exit 1 names what is missing.
+# input below this folder and of the machine's kind; a build for another architecture lies
+# beside the native one. A failed or interrupted build leaves nothing in the cache. Exit 1
+# names what is missing, exit 2 is wrong usage.
 #
-#   build.sh            prints the path, and builds first where that is needed
-#   build.sh --cached   prints the path, or exits 3 where it would have to build
+#   build.sh                 prints the path, and builds first where that is needed
+#   build.sh --cached        prints the path, or exits 3 where it would have to build
+#   build.sh --arch arm64    for that machine (or amd64), with the distribution's cross compiler
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -14,6 +16,40 @@ fail() {
     echo "testbed/build.sh: $*" >&2
     exit 1
 }
+
+usage() {
+    echo "testbed/build.sh: $1; usage: build.sh [--arch amd64|arm64] [--cached]" >&2
+    exit 2
+}
+
+# Go's name of this machine's architecture, where there is a cross compiler to speak of.
+case $(uname -m) in
+x86_64) native=amd64 ;;
+aarch64) native=arm64 ;;
+*) native= ;;
+esac
+arch=$native
+cached=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --cached) cached=1 ;;
+    --arch)
+        arch=${2-}
+        case $arch in
+        amd64) cross=x86_64-linux-gnu-gcc package=gcc-x86-64-linux-gnu libc=libc6-dev-amd64-cross ;;
+        arm64) cross=aarch64-linux-gnu-gcc package=gcc-aarch64-linux-gnu libc=libc6-dev-arm64-cross ;;
+        *) usage "--arch must be amd64 or arm64, and is '$arch'" ;;
+        esac
+        shift
+        ;;
+    *) usage "'$1' is not known" ;;
+    esac
+    shift
+done
+# For this machine itself nothing differs from a plain build, the cache's key included.
+if [ "$arch" != "$native" ]; then
+    export CC="$cross" GOARCH="$arch"
+fi
 
 # inputs prints every file a build reads, in an order that no locale changes.
 inputs() {
@@ -25,6 +61,7 @@ key=$(
     cd "$here"
     {
         uname -sm
+        [ "$arch" = "$native" ] || echo "for $arch"
         inputs | tr '\n' '\0' | xargs -0 sha256sum
     } | sha256sum | cut -d ' ' -f 1
 )
@@ -38,14 +75,16 @@ if [ -x "$binary" ]; then
     echo "$binary"
     exit 0
 fi
-[ "${1-}" != --cached ] || exit 3
+[ -z "$cached" ] || exit 3
 
 command -v go >/dev/null 2>&1 ||
     fail "Go is missing (go.mod says which version): install it from your distribution or from https://go.dev/dl and put its bin/ on the PATH"
 compiler=$(go env CC)
+remedy="apt-get install gcc libc6-dev, or set CC"
+[ "$arch" = "$native" ] || remedy="apt-get install $package $libc"
 # CC may carry arguments; the first word is the program.
 command -v "${compiler%% *}" >/dev/null 2>&1 ||
-    fail "the C compiler '${compiler%% *}' is missing (SQLite needs one): apt-get install gcc libc6-dev, or set CC"
+    fail "the C compiler '${compiler%% *}' is missing (SQLite needs one): $remedy"
 
 mkdir -p "$cache" || fail "cannot create $cache: set XDG_CACHE_HOME to a writable directory"
 partial=$(mktemp "$cache/.partial.XXXXXX") || fail "cannot write to $cache"
@@ -61,7 +100,7 @@ for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
     versions="$versions -X $package.gitVersion=$kubernetes+testbed1 -X $package.gitCommit=$key -X $package.gitMajor=1 -X $package.gitMinor=${minor%%.*} -X $package.gitTreeState=clean"
 done
 
-echo "testbed: building $kubernetes+testbed1 (about 5 minutes with an empty Go cache)" >&2
+echo "testbed: building $kubernetes+testbed1 for ${arch:-$(uname -m)} (about 5 minutes with an empty Go cache)" >&2
 started=$(date +%s)
 CGO_ENABLED=1 go build -trimpath -buildvcs=false \
     -ldflags "-s -w -X main.revision=$(echo "$key" | cut -c 1-8)$versions" \

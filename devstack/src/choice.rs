@@ -99,7 +99,7 @@ impl ServerBinary {
             (Plan::Download, ..) => bail!("there is nothing to download"),
         };
         eprintln!("{why}; the testbed stands in for it (K3S_BIN=/path/to/k3s uses another)");
-        Self { path: build_testbed(source)?, origin: Origin::Testbed }.checked()
+        Self { path: build_testbed(source, TestbedFor::ThisMachine)?, origin: Origin::Testbed }.checked()
     }
 
     /// What the program says about itself: `k3s version …`.
@@ -132,7 +132,10 @@ impl ServerBinary {
 }
 
 /// The cache outside of the work tree.
-fn cache_root() -> Result<PathBuf> {
+///
+/// # Errors
+/// When no variable says where it is.
+pub fn cache_root() -> Result<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let root = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
     Ok(root
@@ -179,7 +182,11 @@ fn have(source: &Path, needs: &[&str], words: Stdio) -> Result<bool> {
     Ok(status.success())
 }
 
-fn fetch(source: &Path, cache: &Cache, asset: &Asset) -> Result<Fetched> {
+/// Fetches a published k3s, and says `Unreachable` also where curl is missing and cannot be installed.
+///
+/// # Errors
+/// When the hash is wrong, or the cache cannot be written.
+pub fn fetch(source: &Path, cache: &Cache, asset: &Asset) -> Result<Fetched> {
     // The testbed does without curl: how to install it would only be in the way.
     if have(source, &["curl"], Stdio::null())? {
         cache.fetch(asset)
@@ -191,18 +198,47 @@ fn fetch(source: &Path, cache: &Cache, asset: &Asset) -> Result<Fetched> {
 /// `build.sh --cached` says with this code that it would have to build.
 const NOT_BUILT: i32 = 3;
 
-/// Finds the testbed built, or builds it with what that needs.
-fn build_testbed(source: &Path) -> Result<PathBuf> {
-    const NEEDS: [&str; 2] = ["go", "cc"];
-    if let Some(built) = run_build(source, &["--cached"])? {
+/// The machine that a testbed is built for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TestbedFor {
+    /// The one that builds.
+    ThisMachine,
+    /// The card's.
+    Arm64,
+}
+
+impl TestbedFor {
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            Self::ThisMachine => &[],
+            Self::Arm64 => &["--arch", "arm64"],
+        }
+    }
+
+    fn needs(self) -> [&'static str; 2] {
+        match self {
+            Self::ThisMachine => ["go", "cc"],
+            Self::Arm64 => ["go", "cross"],
+        }
+    }
+}
+
+/// Finds the testbed built, or builds it with what that needs. `source` is the checkout.
+///
+/// # Errors
+/// When something is missing or the build fails; the script's own messages stand above.
+pub fn build_testbed(source: &Path, target: TestbedFor) -> Result<PathBuf> {
+    if let Some(built) = run_build(source, &[target.flags(), &["--cached"]].concat())? {
         return Ok(built);
     }
+    let needs = target.needs();
     ensure!(
-        have(source, &NEEDS, Stdio::inherit())?,
+        have(source, &needs, Stdio::inherit())?,
         "{} is needed and missing; how to get it stands above",
-        NEEDS.join(" or ")
+        needs.join(" or ")
     );
-    run_build(source, &[])?.ok_or_else(|| anyhow!("testbed/build.sh did not build; its messages stand above"))
+    run_build(source, target.flags())?
+        .ok_or_else(|| anyhow!("testbed/build.sh did not build; its messages stand above"))
 }
 
 /// Runs the testbed's build; the path is its only line of output.
@@ -282,24 +318,30 @@ mod tests {
     fn a_build_that_prints_no_path_is_refused() {
         for (body, wanted) in [("exit 4", "exit status: 4"), ("echo a; echo b", "and nothing else")] {
             let dir = checkout(&[("testbed/build.sh", body)]);
-            let text = format!("{:#}", build_testbed(dir.path()).unwrap_err());
+            let text = format!("{:#}", build_testbed(dir.path(), TestbedFor::ThisMachine).unwrap_err());
             assert!(text.contains("testbed/build.sh") && text.contains(wanted), "{text}");
         }
     }
 
     #[test]
     fn only_a_build_asks_for_go_and_a_compiler() {
-        let build = "test $# = 0 || test -e built || exit 3\necho \"built $*\" >>built; echo $PWD/built";
+        let build = "case \"$*\" in *--cached) test -e built || exit 3;; esac
+            echo \"built $*\" >>built; echo $PWD/built";
         let needs = ("devstack/prerequisites.sh", "test ! -e built && echo \"$*\" >>needs");
-        let dir = checkout(&[("testbed/build.sh", build), needs]);
-        for lines in ["built \n", "built \nbuilt --cached\n"] {
-            let path = build_testbed(dir.path()).unwrap();
-            assert_eq!(std::fs::read_to_string(path).unwrap(), lines);
-            assert_eq!(std::fs::read_to_string(dir.path().join("needs")).unwrap(), "go cc\n");
+        for (target, needed, said) in [
+            (TestbedFor::ThisMachine, "go cc\n", ["built \n", "built --cached\n"]),
+            (TestbedFor::Arm64, "go cross\n", ["built --arch arm64\n", "built --arch arm64 --cached\n"]),
+        ] {
+            let dir = checkout(&[("testbed/build.sh", build), needs]);
+            for lines in [said[0].to_owned(), said.concat()] {
+                let path = build_testbed(dir.path(), target).unwrap();
+                assert_eq!(std::fs::read_to_string(path).unwrap(), lines);
+                assert_eq!(std::fs::read_to_string(dir.path().join("needs")).unwrap(), needed);
+            }
         }
 
         let dir = checkout(&[("testbed/build.sh", build), ("devstack/prerequisites.sh", "exit 1")]);
-        let text = build_testbed(dir.path()).unwrap_err().to_string();
+        let text = build_testbed(dir.path(), TestbedFor::ThisMachine).unwrap_err().to_string();
         assert!(text.contains("go or cc is needed and missing"), "{text}");
         assert!(!dir.path().join("built").exists());
     }

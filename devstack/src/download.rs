@@ -82,10 +82,27 @@ impl Lock {
     }
 }
 
+/// How long a server may keep us waiting before it counts as unreachable.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Seconds for each connection, the look-up of its name included.
+    pub connect: u64,
+    /// Seconds in which less than 10 KiB/s arrive, silence included.
+    pub stall: u64,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { connect: 5, stall: 20 }
+    }
+}
+
 /// Where checked files are kept: one directory per version and hash.
 pub struct Cache {
     dir: PathBuf,
     sha256: String,
+    patience: Patience,
+    instead: &'static str,
 }
 
 /// What became of a download.
@@ -102,7 +119,24 @@ impl Cache {
     #[must_use]
     pub fn new(root: &Path, asset: &Asset) -> Self {
         let name = format!("{}-{}", asset.version, asset.sha256);
-        Self { dir: root.join("k3s").join(name), sha256: asset.sha256.clone() }
+        Self {
+            dir: root.join("k3s").join(name),
+            sha256: asset.sha256.clone(),
+            patience: Patience::default(),
+            instead: "K3S_BIN=/path/to/k3s",
+        }
+    }
+
+    /// Waits as long as this for a server.
+    #[must_use]
+    pub fn patience(self, patience: Patience) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// What to type instead, for the message about a wrong hash.
+    #[must_use]
+    pub fn instead(self, instead: &'static str) -> Self {
+        Self { instead, ..self }
     }
 
     fn program(&self) -> PathBuf {
@@ -160,7 +194,7 @@ impl Cache {
             .permissions(fs::Permissions::from_mode(0o755))
             .tempfile_in(&self.dir)
             .map_err(|error| files::explained(&self.program(), error))?;
-        if let Some(reason) = download(&asset.url, file.path())? {
+        if let Some(reason) = download(&asset.url, file.path(), self.patience)? {
             return self.unreachable(reason);
         }
         let found = sha256(file.path())?;
@@ -168,9 +202,10 @@ impl Cache {
             bail!(
                 "{} has the wrong content and was not kept: its SHA-256 is {found}, pinned is {}. \
                  Either the download was tampered with or the lock is wrong; do not use it. \
-                 To go on without: K3S_BIN=/path/to/k3s",
+                 To go on without: {}",
                 asset.url,
-                asset.sha256
+                asset.sha256,
+                self.instead
             );
         }
         // Its content first, then its name: a power cut must not leave an empty file there.
@@ -184,11 +219,12 @@ impl Cache {
 }
 
 /// Fetches to a file; the reason if the server could not deliver.
-fn download(url: &str, to: &Path) -> Result<Option<String>> {
+fn download(url: &str, to: &Path, patience: Patience) -> Result<Option<String>> {
     // curl knows the machine's proxies and certificates; a stalled transfer ends.
     let mut command = Command::new("curl");
-    command.args(["--fail", "--location", "--show-error", "--connect-timeout", "5"]);
-    command.args(["--speed-limit", "10240", "--speed-time", "20"]);
+    command.args(["--fail", "--location", "--show-error", "--speed-limit", "10240"]);
+    command.args(["--connect-timeout", &patience.connect.to_string()]);
+    command.args(["--speed-time", &patience.stall.to_string()]);
     command.arg(if io::stderr().is_terminal() { "--progress-bar" } else { "--silent" });
     let output = command
         .arg("--output")
@@ -207,7 +243,11 @@ fn download(url: &str, to: &Path) -> Result<Option<String>> {
     Ok(Some(said.lines().last().unwrap_or("curl failed").to_owned()))
 }
 
-fn sha256(path: &Path) -> Result<String> {
+/// A file's SHA-256, in lower-case hexadecimal.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn sha256(path: &Path) -> Result<String> {
     let mut hash = Sha256::new();
     let read = File::open(path).and_then(|mut file| io::copy(&mut file, &mut hash));
     read.with_context(|| format!("cannot read {}", path.display()))?;

@@ -14,6 +14,11 @@ const CONTENT: &[u8] = b"#!/bin/sh\necho k3s\n";
 
 /// Serves `body` to every request; counts the requests.
 fn serve(status: &'static str, body: Vec<u8>) -> (String, Arc<AtomicUsize>) {
+    serve_announced(status, body.len(), body)
+}
+
+/// The same with another `Content-Length` than the body's own.
+fn serve_announced(status: &'static str, length: usize, body: Vec<u8>) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let count = Arc::new(AtomicUsize::new(0));
@@ -28,8 +33,7 @@ fn serve(status: &'static str, body: Vec<u8>) -> (String, Arc<AtomicUsize>) {
                 }
             }
             counter.fetch_add(1, Ordering::SeqCst);
-            let head =
-                format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
             stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body)).unwrap();
         }
     });
@@ -96,6 +100,9 @@ fn one_flipped_bit_is_an_error_and_nothing_is_kept() {
     let cache = Cache::new(root.path(), &asset);
     let text = cache.fetch(&asset).unwrap_err().to_string();
     assert!(text.contains("was not kept") && text.contains(&asset.sha256), "{text}");
+    assert!(text.contains("K3S_BIN=/path/to/k3s"), "{text}");
+    let text = Cache::new(root.path(), &asset).instead("K3S=FILE").fetch(&asset).unwrap_err().to_string();
+    assert!(text.contains("To go on without: K3S=FILE"), "{text}");
     assert_eq!(cache.found().unwrap(), None);
     assert_eq!(names(&cache.dir), Vec::<String>::new());
     assert_eq!(cache.failed(), None, "tampering is reported each time, never remembered");
@@ -117,6 +124,29 @@ fn nobody_there_is_remembered_for_an_hour() {
     let earlier = SystemTime::now() - RETRY_AFTER;
     File::options().write(true).open(cache.failure()).unwrap().set_modified(earlier).unwrap();
     assert_eq!(cache.failed(), None, "after an hour it is tried again");
+}
+
+#[test]
+fn a_server_that_says_nothing_is_given_up() {
+    // The kernel takes the connection, and nobody ever reads from it or answers.
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let root = tempfile::tempdir().unwrap();
+    let asset = asset(&format!("http://{}", silent.local_addr().unwrap()));
+    let cache = Cache::new(root.path(), &asset).patience(Patience { connect: 1, stall: 1 });
+    let Fetched::Unreachable(reason) = cache.fetch(&asset).unwrap() else { panic!("stored") };
+    assert!(reason.starts_with("curl: (28)"), "{reason}");
+    assert_eq!(cache.found().unwrap(), None);
+}
+
+#[test]
+fn a_file_that_ends_early_is_not_kept() {
+    let (address, _) = serve_announced("200 OK", CONTENT.len() + 1, CONTENT.to_vec());
+    let root = tempfile::tempdir().unwrap();
+    let asset = asset(&address);
+    let cache = Cache::new(root.path(), &asset);
+    let Fetched::Unreachable(reason) = cache.fetch(&asset).unwrap() else { panic!("stored") };
+    assert!(reason.starts_with("curl: (18)"), "{reason}");
+    assert_eq!(names(&cache.dir), ["unreachable"]);
 }
 
 #[test]
