@@ -11,7 +11,7 @@ RUST := @devstack/prerequisites.sh rust cc
 
 .PHONY: help
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: up
 up: ## Start API server, node agent and operator; apply the sample tenant; show its copies
@@ -34,6 +34,25 @@ test: ## Every check and test, the scenario tests on a real API server included
 .PHONY: cross
 cross: ## Release programs for the Raspberry Pi (aarch64)
 	@devstack/cross.sh $(PROGRAMS)
+
+IMAGE := @devstack/prerequisites.sh rust cc cross image
+WEAVER_IMAGE = $(BIN)/weaver-image
+
+.PHONY: image
+image: ## Card image into out/; K3S=FILE or K3S=testbed where k3s cannot be downloaded (else exit 3)
+	$(IMAGE)
+	@cargo build --locked --quiet -p weaver-image
+	@$(WEAVER_IMAGE) build
+
+.PHONY: image-smoke
+image-smoke: ## Test image: built, inspected, booted once in QEMU, broken and mended
+	@devstack/image_smoke.sh
+
+.PHONY: boot
+boot: ## Boot the image in out/ in QEMU, its console on this terminal
+	$(IMAGE)
+	@cargo build --locked --quiet -p weaver-image
+	@$(WEAVER_IMAGE) boot
 
 .PHONY: fmt
 fmt: ## Format Rust and Go

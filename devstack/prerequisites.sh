@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a recipe of the Makefile needs on this machine.
 #
-#   devstack/prerequisites.sh NEED...      needs: rust cross go cc curl lint
+#   devstack/prerequisites.sh NEED...      needs: rust cross go cc curl lint image
 #
 # Does nothing, quickly, when all is there. Debian packages that are missing are
 # installed through apt-get (with sudo when not root); what cannot be installed
@@ -11,6 +11,8 @@ cd "$(dirname "$0")/.."
 
 need_go=1.26
 packages=()
+# Those that Debian 12 has only in its backports; elsewhere they are packages like any other.
+backports=()
 missing=()
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -94,19 +96,73 @@ check_rust() {
 
 check_cross() { have aarch64-linux-gnu-gcc || packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross); }
 
+# newer PROGRAM VERSION PACKAGE: at least that version of a program that prints its own.
+newer() {
+  local found
+  have "$1" || { backports+=("$3"); return; }
+  found=$({ "$1" --version || "$1" -V; } 2>&1 | grep -oE '[0-9]+\.[0-9]+(\.[0-9]+)*' | head -n 1)
+  at_least "$2" "${found:-0}" || backports+=("$3")
+}
+
+# What makes, reads and boots a card image.
+check_image() {
+  local program
+  for program in mmdebstrap arch-test sfdisk:fdisk fdtput:device-tree-compiler mcopy:mtools mkfs.vfat:dosfstools \
+    xz:xz-utils zstd:zstd ssh:openssh-client newuidmap:uidmap update-binfmts:binfmt-support; do
+    have "${program%%:*}" || packages+=("${program##*:}")
+  done
+  # mke2fs reads a tar with it.
+  ldconfig -p 2>/dev/null | grep -q 'libarchive\.so\.13' || packages+=("$(libarchive)")
+  newer mke2fs 1.47.2 e2fsprogs
+  newer qemu-system-aarch64 8.2 qemu-system-arm
+  have qemu-img || backports+=(qemu-utils)
+  have qemu-aarch64-static || have qemu-aarch64 || backports+=(qemu-user-static)
+}
+
+libarchive() {
+  if [[ -n $(apt-cache policy libarchive13t64 2>/dev/null) ]]; then echo libarchive13t64; else echo libarchive13; fi
+}
+
 check_lint() { have shellcheck || packages+=(shellcheck); }
 
+# apt's options with which it knows the backports of this release: a set of sources for this one run, made of the
+# machine's own and of its mirror.
+with_backports() {
+  local release=$1 site
+  # shellcheck disable=SC2016  # apt fills these in
+  site=$(apt-get indextargets --format '$(RELEASE) $(SITE)' | awk -v release="$release" '$1 == release { print $2; exit }')
+  [[ -n $site ]] || return 1
+  sources=$(mktemp -d)
+  trap 'rm -rf "$sources"' EXIT
+  cp /etc/apt/sources.list.d/* "$sources" 2>/dev/null || true
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $site $release-backports main" \
+    >"$sources/weaver-backports.list"
+  chmod -R a+rX "$sources"
+  options=(-o "Dir::Etc::SourceParts=$sources")
+}
+
 install_packages() {
-  local as=() command
+  local as=() command release options=() from=()
   [[ $EUID -eq 0 ]] || as=(sudo)
-  command="${as[*]:+${as[*]} }apt-get install -y --no-install-recommends ${packages[*]}"
+  release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release 2>/dev/null)
+  if ((${#backports[@]} > 0)) && [[ $release == bookworm ]]; then
+    if ! with_backports "$release"; then
+      cannot "the packages ${backports[*]} of $release-backports, whose mirror apt's sources do not show:" \
+        "add $release-backports to /etc/apt/sources.list.d, then apt-get install -t $release-backports ${backports[*]}"
+      return
+    fi
+    from=(-t "$release-backports")
+  fi
+  packages+=("${backports[@]}")
+  command="${as[*]:+${as[*]} }apt-get install -y --no-install-recommends ${from[*]:+${from[*]} }${packages[*]}"
   if ! have apt-get || { [[ $EUID -ne 0 ]] && ! have sudo; }; then
     cannot "the packages ${packages[*]} (names as in Debian), which only root may install:" "$command"
     return
   fi
   echo "prerequisites: installing ${packages[*]}" >&2
   as+=(env DEBIAN_FRONTEND=noninteractive)
-  if ! { "${as[@]}" apt-get update -q && "${as[@]}" apt-get install -qq -y --no-install-recommends "${packages[@]}"; } >&2; then
+  if ! { "${as[@]}" apt-get "${options[@]}" update -q &&
+    "${as[@]}" apt-get "${options[@]}" install -qq -y --no-install-recommends "${from[@]}" "${packages[@]}"; } >&2; then
     cannot "the packages ${packages[*]}, which apt-get could not install (its words stand above):" "$command"
   fi
 }
@@ -114,14 +170,14 @@ install_packages() {
 have git || packages+=(git)
 for need in "$@"; do
   case $need in
-    rust | cross | go | cc | curl | lint) "check_$need" ;;
+    rust | cross | go | cc | curl | lint | image) "check_$need" ;;
     *)
-      echo "prerequisites: $need is not a need; known: rust cross go cc curl lint" >&2
+      echo "prerequisites: $need is not a need; known: rust cross go cc curl lint image" >&2
       exit 2
       ;;
   esac
 done
-if ((${#packages[@]} > 0)); then
+if ((${#packages[@]} + ${#backports[@]} > 0)); then
   install_packages
   # What apt-get brought may itself bring more (rustup its toolchain): look once more.
   if ((${#missing[@]} == 0)) && [[ -z ${WEAVER_PREREQUISITES_AGAIN-} ]]; then

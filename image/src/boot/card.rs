@@ -1,0 +1,177 @@
+//! A card, made from the image for one run: an overlay with the run's own
+//! weaver.toml, key and faults on its boot partition.
+//!
+//! Guarantee: the image is never written; a card in a directory of its own
+//! (`--dir`) is used again as it is, and refused when its image has changed.
+//! Failure: names the image, the directory and the remedy.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+use weaver_devstack::files;
+
+use super::fat::Fat;
+use super::overlay::Overlay;
+use super::partition::{Partition, boot_partition};
+use super::ssh::Key;
+use super::weaver_toml;
+
+/// A run writes about so much; below it the guest's disk would break in the middle.
+const SPACE_NEEDED: u64 = 2 << 30;
+
+/// What is changed on the boot partition before the first start.
+#[derive(Clone, Debug, Default)]
+pub struct Edits {
+    /// In place of the card's weaver.toml.
+    pub weaver_toml: Option<String>,
+    /// Added to `[api] names`.
+    pub names: Vec<String>,
+    /// Files to write last, whole: name on the card and content.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// Leave weaver.toml without the run's key: no commands can be run.
+    pub no_access: bool,
+}
+
+/// A card that is ready to be started from.
+#[derive(Debug)]
+pub struct Card {
+    place: Place,
+    overlay: Overlay,
+    boot: Partition,
+    key: Key,
+    fresh: bool,
+}
+
+/// Where a card lies, and for how long.
+#[derive(Debug)]
+enum Place {
+    Temporary(TempDir),
+    Kept(PathBuf),
+}
+
+impl Place {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Temporary(dir) => dir.path(),
+            Self::Kept(dir) => dir,
+        }
+    }
+}
+
+impl Card {
+    /// A card of `size` bytes in a temporary directory that goes with it.
+    ///
+    /// # Errors
+    /// When the image is none, the card too small, or `edits` cannot be made.
+    pub fn new(image: &Path, size: u64, edits: &Edits) -> Result<Self> {
+        Self::at(Place::Temporary(temporary_dir()?), image, size, edits)
+    }
+
+    /// The card in `dir`; made there if there is none yet.
+    ///
+    /// # Errors
+    /// As [`Self::new`], and when the card there was made from another image.
+    pub fn in_dir(dir: &Path, image: &Path, size: u64, edits: &Edits) -> Result<Self> {
+        files::make_dir(dir)?;
+        let dir = dir.canonicalize().with_context(|| format!("cannot find {}", dir.display()))?;
+        Self::at(Place::Kept(dir), image, size, edits)
+    }
+
+    fn at(place: Place, image: &Path, size: u64, edits: &Edits) -> Result<Self> {
+        let boot = boot_partition(image)?;
+        let dir = place.path();
+        let (path, origin_file) = (dir.join("card.qcow2"), dir.join("image"));
+        let key = Key::in_dir(dir)?;
+        let origin = origin(image)?;
+        if let Some(made_from) = files::read_if_there(&origin_file)? {
+            if made_from != origin {
+                bail!(
+                    "the card in {} was made from another image than {}; remove the directory, or name another",
+                    dir.display(),
+                    image.display()
+                );
+            }
+            let overlay = Overlay::open(&path, boot);
+            return Ok(Self { place, overlay, boot, key, fresh: false });
+        }
+        require_space(dir)?;
+        let overlay = Overlay::create(&path, image, size, boot)?;
+        overlay.edit_fat(|fat| edit(fat, edits, &key)).context("cannot prepare the card")?;
+        // Written last: a card that was made by halves is made anew.
+        files::replace(&origin_file, origin.as_bytes(), 0o644)?;
+        Ok(Self { place, overlay, boot, key, fresh: true })
+    }
+
+    /// The directory that it lies in.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.place.path()
+    }
+
+    /// The card itself.
+    #[must_use]
+    pub fn overlay(&self) -> &Overlay {
+        &self.overlay
+    }
+
+    /// Where the boot partition lies.
+    #[must_use]
+    pub fn boot(&self) -> Partition {
+        self.boot
+    }
+
+    /// The key that opens the guest.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// Whether it was made now.
+    #[must_use]
+    pub fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+}
+
+/// A directory that goes with its value.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn temporary_dir() -> Result<TempDir> {
+    let made = tempfile::Builder::new().prefix("weaver-boot-").tempdir();
+    made.with_context(|| format!("cannot make a directory in {}", std::env::temp_dir().display()))
+}
+
+fn edit(fat: &Fat, edits: &Edits, key: &Key) -> Result<()> {
+    let on_card = fat.read(weaver_toml::FILE)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let before = edits.weaver_toml.clone().or_else(|| on_card.clone()).unwrap_or_default();
+    let keys = if edits.no_access { Vec::new() } else { vec![key.public()?] };
+    let text = weaver_toml::with_values(&before, "ssh", "keys", &keys)?;
+    let text = weaver_toml::with_values(&text, "api", "names", &edits.names)?;
+    if on_card.unwrap_or_default() != text {
+        fat.write(weaver_toml::FILE, text.as_bytes())?;
+    }
+    edits.files.iter().try_for_each(|(name, content)| fat.write(name, content))
+}
+
+/// Names one state of an image file.
+fn origin(image: &Path) -> Result<String> {
+    let place = image.canonicalize().with_context(|| format!("cannot find {}", image.display()))?;
+    let data = place.metadata().with_context(|| format!("cannot look at {}", image.display()))?;
+    Ok(format!("{} {} {}.{}\n", place.display(), data.len(), data.mtime(), data.mtime_nsec()))
+}
+
+fn require_space(dir: &Path) -> Result<()> {
+    let free = files::free_bytes(dir)?;
+    if free < SPACE_NEEDED {
+        bail!(
+            "{} MiB are free under {}, and a run may write {}; free some, or use --dir or TMPDIR",
+            free >> 20,
+            dir.display(),
+            SPACE_NEEDED >> 20
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! What the guest said on its console.
+//!
+//! A file that QEMU writes. A missing one counts as empty; bytes that are no
+//! text are replaced, escape sequences of terminals are left out.
+
+use std::fs;
+use std::path::Path;
+
+/// Lines of the console that an error shows.
+const SHOWN: usize = 30;
+
+/// All of it, as plain text.
+#[must_use]
+pub fn text(log: &Path) -> String {
+    plain(&String::from_utf8_lossy(&fs::read(log).unwrap_or_default()))
+}
+
+/// Its last lines, for an error.
+#[must_use]
+pub fn last_lines(log: &Path) -> String {
+    let text = text(log);
+    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    if lines.is_empty() {
+        return "the console is empty".to_owned();
+    }
+    let shown = &lines[lines.len().saturating_sub(SHOWN)..];
+    format!("the console's last lines:\n  {}", shown.join("\n  "))
+}
+
+/// Without carriage returns, escape sequences and other control characters.
+fn plain(text: &str) -> String {
+    let mut made = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\u{1b}' if rest.peek() == Some(&'[') => {
+                rest.next();
+                // Parameters, then one letter that ends the sequence.
+                while rest.next_if(|c| !('@'..='~').contains(c) && !c.is_control()).is_some() {}
+                rest.next_if(|c| ('@'..='~').contains(c));
+            }
+            '\n' | '\t' => made.push(c),
+            c if c.is_control() => {}
+            c => made.push(c),
+        }
+    }
+    made
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn escape_sequences_are_left_out() {
+        for (text, want) in [
+            ("[\u{1b}[0;32m  OK  \u{1b}[0m] Started\r\n", "[  OK  ] Started\n"),
+            ("\u{1b}[2J\u{1b}[1;1Hlogin: ", "login: "),
+            ("a\u{1b}[", "a"),
+            ("a\u{0}b\tc", "ab\tc"),
+        ] {
+            assert_eq!(plain(text), want);
+        }
+    }
+
+    #[test]
+    fn an_error_shows_the_last_thirty_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("console");
+        assert_eq!(last_lines(&log), "the console is empty");
+        let lines: Vec<String> = (1..=40).map(|n| format!("line {n}\r\n\r\n")).collect();
+        fs::write(&log, lines.concat()).unwrap();
+        let shown = last_lines(&log);
+        assert!(shown.starts_with("the console's last lines:\n  line 11\n") && shown.ends_with("line 40"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_shown_without_control_characters(text in "(?s).*") {
+            prop_assert!(!plain(&text).contains(|c: char| c.is_control() && c != '\n' && c != '\t'));
+        }
+    }
+}

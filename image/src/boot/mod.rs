@@ -1,0 +1,245 @@
+//! The harness: plays the firmware and runs the image in QEMU.
+//!
+//! `weaver-image boot` shows what the firmware does, prints how to reach the
+//! machine and hands the terminal to its console. Tests use [`machine::Machine`].
+//!
+//! Guarantees: the image is never written; only loopback is bound; no process
+//! outlives the harness; without `--dir` nothing is left behind.
+//! Failure: a missing program is named with its package, a card that a board
+//! would not boot with the file on it and the remedy.
+
+pub mod board;
+pub mod card;
+pub mod cmdline;
+pub mod config_txt;
+pub mod console;
+pub mod device_tree;
+pub mod emulator;
+pub mod fat;
+pub mod firmware;
+pub mod host_names;
+pub mod kubectl;
+pub mod machine;
+pub mod overlay;
+pub mod partition;
+pub mod programs;
+pub mod qemu;
+pub mod qmp;
+pub mod running;
+pub mod snapshot;
+pub mod ssh;
+pub mod stage;
+pub mod weaver_toml;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, anyhow, bail};
+use weaver_devstack::files;
+use weaver_devstack::signals::Signals;
+use weaver_devstack::steps::{Steps, say};
+
+use board::Board;
+use card::{Card, Edits};
+use host_names::HostNames;
+use kubectl::export_command;
+use qemu::{Clock, Console, Hardware, Ports, Start};
+use running::{End, free_ports, switch_on};
+use ssh::quoted;
+use stage::{Setup, Stage};
+
+/// Boot the card image in QEMU, with its console on this terminal.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The card image; the newest `out/*.img` unless given.
+    pub image: Option<PathBuf>,
+    /// Whose firmware is played.
+    #[arg(long, value_enum, default_value = "pi4")]
+    pub board: Board,
+    /// Memory in MiB.
+    #[arg(long, default_value_t = 2048, value_parser = clap::value_parser!(u32).range(256..=65536))]
+    pub memory: u32,
+    /// Size of the card, in MiB or with a G: 8192, 8G.
+    #[arg(long, default_value = "8G", value_parser = card_size)]
+    pub size: u64,
+    /// The clock at power-on: `epoch`, as on a Pi, `host`, or a date (UTC).
+    #[arg(long, default_value = "epoch")]
+    pub rtc: Clock,
+    /// Keep the card in this directory, and use the one that is there: a second boot.
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+    /// Add to the kernel's command line; may be given more than once.
+    #[arg(long, allow_hyphen_values = true)]
+    pub append: Vec<String>,
+    /// A name for the API, added to weaver.toml; kubectl uses the first.
+    #[arg(long = "name", default_value = "pi.test")]
+    pub names: Vec<String>,
+    /// Put this file on the card as weaver.toml.
+    #[arg(long)]
+    pub weaver_toml: Option<PathBuf>,
+}
+
+/// What `boot` starts.
+const PROGRAMS: [&str; 8] =
+    ["qemu-system-aarch64", "qemu-img", "qemu-io", "mcopy", "fdtput", "ssh-keygen", "ssh", "setpriv"];
+
+/// Boots the image until it is switched off.
+///
+/// # Errors
+/// When it cannot be booted; see the module.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let caught = Signals::take()?;
+    programs::require(&PROGRAMS)?;
+    let image = match &options.image {
+        Some(image) => image.clone(),
+        None => newest_image(Path::new("out"))?,
+    };
+    let mut steps = Steps::begin();
+    let card = prepare(options, &image)?;
+    let made = if card.is_fresh() { "made from" } else { "used again, made from" };
+    steps.done("card", format!("{made} {}, {} MiB", image.display(), options.size >> 20));
+
+    let setup = Setup {
+        board: options.board,
+        hardware: Hardware { memory_mib: options.memory, clock: options.rtc.clone(), ..Hardware::default() },
+        arguments: options.append.clone(),
+    };
+    let ports = free_ports()?;
+    let kubectl = write_kubectl(&card, &options.names, ports)?;
+    let key = card.key().words(ports.ssh).iter().map(|word| shown(word)).collect::<Vec<_>>().join(" ");
+    loop {
+        let stage = Stage::new(card.overlay(), &setup)?;
+        steps.done("firmware played", "");
+        for step in &stage.played.steps {
+            say(format_args!("            {step}"));
+        }
+        say(format_args!("ports       127.0.0.1:{} is the API, 127.0.0.1:{} is ssh", ports.api, ports.ssh));
+        say(format_args!("ssh         {key}"));
+        say(format_args!("kubectl     {} get nodes", shown(&kubectl.display().to_string())));
+        say("console     follows; Ctrl-A x ends the machine\n");
+        let start = Start {
+            played: &stage.played,
+            hardware: &setup.hardware,
+            device_tree: &stage.device_tree(),
+            card: card.overlay().path(),
+            ports,
+            console: Console::Terminal,
+            console_log: &card.dir().join("console.log"),
+            qmp: &card.dir().join("qmp"),
+            snapshot: None,
+        };
+        let mut running = switch_on(card.dir(), start, false)?;
+        caught.tell(Some(running.emulator.pid()));
+        let ended = running.emulator.wait_for_ever();
+        caught.tell(None);
+        ended?;
+        match running.why()? {
+            End::Reset if caught.received().is_none() => {
+                say("\nthe guest restarts: the firmware reads the card again");
+            }
+
+            _ => break,
+        }
+    }
+    if options.dir.is_some() {
+        say(format_args!("\nthe card is kept in {}", card.dir().display()));
+    }
+    Ok(caught
+        .received()
+        .map_or(ExitCode::SUCCESS, |signal| ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))))
+}
+
+fn prepare(options: &Options, image: &Path) -> Result<Card> {
+    let read =
+        |path: &PathBuf| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
+    let edits = Edits {
+        weaver_toml: options.weaver_toml.as_ref().map(read).transpose()?,
+        names: options.names.clone(),
+        ..Edits::default()
+    };
+    match &options.dir {
+        Some(dir) => Card::in_dir(dir, image, options.size, &edits),
+        None => Card::new(image, options.size, &edits),
+    }
+}
+
+/// A script that runs kubectl as a laptop would: under a name that the API
+/// serves, with a kubeconfig that it fetches from the Pi first.
+fn write_kubectl(card: &Card, names: &[String], ports: Ports) -> Result<PathBuf> {
+    let name = names.first().ok_or_else(|| anyhow!("give the API a name: --name pi.test"))?;
+    let hosts = HostNames::write(&card.dir().join("hosts"), names)?;
+    let kubeconfig = card.dir().join("kubeconfig");
+    // One of an earlier run holds another port.
+    files::remove(&kubeconfig)?;
+    let words = |words: &[String]| words.iter().map(|word| shown(word)).collect::<Vec<_>>().join(" ");
+    let script = format!(
+        "#!/bin/sh\n\
+         # kubectl for the machine of this directory, under the name {name}.\n\
+         set -eu\nconfig={config}\n\
+         if [ ! -s \"$config\" ]; then\n  umask 077\n  {ssh} {export} >\"$config.new\"\n  mv \"$config.new\" \"$config\"\nfi\n\
+         exec {hosts} kubectl --kubeconfig \"$config\" \"$@\"\n",
+        config = quoted(&kubeconfig.display().to_string()),
+        ssh = words(&card.key().words(ports.ssh)),
+        export = quoted(&format!("sudo -n {}", export_command(name, ports.api))),
+        hosts = words(&hosts.words()),
+    );
+    let path = card.dir().join("kubectl");
+    files::replace(&path, script.as_bytes(), 0o755)?;
+    Ok(path)
+}
+
+/// A word for a shell, quoted only where it must be.
+fn shown(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@,+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { quoted(word) }
+}
+
+fn newest_image(dir: &Path) -> Result<PathBuf> {
+    let entries = fs::read_dir(dir).map(Iterator::flatten).into_iter().flatten();
+    let images =
+        entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "img"));
+    let newest = images.max_by_key(|path| path.metadata().and_then(|data| data.modified()).ok());
+    newest.ok_or_else(|| {
+        anyhow!("no image (*.img) in {}; `make image K3S=testbed` builds one, or name one", dir.display())
+    })
+}
+
+/// Bytes of a card, from MiB or, with a G, GiB.
+fn card_size(text: &str) -> Result<u64> {
+    let (digits, unit) = match text.strip_suffix(['G', 'g']) {
+        Some(digits) => (digits, 1 << 30),
+        None => (text.strip_suffix(['M', 'm']).unwrap_or(text), 1 << 20),
+    };
+    let number: u64 = digits.parse().map_err(|_| anyhow!("write a size in MiB or with a G: 8192, 8G"))?;
+    match number.checked_mul(unit) {
+        Some(bytes) if (1 << 20..=1 << 40).contains(&bytes) => Ok(bytes),
+        _ => bail!("a card has 1 MiB to 1 TiB"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in [("8G", 8 << 30), ("4g", 4 << 30), ("2048", 2 << 30), ("512M", 512 << 20)] {
+            assert_eq!(card_size(text).unwrap(), bytes, "{text}");
+        }
+        for bad in ["", "G", "8T", "-1", "0", "99999999999999999999G", "17179869184G"] {
+            assert!(card_size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn no_image_is_said_with_the_command_that_builds_one() {
+        let dir = tempfile::tempdir().unwrap();
+        for place in [dir.path(), &dir.path().join("none")] {
+            assert!(newest_image(place).unwrap_err().to_string().contains("make image K3S=testbed"));
+        }
+        fs::write(dir.path().join("a.img"), "").unwrap();
+        fs::write(dir.path().join("b.img.xz"), "").unwrap();
+        assert_eq!(newest_image(dir.path()).unwrap(), dir.path().join("a.img"));
+    }
+}

@@ -1,0 +1,251 @@
+//! QEMU's command line for one machine: a pure function of what is asked for.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::str::FromStr;
+
+use super::firmware::Played;
+
+/// The real-time clock when the machine is switched on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// 1970-01-01: a Pi has no clock that runs without power.
+    #[default]
+    Epoch,
+    /// The time of the host.
+    Host,
+    /// A date, `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS`, in UTC.
+    At(String),
+}
+
+impl FromStr for Clock {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        match text {
+            "epoch" => Ok(Self::Epoch),
+            "host" => Ok(Self::Host),
+            _ if ["0000-00-00", "0000-00-00T00:00:00"].contains(&shape.as_str()) => {
+                Ok(Self::At(text.to_owned()))
+            }
+            _ => Err("write `epoch`, `host`, YYYY-MM-DD or YYYY-MM-DDTHH:MM:SS".to_owned()),
+        }
+    }
+}
+
+/// What the machine is made of.
+#[derive(Clone, Debug)]
+pub struct Hardware {
+    /// Memory in MiB.
+    pub memory_mib: u32,
+    /// The clock at power-on.
+    pub clock: Clock,
+    /// Further arguments of QEMU's, behind all others.
+    pub qemu_arguments: Vec<String>,
+}
+
+impl Default for Hardware {
+    fn default() -> Self {
+        Self { memory_mib: 2048, clock: Clock::Epoch, qemu_arguments: Vec::new() }
+    }
+}
+
+/// Where the guest's console is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Console {
+    /// The terminal; Ctrl-A x ends the machine. A copy goes to the log.
+    Terminal,
+    /// The log only.
+    Log,
+}
+
+/// The forwarded ports, on 127.0.0.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ports {
+    /// To the guest's 22.
+    pub ssh: u16,
+    /// To the guest's 6443.
+    pub api: u16,
+}
+
+/// The name of the network device, for `set_link`.
+pub const LINK: &str = "net0";
+
+/// What one start needs.
+pub struct Start<'a> {
+    /// What the firmware found.
+    pub played: &'a Played,
+    /// The machine.
+    pub hardware: &'a Hardware,
+    /// Its device tree.
+    pub device_tree: &'a Path,
+    /// The card, a qcow2 file.
+    pub card: &'a Path,
+    /// Forwarded ports.
+    pub ports: Ports,
+    /// Where the console is.
+    pub console: Console,
+    /// Receives what the console shows.
+    pub console_log: &'a Path,
+    /// The control socket.
+    pub qmp: &'a Path,
+    /// A snapshot in the card to go on from.
+    pub snapshot: Option<&'a str>,
+}
+
+/// Board, processors and memory. With `dump`, QEMU writes its device tree there and ends.
+#[must_use]
+pub fn machine_arguments(hardware: &Hardware, dump: Option<&Path>) -> Vec<OsString> {
+    let mut board = OsString::from("virt");
+    if let Some(to) = dump {
+        board.push(",dumpdtb=");
+        board.push(escaped(to));
+    }
+    let mut words = vec![OsString::from("-M"), board];
+    // The Pi 4's core. `max` computes pointer authentication and is 2-3 times slower.
+    words.extend(["-cpu", "cortex-a72", "-smp", "2", "-m"].map(OsString::from));
+    words.extend([hardware.memory_mib.to_string().into(), "-nodefaults".into()]);
+    words.extend(["-display", "none"].map(OsString::from));
+    words
+}
+
+/// All arguments of QEMU's.
+#[must_use]
+pub fn arguments(start: &Start<'_>) -> Vec<OsString> {
+    let mut words = machine_arguments(start.hardware, None);
+    let mut option = |name: &str, parts: &[&dyn AsRef<std::ffi::OsStr>]| {
+        let mut value = OsString::new();
+        for part in parts {
+            value.push(part);
+        }
+        words.extend([OsString::from(name), value]);
+    };
+    option("-kernel", &[&start.played.kernel]);
+    if let Some(initramfs) = &start.played.initramfs {
+        option("-initrd", &[initramfs]);
+    }
+    option("-append", &[&start.played.arguments]);
+    option("-dtb", &[&start.device_tree]);
+    option("-drive", &[&"if=none,id=card,format=qcow2,file=", &escaped(start.card)]);
+    option("-device", &[&"virtio-blk-pci,drive=card"]);
+    let Ports { ssh, api } = start.ports;
+    let forward = format!("user,id={LINK},hostfwd=tcp:127.0.0.1:{ssh}-:22,hostfwd=tcp:127.0.0.1:{api}-:6443");
+    option("-netdev", &[&forward]);
+    // No option ROM: it is another package's, and nothing boots from the network.
+    option("-device", &[&format!("virtio-net-pci,netdev={LINK},romfile=")]);
+    // The Pi has a generator of random numbers and a watchdog.
+    option("-device", &[&"virtio-rng-pci"]);
+    option("-device", &[&"i6300esb"]);
+    // The firmware runs again at every reset, so QEMU ends there and we play it.
+    option("-action", &[&"reboot=shutdown,watchdog=reset"]);
+    let base = match &start.hardware.clock {
+        Clock::Epoch => "1970-01-01T00:00:00",
+        Clock::Host => "utc",
+        Clock::At(date) => date,
+    };
+    option("-rtc", &[&"base=", &base]);
+    let log = escaped(start.console_log);
+    match start.console {
+        Console::Terminal => {
+            option("-chardev", &[&"stdio,id=console,mux=on,signal=off,logfile=", &log]);
+            option("-mon", &[&"chardev=console,mode=readline"]);
+        }
+        Console::Log => option("-chardev", &[&"file,id=console,path=", &log]),
+    }
+    option("-serial", &[&"chardev:console"]);
+    option("-qmp", &[&"unix:", &escaped(start.qmp), &",server=on,wait=off"]);
+    if let Some(name) = start.snapshot {
+        option("-loadvm", &[&name]);
+    }
+    // Stands still until the control socket is ours: a guest that ends at once
+    // would be gone before it could be asked why.
+    words.push("-S".into());
+    words.extend(start.hardware.qemu_arguments.iter().map(OsString::from));
+    words
+}
+
+/// In QEMU's options a comma within a value is written twice.
+fn escaped(path: &Path) -> OsString {
+    path.to_str().map_or_else(|| path.into(), |text| text.replace(',', ",,").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn text(change: impl FnOnce(&mut Start<'_>), hardware: &Hardware) -> String {
+        let played = Played {
+            kernel: PathBuf::from("/t/kernel"),
+            initramfs: Some(PathBuf::from("/t/initramfs")),
+            arguments: "root=LABEL=a rw".to_owned(),
+            steps: Vec::new(),
+        };
+        let mut start = Start {
+            played: &played,
+            hardware,
+            device_tree: Path::new("/t/dtb"),
+            card: Path::new("/t/a,b.qcow2"),
+            ports: Ports { ssh: 20_022, api: 26_443 },
+            console: Console::Log,
+            console_log: Path::new("/t/console.log"),
+            qmp: Path::new("/t/qmp"),
+            snapshot: None,
+        };
+        change(&mut start);
+        let words: Vec<_> = arguments(&start).iter().map(|word| word.to_str().unwrap().to_owned()).collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn the_whole_line() {
+        assert_eq!(
+            text(|_| {}, &Hardware::default()),
+            "-M virt -cpu cortex-a72 -smp 2 -m 2048 -nodefaults -display none -kernel /t/kernel \
+             -initrd /t/initramfs -append root=LABEL=a rw -dtb /t/dtb \
+             -drive if=none,id=card,format=qcow2,file=/t/a,,b.qcow2 -device virtio-blk-pci,drive=card \
+             -netdev user,id=net0,hostfwd=tcp:127.0.0.1:20022-:22,hostfwd=tcp:127.0.0.1:26443-:6443 \
+             -device virtio-net-pci,netdev=net0,romfile= -device virtio-rng-pci -device i6300esb \
+             -action reboot=shutdown,watchdog=reset -rtc base=1970-01-01T00:00:00 \
+             -chardev file,id=console,path=/t/console.log -serial chardev:console \
+             -qmp unix:/t/qmp,server=on,wait=off -S"
+        );
+    }
+
+    #[test]
+    fn what_can_be_chosen() {
+        let plain = Hardware::default();
+        assert!(text(|start| start.snapshot = Some("ready"), &plain).ends_with("-loadvm ready -S"));
+        let terminal = text(|start| start.console = Console::Terminal, &plain);
+        assert!(terminal.contains("-chardev stdio,id=console,mux=on,signal=off,logfile=/t/console.log -mon"));
+        let more = Hardware {
+            memory_mib: 1024,
+            clock: Clock::At("2027-01-02".to_owned()),
+            qemu_arguments: vec!["-snapshot".to_owned()],
+        };
+        let line = text(|_| {}, &more);
+        assert!(
+            line.contains("-m 1024 ")
+                && line.contains("-rtc base=2027-01-02 ")
+                && line.ends_with(" -S -snapshot")
+        );
+        let host = Hardware { clock: Clock::Host, ..Hardware::default() };
+        assert!(text(|_| {}, &host).contains("-rtc base=utc "));
+        let dump = machine_arguments(&plain, Some(Path::new("/t/a,b")));
+        assert!(dump.contains(&OsString::from("virt,dumpdtb=/t/a,,b")));
+    }
+
+    #[test]
+    fn clocks() {
+        assert_eq!("epoch".parse(), Ok(Clock::Epoch));
+        assert_eq!("host".parse(), Ok(Clock::Host));
+        for date in ["2027-12-31", "2027-12-31T23:59:59"] {
+            assert_eq!(date.parse(), Ok(Clock::At(date.to_owned())));
+        }
+        for bad in ["", "now", "2027", "2027-1-1", "2027-01-01,clock=vm", "2027-01-01T00:00:00Z"] {
+            assert!(bad.parse::<Clock>().unwrap_err().starts_with("write `epoch`"), "{bad}");
+        }
+    }
+}

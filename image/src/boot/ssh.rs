@@ -1,0 +1,168 @@
+//! Commands inside the guest, by the system's ssh with a throw-away key.
+//!
+//! Guarantee: nothing of the user's ssh is read or written, no password is asked
+//! for, every call has a deadline; the key lives in the run's directory, 0600.
+//! Failure: the exit code and the words of the command, or ssh's own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::programs;
+
+/// Who logs in; may do everything by sudo.
+pub const USER: &str = "weaver-admin";
+
+/// What ssh and `timeout` say for themselves.
+const NO_CONNECTION: i32 = 255;
+const TIMED_OUT: i32 = 124;
+
+/// A key pair for one run.
+#[derive(Clone, Debug)]
+pub struct Key {
+    private: PathBuf,
+}
+
+/// What a command in the guest did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// Its exit code.
+    pub code: i32,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+}
+
+impl Key {
+    /// The pair in `dir`; made if there is none.
+    ///
+    /// # Errors
+    /// When ssh-keygen is missing or fails.
+    pub fn in_dir(dir: &Path) -> Result<Self> {
+        let private = dir.join("id_ed25519");
+        if !private.exists() {
+            let mut command = programs::command("ssh-keygen");
+            command.args(["-q", "-t", "ed25519", "-N", "", "-C", "weaver-boot", "-f"]);
+            programs::run(command.arg(&private))?;
+        }
+        Ok(Self { private })
+    }
+
+    /// The public half, one line.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn public(&self) -> Result<String> {
+        let path = self.private.with_extension("pub");
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        Ok(text.trim().to_owned())
+    }
+
+    /// The words of an ssh command to the guest behind `port`.
+    #[must_use]
+    pub fn words(&self, port: u16) -> Vec<String> {
+        let mut words = vec!["ssh".to_owned(), "-F".to_owned(), "/dev/null".to_owned()];
+        for option in [
+            "StrictHostKeyChecking=no",
+            "UserKnownHostsFile=/dev/null",
+            "IdentitiesOnly=yes",
+            "BatchMode=yes",
+            "LogLevel=ERROR",
+            // The key exchange takes seconds under emulation on a busy machine.
+            "ConnectTimeout=30",
+            // A guest that was cut off is noticed.
+            "ServerAliveInterval=10",
+            "ServerAliveCountMax=6",
+        ] {
+            words.extend(["-o".to_owned(), option.to_owned()]);
+        }
+        words.extend([
+            "-i".to_owned(),
+            self.private.display().to_string(),
+            "-p".to_owned(),
+            port.to_string(),
+        ]);
+        words.push(format!("{USER}@127.0.0.1"));
+        words
+    }
+
+    /// Runs a shell command as root in the guest.
+    ///
+    /// # Errors
+    /// When there is no connection, or no end within `limit`.
+    pub fn run(&self, port: u16, script: &str, limit: Duration) -> Result<Ran> {
+        let mut command: Command = programs::command("timeout");
+        command.args(["--kill-after=5", &limit.as_secs().max(1).to_string()]).args(self.words(port));
+        command.arg(format!("sudo -n sh -c {}", quoted(script)));
+        let output = command.output().map_err(|error| programs::not_started(&command, error))?;
+        let ran = Ran {
+            // Killed by a signal: as if there were no connection.
+            code: output.status.code().unwrap_or(NO_CONNECTION),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        };
+        match ran.code {
+            NO_CONNECTION => bail!("no ssh connection to the guest: {}", ran.stderr.trim()),
+            TIMED_OUT => bail!("`{script}` did not end in the guest within {} s", limit.as_secs()),
+            _ => Ok(ran),
+        }
+    }
+}
+
+/// One word of a shell.
+#[must_use]
+pub fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use proptest::prelude::*;
+    use weaver_devstack::ports;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_and_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = Key::in_dir(dir.path()).unwrap();
+        let public = key.public().unwrap();
+        assert!(public.starts_with("ssh-ed25519 "), "{public}");
+        let mode = fs::metadata(dir.path().join("id_ed25519")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(Key::in_dir(dir.path()).unwrap().public().unwrap(), public);
+    }
+
+    #[test]
+    fn nobody_at_the_port_is_no_connection() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = Key::in_dir(dir.path()).unwrap();
+        let error = key.run(ports::disposable().unwrap(), "true", Duration::from_secs(20)).unwrap_err();
+        assert!(error.to_string().starts_with("no ssh connection to the guest: "), "{error}");
+    }
+
+    #[test]
+    fn a_silent_port_ends_at_the_deadline() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = Key::in_dir(dir.path()).unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let error = key.run(port, "true", Duration::from_secs(1)).unwrap_err();
+        assert_eq!(error.to_string(), "`true` did not end in the guest within 1 s");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn a_quoted_word_stays_one_word(word in "[^\0]*") {
+            let output = Command::new("sh").args(["-c", &format!("printf %s {}", quoted(&word))]).output().unwrap();
+            prop_assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Adds to weaver.toml what a run needs: its ssh key and the API's names.
+//!
+//! Guarantee: all other text stays as it is, byte for byte; what is there already
+//! is added to, not replaced. A plain edit of lines, not a TOML parser: it takes
+//! `[table]` and `key = [` as the sample has them. Failure: names the line and
+//! how to write it.
+
+use anyhow::{Result, bail};
+
+/// The file, on the card.
+pub const FILE: &str = "weaver.toml";
+
+/// Puts `values` in front of the list `key` of `[table]`.
+///
+/// # Errors
+/// When the table or the list is written in a way that this cannot add to.
+pub fn with_values(text: &str, table: &str, key: &str, values: &[String]) -> Result<String> {
+    if values.is_empty() {
+        return Ok(text.to_owned());
+    }
+    let list = values.iter().map(|value| quoted(value)).collect::<Vec<_>>().join(", ");
+    let mut current = String::new();
+    let mut header_end = None;
+    let mut at = 0;
+    for (number, line) in (1..).zip(text.split_inclusive('\n')) {
+        let start = at;
+        at += line.len();
+        let words = line.trim().trim_start_matches('\u{feff}');
+        if let Some(name) = words.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
+            name.trim().clone_into(&mut current);
+            if current == table {
+                header_end = Some(at);
+            }
+            continue;
+        }
+        let Some((name, value)) = words.split_once('=') else { continue };
+        let name = name.trim();
+        if current.is_empty() && (name == table || name.starts_with(&format!("{table}."))) {
+            bail!(
+                "{FILE}:{number}: write `{table}` as a table of its own, `[{table}]`, to let this run add to it"
+            );
+        }
+        if current != table || name != key {
+            continue;
+        }
+        let Some(rest) = value.trim_start().strip_prefix('[') else {
+            bail!("{FILE}:{number}: write `{key}` as a list, `{key} = [\"…\"]`");
+        };
+        // Ends where the rest of the words begins.
+        let line_end = start + line.trim_end().len();
+        let insert = line_end - rest.len();
+        // A comma before the closing bracket is fine in TOML.
+        return Ok(format!("{}{list}, {}", &text[..insert], &text[insert..]));
+    }
+    let newline = |text: &str| if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let end = header_end.unwrap_or(text.len());
+    let (before, after) = text.split_at(end);
+    let header = if header_end.is_some() { String::new() } else { format!("\n[{table}]\n") };
+    Ok(format!("{before}{}{header}{key} = [{list}]\n{after}", newline(before)))
+}
+
+/// A TOML string. JSON's escapes are among TOML's.
+fn quoted(value: &str) -> String {
+    serde_json::Value::from(value).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_key(text: &str) -> Result<String> {
+        with_values(text, "ssh", "keys", &["ssh-ed25519 A".to_owned(), "b".to_owned()])
+    }
+
+    #[test]
+    fn adds_and_keeps() {
+        const NEW: &str = "keys = [\"ssh-ed25519 A\", \"b\"]\n";
+        for (text, want) in [
+            ("", format!("\n[ssh]\n{NEW}")),
+            ("# [ssh]\n# keys = []", format!("# [ssh]\n# keys = []\n\n[ssh]\n{NEW}")),
+            ("[ssh]", format!("[ssh]\n{NEW}")),
+            ("[ssh] # who\n[api]\nnames = []\n", format!("[ssh] # who\n{NEW}[api]\nnames = []\n")),
+            ("[ssh]\nkeys = []\n", "[ssh]\nkeys = [\"ssh-ed25519 A\", \"b\", ]\n".to_owned()),
+            (
+                "[ssh]\r\nkeys = [ # mine\r\n  \"c\",\r\n]\r\n",
+                "[ssh]\r\nkeys = [\"ssh-ed25519 A\", \"b\",  # mine\r\n  \"c\",\r\n]\r\n".to_owned(),
+            ),
+            ("[ssh]\n  keys=[\"c\"]  \n", "[ssh]\n  keys=[\"ssh-ed25519 A\", \"b\", \"c\"]  \n".to_owned()),
+            ("[api]\nkeys = []\n", format!("[api]\nkeys = []\n\n[ssh]\n{NEW}")),
+        ] {
+            assert_eq!(with_key(text).unwrap(), want, "{text:?}");
+        }
+        assert_eq!(with_values("x", "ssh", "keys", &[]).unwrap(), "x");
+    }
+
+    #[test]
+    fn other_spellings_are_refused_with_the_one_that_works() {
+        for text in ["ssh = { keys = [] }", "ssh.keys = []"] {
+            let error = with_key(text).unwrap_err().to_string();
+            assert!(
+                error.starts_with("weaver.toml:1: write `ssh` as a table of its own, `[ssh]`"),
+                "{error}"
+            );
+        }
+        let error = with_key("[ssh]\nkeys = \"a\"").unwrap_err().to_string();
+        assert_eq!(error, "weaver.toml:2: write `keys` as a list, `keys = [\"…\"]`");
+    }
+}

@@ -1,0 +1,170 @@
+//! `weaver-image with-booted`: boots the image once, waits until it does its work, and runs a command beside the
+//! kept machine.
+//!
+//! A boot under emulation costs minutes, going on from a snapshot two seconds: each test starts from the same
+//! machine, breaks it as it likes, and leaves nothing. Failure: a boot that does not get there shows the console
+//! and what systemd says.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use weaver_devstack::choice::ServerBinary;
+use weaver_devstack::steps::{Steps, say};
+
+use crate::boot::card::{Card, Edits};
+use crate::boot::machine::{Machine, Setup, Snapshot};
+
+/// Names the directory of the booted machine to the command.
+pub const BOOTED: &str = "WEAVER_BOOTED";
+/// Names the image to it.
+pub const IMAGE: &str = "WEAVER_IMAGE";
+/// A name of the API that only weaver.toml asks for.
+pub const API_NAME: &str = "raspi.weaver.test";
+/// What the owner of the card under test wrote.
+pub const WEAVER_TOML: &str = include_str!("booted/weaver.toml");
+/// What the API server is to log of each request.
+const AUDIT_POLICY: &str = include_str!("booted/audit.yaml");
+/// Bytes of the card: four times the image, so that it has to grow.
+const CARD: u64 = 8 << 30;
+/// Under emulation on a busy machine.
+const BOOT: Duration = Duration::from_mins(15);
+const LOOK: Duration = Duration::from_secs(3);
+const SNAPSHOT: &str = "booted";
+
+/// Options of `with-booted`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// The card image.
+    #[arg(long)]
+    pub image: PathBuf,
+    /// Where the machine is kept; emptied first.
+    #[arg(long, default_value = "target/image/booted")]
+    pub dir: PathBuf,
+    /// The command and its arguments.
+    #[arg(required = true, last = true)]
+    pub command: Vec<OsString>,
+}
+
+/// Boots, keeps, runs the command, and returns its exit code.
+///
+/// # Errors
+/// When the image does not come up or the command cannot be started.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let Options { image, dir, command } = options;
+    let image = image.canonicalize().with_context(|| format!("cannot find the image {}", image.display()))?;
+    if dir.exists() {
+        fs::remove_dir_all(dir).with_context(|| format!("cannot empty {}", dir.display()))?;
+    }
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let dir = dir.canonicalize()?;
+    let path = with_kubectl(&dir)?;
+    boot(&image, &dir)?;
+    let (program, arguments) = command.split_first().context("there is no command")?;
+    let status = Command::new(program)
+        .args(arguments)
+        .env(IMAGE, &image)
+        .env(BOOTED, &dir)
+        .env("PATH", path)
+        .status()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    // A gigabyte that serves nobody any more; what was seen of the boot stays.
+    fs::remove_file(dir.join("booted.qcow2")).context("removing the kept machine")?;
+    Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)))
+}
+
+/// A card as its owner would prepare it, for tests that boot one of their own.
+#[must_use]
+pub fn edits() -> Edits {
+    Edits {
+        weaver_toml: Some(WEAVER_TOML.to_owned()),
+        names: vec![API_NAME.to_owned()],
+        files: vec![("audit.yaml".to_owned(), AUDIT_POLICY.as_bytes().to_vec())],
+        ..Edits::default()
+    }
+}
+
+/// `PATH` with a kubectl in it: the API server's own binary carries one, of the card's version.
+fn with_kubectl(dir: &Path) -> Result<OsString> {
+    let server = ServerBinary::choose(Path::new("."))?;
+    let bin = dir.join("bin");
+    fs::create_dir(&bin).with_context(|| format!("cannot make {}", bin.display()))?;
+    symlink(&server.path, bin.join("kubectl")).context("linking kubectl")?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::join_paths([bin].into_iter().chain(std::env::split_paths(&path)))
+        .context("PATH cannot be extended")
+}
+
+fn boot(image: &Path, dir: &Path) -> Result<()> {
+    let mut steps = Steps::begin();
+    let card = Arc::new(Card::in_dir(&dir.join("card"), image, CARD, &edits())?);
+    steps.done("card", format_args!("{} GiB", CARD >> 30));
+    let mut machine = Machine::start(&card, &Setup::default())?;
+    let came_up = come_up(&mut machine, &mut steps);
+    // Looked at even, and most of all, when it did not.
+    fs::write(dir.join("console.log"), machine.console()).context("keeping the console")?;
+    if let Ok(told) = machine
+        .run("systemctl --no-pager --failed; systemd-analyze; journalctl --no-pager -o short-monotonic")
+    {
+        fs::write(dir.join("journal.log"), told).context("keeping the journal")?;
+    }
+    came_up?;
+    machine.snapshot(SNAPSHOT)?.keep(&dir.join("booted.qcow2"))?;
+    machine.kill()?;
+    steps.done("snapshot", "memory and card");
+    Ok(())
+}
+
+/// Waits for each step that a person would see.
+fn come_up(machine: &mut Machine, steps: &mut Steps) -> Result<()> {
+    machine.wait_for_ssh(BOOT)?;
+    steps.done("ssh", "");
+    for unit in
+        ["k3s.service", "weaver-node-agent.service", "weaver-webhook.service", "weaver-operator.service"]
+    {
+        wait_for_unit(machine, unit, BOOT)?;
+        steps.done(unit, "active");
+    }
+    Ok(())
+}
+
+/// Waits until a unit is active.
+///
+/// # Errors
+/// When it is not within `limit`: what systemd and the journal say about it.
+pub fn wait_for_unit(machine: &Machine, unit: &str, limit: Duration) -> Result<()> {
+    let deadline = Instant::now() + limit;
+    loop {
+        let asked = machine.attempt(&format!("systemctl is-active {unit}"), limit)?;
+        if asked.stdout.trim() == "active" {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            let show = "systemctl --no-pager status UNIT; journalctl --no-pager -n 30 -u UNIT; \
+                        cat /run/weaver/k3s.blocked /boot/firmware/NODE-STATUS.txt";
+            let told = machine.attempt(&show.replace("UNIT", unit), limit)?;
+            say(told.stdout);
+            bail!("{unit} is {} after {} s", asked.stdout.trim(), limit.as_secs());
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// The machine that `with-booted` kept, going on from where it was: for tests.
+///
+/// # Errors
+/// Outside of `with-booted`, or when QEMU does not start.
+pub fn machine() -> Result<Machine> {
+    let dir = std::env::var_os(BOOTED).map(PathBuf::from);
+    let dir = dir.context("WEAVER_BOOTED is not set: run `make image-smoke`")?;
+    let image = std::env::var_os(IMAGE).map(PathBuf::from).context("WEAVER_IMAGE is not set")?;
+    let card = Arc::new(Card::in_dir(&dir.join("card"), &image, CARD, &edits())?);
+    let snapshot = Snapshot::open(&card, &Setup::default(), &dir.join("booted.qcow2"), SNAPSHOT)?;
+    Machine::restore(&snapshot)
+}

@@ -1,0 +1,211 @@
+//! Whether a card with these boot files can start on every board it is meant for.
+//!
+//! Looked at before anything is assembled: the files that the firmware loads, the kernel that config.txt names,
+//! the device trees, the drivers that stand between the kernel and its root. Failure: every fault at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{BufReader, Read as _};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use super::cpio;
+
+/// Loaded by the ROM and the firmware: Pi 3, then Pi 4.
+const FIRMWARE: [&str; 5] = ["bootcode.bin", "start.elf", "fixup.dat", "start4.elf", "fixup4.dat"];
+/// Device trees of the boards that the image is for.
+pub const DEVICE_TREES: [&str; 5] = [
+    "bcm2711-rpi-4-b.dtb",
+    "bcm2711-rpi-400.dtb",
+    "bcm2711-rpi-cm4-io.dtb",
+    "bcm2837-rpi-3-b.dtb",
+    "bcm2837-rpi-3-b-plus.dtb",
+];
+/// Modules without which the root is not reached: both card readers, USB disks, QEMU, the file system.
+const EARLY: [&str; 8] = [
+    "sdhci_iproc",
+    "bcm2835",
+    "pcie_brcmstb",
+    "reset_raspberrypi",
+    "xhci_pci",
+    "virtio_blk",
+    "virtio_pci",
+    "ext4",
+];
+/// Modules without which /boot/firmware is not mounted.
+const LATE: [&str; 3] = ["vfat", "nls_ascii", "nls_cp437"];
+
+/// What the root file system says about its kernel.
+#[derive(Debug, Default)]
+pub struct Kernel {
+    trees: BTreeMap<String, Vec<u8>>,
+    built_in: BTreeSet<String>,
+    modules: BTreeSet<String>,
+}
+
+impl Kernel {
+    /// Looks through the root file system's tar.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn in_root(tar: &Path) -> Result<Self> {
+        let file = File::open(tar).with_context(|| format!("cannot read {}", tar.display()))?;
+        let mut archive = tar::Archive::new(BufReader::with_capacity(1 << 20, file));
+        let mut kernel = Self::default();
+        for entry in archive.entries()? {
+            let mut entry = entry.context("reading the root file system")?;
+            let path = entry.path()?.into_owned();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let within = path.to_string_lossy().into_owned();
+            let is_tree = path.extension().is_some_and(|extension| extension == "dtb");
+            if is_tree && within.contains("/usr/lib/linux-image-") && within.contains("/broadcom/") {
+                let mut bytes = Vec::new();
+                entry.read_to_end(&mut bytes)?;
+                kernel.trees.insert(name, bytes);
+            } else if within.contains("/usr/lib/modules/") {
+                if name == "modules.builtin" {
+                    let mut text = String::new();
+                    entry.read_to_string(&mut text)?;
+                    kernel.built_in.extend(text.lines().filter_map(module));
+                } else if let Some(module) = module(&name) {
+                    kernel.modules.insert(module);
+                }
+            }
+        }
+        Ok(kernel)
+    }
+}
+
+/// The module's name in a path: `…/virtio-blk.ko.xz` is `virtio_blk`.
+fn module(path: &str) -> Option<String> {
+    let name = path.rsplit('/').next()?;
+    let (stem, rest) = name.split_once(".ko")?;
+    (rest.is_empty() || rest.starts_with('.')).then(|| stem.replace('-', "_"))
+}
+
+/// Checks the boot files in a directory.
+///
+/// # Errors
+/// What is missing or wrong, all of it.
+pub fn verify(boot: &Path, kernel: &Kernel) -> Result<()> {
+    let mut faults = Vec::new();
+    let read = |name: &str| fs::read(boot.join(name)).ok();
+    for name in FIRMWARE {
+        if read(name).is_none_or(|bytes| bytes.is_empty()) {
+            faults.push(format!("{name}, which the firmware loads, is missing or empty"));
+        }
+    }
+    for name in DEVICE_TREES {
+        match (read(name), kernel.trees.get(name)) {
+            (Some(tree), Some(own)) if &tree == own => {}
+            (None, _) => faults.push(format!("{name} is missing: its board does not start")),
+            (Some(_), _) => faults.push(format!("{name} is not the kernel's own")),
+        }
+    }
+    let config = read("config.txt").map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let value = |key: &str, separator: char| {
+        let lines = config.as_deref().unwrap_or_default().lines();
+        lines
+            .filter_map(|line| line.split_once(separator))
+            .find(|(k, _)| *k == key)
+            .map(|(_, v)| v.trim().to_owned())
+    };
+    match value("kernel", '=').and_then(|name| read(&name)) {
+        None => faults.push("config.txt names no kernel that is there".to_owned()),
+        Some(image) if !is_arm64(&image) => faults.push("the kernel is no arm64 Image".to_owned()),
+        Some(_) => {}
+    }
+    let initramfs = value("initramfs", ' ').and_then(|line| Some(line.split_whitespace().next()?.to_owned()));
+    match initramfs.map(|name| boot.join(name)).filter(|path| path.is_file()) {
+        None => faults.push("config.txt names no initramfs that is there".to_owned()),
+        Some(path) => {
+            let names = cpio::names(&path).with_context(|| format!("reading {}", path.display()))?;
+            let early: BTreeSet<_> = names.iter().filter_map(|name| module(name)).collect();
+            for module in EARLY {
+                if !early.contains(module) && !kernel.built_in.contains(module) {
+                    faults.push(format!("neither the initramfs nor the kernel has {module}"));
+                }
+            }
+        }
+    }
+    for module in LATE {
+        if !kernel.modules.contains(module) && !kernel.built_in.contains(module) {
+            faults.push(format!("the root has no {module}: /boot/firmware cannot be mounted"));
+        }
+    }
+    faults.extend(cmdline_faults(&String::from_utf8_lossy(&read("cmdline.txt").unwrap_or_default())));
+    if faults.is_empty() {
+        return Ok(());
+    }
+    bail!("the boot files are not fit:\n  {}", faults.join("\n  "))
+}
+
+/// Debian's kernel needs no cgroup token, and the firmware reads one line.
+fn cmdline_faults(text: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    if text.trim_end().lines().count() != 1 {
+        faults.push(format!("cmdline.txt has {} lines instead of one", text.trim_end().lines().count()));
+    }
+    let tokens: Vec<_> = text.split_whitespace().collect();
+    let root = format!("root=LABEL={}", super::disk::ROOT_LABEL);
+    if !tokens.contains(&root.as_str()) {
+        faults.push(format!("cmdline.txt lacks {root}"));
+    }
+    for token in tokens.iter().filter(|t| t.starts_with("cgroup") || t.starts_with("cma=")) {
+        faults.push(format!("cmdline.txt has {token}"));
+    }
+    faults
+}
+
+/// Magic of an Image at 56, or gzip, which the firmware unpacks.
+fn is_arm64(image: &[u8]) -> bool {
+    image.get(56..60) == Some(b"ARM\x64") || image.starts_with(&[0x1f, 0x8b])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn module_names_are_as_the_kernel_has_them() {
+        assert_eq!(module("kernel/fs/ext4/ext4.ko.xz").as_deref(), Some("ext4"));
+        assert_eq!(module("a/xhci-pci.ko").as_deref(), Some("xhci_pci"));
+        assert_eq!(module("a/x.komodo"), None);
+        assert_eq!(module("modules.dep"), None);
+    }
+
+    #[test]
+    fn the_command_line_is_one_line_without_cgroup_tokens() {
+        assert!(cmdline_faults("console=tty0 root=LABEL=weaver-root rw \n").is_empty());
+        let faults = cmdline_faults("root=/dev/mmcblk0p2 cma=64M\ncgroup_enable=memory\n");
+        assert_eq!(faults.len(), 4, "{faults:?}");
+    }
+
+    #[test]
+    fn every_fault_is_named_at_once() {
+        let boot = tempfile::tempdir().unwrap();
+        fs::write(boot.path().join("config.txt"), "kernel=vmlinuz\n").unwrap();
+        fs::write(boot.path().join("vmlinuz"), [0; 100]).unwrap();
+        fs::write(boot.path().join("bcm2711-rpi-4-b.dtb"), "other").unwrap();
+        let text = verify(boot.path(), &Kernel::default()).unwrap_err().to_string();
+        for fault in [
+            "start4.elf, which",
+            "bcm2837-rpi-3-b.dtb is missing",
+            "bcm2711-rpi-4-b.dtb is not the kernel's own",
+            "no arm64 Image",
+            "no initramfs",
+            "no vfat",
+            "cmdline.txt has 0 lines",
+        ] {
+            assert!(text.contains(fault), "{fault}: {text}");
+        }
+    }
+
+    #[test]
+    fn both_kinds_of_kernel_are_known() {
+        let mut image = vec![0; 64];
+        image[56..60].copy_from_slice(b"ARM\x64");
+        assert!(is_arm64(&image) && is_arm64(&[0x1f, 0x8b, 8]) && !is_arm64(b"MZ"));
+    }
+}

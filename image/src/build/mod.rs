@@ -1,0 +1,257 @@
+//! `weaver-image build`: from a checkout and Debian's archive to `out/`.
+//!
+//! Packages are made into a root beside the compilers; our layer is put on top while the file system is written;
+//! the result gets its name when it is whole. Failure: a step names its log; what was made before stays in the
+//! cache, and an interrupted build leaves nothing that looks finished.
+//!
+//! - [`rootfs`], [`packages`], [`emulation`]: Debian's part.
+//! - [`layer`], [`merge`]: ours, and both as one.
+//! - [`disk`], [`boot_files`], [`cpio`]: partitions, and whether they can start.
+//! - [`sbom`], [`os_list`]: what lies beside the image.
+
+pub mod boot_files;
+pub mod cpio;
+pub mod disk;
+pub mod emulation;
+pub mod layer;
+pub mod merge;
+pub mod os_list;
+pub mod packages;
+pub mod rootfs;
+pub mod sbom;
+pub mod tools;
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use anyhow::{Context, Result, anyhow};
+use sha2::{Digest, Sha256};
+use weaver_devstack::choice::cache_root;
+use weaver_devstack::steps::{Steps, say};
+
+use self::layer::Built;
+use self::rootfs::RootFs;
+use self::tools::{Logs, output};
+use crate::k3s::{self, K3s, Variant, Wish};
+use crate::programs::{self, Profile, Program};
+
+/// Options of `build`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// The checkout.
+    #[arg(long, default_value = ".")]
+    pub source: PathBuf,
+    /// Where the image goes.
+    #[arg(long, default_value = "out")]
+    pub out: PathBuf,
+    /// k3s for the card: a file, or `testbed` for a test image [default: what image/k3s.lock names, downloaded].
+    #[arg(long, env = "K3S", value_name = "FILE|testbed")]
+    pub k3s: Option<OsString>,
+    /// Ask Debian's archive again instead of taking the root file system from the cache.
+    #[arg(long)]
+    pub fresh: bool,
+    /// Stop at the image, without compressing it.
+    #[arg(long)]
+    pub raw: bool,
+}
+
+/// What was built.
+#[derive(Debug)]
+pub struct Image {
+    /// The image, not compressed.
+    pub raw: PathBuf,
+    /// What k3s on it is.
+    pub k3s: K3s,
+}
+
+/// Builds the image.
+///
+/// # Errors
+/// See the module; [`k3s::NotFetched`] where the k3s of the lock cannot be fetched.
+pub fn build(options: &Options) -> Result<Image> {
+    let Options { source, out, .. } = options;
+    let mut steps = Steps::begin();
+    let logs = Logs::below(&source.join("target/image/logs"))?;
+    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    let epoch = epoch(source)?;
+
+    let wish = Wish::of(options.k3s.as_deref());
+    let work = source.join("target/image");
+    let choose = || k3s::choose(source, &wish, &work.join("k3s"));
+    // First, since it is what most often cannot be had; but a testbed is compiled, beside the packages.
+    let chosen = if wish == Wish::Testbed { None } else { Some(choose()?) };
+    let profile = if wish == Wish::Testbed { Profile::TestCard } else { Profile::Release };
+    let (root, k3s, programs) = thread::scope(|scope| -> Result<_> {
+        let root = scope.spawn(|| rootfs::make(source, &cache_root()?.join("image"), options.fresh, &logs));
+        let others = || -> Result<_> {
+            let k3s = chosen.map_or_else(choose, Ok)?;
+            steps.done("k3s", format_args!("{} ({})", k3s.version, k3s.path.display()));
+            let programs = programs::build(source, profile, &work.join("programs"), &out.join("symbols"))?;
+            for Program { name, size, .. } in &programs {
+                say(format_args!("            {:5} KiB  {name}", size >> 10));
+            }
+            steps.done("programs", "stripped, symbols beside the image");
+            Ok((k3s, programs))
+        };
+        let others = others();
+        let root = root.join().map_err(|_| anyhow!("making the root file system panicked"))?;
+        let (k3s, programs) = others?;
+        Ok((root?, k3s, programs))
+    })?;
+    let (root, cached) = root;
+    steps.done("root file system", if cached { "from the cache" } else { "made new" });
+
+    let image = put_together(options, &root, &programs, &k3s, epoch, &logs)?;
+    steps.done("image", image.display());
+    let packages = lists(options, &root, &k3s)?;
+    steps.done("bill of materials", format_args!("{packages} packages"));
+    if !options.raw {
+        let packed = publish(&image, k3s.variant == Variant::Release, epoch, &logs)?;
+        steps.done("compressed", packed.display());
+    }
+    Ok(Image { raw: image, k3s })
+}
+
+fn put_together(
+    options: &Options,
+    root: &RootFs,
+    programs: &[Program],
+    k3s: &K3s,
+    epoch: u64,
+    logs: &Logs,
+) -> Result<PathBuf> {
+    let Options { source, out, .. } = options;
+    let boot = tempfile::tempdir_in(out).context("making a directory for the boot files")?;
+    let firmware = File::open(root.firmware()).context("cannot read the boot files in the cache")?;
+    tar::Archive::new(BufReader::new(firmware)).unpack(boot.path()).context("unpacking the boot files")?;
+    boot_files::verify(boot.path(), &boot_files::Kernel::in_root(&root.tar())?)?;
+    copy_boot_overlay(&source.join("image/overlay-boot"), boot.path(), epoch)?;
+
+    let os_release = fs::read_to_string(root.os_release()).context("reading os-release in the cache")?;
+    let built = Built {
+        programs: &programs.iter().map(|program| program.path.clone()).collect::<Vec<_>>(),
+        k3s: &k3s.path,
+        os_release: &os_release,
+        version: env!("CARGO_PKG_VERSION"),
+        variant: k3s.variant.id().zip(spoken(k3s.variant)),
+    };
+    let layer = layer::layer(source, &built)?;
+    let partial = tempfile::Builder::new().prefix(".partial-").suffix(".img").tempfile_in(out)?;
+    disk::assemble(partial.path(), boot.path(), &root.tar(), &layer, epoch, logs)?;
+    let image = out.join(format!("{}.img", stem(k3s)));
+    partial.persist(&image).with_context(|| format!("naming {}", image.display()))?;
+    Ok(image)
+}
+
+/// What an image that is no release is called on the console.
+const fn spoken(variant: Variant) -> Option<&'static str> {
+    match variant {
+        Variant::Release => None,
+        Variant::CustomK3s => Some("with a k3s that is not the pinned one"),
+        Variant::Test => Some("TEST IMAGE: no k3s but test equipment in its place"),
+    }
+}
+
+/// `config-weaver-VERSION[-VARIANT]-arm64`.
+fn stem(k3s: &K3s) -> String {
+    let variant = k3s.variant.id().map(|id| format!("-{id}")).unwrap_or_default();
+    format!("config-weaver-{}{variant}-arm64", env!("CARGO_PKG_VERSION"))
+}
+
+fn copy_boot_overlay(from: &Path, to: &Path, epoch: u64) -> Result<()> {
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        fs::copy(entry.path(), &to).with_context(|| format!("copying {}", entry.path().display()))?;
+        let then = std::time::UNIX_EPOCH + std::time::Duration::from_secs(epoch);
+        File::options().write(true).open(&to)?.set_modified(then)?;
+    }
+    Ok(())
+}
+
+/// Writes packages.lock and the bill, compares the names, says what moved. Returns the number of packages.
+fn lists(options: &Options, root: &RootFs, k3s: &K3s) -> Result<usize> {
+    let Options { source, out, .. } = options;
+    let read =
+        |path: PathBuf| fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()));
+    let installed = packages::installed(&read(root.packages())?, &read(root.hashes())?)?;
+    let lock = packages::lock(&installed);
+    let path = out.join("packages.lock");
+    if let Ok(before) = fs::read_to_string(&path) {
+        for line in lock.lines().filter(|line| !before.lines().any(|b| b == *line)) {
+            say(format_args!("            changed since the last build: {}", line.replace('\t', " ")));
+        }
+    }
+    fs::write(&path, &lock).with_context(|| format!("cannot write {}", path.display()))?;
+    packages::compare(&read(source.join("image/packages.installed"))?, &installed)?;
+
+    let crates = sbom::crates(source, programs::TARGET, &programs::PROGRAMS.map(|(_, package)| package))?;
+    let k3s = sbom::K3s { version: &k3s.version, sha256: &k3s.sha256 };
+    let bill = sbom::cyclonedx(env!("CARGO_PKG_VERSION"), &installed, &crates, &k3s)?;
+    let path = out.join("sbom.cdx.json");
+    fs::write(&path, bill).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(installed.len())
+}
+
+/// Compresses the image and writes what lies beside it. A release is packed well, any other fast.
+fn publish(image: &Path, is_release: bool, epoch: u64, logs: &Logs) -> Result<PathBuf> {
+    let packed = image.with_extension("img.xz");
+    let partial =
+        tempfile::Builder::new().prefix(".partial-").tempfile_in(image.parent().unwrap_or(image))?;
+    let log = logs.create("compressing")?;
+    let mut command = Command::new("xz");
+    command.args(["-T0", if is_release { "-6" } else { "-1" }, "-c"]).arg(image);
+    command.stdout(partial.reopen()?).stderr(log);
+    let status = command.status().map_err(|error| tools::cannot_start(&command, error))?;
+    if !status.success() {
+        return Err(logs.failed("compressing", &status));
+    }
+    partial.as_file().sync_all()?;
+    partial.persist(&packed).with_context(|| format!("naming {}", packed.display()))?;
+
+    let name = packed.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let hashes = (sha256(image)?, sha256(&packed)?);
+    let list = os_list::list(&os_list::Published {
+        version: env!("CARGO_PKG_VERSION"),
+        file: &name,
+        date: output(Command::new("date").args(["-u", "+%F", "-d"]).arg(format!("@{epoch}")))?.trim(),
+        sizes: (fs::metadata(image)?.len(), fs::metadata(&packed)?.len()),
+        hashes: (&hashes.0, &hashes.1),
+    })?;
+    fs::write(packed.with_file_name("os-list.json"), list).context("writing os-list.json")?;
+    let sum = format!("{}  {name}\n", hashes.1);
+    fs::write(packed.with_file_name(name + ".sha256"), sum).context("writing the sum")?;
+    Ok(packed)
+}
+
+/// SHA-256 of a file, in hexadecimal.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn sha256(path: &Path) -> Result<String> {
+    let mut file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer).with_context(|| format!("reading {}", path.display()))? {
+            0 => return Ok(format!("{:x}", hash.finalize())),
+            read => hash.update(&buffer[..read]),
+        }
+    }
+}
+
+/// The time that our files get: `SOURCE_DATE_EPOCH`, else the last commit's.
+fn epoch(source: &Path) -> Result<u64> {
+    if let Ok(text) = std::env::var("SOURCE_DATE_EPOCH") {
+        return text.parse().with_context(|| format!("SOURCE_DATE_EPOCH={text} is no number of seconds"));
+    }
+    let mut git = Command::new("git");
+    let text = output(git.arg("-C").arg(source).args(["log", "-1", "--format=%ct"]))
+        .context("the last commit's time is not known; set SOURCE_DATE_EPOCH")?;
+    let seconds: u64 = text.trim().parse().context("git printed no time")?;
+    Ok(seconds.max(rootfs::EPOCH))
+}

@@ -1,0 +1,123 @@
+//! Names of packages: asked for, expected, installed.
+//!
+//! `image/packages` says what is asked for and why; `image/packages.installed` what that brings. A name more or
+//! less than that stops the build, so that nothing comes onto the card unseen; versions may move.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, bail};
+
+/// One installed package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// `arm64` or `all`.
+    pub architecture: String,
+    /// The source package and its version.
+    pub source: (String, String),
+    /// SHA-256 of its file, where the archive's lists had it.
+    pub sha256: Option<String>,
+}
+
+/// The names in a list with comments.
+pub fn asked(list: &str) -> impl Iterator<Item = &str> {
+    list.lines().map(|line| line.split('#').next().unwrap_or_default().trim()).filter(|name| !name.is_empty())
+}
+
+/// Reads what dpkg and the archive's lists say.
+///
+/// # Errors
+/// A line that has not the columns it should have.
+pub fn installed(packages: &str, hashes: &str) -> Result<Vec<Package>> {
+    let hash_of = |name: &str, version: &str| {
+        hashes.lines().find_map(|line| match line.split('\t').collect::<Vec<_>>()[..] {
+            [n, v, hash] if (n, v) == (name, version) => Some(hash.to_owned()),
+            _ => None,
+        })
+    };
+    packages
+        .lines()
+        .map(|line| match line.split('\t').collect::<Vec<_>>()[..] {
+            [name, version, architecture, source, source_version] => Ok(Package {
+                name: name.to_owned(),
+                version: version.to_owned(),
+                architecture: architecture.to_owned(),
+                source: (source.to_owned(), source_version.to_owned()),
+                sha256: hash_of(name, version),
+            }),
+            _ => bail!("{line:?} has not five columns"),
+        })
+        .collect::<Result<_>>()
+        .context("reading the list of installed packages")
+}
+
+/// The kernel's package has its version in its name, which moves.
+fn known_as(name: &str) -> &str {
+    let is_kernel = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
+    if name.strip_prefix("linux-image-").is_some_and(is_kernel) { "linux-image-VERSION" } else { name }
+}
+
+/// Compares the names.
+///
+/// # Errors
+/// Every name that is new or missing, and what to do.
+pub fn compare(expected: &str, installed: &[Package]) -> Result<()> {
+    let wanted: BTreeSet<&str> = asked(expected).collect();
+    let found: BTreeSet<&str> = installed.iter().map(|package| known_as(&package.name)).collect();
+    let new: Vec<_> = found.difference(&wanted).copied().collect();
+    let missing: Vec<_> = wanted.difference(&found).copied().collect();
+    if new.is_empty() && missing.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "the installed packages are not those of image/packages.installed: new: [{}], missing: [{}]; find out \
+         why, and when it is meant, add or remove these names there",
+        new.join(" "),
+        missing.join(" ")
+    )
+}
+
+/// `out/packages.lock`: name, version, architecture and hash of each package, by tabs.
+#[must_use]
+pub fn lock(installed: &[Package]) -> String {
+    let line = |package: &Package| {
+        let Package { name, version, architecture, sha256, .. } = package;
+        format!("{name}\t{version}\t{architecture}\t{}\n", sha256.as_deref().unwrap_or("-"))
+    };
+    installed.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DPKG: &str = "a\t1\tarm64\ta\t1\nlib\t2+b1\tall\tsrc\t2\n";
+
+    #[test]
+    fn a_new_kernel_is_no_new_package() {
+        let found = installed("linux-image-6.12.107+deb13-arm64\t1\tarm64\tlinux\t1\n", "").unwrap();
+        assert!(compare("linux-image-VERSION\n", &found).is_ok());
+        assert_eq!(known_as("linux-image-arm64"), "linux-image-arm64");
+    }
+
+    #[test]
+    fn a_list_has_names_and_reasons() {
+        let list = "# head\na # why\n\n  b\n";
+        assert_eq!(asked(list).collect::<Vec<_>>(), ["a", "b"]);
+    }
+
+    #[test]
+    fn names_must_be_those_expected_and_versions_may_move() {
+        let found = installed(DPKG, "a\t1\tff\nlib\t1\tee\n").unwrap();
+        assert_eq!(found[0].sha256.as_deref(), Some("ff"));
+        assert_eq!(found[1].sha256, None, "the hash of another version is not its own");
+        assert!(compare("a\nlib\n", &found).is_ok());
+        let error = compare("a\nb\n", &found).unwrap_err().to_string();
+        assert!(error.contains("new: [lib], missing: [b]"), "{error}");
+        assert_eq!(lock(&found), "a\t1\tarm64\tff\nlib\t2+b1\tall\t-\n");
+        assert!(installed("a\t1\n", "").is_err());
+    }
+}

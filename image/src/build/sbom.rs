@@ -1,0 +1,137 @@
+//! What is on the card, as `CycloneDX` 1.6: Debian's packages, the crates in our programs, k3s.
+//!
+//! Guarantees: same input, same bytes; names and versions as the archive and the lock have them.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::packages::Package;
+use super::tools::output;
+
+/// A crate that a program on the card is built from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Crate {
+    name: String,
+    version: String,
+    license: Option<String>,
+}
+
+/// k3s, or what stands in for it.
+#[derive(Debug)]
+pub struct K3s<'a> {
+    /// What it says about itself.
+    pub version: &'a str,
+    /// Of the file on the card.
+    pub sha256: &'a str,
+}
+
+/// The crates that `programs` are built from, for the card's architecture.
+///
+/// # Errors
+/// When cargo fails.
+pub fn crates(source: &Path, target: &str, programs: &[&str]) -> Result<Vec<Crate>> {
+    let mut command = Command::new("cargo");
+    command.current_dir(source).args(["tree", "--locked", "--target", target, "--edges", "normal,build"]);
+    command.args(["--prefix", "none", "--format", "{p}\t{l}"]);
+    for program in programs {
+        command.args(["-p", program]);
+    }
+    let mut crates: Vec<_> = output(&mut command)?.lines().filter_map(line).collect();
+    crates.sort();
+    crates.dedup();
+    Ok(crates)
+}
+
+/// `serde v1.0.0 (proc-macro) <tab> MIT (*)`.
+fn line(line: &str) -> Option<Crate> {
+    let (package, rest) = line.split_once('\t')?;
+    let mut words = package.split(' ');
+    let name = words.next()?.to_owned();
+    let version = words.next()?.strip_prefix('v')?.to_owned();
+    let license = rest.trim_end_matches("(*)").trim();
+    Some(Crate { name, version, license: (!license.is_empty()).then(|| license.to_owned()) })
+}
+
+/// The bill, as indented JSON.
+///
+/// # Errors
+/// It could not be written as JSON.
+pub fn cyclonedx(version: &str, packages: &[Package], crates: &[Crate], k3s: &K3s<'_>) -> Result<String> {
+    let debian = packages.iter().map(|package| {
+        let Package { name, version, architecture, source, sha256 } = package;
+        let purl = format!("pkg:deb/debian/{name}@{}?arch={architecture}", encoded(version));
+        let mut component = json!({
+            "type": "library", "bom-ref": purl, "purl": purl, "name": name, "version": version,
+            "properties": [{"name": "debian:source", "value": format!("{} {}", source.0, source.1)}],
+        });
+        if let Some(hash) = sha256 {
+            component["hashes"] = json!([{"alg": "SHA-256", "content": hash}]);
+        }
+        component
+    });
+    let rust = crates.iter().map(|Crate { name, version, license }| {
+        let purl = format!("pkg:cargo/{name}@{}", encoded(version));
+        let mut component =
+            json!({"type": "library", "bom-ref": purl, "purl": purl, "name": name, "version": version});
+        if let Some(license) = license {
+            component["licenses"] = json!([{"expression": license}]);
+        }
+        component
+    });
+    let k3s = json!({
+        "type": "application", "bom-ref": "k3s", "name": "k3s", "version": k3s.version,
+        "hashes": [{"alg": "SHA-256", "content": k3s.sha256}],
+    });
+    let components: Vec<Value> = debian.chain(rust).chain([k3s]).collect();
+    let bill = json!({
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {"component": {"type": "operating-system", "name": "config-weaver", "version": version}},
+        "components": components,
+    });
+    serde_json::to_string_pretty(&bill).map(|text| text + "\n").context("writing the bill of materials")
+}
+
+/// A version in a package URL.
+fn encoded(version: &str) -> String {
+    version.replace('%', "%25").replace('+', "%2B").replace(':', "%3A").replace('~', "%7E")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargos_lines_are_read() {
+        let crate_of = |text| line(text).map(|c| (c.name, c.version, c.license));
+        let some = |name: &str, version: &str, license: Option<&str>| {
+            Some((name.to_owned(), version.to_owned(), license.map(str::to_owned)))
+        };
+        assert_eq!(crate_of("a v1.0.0\tMIT OR X (*)"), some("a", "1.0.0", Some("MIT OR X")));
+        assert_eq!(crate_of("b v2.0.0 (proc-macro)\t"), some("b", "2.0.0", None));
+        assert_eq!(crate_of(""), None);
+    }
+
+    #[test]
+    fn everything_on_the_card_is_in_the_bill() {
+        let package = Package {
+            name: "udev".into(),
+            version: "1:2+b1~x".into(),
+            architecture: "arm64".into(),
+            source: ("systemd".into(), "2".into()),
+            sha256: Some("ff".into()),
+        };
+        let tokio = Crate { name: "tokio".into(), version: "1.0.0".into(), license: None };
+        let k3s = K3s { version: "v1", sha256: "ee" };
+        let bill: Value =
+            serde_json::from_str(&cyclonedx("0.1.0", &[package], &[tokio], &k3s).unwrap()).unwrap();
+        let purls: Vec<_> =
+            bill["components"].as_array().unwrap().iter().map(|c| c["bom-ref"].clone()).collect();
+        assert_eq!(purls, ["pkg:deb/debian/udev@1%3A2%2Bb1%7Ex?arch=arm64", "pkg:cargo/tokio@1.0.0", "k3s"]);
+        assert_eq!(bill["components"][0]["hashes"][0]["content"], "ff");
+    }
+}

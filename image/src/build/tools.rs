@@ -1,0 +1,142 @@
+//! External programs of the build.
+//!
+//! Guarantees: what a program prints goes to a log of its own and nowhere else. Failure: the error names the
+//! step, the log and its last lines; a program that is missing is named with the Debian package that has it.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+
+/// Lines of a log that an error repeats.
+const LAST_LINES: usize = 15;
+
+/// Where the steps log.
+#[derive(Debug, Clone)]
+pub struct Logs {
+    directory: PathBuf,
+}
+
+impl Logs {
+    /// Makes the directory.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn below(directory: &Path) -> Result<Self> {
+        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        Ok(Self { directory: directory.to_owned() })
+    }
+
+    /// The log of a step.
+    #[must_use]
+    pub fn path(&self, step: &str) -> PathBuf {
+        self.directory.join(step.replace(' ', "-") + ".log")
+    }
+
+    /// An empty log, for the output of a program that the caller starts.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn create(&self, step: &str) -> Result<File> {
+        let path = self.path(step);
+        File::create(&path).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Runs a program to its end.
+    ///
+    /// # Errors
+    /// When it cannot be started or fails: with the log's name and its last lines.
+    pub fn run(&self, step: &str, command: &mut Command) -> Result<()> {
+        let log = self.create(step)?;
+        let also = log.try_clone().context("duplicating the log")?;
+        command.stdin(Stdio::null()).stdout(log).stderr(also);
+        let status = command.status().map_err(|error| cannot_start(command, error))?;
+        if status.success() { Ok(()) } else { Err(self.failed(step, &status)) }
+    }
+
+    /// The error of a program that failed.
+    #[must_use]
+    pub fn failed(&self, step: &str, status: &std::process::ExitStatus) -> anyhow::Error {
+        let path = self.path(step);
+        let text = fs::read(&path).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<_> = text.lines().collect();
+        let last = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n    ");
+        anyhow!("{step} failed ({status}); {} ends with\n    {last}", path.display())
+    }
+}
+
+/// What a program prints on its standard output.
+///
+/// # Errors
+/// When it cannot be started or fails, with what it said on standard error.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output = command.stdin(Stdio::null()).output().map_err(|error| cannot_start(command, error))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{} failed ({}): {}", name(command), output.status, said.trim());
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("{} printed no text", name(command)))
+}
+
+/// The error of a program that did not start.
+#[must_use]
+pub fn cannot_start(command: &Command, error: io::Error) -> anyhow::Error {
+    let name = name(command);
+    if error.kind() == io::ErrorKind::NotFound {
+        return anyhow!(
+            "{name} is missing: `devstack/prerequisites.sh image` installs it (Debian package {})",
+            package(&name)
+        );
+    }
+    anyhow::Error::new(error).context(format!("cannot start {name}"))
+}
+
+fn name(command: &Command) -> String {
+    Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn package(program: &str) -> &str {
+    match program {
+        "mke2fs" | "debugfs" | "e2fsck" => "e2fsprogs",
+        "mcopy" | "mmd" | "mdir" | "mtype" => "mtools",
+        "mkfs.vfat" | "fsck.vfat" => "dosfstools",
+        "sfdisk" => "fdisk",
+        "xz" => "xz-utils",
+        "fdtput" | "dtc" => "device-tree-compiler",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_step_names_its_log_and_repeats_its_end() {
+        let home = tempfile::tempdir().unwrap();
+        let logs = Logs::below(&home.path().join("logs")).unwrap();
+        let script = "i=0; while [ $i -lt 30 ]; do echo line $i; i=$((i+1)); done; exit 4";
+        let error = logs.run("root file system", Command::new("sh").args(["-c", script])).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("root-file-system.log") && text.contains("exit status: 4"), "{text}");
+        assert!(text.ends_with("line 29") && !text.contains("line 14\n"), "{text}");
+        assert_eq!(fs::read_to_string(logs.path("root file system")).unwrap().lines().count(), 30);
+    }
+
+    #[test]
+    fn a_missing_tool_is_named_with_its_package() {
+        let mut command = Command::new("/nowhere/mkfs.vfat");
+        let text = output(&mut command).unwrap_err().to_string();
+        assert!(text.contains("mkfs.vfat is missing") && text.contains("dosfstools"), "{text}");
+    }
+
+    #[test]
+    fn output_of_a_failed_program_is_an_error_with_its_words() {
+        let error = output(Command::new("sh").args(["-c", "echo no such card >&2; exit 1"])).unwrap_err();
+        assert!(error.to_string().contains("no such card"), "{error}");
+        assert_eq!(output(Command::new("echo").arg("x")).unwrap(), "x\n");
+    }
+}

@@ -1,0 +1,245 @@
+//! The k3s that goes onto the card: the pinned one, a file that the person has, or the testbed.
+//!
+//! Guarantees: the program is for the card's processor; a pinned one has the pinned SHA-256; anything else is
+//! marked ([`Variant`]), so that no image passes for a release that is none; a person's file is copied first and
+//! then judged, so that what was judged is what is used. Failure: a wrong hash, a wrong file and a failed build
+//! are errors with their remedy; where the pinned k3s cannot be fetched the error is a [`NotFetched`], at most
+//! 30 s after the start, and [`NotFetched::EXIT_CODE`] is what the program ends with.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use weaver_devstack::choice::{self, TestbedFor};
+use weaver_devstack::download::{self, Asset, Cache, Fetched, Lock, Patience};
+use weaver_devstack::files;
+
+use crate::elf::{self, Origin};
+use crate::programs::emulation;
+
+/// The card's processor, as Rust names it.
+const CARD: &str = "aarch64";
+
+/// One redirection is usual (to where a release's files lie), which makes two connections and two waits:
+/// 2 × (4 + 10) s stays below the 30 s that a person is kept waiting for a refusal.
+const PATIENCE: Patience = Patience { connect: 4, stall: 10 };
+
+/// What the person asks for with `K3S`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Nothing: the k3s of `image/k3s.lock`.
+    Pinned,
+    /// `testbed`: an image for tests.
+    Testbed,
+    /// A file.
+    File(PathBuf),
+}
+
+impl Wish {
+    /// From the value of `K3S`; unset and empty are the same. A file called `testbed` is `./testbed`.
+    #[must_use]
+    pub fn of(value: Option<&OsStr>) -> Self {
+        match value {
+            None => Self::Pinned,
+            Some(value) if value.is_empty() => Self::Pinned,
+            Some(value) if value == "testbed" => Self::Testbed,
+            Some(value) => Self::File(value.into()),
+        }
+    }
+}
+
+/// What kind of image a k3s makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// With the pinned k3s.
+    Release,
+    /// With a k3s that the person vouches for.
+    CustomK3s,
+    /// With the testbed: test equipment, never for use.
+    Test,
+}
+
+impl Variant {
+    /// `VARIANT_ID` of os-release and a part of the image's name; a release has none.
+    #[must_use]
+    pub fn id(self) -> Option<&'static str> {
+        match self {
+            Self::Release => None,
+            Self::CustomK3s => Some("custom-k3s"),
+            Self::Test => Some("test"),
+        }
+    }
+}
+
+/// The program that goes onto the card as `k3s`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct K3s {
+    /// The checked program.
+    pub path: PathBuf,
+    /// Its SHA-256, in lower-case hexadecimal.
+    pub sha256: String,
+    /// Such as `v1.36.4+k3s1`.
+    pub version: String,
+    /// What it makes of the image.
+    pub variant: Variant,
+}
+
+impl K3s {
+    /// Puts it at `to`, mode 0755, with its hash checked once more on the copy.
+    ///
+    /// # Errors
+    /// When it cannot be read or written, or has changed since it was chosen.
+    pub fn copy_to(&self, to: &Path) -> Result<()> {
+        let copied = copy(&self.path, to)?;
+        ensure!(
+            copied == self.sha256,
+            "{} has changed while it was used; run the command again",
+            self.path.display()
+        );
+        Ok(())
+    }
+}
+
+/// The pinned k3s could not be fetched, and nothing else was asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NotFetched {
+    asset: Asset,
+    reason: String,
+}
+
+impl NotFetched {
+    /// What the program ends with, told apart from all that is worth a second look.
+    pub const EXIT_CODE: u8 = 3;
+}
+
+impl std::fmt::Display for NotFetched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { asset: Asset { version, url, sha256 }, reason } = self;
+        let name = url.rsplit('/').next().unwrap_or(url);
+        write!(
+            f,
+            "k3s {version} for the card could not be fetched ({reason}).\n\
+             \x20 address  {url}\n\
+             \x20 SHA-256  {sha256}\n\
+             \x20 file     {name}\n\
+             Fetch it on a machine that reaches the address, bring it here, then\n\
+             \x20   make image K3S=/path/to/{name}        (make image K3S=FILE)\n\
+             or, for an image that serves tests only, with the testbed in its place\n\
+             \x20   make image K3S=testbed"
+        )
+    }
+}
+
+impl std::error::Error for NotFetched {}
+
+/// Finds, fetches or builds the k3s that was wished for. `source` is the checkout; a copy of a person's file is
+/// kept in `work`.
+///
+/// # Errors
+/// When it is not fit for the card, its hash is wrong, a build fails; [`NotFetched`] when it is out of reach.
+pub fn choose(source: &Path, wish: &Wish, work: &Path) -> Result<K3s> {
+    let asset = pinned_asset(&source.join("image/k3s.lock"))?;
+    match wish {
+        Wish::Pinned => pinned(source, &choice::cache_root()?, asset, PATIENCE),
+        Wish::Testbed => testbed(choice::build_testbed(source, TestbedFor::Arm64)?),
+        Wish::File(path) => given(path, &asset, work),
+    }
+}
+
+fn pinned_asset(lock: &Path) -> Result<Asset> {
+    Lock::read(lock)?
+        .program(CARD)
+        .ok_or_else(|| anyhow!("{} names no k3s-arm64; add its SHA-256 under `files`", lock.display()))
+}
+
+/// A failed attempt is not remembered as `make up` does: who asks for an image wants an answer of now.
+fn pinned(source: &Path, cache: &Path, asset: Asset, patience: Patience) -> Result<K3s> {
+    let cache = Cache::new(cache, &asset).patience(patience).instead("make image K3S=FILE");
+    let path = match cache.found()? {
+        Some(path) => path,
+        None => match choice::fetch(source, &cache, &asset)? {
+            Fetched::Stored(path) => path,
+            Fetched::Unreachable(reason) => return Err(NotFetched { asset, reason }.into()),
+        },
+    };
+    fit(&path).with_context(|| format!("{} is what image/k3s.lock asks for", asset.url))?;
+    Ok(K3s { path, sha256: asset.sha256, version: asset.version, variant: Variant::Release })
+}
+
+fn testbed(path: PathBuf) -> Result<K3s> {
+    fit(&path).with_context(|| format!("the testbed {} cannot go onto the card", path.display()))?;
+    Ok(K3s { sha256: download::sha256(&path)?, version: version(&path)?, path, variant: Variant::Test })
+}
+
+/// A person's file: what it is decides, not what it is called.
+fn given(path: &Path, pinned: &Asset, work: &Path) -> Result<K3s> {
+    let place = format!("K3S={}", path.display());
+    let kind = fs::metadata(path)
+        .with_context(|| format!("{place}: no such file can be read; name a k3s program for arm64"))?;
+    ensure!(kind.is_file(), "{place} is not a file; name the k3s program itself");
+    files::make_dir(work)?;
+    let copied = work.join("k3s");
+    let sha256 = copy(path, &copied).with_context(|| format!("{place} cannot be used"))?;
+    fit(&copied).with_context(|| format!("{place} cannot go onto the card"))?;
+    if sha256 == pinned.sha256 {
+        let version = pinned.version.clone();
+        return Ok(K3s { path: copied, sha256, version, variant: Variant::Release });
+    }
+    let version = version(&copied).with_context(|| format!("{place} is not taken for k3s"))?;
+    let variant = variant_of(&version);
+    eprintln!(
+        "!!! {place} says that it is k3s {version}, and is not the pinned {}: its SHA-256 is {sha256}.\n\
+         !!! The image is marked {:?}; only you know where this file comes from.",
+        pinned.version,
+        variant.id().unwrap_or_default()
+    );
+    Ok(K3s { path: copied, sha256, version, variant })
+}
+
+/// For a k3s without a pinned hash. The testbed names itself, whatever way it came.
+fn variant_of(version: &str) -> Variant {
+    if version.contains("testbed") { Variant::Test } else { Variant::CustomK3s }
+}
+
+/// Refuses what the card's processor or glibc cannot run.
+fn fit(path: &Path) -> Result<()> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let faults = elf::read(&bytes)?.faults(Origin::Foreign);
+    let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    ensure!(faults.is_empty(), "{}", faults.join("; "));
+    Ok(())
+}
+
+/// The version that a program says it has.
+fn version(path: &Path) -> Result<String> {
+    let said = emulation::version(path)?;
+    let first = said.lines().next().unwrap_or_default();
+    match first.strip_prefix("k3s version ").and_then(|rest| rest.split_whitespace().next()) {
+        Some(version) => Ok(version.to_owned()),
+        None => bail!("`--version` says {first:?} instead of `k3s version …`"),
+    }
+}
+
+/// Copies whole or not at all, mode 0755; the hash of what was copied.
+fn copy(from: &Path, to: &Path) -> Result<String> {
+    let dir = to.parent().ok_or_else(|| anyhow!("{} has no directory", to.display()))?;
+    let mut source = File::open(from).with_context(|| format!("cannot read {}", from.display()))?;
+    let mut file = tempfile::Builder::new()
+        .prefix(".k3s-")
+        .permissions(fs::Permissions::from_mode(0o755))
+        .tempfile_in(dir)
+        .map_err(|error| files::explained(to, error))?;
+    io::copy(&mut source, &mut file).map_err(|error| files::explained(to, error))?;
+    // The umask had its say when the file was made.
+    let mode = file.as_file().set_permissions(fs::Permissions::from_mode(0o755));
+    mode.and_then(|()| file.as_file().sync_all()).map_err(|error| files::explained(to, error))?;
+    let sha256 = download::sha256(file.path())?;
+    file.persist(to).map_err(|failed| files::explained(to, failed.error))?;
+    Ok(sha256)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,13 @@
+//! The card image: built from packages, our programs and k3s; inspected as a file; booted in QEMU.
+//!
+//! - [`boot`]: a harness that plays the Pi's firmware and runs the image in QEMU.
+//! - [`booted`]: boots it once, for tests that go on from there.
+//! - [`build`]: from an empty machine to `out/`.
+//! - [`programs`]: our own programs for the card, built and judged by [`elf`]; [`k3s`] beside them.
+
+pub mod boot;
+pub mod booted;
+pub mod build;
+pub mod elf;
+pub mod k3s;
+pub mod programs;

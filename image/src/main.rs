@@ -1,0 +1,40 @@
+//! `weaver-image`: the card image, from the command line.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use weaver_image::k3s::NotFetched;
+use weaver_image::{boot, booted, build, programs};
+
+/// Builds the card image and boots it in QEMU.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Build the image into `out/`; exit 3 where k3s cannot be fetched
+    Build(build::Options),
+    /// Build our own programs for the card, and only them
+    Programs(programs::Options),
+    /// Boot an image in QEMU, as a Pi's firmware would
+    Boot(boot::Options),
+    /// Boot an image once, and run a command beside the machine, which tests go on from
+    WithBooted(booted::Options),
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().task {
+        Task::Build(options) => build::build(&options).map(|_| ExitCode::SUCCESS),
+        Task::Programs(options) => programs::run(&options),
+        Task::Boot(options) => boot::run(&options),
+        Task::WithBooted(options) => booted::run(&options),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        if error.is::<NotFetched>() { ExitCode::from(NotFetched::EXIT_CODE) } else { ExitCode::FAILURE }
+    })
+}

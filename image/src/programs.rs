@@ -1,0 +1,266 @@
+//! Our own programs for the card: built, stripped, judged; their symbols kept apart.
+//!
+//! Guarantees: what lies in the programs' directory is for the card's processor and glibc ([`crate::elf`]),
+//! within [`BUDGET`], and said the workspace's version when it ran (`programs/emulation.rs`); each is put there
+//! by a rename, so an interrupted build leaves the old one or none. The symbols' file of a program is there
+//! before the program. Failure: the message names the program and every fault of it; nothing of it is kept.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::{env, fs};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use serde::Deserialize;
+use weaver_devstack::steps::say;
+use weaver_devstack::{download, files};
+
+use crate::elf::{self, Facts, Origin};
+
+pub mod emulation;
+
+/// Rust's name for the card.
+pub const TARGET: &str = "aarch64-unknown-linux-gnu";
+
+/// Each program and the package that it is built from.
+pub const PROGRAMS: [(&str, &str); 3] = [
+    ("weaver-node-agent", "weaver-node-agent"),
+    ("weaver-operator", "weaver-operator"),
+    ("weaver", "weaver-cli"),
+];
+
+/// How large a stripped program may be, in bytes.
+pub const BUDGET: u64 = 20 << 20;
+
+const OBJCOPY: &str = "aarch64-linux-gnu-objcopy";
+
+/// A program that is ready for the card.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its name on the card.
+    pub name: &'static str,
+    /// The stripped program.
+    pub path: PathBuf,
+    /// Size in bytes.
+    pub size: u64,
+    /// SHA-256 of the stripped program, in lower-case hexadecimal.
+    pub sha256: String,
+    /// What it demands of the card.
+    pub facts: Facts,
+    /// Its symbols and line tables; the program names this file, and both have the same build id.
+    pub symbols: PathBuf,
+}
+
+/// Options of `programs`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// The checkout.
+    #[arg(long, default_value = ".")]
+    source: PathBuf,
+    /// Where the stripped programs go.
+    #[arg(long, default_value = "target/image/programs")]
+    programs: PathBuf,
+    /// Where their symbols go.
+    #[arg(long, default_value = "out/symbols")]
+    symbols: PathBuf,
+}
+
+/// Builds all programs and says what came out, a line each.
+///
+/// # Errors
+/// As [`build`].
+pub fn run(options: &Options) -> Result<ExitCode> {
+    for program in build(&options.source, Profile::Release, &options.programs, &options.symbols)? {
+        say(line(&program));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn line(program: &Program) -> String {
+    let Program { path, size, facts, symbols, .. } = program;
+    let tenths = size * 10 / (1 << 20);
+    let glibc = facts.glibc.map(|version| format!("glibc {version} or later, ")).unwrap_or_default();
+    let (path, symbols) = (path.display(), symbols.display());
+    format!("  {:3}.{} MiB  {path}  ({glibc}symbols in {symbols})", tenths / 10, tenths % 10)
+}
+
+/// How much the compiler is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// All it can: what ships.
+    Release,
+    /// A third of that, for an image that never ships.
+    TestCard,
+}
+
+impl Profile {
+    /// As the workspace calls it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::TestCard => "test-card",
+        }
+    }
+}
+
+/// Builds all programs: stripped into `programs`, their symbols into `symbols`. `source` is the checkout.
+///
+/// # Errors
+/// When the build fails, or a program is not fit for the card.
+pub fn build(source: &Path, profile: Profile, programs: &Path, symbols: &Path) -> Result<Vec<Program>> {
+    let built = compile(source, profile)?;
+    files::make_dir(programs)?;
+    files::make_dir(symbols)?;
+    let ids = symbols.join(".build-id");
+    if ids.exists() {
+        fs::remove_dir_all(&ids).with_context(|| format!("cannot clear {}", ids.display()))?;
+    }
+    PROGRAMS
+        .into_iter()
+        .map(|(name, package)| {
+            let built = built
+                .get(name)
+                .ok_or_else(|| anyhow!("cargo built no program {name} from the package {package}"))?;
+            prepare(name, built, env!("CARGO_PKG_VERSION"), programs, symbols)
+                .with_context(|| format!("the program {name} cannot go onto the card"))
+        })
+        .collect()
+}
+
+/// Builds with the plain toolchain: name and place of each program, with symbols and line tables.
+fn compile(source: &Path, profile: Profile) -> Result<BTreeMap<String, PathBuf>> {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(source);
+    command.args(["build", "--locked", "--profile", profile.name(), "--target", TARGET]);
+    command.args(["--message-format", "json-render-diagnostics"]);
+    for (_, package) in PROGRAMS {
+        command.args(["-p", package]);
+    }
+    // The profile strips line tables from every program; here they are wanted, in a file of their own.
+    command.env("CARGO_PROFILE_RELEASE_STRIP", "none");
+    // What an outer `cargo run` tells about its own package would make ring's build script run each time.
+    for (name, _) in env::vars_os().filter(|(name, _)| is_outer_package(name)) {
+        command.env_remove(name);
+    }
+    command.stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = command.output().context("cannot start cargo; https://rustup.rs installs it")?;
+    ensure!(output.status.success(), "cargo build failed ({}); its messages stand above", output.status);
+    Ok(executables(&String::from_utf8_lossy(&output.stdout)))
+}
+
+fn is_outer_package(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+}
+
+/// A line of cargo's report; of each kind only what is needed here.
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    target: Option<Target>,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+}
+
+/// The programs of cargo's own report: no guessing at names and places.
+fn executables(report: &str) -> BTreeMap<String, PathBuf> {
+    let messages = report.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok());
+    messages
+        .filter(|message| message.reason == "compiler-artifact")
+        .filter_map(|message| Some((message.target?.name, message.executable?)))
+        .collect()
+}
+
+/// Takes one built program apart, judges what is left and puts both parts in place. `version` is what it must
+/// say for `--version`, after a name.
+///
+/// # Errors
+/// When it is not fit for the card; what lay in both directories before stays.
+pub fn prepare(
+    name: &'static str,
+    built: &Path,
+    version: &str,
+    programs: &Path,
+    symbols: &Path,
+) -> Result<Program> {
+    let beside = |dir: &Path| {
+        let made = tempfile::Builder::new().prefix(".new-").tempdir_in(dir);
+        made.map_err(|error| files::explained(&dir.join(name), error))
+    };
+    let (new_program, new_symbols) = (beside(programs)?, beside(symbols)?);
+    let stripped = new_program.path().join(name);
+    let debug = new_symbols.path().join(format!("{name}.debug"));
+    objcopy(&[OsStr::new("--only-keep-debug"), built.as_os_str(), debug.as_os_str()])?;
+    let mut link = OsString::from("--add-gnu-debuglink=");
+    link.push(&debug);
+    objcopy(&[OsStr::new("--strip-all"), &link, built.as_os_str(), stripped.as_os_str()])?;
+
+    let bytes = fs::read(&stripped).with_context(|| format!("cannot read {}", stripped.display()))?;
+    let facts = elf::read(&bytes)?;
+    let size = bytes.len() as u64;
+    judge(&facts, size)?;
+    let said = emulation::version(&stripped)?;
+    ensure!(
+        said.split_whitespace().last() == Some(version),
+        "it says {:?} about itself, and should be version {version}; was it built from this checkout?",
+        said.trim()
+    );
+
+    let in_place = |from: &Path, dir: &Path| -> Result<PathBuf> {
+        let to = dir.join(from.file_name().unwrap_or_default());
+        // Its content first, then its name: a power cut must not leave an empty file there.
+        let moved = File::open(from).and_then(|file| file.sync_all()).and_then(|()| fs::rename(from, &to));
+        moved.map_err(|error| files::explained(&to, error))?;
+        Ok(to)
+    };
+    let sha256 = download::sha256(&stripped)?;
+    let symbols_file = in_place(&debug, symbols)?;
+    if let Some(id) = &facts.build_id {
+        link_by_id(symbols, id, name)?;
+    }
+    Ok(Program { name, path: in_place(&stripped, programs)?, size, sha256, facts, symbols: symbols_file })
+}
+
+/// All that can be told without running it.
+fn judge(facts: &Facts, size: u64) -> Result<()> {
+    let mut faults: Vec<String> = facts.faults(Origin::Ours).iter().map(ToString::to_string).collect();
+    if size >= BUDGET {
+        faults.push(format!(
+            "it has {size} bytes stripped, the budget is {} MiB; look for a new dependency or feature",
+            BUDGET >> 20
+        ));
+    }
+    ensure!(faults.is_empty(), "{}", faults.join("; "));
+    Ok(())
+}
+
+/// Where debuggers look when they are told `set debug-file-directory SYMBOLS`.
+fn link_by_id(symbols: &Path, id: &str, name: &str) -> Result<()> {
+    let Some((first, rest)) = id.split_at_checked(2).filter(|(_, rest)| !rest.is_empty()) else {
+        bail!("its build id {id:?} is too short; link it anew");
+    };
+    let dir = symbols.join(".build-id").join(first);
+    files::make_dir(&dir)?;
+    let link = dir.join(format!("{rest}.debug"));
+    files::remove(&link)?;
+    std::os::unix::fs::symlink(format!("../../{name}.debug"), &link)
+        .map_err(|error| files::explained(&link, error))
+}
+
+fn objcopy(arguments: &[&OsStr]) -> Result<()> {
+    let output = Command::new(OBJCOPY).args(arguments).stdin(Stdio::null()).output().with_context(|| {
+        format!("cannot start {OBJCOPY}; `apt-get install binutils-aarch64-linux-gnu` brings it")
+    })?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{OBJCOPY} failed: {}", said.trim());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
