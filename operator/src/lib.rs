@@ -6,6 +6,8 @@
 //! - [`webhook`]: a process of its own that converts our objects between their versions.
 //! - [`installer`]: puts our kinds and the webhook's certificates in place; for `weaver crd` and the node agent.
 //! - [`durable_file`]: files that are replaced whole.
+//! - [`log`]: to the journal with fields, or to standard error.
+//! - [`service_manager`]: what systemd is told: ready, and alive.
 //!
 //! The operator's own identity reads and patches our kinds, watches namespaces and mints tokens. It never
 //! touches a `ConfigMap` or a `Secret`; it has no right to.
@@ -16,7 +18,9 @@ pub mod args;
 pub mod connection;
 pub mod durable_file;
 pub mod installer;
+pub mod log;
 pub mod run;
+pub mod service_manager;
 pub mod sync;
 pub mod tenant;
 pub mod watch;

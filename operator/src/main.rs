@@ -1,22 +1,26 @@
-//! `weaver-operator`: parse, run, print what went wrong.
+//! `weaver-operator`: parse, run, say what went wrong.
+//!
+//! Ends with 0 after a signal, with 1 after a failure that may pass, and with 2 after one that does not until
+//! somebody changes something: wrong flags, or a kubeconfig that no program could use. The units list 2 in
+//! `RestartPreventExitStatus=`.
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use weaver_diagnostics::exit_code;
 use weaver_operator::args::{Args, Verb};
+use weaver_operator::log;
+use weaver_operator::run::NeedsHuman;
 
 #[tokio::main]
 async fn main() -> ExitCode {
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         eprintln!("error: another TLS provider is installed already");
-        return ExitCode::FAILURE;
+        return exit_code::INTERNAL.into();
     }
+    // Exits with `exit_code::USAGE` by itself where the command line is wrong.
     let Args { verb } = Args::parse();
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .with_env_filter(weaver_operator::log_filter(std::env::var("RUST_LOG").ok().as_deref()))
-        .init();
+    let sink = log::init(weaver_operator::log_filter(std::env::var("RUST_LOG").ok().as_deref()));
     let done = match verb {
         Verb::Run(options) => weaver_operator::run::run(options).await,
         Verb::Webhook(options) => weaver_operator::webhook::run(options).await.map_err(Into::into),
@@ -24,8 +28,8 @@ async fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
+            log::last_word(sink, &error);
+            if error.is::<NeedsHuman>() { exit_code::USAGE.into() } else { exit_code::INTERNAL.into() }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Wires the parts together and runs them until a signal, or until one of them ends unexpectedly.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use weaver_api::v1beta1::ConfigMapSync;
 
 use crate::args::Options;
 use crate::connection;
+use crate::service_manager;
 use crate::sync::backoff;
 use crate::sync::reconcile::{Context, VisitError, reconcile};
 use crate::sync::state::States;
@@ -33,20 +35,30 @@ const WORKERS: u16 = 8;
 /// How often memory of what is gone is dropped.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
 
+/// A kubeconfig that stays unusable until somebody changes it: starting the operator again is of no use.
+///
+/// One that is not there (yet) is another matter, and so is a server that does not answer.
+#[derive(Debug, thiserror::Error)]
+#[error("starting it again does not cure this")]
+pub struct NeedsHuman;
+
 /// Runs the controllers until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// If the kubeconfig cannot be used, the API server does not know our kinds, or a part ends unexpectedly.
+/// If the kubeconfig cannot be used, and then a [`NeedsHuman`] is in the error where that is so; if the API server
+/// does not know our kinds, or a part ends unexpectedly.
 pub async fn run(options: Options) -> anyhow::Result<()> {
-    let config = connection::config(options.kubeconfig.as_deref(), options.watch).await?;
+    let config = connection::config(options.kubeconfig.as_deref(), options.watch).await;
+    let config = config.map_err(unusable)?;
     info!(server = %config.cluster_url, version = env!("CARGO_PKG_VERSION"), "starting");
-    let client = connection::client(&config)?;
-    let transport = connection::client_without_credentials(&config)?;
+    let client = connection::client(&config).map_err(unusable)?;
+    let transport = connection::client_without_credentials(&config).map_err(unusable)?;
     let resources: Api<Guarded> = Api::all(client.clone());
     call(resources.list(&ListParams::default().limit(1))).await.map_err(|error| {
         let remedy = remedy(&error);
         anyhow::Error::new(error).context(remedy)
     })?;
+    service_manager::ready("copying configuration as the tenants that ask for it");
 
     let triggers = Triggers::default();
     let context = Arc::new(Context {
@@ -84,6 +96,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         () = &mut controllers => bail!("the controller ended unexpectedly"),
         () = follow => bail!("the watch on namespaces ended unexpectedly"),
         () = keep_house(&context, &store) => bail!("housekeeping ended unexpectedly"),
+        // Beside the controllers, whose task it is to prove alive.
+        () = service_manager::feed_watchdog() => bail!("feeding the watchdog ended unexpectedly"),
         _ = terminate.recv() => info!("SIGTERM: finishing visits under way"),
         _ = interrupt.recv() => info!("SIGINT: finishing visits under way"),
     }
@@ -92,6 +106,16 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         warn!("a visit did not end within 10 s and was cut off; its writes carry their preconditions");
     }
     Ok(())
+}
+
+/// Marks a failure of the kubeconfig that time does not cure: all but a file that is missing or cannot be read now.
+fn unusable(error: anyhow::Error) -> anyhow::Error {
+    let may_pass = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(|cause| {
+        use io::ErrorKind::{InvalidData, InvalidInput, IsADirectory, NotADirectory, PermissionDenied};
+        let stays = [InvalidData, InvalidInput, IsADirectory, NotADirectory, PermissionDenied];
+        !stays.contains(&cause.kind())
+    });
+    if may_pass { error } else { error.context(NeedsHuman) }
 }
 
 /// What to do when `ConfigMapSync`s cannot be listed at the one version that this program works on.

@@ -20,10 +20,11 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info};
+use tracing::info;
 
 use self::leaf::{Slot, Watched};
 use crate::installer::certificates;
+use crate::service_manager;
 
 /// Where the webhook listens on an appliance.
 pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9443);
@@ -80,10 +81,7 @@ pub async fn run(options: Options) -> Result<(), WebhookError> {
     let stop = CancellationToken::new();
     let serving = serve::serve(listener, tls, answer::router(), stop.clone());
     let following = Watched::new(options.certificates.join(certificates::LEAF)).follow(&slot, || {
-        // Where systemd did not start the process, there is nobody to tell.
-        if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
-            debug!(%error, "telling systemd");
-        }
+        service_manager::ready("converting between versions");
     });
     let signals = async {
         tokio::select! {
@@ -98,6 +96,8 @@ pub async fn run(options: Options) -> Result<(), WebhookError> {
         () = serving => {}
         () = following => {}
         () = signals => {}
+        // In the task of the accept loop, and so fed only while that comes round.
+        () = service_manager::feed_watchdog() => {}
     }
     Ok(())
 }
