@@ -3,6 +3,7 @@
 mod connection;
 mod crd;
 mod crd_diff;
+mod kubeconfig;
 mod tenant;
 
 use std::process::ExitCode;
@@ -24,6 +25,11 @@ enum Verb {
         #[command(subcommand)]
         verb: crd::Verb,
     },
+    /// Reaching this cluster from another machine
+    Kubeconfig {
+        #[command(subcommand)]
+        verb: kubeconfig::Verb,
+    },
     /// Which accounts the operator may act as
     Tenant {
         #[command(subcommand)]
@@ -39,6 +45,7 @@ async fn main() -> ExitCode {
     }
     let done = match Args::parse().verb {
         Verb::Crd { verb } => crd::run(verb).await,
+        Verb::Kubeconfig { verb } => kubeconfig::run(verb).await,
         Verb::Tenant { verb } => tenant::run(verb).await.map(|()| ExitCode::SUCCESS),
     };
     match done {

@@ -76,6 +76,8 @@ codes! {
     BootFileUnreadable = "N-10" "boot-file-unreadable",
     /// Nothing tells whether the memory controller is there.
     MemoryCgroupUnknown = "N-11" "memory-cgroup-unknown",
+    /// The board has less memory than k3s needs.
+    MemoryTooSmall = "N-12" "memory-too-small",
     /// Every configured name is served.
     ServingNamesOk = "T-00" "serving-names-ok",
     /// A configured name is not in the served certificate.
@@ -96,10 +98,40 @@ codes! {
     K3sConfigWrongType = "F-02" "k3s-config-wrong-type",
     /// A file of k3s could not be read.
     K3sFileUnreadable = "F-03" "k3s-file-unreadable",
+    /// k3s has been starting for long, or has failed, and its API server does not answer.
+    K3sNotAnswering = "F-04" "k3s-not-answering",
+    /// The server of a kubeconfig is an address to listen at.
+    KubeconfigUnspecified = "K-01" "kubeconfig-server-unspecified",
+    /// The server of a kubeconfig is what kubectl falls back to without one.
+    KubeconfigFallback = "K-02" "kubeconfig-fallback-server",
+    /// A kubeconfig has a CA and asks not to verify by it.
+    KubeconfigInsecureWithCa = "K-03" "kubeconfig-insecure-with-ca",
     /// The administrator's kubeconfig cannot be used.
     KubeconfigUnusable = "K-06" "kubeconfig-unusable",
     /// The administrator's kubeconfig can be read by others.
     KubeconfigExposed = "K-07" "kubeconfig-exposed",
+    /// What `weaver.toml` asks for is in force.
+    WeaverTomlInForce = "B-00" "weaver-toml-in-force",
+    /// `weaver.toml` has faults, so nothing of it was taken.
+    WeaverTomlInvalid = "B-01" "weaver-toml-invalid",
+    /// `weaver.toml`, or the partition that it lies on, could not be read.
+    WeaverTomlUnreadable = "B-02" "weaver-toml-unreadable",
+    /// `weaver.toml` and cloud-init's `user-data` want different things.
+    UserDataClash = "B-03" "user-data-clash",
+    /// The imported token is still readable in `weaver.toml`.
+    TokenLeftOnCard = "B-04" "token-left-on-card",
+    /// A file or setting that `weaver.toml` asks for could not be made.
+    HostNotConfigured = "B-05" "host-not-configured",
+    /// What boot-config found could not be read.
+    BootConfigUnknown = "B-06" "boot-config-unknown",
+    /// The names are proven, and the operator could not be given its credentials or be started.
+    OperatorNotStarted = "K-08" "operator-not-started",
+    /// The clock stands before a date at which k3s ends itself.
+    ClockBeforeFloor = "H-04" "clock-before-1980",
+    /// Nothing says that the clock is right.
+    ClockNotSynchronised = "H-05" "clock-not-synchronised",
+    /// A line of the override file is no code.
+    OverrideNotACode = "H-06" "override-not-a-code",
 }
 
 impl fmt::Display for Code {

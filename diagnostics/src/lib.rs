@@ -18,6 +18,7 @@ pub mod k3s_config;
 pub mod k3s_unit;
 pub mod kernel_cmdline;
 pub mod kubeconfig;
+pub mod kubeconfig_export;
 pub mod memory_cgroup;
 pub mod san;
 pub mod serving;

@@ -5,6 +5,7 @@
 mod bad_input;
 mod foreign;
 mod installer_own_server;
+mod kubeconfig;
 mod lifecycle;
 mod own_server;
 mod rights;

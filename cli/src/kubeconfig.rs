@@ -1,0 +1,335 @@
+//! `weaver kubeconfig`: a kubeconfig by which another machine reaches this cluster.
+//!
+//! Guarantees: it is exported only for a name that a handshake has just proven; what leaves is the administrator's
+//! own credential, so it is written with mode 0600 and never part of a message. Failure: nothing is written, and
+//! the message names the remedy.
+
+mod file;
+mod handshake;
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, anyhow, bail};
+use clap::{Args, Subcommand};
+use jiff::Timestamp;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use rustls::RootCertStore;
+use serde_json::json;
+use weaver_diagnostics::finding::Severity;
+use weaver_diagnostics::kubeconfig_export::advice::{NotServed, hard_to_find};
+use weaver_diagnostics::kubeconfig_export::document::Document;
+use weaver_diagnostics::kubeconfig_export::lint::lint;
+use weaver_diagnostics::kubeconfig_export::{K3S_KUBECONFIG, Source, Wanted};
+use weaver_diagnostics::san::ServingName;
+use weaver_diagnostics::serving::Outcome;
+
+/// What we know must not be done.
+const REFUSED: u8 = 10;
+
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Print a kubeconfig for another machine, on which the server is called NAME
+    ///
+    /// A handshake proves first that the API server has a certificate for NAME. Host and port of the server and
+    /// the names of cluster, user and context change; nothing else does. What is printed is an administrator's
+    /// credential: whoever has it has the cluster.
+    ///
+    /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, see the way out.
+    #[command(verbatim_doc_comment)]
+    Export(Export),
+}
+
+#[derive(Args)]
+pub struct Export {
+    /// DNS name or address by which the other machine reaches the API server
+    #[arg(value_parser = host)]
+    name: ServingName,
+    /// The administrator's kubeconfig to start from
+    #[arg(long, value_name = "FILE", default_value = K3S_KUBECONFIG)]
+    kubeconfig: PathBuf,
+    /// Port of the server, where it is not the one in the kubeconfig
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
+    /// What cluster, user and context are called, where not NAME
+    #[arg(long, value_name = "NAME", value_parser = entry_name)]
+    context: Option<String>,
+    /// A served name to verify, where the certificate does not have NAME
+    #[arg(long, value_name = "SERVED", value_parser = host)]
+    tls_server_name: Option<ServingName>,
+    /// Where to look at the certificate, as HOST:PORT; the server in the kubeconfig where not given
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    api_address: Option<String>,
+    /// Write to a new file instead, with mode 0600
+    #[arg(long, value_name = "FILE", conflicts_with = "merge")]
+    output: Option<PathBuf>,
+    /// Replace the file of --output if it exists
+    #[arg(long, requires = "output")]
+    force: bool,
+    /// Merge into this kubeconfig instead: same names are replaced, all else stays, the old file is kept beside
+    #[arg(long, value_name = "FILE")]
+    merge: Option<PathBuf>,
+    /// Make the merged context the current one
+    #[arg(long = "use", requires = "merge")]
+    switch: bool,
+}
+
+/// Nothing was written, and trying again does not help.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Refusal(String);
+
+fn refusal(why: impl Display) -> anyhow::Error {
+    Refusal(why.to_string()).into()
+}
+
+pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+    let Verb::Export(arguments) = verb;
+    match export(&arguments).await {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) if error.is::<Refusal>() => {
+            eprintln!("refused: {error}");
+            Ok(ExitCode::from(REFUSED))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn export(arguments: &Export) -> anyhow::Result<()> {
+    let denied = "it holds an administrator's key: run this with sudo, and leave its mode alone";
+    let text = file::read(&arguments.kubeconfig, denied).map_err(told)?;
+    let findings = lint(&text);
+    if let Some(finding) = findings.iter().find(|finding| finding.severity == Severity::Fail) {
+        let remedy =
+            finding.remedy.as_ref().map(|remedy| format!("; {}", remedy.explain)).unwrap_or_default();
+        return Err(refusal(format!("{}{remedy}", finding.message)));
+    }
+    let source = Source::read(&text).map_err(refusal)?;
+    for finding in findings {
+        // The export itself is the remedy.
+        eprintln!("note: {}", finding.message);
+    }
+    let tls_server_name = match (&arguments.tls_server_name, &source.tls_server_name) {
+        (Some(name), _) => Some(name.clone()),
+        (None, Some(text)) => Some(host(text).map_err(|why| {
+            refusal(format!("{}: tls-server-name {text:?}: {why}", arguments.kubeconfig.display()))
+        })?),
+        (None, None) => None,
+    };
+    let peer = prove(arguments, &source, tls_server_name.as_ref()).await?;
+    let context = arguments.context.clone().unwrap_or_else(|| arguments.name.to_string());
+    let document = source.export(&Wanted {
+        host: &arguments.name,
+        port: arguments.port,
+        context: &context,
+        tls_server_name: tls_server_name.as_ref(),
+    });
+    deliver(arguments, &document, &context)?;
+    if let Some(warning) = hard_to_find(&arguments.name, outward(peer)) {
+        eprintln!("note: {warning}");
+    }
+    Ok(())
+}
+
+/// The address of the server that proves the name which the exported file will verify.
+async fn prove(
+    arguments: &Export,
+    source: &Source,
+    tls_server_name: Option<&ServingName>,
+) -> anyhow::Result<Option<IpAddr>> {
+    let file = arguments.kubeconfig.display();
+    let endpoint = arguments.api_address.clone().unwrap_or_else(|| source.server.authority());
+    let anchors = anchors(&source.ca_data).await.map_err(|why| refusal(format!("{file}: {why}")))?;
+    let name = tls_server_name.unwrap_or(&arguments.name);
+    let seen = handshake::prove(&endpoint, anchors, name).await;
+    match seen.outcome {
+        Outcome::Proven => Ok(seen.peer),
+        Outcome::NotServed => Err(refusal(NotServed {
+            name: name.clone(),
+            is_tls_server_name: tls_server_name.is_some(),
+            endpoint,
+            served: seen.served,
+        })),
+        Outcome::Dates(why) => Err(refusal(format!(
+            "the certificate at {endpoint} cannot be used: {why}; compare the clock (`timedatectl`); if it is right, \
+             k3s renews its certificate with `sudo systemctl restart k3s`"
+        ))),
+        Outcome::Untrusted(why) => Err(refusal(format!(
+            "the certificate at {endpoint} is not one of the CA in {file}: {why}; name the kubeconfig of the cluster \
+             that answers there with --kubeconfig, or the right server with --api-address"
+        ))),
+        Outcome::Unreachable(why) => bail!(
+            "{endpoint} showed no certificate, so nothing is proven: {why}; look at `systemctl status k3s`, or name \
+             the API server with --api-address HOST:PORT"
+        ),
+    }
+}
+
+/// The CA of a kubeconfig, decoded by the means of kube's client.
+async fn anchors(ca_data: &str) -> Result<RootCertStore, &'static str> {
+    const BAD: &str =
+        "certificate-authority-data is not the base64 of PEM certificates: take a fresh copy of the file";
+    // Only decoded, never connected to.
+    let cluster = json!({"server": "https://localhost", "certificate-authority-data": ca_data});
+    let kubeconfig: Kubeconfig = serde_json::from_value(json!({
+        "clusters": [{"name": "ca", "cluster": cluster}],
+        "contexts": [{"name": "ca", "context": {"cluster": "ca"}}],
+        "current-context": "ca",
+    }))
+    .map_err(|_| BAD)?;
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|_| BAD)?;
+    let mut anchors = RootCertStore::empty();
+    for certificate in config.root_cert.unwrap_or_default() {
+        anchors.add(certificate.into()).map_err(|_| BAD)?;
+    }
+    if anchors.is_empty() { Err(BAD) } else { Ok(anchors) }
+}
+
+fn deliver(arguments: &Export, document: &Document, context: &str) -> anyhow::Result<()> {
+    if let Some(path) = &arguments.merge {
+        let merge = file::merge_into(path, document, arguments.switch, Timestamp::now()).map_err(told)?;
+        let path = path.display();
+        for other in merge.redirected {
+            eprintln!(
+                "note: context {other} of {path} uses a cluster or user that was called {context}, and now this one"
+            );
+        }
+        match (merge.changed, merge.backup) {
+            (false, _) => eprintln!("{path} has context {context} already; nothing was written"),
+            (true, None) => eprintln!("wrote context {context} to {path}"),
+            (true, Some(backup)) => {
+                eprintln!("wrote context {context} to {path}; the old file is {}", backup.display());
+            }
+        }
+        if !arguments.switch {
+            eprintln!("use it with `kubectl --context {context}`, or export with --use");
+        }
+    } else if let Some(path) = &arguments.output {
+        file::write(path, document, arguments.force).map_err(told)?;
+        eprintln!("wrote {}: it holds an administrator's credential", path.display());
+    } else {
+        let mut out = io::stdout().lock();
+        out.write_all(document.to_yaml().as_bytes())
+            .and_then(|()| out.flush())
+            .context("writing the kubeconfig")?;
+        if out.is_terminal() {
+            eprintln!(
+                "note: this is an administrator's credential; clear the screen, and prefer --output FILE"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn told(error: file::FileError) -> anyhow::Error {
+    if error.is_refusal() { refusal(error) } else { anyhow!(error.to_string()) }
+}
+
+/// The address by which other machines reach the server that answered, where that can be told.
+fn outward(peer: Option<IpAddr>) -> Option<IpAddr> {
+    let peer = peer?;
+    if !peer.is_loopback() {
+        return Some(peer);
+    }
+    // Sends nothing: it asks the routing table which of our addresses faces outwards.
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect((Ipv4Addr::new(198, 51, 100, 1), 9)).ok()?;
+    match socket.local_addr().ok()?.ip() {
+        // The dummy interface of a Pi without a network.
+        IpAddr::V4(address) if address.is_documentation() || address.is_loopback() => None,
+        address => Some(address),
+    }
+}
+
+/// A name or address that can be a host.
+fn host(text: &str) -> Result<ServingName, String> {
+    match text.parse() {
+        Ok(ServingName::Wildcard(rest)) => {
+            Err(format!("it stands for many names: write one of them, such as pi.{rest}"))
+        }
+        Ok(ServingName::Ip(address)) if address.is_unspecified() => {
+            Err("it is an address to listen at: write one that the other machine can connect to".to_owned())
+        }
+        Ok(name) => Ok(name),
+        Err(error) => Err(match &error.suggestion {
+            Some(meant) => format!("{error}: write {meant}"),
+            None => error.to_string(),
+        }),
+    }
+}
+
+/// A name of an entry: anything that a person can type after `--context`.
+fn entry_name(text: &str) -> Result<String, &'static str> {
+    if text.trim().is_empty() || text.contains(char::is_control) {
+        return Err("a context needs a name of printable characters");
+    }
+    Ok(text.to_owned())
+}
+
+fn address(text: &str) -> Result<String, &'static str> {
+    let port = text
+        .rsplit_once(':')
+        .filter(|(host, _)| !host.is_empty() && (!host.contains(':') || host.ends_with(']')));
+    match port.and_then(|(_, port)| port.parse::<u16>().ok()) {
+        Some(1..) => Ok(text.to_owned()),
+        _ => Err("write HOST:PORT, and an IPv6 address in brackets"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_hosts_are_taken() {
+        for (text, want) in [
+            ("Pi.Lan", Ok("pi.lan")),
+            ("fd00::1", Ok("fd00::1")),
+            ("pi.lan.", Err("it ends in a dot: write pi.lan")),
+            ("https://pi:6443", Err("it is a URL, not a name: write pi")),
+            ("pi:6443", Err("write pi")),
+            ("*.pi.lan", Err("write one of them, such as pi.pi.lan")),
+            ("0.0.0.0", Err("it is an address to listen at")),
+            ("::", Err("it is an address to listen at")),
+            ("a b", Err("it contains white space")),
+        ] {
+            match (host(text), want) {
+                (Ok(name), Ok(want)) => assert_eq!(name.to_string(), want),
+                (Err(why), Err(want)) => assert!(why.contains(want), "{text}: {why}"),
+                (got, want) => panic!("{text}: {got:?}, wanted {want:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn which_addresses_are_taken() {
+        for good in ["127.0.0.1:6443", "pi.lan:1", "[::1]:6443"] {
+            assert_eq!(address(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "pi", "pi:", ":1", "pi:0", "pi:65536", "::1:6443", "https://pi"] {
+            assert!(address(bad).is_err(), "{bad}");
+        }
+        assert!(entry_name(" ").is_err() && entry_name("a\nb").is_err() && entry_name("my pi").is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_ca_that_is_none_is_told_without_its_text() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        for data in ["!", "aHVudGVyMg==", "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="] {
+            let why = anchors(data).await.unwrap_err();
+            assert!(why.contains("take a fresh copy"), "{data}: {why}");
+        }
+    }
+
+    #[test]
+    fn the_address_for_other_machines() {
+        let far = IpAddr::from([192, 168, 1, 7]);
+        assert_eq!(outward(Some(far)), Some(far));
+        assert_eq!(outward(None), None);
+        assert!(outward(Some(Ipv4Addr::LOCALHOST.into())).is_none_or(|address| !address.is_loopback()));
+    }
+}

@@ -1,0 +1,267 @@
+//! Kubeconfigs on disk.
+//!
+//! Guarantees: what is written has mode 0600 and is there whole or not at all, after a crash too; a file that is
+//! replaced keeps its owner and, in a merge, leaves a copy beside it; a symlink stays and its target is replaced.
+//! A merge takes the lock that kubectl takes for its own changes. Failure: the file and the remedy, never its
+//! content.
+
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use weaver_diagnostics::kubeconfig_export::document::{Document, NotAKubeconfig};
+use weaver_diagnostics::kubeconfig_export::merge::merge;
+use weaver_diagnostics::text_file::TextFile;
+
+/// More than any kubeconfig has.
+const LARGEST: u64 = 4 << 20;
+
+/// Why a kubeconfig was not read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It could not be read.
+    #[error("cannot read {}: {source}; {remedy}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What to do.
+        remedy: &'static str,
+        /// The operating system's words.
+        source: io::Error,
+    },
+    /// It is too large to be one.
+    #[error("{} is larger than 4 MiB and not read: name a kubeconfig", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Its content is something else.
+    #[error("{0}; it was left as it is")]
+    Content(#[from] NotAKubeconfig),
+    /// There is something that may not be replaced.
+    #[error("{} exists: name another file, or replace it with --force", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is something that is not a file.
+    #[error("{} is not a regular file: name one, or leave the flag out and redirect", path.display())]
+    NotRegular {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A symlink without its target.
+    #[error("{} is a symlink that points to nothing: name its target", path.display())]
+    Dangling {
+        /// The symlink.
+        path: PathBuf,
+    },
+    /// kubectl or another export changes it.
+    #[error("{} is being changed by another program; if by none, remove {}", path.display(), lock.display())]
+    Locked {
+        /// The file.
+        path: PathBuf,
+        /// The lock.
+        lock: PathBuf,
+    },
+    /// A step of writing failed.
+    #[error("cannot write {}: {source}; {}, the file is as it was", path.display(), way_out(source))]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's words.
+        source: io::Error,
+    },
+}
+
+impl FileError {
+    /// Whether trying again cannot help.
+    pub const fn is_refusal(&self) -> bool {
+        !matches!(self, Self::Read { .. } | Self::Write { .. } | Self::Locked { .. })
+    }
+}
+
+fn way_out(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::PermissionDenied => "run this as the owner of its directory, or name another file",
+        ErrorKind::NotFound => "make its directory first",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room, or name a file elsewhere",
+        _ => "name a file elsewhere",
+    }
+}
+
+/// What a merge did.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Merge {
+    /// The copy of the old file; none where there was none or nothing changed.
+    pub backup: Option<PathBuf>,
+    /// Whether anything was written.
+    pub changed: bool,
+    /// Other contexts that now use the exported cluster or user.
+    pub redirected: Vec<String>,
+}
+
+/// Reads a kubeconfig as text. `denied` is the remedy where the caller may not.
+pub fn read(path: &Path, denied: &'static str) -> Result<TextFile, FileError> {
+    let fault = |source: io::Error| FileError::Read {
+        path: path.to_owned(),
+        remedy: match source.kind() {
+            ErrorKind::PermissionDenied => denied,
+            ErrorKind::NotFound => {
+                "k3s writes it when it starts; is it running here, or is there another file?"
+            }
+            ErrorKind::InvalidData => "a kubeconfig is UTF-8 text: name one",
+            _ => "name a kubeconfig",
+        },
+        source,
+    };
+    let file = File::open(path).map_err(fault)?;
+    let mut text = String::new();
+    file.take(LARGEST + 1).read_to_string(&mut text).map_err(fault)?;
+    if text.len() as u64 > LARGEST {
+        return Err(FileError::TooLarge { path: path.to_owned() });
+    }
+    Ok(TextFile::new(path.display().to_string(), text))
+}
+
+/// Writes a kubeconfig to a file of its own. One that exists is replaced only with `force`.
+pub fn write(path: &Path, document: &Document, force: bool) -> Result<(), FileError> {
+    let (target, old) = target(path)?;
+    if old.is_some() && !force {
+        return Err(FileError::Exists { path: path.to_owned() });
+    }
+    replace(&target, &document.to_yaml(), old.as_ref())
+}
+
+/// Merges a kubeconfig into the one at `path`, which need not exist.
+pub fn merge_into(
+    path: &Path,
+    exported: &Document,
+    switch: bool,
+    now: Timestamp,
+) -> Result<Merge, FileError> {
+    let failed = |source| FileError::Write { path: path.to_owned(), source };
+    DirBuilder::new().recursive(true).mode(0o700).create(directory_of(path)).map_err(failed)?;
+    let _lock = Lock::take(path)?;
+    let (target, old) = target(path)?;
+    let Some(metadata) = old else {
+        replace(&target, &merge(&Document::empty(), exported, switch).document.to_yaml(), None)?;
+        return Ok(Merge { backup: None, changed: true, redirected: Vec::new() });
+    };
+    let text = read(path, "run this as its owner, or name another file")?;
+    let theirs = Document::parse(&text)?;
+    let merged = merge(&theirs, exported, switch);
+    let is_private = metadata.mode() & 0o777 & !0o700 == 0;
+    if merged.document == theirs && is_private {
+        return Ok(Merge { backup: None, changed: false, redirected: Vec::new() });
+    }
+    let backup = back_up(&target, &text.text, &metadata, now)?;
+    replace(&target, &merged.document.to_yaml(), Some(&metadata))
+        // It would be one more copy of the keys, and of no use.
+        .inspect_err(|_| drop(fs::remove_file(&backup)))?;
+    Ok(Merge { backup: Some(backup), changed: true, redirected: merged.redirected })
+}
+
+/// The file behind symlinks, and what is there.
+fn target(path: &Path) -> Result<(PathBuf, Option<Metadata>), FileError> {
+    let failed = |source| FileError::Write { path: path.to_owned(), source };
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => Ok((fs::canonicalize(path).map_err(failed)?, Some(metadata))),
+        Ok(_) => Err(FileError::NotRegular { path: path.to_owned() }),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(error)),
+        Err(_) if fs::symlink_metadata(path).is_ok() => Err(FileError::Dangling { path: path.to_owned() }),
+        Err(_) => Ok((path.to_owned(), None)),
+    }
+}
+
+/// Writes beside `path`, flushes, renames, flushes the directory.
+fn replace(path: &Path, text: &str, old: Option<&Metadata>) -> Result<(), FileError> {
+    let beside = with_suffix(path, ".weaver-new");
+    let steps = || {
+        // What a killed run left behind.
+        match fs::remove_file(&beside) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        write_new(&beside, text, old)?;
+        fs::rename(&beside, path)?;
+        File::open(directory_of(path))?.sync_all()
+    };
+    steps()
+        // Half a key is of no use to anyone.
+        .inspect_err(|_| drop(fs::remove_file(&beside)))
+        .map_err(|source| FileError::Write { path: path.to_owned(), source })
+}
+
+/// Makes a file for its owner only: the caller, or whose the old file was.
+fn write_new(path: &Path, text: &str, old: Option<&Metadata>) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    if let Some(old) = old {
+        let new = file.metadata()?;
+        if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+            // With sudo in somebody's home, or in a directory that sets the group.
+            fchown(&file, Some(old.uid()), Some(old.gid()))?;
+        }
+    }
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+fn back_up(path: &Path, text: &str, old: &Metadata, now: Timestamp) -> Result<PathBuf, FileError> {
+    let name = with_suffix(path, &format!(".bak-{}", now.strftime("%Y%m%dT%H%M%SZ")));
+    // Two merges in one second keep two copies.
+    let mut names =
+        std::iter::once(name.clone()).chain((1..100).map(|n| with_suffix(&name, &format!(".{n}"))));
+    loop {
+        let Some(backup) = names.next() else {
+            return Err(FileError::Write { path: name, source: ErrorKind::AlreadyExists.into() });
+        };
+        match write_new(&backup, text, Some(old)) {
+            Ok(()) => return Ok(backup),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(source) => {
+                drop(fs::remove_file(&backup));
+                return Err(FileError::Write { path: backup, source });
+            }
+        }
+    }
+}
+
+/// kubectl's lock for changes of a kubeconfig; gone when dropped.
+struct Lock(PathBuf);
+
+impl Lock {
+    fn take(path: &Path) -> Result<Self, FileError> {
+        let lock = with_suffix(path, ".lock");
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&lock) {
+            Ok(_) => Ok(Self(lock)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                Err(FileError::Locked { path: path.to_owned(), lock })
+            }
+            Err(source) => Err(FileError::Write { path: path.to_owned(), source }),
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // The next run names it, should it stay.
+        drop(fs::remove_file(&self.0));
+    }
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Of a bare file name that is the working directory.
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,273 @@
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+
+const THEIRS: &str = "\
+apiVersion: v1
+clusters:
+- cluster: {server: https://work:6443}
+  name: work
+contexts:
+- context: {cluster: work, user: work}
+  name: work
+current-context: work
+kind: Config
+users:
+- name: work
+  user: {token: hunter2}
+";
+const PI: &str = "\
+clusters:
+- cluster: {server: https://pi:6443}
+  name: pi
+contexts:
+- context: {cluster: pi, user: pi}
+  name: pi
+current-context: pi
+users:
+- name: pi
+  user: {token: hunter3}
+";
+
+fn document(text: &str) -> Document {
+    Document::parse(&TextFile::new("/k", text)).unwrap()
+}
+
+fn now() -> Timestamp {
+    "2026-01-02T03:04:05Z".parse().unwrap()
+}
+
+fn merged(path: &Path, switch: bool) -> Result<Merge, FileError> {
+    merge_into(path, &document(PI), switch, now())
+}
+
+/// A file with this text and mode, and the directory that it is in.
+fn file(text: &str, mode: u32) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config");
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    (dir, path)
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+/// The merge is refused, the words are these, and nothing has changed.
+fn refused(path: &Path, want: &str) {
+    let (before, listed) = (fs::read(path).ok(), names(directory_of(path)));
+    let error = merged(path, true).unwrap_err().to_string();
+    assert!(error.contains(want), "{error}");
+    assert!(!error.contains("hunter"), "{error}");
+    assert_eq!((fs::read(path).ok(), names(directory_of(path))), (before, listed));
+}
+
+#[test]
+fn a_merge_keeps_all_else_and_the_old_file() {
+    let (dir, path) = file(THEIRS, 0o644);
+    // Only root can give it away; whose it is must not change either way.
+    let _ = chown(&path, Some(65534), Some(65534));
+    let before = fs::metadata(&path).unwrap();
+    let done = merged(&path, false).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    let want = merge(&document(THEIRS), &document(PI), false).document;
+    assert_eq!(document(&text), want);
+    assert!(text.contains("current-context: work\n") && text.contains("hunter2") && text.contains("hunter3"));
+
+    let backup = done.backup.unwrap();
+    assert_eq!(fs::read_to_string(&backup).unwrap(), THEIRS);
+    assert_eq!(names(dir.path()), ["config", "config.bak-20260102T030405Z"]);
+    for file in [&path, &backup] {
+        let after = fs::metadata(file).unwrap();
+        assert_eq!((after.uid(), after.gid(), mode(file)), (before.uid(), before.gid(), 0o600));
+    }
+}
+
+#[test]
+fn a_second_merge_changes_nothing_and_a_third_keeps_both_copies() {
+    let (dir, path) = file(THEIRS, 0o600);
+    merged(&path, false).unwrap();
+    assert_eq!(merged(&path, false).unwrap(), Merge { backup: None, changed: false, redirected: vec![] });
+    assert_eq!(names(dir.path()).len(), 2);
+    merged(&path, true).unwrap();
+    assert!(fs::read_to_string(&path).unwrap().contains("current-context: pi\n"));
+    let first = "config.bak-20260102T030405Z";
+    assert_eq!(names(dir.path()), ["config", first, &format!("{first}.1")]);
+}
+
+#[test]
+fn a_file_open_to_others_is_closed_even_without_a_change() {
+    let (_dir, path) = file(&merge(&document(THEIRS), &document(PI), false).document.to_yaml(), 0o640);
+    assert!(merged(&path, false).unwrap().changed);
+    assert_eq!(mode(&path), 0o600);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_made_with_its_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(".kube/config");
+    assert_eq!(merged(&path, false).unwrap(), Merge { backup: None, changed: true, redirected: vec![] });
+    assert_eq!((mode(&path), mode(&dir.path().join(".kube"))), (0o600, 0o700));
+    assert!(!fs::read_to_string(&path).unwrap().contains("current-context"));
+    assert_eq!(names(&dir.path().join(".kube")), ["config"]);
+}
+
+#[test]
+fn an_empty_file_is_filled() {
+    let (_dir, path) = file("", 0o600);
+    assert!(merged(&path, true).unwrap().changed);
+    assert!(fs::read_to_string(&path).unwrap().contains("current-context: pi\n"));
+}
+
+#[test]
+fn a_symlink_stays_and_its_target_is_replaced() {
+    let (dir, path) = file(THEIRS, 0o600);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let link = elsewhere.path().join("config");
+    symlink(&path, &link).unwrap();
+    let backup = merged(&link, false).unwrap().backup.unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(fs::read_to_string(&path).unwrap().contains("hunter3"));
+    assert_eq!(fs::canonicalize(&backup).unwrap().parent(), fs::canonicalize(dir.path()).ok().as_deref());
+    assert_eq!(names(elsewhere.path()), ["config"]);
+    write(&link, &document(PI), true).unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(document(&fs::read_to_string(&path).unwrap()), document(PI));
+}
+
+#[test]
+fn what_is_no_kubeconfig_is_left_alone() {
+    for (text, want) in [
+        ("kind: Pod\ntoken: hunter2\n", "its kind is not `Config`; it was left as it is"),
+        ("token: [hunter2\n", "is not a kubeconfig"),
+        ("hunter2", "it is a single value"),
+        ("kind: Config\n---\nkind: Config\n", "a second YAML document"),
+    ] {
+        let (_dir, path) = file(text, 0o600);
+        refused(&path, want);
+    }
+    let (_dir, path) = file("", 0o600);
+    fs::write(&path, b"kind: Config\n\xff").unwrap();
+    refused(&path, "a kubeconfig is UTF-8 text");
+    fs::write(&path, "#".repeat((LARGEST + 1).try_into().unwrap())).unwrap();
+    refused(&path, "larger than 4 MiB");
+}
+
+#[test]
+fn what_is_no_file_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("d");
+    fs::create_dir(&path).unwrap();
+    refused(&path, "/d is not a regular file");
+    assert!(write(&path, &document(PI), true).unwrap_err().to_string().contains("/d is not a regular file"));
+    let link = dir.path().join("l");
+    symlink(dir.path().join("nothing"), &link).unwrap();
+    refused(&link, "/l is a symlink that points to nothing: name its target");
+    assert!(write(&link, &document(PI), true).unwrap_err().is_refusal());
+}
+
+#[test]
+fn a_file_that_another_program_changes_is_left_alone() {
+    let (dir, path) = file(THEIRS, 0o600);
+    fs::write(dir.path().join("config.lock"), "").unwrap();
+    refused(&path, "is being changed by another program; if by none, remove ");
+    fs::remove_file(dir.path().join("config.lock")).unwrap();
+    merged(&path, false).unwrap();
+}
+
+#[test]
+fn an_unwritable_place_is_named_with_a_way_out() {
+    let (dir, path) = file(THEIRS, 0o600);
+    // A file where a directory is needed: refused to root too.
+    let below = path.join("config");
+    for error in [merged(&below, false).unwrap_err(), write(&below, &document(PI), false).unwrap_err()] {
+        let words = error.to_string();
+        assert!(words.contains("/config/config") && words.contains("name a file elsewhere"), "{words}");
+        assert!(!error.is_refusal());
+    }
+    let error = write(&dir.path().join("no/config"), &document(PI), false).unwrap_err().to_string();
+    assert!(error.contains("make its directory first"), "{error}");
+    for (kind, want) in [
+        (ErrorKind::PermissionDenied, "run this as the owner of its directory, or name another file"),
+        (ErrorKind::StorageFull, "make room"),
+        (ErrorKind::ReadOnlyFilesystem, "name a file elsewhere"),
+    ] {
+        assert!(way_out(&kind.into()).contains(want));
+    }
+}
+
+#[test]
+fn a_failed_step_leaves_the_old_file_and_no_copy() {
+    let (dir, path) = file(THEIRS, 0o600);
+    // In the way of the new file, and not to be removed as one.
+    fs::create_dir(dir.path().join("config.weaver-new")).unwrap();
+    refused(&path, "the file is as it was");
+}
+
+#[test]
+fn what_a_killed_run_left_is_neither_used_nor_kept() {
+    let (dir, path) = file(THEIRS, 0o600);
+    let left = dir.path().join("config.weaver-new");
+    fs::write(&left, "half").unwrap();
+    fs::set_permissions(&left, fs::Permissions::from_mode(0o666)).unwrap();
+    merged(&path, false).unwrap();
+    assert_eq!((mode(&path), left.exists()), (0o600, false));
+    assert!(fs::read_to_string(&path).unwrap().contains("hunter3"));
+}
+
+#[test]
+fn a_reader_sees_the_old_file_or_the_new() {
+    let (_dir, path) = file(THEIRS, 0o600);
+    let states = [document(THEIRS).to_yaml(), document(PI).to_yaml()];
+    write(&path, &document(THEIRS), true).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut reads = 0_u32;
+            while !stop.load(Ordering::SeqCst) || reads == 0 {
+                let seen = fs::read_to_string(&path).unwrap();
+                assert!(states.contains(&seen), "{} bytes", seen.len());
+                reads += 1;
+            }
+        });
+        for text in [PI, THEIRS].iter().cycle().take(50) {
+            write(&path, &document(text), true).unwrap();
+        }
+        stop.store(true, Ordering::SeqCst);
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn an_existing_file_is_replaced_only_with_force() {
+    let (dir, path) = file("precious", 0o644);
+    let error = write(&path, &document(PI), false).unwrap_err();
+    assert!(error.to_string().contains("exists: name another file, or replace it with --force"), "{error}");
+    assert!(error.is_refusal());
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    write(&path, &document(PI), true).unwrap();
+    let new = dir.path().join("new");
+    write(&new, &document(PI), false).unwrap();
+    for file in [&path, &new] {
+        assert_eq!((mode(file), document(&fs::read_to_string(file).unwrap())), (0o600, document(PI)));
+    }
+    assert_eq!(names(dir.path()), ["config", "new"]);
+}
+
+#[test]
+fn a_source_that_cannot_be_read_is_named_with_a_way_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = read(&dir.path().join("k3s.yaml"), "use sudo").unwrap_err().to_string();
+    assert!(error.contains("/k3s.yaml") && error.contains("k3s writes it when it starts"), "{error}");
+    let error = read(dir.path(), "use sudo").unwrap_err().to_string();
+    assert!(error.contains("name a kubeconfig"), "{error}");
+}

@@ -1,0 +1,157 @@
+//! What a person is told about a name: that it is not served, and what to do;
+//! that kubectl may not find it, and the line for /etc/hosts.
+
+use std::{fmt, net::IpAddr};
+
+use crate::san::{ServingName, nearest};
+
+/// No certificate of the cluster's CA carries the name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotServed {
+    /// The name.
+    pub name: ServingName,
+    /// Whether it was meant for `tls-server-name` only.
+    pub is_tls_server_name: bool,
+    /// Where the certificate was seen.
+    pub endpoint: String,
+    /// The names in it.
+    pub served: Vec<String>,
+}
+
+impl std::error::Error for NotServed {}
+
+impl fmt::Display for NotServed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, text) = (&self.name, self.name.to_string());
+        let near = nearest(&text, &self.served);
+        writeln!(f, "{name} is not served: the certificate at {} does not have it", self.endpoint)?;
+        let served =
+            if self.served.is_empty() { "no names at all".to_owned() } else { self.served.join(", ") };
+        writeln!(f, "  served: {served}")?;
+        if let Some(near) = near {
+            writeln!(f, "  nearest: {near}")?;
+        }
+        if self.is_tls_server_name {
+            return write!(f, "give --tls-server-name one of the served names");
+        }
+        let file = text.replace(':', "-");
+        writeln!(f, "to have it served, do one of these on the Pi:")?;
+        writeln!(f, "  in weaver.toml on the boot partition, then reboot:")?;
+        writeln!(f, "    [api]\n    names = [\"{name}\"]   # added to what is there")?;
+        writeln!(f, "  or as a drop-in of k3s:")?;
+        writeln!(f, "    sudo mkdir -p /etc/rancher/k3s/config.yaml.d")?;
+        writeln!(
+            f,
+            "    echo 'tls-san+: [\"{name}\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/91-{file}.yaml"
+        )?;
+        write!(f, "    sudo systemctl restart k3s")?;
+        // Any served name will do: it is verified like every other.
+        let usable = self.served.iter().map(String::as_str).find(|served| !served.starts_with("*."));
+        if let Some(served) = near.filter(|near| !near.starts_with("*.")).or(usable) {
+            write!(f, "\nor keep the certificate, and have kubectl verify a name that it has:")?;
+            write!(f, "\n    weaver kubeconfig export {name} --tls-server-name {served}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What may keep kubectl on another machine from finding the name. `address` is that of the Pi, where known.
+#[must_use]
+pub fn hard_to_find(name: &ServingName, address: Option<IpAddr>) -> Option<String> {
+    let why = match name {
+        ServingName::Ip(ip) if ip.is_loopback() => return Some(only_here(name)),
+        ServingName::Dns(dns) if dns == "localhost" => return Some(only_here(name)),
+        ServingName::Dns(dns) if dns.rsplit_once('.').is_some_and(|(_, last)| last == "local") => {
+            "kubectl asks DNS and /etc/hosts only, not mDNS, which answers for .local"
+        }
+        ServingName::Dns(dns) if !dns.contains('.') => {
+            "a name without a dot is found only where the router or a search domain knows it"
+        }
+        _ => return None,
+    };
+    let address = address.map_or_else(|| "ADDRESS-OF-THE-PI".to_owned(), |address| address.to_string());
+    Some(format!(
+        "kubectl may not find {name}: {why}. If it says \"no such host\", type on the laptop:\n    \
+         echo '{address} {name}' | sudo tee -a /etc/hosts"
+    ))
+}
+
+fn only_here(name: &ServingName) -> String {
+    format!(
+        "{name} means the machine that uses it: on another one the kubeconfig does not reach this cluster"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(name: &str, served: &[&str], is_tls_server_name: bool) -> String {
+        NotServed {
+            name: name.parse().unwrap(),
+            is_tls_server_name,
+            endpoint: "127.0.0.1:6443".to_owned(),
+            served: served.iter().map(|s| (*s).to_owned()).collect(),
+        }
+        .to_string()
+    }
+
+    #[test]
+    fn a_name_that_is_not_served() {
+        let want = "\
+raspi is not served: the certificate at 127.0.0.1:6443 does not have it
+  served: kubernetes, raspik3d
+  nearest: raspik3d
+to have it served, do one of these on the Pi:
+  in weaver.toml on the boot partition, then reboot:
+    [api]
+    names = [\"raspi\"]   # added to what is there
+  or as a drop-in of k3s:
+    sudo mkdir -p /etc/rancher/k3s/config.yaml.d
+    echo 'tls-san+: [\"raspi\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/91-raspi.yaml
+    sudo systemctl restart k3s
+or keep the certificate, and have kubectl verify a name that it has:
+    weaver kubeconfig export raspi --tls-server-name raspik3d";
+        assert_eq!(told("raspi", &["kubernetes", "raspik3d"], false), want);
+    }
+
+    #[test]
+    fn without_a_near_name_any_served_one_is_offered() {
+        let text = told("fd00::1", &["*.pi.lan", "kubernetes"], false);
+        assert!(text.ends_with("export fd00::1 --tls-server-name kubernetes"), "{text}");
+        assert!(text.contains("/91-fd00--1.yaml") && !text.contains("nearest"), "{text}");
+        let text = told("pi", &[], false);
+        assert!(text.contains("served: no names at all") && text.ends_with("restart k3s"), "{text}");
+    }
+
+    #[test]
+    fn a_tls_server_name_that_is_not_served() {
+        let text = told("raspi", &["raspik3d"], true);
+        assert!(
+            text.ends_with("  nearest: raspik3d\ngive --tls-server-name one of the served names"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn names_that_kubectl_may_not_find() {
+        for (name, address, want) in [
+            ("pi.local", Some("192.168.1.7"), Some("echo '192.168.1.7 pi.local' | sudo tee -a /etc/hosts")),
+            ("pi", Some("fd00::7"), Some("echo 'fd00::7 pi' | sudo tee -a /etc/hosts")),
+            ("pi", None, Some("echo 'ADDRESS-OF-THE-PI pi'")),
+            ("localhost", None, Some("localhost means the machine that uses it")),
+            ("127.0.0.1", None, Some("127.0.0.1 means the machine that uses it")),
+            ("::1", None, Some("does not reach this cluster")),
+            ("pi.lan", None, None),
+            ("192.168.1.7", None, None),
+        ] {
+            let told = hard_to_find(&name.parse().unwrap(), address.map(|a: &str| a.parse().unwrap()));
+            match want {
+                Some(want) => {
+                    assert!(told.as_ref().is_some_and(|told| told.contains(want)), "{name}: {told:?}");
+                }
+                None => assert_eq!(told, None, "{name}"),
+            }
+        }
+    }
+}

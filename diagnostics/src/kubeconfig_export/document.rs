@@ -1,0 +1,211 @@
+//! A kubeconfig as the values in it. `Debug` shows none of them.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+use serde_saphyr::{DuplicateKeyPolicy, Options};
+
+use super::{LISTS, yaml_text};
+use crate::{
+    finding::Place,
+    text_file::TextFile,
+    yaml_node::{self, first_document},
+};
+
+/// The values of a kubeconfig: a mapping in which clusters, contexts and users
+/// are lists of named entries, or absent.
+#[derive(Clone, PartialEq)]
+pub struct Document(Map<String, Value>);
+
+/// Why a text is no kubeconfig. It never quotes the text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{place} is not a kubeconfig: {why}")]
+pub struct NotAKubeconfig {
+    /// Where.
+    pub place: Place,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl Document {
+    /// A kubeconfig in which nothing is.
+    #[must_use]
+    pub fn empty() -> Self {
+        let mut map = Map::new();
+        map.insert("apiVersion".to_owned(), "v1".into());
+        map.insert("kind".to_owned(), "Config".into());
+        Self(map)
+    }
+
+    /// Reads a kubeconfig. A text without any value is an empty one, as for kubectl.
+    ///
+    /// # Errors
+    /// It is not YAML, has a key twice or a second document, or is another kind of file.
+    pub fn parse(file: &TextFile) -> Result<Self, NotAKubeconfig> {
+        let fault = |line, column, why: String| NotAKubeconfig {
+            place: Place { file: file.path.clone(), line, column },
+            why,
+        };
+        // Its errors have a place and none of the text.
+        let tree =
+            yaml_node::parse(&file.text).map_err(|error| fault(error.line, error.column, error.message))?;
+        let text = file.text.strip_prefix('\u{feff}').unwrap_or(&file.text);
+        let first = first_document(text);
+        if !text[first.len()..].trim().trim_matches(['-', '.']).trim().is_empty() {
+            let line = first.lines().count() as u64 + 1;
+            return Err(fault(
+                Some(line),
+                None,
+                "it holds a second YAML document, which would be lost".to_owned(),
+            ));
+        }
+        if tree.value == yaml_node::Value::Null {
+            return Ok(Self::empty());
+        }
+        let mut options = Options::default();
+        options.with_snippet = false;
+        options.duplicate_keys = DuplicateKeyPolicy::Error;
+        let value: Value = serde_saphyr::from_str_with_options(first, options).map_err(|error| {
+            let place = error.location().filter(|place| place.line() > 0);
+            let why = "a key stands twice, or a value is not one that JSON has";
+            fault(place.map(|p| p.line()), place.map(|p| p.column()), why.to_owned())
+        })?;
+        let Value::Object(map) = value else {
+            return Err(fault(Some(tree.line), None, format!("it is {}, not a mapping", tree.value.kind())));
+        };
+        wrong_form(&map).map_or(Ok(Self(map)), |why| Err(fault(None, None, why)))
+    }
+
+    /// As YAML text in the order that `kubectl config` writes.
+    #[must_use]
+    pub fn to_yaml(&self) -> String {
+        yaml_text::write(&Value::Object(self.0.clone()))
+    }
+
+    /// The value of a top-level key.
+    #[must_use]
+    pub(super) fn get(&self, key: &str) -> Option<&Value> {
+        self.0.get(key)
+    }
+
+    pub(super) fn set(&mut self, key: &str, value: Value) {
+        self.0.insert(key.to_owned(), value);
+    }
+
+    /// The entries of a list.
+    pub(super) fn entries(&self, list: &str) -> &[Value] {
+        self.0.get(list).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// The entry of that name.
+    pub(super) fn entry(&self, list: &str, name: &str) -> Option<&Value> {
+        self.entries(list).iter().find(|entry| name_of(entry).as_deref() == Some(name))
+    }
+
+    pub(super) fn first(&mut self, list: &str) -> Option<&mut Value> {
+        self.0.get_mut(list).and_then(Value::as_array_mut).and_then(|entries| entries.first_mut())
+    }
+
+    /// The same with one entry in each list.
+    pub(super) fn with_only(&self, cluster: Value, user: Value, context: Value) -> Self {
+        let mut map = self.0.clone();
+        for (list, entry) in [("clusters", cluster), ("users", user), ("contexts", context)] {
+            map.insert(list.to_owned(), Value::Array(vec![entry]));
+        }
+        Self(map)
+    }
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Document(…)")
+    }
+}
+
+/// The name of an entry.
+pub(super) fn name_of(entry: &Value) -> Option<String> {
+    entry.get("name").and_then(text_of)
+}
+
+/// A scalar as the text that kubectl takes it for.
+pub(super) fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+fn wrong_form(map: &Map<String, Value>) -> Option<String> {
+    for (key, want) in [("kind", "Config"), ("apiVersion", "v1")] {
+        if map.get(key).is_some_and(|value| value != want && !value.is_null()) {
+            return Some(format!("its {key} is not `{want}`"));
+        }
+    }
+    let ours = LISTS.iter().chain(&["current-context", "kind"]);
+    if !ours.into_iter().any(|key| map.contains_key(*key)) {
+        return Some("it has none of clusters, contexts, users".to_owned());
+    }
+    LISTS.iter().find_map(|list| match map.get(*list) {
+        None | Some(Value::Null) => None,
+        Some(Value::Array(entries)) => entries
+            .iter()
+            .any(|entry| name_of(entry).is_none())
+            .then(|| format!("an entry of {list} has no name")),
+        Some(_) => Some(format!("{list} is not a list")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Document, NotAKubeconfig> {
+        Document::parse(&TextFile::new("/k", text))
+    }
+
+    #[test]
+    fn what_is_a_kubeconfig() {
+        for text in [
+            "kind: Config\n",
+            "apiVersion: v1\nkind: Config\nclusters: null\n",
+            "clusters:\n- name: a\n  cluster: {}\n",
+            "\u{feff}--- # note\nkind: Config\n",
+            "kind: Config\n---\n",
+            "kind: Config\r\nusers: []\r\n...\r\n",
+            "{\"kind\": \"Config\", \"contexts\": []}",
+        ] {
+            assert!(parse(text).is_ok(), "{text:?}: {:?}", parse(text));
+        }
+        for text in ["", "\n", "# only a note\n", "---\n"] {
+            assert_eq!(parse(text), Ok(Document::empty()), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_none_is_named_with_its_place_and_never_quoted() {
+        for (text, want) in [
+            ("hunter2", "/k:1 is not a kubeconfig: it is a single value"),
+            ("- hunter2\n", "it is a list"),
+            ("kind: Pod\nx: hunter2\n", "its kind is not `Config`"),
+            ("apiVersion: v2\nkind: Config\n", "its apiVersion is not `v1`"),
+            ("token: hunter2\n", "it has none of clusters"),
+            ("clusters: hunter2\n", "clusters is not a list"),
+            ("users:\n- user: {token: hunter2}\n", "an entry of users has no name"),
+            ("contexts: [hunter2]\n", "an entry of contexts has no name"),
+            ("kind: Config\nusers: [hunter2\n", "/k:"),
+            ("kind: Config\nkind: Config\nx: hunter2\n", "/k:2:1 is not a kubeconfig: a key stands twice"),
+            ("kind: Config\n---\nkind: Config\nx: hunter2\n", "/k:2 is not a kubeconfig: it holds a second"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(want), "{text:?}: {error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn debug_shows_no_value() {
+        let document = parse("kind: Config\nx: hunter2\n").unwrap();
+        assert!(!format!("{document:?}").contains("hunter2"));
+    }
+}

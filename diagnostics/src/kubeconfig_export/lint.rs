@@ -1,0 +1,140 @@
+//! Is the address of a kubeconfig one that anybody can use?
+//!
+//! Only the cluster in force is looked at. Keys and tokens are never repeated,
+//! and of a server only what is named here.
+
+use super::server_url::{ServerUrl, UrlError};
+use crate::{
+    finding::{Code, Finding, Place, Remedy, Severity},
+    kubeconfig::unusable,
+    text_file::TextFile,
+    yaml_node::{self, Node},
+};
+
+/// What is wrong with it; nothing where all is well.
+#[must_use]
+pub fn lint(file: &TextFile) -> Vec<Finding> {
+    if let Some(finding) = unusable(file) {
+        return vec![finding];
+    }
+    let Ok(root) = yaml_node::parse(&file.text) else { return Vec::new() };
+    let Some(cluster) = cluster_in_force(&root) else { return Vec::new() };
+    let mut findings = Vec::new();
+    if let Some(server) = cluster.get("server") {
+        let place = Place::at(&file.path, server.line, server.column);
+        findings.extend(address(&place, server.as_str().unwrap_or_default()));
+    }
+    findings.extend(insecure_with_ca(file, cluster));
+    findings
+}
+
+fn cluster_in_force(root: &Node) -> Option<&Node> {
+    let entry = |list: &str, name: &Node| {
+        let items = root.get(list)?.items();
+        items.iter().find(|item| item.get("name").and_then(Node::as_str) == name.as_str())
+    };
+    let context = entry("contexts", root.get("current-context")?)?.get("context")?;
+    entry("clusters", context.get("cluster")?)?.get("cluster")
+}
+
+fn address(place: &Place, server: &str) -> Option<Finding> {
+    match server.parse::<ServerUrl>() {
+        Ok(url) if url.is_unspecified() => Some(
+            Finding::new(
+                Severity::Warn,
+                Code::KubeconfigUnspecified,
+                format!("the server at {place} is {}, an address to listen at: from another machine the connection is refused", url.host),
+            )
+            .saw(place.clone(), format!("host {}", url.host))
+            .remedy(Remedy::new("export it with a name that the server's certificate has").command("weaver kubeconfig export NAME")),
+        ),
+        Err(UrlError::Fallback) => Some(
+            Finding::new(
+                Severity::Fail,
+                Code::KubeconfigFallback,
+                format!("the server at {place} is localhost:8080: kubectl uses it where it has no kubeconfig, and no cluster is there"),
+            )
+            .saw(place.clone(), "localhost:8080")
+            .remedy(
+                Remedy::new("name the kubeconfig of the cluster: on the server of k3s it is that of the last command")
+                    .command(format!("sudo weaver kubeconfig export NAME --kubeconfig {}", super::K3S_KUBECONFIG)),
+            ),
+        ),
+        _ => None,
+    }
+}
+
+fn insecure_with_ca(file: &TextFile, cluster: &Node) -> Option<Finding> {
+    let insecure = cluster.get("insecure-skip-tls-verify").filter(|node| node.as_str() == Some("true"))?;
+    cluster.get("certificate-authority-data").or_else(|| cluster.get("certificate-authority"))?;
+    let place = Place::at(&file.path, insecure.line, insecure.column);
+    Some(
+        Finding::new(
+            Severity::Fail,
+            Code::KubeconfigInsecureWithCa,
+            format!("{place} turns verification off although there is a CA to verify by; kubectl refuses the two together"),
+        )
+        .saw(place, "insecure-skip-tls-verify: true")
+        .remedy(Remedy::new("remove insecure-skip-tls-verify: an exported name is verified")),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn codes(server: &str, more: &str) -> Vec<(Code, Severity)> {
+        let text = format!(
+            "current-context: a\ncontexts:\n- {{name: a, context: {{cluster: c, user: u}}}}\nusers:\n- {{name: u, \
+             user: {{token: hunter2}}}}\nclusters:\n- name: other\n  cluster: {{server: 'localhost:8080'}}\n- name: c\n  \
+             cluster:\n    server: {server}\n{more}"
+        );
+        lint(&TextFile::new("/k", text))
+            .into_iter()
+            .map(|finding| {
+                assert!(!format!("{finding:?}").contains("hunter2"), "{finding:?}");
+                assert!(finding.remedy.is_some());
+                assert!(finding.message.contains("/k"), "{}", finding.message);
+                (finding.code, finding.severity)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn each_address() {
+        use {Code::*, Severity::*};
+        for (server, want) in [
+            ("https://127.0.0.1:6443", vec![]),
+            ("https://pi.lan:6443", vec![]),
+            ("https://0.0.0.0:34067", vec![(KubeconfigUnspecified, Warn)]),
+            ("https://[::]:6443", vec![(KubeconfigUnspecified, Warn)]),
+            ("http://localhost:8080", vec![(KubeconfigFallback, Fail)]),
+            ("localhost:8080", vec![(KubeconfigFallback, Fail)]),
+        ] {
+            assert_eq!(codes(server, ""), want, "{server}");
+        }
+    }
+
+    #[test]
+    fn a_ca_and_no_verification() {
+        let both = "    certificate-authority-data: QUJD\n    insecure-skip-tls-verify: true\n";
+        assert_eq!(codes("https://pi:1", both), [(Code::KubeconfigInsecureWithCa, Severity::Fail)]);
+        assert_eq!(codes("https://pi:1", "    insecure-skip-tls-verify: true\n"), []);
+        assert_eq!(codes("https://pi:1", &both.replace("true", "false")), []);
+    }
+
+    #[test]
+    fn a_file_without_a_cluster() {
+        let found = lint(&TextFile::new("/k", "kind: Config\n"));
+        assert_eq!(found.iter().map(|f| f.code).collect::<Vec<_>>(), [Code::KubeconfigUnusable]);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "\\PC*", server in "\\PC{0,20}") {
+            let _ = lint(&TextFile::new("/k", text));
+            let _ = address(&Place::file("/k"), &server);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Adds an exported kubeconfig to the one that a person has.
+
+use serde_json::Value;
+
+use super::LISTS;
+use super::document::{Document, name_of, text_of};
+
+/// A merged kubeconfig.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Merged {
+    /// The whole.
+    pub document: Document,
+    /// Other contexts whose cluster or user is now the exported one.
+    pub redirected: Vec<String>,
+}
+
+/// Puts the entries of `exported` into `theirs`, each in the place of what had
+/// its name, else at the end. All else stays; the current context does so unless
+/// `switch` is set.
+#[must_use]
+pub fn merge(theirs: &Document, exported: &Document, switch: bool) -> Merged {
+    let mut document = theirs.clone();
+    for list in LISTS {
+        let mut entries = theirs.entries(list).to_vec();
+        for new in exported.entries(list) {
+            let same = |entry: &Value| name_of(entry) == name_of(new);
+            let place = entries.iter().position(same).unwrap_or(entries.len());
+            entries.retain(|entry| !same(entry));
+            entries.insert(place, new.clone());
+        }
+        if !entries.is_empty() || theirs.get(list).is_some() {
+            document.set(list, Value::Array(entries));
+        }
+    }
+    if switch && let Some(current) = exported.get("current-context") {
+        document.set("current-context", current.clone());
+    }
+    Merged { redirected: redirected(theirs, exported), document }
+}
+
+fn redirected(theirs: &Document, exported: &Document) -> Vec<String> {
+    let changes = |list: &str, name: Option<&Value>| {
+        let Some(name) = name.and_then(text_of) else { return false };
+        let new = exported.entry(list, &name);
+        new.is_some() && theirs.entry(list, &name).is_some_and(|old| Some(old) != new)
+    };
+    theirs
+        .entries("contexts")
+        .iter()
+        .filter(|entry| name_of(entry).is_some_and(|name| exported.entry("contexts", &name).is_none()))
+        .filter(|entry| {
+            let context = &entry["context"];
+            changes("clusters", context.get("cluster")) || changes("users", context.get("user"))
+        })
+        .filter_map(name_of)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::yaml_text::tests::any_value;
+    use super::*;
+    use crate::text_file::TextFile;
+    use proptest::prelude::*;
+
+    fn document(text: &str) -> Document {
+        Document::parse(&TextFile::new("/k", text)).unwrap()
+    }
+
+    const PI: &str = "apiVersion: v1\nkind: Config\ncurrent-context: pi\nclusters:\n- {name: pi, cluster: {server: new}}\n\
+        users:\n- {name: pi, user: {token: new}}\ncontexts:\n- {name: pi, context: {cluster: pi, user: pi}}\n";
+    const THEIRS: &str = "kind: Config\ncurrent-context: work\nextra: [1]\nclusters:\n- {name: work, cluster: {server: w}}\n\
+        - {name: pi, cluster: {server: old, extra: 1}}\n- {name: z, cluster: {}}\nusers:\n- {name: work, user: {token: w}}\n\
+        contexts:\n- {name: work, context: {cluster: work, user: work}}\n";
+
+    #[test]
+    fn same_names_are_replaced_in_place_and_all_else_stays() {
+        let merged = merge(&document(THEIRS), &document(PI), false);
+        let want = "kind: Config\ncurrent-context: work\nextra: [1]\nclusters:\n- {name: work, cluster: {server: w}}\n\
+            - {name: pi, cluster: {server: new}}\n- {name: z, cluster: {}}\nusers:\n- {name: work, user: {token: w}}\n\
+            - {name: pi, user: {token: new}}\ncontexts:\n- {name: work, context: {cluster: work, user: work}}\n\
+            - {name: pi, context: {cluster: pi, user: pi}}\n";
+        assert_eq!(merged.document.to_yaml(), document(want).to_yaml());
+        assert_eq!(merged.redirected, [""; 0]);
+    }
+
+    #[test]
+    fn the_current_context_changes_only_when_asked() {
+        for (theirs, switch, want) in [
+            (document(THEIRS), false, Some("work")),
+            (document(THEIRS), true, Some("pi")),
+            (Document::empty(), false, None),
+            (Document::empty(), true, Some("pi")),
+        ] {
+            let merged = merge(&theirs, &document(PI), switch).document;
+            assert_eq!(merged.get("current-context").and_then(Value::as_str), want);
+        }
+    }
+
+    #[test]
+    fn a_name_that_stood_twice_stands_once() {
+        let theirs = document("users:\n- {name: pi, user: 1}\n- {name: b, user: 2}\n- {name: pi, user: 3}\n");
+        let merged = merge(&theirs, &document(PI), false).document;
+        let names: Vec<_> = merged.entries("users").iter().filter_map(name_of).collect();
+        assert_eq!(names, ["pi", "b"]);
+    }
+
+    #[test]
+    fn other_contexts_that_use_a_replaced_entry_are_told() {
+        for (mine, want) in [
+            ("{cluster: pi, user: work}", vec!["mine"]),
+            ("{cluster: work, user: pi}", vec![]),
+            ("{cluster: z, user: work}", vec![]),
+        ] {
+            let theirs = document(&format!("{THEIRS}- {{name: mine, context: {mine}}}\n"));
+            assert_eq!(merge(&theirs, &document(PI), false).redirected, want, "{mine}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn all_else_keeps_its_value_and_twice_is_once(
+            extra in any_value(),
+            names in prop::collection::btree_set("[a-z]{1,3}", 0..5),
+            switch in any::<bool>(),
+        ) {
+            let names: Vec<_> = names.into_iter().filter(|name| name != "pi").collect();
+            let mut theirs = Document::empty();
+            theirs.set("extra", extra.clone());
+            for list in LISTS {
+                let entries = names.iter().map(|name| serde_json::json!({"name": name, "x": extra}));
+                theirs.set(list, entries.collect());
+            }
+            let exported = document(PI);
+            let merged = merge(&theirs, &exported, switch).document;
+            prop_assert_eq!(&merge(&merged, &exported, switch).document, &merged);
+            let mut without = merged.clone();
+            for list in LISTS {
+                let rest = merged.entries(list).iter().filter(|e| name_of(e).as_deref() != Some("pi")).cloned();
+                without.set(list, rest.collect());
+                prop_assert_eq!(merged.entry(list, "pi"), exported.entry(list, "pi"));
+            }
+            if switch {
+                theirs.set("current-context", "pi".into());
+            }
+            prop_assert_eq!(without, theirs);
+        }
+    }
+}
