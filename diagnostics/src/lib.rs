@@ -23,4 +23,5 @@ pub mod memory_cgroup;
 pub mod san;
 pub mod serving;
 pub mod text_file;
+pub mod weaver_toml;
 pub mod yaml_node;

@@ -8,8 +8,15 @@ use std::{
 
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 
+use crate::{boot_config::BootConfigArgs, host_root::HostRoot};
+
 /// No pause and no life is worth more; larger numbers would overflow a clock.
 const DAY: u64 = 86_400;
+
+/// Where the report, the block and the operator's credentials are.
+const RUNTIME_DIR: &str = "/run/weaver";
+/// Where the ledger and boot-config's report are.
+const STATE_DIR: &str = "/var/lib/weaver";
 
 /// Proves the host fit for k3s and the names served, then opens the gate for the operator.
 #[derive(Debug, Parser)]
@@ -32,15 +39,10 @@ pub enum Command {
         #[arg(short, long, value_enum, default_value_t = Output::Text)]
         output: Output,
     },
-    /// Check what must hold before k3s starts; no network.
-    Preflight {
-        /// Where to look.
-        #[command(flatten)]
-        host: HostArgs,
-        /// How to print the findings.
-        #[arg(short, long, value_enum, default_value_t = Output::Text)]
-        output: Output,
-    },
+    /// Check what must hold before k3s starts; no network. Changes nothing without --gate.
+    Preflight(PreflightArgs),
+    /// Make the host what weaver.toml asks for; early in the boot, no network.
+    BootConfig(BootConfigArgs),
     /// Keep checking, open the gate when the names are proven, keep the operator's token fresh.
     Run(RunArgs),
 }
@@ -75,6 +77,9 @@ pub struct HostArgs {
     /// API server [default: 127.0.0.1 and the configured https-listen-port, else 6443].
     #[arg(long, value_name = "IP:PORT")]
     pub api_address: Option<SocketAddr>,
+    /// Boot partition: the override file is read there, the node's status is written there.
+    #[arg(long, value_name = "DIR", default_value = "/boot/firmware")]
+    pub boot_dir: PathBuf,
     /// How long to go on probing before a name counts as not served.
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub probe_timeout: u64,
@@ -88,8 +93,17 @@ impl Args {
     /// places.
     pub fn resolve(mut self) -> Result<Self, clap::Error> {
         let host = match &mut self.command {
-            Command::Check { host, .. } | Command::Preflight { host, .. } => host,
-            Command::Run(run) => &mut run.host,
+            Command::Check { host, .. } => host,
+            // Its paths are judged as they are parsed.
+            Command::BootConfig(_) => return Ok(self),
+            Command::Preflight(preflight) => {
+                preflight.host.root_default(&mut preflight.runtime_dir);
+                &mut preflight.host
+            }
+            Command::Run(run) => {
+                run.host.root_default(&mut run.runtime_dir);
+                &mut run.host
+            }
         };
         host.resolve()?;
         Ok(self)
@@ -97,9 +111,20 @@ impl Args {
 }
 
 impl HostArgs {
+    /// A fixture host's runtime directory is not that of this machine, unless it was asked for.
+    fn root_default(&self, runtime_dir: &mut PathBuf) {
+        if runtime_dir == Path::new(RUNTIME_DIR) {
+            *runtime_dir = HostRoot::new(self.root.clone()).real(RUNTIME_DIR);
+        }
+    }
+
     fn resolve(&mut self) -> Result<(), clap::Error> {
         let is_real = self.root == Path::new("/");
-        let always = [("--k3s-unit", &mut self.k3s_unit), ("--admin-kubeconfig", &mut self.admin_kubeconfig)];
+        let always = [
+            ("--k3s-unit", &mut self.k3s_unit),
+            ("--admin-kubeconfig", &mut self.admin_kubeconfig),
+            ("--boot-dir", &mut self.boot_dir),
+        ];
         let config = self.k3s_config.as_mut().map(|path| ("--k3s-config", path));
         let data_dir = self.k3s_data_dir.as_mut().map(|path| ("--k3s-data-dir", path));
         for (flag, path) in always.into_iter().chain(config).chain(data_dir) {
@@ -125,15 +150,50 @@ impl HostArgs {
     }
 }
 
+/// What `preflight` needs besides.
+#[derive(Debug, Clone, clap::Args)]
+pub struct PreflightArgs {
+    /// Where to look.
+    #[command(flatten)]
+    pub host: HostArgs,
+    /// How to print the findings.
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+    /// Be k3s' gate: wait for the clock, block k3s on a known bad verdict, publish the report.
+    #[arg(long)]
+    pub gate: bool,
+    /// How long to wait for a synchronised clock where there is a default route.
+    #[arg(
+        long, env = "WEAVER_CLOCK_WAIT", value_name = "SECONDS", default_value_t = 30,
+        value_parser = clap::value_parser!(u64).range(0..=300)
+    )]
+    pub clock_wait: u64,
+    /// Directory of the block and of the report, as it is [default: /run/weaver under --root].
+    #[arg(long, value_name = "DIR", default_value = RUNTIME_DIR, hide_default_value = true)]
+    pub runtime_dir: PathBuf,
+    /// Directory of what outlives a reboot, a path of the host.
+    #[arg(long, value_name = "DIR", default_value = STATE_DIR)]
+    pub state_dir: PathBuf,
+}
+
 /// What `run` needs besides.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RunArgs {
     /// Where to look.
     #[command(flatten)]
     pub host: HostArgs,
-    /// Directory of the operator's credentials and the report.
-    #[arg(long, value_name = "DIR", default_value = "/run/weaver")]
+    /// Directory of the operator's credentials and the report, as it is [default: /run/weaver under --root].
+    #[arg(long, value_name = "DIR", default_value = RUNTIME_DIR, hide_default_value = true)]
     pub runtime_dir: PathBuf,
+    /// Directory of what outlives a reboot, a path of the host.
+    #[arg(long, value_name = "DIR", default_value = STATE_DIR)]
+    pub state_dir: PathBuf,
+    /// Start no programs but systemd's units: k3s when it is no longer blocked, the operator when the gate opens.
+    #[arg(long, conflicts_with_all = ["operator", "webhook"])]
+    pub systemd: bool,
+    /// What speaks to systemd.
+    #[arg(long, value_name = "PATH", default_value = "systemctl", hide = true, requires = "systemd")]
+    pub systemctl: PathBuf,
     /// Program to start as the operator once the gate is open; absent: start none.
     #[arg(long, value_name = "PATH")]
     pub operator: Option<PathBuf>,
@@ -187,6 +247,25 @@ mod tests {
     }
 
     #[test]
+    fn a_fixture_hosts_runtime_directory_is_its_own() {
+        for (flags, want) in [
+            (&["run"][..], "/run/weaver"),
+            (&["run", "--root", "/x"], "/x/run/weaver"),
+            (&["run", "--root", "/x", "--runtime-dir", "/y"], "/y"),
+            (&["preflight", "--root", "/x"], "/x/run/weaver"),
+            (&["preflight"], "/run/weaver"),
+        ] {
+            let words = ["weaver-node-agent"].iter().chain(flags);
+            let directory = match Args::try_parse_from(words).unwrap().resolve().unwrap().command {
+                Command::Run(run) => run.runtime_dir,
+                Command::Preflight(preflight) => preflight.runtime_dir,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(directory, Path::new(want), "{flags:?}");
+        }
+    }
+
+    #[test]
     fn wrong_values_are_refused() {
         for wrong in [
             &["check", "-o", "yaml"][..],
@@ -199,6 +278,11 @@ mod tests {
             &["run", "--token-renew-seconds", "18446744073709551615"],
             &["check", "--probe-timeout", "18446744073709551615"],
             &["check", "--probe-timeout", "0"],
+            &["preflight", "--clock-wait", "301"],
+            &["preflight", "--clock-wait", "-1"],
+            &["run", "--systemd", "--operator", "/bin/true"],
+            &["run", "--systemd", "--webhook", "/bin/true"],
+            &["run", "--systemctl", "/bin/true"],
             &["fly"],
         ] {
             let args = std::iter::once("weaver-node-agent").chain(wrong.iter().copied());

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use jiff::Timestamp;
 use rustls::RootCertStore;
 use weaver_diagnostics::{
     finding::{Finding, Severity},
@@ -16,7 +17,9 @@ use weaver_diagnostics::{
     serving::{self, Stage},
 };
 
-use crate::{args::HostArgs, host_root::HostRoot, k3s_files, kernel_state, probe};
+use crate::{
+    args::HostArgs, host_limits, host_root::HostRoot, k3s_files, kernel_state, override_file, probe,
+};
 
 const DEFAULT_DATA_DIR: &str = "/var/lib/rancher/k3s";
 const DEFAULT_PORT: u16 = 6443;
@@ -28,6 +31,8 @@ pub struct Host {
     pub root: HostRoot,
     /// The administrator's kubeconfig, as the host knows it.
     pub admin_kubeconfig: PathBuf,
+    /// The boot partition, as the host knows it.
+    pub boot_dir: PathBuf,
     config: Option<PathBuf>,
     data_dir: Option<PathBuf>,
     unit: PathBuf,
@@ -43,11 +48,13 @@ impl From<HostArgs> for Host {
             k3s_unit,
             admin_kubeconfig,
             api_address,
+            boot_dir,
             probe_timeout: _,
         } = args;
         Self {
             root: HostRoot::new(root),
             admin_kubeconfig,
+            boot_dir,
             config: k3s_config,
             data_dir: k3s_data_dir,
             unit: k3s_unit,
@@ -85,10 +92,13 @@ impl Check {
     }
 }
 
-/// The host and the validity of k3s' configuration. No network.
+/// The host and the validity of k3s' configuration, with the owner's override
+/// applied. No network.
 #[must_use]
 pub fn preflight(host: &Host) -> Preflight {
-    judge_files(host, Stage::BeforeStart)
+    let mut preflight = judge_files(host, Stage::BeforeStart);
+    override_file::apply(&host.root, &host.boot_dir, &mut preflight.findings);
+    preflight
 }
 
 fn judge_files(host: &Host, stage: Stage) -> Preflight {
@@ -96,6 +106,7 @@ fn judge_files(host: &Host, stage: Stage) -> Preflight {
     let mut findings = memory_cgroup::findings(&kernel_state::memory_facts(&host.root));
     findings.append(&mut effective.findings);
     findings.extend(serving::wanted(&effective.tls_san, stage).1);
+    findings.extend(host_limits::findings(&host.root, Timestamp::now()));
     Preflight { findings, effective }
 }
 
@@ -155,6 +166,7 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
         }
     }
     findings.extend(kubeconfig);
+    override_file::apply(&host.root, &host.boot_dir, &mut findings);
     Ok(Check { findings, proven, api_address, server_ca })
 }
 

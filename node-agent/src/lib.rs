@@ -1,23 +1,34 @@
 //! The node agent: reads the host, lets `weaver-diagnostics` judge, shows the
 //! findings, and keeps the gate of the operator.
 //!
-//! Guarantees: `check` and `preflight` change nothing; `run` writes only into
-//! its runtime directory and applies only the manifests built into it; a known
-//! bad state keeps the gate shut, an unknown one never counts as bad; a verdict
-//! that turns bad after the gate opened is reported and stops nothing.
+//! Guarantees: `check` and `preflight` change nothing; `preflight --gate` writes
+//! the block of k3s and the node's report; `run` writes into its runtime
+//! directory, with `--systemd` the same report, and applies only the manifests
+//! built into it; a known bad state keeps the gate shut, an unknown one never
+//! counts as bad; a verdict that turns bad after the gate opened is reported and
+//! stops nothing.
 
 use std::io::Write as _;
 
 use anyhow::Context as _;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
+use weaver_operator::log;
 
 pub mod args;
+pub mod boot_config;
 pub mod boot_files;
 pub mod checks;
+pub mod clock_wait;
+pub mod host_limits;
 pub mod host_root;
+pub mod k3s_block;
 pub mod k3s_files;
 pub mod kernel_state;
+pub mod node_report;
+pub mod override_file;
+pub mod preflight_gate;
 pub mod probe;
+pub mod publish;
 pub mod report;
 pub mod run;
 
@@ -34,10 +45,16 @@ pub async fn run_command(args: Args) -> anyhow::Result<u8> {
             let check = checks::check(&host.into(), patience).await?;
             show(&check.findings, output)
         }
-        Command::Preflight { host, output } => {
-            let preflight = checks::preflight(&host.into());
-            show(&preflight.findings, output)
+        Command::Preflight(args) => {
+            let output = args.output;
+            let findings = if args.gate {
+                preflight_gate::run(args).await?
+            } else {
+                checks::preflight(&args.host.into()).findings
+            };
+            show(&findings, output)
         }
+        Command::BootConfig(args) => Ok(boot_config::run(&args)),
         Command::Run(args) => run::run(args).await.map(|()| weaver_diagnostics::exit_code::FINE),
     }
 }
@@ -56,16 +73,17 @@ fn show(findings: &[weaver_diagnostics::finding::Finding], output: Output) -> an
     }
 }
 
-/// Logs to standard error; `RUST_LOG` filters, the default is `info`.
+/// Logs to the journal with fields where systemd started us, else to standard error; `RUST_LOG` filters,
+/// the default is `info`. Returns where the records go.
 ///
 /// kube's client is silent whatever is asked: its warning about an answer that it cannot parse
 /// repeats that answer, and answers hold tokens. Its errors come back to us, who say more.
-pub fn init_log() {
+#[must_use]
+pub fn init_log() -> log::Sink {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
     let filter = match "kube_client::client=off".parse() {
         Ok(directive) => filter.add_directive(directive),
         Err(_) => filter,
     };
-    let colour = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).init();
+    log::init(filter)
 }

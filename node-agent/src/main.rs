@@ -1,15 +1,21 @@
 //! `weaver-node-agent`: proves the host fit for k3s and the names served, then
 //! opens the gate for the operator. All logic is in the library.
+//!
+//! Ends with the code of the findings (`exit_code::of`), with 1 after a failure
+//! that may pass, and with 2 after one that does not until somebody changes
+//! something: wrong flags, or a directory that cannot be used. The unit lists 2
+//! in `RestartPreventExitStatus=`.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use weaver_diagnostics::exit_code;
-use weaver_node_agent::{args::Args, run_command};
+use weaver_node_agent::{args::Args, run::NeedsHuman, run_command};
+use weaver_operator::log::{self, Sink};
 
 fn main() -> ExitCode {
     let args = Args::parse().resolve().unwrap_or_else(|error| error.exit());
-    weaver_node_agent::init_log();
+    let sink = weaver_node_agent::init_log();
     // Before anything that might speak TLS: rustls picks none by itself.
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         eprintln!("error: a TLS provider is already installed");
@@ -23,11 +29,16 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code.into(),
         Err(error) => {
-            eprintln!("error: {error}");
-            for cause in error.chain().skip(1) {
-                eprintln!("  because: {cause}");
+            match sink {
+                Sink::Journal => log::last_word(sink, &error),
+                Sink::Stderr => {
+                    eprintln!("error: {error}");
+                    for cause in error.chain().skip(1) {
+                        eprintln!("  because: {cause}");
+                    }
+                }
             }
-            exit_code::INTERNAL.into()
+            if error.is::<NeedsHuman>() { exit_code::USAGE.into() } else { exit_code::INTERNAL.into() }
         }
     }
 }

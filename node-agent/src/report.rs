@@ -62,8 +62,10 @@ fn clean(text: &str) -> String {
     shown
 }
 
-/// The same, and at most so many characters of it.
-fn cut(text: &str, longest: usize) -> String {
+/// What comes from a file, at most so many characters of it, on one line and
+/// without terminal sequences.
+#[must_use]
+pub fn cut(text: &str, longest: usize) -> String {
     match text.char_indices().nth(longest) {
         Some((end, _)) => clean(&text[..end]) + "…",
         None => clean(text),

@@ -1,7 +1,9 @@
 //! The operator's token and kubeconfig on disk.
 
 use std::{
+    fs,
     net::SocketAddr,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -9,12 +11,15 @@ use std::{
 use anyhow::Context as _;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
+use nix::unistd::Group;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 use serde_saphyr::SerializerOptions;
 
 use weaver_operator::durable_file;
 
+/// Group of the operator and the webhook on an appliance.
+pub const GROUP: &str = "weaver";
 /// Readable by the operator's group, by no one else.
 const MODE: u32 = 0o640;
 
@@ -39,16 +44,38 @@ fn token_path(runtime_dir: &Path) -> PathBuf {
 }
 
 /// Writes the token, then the kubeconfig that names it: a reader that sees the
-/// second finds the first.
+/// second finds the first. Both get this group, where one is given.
 ///
 /// # Errors
-/// A file cannot be written; the old one then stays.
-pub fn write(runtime_dir: &Path, token: &Token, address: SocketAddr, server_ca: &[u8]) -> anyhow::Result<()> {
+/// A file cannot be written or given to the group; the old one then stays.
+pub fn write(
+    runtime_dir: &Path,
+    token: &Token,
+    address: SocketAddr,
+    server_ca: &[u8],
+    group: Option<u32>,
+) -> anyhow::Result<()> {
     // Without a newline: clients send the file as it is.
-    durable_file::replace(&token_path(runtime_dir), token.secret.expose_secret().as_bytes(), MODE)?;
+    let secret = token.secret.expose_secret().as_bytes();
+    durable_file::replace_for(&token_path(runtime_dir), secret, MODE, group)?;
     let directory = std::path::absolute(runtime_dir).context("the runtime directory's path")?;
     let text = kubeconfig(&token_path(&directory), address, server_ca)?;
-    Ok(durable_file::replace(&kubeconfig_path(runtime_dir), text.as_bytes(), MODE)?)
+    Ok(durable_file::replace_for(&kubeconfig_path(runtime_dir), text.as_bytes(), MODE, group)?)
+}
+
+/// The group whose members may read the operator's files where systemd starts
+/// it as a user of its own: `weaver`, else that of the runtime directory.
+///
+/// # Errors
+/// Neither can be looked up.
+pub fn group(runtime_dir: &Path) -> anyhow::Result<u32> {
+    if let Some(group) = Group::from_name(GROUP).context("looking up the group weaver")? {
+        return Ok(group.gid.as_raw());
+    }
+    let metadata = fs::metadata(runtime_dir);
+    metadata
+        .map(|metadata| metadata.gid())
+        .with_context(|| format!("cannot look at {}; is it there?", runtime_dir.display()))
 }
 
 fn kubeconfig(token: &Path, address: SocketAddr, server_ca: &[u8]) -> anyhow::Result<String> {
@@ -78,14 +105,15 @@ fn kubeconfig(token: &Path, address: SocketAddr, server_ca: &[u8]) -> anyhow::Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{fs, os::unix::fs::PermissionsExt as _};
+    use nix::unistd::Gid;
+    use std::os::unix::fs::{PermissionsExt as _, chown};
 
     #[test]
     fn the_files_are_what_a_client_needs() {
         let dir = tempfile::tempdir().unwrap();
         let token =
             Token { secret: "abc".into(), lifetime: Duration::from_mins(10), expires: Timestamp::MAX };
-        write(dir.path(), &token, ([127, 0, 0, 1], 16443).into(), &[0xb5; 600]).unwrap();
+        write(dir.path(), &token, ([127, 0, 0, 1], 16443).into(), &[0xb5; 600], None).unwrap();
         let text = fs::read_to_string(kubeconfig_path(dir.path())).unwrap();
         assert!(text.lines().any(|line| line.len() > 800), "the CA is on one line: {text}");
         assert_eq!(fs::read(token_path(dir.path())).unwrap(), b"abc");
@@ -98,6 +126,31 @@ mod tests {
         assert!(user.token.is_none());
         for path in [token_path(dir.path()), kubeconfig_path(dir.path())] {
             assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o7777, 0o640);
+        }
+    }
+    #[test]
+    fn the_operators_group_may_read_both() {
+        let dir = tempfile::tempdir().unwrap();
+        // Only root may give files away; anyone else's own group has to do.
+        let other = if Gid::effective().as_raw() == 0 { 4711 } else { Gid::effective().as_raw() };
+        chown(dir.path(), None, Some(other)).unwrap();
+        let group = group(dir.path()).unwrap();
+        if Group::from_name(GROUP).unwrap().is_none() {
+            assert_eq!(group, other, "without the group weaver it is that of the directory");
+        }
+        let token = Token { secret: "t".into(), lifetime: Duration::from_mins(10), expires: Timestamp::MAX };
+        write(dir.path(), &token, ([127, 0, 0, 1], 1).into(), b"ca", Some(other)).unwrap();
+        for path in [token_path(dir.path()), kubeconfig_path(dir.path())] {
+            let metadata = fs::metadata(path).unwrap();
+            assert_eq!((metadata.gid(), metadata.mode() & 0o7777), (other, 0o640));
+        }
+    }
+
+    #[test]
+    fn a_runtime_directory_that_is_gone_has_no_group() {
+        if Group::from_name(GROUP).unwrap().is_none() {
+            let error = group(Path::new("/nowhere/at/all")).unwrap_err().to_string();
+            assert!(error.contains("/nowhere/at/all"), "{error}");
         }
     }
 }

@@ -34,7 +34,7 @@ use weaver_operator::installer::{
     self, InstallError, MigrateError, Options, Outcome, Prove, Webhook, certificates,
 };
 
-use super::{cluster, status::Status};
+use super::{cluster, credentials::GROUP, status::Status};
 use crate::{args::RunArgs, checks::Host};
 
 /// Pause between two looks where nothing seems to have changed.
@@ -51,8 +51,6 @@ const SETTLE: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Longest time for one round, all requests together.
 const ROUND: Duration = Duration::from_mins(3);
-/// Group of the operator and the webhook on an appliance.
-const GROUP: &str = "weaver";
 
 /// Runs until `stop`; sends `true` once the operator's kind is served.
 ///

@@ -4,20 +4,9 @@
 //! never closes again while the agent runs: a verdict that turns bad is shown
 //! beside the open gate, and the operator goes on.
 
-use serde::Serialize;
 use weaver_diagnostics::finding::{Code, Finding, Severity};
 
 use crate::checks::Check;
-
-/// The state of the gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Gate {
-    /// The operator may run.
-    Open,
-    /// It may not.
-    Shut,
-}
 
 /// What a check says about the gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +39,12 @@ pub fn verdict(check: &Check) -> Verdict {
 
 const fn is_about_names(code: Code) -> bool {
     matches!(code, Code::ServingNamesUnknown | Code::K3sFileUnreadable)
+}
+
+/// Whether the API server, or a file of it, gave no answer on the names.
+#[must_use]
+pub fn is_silent(check: &Check) -> bool {
+    check.findings.iter().any(|f| f.severity == Severity::Unknown && is_about_names(f.code))
 }
 
 /// What the report says beside an open gate.

@@ -1,4 +1,5 @@
-//! Keeps the gate: checks, opens it once, renews the operator's token.
+//! Keeps the gate: checks, opens it once, renews the operator's token; under
+//! systemd also looks after the units in each round.
 
 use std::{fs, time::Duration};
 
@@ -10,14 +11,31 @@ use tracing::{info, warn};
 
 use super::{
     cluster, credentials,
-    gate::{Gate, Verdict, open_reason, verdict},
+    gate::{Verdict, is_silent, open_reason, verdict},
     renewal::Renewal,
     status::Status,
+    units::{Round, Units},
+    watchdog::Pulse,
 };
 use crate::{
     args::RunArgs,
+    boot_config,
     checks::{self, Check, Host},
+    clock_wait,
+    node_report::Gate,
 };
+
+/// Longest time for one round without its pauses: reading, handshakes one after
+/// another, opening or renewing, and some calls of `systemctl`. The probe's
+/// patience and the pause between two rounds come on top.
+const ROUND: Duration = Duration::from_mins(5);
+
+/// How long the keeper may be silent before it counts as stuck.
+#[must_use]
+pub fn longest_silence(args: &RunArgs) -> Duration {
+    let pause = args.recheck_seconds.max(args.retry_seconds);
+    ROUND + Duration::from_secs(pause) + args.host.probe_patience()
+}
 
 /// Longest time for opening the gate or renewing, all requests together.
 const OPENING: Duration = Duration::from_secs(90);
@@ -36,6 +54,9 @@ struct Keeper {
     renewal: Option<Renewal>,
     /// Pause before the gate is tried again, after attempts that failed.
     open_pause: Duration,
+    /// What systemd runs, where it does.
+    units: Option<Units>,
+    pulse: Pulse,
 }
 
 /// Runs until `stop`.
@@ -44,6 +65,8 @@ pub async fn keep(
     status: Status,
     open: watch::Sender<bool>,
     served: watch::Receiver<bool>,
+    units: Option<Units>,
+    pulse: Pulse,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut keeper = Keeper {
@@ -54,6 +77,8 @@ pub async fn keep(
         served,
         renewal: None,
         open_pause: Duration::ZERO,
+        units,
+        pulse,
     };
     let work = async {
         let mut known_bad = false;
@@ -61,6 +86,8 @@ pub async fn keep(
             // The first "no" is waited for, since a name appears a moment after
             // a start. Once known, one look per round is enough.
             let patience = if known_bad { Duration::ZERO } else { keeper.args.host.probe_patience() };
+            keeper.pulse.beat();
+            keeper.guard_k3s().await?;
             let check = checks::check(&keeper.host, patience).await?;
             known_bad = check.failures().next().is_some();
             keeper.observe(&check).await;
@@ -74,32 +101,68 @@ pub async fn keep(
 }
 
 impl Keeper {
+    /// k3s first: what holds it back is known without the network.
+    async fn guard_k3s(&mut self) -> anyhow::Result<()> {
+        let Some(units) = &mut self.units else { return Ok(()) };
+        let host = self.host.clone();
+        let judged = tokio::task::spawn_blocking(move || checks::preflight(&host).findings).await;
+        units.guard_k3s(&judged.context("judging the host")?).await;
+        Ok(())
+    }
+
     async fn observe(&mut self, check: &Check) {
-        self.status.set_findings(check.findings.clone());
+        if self.units.is_none() {
+            self.status.set_findings(check.findings.clone());
+        }
+        let (gate, reason, opening_failure) = self.judge(check).await;
+        match &mut self.units {
+            None => self.status.set_gate(gate, reason),
+            Some(units) => {
+                let round = Round {
+                    gate,
+                    good: verdict(check) == Verdict::Good,
+                    silent: is_silent(check) || opening_failure.is_some(),
+                    opening_failure: opening_failure.as_deref(),
+                };
+                let mut findings = check.findings.clone();
+                findings.extend(units.attend(round).await);
+                findings.extend(clock_wait::finding(&self.host.root));
+                findings.extend(boot_config::read_report(
+                    &self.host.root,
+                    &self.args.state_dir.join("boot-config"),
+                ));
+                self.status.set_round(findings, units.k3s_is_blocked(), gate, reason);
+            }
+        }
+        if gate == Gate::Open {
+            self.open.send_replace(true);
+        }
+    }
+
+    /// The gate, why, and why it could not be opened though all is proven.
+    async fn judge(&mut self, check: &Check) -> (Gate, String, Option<String>) {
         if let Some(renewal) = &self.renewal {
             if renewal.is_out_of_time(Instant::now(), Timestamp::now()) {
                 info!("the clock was set: renewing the operator's token before its turn");
                 self.renew_again(check).await;
             }
-            self.show_open(check);
-            return;
+            return (Gate::Open, self.open_reason(check), None);
         }
-        let reason = match verdict(check) {
-            Verdict::Bad(why) | Verdict::Unproven(why) => why,
+        match verdict(check) {
+            Verdict::Bad(why) | Verdict::Unproven(why) => (Gate::Shut, why, None),
             Verdict::Good => match self.renew(check, true).await {
                 Ok(()) => {
-                    self.show_open(check);
-                    self.open.send_replace(true);
                     self.open_pause = Duration::ZERO;
-                    return;
+                    (Gate::Open, self.open_reason(check), None)
                 }
                 Err(failure) => {
                     self.open_pause = (self.open_pause * 2).clamp(Duration::from_secs(1), OPEN_AGAIN);
-                    format!("the names are proven, and the operator has no credentials: {failure:#}")
+                    let why = format!("{failure:#}");
+                    let reason = format!("the names are proven, and the operator has no credentials: {why}");
+                    (Gate::Shut, reason, Some(why))
                 }
             },
-        };
-        self.status.set_gate(Gate::Shut, reason);
+        }
     }
 
     /// Until the next check; renewals in between happen on time.
@@ -110,15 +173,16 @@ impl Keeper {
             self.renewal.as_ref().map(|renewal| renewal.at).filter(|at| *at < next_check)
         {
             tokio::time::sleep_until(renew_at).await;
+            self.pulse.beat();
             self.renew_again(check).await;
-            self.show_open(check);
+            self.status.set_gate(Gate::Open, self.open_reason(check));
         }
         tokio::time::sleep_until(next_check).await;
     }
 
-    fn show_open(&self, check: &Check) {
+    fn open_reason(&self, check: &Check) -> String {
         let failure = self.renewal.as_ref().and_then(|renewal| renewal.failure.as_deref());
-        self.status.set_gate(Gate::Open, open_reason(verdict(check), failure));
+        open_reason(verdict(check), failure)
     }
 
     async fn renew_again(&mut self, check: &Check) {
@@ -159,7 +223,10 @@ impl Keeper {
         let server_ca = self.host.root.real(&check.server_ca);
         let ca =
             fs::read(&server_ca).with_context(|| format!("cannot read {}", check.server_ca.display()))?;
-        credentials::write(&self.args.runtime_dir, &token, check.api_address, &ca)?;
+        let runtime_dir = &self.args.runtime_dir;
+        // A child of ours is of our user, and reads them as they are.
+        let group = self.units.as_ref().map(|_| credentials::group(runtime_dir)).transpose()?;
+        credentials::write(runtime_dir, &token, check.api_address, &ca, group)?;
         let now = Instant::now();
         let renewal = Renewal::of(&token, Duration::from_secs(self.args.token_renew_seconds), now);
         info!(

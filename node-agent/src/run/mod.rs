@@ -2,9 +2,12 @@
 //! fresh, starts the operator; beside the gate, keeps the definitions of our
 //! kinds installed and their conversion working.
 //!
+//! With `--systemd` it starts no children but asks systemd for units, keeps
+//! k3s' block, and publishes its report in all the places that preflight does.
+//!
 //! Tasks under one cancellation token: the gate keeper, the keeper of the
 //! definitions, the supervisors of operator and webhook, the writer of
-//! `report.json`. The end of any of them that was not asked for ends the
+//! `report.json`, or under systemd of all places, and the watchdog's. The end of any of them that was not asked for ends the
 //! process: a half-dead agent would look alive.
 
 mod cluster;
@@ -17,8 +20,16 @@ mod manifests;
 mod renewal;
 mod status;
 mod supervisor;
+mod systemctl;
+mod units;
+mod watchdog;
 
-use std::{fs, os::unix::fs::DirBuilderExt as _, path::Path};
+use std::{
+    fs, io,
+    os::unix::fs::DirBuilderExt as _,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, anyhow, bail};
 use tokio::{
@@ -29,14 +40,26 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use self::{status::Status, supervisor::Program};
-use crate::args::RunArgs;
+use self::{status::Status, supervisor::Program, systemctl::Systemctl, units::Units, watchdog::Pulse};
+use crate::{
+    args::RunArgs, host_root::HostRoot, node_report::Gate, preflight_gate::AGENT_LOCK, publish::Publisher,
+};
+
+/// How long a new agent waits for the lock: preflight holds it for a moment, to
+/// see whether an agent runs.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A directory that stays unusable until somebody changes it: starting the
+/// agent again is of no use.
+#[derive(Debug, thiserror::Error)]
+#[error("starting the agent again does not cure this")]
+pub struct NeedsHuman;
 
 /// Runs until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// The runtime directory cannot be used, another agent uses it, or a task ended
-/// by itself.
+/// The runtime directory cannot be used (then a [`NeedsHuman`] is in the error
+/// where time does not cure it), another agent uses it, or a task ended by itself.
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     prepare(&args.runtime_dir)?;
     let _lock = lock(&args.runtime_dir)?;
@@ -50,7 +73,14 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let (open, opened) = watch::channel(false);
     let (serve, served) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    tasks.spawn(status::write_on_change(status.clone(), stop.clone()));
+    let pulse = Pulse::new();
+    if args.systemd {
+        tasks.spawn(status::publish_on_change(status.clone(), publisher(&args), stop.clone()));
+        let bound = keeper::longest_silence(&args);
+        tasks.spawn(watchdog::tell(pulse.clone(), bound, stop.clone()));
+    } else {
+        tasks.spawn(status::write_on_change(status.clone(), stop.clone()));
+    }
     if let Some(program) = operator(&args, &status) {
         tasks.spawn(supervisor::supervise(program, opened, stop.clone()));
     }
@@ -59,10 +89,15 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         tasks.spawn(supervisor::supervise(program, watch::channel(true).1, stop.clone()));
     }
     tasks.spawn(definitions::keep(args.clone(), status.clone(), serve, stop.clone()));
-    tasks.spawn(keeper::keep(args, status.clone(), open, served, stop.clone()));
+    let by_systemd = args.systemd;
+    let units =
+        by_systemd.then(|| Units::new(Systemctl::new(args.systemctl.clone()), args.runtime_dir.clone()));
+    tasks.spawn(keeper::keep(args, status.clone(), open, served, units, pulse, stop.clone()));
 
-    // Not every process is started by systemd: without its socket this does nothing.
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    if !by_systemd {
+        // Not every process is started by systemd: without its socket this does nothing.
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    }
     let outcome = tokio::select! {
         () = signals.next() => Ok(()),
         Some(ended) = tasks.join_next() => match ended.context("a task was lost") {
@@ -79,11 +114,20 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         () = signals.next() => warn!("a second signal: not waiting for the children"),
     }
     drop(tasks);
-    status.set_gate(gate::Gate::Shut, "the agent has stopped".to_owned());
-    if let Err(failure) = status.write() {
-        error!("{failure:#}");
+    // What systemd runs goes on without the agent: what it said last still stands.
+    if !by_systemd {
+        status.set_gate(Gate::Shut, "the agent has stopped".to_owned());
+        if let Err(failure) = status.write() {
+            error!("{failure:#}");
+        }
     }
     outcome
+}
+
+fn publisher(args: &RunArgs) -> Publisher {
+    let root = HostRoot::new(args.host.root.clone());
+    let state_dir = root.real(&args.state_dir);
+    Publisher::new(&root, args.runtime_dir.clone(), args.host.boot_dir.clone(), &state_dir)
 }
 
 /// Names of the children.
@@ -145,30 +189,39 @@ impl Signals {
 }
 
 fn prepare(directory: &Path) -> anyhow::Result<()> {
-    if !directory.is_dir() {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o750)
-            .create(directory)
-            .with_context(|| format!("cannot make the runtime directory {}", directory.display()))?;
+    if directory.is_dir() {
+        return Ok(());
     }
-    Ok(())
+    let made = fs::DirBuilder::new().recursive(true).mode(0o750).create(directory);
+    let Err(error) = made else { return Ok(()) };
+    let stays = matches!(
+        error.kind(),
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied
+    );
+    let what =
+        format!("cannot make the runtime directory {}; name another --runtime-dir", directory.display());
+    let error = anyhow::Error::from(error).context(what);
+    Err(if stays { error.context(NeedsHuman) } else { error })
 }
 
 /// Two agents on one directory would start two operators.
 fn lock(directory: &Path) -> anyhow::Result<fs::File> {
-    let path = directory.join("agent.lock");
+    let path = directory.join(AGENT_LOCK);
     let file = fs::File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => {
-            bail!(
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(fs::TryLockError::WouldBlock) if begun.elapsed() < LOCK_PATIENCE => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(fs::TryLockError::WouldBlock) => bail!(
                 "another weaver-node-agent uses {}: stop it, or name another --runtime-dir",
                 directory.display()
-            )
-        }
-        Err(fs::TryLockError::Error(error)) => {
-            Err(error).with_context(|| format!("cannot lock {}", path.display()))
+            ),
+            Err(fs::TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+            }
         }
     }
 }

@@ -1,72 +1,45 @@
-//! What `run` says about itself, in `report.json`.
+//! What `run` says about itself: in `report.json`, and under systemd in all the
+//! places of [`publish`](crate::publish).
 
 use std::{path::PathBuf, time::Duration};
 
-use serde::Serialize;
+use anyhow::Context as _;
+use jiff::Timestamp;
+use sd_notify::NotifyState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use weaver_diagnostics::finding::{Finding, Severity};
 use weaver_operator::durable_file;
 
-use super::gate::Gate;
+use crate::{
+    node_report::{ChildReport, Definitions, Gate, Report},
+    publish::{Publisher, card::Outcome},
+    report::cut,
+};
 
 /// Pause before a report that could not be written is tried again.
 const WRITE_AGAIN: Duration = Duration::from_secs(10);
-
-/// The report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Report {
-    /// Whether the operator may run.
-    pub gate: Gate,
-    /// Why.
-    pub reason: String,
-    /// The last check's findings.
-    pub findings: Vec<Finding>,
-    /// The operator, where this agent runs it.
-    pub operator: Option<ChildReport>,
-    /// The conversion webhook, where this agent runs it.
-    pub webhook: Option<ChildReport>,
-    /// Whether the definitions of our kinds are installed and converted.
-    pub definitions: Definitions,
-}
-
-/// The definitions of our kinds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Definitions {
-    /// They are as this agent wants them, and the webhook answers.
-    pub installed: bool,
-    /// Why not, and what to do.
-    pub reason: String,
-}
-
-/// A running child.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ChildReport {
-    /// Its process.
-    pub pid: u32,
-}
+/// The same, where only the boot partition does not show it.
+const CARD_AGAIN: Duration = Duration::from_mins(1);
+/// The same, where a try was made: each is one of the few writes of a day.
+const CARD_TRIED_AGAIN: Duration = Duration::from_hours(1);
+/// Characters of the line for `systemctl status`.
+const STATUS_LINE: usize = 200;
 
 /// The shared report: tasks change it, one task writes it.
 #[derive(Debug, Clone)]
 pub struct Status {
     report: watch::Sender<Report>,
     path: PathBuf,
+    /// Whether a round of checks has ended.
+    checked: watch::Sender<bool>,
 }
 
 impl Status {
     /// A gate that is shut because nothing was checked yet.
     pub fn new(path: PathBuf) -> Self {
-        let reason = "no check has ended yet".to_owned();
-        let report = Report {
-            gate: Gate::Shut,
-            reason,
-            findings: Vec::new(),
-            operator: None,
-            webhook: None,
-            definitions: Definitions { installed: false, reason: "not looked at yet".to_owned() },
-        };
-        Self { report: watch::Sender::new(report), path }
+        Self { report: watch::Sender::new(Report::unchecked()), path, checked: watch::Sender::new(false) }
     }
 
     /// Writes the report as it is now.
@@ -80,31 +53,23 @@ impl Status {
 
     /// The findings of a check; new ones are logged.
     pub fn set_findings(&self, findings: Vec<Finding>) {
-        self.change(|report| {
-            for finding in findings.iter().filter(|f| !report.findings.contains(f)) {
-                let (code, message) = (finding.code.id(), finding.message.as_str());
-                match finding.severity {
-                    Severity::Fail => error!(code, "{message}"),
-                    Severity::Warn => warn!(code, "{message}"),
-                    Severity::Ok | Severity::Unknown => info!(code, "{message}"),
-                }
-            }
-            report.findings = findings;
-        });
+        self.change(|report| change_findings(report, findings));
     }
 
     /// The gate and why it is as it is; a change is logged.
     pub fn set_gate(&self, gate: Gate, reason: String) {
+        self.change(|report| change_gate(report, gate, reason));
+    }
+
+    /// How a round ended, under systemd: all at once, so that no state in
+    /// between costs the boot partition a write.
+    pub fn set_round(&self, findings: Vec<Finding>, k3s_blocked: bool, gate: Gate, reason: String) {
         self.change(|report| {
-            if (report.gate, &report.reason) != (gate, &reason) {
-                match gate {
-                    Gate::Open => info!("the gate is open: {reason}"),
-                    Gate::Shut => warn!("the gate is shut: {reason}"),
-                }
-            }
-            report.gate = gate;
-            report.reason = reason;
+            change_findings(report, findings);
+            change_gate(report, gate, reason);
+            report.k3s_blocked = Some(k3s_blocked);
         });
+        self.checked.send_replace(true);
     }
 
     /// The operator's process, or that there is none.
@@ -144,6 +109,29 @@ impl Status {
     }
 }
 
+fn change_findings(report: &mut Report, findings: Vec<Finding>) {
+    for finding in findings.iter().filter(|f| !report.findings.contains(f)) {
+        let (code, message) = (finding.code.id(), finding.message.as_str());
+        match finding.severity {
+            Severity::Fail => error!(code, "{message}"),
+            Severity::Warn => warn!(code, "{message}"),
+            Severity::Ok | Severity::Unknown => info!(code, "{message}"),
+        }
+    }
+    report.findings = findings;
+}
+
+fn change_gate(report: &mut Report, gate: Gate, reason: String) {
+    if (report.gate, &report.reason) != (gate, &reason) {
+        match gate {
+            Gate::Open => info!("the gate is open: {reason}"),
+            Gate::Shut => warn!("the gate is shut: {reason}"),
+        }
+    }
+    report.gate = gate;
+    report.reason = reason;
+}
+
 /// Writes the report at each change of its content.
 pub async fn write_on_change(status: Status, stop: CancellationToken) -> anyhow::Result<()> {
     let mut report = status.report.subscribe();
@@ -156,5 +144,59 @@ pub async fn write_on_change(status: Status, stop: CancellationToken) -> anyhow:
             () = tokio::time::sleep(WRITE_AGAIN), if !written => {}
             () = stop.cancelled() => return Ok(()),
         }
+    }
+}
+
+/// Publishes the report at each change of its content, once a round has ended:
+/// what the last agent or preflight has said stands until then.
+pub async fn publish_on_change(
+    status: Status,
+    publisher: Publisher,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let mut report = status.report.subscribe();
+    let mut checked = status.checked.subscribe();
+    tokio::select! {
+        checked = checked.wait_for(|checked| *checked) => drop(checked?),
+        () = stop.cancelled() => return Ok(()),
+    }
+    let (mut publisher, mut told) = (publisher, None);
+    loop {
+        let current = report.borrow_and_update().clone();
+        let line = cut(&format!("gate {}: {}", current.gate.word(), current.reason), STATUS_LINE);
+        let _ = sd_notify::notify(&[NotifyState::Status(&line)]);
+        // A dying card can take seconds to answer: never on the runtime's thread.
+        let writing = tokio::task::spawn_blocking(move || {
+            let outcome = publisher.publish(&current, Timestamp::now());
+            (publisher, outcome)
+        });
+        let (returned, outcome) = writing.await.context("publishing the report")?;
+        publisher = returned;
+        // A full disk must not stop the agent: it is tried again.
+        let (fault, again) = match outcome {
+            Ok(outcome) => (outcome.fault(), retry(&outcome)),
+            Err(failure) => (Some(failure.to_string()), Some(WRITE_AGAIN)),
+        };
+        if fault != told {
+            if let Some(fault) = &fault {
+                warn!("the report is not shown everywhere: {fault}");
+            } else {
+                info!("the report is shown everywhere again");
+            }
+        }
+        told = fault;
+        tokio::select! {
+            changed = report.changed() => changed?,
+            () = tokio::time::sleep(again.unwrap_or_default()), if again.is_some() => {}
+            () = stop.cancelled() => return Ok(()),
+        }
+    }
+}
+
+const fn retry(outcome: &Outcome) -> Option<Duration> {
+    match outcome {
+        Outcome::Written | Outcome::Current => None,
+        Outcome::Deferred(_) | Outcome::Unwritable(_) => Some(CARD_AGAIN),
+        Outcome::Failed(_) => Some(CARD_TRIED_AGAIN),
     }
 }

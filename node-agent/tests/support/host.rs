@@ -12,6 +12,8 @@ use serde_json::Value;
 pub const CMDLINE: &str = "/boot/firmware/cmdline.txt";
 pub const CONFIG: &str = "/etc/rancher/k3s/config.yaml";
 pub const KUBECONFIG: &str = "/etc/rancher/k3s/k3s.yaml";
+pub const BOOT: &str = "/boot/firmware";
+pub const MEMINFO: &str = "/proc/meminfo";
 pub const CONTROLLERS: &str = "/sys/fs/cgroup/cgroup.controllers";
 const SERVER_CA: &str = "/var/lib/rancher/k3s/server/tls/server-ca.crt";
 
@@ -47,6 +49,22 @@ impl Host {
         self
     }
 
+    /// A boot partition that is mounted with these options, `rw` or `ro`.
+    pub fn boot_partition(self, options: &str) -> Self {
+        fs::create_dir_all(self.path(BOOT)).unwrap();
+        let line = format!("36 25 254:1 / {BOOT} {options} shared:1 - vfat /dev/vda1 rw\n");
+        self.file("/proc/self/mountinfo", line)
+    }
+
+    /// Less memory than k3s needs.
+    pub fn small(self) -> Self {
+        self.file(MEMINFO, "MemTotal:         440844 kB\n")
+    }
+
+    pub fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
     pub fn server_ca(self, pem: &str) -> Self {
         self.file(SERVER_CA, pem)
     }
@@ -58,6 +76,8 @@ impl Host {
             .arg("--root")
             .arg(self.0.path())
             .env_remove("NOTIFY_SOCKET")
+            .env_remove("WATCHDOG_USEC")
+            .env_remove("WEAVER_CLOCK_WAIT")
             .env_remove("RUST_LOG");
         agent
     }
@@ -73,6 +93,13 @@ impl Host {
     /// `preflight -o json`.
     pub fn preflight(&self) -> Verdict {
         Verdict::of(&self.agent("preflight").args(["-o", "json"]).output().unwrap())
+    }
+
+    /// `preflight --gate -o json`, which waits no longer than asked.
+    pub fn gate(&self, flags: &[&str]) -> Verdict {
+        let mut agent = self.agent("preflight");
+        agent.args(["--gate", "-o", "json"]).env("WEAVER_CLOCK_WAIT", "0").args(flags);
+        Verdict::of(&agent.output().unwrap())
     }
 
     /// `preflight` as a person sees it.

@@ -1,0 +1,172 @@
+//! `[k3s.options]`: further keys of k3s' own configuration file.
+//!
+//! They are not known here one by one, k3s judges them. Refused is what
+//! `weaver.toml` or the appliance itself sets, and what is a secret: this
+//! file lies in clear on a card.
+
+use toml_edit::{Array, Item, TableLike, Value};
+
+use super::{
+    MOST_ENTRIES, OptionValue,
+    fault::{Faults, Mistake, shown},
+    section::{kind, text_of},
+};
+
+/// Keys set elsewhere, and what to use instead.
+const OWNED: &[(&str, &str)] = &[
+    ("tls-san", "write the names into `names` below [api]"),
+    ("node-name", "write `hostname`; the node is called so from its first start on"),
+    ("token", "write `token` below [k3s]"),
+    ("token-file", "write `token` below [k3s]"),
+    ("data-dir", "remove it: the card's services expect k3s' data where they are"),
+    ("write-kubeconfig", "remove it; `weaver kubeconfig export` writes one for your laptop"),
+    ("config", "write the keys of that file here"),
+];
+/// Keys whose values are secrets.
+const SECRET: &[&str] = &[
+    "agent-token",
+    "datastore-endpoint",
+    "etcd-s3-access-key",
+    "etcd-s3-secret-key",
+    "etcd-s3-session-token",
+    "vpn-auth",
+];
+const LONGEST: usize = 1024;
+
+pub(super) fn read(table: &dyn TableLike, faults: &mut Faults<'_>) -> Vec<(String, OptionValue)> {
+    if table.len() > MOST_ENTRIES {
+        let span = table.iter().next().and_then(|(_, item)| item.span());
+        let message = format!("[k3s.options] has {} keys, more than {MOST_ENTRIES}", table.len());
+        faults.add_at(span.as_ref(), message, "leave out what is not needed");
+        return Vec::new();
+    }
+    let mut options = Vec::new();
+    for (name, item) in table.iter() {
+        let span = table.get_key_value(name).and_then(|(key, _)| key.span()).or_else(|| item.span());
+        // The value of a refused key may be a secret, and is not looked at.
+        let Some(name) = faults.take(span.as_ref(), key(name)) else { continue };
+        if let Some(value) = value(&name, item, faults) {
+            options.push((name, value));
+        }
+    }
+    options
+}
+
+fn key(name: &str) -> Result<String, Mistake> {
+    let wrong =
+        |why: &str, remedy: String| Err(Mistake::new(format!("the option {} {why}", shown(name)), remedy));
+    let long = name.strip_suffix('+').unwrap_or(name);
+    if let Some(flag) = long.strip_prefix('-') {
+        let meant = flag.trim_start_matches('-');
+        return wrong(
+            "starts with a hyphen",
+            format!("write it as in k3s' configuration file: {}", shown(meant)),
+        );
+    }
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if !long.starts_with(|c: char| c.is_ascii_lowercase()) || !long.chars().all(is_part) {
+        return wrong(
+            "is none of k3s",
+            "write lower-case letters, digits and hyphens, such as disable".to_owned(),
+        );
+    }
+    if long.len() == 1 {
+        return wrong("is a short form", "write the long name, such as `disable`".to_owned());
+    }
+    if let Some((_, instead)) = OWNED.iter().find(|owned| owned.0 == long) {
+        return wrong("is not set here", (*instead).to_owned());
+    }
+    if SECRET.contains(&long) {
+        let remedy = "remove it and write it, on the host, into a file of /etc/rancher/k3s/config.yaml.d that only root reads";
+        return wrong("is a secret, and this file lies in clear on the card", remedy.to_owned());
+    }
+    Ok(name.to_owned())
+}
+
+fn value(key: &str, item: &Item, faults: &mut Faults<'_>) -> Option<OptionValue> {
+    match item {
+        Item::Value(Value::Array(list)) => Some(OptionValue::List(texts(key, list, faults))),
+        Item::Value(Value::String(text)) => {
+            let judged = sound(key, text.value());
+            faults.take(item.span().as_ref(), judged).map(OptionValue::Single)
+        }
+        Item::Value(Value::Integer(number)) => Some(OptionValue::Single(number.value().to_string())),
+        Item::Value(Value::Boolean(truth)) => Some(OptionValue::Single(truth.value().to_string())),
+        Item::Value(Value::Float(number)) if number.value().is_finite() => {
+            Some(OptionValue::Single(number.value().to_string()))
+        }
+        _ => {
+            let message = format!("the option {} is {}", shown(key), kind(item));
+            faults.add_at(
+                item.span().as_ref(),
+                message,
+                "write a text, a number, true, false or a list of texts",
+            );
+            None
+        }
+    }
+}
+
+fn texts(key: &str, list: &Array, faults: &mut Faults<'_>) -> Vec<String> {
+    if list.len() > MOST_ENTRIES {
+        let message =
+            format!("the option {} has {} entries, more than {MOST_ENTRIES}", shown(key), list.len());
+        faults.add_at(list.span().as_ref(), message, "leave out what is not needed");
+        return Vec::new();
+    }
+    let mut texts: Vec<String> = Vec::new();
+    for value in list {
+        let Some(text) = text_of(key, value, faults) else { continue };
+        let Some(sound) = faults.take(text.span.as_ref(), sound(key, text.value)) else { continue };
+        if texts.contains(&sound) {
+            let message = format!("{} stands there twice", shown(&sound));
+            faults.add_at(text.span.as_ref(), message, "remove one of the two");
+        }
+        texts.push(sound);
+    }
+    texts
+}
+
+fn sound(key: &str, text: &str) -> Result<String, Mistake> {
+    if text.len() > LONGEST {
+        let message = format!("the option {} is longer than {LONGEST} bytes", shown(key));
+        Err(Mistake::new(message, "write it into a file of /etc/rancher/k3s/config.yaml.d instead"))
+    } else if text.contains(char::is_control) {
+        Err(Mistake::new(format!("the option {} has control characters", shown(key)), "write it on one line"))
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys() {
+        for good in ["disable", "disable+", "kube-apiserver-arg", "https-listen-port", "flannel-backend"] {
+            assert_eq!(key(good).unwrap(), good);
+        }
+        for (name, why, remedy) in [
+            ("--disable", "hyphen", "`disable`"),
+            ("Disable", "none of k3s", "lower-case"),
+            ("disable=x", "none of k3s", "lower-case"),
+            ("", "none of k3s", "lower-case"),
+            ("+", "none of k3s", "lower-case"),
+            ("t", "short form", "long name"),
+            ("tls-san", "not set here", "[api]"),
+            ("tls-san+", "not set here", "[api]"),
+            ("node-name", "not set here", "`hostname`"),
+            ("token", "not set here", "below [k3s]"),
+            ("token-file", "not set here", "below [k3s]"),
+            ("data-dir", "not set here", "remove it"),
+            ("write-kubeconfig", "not set here", "kubeconfig export"),
+            ("config", "not set here", "here"),
+            ("agent-token", "a secret", "only root"),
+            ("datastore-endpoint", "a secret", "only root"),
+        ] {
+            let mistake = key(name).unwrap_err();
+            assert!(mistake.message.contains(why) && mistake.remedy.contains(remedy), "{name}: {mistake:?}");
+        }
+    }
+}

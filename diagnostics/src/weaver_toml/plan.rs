@@ -1,0 +1,240 @@
+//! Which files of the host follow from `weaver.toml`.
+//!
+//! Every file here is written whole and belongs to boot-config, but for
+//! `/etc/hostname`, which a host always needs, and `/etc/hosts`, where only
+//! one marked line is ours. What is not asked for any more is removed.
+
+use std::fmt;
+
+use super::{Config, OptionValue, TokenWish, hosts, yaml_scalar};
+
+/// The account of the card, which gets the ssh keys where user-data makes none.
+pub const ADMIN: &str = "weaver-admin";
+/// sshd reads the keys of an account from the file of its name here.
+pub const KEYS_DIR: &str = "/etc/ssh/weaver_keys";
+/// The imported token.
+pub const TOKEN_FILE: &str = "/var/lib/weaver/k3s.token";
+/// The host's name.
+pub const HOSTNAME_FILE: &str = "/etc/hostname";
+/// Names that the host knows by itself.
+pub const HOSTS_FILE: &str = "/etc/hosts";
+/// The first line of the files that are ours.
+pub const HEADER: &str = "# Written by weaver-node-agent boot-config from weaver.toml: change it there.\n";
+
+const CLOUD_INIT: &str = "/etc/cloud/cloud.cfg.d/98-weaver-hostname.cfg";
+const K3S: &str = "/etc/rancher/k3s/config.yaml.d/90-weaver.yaml";
+const NETPLAN: &str = "/etc/netplan/90-weaver.yaml";
+const TIMESYNCD: &str = "/etc/systemd/timesyncd.conf.d/90-weaver.conf";
+const AGENT_ENVIRONMENT: &str = "/etc/weaver/node-agent.env";
+/// Files removed when they are not asked for any more; so are ours in [`KEYS_DIR`].
+const OWN: &[&str] = &[CLOUD_INIT, K3S, NETPLAN, TIMESYNCD, AGENT_ENVIRONMENT, TOKEN_FILE];
+
+/// What must be known of the host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Host {
+    /// The node's name, once it is pinned.
+    pub pinned: Option<String>,
+    /// Whether k3s has started here before, and so registered a node.
+    pub k3s_has_run: bool,
+    /// The content of `/etc/hostname`, without white space.
+    pub hostname: Option<String>,
+    /// `/etc/hosts`.
+    pub hosts: Hosts,
+    /// The user that user-data makes.
+    pub user: Option<String>,
+    /// Whether a token was imported earlier.
+    pub has_token: bool,
+    /// Files of ours in [`KEYS_DIR`], whole paths.
+    pub key_files: Vec<String>,
+}
+
+/// `/etc/hosts` as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Hosts {
+    /// There is none.
+    #[default]
+    Missing,
+    /// Its content.
+    Text(String),
+    /// It is there and is no text: left alone.
+    Unreadable,
+}
+
+/// A file as it shall be.
+#[derive(Clone, PartialEq, Eq)]
+pub struct File {
+    /// Its path on the host.
+    pub path: String,
+    /// Its permissions.
+    pub mode: u32,
+    /// Its content, which may be a secret.
+    pub content: String,
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:o}, {} bytes", self.path, self.mode, self.content.len())
+    }
+}
+
+/// What shall be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Files to write, the token first.
+    pub files: Vec<File>,
+    /// Files to remove where they are.
+    pub removed: Vec<String>,
+    /// The node's name to remember.
+    pub pin: Option<String>,
+    /// The host name to set in the running kernel.
+    pub hostname: Option<String>,
+}
+
+/// Who gets the ssh keys.
+#[must_use]
+pub fn key_owner(host: &Host) -> &str {
+    host.user.as_deref().unwrap_or(ADMIN)
+}
+
+/// The whole plan.
+#[must_use]
+pub fn plan(config: &Config, host: &Host) -> Plan {
+    let hostname = config.hostname.as_ref().map(|host| host.name.clone());
+    let pin = node_name(host, hostname.as_deref());
+    let file = |path: &str, mode, content: Option<String>| {
+        content.map(|content| File { path: path.to_owned(), mode, content })
+    };
+    let token = match &config.token {
+        TokenWish::Import(token) => Some(format!("{}\n", token.expose())),
+        TokenWish::None | TokenWish::Keep => None,
+    };
+    let keys = format!("{KEYS_DIR}/{}", key_owner(host));
+    let files: Vec<_> = [
+        file(TOKEN_FILE, 0o600, token),
+        file(HOSTNAME_FILE, 0o644, hostname.as_ref().map(|name| format!("{name}\n"))),
+        file(HOSTS_FILE, 0o644, hosts_file(&host.hosts, hostname.as_deref())),
+        file(CLOUD_INIT, 0o644, hostname.as_ref().map(|_| cloud_init())),
+        file(K3S, 0o600, k3s(config, host, pin.as_deref())),
+        file(&keys, 0o644, ssh_keys(&config.ssh_keys)),
+        file(NETPLAN, 0o600, netplan(config)),
+        file(TIMESYNCD, 0o644, timesyncd(&config.time_servers)),
+        file(AGENT_ENVIRONMENT, 0o644, config.clock_wait.map(agent_environment)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let keeps_token = config.token == TokenWish::Keep;
+    let own = OWN.iter().map(|path| (*path).to_owned()).chain(host.key_files.iter().cloned());
+    let removed = own
+        .filter(|path| !files.iter().any(|file| file.path == *path))
+        .filter(|path| !(keeps_token && path == TOKEN_FILE))
+        .collect();
+    Plan { files, removed, pin, hostname }
+}
+
+/// The name that the node shall have: the pinned one, or what the node was registered as, or the host
+/// name asked for. Until k3s has started, a new host name is the node's name too.
+fn node_name(host: &Host, asked: Option<&str>) -> Option<String> {
+    let pinned = host.pinned.as_deref();
+    let name = if host.k3s_has_run {
+        // Without a wish there is nothing to protect the node's name from.
+        pinned.or_else(|| asked.and(host.hostname.as_deref()))
+    } else {
+        asked
+    };
+    name.or(asked).map(str::to_ascii_lowercase)
+}
+
+/// `None` where the file is to stay as it is.
+fn hosts_file(present: &Hosts, name: Option<&str>) -> Option<String> {
+    let present = match present {
+        Hosts::Missing => None,
+        Hosts::Text(text) => Some(text.as_str()),
+        Hosts::Unreadable => return None,
+    };
+    let wanted = hosts::with_name(present, name);
+    (wanted != present.unwrap_or_default()).then_some(wanted)
+}
+
+fn cloud_init() -> String {
+    format!("{HEADER}preserve_hostname: true\nmanage_etc_hosts: false\n")
+}
+
+fn k3s(config: &Config, host: &Host, node_name: Option<&str>) -> Option<String> {
+    let mut lines = Vec::new();
+    if let Some(name) = node_name {
+        lines.push(format!("node-name: {}", yaml_scalar::quoted(name)));
+    }
+    let own_name = config.hostname.as_ref().map(|host| host.name.as_str());
+    let mut names: Vec<_> = own_name.into_iter().collect();
+    names.extend(config.api_names.iter().map(String::as_str).filter(|name| Some(*name) != own_name));
+    if !names.is_empty() {
+        lines.push(format!("tls-san+: {}", yaml_scalar::quoted_list(names)));
+    }
+    let has_token = match config.token {
+        TokenWish::Import(_) => true,
+        TokenWish::Keep => host.has_token,
+        TokenWish::None => false,
+    };
+    if has_token {
+        lines.push(format!("token-file: {}", yaml_scalar::quoted(TOKEN_FILE)));
+    }
+    for (key, value) in &config.k3s_options {
+        let value = match value {
+            OptionValue::Single(text) => yaml_scalar::quoted(text),
+            OptionValue::List(texts) => yaml_scalar::quoted_list(texts),
+        };
+        lines.push(format!("{key}: {value}"));
+    }
+    with_header(&lines)
+}
+
+fn ssh_keys(keys: &[String]) -> Option<String> {
+    with_header(keys)
+}
+
+/// Matched by name and not by MAC, so that the card can move to another board. networkd takes the first
+/// file that matches: the id sorts before those that cloud-init writes.
+fn netplan(config: &Config) -> Option<String> {
+    let network = &config.network;
+    if network.address.is_none() && network.dns.is_empty() {
+        return None;
+    }
+    let mut lines: Vec<_> =
+        ["network:", "  version: 2", "  ethernets:", "    \"0-weaver\":"].map(str::to_owned).into();
+    let mut add = |line: &str| lines.push(format!("      {line}"));
+    add("match: {name: \"e*\"}");
+    add("optional: true");
+    let is_dhcp = network.address.is_none_or(|address| address.ip.is_ipv6());
+    add(&format!("dhcp4: {is_dhcp}"));
+    if is_dhcp && !network.dns.is_empty() {
+        add("dhcp4-overrides: {use-dns: false}");
+    }
+    if let Some(address) = network.address {
+        add(&format!("addresses: {}", yaml_scalar::quoted_list([address.to_string()])));
+    }
+    if let Some(gateway) = network.gateway {
+        let all = if gateway.is_ipv4() { "0.0.0.0/0" } else { "::/0" };
+        add(&format!("routes: [{{to: \"{all}\", via: {}}}]", yaml_scalar::quoted(&gateway.to_string())));
+    }
+    if !network.dns.is_empty() {
+        let servers = network.dns.iter().map(ToString::to_string);
+        add(&format!("nameservers: {{addresses: {}}}", yaml_scalar::quoted_list(servers)));
+    }
+    with_header(&lines)
+}
+
+fn timesyncd(servers: &[String]) -> Option<String> {
+    (!servers.is_empty()).then(|| format!("{HEADER}[Time]\nNTP={}\n", servers.join(" ")))
+}
+
+fn agent_environment(seconds: u16) -> String {
+    format!("{HEADER}WEAVER_CLOCK_WAIT={seconds}\n")
+}
+
+fn with_header(lines: &[String]) -> Option<String> {
+    (!lines.is_empty()).then(|| format!("{HEADER}{}\n", lines.join("\n")))
+}
+
+#[cfg(test)]
+mod tests;

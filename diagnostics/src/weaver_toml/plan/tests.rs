@@ -1,0 +1,195 @@
+//! Every file that follows from `weaver.toml`, and what a change removes.
+
+use super::*;
+use crate::{weaver_toml::parse, yaml_node};
+
+fn of(text: &str, host: &Host) -> Plan {
+    plan(&parse(text.as_bytes()).unwrap().config, host)
+}
+
+fn content<'a>(plan: &'a Plan, path: &str) -> &'a str {
+    let file = plan.files.iter().find(|file| file.path == path);
+    &file.unwrap_or_else(|| panic!("no {path}: {plan:?}")).content
+}
+
+fn mode(plan: &Plan, path: &str) -> u32 {
+    plan.files.iter().find(|file| file.path == path).unwrap().mode
+}
+
+/// Of a YAML file, after a parser has read it.
+fn value(text: &str, path: &[&str]) -> yaml_node::Value {
+    let mut node = yaml_node::parse(text).unwrap();
+    for key in path {
+        node = node.get(key).unwrap_or_else(|| panic!("no {key} in {text}")).clone();
+    }
+    node.value
+}
+
+fn scalar(text: &str, path: &[&str]) -> String {
+    match value(text, path) {
+        yaml_node::Value::Scalar(scalar) => scalar,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn list(text: &str, path: &[&str]) -> Vec<String> {
+    match value(text, path) {
+        yaml_node::Value::List(items) => items.iter().map(|item| item.as_str().unwrap().to_owned()).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn nothing_asked_writes_nothing_and_removes_what_is_ours() {
+    let plan = of("", &Host { hosts: Hosts::Text("127.0.0.1 localhost\n".to_owned()), ..Host::default() });
+    assert_eq!(plan.files, []);
+    assert_eq!(plan.removed, OWN);
+    assert_eq!((plan.pin, plan.hostname), (None, None));
+}
+
+#[test]
+fn a_host_name_is_written_everywhere() {
+    let plan = of(
+        "hostname = \"raspi\"\n[api]\nnames = [\"raspi.lan\", \"raspi\", \"10.0.0.2\"]\n",
+        &Host::default(),
+    );
+    assert_eq!(content(&plan, "/etc/hostname"), "raspi\n");
+    assert!(content(&plan, "/etc/hosts").contains("127.0.1.1 raspi # weaver.toml\n"));
+    let cloud_init = content(&plan, "/etc/cloud/cloud.cfg.d/98-weaver-hostname.cfg");
+    assert_eq!(scalar(cloud_init, &["preserve_hostname"]), "true");
+    assert_eq!(scalar(cloud_init, &["manage_etc_hosts"]), "false");
+    let k3s = content(&plan, K3S);
+    assert_eq!(scalar(k3s, &["node-name"]), "raspi");
+    assert_eq!(list(k3s, &["tls-san+"]), ["raspi", "raspi.lan", "10.0.0.2"]);
+    assert_eq!(mode(&plan, K3S), 0o600);
+    assert_eq!((plan.pin.as_deref(), plan.hostname.as_deref()), (Some("raspi"), Some("raspi")));
+}
+
+#[test]
+fn hosts_is_left_alone_where_it_is_right_or_no_text() {
+    for hosts in [Hosts::Text("127.0.1.1 pi # weaver.toml\n".to_owned()), Hosts::Unreadable] {
+        let plan = of("hostname = \"pi\"", &Host { hosts, ..Host::default() });
+        assert!(plan.files.iter().all(|file| file.path != HOSTS_FILE), "{plan:?}");
+    }
+    let ours = Hosts::Text("10.0.0.1 nas\n127.0.1.1 pi # weaver.toml\n".to_owned());
+    assert_eq!(content(&of("", &Host { hosts: ours, ..Host::default() }), HOSTS_FILE), "10.0.0.1 nas\n");
+}
+
+#[test]
+fn the_node_keeps_the_name_it_was_registered_with() {
+    let text = |text: &str| Some(text.to_owned());
+    for (pinned, k3s_has_run, hostname, asked, want) in [
+        (None, false, "old", Some("new"), text("new")),
+        (text("first"), false, "old", Some("new"), text("new")),
+        (None, true, "Old", Some("new"), text("old")),
+        (text("first"), true, "old", Some("new"), text("first")),
+        (text("first"), true, "old", None, text("first")),
+        (text("first"), false, "old", None, None),
+        (None, true, "old", None, None),
+        (None, false, "old", None, None),
+    ] {
+        let host = Host { pinned, k3s_has_run, hostname: text(hostname), ..Host::default() };
+        assert_eq!(node_name(&host, asked), want, "{host:?} {asked:?}");
+    }
+    let host = Host { pinned: text("first"), k3s_has_run: true, ..Host::default() };
+    let plan = of("hostname = \"new\"", &host);
+    assert_eq!(scalar(content(&plan, K3S), &["node-name"]), "first");
+    assert_eq!(list(content(&plan, K3S), &["tls-san+"]), ["new"]);
+    assert_eq!(content(&plan, HOSTNAME_FILE), "new\n");
+}
+
+#[test]
+fn a_token_is_imported_kept_or_dropped() {
+    let token = |plan: &Plan| plan.files.iter().any(|file| file.path == TOKEN_FILE);
+    let names_it = |plan: &Plan| plan.files.iter().any(|file| file.content.contains("token-file: "));
+    let removes_it = |plan: &Plan| plan.removed.iter().any(|path| path == TOKEN_FILE);
+    for (text, has_token, want) in [
+        ("[k3s]\ntoken = \"hunter2\"\n", false, (true, true, false)),
+        ("[k3s]\ntoken = \"hunter2\"\n", true, (true, true, false)),
+        ("[k3s]\ntoken = \"\"\n", true, (false, true, false)),
+        ("[k3s]\ntoken = \"\"\n", false, (false, false, false)),
+        ("", true, (false, false, true)),
+    ] {
+        let plan = of(text, &Host { has_token, ..Host::default() });
+        assert_eq!((token(&plan), names_it(&plan), removes_it(&plan)), want, "{text:?} {has_token}");
+        assert!(!format!("{plan:?}").contains("hunter2"), "{plan:?}");
+    }
+    let plan = of("[k3s]\ntoken = \"hunter2\"\n", &Host::default());
+    assert_eq!((content(&plan, TOKEN_FILE), mode(&plan, TOKEN_FILE)), ("hunter2\n", 0o600));
+    assert_eq!(scalar(content(&plan, K3S), &["token-file"]), TOKEN_FILE);
+    assert!(!content(&plan, K3S).contains("hunter2"));
+}
+
+#[test]
+fn options_are_texts_for_k3s_whatever_is_in_them() {
+    let text = r#"[k3s.options]
+disable = ["traefik"]
+"kubelet-arg+" = ["a=b: #c"]
+https-listen-port = 6444
+embedded-registry = true
+selinux = "yes\"evil: x"
+"#;
+    let plan = of(text, &Host::default());
+    let k3s = content(&plan, K3S);
+    assert_eq!(list(k3s, &["disable"]), ["traefik"]);
+    assert_eq!(list(k3s, &["kubelet-arg+"]), ["a=b: #c"]);
+    assert_eq!(scalar(k3s, &["https-listen-port"]), "6444");
+    assert_eq!(scalar(k3s, &["embedded-registry"]), "true");
+    assert_eq!(scalar(k3s, &["selinux"]), "yes\"evil: x");
+}
+
+#[test]
+fn ssh_keys_go_to_the_user_of_user_data_or_to_the_admin() {
+    const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g me";
+    let text = format!("[ssh]\nkeys = [\"{KEY}\"]\n");
+    let admins = format!("{KEYS_DIR}/{ADMIN}");
+    let plan = of(&text, &Host::default());
+    assert_eq!(content(&plan, &admins), format!("{HEADER}{KEY}\n"));
+    assert_eq!(mode(&plan, &admins), 0o644);
+    let host = Host { user: Some("ada".to_owned()), key_files: vec![admins.clone()], ..Host::default() };
+    let plan = of(&text, &host);
+    assert_eq!(content(&plan, "/etc/ssh/weaver_keys/ada"), format!("{HEADER}{KEY}\n"));
+    assert!(plan.removed.contains(&admins), "{plan:?}");
+    assert!(of("", &host).removed.contains(&admins));
+}
+
+#[test]
+fn the_wired_network() {
+    let own = ["network", "ethernets", "0-weaver"];
+    let at = |key: &'static str| [&own[..], &[key]].concat();
+    let plan = of(
+        "[network]\naddress = \"192.168.1.20/24\"\ngateway = \"192.168.1.1\"\ndns = [\"192.168.1.1\", \"fd00::53\"]\n",
+        &Host::default(),
+    );
+    let text = content(&plan, NETPLAN);
+    assert_eq!(mode(&plan, NETPLAN), 0o600);
+    assert_eq!(scalar(text, &["network", "version"]), "2");
+    assert_eq!(scalar(text, &[&own[..], &["match", "name"]].concat()), "e*");
+    assert_eq!(scalar(text, &at("dhcp4")), "false");
+    assert_eq!(list(text, &at("addresses")), ["192.168.1.20/24"]);
+    assert_eq!(list(text, &[&own[..], &["nameservers", "addresses"]].concat()), ["192.168.1.1", "fd00::53"]);
+    let route = |text: &str| {
+        let yaml_node::Value::List(routes) = value(text, &at("routes")) else { panic!("{text}") };
+        let part = |key: &str| routes[0].get(key).unwrap().as_str().unwrap().to_owned();
+        (part("to"), part("via"))
+    };
+    assert_eq!(route(text), ("0.0.0.0/0".to_owned(), "192.168.1.1".to_owned()));
+
+    let six = of("[network]\naddress = \"fd00::5/64\"\ngateway = \"fe80::1\"\n", &Host::default());
+    let text = content(&six, NETPLAN);
+    assert_eq!(scalar(text, &at("dhcp4")), "true", "an address of IPv6 says nothing about IPv4");
+    assert_eq!(route(text), ("::/0".to_owned(), "fe80::1".to_owned()));
+
+    let dns = of("[network]\ndns = [\"9.9.9.9\"]\n", &Host::default());
+    let text = content(&dns, NETPLAN);
+    assert_eq!(scalar(text, &at("dhcp4")), "true");
+    assert_eq!(scalar(text, &[&own[..], &["dhcp4-overrides", "use-dns"]].concat()), "false");
+    assert!(!text.contains("addresses: [\"\"") && !text.contains("routes"), "{text}");
+}
+
+#[test]
+fn the_clock() {
+    let plan = of("[time]\nservers = [\"pool.ntp.org\", \"10.0.0.1\"]\nwait_seconds = 0\n", &Host::default());
+    assert!(content(&plan, TIMESYNCD).ends_with("\n[Time]\nNTP=pool.ntp.org 10.0.0.1\n"));
+    assert!(content(&plan, AGENT_ENVIRONMENT).ends_with("\nWEAVER_CLOCK_WAIT=0\n"));
+}

@@ -1,0 +1,85 @@
+//! The keys of `weaver.toml`, one by one, from a document without syntax errors.
+
+use std::ops::Range;
+
+use toml_edit::Table;
+
+use super::{
+    Config, HostName, Token, TokenWish,
+    fault::{Faults, Mistake},
+    k3s_options, names, network,
+    section::{Section, Text},
+    ssh_key,
+};
+
+/// A clock that is not set after five minutes is not going to be, in seconds.
+const LONGEST_WAIT: u16 = 300;
+const LONGEST_TOKEN: usize = 1024;
+
+/// What the document asks for, and where a token to import stands. Worthless once there is a fault.
+pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Option<Range<usize>>) {
+    let root = Section::root(table, faults);
+    let hostname = root.text("hostname", faults).and_then(|text| {
+        let (line, column) = faults.place(root.place_of("hostname").as_ref());
+        let name = faults.take(text.span.as_ref(), names::host_name(text.value))?;
+        Some(HostName { name, line, column })
+    });
+    let api = root.section("api", faults);
+    let api_names = unique(api.texts("names", faults), faults, names::api_name, String::as_str);
+    let ssh = root.section("ssh", faults);
+    let ssh_keys =
+        unique(ssh.texts("keys", faults), faults, ssh_key::public_key, |key| ssh_key::identity(key));
+    let network = network::read(&root.section("network", faults), faults);
+    let time = root.section("time", faults);
+    let time_servers = unique(time.texts("servers", faults), faults, names::time_server, String::as_str);
+    let clock_wait = time.number("wait_seconds", LONGEST_WAIT, faults);
+    let k3s = root.section("k3s", faults);
+    let (token, token_at) = token(k3s.text("token", faults), faults);
+    let options = k3s.table_of("options", faults);
+    let k3s_options = options.map_or_else(Vec::new, |options| k3s_options::read(options, faults));
+    let config =
+        Config { hostname, api_names, ssh_keys, network, time_servers, clock_wait, token, k3s_options };
+    (config, token_at)
+}
+
+/// Each entry judged; one that says the same as an earlier one is a fault.
+fn unique(
+    texts: Vec<Text<'_>>,
+    faults: &mut Faults<'_>,
+    judge: impl Fn(&str) -> Result<String, Mistake>,
+    identity: impl Fn(&String) -> &str,
+) -> Vec<String> {
+    let mut unique: Vec<String> = Vec::new();
+    for text in texts {
+        let Some(entry) = faults.take(text.span.as_ref(), judge(text.value)) else { continue };
+        if unique.iter().any(|seen| identity(seen) == identity(&entry)) {
+            faults.add_at(text.span.as_ref(), "this entry stands there twice", "remove one of the two");
+        }
+        unique.push(entry);
+    }
+    unique
+}
+
+/// No message here may repeat the value.
+fn token(text: Option<Text<'_>>, faults: &mut Faults<'_>) -> (TokenWish, Option<Range<usize>>) {
+    let Some(Text { value, span }) = text else { return (TokenWish::None, None) };
+    if value.is_empty() {
+        return (TokenWish::Keep, None);
+    }
+    let wrong = if value.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        Some("`token` contains white space or control characters")
+    } else if value.len() > LONGEST_TOKEN {
+        Some("`token` is longer than 1024 bytes")
+    } else if !value.is_ascii() {
+        Some("`token` has characters outside ASCII")
+    } else {
+        None
+    };
+    match wrong {
+        Some(wrong) => {
+            faults.add_at(span.as_ref(), wrong, "write it as k3s shows it, on one line");
+            (TokenWish::None, None)
+        }
+        None => (TokenWish::Import(Token(value.to_owned())), span),
+    }
+}

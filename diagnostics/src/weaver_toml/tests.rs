@@ -1,0 +1,253 @@
+//! `weaver.toml` as a whole: good files, every fault, and what no input does.
+
+use super::*;
+use proptest::prelude::*;
+
+const SAMPLE: &str = include_str!("../../../image/overlay-boot/weaver.toml");
+const GUIDE: &str = include_str!("../../../docs/configure.md");
+const KEY: &str =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g me@laptop";
+
+fn faults(text: &str) -> Vec<Fault> {
+    parse(text.as_bytes()).unwrap_err()
+}
+
+#[test]
+fn the_sample_on_the_card_asks_for_nothing() {
+    assert_eq!(parse(SAMPLE.as_bytes()).unwrap().config, Config::default());
+}
+
+/// The sample with every key in use: a line whose `#` has no space behind it is a setting.
+fn sample_in_use() -> String {
+    let setting =
+        |line: &str| line.strip_prefix('#').filter(|rest| !rest.starts_with([' ', '#'])).map(str::to_owned);
+    SAMPLE.lines().filter_map(setting).filter(|line| !line.is_empty()).map(|line| line + "\n").collect()
+}
+
+#[test]
+fn the_sample_with_every_key_in_use_is_good() {
+    let config = parse(sample_in_use().as_bytes()).unwrap().config;
+    assert_eq!(config.hostname.unwrap().name, "raspi");
+    assert_eq!(config.api_names, ["raspi.lan", "192.168.1.20"]);
+    assert_eq!(config.ssh_keys, [KEY]);
+    assert_eq!(config.network.address.unwrap().to_string(), "192.168.1.20/24");
+    assert_eq!(config.network.gateway.unwrap().to_string(), "192.168.1.1");
+    assert_eq!(config.network.dns.len(), 1);
+    assert_eq!(config.time_servers, ["pool.ntp.org"]);
+    assert_eq!(config.clock_wait, Some(30));
+    assert_eq!(config.token, TokenWish::Keep);
+    assert_eq!(config.k3s_options, [("disable".to_owned(), OptionValue::List(vec!["traefik".to_owned()]))]);
+}
+
+#[test]
+fn the_guide_shows_good_files_only() {
+    let blocks: Vec<_> =
+        GUIDE.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(blocks.len() > 5, "{}", blocks.len());
+    for block in &blocks {
+        assert_eq!(parse(block.as_bytes()).map(|_| ()), Ok(()), "{block}");
+    }
+    for key in [
+        "hostname",
+        "names",
+        "keys",
+        "address",
+        "gateway",
+        "dns",
+        "servers",
+        "wait_seconds",
+        "token",
+        "disable",
+    ] {
+        assert!(blocks.iter().any(|block| block.contains(&format!("{key} = "))), "no example of {key}");
+    }
+}
+
+#[test]
+fn nothing_and_almost_nothing_are_good() {
+    for file in
+        [&b""[..], b"\n\n", b"# only a note", b"\xef\xbb\xbf", b"[api]\nnames = []\n[k3s]\n[k3s.options]\n"]
+    {
+        assert_eq!(parse(file).unwrap().config, Config::default(), "{file:?}");
+    }
+}
+
+#[test]
+fn a_file_of_a_windows_editor_is_good() {
+    let file = b"\xef\xbb\xbfhostname = \"pi\"\r\n[k3s]\r\ntoken = \"hunter2\"\r\n# end";
+    let read = parse(file).unwrap();
+    assert_eq!(read.config.hostname.as_ref().unwrap().line, 1);
+    assert_eq!(
+        read.blanked(file).unwrap(),
+        b"\xef\xbb\xbfhostname = \"pi\"\r\n[k3s]\r\ntoken = \"\"\r\n# end"
+    );
+}
+
+#[test]
+fn only_the_token_is_blanked_however_it_is_written() {
+    for (before, after) in [
+        ("[k3s]\ntoken = \"hunter2\" # note\n", "[k3s]\ntoken = \"\" # note\n"),
+        ("k3s.token='hunter2'", "k3s.token=\"\""),
+        ("k3s = { token = \"\"\"hunter2\"\"\" }\n", "k3s = { token = \"\" }\n"),
+        ("# hunter2 is a comment\n[k3s]\ntoken = 'h'", "# hunter2 is a comment\n[k3s]\ntoken = \"\""),
+    ] {
+        let read = parse(before.as_bytes()).unwrap();
+        assert_eq!(read.blanked(before.as_bytes()).unwrap(), after.as_bytes());
+        assert_eq!(parse(after.as_bytes()).unwrap().config.token, TokenWish::Keep);
+        assert!(!format!("{read:?}").contains("hunter2"), "{read:?}");
+    }
+    let keeps = b"[k3s]\ntoken = \"\"\n";
+    assert_eq!(parse(keeps).unwrap().blanked(keeps), None);
+}
+
+fn numbered(text: fn(usize) -> String) -> String {
+    (0..=MOST_ENTRIES).map(text).collect::<Vec<_>>().concat()
+}
+
+#[test]
+fn every_fault_has_its_line_its_column_and_a_remedy() {
+    let many = format!("[api]\nnames = [{}]", numbered(|n| format!("\"n{n}\",")));
+    let many_options = format!("[k3s.options]\n{}", numbered(|n| format!("a{n} = 1\n")));
+    let long_token = format!("[k3s]\ntoken = \"{}\"", "x".repeat(2000));
+    let twice = format!("[ssh]\nkeys = [\"{KEY}\",\n\"{KEY}2\"]");
+    for (text, line, column, message, remedy) in [
+        ("hostname = 5", 1, 12, "`hostname` is a number, not a text", "hostname = \"raspi\""),
+        ("hostname = \"My Pi\"", 1, 12, "white space", "write \"my-pi\""),
+        ("\nhostnam = \"pi\"", 2, 1, "unknown key `hostnam`", "did you mean `hostname`?"),
+        ("role = \"agent\"", 1, 1, "`role` is not supported yet", "remove it"),
+        ("[k3s]\nrole = \"agent\"", 2, 1, "`role` is not supported yet", "remove it"),
+        ("api = 5", 1, 1, "`api` is a number, not a section", "write [api]"),
+        ("[[api]]\nnames = []", 1, 3, "double brackets", "write [api]"),
+        ("[api]\nnames = \"raspi.lan\"", 2, 9, "`names` is a text, not a list", "names = [\"raspi.lan\""),
+        ("[api]\nnames = [\"a\",\n 7]", 3, 2, "an entry of `names` is a number", "in quotes"),
+        ("[api]\nnames = [\"*.lan\"]", 2, 10, "wildcard", "write out each name"),
+        ("[api]\nnames = [\"a.\"]", 2, 10, "ends in a dot", "write \"a\""),
+        ("[api]\nnames = [\"a\", \"A\"]", 2, 15, "twice", "remove one"),
+        (&many, 2, 9, "65 entries, more than 64", "leave out"),
+        ("[ssh]\nkeys = [\"nonsense\"]", 2, 9, "ssh key", ".pub"),
+        (&twice, 3, 1, "twice", "remove one"),
+        ("[network]\naddress = \"10.0.0.5\"", 2, 11, "its network", "10.0.0.5/24"),
+        ("[network]\ngateway = \"10.0.0.1\"", 2, 11, "without an `address`", "DHCP"),
+        ("[network]\ndns = [\"a\"]", 2, 8, "no address of a host", "192.168.1.1"),
+        ("[network]\ndns = [\"1.1.1.1\", \"1.1.1.1\"]", 2, 19, "twice", "remove one"),
+        ("[time]\nservers = [\"\"]", 2, 12, "empty", "pool.ntp.org"),
+        ("[time]\nwait_seconds = \"30\"", 2, 16, "a text, not a whole number", "wait_seconds = 30"),
+        ("[time]\nwait_seconds = 301", 2, 16, "301, which is not in 0 to 300", "0 to 300"),
+        ("[time]\nwait_seconds = -1", 2, 16, "-1, which", "0 to 300"),
+        ("[time]\nwait_seconds = 1.5", 2, 16, "a number, not a whole number", "wait_seconds = 30"),
+        ("[k3s]\ntoken = [\"hunter2\"]", 2, 9, "`token` is a list", "token = "),
+        ("[k3s]\ntoken = \"hunter2 \"", 2, 9, "white space", "as k3s shows it"),
+        ("[k3s]\ntoken = \"hünter2\"", 2, 9, "outside ASCII", "as k3s shows it"),
+        (&long_token, 2, 9, "longer than 1024", "as k3s shows it"),
+        ("[k3s]\noptions = 1", 2, 1, "`k3s.options` is a number", "write [k3s.options]"),
+        ("[k3s.options]\ntls-san = [\"a\"]", 2, 1, "not set here", "[api]"),
+        ("[k3s.options]\n\"tls-san+\" = [\"a\"]", 2, 1, "not set here", "[api]"),
+        ("[k3s.options]\nagent-token = \"hunter2\"", 2, 1, "a secret", "only root"),
+        ("[k3s.options]\nx-y = 1979-05-27", 2, 7, "a date", "a list of texts"),
+        ("[k3s.options]\nx-y = nan", 2, 7, "a number", "a list of texts"),
+        ("[k3s.options]\nx-y = [[1]]", 2, 8, "a list, not a text", "in quotes"),
+        ("[k3s.options]\nx-y = \"a\\u0007\"", 2, 7, "control characters", "one line"),
+        ("[k3s.options]\nx-y = [\"a\", \"a\"]", 2, 13, "twice", "remove one"),
+        (&many_options, 2, 6, "65 keys", "leave out"),
+        ("hostname = \"a\"\nhostname = \"b\"", 2, 1, "duplicate key", "keep one"),
+        ("hostname = raspi", 1, 12, "not TOML", "write it as"),
+        ("hostname = \"raspi", 1, 18, "not TOML", "write it as"),
+    ] {
+        let found = faults(text);
+        assert_eq!(found.len(), 1, "{text:?}: {found:?}");
+        let Fault { line: at, column: across, message: says, remedy: tells } = &found[0];
+        assert!(says.contains(message) && tells.contains(remedy), "{text:?}: {found:?}");
+        assert_eq!((*at, *across), (line, column), "{text:?}: {found:?}");
+        assert!(!format!("{found:?}").contains("hunter2"), "{found:?}");
+    }
+}
+
+#[test]
+fn every_key_wrong_is_told_at_once_in_the_order_of_the_file() {
+    let text = "hostname = \"My Pi\"
+colour = \"red\"
+[api]
+names = [\"*.lan\", \"a b\"]
+[ssh]
+keys = [\"-----BEGIN OPENSSH PRIVATE KEY-----hunter2\"]
+[network]
+address = \"raspi\"
+gateway = 1
+dns = [\"x\"]
+[time]
+servers = [\"https://pool.ntp.org\"]
+wait_seconds = 1000
+[k3s]
+token = 5
+[k3s.options]
+node-name = \"x\"
+disable = 1979-05-27
+";
+    let lines: Vec<_> = faults(text).iter().map(|fault| fault.line).collect();
+    assert_eq!(lines, [1, 2, 4, 4, 6, 8, 9, 10, 12, 13, 15, 17, 18]);
+}
+
+#[test]
+fn a_syntax_error_does_not_hide_the_other_faults() {
+    let found = faults("hostname = \"My Pi\"\n[api]\nnames = [\"*.lan\"\n\n[time]\nwait_seconds = 1000\n");
+    assert_eq!(found.iter().map(|fault| fault.line).collect::<Vec<_>>(), [1, 5, 6], "{found:?}");
+    let found = faults(&format!("[api]\nnames = [\"a\",\n\n[ssh]\nkeys = [\"{KEY}\"]\n"));
+    assert_eq!(found.len(), 1, "the keys are still below [ssh]: {found:?}");
+    let found = faults("hostname = My Pi\n[api]\nnames = [\"*.lan\"]\n");
+    assert_eq!(found.iter().map(|fault| fault.line).collect::<Vec<_>>(), [1, 3], "{found:?}");
+}
+
+#[test]
+fn a_deeply_nested_file_is_one_fault() {
+    let text = format!("hostname = {}", "[".repeat(60_000));
+    assert_eq!(faults(&text).len(), 1);
+}
+
+const SECRET: &str = "hunter2hunter2";
+
+fn lines() -> impl Strategy<Value = String> {
+    let line = prop_oneof![
+        Just(format!("token = \"{SECRET}\"")),
+        Just(format!("token = '{SECRET} '")),
+        Just(format!("token = \"{SECRET}")),
+        Just(format!("token = {SECRET}")),
+        Just(format!("token = [\"{SECRET}\"]")),
+        Just(format!("k3s = {{ token = \"{SECRET}\" }}")),
+        Just(format!("agent-token = \"{SECRET}\"")),
+        "\\[{1,2}(api|k3s|k3s\\.options|network|zzz)\\]{0,2}",
+        "(hostname|names|keys|address|wait_seconds|token) = (\"[a-z.*]{0,4}\"|\\[\"x\", 1|5|\\])",
+        "\\PC{0,12}",
+    ];
+    prop::collection::vec(line, 0..8).prop_map(|lines| lines.join("\n"))
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic_and_every_fault_has_a_place(file in prop::collection::vec(any::<u8>(), 0..200)) {
+        if let Err(faults) = parse(&file) {
+            prop_assert!(!faults.is_empty());
+            prop_assert!(faults.iter().all(|fault| fault.line >= 1 && fault.column >= 1));
+        }
+    }
+
+    #[test]
+    fn no_file_lets_its_token_out(text in lines()) {
+        match parse(text.as_bytes()) {
+            Ok(read) => {
+                let shown = format!("{read:?}");
+                prop_assert!(!shown.contains(SECRET), "{}", shown);
+                if let Some(blanked) = read.blanked(text.as_bytes()) {
+                    prop_assert_eq!(parse(&blanked).unwrap().config.token, TokenWish::Keep);
+                }
+            }
+            Err(faults) => {
+                prop_assert!(!faults.is_empty());
+                for fault in faults {
+                    prop_assert!(fault.line >= 1 && fault.column >= 1);
+                    prop_assert!(!fault.message.contains(SECRET) && !fault.remedy.contains(SECRET), "{:?}", fault);
+                    prop_assert!(!fault.message.is_empty() && !fault.remedy.is_empty());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! What boot-config says: the findings about `weaver.toml`.
+//!
+//! None of them is of severity `fail`: whatever is wrong with this file, the
+//! host starts, in its last good state.
+
+use super::{Config, Fault, TokenWish, plan, user_data::UserData};
+use crate::finding::{Code, Finding, Place, Remedy, Severity};
+
+/// More faults than this are only counted.
+const MOST_SHOWN: usize = 50;
+const KEPT: &str = "nothing of it was taken, the last good state stays in force";
+
+/// The file has faults.
+#[must_use]
+pub fn invalid(file: &str, faults: &[Fault]) -> Finding {
+    let count = if faults.len() == 1 { "a fault".to_owned() } else { format!("{} faults", faults.len()) };
+    let message = format!("{file} has {count}: {KEPT}");
+    let mut explain = "correct the lines below and start again".to_owned();
+    if faults.len() > MOST_SHOWN {
+        explain = format!(
+            "correct the lines below ({} more are not shown) and start again",
+            faults.len() - MOST_SHOWN
+        );
+    }
+    let finding = Finding::new(Severity::Warn, Code::WeaverTomlInvalid, message)
+        .remedy(Remedy::new(explain).command("sudo weaver-node-agent boot-config").command("sudo reboot"));
+    faults.iter().take(MOST_SHOWN).fold(finding, |finding, fault| {
+        finding.saw(Place::at(file, fault.line, fault.column), format!("{}; {}", fault.message, fault.remedy))
+    })
+}
+
+/// The file, or the partition that it lies on, could not be read.
+#[must_use]
+pub fn unreadable(file: &str, why: &str) -> Finding {
+    let message = format!("{file} could not be read: the last good state stays in force");
+    Finding::new(Severity::Warn, Code::WeaverTomlUnreadable, message).saw(Place::file(file), why).remedy(
+        Remedy::new("check the card's first partition, from another computer or here")
+            .command("findmnt /boot/firmware"),
+    )
+}
+
+/// What is in force now. Says the same at every start, so that the report does not change.
+#[must_use]
+pub fn in_force(file: &str, config: Option<&Config>, key_owner: &str) -> Finding {
+    let message = match config {
+        None => format!("there is no {file}: nothing is asked of the host"),
+        Some(config) => match asked(config, key_owner).as_slice() {
+            [] => format!("{file} asks nothing of the host"),
+            asked => format!("{file} is in force: {}", asked.join(", ")),
+        },
+    };
+    Finding::new(Severity::Ok, Code::WeaverTomlInForce, message)
+}
+
+fn asked(config: &Config, key_owner: &str) -> Vec<String> {
+    let counted = |list: &[String], what: &str| {
+        let plural = if list.len() == 1 { "" } else { "s" };
+        (!list.is_empty()).then(|| format!("{} {what}{plural}", list.len()))
+    };
+    let options: Vec<_> = config.k3s_options.iter().map(|(key, _)| key.clone()).collect();
+    [
+        config.hostname.as_ref().map(|host| format!("host name {}", host.name)),
+        counted(&config.api_names, "API name"),
+        counted(&config.ssh_keys, "ssh key").map(|keys| format!("{keys} for {key_owner}")),
+        config.network.address.map(|address| format!("address {address}")),
+        (!config.network.dns.is_empty()).then(|| "name servers".to_owned()),
+        counted(&config.time_servers, "time server"),
+        config.clock_wait.map(|seconds| format!("{seconds} s for the clock")),
+        (config.token != TokenWish::None).then(|| "a token".to_owned()),
+        counted(&options, "k3s option"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// `user-data` wants another host name, or lets cloud-init write `/etc/hosts`.
+#[must_use]
+pub fn clash(file: &str, config: &Config, user_data: &UserData) -> Option<Finding> {
+    let host = config.hostname.as_ref()?;
+    let others: Vec<_> = user_data.host_names.iter().filter(|(name, _)| *name != host.name).collect();
+    if others.is_empty() && user_data.manages_hosts.is_none() {
+        return None;
+    }
+    let message = format!("user-data and {file} disagree about the host's name: {file} wins");
+    let mut finding = Finding::new(Severity::Warn, Code::UserDataClash, message)
+        .saw(Place::at(file, host.line, host.column), format!("hostname {}", host.name))
+        .remedy(Remedy::new("remove the lines of user-data named here, or `hostname` from weaver.toml"));
+    for (name, place) in others {
+        finding = finding.saw(place.clone(), format!("host name {name}"));
+    }
+    if let Some(place) = &user_data.manages_hosts {
+        finding =
+            finding.saw(place.clone(), "manage_etc_hosts: cloud-init writes its own name into /etc/hosts");
+    }
+    Some(finding)
+}
+
+/// `user-data` is no YAML, so its user is not known.
+#[must_use]
+pub fn user_data_unknown(place: Place, why: &str) -> Finding {
+    let message = format!("user-data could not be read: ssh keys go to {}", plan::ADMIN);
+    Finding::new(Severity::Warn, Code::UserDataClash, message)
+        .saw(place, why)
+        .remedy(Remedy::new("correct user-data, or remove it"))
+}
+
+/// The token was imported and could not be blanked.
+#[must_use]
+pub fn token_left(file: &str, why: &str) -> Finding {
+    let message = format!("k3s' token was imported and still stands in {file}");
+    Finding::new(Severity::Warn, Code::TokenLeftOnCard, message).saw(Place::file(file), why).remedy(
+        Remedy::new("write `token = \"\"` there, from another computer or here")
+            .command("sudo mount -o remount,rw /boot/firmware"),
+    )
+}
+
+/// Something that is asked for could not be made.
+#[must_use]
+pub fn not_configured(path: &str, why: &str) -> Finding {
+    let message = format!("{path} could not be made what weaver.toml asks for");
+    Finding::new(Severity::Warn, Code::HostNotConfigured, message).saw(Place::file(path), why).remedy(
+        Remedy::new("make room or mount the disk for writing, then")
+            .command("sudo weaver-node-agent boot-config"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{finding::Severity, weaver_toml};
+
+    fn config(text: &str) -> Config {
+        weaver_toml::parse(text.as_bytes()).unwrap().config
+    }
+
+    #[test]
+    fn many_faults_are_counted_and_not_all_shown() {
+        let fault = |line| Fault { line, column: 2, message: "m".to_owned(), remedy: "r".to_owned() };
+        let finding = invalid("/w", &(1..=60).map(fault).collect::<Vec<_>>());
+        assert_eq!(finding.evidence.len(), 50);
+        assert_eq!(finding.evidence[1].to_string(), "/w:2:2: m; r");
+        assert!(finding.message.contains("60 faults"), "{finding:?}");
+        assert!(finding.remedy.unwrap().explain.contains("10 more"));
+    }
+
+    #[test]
+    fn a_clash_names_both_lines() {
+        let config = config("\nhostname = \"pi\"\n");
+        let user_data = |name: &str| UserData {
+            host_names: vec![(name.to_owned(), Place::at("/u", 2, 11))],
+            ..UserData::default()
+        };
+        let finding = clash("/w", &config, &user_data("box")).unwrap();
+        let seen: Vec<_> = finding.evidence.iter().map(|e| e.place.to_string()).collect();
+        assert_eq!(seen, ["/w:2:1", "/u:2:11"]);
+        assert!(clash("/w", &config, &user_data("pi")).is_none());
+        assert!(clash("/w", &Config::default(), &user_data("box")).is_none());
+        let hosts = UserData { manages_hosts: Some(Place::at("/u", 3, 1)), ..UserData::default() };
+        assert!(clash("/w", &config, &hosts).unwrap().evidence[1].saw.contains("/etc/hosts"));
+    }
+
+    #[test]
+    fn what_is_in_force() {
+        let all = config("hostname = \"pi\"\n[api]\nnames = [\"a\", \"b\"]\n[k3s]\ntoken = \"s3cret\"\n");
+        assert_eq!(
+            in_force("/w", Some(&all), "ada").message,
+            "/w is in force: host name pi, 2 API names, a token"
+        );
+        assert_eq!(in_force("/w", Some(&Config::default()), "ada").message, "/w asks nothing of the host");
+        assert!(in_force("/w", None, "ada").message.starts_with("there is no /w"));
+    }
+
+    #[test]
+    fn nothing_here_stops_a_host() {
+        for finding in [
+            invalid("/w", &[]),
+            unreadable("/w", "y"),
+            in_force("/w", None, "a"),
+            user_data_unknown(Place::file("/u"), "y"),
+            token_left("/w", "y"),
+            not_configured("/e", "y"),
+        ] {
+            assert!(finding.severity < Severity::Fail, "{finding:?}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! `boot-config`: makes the host what `weaver.toml` asks for, early in the boot.
+//!
+//! Needs no network and no daemon. Guarantees: a file with a fault, or one
+//! that cannot be read, changes nothing; each file of the host is replaced
+//! whole, and only where it differs, so that a start that changes nothing
+//! writes nothing; the token leaves `weaver.toml` only after it is on the disk.
+//!
+//! Failure: whatever is wrong with `weaver.toml` is a warning in the report
+//! and exit code 0, for it must not stop a boot. What could not be written is
+//! a warning too, the rest is written all the same, and the exit code is 1.
+
+mod args;
+mod host_facts;
+mod host_files;
+mod report_file;
+mod source;
+
+use std::path::Path;
+
+use weaver_diagnostics::{
+    exit_code,
+    finding::Finding,
+    weaver_toml::{
+        self, Config, Read, TokenWish,
+        plan::{self, File, Plan},
+        verdict,
+    },
+};
+
+pub use args::BootConfigArgs;
+pub use report_file::read_report;
+
+use crate::{host_root::HostRoot, report};
+use host_facts::{Facts, pin_path};
+use host_files::{HostFiles, SetError};
+use source::Source;
+
+/// Where boot-config keeps what it must remember, as the host knows it.
+pub const STATE_DIR: &str = "/var/lib/weaver/boot-config";
+
+/// Runs once and returns the exit code: 0, or 1 where something could not be written.
+#[must_use]
+pub fn run(args: &BootConfigArgs) -> u8 {
+    let root = HostRoot::new(args.root.clone());
+    let run = Run { file: &args.file, state_dir: &args.state_dir, host: HostFiles::new(&root), root: &root };
+    let mut outcome = run.configure();
+    outcome.note(run.write_report(&outcome.findings));
+    eprint!("{}", report::text(&outcome.findings));
+    if outcome.failed { exit_code::INTERNAL } else { exit_code::FINE }
+}
+
+struct Run<'a> {
+    file: &'a Path,
+    state_dir: &'a Path,
+    root: &'a HostRoot,
+    host: HostFiles<'a>,
+}
+
+#[derive(Default)]
+struct Outcome {
+    findings: Vec<Finding>,
+    failed: bool,
+}
+
+impl Outcome {
+    fn of(finding: Finding) -> Self {
+        Self { findings: vec![finding], failed: false }
+    }
+
+    /// Notes a failure; whether it went well.
+    fn note(&mut self, result: Result<(), SetError>) -> bool {
+        let Err(error) = result else { return true };
+        self.findings.push(verdict::not_configured(&error.path, &error.why));
+        self.failed = true;
+        false
+    }
+}
+
+impl Run<'_> {
+    fn configure(&self) -> Outcome {
+        let file = self.file.display().to_string();
+        let bytes = match source::read(self.root, self.file) {
+            Source::Unreadable(why) => return Outcome::of(verdict::unreadable(&file, &why)),
+            Source::Missing => None,
+            Source::Bytes(bytes) => Some(bytes),
+        };
+        let read = match bytes.as_deref().map(weaver_toml::parse).transpose() {
+            Ok(read) => read,
+            Err(faults) => return Outcome::of(verdict::invalid(&file, &faults)),
+        };
+        let nothing = Config::default();
+        let config = read.as_ref().map_or(&nothing, |read| &read.config);
+        let mut outcome = Outcome::default();
+        let Facts { host, user_data, findings } =
+            host_facts::collect(self.root, self.state_dir, self.file, config);
+        outcome.findings.extend(findings);
+        outcome.findings.extend(verdict::clash(&file, config, &user_data));
+        let token_is_safe = self.apply(&plan::plan(config, &host), &mut outcome);
+        match (&read, bytes.as_deref()) {
+            (Some(read), Some(bytes)) => self.keep_good(read, bytes, token_is_safe, &mut outcome),
+            _ => {
+                outcome.note(self.host.remove(&self.last_good()));
+            }
+        }
+        if !outcome.failed {
+            let asked = read.is_some().then_some(config);
+            outcome.findings.push(verdict::in_force(&file, asked, plan::key_owner(&host)));
+        }
+        outcome
+    }
+
+    /// Goes on after a failure; whether the token, if there is one, is on the disk.
+    fn apply(&self, plan: &Plan, outcome: &mut Outcome) -> bool {
+        let mut token_is_safe = true;
+        for file in &plan.files {
+            let written = outcome.note(self.host.write(file));
+            token_is_safe &= written || file.path != plan::TOKEN_FILE;
+        }
+        for path in &plan.removed {
+            outcome.note(self.host.remove(path));
+        }
+        if let Some(name) = &plan.pin {
+            let path = pin_path(self.state_dir).display().to_string();
+            let pin = File { path, mode: 0o644, content: format!("{name}\n") };
+            outcome.note(self.host.write(&pin));
+        }
+        if let Some(name) = &plan.hostname {
+            outcome.note(self.host.set_hostname(name));
+        }
+        token_is_safe
+    }
+
+    /// Blanks the token and remembers the file without it.
+    fn keep_good(&self, read: &Read, bytes: &[u8], token_is_safe: bool, outcome: &mut Outcome) {
+        let blanked = read.blanked(bytes);
+        let imports = matches!(read.config.token, TokenWish::Import(_));
+        if let Some(blanked) = blanked.as_deref().filter(|_| imports && token_is_safe)
+            && let Err(error) = self.host.replace_content(self.file, blanked)
+        {
+            outcome.findings.push(verdict::token_left(&error.path, &error.why));
+        }
+        if !outcome.failed {
+            let content = String::from_utf8_lossy(blanked.as_deref().unwrap_or(bytes)).into_owned();
+            let last_good = File { path: self.last_good(), mode: 0o600, content };
+            outcome.note(self.host.write(&last_good));
+        }
+    }
+
+    fn last_good(&self) -> String {
+        self.state_dir.join("last-good.toml").display().to_string()
+    }
+
+    fn write_report(&self, findings: &[Finding]) -> Result<(), SetError> {
+        let path = report_file::path(self.state_dir).display().to_string();
+        let content = report::json(findings).map_err(|error| SetError::new(&path, error.to_string()))?;
+        self.host.write(&File { path, mode: 0o644, content })
+    }
+}

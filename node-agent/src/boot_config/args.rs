@@ -1,0 +1,46 @@
+//! The command line of `boot-config`.
+
+use std::path::{Path, PathBuf};
+
+/// Where to read what is asked, and which host to change.
+#[derive(Debug, Clone, clap::Args)]
+pub struct BootConfigArgs {
+    /// Directory put in front of every path.
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+    /// What is asked of the host.
+    #[arg(long, value_name = "FILE", default_value = "/boot/firmware/weaver.toml", value_parser = absolute)]
+    pub file: PathBuf,
+    /// Directory of the report, the last good file and the node's name.
+    #[arg(long, value_name = "DIR", default_value = super::STATE_DIR, value_parser = absolute)]
+    pub state_dir: PathBuf,
+}
+
+/// A relative path could start at the working directory or at the root given.
+fn absolute(text: &str) -> Result<PathBuf, &'static str> {
+    let path = Path::new(text);
+    if path.is_absolute() { Ok(path.to_owned()) } else { Err("name the path from the host's `/` on") }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use crate::args::{Args, Command};
+
+    #[test]
+    fn paths_start_at_the_root() {
+        let parse = |words: &[&str]| {
+            let words = ["weaver-node-agent", "boot-config"].iter().chain(words);
+            Args::try_parse_from(words).and_then(Args::resolve)
+        };
+        let Command::BootConfig(args) = parse(&[]).unwrap().command else { panic!() };
+        assert_eq!(args.file.to_str(), Some("/boot/firmware/weaver.toml"));
+        assert_eq!(args.state_dir.to_str(), Some("/var/lib/weaver/boot-config"));
+        assert_eq!(args.root.to_str(), Some("/"));
+        for wrong in [&["--file", "weaver.toml"], &["--state-dir", "state"]] {
+            let error = parse(wrong).unwrap_err().to_string();
+            assert!(error.contains("from the host's `/` on"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What the plan must know of the host: names, the user of user-data, what an
+//! earlier run left.
+
+use std::path::{Path, PathBuf};
+
+use weaver_diagnostics::{
+    finding::{Finding, Place},
+    weaver_toml::{
+        Config,
+        plan::{HEADER, HOSTNAME_FILE, HOSTS_FILE, Host, Hosts, KEYS_DIR, TOKEN_FILE},
+        user_data::{self, UserData},
+        verdict,
+    },
+};
+
+use crate::host_root::HostRoot;
+
+/// k3s writes these when it registers its node, and before it serves.
+const NODE_PASSWORD: &str = "/etc/rancher/node/password";
+const SERVER_CERTIFICATES: &str = "/var/lib/rancher/k3s/server/tls";
+
+pub(super) struct Facts {
+    pub host: Host,
+    pub user_data: UserData,
+    pub findings: Vec<Finding>,
+}
+
+/// The file with the node's name.
+pub(super) fn pin_path(state_dir: &Path) -> PathBuf {
+    state_dir.join("node-name")
+}
+
+/// user-data lies beside `weaver.toml`. What could not be read is told where `config` has a use for it.
+pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, config: &Config) -> Facts {
+    let mut findings = Vec::new();
+    let user_data = user_data(root, weaver_toml).unwrap_or_else(|finding| {
+        findings.extend((!config.ssh_keys.is_empty()).then_some(*finding));
+        UserData::default()
+    });
+    let name_in = |path: &Path| {
+        let text = root.read_if_possible(path)?.text;
+        Some(text.trim().to_owned()).filter(|name| is_node_name(name))
+    };
+    let hosts = match root.read(HOSTS_FILE) {
+        Ok(None) => Hosts::Missing,
+        Ok(Some(file)) => Hosts::Text(file.text),
+        Err(error) => {
+            let finding = verdict::not_configured(HOSTS_FILE, &error.to_string());
+            findings.extend(config.hostname.is_some().then_some(finding));
+            Hosts::Unreadable
+        }
+    };
+    let host = Host {
+        pinned: name_in(&pin_path(state_dir)),
+        k3s_has_run: root.real(NODE_PASSWORD).is_file() || root.is_dir(SERVER_CERTIFICATES),
+        hostname: name_in(Path::new(HOSTNAME_FILE)),
+        hosts,
+        user: user_data.user.clone(),
+        has_token: root.real(TOKEN_FILE).is_file(),
+        key_files: key_files(root),
+    };
+    Facts { host, user_data, findings }
+}
+
+fn user_data(root: &HostRoot, weaver_toml: &Path) -> Result<UserData, Box<Finding>> {
+    let path = weaver_toml.with_file_name("user-data");
+    let shown = path.display().to_string();
+    let (place, why) = match root.read(&path) {
+        Ok(None) => return Ok(UserData::default()),
+        Ok(Some(file)) => match user_data::read(&file) {
+            Ok(user_data) => return Ok(user_data),
+            Err(error) => (Place { file: shown, line: error.line, column: error.column }, error.message),
+        },
+        Err(error) => (Place::file(shown), error.to_string()),
+    };
+    Err(Box::new(verdict::user_data_unknown(place, &why)))
+}
+
+/// Files of keys that we wrote: others in the same place are not touched.
+fn key_files(root: &HostRoot) -> Vec<String> {
+    let names = root.list(KEYS_DIR).unwrap_or_default();
+    let paths = names.into_iter().map(|name| format!("{KEYS_DIR}/{name}"));
+    paths
+        .filter(|path| root.read_if_possible(path).is_some_and(|file| file.text.starts_with(HEADER)))
+        .collect()
+}
+
+/// Whether k3s can have a node of this name.
+fn is_node_name(name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    !name.is_empty() && name.len() <= 253 && name.chars().all(is_part)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const STATE: &str = "/var/lib/weaver/boot-config";
+
+    fn facts(files: &[(&str, &str)]) -> Facts {
+        facts_for(files, &Config::default())
+    }
+
+    fn facts_for(files: &[(&str, &str)], config: &Config) -> Facts {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path().to_owned());
+        for (path, content) in files {
+            let real = root.real(path);
+            fs::create_dir_all(real.parent().unwrap()).unwrap();
+            fs::write(real, content).unwrap();
+        }
+        collect(&root, Path::new(STATE), Path::new("/boot/firmware/weaver.toml"), config)
+    }
+
+    #[test]
+    fn a_bare_host_has_nothing() {
+        let facts = facts(&[]);
+        assert_eq!((facts.host, facts.findings.len()), (Host::default(), 0));
+    }
+
+    #[test]
+    fn everything_there_is() {
+        let ours = format!("{HEADER}ssh-ed25519 …\n");
+        let facts = facts(&[
+            ("/var/lib/weaver/boot-config/node-name", "first\n"),
+            ("/etc/rancher/node/password", "x"),
+            ("/etc/hostname", "Pi\n"),
+            ("/etc/hosts", "127.0.0.1 localhost\n"),
+            ("/boot/firmware/user-data", "#cloud-config\nuser: ada\n"),
+            ("/var/lib/weaver/k3s.token", "hunter2\n"),
+            ("/etc/ssh/weaver_keys/ada", &ours),
+            ("/etc/ssh/weaver_keys/own", "ssh-ed25519 …\n"),
+        ]);
+        let want = Host {
+            pinned: Some("first".to_owned()),
+            k3s_has_run: true,
+            hostname: Some("Pi".to_owned()),
+            hosts: Hosts::Text("127.0.0.1 localhost\n".to_owned()),
+            user: Some("ada".to_owned()),
+            has_token: true,
+            key_files: vec!["/etc/ssh/weaver_keys/ada".to_owned()],
+        };
+        assert_eq!(facts.host, want);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_alone_and_told_where_it_matters() {
+        let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g";
+        let text = format!("hostname = \"pi\"\n[ssh]\nkeys = [\"{key}\"]\n");
+        let config = weaver_diagnostics::weaver_toml::parse(text.as_bytes()).unwrap().config;
+        let files = [
+            ("/etc/hosts", "a\0b"),
+            ("/etc/hostname", "no name\n"),
+            ("/boot/firmware/user-data", "#cloud-config\nuser: \"ada\n"),
+        ];
+        for (config, told) in [(&config, 2), (&Config::default(), 0)] {
+            let facts = facts_for(&files, config);
+            assert_eq!(
+                (facts.host.hosts, facts.host.hostname, facts.host.user),
+                (Hosts::Unreadable, None, None)
+            );
+            assert_eq!(facts.findings.len(), told, "{:?}", facts.findings);
+        }
+    }
+}

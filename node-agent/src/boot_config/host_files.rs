@@ -1,0 +1,206 @@
+//! Changes to the host, each only where something differs.
+
+use std::{
+    error::Error as _,
+    fs::{self, File, Permissions},
+    io,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+};
+
+use weaver_diagnostics::weaver_toml::plan;
+use weaver_operator::durable_file::{self, WriteError};
+
+use crate::host_root::HostRoot;
+
+/// Something could not be made as it shall be.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {why}")]
+pub(super) struct SetError {
+    /// What, as the host knows it.
+    pub path: String,
+    /// Why not.
+    pub why: String,
+}
+
+impl SetError {
+    pub fn new(path: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { path: path.into(), why: why.into() }
+    }
+}
+
+/// The files of a host.
+pub(super) struct HostFiles<'a> {
+    root: &'a HostRoot,
+}
+
+impl<'a> HostFiles<'a> {
+    pub const fn new(root: &'a HostRoot) -> Self {
+        Self { root }
+    }
+
+    /// Makes a file what it shall be, with its directories.
+    pub fn write(&self, file: &plan::File) -> Result<(), SetError> {
+        let real = self.root.real(&file.path);
+        if is_as_planned(&real, file) {
+            return Ok(());
+        }
+        let refused = |why: String| SetError::new(&file.path, why);
+        make_directory(real.parent().unwrap_or(Path::new("/")))
+            .map_err(|error| refused(error.to_string()))?;
+        let written = durable_file::replace(&real, file.content.as_bytes(), file.mode);
+        written.map_err(|error| refused(cause(&error)))?;
+        tracing::info!("wrote {}", file.path);
+        Ok(())
+    }
+
+    /// Removes a file where there is one.
+    pub fn remove(&self, path: &str) -> Result<(), SetError> {
+        let real = self.root.real(path);
+        let removed = fs::remove_file(&real).and_then(|()| flush_directory_of(&real));
+        match removed {
+            Ok(()) => tracing::info!("removed {path}"),
+            Err(error) if is_absent(&error) => {}
+            Err(error) => return Err(SetError::new(path, error.to_string())),
+        }
+        Ok(())
+    }
+
+    /// Replaces the content of a file that is there and leaves its permissions.
+    pub fn replace_content(&self, path: &Path, content: &[u8]) -> Result<(), SetError> {
+        let real = self.root.real(path);
+        let refused = |why: String| SetError::new(path.display().to_string(), why);
+        let mode =
+            fs::metadata(&real).map_err(|error| refused(error.to_string()))?.permissions().mode() & 0o7777;
+        durable_file::replace(&real, content, mode).map_err(|error| refused(cause(&error)))
+    }
+
+    /// Sets the running kernel's host name, where this host is the one we run on.
+    pub fn set_hostname(&self, name: &str) -> Result<(), SetError> {
+        let is_this_host = self.root.real("/") == Path::new("/");
+        if !is_this_host || nix::unistd::gethostname().is_ok_and(|present| present == *name) {
+            return Ok(());
+        }
+        nix::unistd::sethostname(name).map_err(|error| {
+            SetError::new(plan::HOSTNAME_FILE, format!("the kernel's host name stays: {error}"))
+        })
+    }
+}
+
+fn is_as_planned(real: &Path, file: &plan::File) -> bool {
+    // Not followed: behind a link there is a file of someone else.
+    let Ok(metadata) = fs::symlink_metadata(real) else { return false };
+    let is_alike = metadata.is_file()
+        && metadata.permissions().mode() & 0o7777 == file.mode
+        && metadata.len() == file.content.len() as u64;
+    is_alike && fs::read(real).is_ok_and(|content| content == file.content.as_bytes())
+}
+
+/// With its parents, each on the disk before it is used.
+fn make_directory(directory: &Path) -> io::Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = directory.parent() {
+        make_directory(parent)?;
+    }
+    fs::create_dir(directory)?;
+    fs::set_permissions(directory, Permissions::from_mode(0o755))?;
+    flush_directory_of(directory)
+}
+
+fn flush_directory_of(real: &Path) -> io::Result<()> {
+    File::open(real.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// The system's word on it: the path is told apart from it.
+fn cause(error: &WriteError) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt as _, symlink};
+
+    use super::*;
+
+    fn file(path: &str, mode: u32, content: &str) -> plan::File {
+        plan::File { path: path.to_owned(), mode, content: content.to_owned() }
+    }
+
+    #[test]
+    fn a_file_is_written_only_where_something_differs() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path().to_owned());
+        let host = HostFiles::new(&root);
+        let real = root.real("/a/b/f");
+        let state = || fs::metadata(&real).map(|m| (m.ino(), m.mtime_nsec(), m.mode() & 0o7777)).unwrap();
+        host.write(&file("/a/b/f", 0o600, "one")).unwrap();
+        // Held open, so that its number is not given to the next file.
+        let _held = File::open(&real).unwrap();
+        let first = state();
+        assert_eq!(first.2, 0o600);
+        assert_eq!(fs::metadata(root.real("/a")).unwrap().mode() & 0o7777, 0o755);
+        host.write(&file("/a/b/f", 0o600, "one")).unwrap();
+        assert_eq!(state(), first);
+        host.write(&file("/a/b/f", 0o644, "one")).unwrap();
+        assert_eq!(state().2, 0o644);
+        host.write(&file("/a/b/f", 0o644, "two")).unwrap();
+        assert_eq!(fs::read(&real).unwrap(), b"two");
+        assert_ne!(state().0, first.0);
+    }
+
+    #[test]
+    fn a_link_is_replaced_and_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path().to_owned());
+        fs::write(root.real("/other"), "x").unwrap();
+        symlink(root.real("/other"), root.real("/f")).unwrap();
+        HostFiles::new(&root).write(&file("/f", 0o644, "x")).unwrap();
+        assert!(fs::symlink_metadata(root.real("/f")).unwrap().is_file());
+    }
+
+    #[test]
+    fn removing_what_is_not_there_is_fine() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path().to_owned());
+        let host = HostFiles::new(&root);
+        fs::write(root.real("/f"), "x").unwrap();
+        for path in ["/f", "/f", "/none/f"] {
+            host.remove(path).unwrap();
+        }
+        assert!(!root.real("/f").exists());
+    }
+
+    #[test]
+    fn a_refusal_names_the_path_of_the_host() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path().to_owned());
+        let host = HostFiles::new(&root);
+        fs::write(root.real("/file"), "").unwrap();
+        fs::create_dir_all(root.real("/full/f")).unwrap();
+        fs::write(root.real("/full/f/inner"), "").unwrap();
+        for error in [
+            host.write(&file("/file/f", 0o644, "x")).unwrap_err(),
+            host.write(&file("/full/f", 0o644, "x")).unwrap_err(),
+            host.remove("/full/f").unwrap_err(),
+            host.replace_content(Path::new("/none"), b"x").unwrap_err(),
+        ] {
+            assert!(error.path.starts_with('/') && !error.path.contains("tmp"), "{error:?}");
+            assert!(!error.why.is_empty(), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn this_hosts_name_is_not_touched_for_another_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path().to_owned());
+        let before = nix::unistd::gethostname().unwrap();
+        HostFiles::new(&root).set_hostname("weaver-test-name").unwrap();
+        assert_eq!(nix::unistd::gethostname().unwrap(), before);
+    }
+}

@@ -1,0 +1,138 @@
+//! `report.json` in boot-config's state directory: what boot-config found,
+//! for the node's report.
+//!
+//! Written on every run, but only when the bytes differ. Whoever reads it is
+//! never stopped by it: no file is no finding, and a file that cannot be read
+//! is one finding of severity `unknown`.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use weaver_diagnostics::finding::{Code, Evidence, Finding, Place, Remedy, Severity};
+
+use crate::host_root::HostRoot;
+
+/// The report, as the host knows it.
+#[must_use]
+pub fn path(state_dir: &Path) -> PathBuf {
+    state_dir.join("report.json")
+}
+
+/// What the last run of boot-config found; nothing where it never ran.
+#[must_use]
+pub fn read_report(root: &HostRoot, state_dir: &Path) -> Vec<Finding> {
+    let path = path(state_dir);
+    let unknown = |why: &str| {
+        let message = "what boot-config found at boot could not be read";
+        let remedy = Remedy::new("see what it said").command("journalctl -b -u weaver-boot-config");
+        let place = Place::file(path.display().to_string());
+        vec![Finding::new(Severity::Unknown, Code::BootConfigUnknown, message).saw(place, why).remedy(remedy)]
+    };
+    match root.read(&path) {
+        Ok(None) => Vec::new(),
+        Ok(Some(file)) => parse(&file.text).unwrap_or_else(|| unknown("it is no report of boot-config")),
+        Err(error) => unknown(&error.to_string()),
+    }
+}
+
+#[derive(Deserialize)]
+struct Report {
+    findings: Vec<Written>,
+}
+
+/// A finding as `report::json` writes it. Its name follows from its code.
+#[derive(Deserialize)]
+struct Written {
+    severity: String,
+    code: String,
+    message: String,
+    evidence: Vec<Seen>,
+    remedy: Option<Done>,
+}
+
+#[derive(Deserialize)]
+struct Seen {
+    file: String,
+    line: Option<u64>,
+    column: Option<u64>,
+    saw: String,
+}
+
+#[derive(Deserialize)]
+struct Done {
+    explain: String,
+    #[serde(default)]
+    commands: Vec<String>,
+    diff: Option<String>,
+}
+
+fn parse(text: &str) -> Option<Vec<Finding>> {
+    let report: Report = serde_json::from_str(text).ok()?;
+    report.findings.into_iter().map(finding).collect()
+}
+
+fn finding(written: Written) -> Option<Finding> {
+    let severities = [Severity::Ok, Severity::Unknown, Severity::Warn, Severity::Fail];
+    let severity = severities.into_iter().find(|severity| severity.to_string() == written.severity)?;
+    let code = Code::ALL.iter().copied().find(|code| code.id() == written.code)?;
+    let evidence = written.evidence.into_iter().map(|seen| {
+        let place = Place { file: seen.file, line: seen.line, column: seen.column };
+        Evidence { place, saw: seen.saw }
+    });
+    let remedy =
+        written.remedy.map(|done| Remedy { explain: done.explain, commands: done.commands, diff: done.diff });
+    Some(Finding { evidence: evidence.collect(), remedy, ..Finding::new(severity, code, written.message) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const STATE: &str = "/var/lib/weaver/boot-config";
+
+    fn read(content: Option<&[u8]>) -> Vec<Finding> {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path().to_owned());
+        fs::create_dir_all(root.real(STATE)).unwrap();
+        if let Some(content) = content {
+            fs::write(root.real(path(Path::new(STATE))), content).unwrap();
+        }
+        read_report(&root, Path::new(STATE))
+    }
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        let findings = vec![
+            Finding::new(Severity::Warn, Code::WeaverTomlInvalid, "bad")
+                .saw(Place::at("/boot/firmware/weaver.toml", 3, 5), "x")
+                .saw(Place::file("/f"), "y")
+                .remedy(Remedy { diff: Some("-a\n+b\n".to_owned()), ..Remedy::new("do").command("true") }),
+            Finding::new(Severity::Ok, Code::WeaverTomlInForce, "good"),
+        ];
+        let text = crate::report::json(&findings).unwrap();
+        assert_eq!(read(Some(text.as_bytes())), findings);
+    }
+
+    #[test]
+    fn no_report_is_no_finding() {
+        assert!(read(None).is_empty());
+    }
+
+    #[test]
+    fn a_broken_report_is_unknown_and_never_bad() {
+        for broken in [
+            &b""[..],
+            b"{\"findings\":[",
+            b"\xff\xfe",
+            b"{\"findings\":[{\"severity\":\"fail\",\"code\":\"Z-99\",\"message\":\"m\",\"evidence\":[]}]}",
+            b"{\"findings\":[{\"severity\":\"evil\",\"code\":\"B-01\",\"message\":\"m\",\"evidence\":[]}]}",
+        ] {
+            let findings = read(Some(broken));
+            assert_eq!(findings.len(), 1, "{broken:?}");
+            let found = (findings[0].severity, findings[0].code);
+            assert_eq!(found, (Severity::Unknown, Code::BootConfigUnknown), "{broken:?}");
+        }
+    }
+}

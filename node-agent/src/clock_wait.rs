@@ -1,0 +1,193 @@
+//! Waits for the clock to be set, for a bounded time and only where waiting can
+//! help: without a default route no time server can be reached.
+//!
+//! The mark is the one of systemd-timesyncd. Whether the wait helped is only
+//! told: a clock that nobody vouches for is unknown, and unknown stops nothing.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
+
+use crate::host_root::HostRoot;
+
+/// What systemd-timesyncd leaves once it has set the clock.
+pub const MARK: &str = "/run/systemd/timesync/synchronized";
+const ROUTES: &str = "/proc/net/route";
+const ROUTES_V6: &str = "/proc/net/ipv6_route";
+const POLL: Duration = Duration::from_millis(100);
+/// Flags of a route: it is in use; it rejects what is sent.
+const RTF_UP: u32 = 0x1;
+const RTF_REJECT: u32 = 0x200;
+
+/// How the wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waited {
+    /// The clock is set.
+    Synchronised,
+    /// There is no default route: no use in waiting.
+    NoRoute,
+    /// Not within this time.
+    TooLong(Duration),
+}
+
+/// Whether the clock is set.
+#[must_use]
+pub fn is_synchronised(root: &HostRoot) -> bool {
+    root.real(MARK).exists()
+}
+
+/// Waits until the clock is set, at most so long.
+pub async fn wait(root: &HostRoot, limit: Duration) -> Waited {
+    let begun = Instant::now();
+    loop {
+        if is_synchronised(root) {
+            return Waited::Synchronised;
+        }
+        // Looked at each time: a route that goes away makes the rest pointless.
+        if !has_default_route(root) {
+            return Waited::NoRoute;
+        }
+        let left = limit.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return Waited::TooLong(limit);
+        }
+        sleep(POLL.min(left)).await;
+    }
+}
+
+impl Waited {
+    /// The finding about a clock that nobody vouches for.
+    #[must_use]
+    pub fn finding(self) -> Option<Finding> {
+        let (why, remedy) = match self {
+            Self::Synchronised => return None,
+            Self::NoRoute => (
+                "there is no default route, so no time server was waited for".to_owned(),
+                "connect the network; check the cable or the Wi-Fi settings",
+            ),
+            Self::TooLong(limit) => (
+                format!("no time server answered within {} s", limit.as_secs()),
+                "see why by `timedatectl timesync-status`; a network may let only its own time servers through: \
+                 name them under [time] in weaver.toml",
+            ),
+        };
+        Some(not_synchronised(&format!("the clock is not synchronised: {why}"), remedy))
+    }
+}
+
+/// The finding about a clock that is not set, outside a wait.
+#[must_use]
+pub fn finding(root: &HostRoot) -> Option<Finding> {
+    (!is_synchronised(root)).then(|| {
+        let remedy = "connect the network, or see why by `timedatectl timesync-status`";
+        not_synchronised("the clock is not synchronised", remedy)
+    })
+}
+
+fn not_synchronised(message: &str, remedy: &str) -> Finding {
+    Finding::new(Severity::Unknown, Code::ClockNotSynchronised, message)
+        .saw(Place::file(MARK), "it is not there")
+        .remedy(Remedy::new(remedy))
+}
+
+fn has_default_route(root: &HostRoot) -> bool {
+    let says = |path, judge: fn(&str) -> bool| {
+        root.read_if_possible(path).is_some_and(|file| file.text.lines().any(judge))
+    };
+    says(ROUTES, is_default_v4) || says(ROUTES_V6, is_default_v6)
+}
+
+/// `Iface Destination Gateway Flags RefCnt Use Metric Mask …`, numbers in hex.
+fn is_default_v4(line: &str) -> bool {
+    let fields: Vec<_> = line.split_whitespace().collect();
+    let (Some(&"00000000"), Some(&"00000000")) = (fields.get(1), fields.get(7)) else { return false };
+    fields.get(3).is_some_and(|flags| is_usable(flags))
+}
+
+/// `destination length source length next-hop metric refcount use flags device`;
+/// the kernel's own "unreachable" on `lo` looks like a default route too.
+fn is_default_v6(line: &str) -> bool {
+    let fields: Vec<_> = line.split_whitespace().collect();
+    let [destination, length, .., flags, device] = &fields[..] else { return false };
+    fields.len() == 10
+        && destination.bytes().all(|digit| digit == b'0')
+        && *length == "00"
+        && *device != "lo"
+        && is_usable(flags)
+}
+
+fn is_usable(flags: &str) -> bool {
+    u32::from_str_radix(flags, 16).is_ok_and(|flags| flags & RTF_UP != 0 && flags & RTF_REJECT == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, path::Path};
+
+    const V4: &str = "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0";
+    const HEAD: &str = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n";
+
+    fn put(dir: &Path, path: &str, text: &str) {
+        let path = dir.join(path.trim_start_matches('/'));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn routes_table() {
+        for (line, is_default) in [
+            (V4, true),
+            ("eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0", false),
+            ("eth0\t00000000\t010200C0\t0002\t0\t0\t0\t00000000\t0\t0\t0", false),
+            ("eth0\t00000000\t010200C0\t0203\t0\t0\t0\t00000000\t0\t0\t0", false),
+            ("eth0\t00000000\t010200C0\tzz\t0\t0\t0\t00000000\t0\t0\t0", false),
+            ("tun0\t00000000\t00000000\t0001\t0\t0\t0\t00000080\t0\t0\t0", false),
+            ("", false),
+        ] {
+            assert_eq!(is_default_v4(line), is_default, "{line}");
+        }
+        let zero = "0".repeat(32);
+        for (line, is_default) in [
+            (format!("{zero} 00 {zero} 00 fd{} 00000400 3 0 00000003 eth0", "0".repeat(30)), true),
+            (format!("{zero} 00 {zero} 00 {zero} ffffffff 1 0 00200200 lo"), false),
+            (format!("{zero} 00 {zero} 00 {zero} 00000400 1 0 00000201 eth0"), false),
+            (format!("{zero} 80 {zero} 00 {zero} 00000000 3 0 80200001 eth0"), false),
+            (format!("{zero} 00"), false),
+            (String::new(), false),
+        ] {
+            assert_eq!(is_default_v6(&line), is_default, "{line}");
+        }
+    }
+
+    #[tokio::test]
+    async fn without_a_route_nothing_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path().to_owned());
+        assert_eq!(wait(&root, Duration::from_hours(1)).await, Waited::NoRoute);
+        put(dir.path(), ROUTES, HEAD);
+        assert_eq!(wait(&root, Duration::from_hours(1)).await, Waited::NoRoute);
+        let finding = Waited::NoRoute.finding().unwrap();
+        assert_eq!(finding.severity, Severity::Unknown, "it never blocks");
+    }
+
+    #[tokio::test]
+    async fn the_wait_ends_with_the_mark_or_with_the_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path().to_owned());
+        put(dir.path(), ROUTES, &format!("{HEAD}{V4}\n"));
+        let limit = Duration::from_millis(20);
+        assert_eq!(wait(&root, limit).await, Waited::TooLong(limit));
+        assert_eq!(wait(&root, Duration::ZERO).await, Waited::TooLong(Duration::ZERO));
+        assert!(finding(&root).is_some());
+        let appears = async {
+            tokio::task::yield_now().await;
+            put(dir.path(), MARK, "");
+        };
+        let (waited, ()) = tokio::join!(wait(&root, Duration::from_hours(1)), appears);
+        assert_eq!(waited, Waited::Synchronised);
+        assert_eq!(waited.finding(), None);
+        assert_eq!(finding(&root), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! The file that keeps k3s from being started: `k3s.blocked` in the runtime
+//! directory. k3s' unit has `ConditionPathExists=!` on it.
+//!
+//! It is there only where something is known to be bad, and holds what and why.
+//! It lives in memory: a reboot always begins without it.
+
+use std::{
+    fs::{self, DirBuilder},
+    io,
+    os::unix::fs::DirBuilderExt as _,
+    path::{Path, PathBuf},
+};
+
+use weaver_diagnostics::finding::{Finding, Severity};
+use weaver_operator::durable_file::{self, WriteError};
+
+use crate::report;
+
+/// Where the file is.
+#[must_use]
+pub fn path(runtime_dir: &Path) -> PathBuf {
+    runtime_dir.join("k3s.blocked")
+}
+
+/// Whether it is there.
+#[must_use]
+pub fn exists(runtime_dir: &Path) -> bool {
+    path(runtime_dir).exists()
+}
+
+/// What of these findings keeps k3s from being started.
+#[must_use]
+pub fn causes(findings: &[Finding]) -> Vec<Finding> {
+    findings.iter().filter(|f| f.severity == Severity::Fail).cloned().collect()
+}
+
+/// Writes it: code, evidence and remedy of each cause. A runtime directory that
+/// nobody has made yet is made.
+///
+/// # Errors
+/// It cannot be written; k3s is then not held back.
+pub fn write(runtime_dir: &Path, causes: &[Finding]) -> Result<(), WriteError> {
+    let text = format!(
+        "k3s is not started, because of what is known to be bad on this host.\n\
+         To start it all the same, write the code on a line of /boot/firmware/weaver-override.\n\n{}",
+        report::text(causes)
+    );
+    if fs::read(path(runtime_dir)).is_ok_and(|there| there == text.as_bytes()) {
+        return Ok(());
+    }
+    // Where this fails, the next step names the place.
+    drop(DirBuilder::new().recursive(true).mode(0o750).create(runtime_dir));
+    durable_file::replace(&path(runtime_dir), text.as_bytes(), 0o640)
+}
+
+/// Removes it; `true` where it was there.
+///
+/// # Errors
+/// It is there and cannot be removed.
+pub fn remove(runtime_dir: &Path) -> io::Result<bool> {
+    match fs::remove_file(path(runtime_dir)) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weaver_diagnostics::finding::{Code, Place, Remedy};
+
+    #[test]
+    fn the_file_says_what_why_and_what_to_do_and_goes_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let bad = Finding::new(Severity::Fail, Code::MemoryTooSmall, "too small")
+            .saw(Place::line("/proc/meminfo", 1), "MemTotal: 1 kB")
+            .remedy(Remedy::new("use another board"));
+        let warn = Finding::new(Severity::Warn, Code::NamesShadowed, "w");
+        let causes = causes(&[warn, bad.clone()]);
+        assert_eq!(causes, [bad]);
+        assert!(!exists(dir.path()));
+        write(dir.path(), &causes).unwrap();
+        let text = fs::read_to_string(path(dir.path())).unwrap();
+        for part in ["N-12", "/proc/meminfo:1: MemTotal: 1 kB", "use another board", "weaver-override"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(exists(dir.path()));
+        assert!(remove(dir.path()).unwrap());
+        assert!(!remove(dir.path()).unwrap() && !exists(dir.path()));
+    }
+
+    #[test]
+    fn a_block_that_cannot_be_written_or_removed_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        write(&dir.path().join("new"), &[]).unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        assert!(write(&dir.path().join("file"), &[]).unwrap_err().to_string().contains("k3s.blocked"));
+        fs::create_dir(path(dir.path())).unwrap();
+        assert!(remove(dir.path()).is_err());
+    }
+}

@@ -1,0 +1,165 @@
+//! `preflight --gate`: what systemd runs before k3s.
+//!
+//! In this order: an old block of k3s is removed; the clock is waited for; the
+//! host is judged; where something is known to be bad, k3s is blocked; the
+//! report is published. So whatever goes wrong on the way, a crash of this
+//! program included, leaves k3s free to start: only a verdict blocks it.
+//!
+//! Where an agent runs (k3s is started again by hand, say), it is the agent that
+//! publishes: it knows more.
+
+use std::{fs::File, io, path::Path, time::Duration};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use sd_notify::NotifyState;
+use tokio::task::spawn_blocking;
+use tracing::{error, info, warn};
+use weaver_diagnostics::finding::Finding;
+
+use crate::{
+    args::PreflightArgs,
+    boot_config,
+    checks::{self, Host},
+    clock_wait, k3s_block,
+    node_report::Report,
+    publish::Publisher,
+};
+
+/// Time that systemd is asked for beside the wait for the clock; a dying card is slow to read.
+const JUDGING: Duration = Duration::from_mins(1);
+/// Locked by a running agent, in the runtime directory.
+pub const AGENT_LOCK: &str = "agent.lock";
+
+/// Judges, blocks k3s or not, publishes; returns the findings.
+///
+/// # Errors
+/// The host could not be judged, or the block not be written (what was found is
+/// published all the same): k3s is then free to start. What could not be published is logged and no error.
+pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
+    let host = Host::from(args.host);
+    match k3s_block::remove(&args.runtime_dir) {
+        Ok(true) => info!("removed the block of k3s that an earlier look had left"),
+        Ok(false) => {}
+        Err(failure) => {
+            let path = k3s_block::path(&args.runtime_dir);
+            error!(
+                "cannot remove {}: {failure}; remove it by hand, k3s does not start with it",
+                path.display()
+            );
+        }
+    }
+    // Longer than the unit allows, where the owner asks for it. Unheard where systemd did not start us.
+    let longest = Duration::from_secs(args.clock_wait) + JUDGING;
+    let extension = u32::try_from(longest.as_micros()).unwrap_or(u32::MAX);
+    let _ = sd_notify::notify(&[NotifyState::ExtendTimeoutUsec(extension)]);
+    let waited = clock_wait::wait(&host.root, Duration::from_secs(args.clock_wait)).await;
+
+    let judge = host.clone();
+    let mut findings = judged(move || checks::preflight(&judge).findings).await?;
+    let causes = k3s_block::causes(&findings);
+    let mut blocked = Ok(());
+    if !causes.is_empty() {
+        blocked = k3s_block::write(&args.runtime_dir, &causes);
+        if blocked.is_ok() {
+            warn!("k3s is not started: {}", sentence(&causes));
+        } else {
+            error!("k3s starts although it will fail: {}", sentence(&causes));
+        }
+    }
+
+    findings.extend(waited.finding());
+    findings.extend(boot_config::read_report(&host.root, &args.state_dir.join("boot-config")));
+    let is_blocked = !causes.is_empty() && blocked.is_ok();
+    let report = report(findings, &causes, is_blocked);
+    let findings = report.findings.clone();
+    let state_dir = host.root.real(&args.state_dir);
+    let publisher = Publisher::new(&host.root, args.runtime_dir.clone(), host.boot_dir, &state_dir);
+    let outcome = spawn_blocking(move || publish(publisher, &report, &args.runtime_dir)).await;
+    if let Err(failure) = outcome.map_err(anyhow::Error::from).and_then(|outcome| outcome) {
+        error!("cannot publish the report: {failure:#}");
+    }
+    blocked.context("k3s should be blocked, and is not held back")?;
+    Ok(findings)
+}
+
+/// What a look finds; one that panics is an error and no verdict.
+async fn judged(look: impl FnOnce() -> Vec<Finding> + Send + 'static) -> anyhow::Result<Vec<Finding>> {
+    spawn_blocking(look).await.context("this program failed at judging the host; k3s is not held back")
+}
+
+fn publish(mut publisher: Publisher, report: &Report, runtime_dir: &Path) -> anyhow::Result<()> {
+    if agent_runs(runtime_dir) {
+        info!("an agent runs and will publish what it sees");
+        return Ok(());
+    }
+    if let Some(fault) = publisher.publish(report, Timestamp::now())?.fault() {
+        warn!("the boot partition does not show this: {fault}");
+    }
+    Ok(())
+}
+
+fn agent_runs(runtime_dir: &Path) -> bool {
+    let held = |file: File| {
+        file.try_lock_shared().is_err_and(|error| io::Error::from(error).kind() == io::ErrorKind::WouldBlock)
+    };
+    File::open(runtime_dir.join(AGENT_LOCK)).is_ok_and(held)
+}
+
+/// The report before the agent has made its first.
+fn report(findings: Vec<Finding>, causes: &[Finding], is_blocked: bool) -> Report {
+    let reason = match (causes.is_empty(), is_blocked) {
+        (true, _) => {
+            "the host is fit for k3s as far as it is known; k3s may start, its names are proved next"
+                .to_owned()
+        }
+        (false, true) => format!("k3s is not started: {}", sentence(causes)),
+        (false, false) => format!("k3s starts although it will fail: {}", sentence(causes)),
+    };
+    Report { reason, findings, k3s_blocked: Some(is_blocked), ..Report::unchecked() }
+}
+
+fn sentence(causes: &[Finding]) -> String {
+    let sentences: Vec<_> = causes.iter().map(|f| format!("{}: {}", f.code.id(), f.message)).collect();
+    sentences.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weaver_diagnostics::finding::{Code, Severity};
+
+    #[test]
+    fn the_report_says_whether_k3s_is_held_back() {
+        let bad = Finding::new(Severity::Fail, Code::MemoryTooSmall, "451 MB");
+        let cause = std::slice::from_ref(&bad);
+        for (causes, is_blocked, want) in [
+            (cause, true, "k3s is not started: N-12: 451 MB"),
+            (cause, false, "k3s starts although it will fail: N-12"),
+            // A failure of boot-config is no cause.
+            (&[][..], false, "k3s may start"),
+        ] {
+            let report = report(vec![bad.clone()], causes, is_blocked);
+            assert_eq!(report.k3s_blocked, Some(is_blocked));
+            assert!(report.reason.contains(want), "{}", report.reason);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_error_and_no_verdict() {
+        let error = judged(|| panic!("a fault of ours")).await.unwrap_err();
+        let shown = format!("{error:#}");
+        assert!(shown.contains("not held back") && shown.contains("a fault of ours"), "{shown}");
+        assert!(judged(Vec::new).await.unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_running_agent_is_known_by_its_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!agent_runs(dir.path()));
+        let file = File::create(dir.path().join(AGENT_LOCK)).unwrap();
+        assert!(!agent_runs(dir.path()), "a file that a former agent left");
+        file.lock().unwrap();
+        assert!(agent_runs(dir.path()));
+    }
+}

@@ -1,0 +1,275 @@
+//! The page on the boot partition, where a laptop reads it: `NODE-STATUS.txt`
+//! and, for programs, `node-status.json`.
+//!
+//! Guarantees: written only where a file system is mounted there (else the files
+//! would lie below the mount point, on the root), only when the page's essence
+//! has changed, at most [`ledger::A_DAY`](super::ledger::A_DAY) times in a day,
+//! each file whole or not at all. Nothing here ends the caller: what cannot be
+//! written is said, with the reason.
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde_json::Value;
+use weaver_operator::durable_file;
+
+use super::{
+    ledger::{A_DAY, Ledger},
+    page::{Page, essence},
+};
+use crate::host_root::HostRoot;
+
+/// For a person.
+pub const TEXT: &str = "NODE-STATUS.txt";
+/// For a program; written last, so that it vouches for both.
+pub const JSON: &str = "node-status.json";
+const MOUNTS: &str = "/proc/self/mountinfo";
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was written now.
+    Written,
+    /// It says the same already.
+    Current,
+    /// It says something older, because it was written often enough.
+    Deferred(Timestamp),
+    /// It cannot be written, and was not tried: the reason, and what to do.
+    Unwritable(String),
+    /// It was tried, which counts as a write, and failed: the reason, and what to do.
+    Failed(String),
+}
+
+/// What is mounted in a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mount {
+    Absent,
+    ReadOnly,
+    Writable,
+}
+
+/// The boot partition.
+#[derive(Debug)]
+pub struct Card {
+    root: HostRoot,
+    directory: PathBuf,
+    ledger: Ledger,
+}
+
+impl Card {
+    /// The one mounted in `directory`, a path of the host.
+    #[must_use]
+    pub const fn new(root: HostRoot, directory: PathBuf, ledger: Ledger) -> Self {
+        Self { root, directory, ledger }
+    }
+
+    /// Shows the page there, if it is another one than that which is shown.
+    pub fn show(&mut self, page: &Page<'_>) -> Outcome {
+        let directory = self.directory.display();
+        let mounts = self.root.read_if_possible(MOUNTS);
+        match mount(mounts.as_ref().map_or("", |file| &file.text), &self.directory) {
+            Mount::Absent => {
+                return Outcome::Unwritable(format!(
+                    "no boot partition is mounted at {directory}; `sudo mount {directory}` says why not"
+                ));
+            }
+            Mount::ReadOnly => {
+                return Outcome::Unwritable(format!(
+                    "{directory} is mounted read-only, as after a fault of its file system; power off and \
+                     check the card in another computer, or `sudo mount -o remount,rw {directory}`"
+                ));
+            }
+            Mount::Writable => {}
+        }
+        let json = page.json();
+        if self.shows(&json) {
+            return Outcome::Current;
+        }
+        if let Err(next) = self.ledger.take(page.time) {
+            return Outcome::Deferred(next);
+        }
+        self.write(&page.text_for_windows(), &json).map_or_else(Outcome::Failed, |()| Outcome::Written)
+    }
+
+    fn shows(&self, json: &Value) -> bool {
+        if !self.root.real(self.directory.join(TEXT)).is_file() {
+            return false;
+        }
+        let shown = self.root.read_if_possible(self.directory.join(JSON));
+        let shown = shown.and_then(|file| serde_json::from_str::<Value>(&file.text).ok());
+        shown.is_some_and(|shown| essence(&shown) == essence(json))
+    }
+
+    fn write(&self, text: &str, json: &Value) -> Result<(), String> {
+        let json = serde_json::to_string_pretty(json).map_err(|error| error.to_string())? + "\n";
+        for (name, content) in [(TEXT, text), (JSON, &json)] {
+            let path = self.directory.join(name);
+            durable_file::replace(&self.root.real(&path), content.as_bytes(), 0o644).map_err(|error| {
+                let why = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                format!(
+                    "cannot write {}: {why}; free space on the boot partition, or check it in another computer",
+                    path.display()
+                )
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Outcome {
+    /// Why the page there is not the newest; `None` where it is.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        match self {
+            Self::Written | Self::Current => None,
+            Self::Deferred(next) => {
+                let next = Timestamp::from_second(next.as_second()).unwrap_or(*next);
+                Some(format!("it was written {A_DAY} times in a day; the next is allowed at {next}"))
+            }
+            Self::Unwritable(why) | Self::Failed(why) => Some(why.clone()),
+        }
+    }
+}
+
+/// What `/proc/self/mountinfo` says about a directory; the last line counts, it
+/// covers the others.
+fn mount(mountinfo: &str, directory: &Path) -> Mount {
+    let Some(directory) = directory.to_str().map(|path| path.trim_end_matches('/')) else {
+        return Mount::Absent;
+    };
+    mountinfo.lines().fold(Mount::Absent, |found, line| {
+        let Some((mount, source)) = line.split_once(" - ") else { return found };
+        let mut fields = mount.split(' ').skip(4);
+        let (Some(place), Some(options)) = (fields.next(), fields.next()) else { return found };
+        if unescaped(place) != directory {
+            return found;
+        }
+        let of_the_file_system = source.rsplit(' ').next().unwrap_or_default();
+        let is_read_only = [options, of_the_file_system].iter().any(|o| o.split(',').any(|o| o == "ro"));
+        if is_read_only { Mount::ReadOnly } else { Mount::Writable }
+    })
+}
+
+/// The kernel writes a blank in a path as `\040`.
+fn unescaped(place: &str) -> String {
+    place.replace(r"\040", " ").replace(r"\011", "\t").replace(r"\134", r"\")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node_report::Report;
+    use std::fs;
+
+    const BOOT: &str = "/boot/firmware";
+    const RW: &str =
+        "36 25 254:1 / /boot/firmware rw,noatime shared:1 - vfat /dev/vda1 rw,fmask=0077,dirsync\n";
+
+    #[test]
+    fn mounts_table() {
+        for (text, want) in [
+            ("", Mount::Absent),
+            ("25 1 254:2 / / rw - ext4 /dev/vda2 rw\n", Mount::Absent),
+            ("36 25 254:1 / /boot/firmware2 rw - vfat /dev/vda1 rw\n", Mount::Absent),
+            ("36 25 254:1 / /boot/firmware\n", Mount::Absent),
+            (RW, Mount::Writable),
+            ("36 25 254:1 / /boot/firmware ro,noatime - vfat /dev/vda1 rw\n", Mount::ReadOnly),
+            ("36 25 254:1 / /boot/firmware rw - vfat /dev/vda1 ro,errors=remount-ro\n", Mount::ReadOnly),
+            ("36 25 254:1 / /boot/firmware rw - vfat /dev/vda1 rw,errors=remount-ro\n", Mount::Writable),
+            (
+                "36 25 0:1 / /boot/firmware ro - autofs x rw\n37 36 254:1 / /boot/firmware rw - vfat x rw\n",
+                Mount::Writable,
+            ),
+        ] {
+            assert_eq!(mount(text, Path::new(BOOT)), want, "{text}");
+        }
+        let blank = r"36 25 254:1 / /mnt/a\040b rw - vfat x rw";
+        assert_eq!(mount(blank, Path::new("/mnt/a b/")), Mount::Writable);
+    }
+
+    struct Case {
+        dir: tempfile::TempDir,
+        card: Card,
+    }
+
+    impl Case {
+        fn new(mountinfo: &str) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            fs::create_dir_all(dir.path().join("proc/self")).unwrap();
+            fs::write(dir.path().join("proc/self/mountinfo"), mountinfo).unwrap();
+            fs::create_dir_all(dir.path().join("boot/firmware")).unwrap();
+            let root = HostRoot::new(dir.path().to_owned());
+            let ledger = Ledger::new(dir.path().join("ledger"));
+            Self { card: Card::new(root, BOOT.into(), ledger), dir }
+        }
+
+        fn show(&mut self, reason: &str, host_name: &str, second: i64) -> Outcome {
+            let report = Report { reason: reason.to_owned(), ..Report::unchecked() };
+            let time = Timestamp::from_second(1_800_000_000 + second).unwrap();
+            self.card.show(&Page { host_name, time, synchronised: true, report: &report })
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.dir.path().join("boot/firmware").join(name)
+        }
+
+        fn text(&self) -> String {
+            fs::read_to_string(self.path(TEXT)).unwrap()
+        }
+    }
+
+    #[test]
+    fn only_a_change_is_written() {
+        let mut case = Case::new(RW);
+        assert_eq!(case.show("r", "a", 0), Outcome::Written);
+        assert!(case.text().contains("node a\r\n") && case.path(JSON).is_file());
+        assert_eq!(case.show("other words", "a", 1), Outcome::Current);
+        assert!(case.text().contains("shut: r\r\n"), "a time or a reason alone is no change");
+        assert_eq!(case.show("r", "b", 2), Outcome::Written);
+        assert!(case.text().contains("node b\r\n"));
+        for lost in [TEXT, JSON] {
+            fs::remove_file(case.path(lost)).unwrap();
+            assert_eq!(case.show("r", "b", 3), Outcome::Written, "{lost}");
+        }
+        fs::write(case.path(JSON), "{half").unwrap();
+        assert_eq!(case.show("r", "b", 4), Outcome::Written);
+        assert_eq!(fs::read_dir(case.path("")).unwrap().count(), 2, "nothing is left behind");
+    }
+
+    #[test]
+    fn the_twenty_fifth_change_of_a_day_waits() {
+        let mut case = Case::new(RW);
+        for n in 0..24 {
+            assert_eq!(case.show("r", &n.to_string(), n), Outcome::Written);
+        }
+        let deferred = case.show("r", "late", 100);
+        let fault = deferred.fault().unwrap();
+        assert!(fault.contains("24 times in a day") && fault.contains("2027-01-16T08:00:00Z"), "{fault}");
+        assert!(case.text().contains("node 23\r\n"));
+        assert_eq!(case.show("r", "23", 101), Outcome::Current, "what it shows is right again");
+        assert_eq!(case.show("r", "late", 86_400), Outcome::Written);
+    }
+
+    #[test]
+    fn an_absent_or_read_only_partition_is_left_alone_and_named() {
+        for (mountinfo, want) in
+            [("", "no boot partition is mounted"), (&RW.replace("rw,", "ro,"), "read-only")]
+        {
+            let mut case = Case::new(mountinfo);
+            let Outcome::Unwritable(why) = case.show("r", "a", 0) else { panic!("{mountinfo}") };
+            assert!(why.contains(want) && why.contains(BOOT) && why.contains("sudo mount"), "{why}");
+            assert_eq!(fs::read_dir(case.path("")).unwrap().count(), 0);
+            assert!(!case.dir.path().join("ledger").exists());
+        }
+    }
+
+    #[test]
+    fn a_partition_that_refuses_is_named_with_the_systems_reason() {
+        let mut case = Case::new(RW);
+        // A directory that is not empty in the file's place: root may not replace it either.
+        fs::create_dir_all(case.path(TEXT).join("x")).unwrap();
+        let Outcome::Failed(why) = case.show("r", "a", 0) else { panic!("written") };
+        assert!(why.contains("/boot/firmware/NODE-STATUS.txt: ") && why.contains("os error"), "{why}");
+        assert!(!case.path(JSON).exists());
+    }
+}

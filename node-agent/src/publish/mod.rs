@@ -1,0 +1,179 @@
+//! Publishes the node's report, for preflight and for the agent alike:
+//! `report.json` and `node-status.txt` in the runtime directory, the console's
+//! banner, the page on the boot partition.
+//!
+//! Guarantees: one writer at a time, by a lock file; each file is replaced
+//! whole, and only when it changes; where the boot partition cannot be written
+//! all the rest is, with the reason. No secret goes in: findings hold none.
+//! A failure is the caller's to log and to try again; nothing is judged here.
+
+pub mod banner;
+pub mod card;
+pub mod ledger;
+pub mod page;
+
+use std::{
+    fs::{self, DirBuilder, File, TryLockError},
+    io,
+    os::unix::fs::DirBuilderExt as _,
+    path::{Path, PathBuf},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use weaver_operator::durable_file::{self, WriteError};
+
+use self::{
+    card::{Card, Outcome},
+    ledger::Ledger,
+    page::Page,
+};
+use crate::{clock_wait, host_root::HostRoot, node_report};
+
+/// How long to wait for another writer.
+const PATIENCE: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(20);
+/// The banner's file in the directory of issue(5); its number is its place among others.
+const BANNER: &str = "/run/issue.d/50-weaver.issue";
+const HOST_NAMES: [&str; 2] = ["/proc/sys/kernel/hostname", "/etc/hostname"];
+
+/// Why something could not be published.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishError {
+    /// Another program holds the lock.
+    #[error(
+        "{} is held by another program for more than {} s: end it, `sudo fuser` on that file names it",
+        path.display(), PATIENCE.as_secs()
+    )]
+    Busy {
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// A directory or the lock cannot be used.
+    #[error("cannot use {}: {source}; check its owner, its mode and the free space", path.display())]
+    Place {
+        /// The directory or file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file cannot be written.
+    #[error("{source}: {}; check the free space of /run", cause(source))]
+    Write {
+        /// Which, and why.
+        #[from]
+        source: WriteError,
+    },
+    /// The report cannot be put into JSON.
+    #[error("cannot write the report as JSON: {0}; this is a fault of this program")]
+    Json(#[from] serde_json::Error),
+}
+
+fn cause(error: &WriteError) -> String {
+    std::error::Error::source(error).map(ToString::to_string).unwrap_or_default()
+}
+
+/// Where everything goes.
+#[derive(Debug)]
+pub struct Publisher {
+    runtime_dir: PathBuf,
+    root: HostRoot,
+    card: Card,
+    /// How it ended with the boot partition the last time.
+    card_said: Option<node_report::Card>,
+}
+
+impl Publisher {
+    /// `boot_dir` is a path of the host, the other two are as they are.
+    #[must_use]
+    pub fn new(root: &HostRoot, runtime_dir: PathBuf, boot_dir: PathBuf, state_dir: &Path) -> Self {
+        let ledger = Ledger::new(state_dir.join("card-writes"));
+        let card = Card::new(root.clone(), boot_dir, ledger);
+        Self { runtime_dir, root: root.clone(), card, card_said: None }
+    }
+
+    /// Publishes the report; the outcome is that of the boot partition.
+    ///
+    /// The boot partition comes last: a dying card can keep a writer waiting.
+    ///
+    /// # Errors
+    /// One of the other files could not be written; those that could, are.
+    pub fn publish(&mut self, report: &node_report::Report, now: Timestamp) -> Result<Outcome, PublishError> {
+        make_directory(&self.runtime_dir, 0o750)?;
+        let _lock = lock(&self.runtime_dir.join("publish.lock"))?;
+        let host_name = host_name(&self.root);
+        let synchronised = clock_wait::is_synchronised(&self.root);
+        let page = Page { host_name: &host_name, time: now, synchronised, report };
+        let mut written = self.write(&page);
+        let outcome = self.card.show(&page);
+        let fault = outcome.fault();
+        let card = node_report::Card { current: fault.is_none(), reason: fault.unwrap_or_default() };
+        let card = Some(card);
+        if self.card_said != card {
+            self.card_said = card;
+            written = self.write(&page);
+        }
+        written.map(|()| outcome)
+    }
+
+    /// Everything but the boot partition. Each file on its own: one that fails
+    /// takes none of the others with it.
+    fn write(&self, page: &Page<'_>) -> Result<(), PublishError> {
+        let card = self.card_said.clone();
+        let fault = card.as_ref().filter(|card| !card.current).map(|card| card.reason.as_str());
+        let report_json = node_report::Report { card: card.clone(), ..page.report.clone() };
+        let report_json = serde_json::to_vec_pretty(&report_json)?;
+        let text_path = self.runtime_dir.join("node-status.txt");
+        let banner = banner::banner(page, fault, &text_path.display().to_string());
+
+        let report = replace_changed(&self.runtime_dir.join("report.json"), &report_json, 0o640);
+        let text = replace_changed(&text_path, page.text().as_bytes(), 0o640);
+        let banner_path = self.root.real(BANNER);
+        let banner = banner_path
+            .parent()
+            .map_or(Ok(()), |parent| make_directory(parent, 0o755))
+            .and_then(|()| replace_changed(&banner_path, banner.as_bytes(), 0o644));
+        report.and(text).and(banner)
+    }
+}
+
+fn replace_changed(path: &Path, content: &[u8], mode: u32) -> Result<(), PublishError> {
+    if fs::read(path).is_ok_and(|shown| shown == content) {
+        return Ok(());
+    }
+    Ok(durable_file::replace(path, content, mode)?)
+}
+
+fn make_directory(path: &Path, mode: u32) -> Result<(), PublishError> {
+    let outcome = DirBuilder::new().recursive(true).mode(mode).create(path);
+    outcome.map_err(|source| PublishError::Place { path: path.to_owned(), source })
+}
+
+/// Held until the file is closed, by the kernel's hand if need be.
+fn lock(path: &Path) -> Result<File, PublishError> {
+    let failed = |source| PublishError::Place { path: path.to_owned(), source };
+    let file = File::create(path).map_err(failed)?;
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => sleep(POLL),
+            Err(TryLockError::WouldBlock) => return Err(PublishError::Busy { path: path.to_owned() }),
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+    }
+}
+
+/// The running system's name, else the configured one.
+fn host_name(root: &HostRoot) -> String {
+    HOST_NAMES
+        .iter()
+        .filter_map(|path| root.read_if_possible(path))
+        .map(|file| file.text.trim().to_owned())
+        .find(|name| !name.is_empty() && name != "(none)")
+        .unwrap_or_else(|| "(no host name)".to_owned())
+}
+
+#[cfg(test)]
+mod tests;

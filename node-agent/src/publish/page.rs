@@ -1,0 +1,264 @@
+//! One page on the state of the node, for a person and for a program. Pure.
+//!
+//! Bounded in size; control characters are shown and not obeyed. What makes a
+//! page a new one is its *essence*: the gate, and what is known to be wrong. The
+//! time, and what could not be judged just now, are not part of it: they change
+//! at every start, and each change costs the card a write.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use weaver_diagnostics::{
+    exit_code,
+    finding::{Finding, Severity},
+};
+
+use crate::{node_report::Report, report};
+
+/// Bytes of each form of the page, at most.
+pub const LIMIT: usize = 64 * 1024;
+/// Characters of the one-line verdict and of the gate's reason.
+const LINE: usize = 500;
+const PRODUCT: &str = concat!("Config Weaver ", env!("CARGO_PKG_VERSION"));
+
+/// What a page is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Page<'a> {
+    /// The node's name.
+    pub host_name: &'a str,
+    /// When it was made.
+    pub time: Timestamp,
+    /// Whether that time can be trusted.
+    pub synchronised: bool,
+    /// The state.
+    pub report: &'a Report,
+}
+
+impl Page<'_> {
+    /// Product and version.
+    #[must_use]
+    pub const fn product() -> &'static str {
+        PRODUCT
+    }
+
+    /// The failures, in their order.
+    pub fn failures(&self) -> impl Iterator<Item = &Finding> {
+        self.report.findings.iter().filter(|f| f.severity == Severity::Fail)
+    }
+
+    /// The state in one line.
+    #[must_use]
+    pub fn verdict(&self) -> String {
+        let failures: Vec<_> = self.failures().map(|f| format!("{} {}", f.code.id(), f.name)).collect();
+        let verdict = match (&failures[..], exit_code::of(&self.report.findings)) {
+            ([], _) if self.report.gate == crate::node_report::Gate::Open => {
+                "fine: every configured name is proven".to_owned()
+            }
+            ([], _) => format!("nothing is known to be bad, and not all is proven: {}", self.report.reason),
+            (_, exit_code::REBOOT_NEEDED) => format!("known bad, a reboot cures it: {}", failures.join(", ")),
+            _ => format!("known bad: {}", failures.join(", ")),
+        };
+        report::cut(&verdict, LINE)
+    }
+
+    /// The gate, and why it is as it is.
+    #[must_use]
+    pub fn gate(&self) -> String {
+        format!("{}: {}", self.report.gate.word(), report::cut(&self.report.reason, LINE))
+    }
+
+    fn time_and_trust(&self) -> String {
+        let second = Timestamp::from_second(self.time.as_second()).unwrap_or(self.time);
+        if self.synchronised { second.to_string() } else { format!("{second} (clock not synchronised)") }
+    }
+
+    /// For a person. The findings come last, the worst at the end; what does not
+    /// fit is left off at their beginning.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut head = format!(
+            "{PRODUCT}: status of the node {}\n\nverdict  {}\ntime     {}\ngate     {}\n",
+            report::cut(self.host_name, 100),
+            self.verdict(),
+            self.time_and_trust(),
+            self.gate()
+        );
+        if let Some(blocked) = self.report.k3s_blocked {
+            let k3s = if blocked { "not started, because of the failures below" } else { "may run" };
+            head.extend(["k3s      ", k3s, "\n"]);
+        }
+        head.push('\n');
+        let findings = report::text(&self.report.findings);
+        // Half of the limit: a line end may take two bytes.
+        head + &tail(&findings, LIMIT / 2 - 4096)
+    }
+
+    /// The same, with the line ends that every editor of Windows shows.
+    #[must_use]
+    pub fn text_for_windows(&self) -> String {
+        self.text().replace('\n', "\r\n")
+    }
+
+    /// For a program. The worst findings come first; those that do not fit are
+    /// counted.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let mut sorted: Vec<_> = self.report.findings.iter().collect();
+        sorted.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+        let mut room = LIMIT - 8192;
+        let mut shown = Vec::new();
+        for finding in &sorted {
+            let Ok(value) = serde_json::to_value(finding) else { continue };
+            let Ok(text) = serde_json::to_string_pretty(&value) else { continue };
+            // In the page each of its lines stands two levels deeper.
+            let size = text.len() + text.lines().count() * 4 + 2;
+            let Some(left) = room.checked_sub(size) else { break };
+            room = left;
+            shown.push(value);
+        }
+        json!({
+            "product": PRODUCT,
+            "host": report::cut(self.host_name, 100),
+            "time": self.time.to_string(),
+            "clockSynchronised": self.synchronised,
+            "verdict": self.verdict(),
+            "gate": self.report.gate,
+            "reason": report::cut(&self.report.reason, LINE),
+            "k3sBlocked": self.report.k3s_blocked,
+            "findingsLeftOff": sorted.len() - shown.len(),
+            "findings": shown,
+        })
+    }
+}
+
+/// The end of a text, from the start of a line, with a note where something is
+/// left off.
+fn tail(text: &str, longest: usize) -> String {
+    let Some(mut from) = text.len().checked_sub(longest).filter(|from| *from > 0) else {
+        return text.to_owned();
+    };
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    let rest = &text[from..];
+    let rest = rest.split_once('\n').map_or(rest, |(_, lines)| lines);
+    format!("(the beginning is left off, it is too long; `weaver-node-agent check` prints all)\n\n{rest}")
+}
+
+/// What of a page, in its form for programs, makes it another page.
+#[must_use]
+pub fn essence(page: &Value) -> Value {
+    let is_known_bad = |finding: &&Value| matches!(finding["severity"].as_str(), Some("fail" | "warn"));
+    let findings = page["findings"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let findings: Vec<_> = findings
+        .iter()
+        .filter(is_known_bad)
+        .map(|finding| json!([finding["code"], finding["severity"], finding["message"]]))
+        .collect();
+    json!([page["product"], page["host"], page["gate"], page["k3sBlocked"], findings])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node_report::Gate;
+    use weaver_diagnostics::finding::{Code, Place, Remedy};
+
+    fn report(findings: Vec<Finding>) -> Report {
+        Report { findings, k3s_blocked: Some(false), ..Report::unchecked() }
+    }
+
+    fn page(report: &Report) -> Page<'_> {
+        Page { host_name: "raspi", time: Timestamp::UNIX_EPOCH, synchronised: true, report }
+    }
+
+    fn bad() -> Finding {
+        Finding::new(Severity::Fail, Code::MemoryTooSmall, "451 MB\u{1b}[31m")
+            .saw(Place::file("/proc/meminfo"), "MemTotal")
+            .remedy(Remedy::new("another board"))
+    }
+
+    #[test]
+    fn the_verdict_in_one_line() {
+        let reboot = Finding::new(Severity::Fail, Code::RebootNeeded, "r");
+        for (gate, findings, want) in [
+            (Gate::Open, vec![], "fine"),
+            (Gate::Shut, vec![], "not all is proven: no check has ended yet"),
+            (Gate::Shut, vec![reboot.clone()], "a reboot cures it: N-04 reboot-needed"),
+            (Gate::Open, vec![bad(), reboot], "known bad: N-12 memory-too-small, N-04"),
+        ] {
+            let report = Report { gate, ..report(findings) };
+            let verdict = page(&report).verdict();
+            assert!(verdict.contains(want) && !verdict.contains('\n'), "{verdict}");
+        }
+        let long = Report { reason: "r\n".repeat(10_000), ..report(vec![]) };
+        assert!(page(&long).verdict().len() < 2 * LINE && page(&long).gate().len() < 2 * LINE);
+    }
+
+    #[test]
+    fn the_page_names_host_time_gate_k3s_and_findings() {
+        let report = Report { k3s_blocked: Some(true), ..report(vec![bad()]) };
+        let text = Page { synchronised: false, ..page(&report) }.text_for_windows();
+        for part in [
+            "Config Weaver ",
+            "status of the node raspi\r\n",
+            "1970-01-01T00:00:00Z (clock not synchronised)\r\n",
+            "gate     shut: no check has ended yet\r\n",
+            "k3s      not started",
+            "FAIL    N-12  memory-too-small\r\n",
+            "451 MB\\u{1b}[31m",
+            "another board",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert_eq!(text.matches('\n').count(), text.matches("\r\n").count());
+    }
+
+    #[test]
+    fn a_page_of_any_size_stays_within_the_limit_and_keeps_the_worst() {
+        let noise = Finding::new(Severity::Warn, Code::NamesShadowed, "é".repeat(3000));
+        let mut findings = vec![bad()];
+        findings.extend(std::iter::repeat_n(noise, 200));
+        let report = Report { reason: "é".repeat(100_000), ..report(findings) };
+        let page = Page { host_name: &"h".repeat(100_000), ..page(&report) };
+        let text = page.text_for_windows();
+        assert!(text.len() <= LIMIT && text.contains("FAIL    N-12"), "{}", text.len());
+        assert!(text.contains("the beginning is left off"));
+        let json = page.json();
+        assert!(serde_json::to_string_pretty(&json).unwrap().len() <= LIMIT);
+        assert_eq!(json["findings"][0]["code"], "N-12");
+        assert!(json["findingsLeftOff"].as_u64().unwrap() > 100);
+        let lines = Report {
+            findings: vec![
+                Finding::new(Severity::Fail, Code::NameInvalid, "m")
+                    .remedy(Remedy { diff: Some("+\n".repeat(50_000)), ..Remedy::new("d") }),
+            ],
+            ..report.clone()
+        };
+        let page = Page { report: &lines, ..page };
+        assert!(page.text_for_windows().len() <= LIMIT);
+        assert!(serde_json::to_string_pretty(&page.json()).unwrap().len() <= LIMIT);
+    }
+
+    #[test]
+    fn time_and_open_questions_are_no_change_and_verdicts_are() {
+        let unknown = |text: &str| Finding::new(Severity::Unknown, Code::ServingNamesUnknown, text);
+        let before = report(vec![bad(), unknown("refused")]);
+        let of = |report: &Report| essence(&page(report).json());
+        let later = Page { time: Timestamp::MAX, synchronised: false, ..page(&before) };
+        assert_eq!(essence(&later.json()), of(&before));
+        assert_eq!(of(&report(vec![bad(), unknown("timed out")])), of(&before));
+        assert_eq!(of(&Report { reason: "other".into(), ..before.clone() }), of(&before));
+        for other in [
+            report(vec![]),
+            report(vec![bad(), Finding::new(Severity::Warn, Code::NamesShadowed, "w")]),
+            report(vec![Finding { message: "448 MB".into(), ..bad() }]),
+            Report { gate: Gate::Open, ..before.clone() },
+            Report { k3s_blocked: Some(true), ..before.clone() },
+        ] {
+            assert_ne!(of(&other), of(&before), "{other:?}");
+        }
+        let read_back: Value = serde_json::from_str(&page(&before).json().to_string()).unwrap();
+        assert_eq!(essence(&read_back), of(&before), "it survives the file");
+        assert_ne!(essence(&Value::Null), of(&before), "and garbage is not taken for it");
+    }
+}

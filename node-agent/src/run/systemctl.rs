@@ -1,0 +1,218 @@
+//! What the agent asks of systemd, by the program `systemctl`.
+//!
+//! `systemctl` speaks D-Bus for us: that saves a D-Bus library with its own
+//! connection to keep alive, for a request now and then. Every call has a
+//! deadline, and a call that outlives it is killed. A failure is an answer as
+//! any other: it is shown and tried again, and nothing ends because of it.
+
+use std::{ffi::OsStr, path::PathBuf, process::Stdio, time::Duration};
+
+use tokio::{process::Command, time::timeout};
+use tracing::debug;
+
+/// Longest time for one call.
+pub const DEADLINE: Duration = Duration::from_secs(10);
+/// Characters of the program's own words that are shown.
+const WORDS: usize = 300;
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SystemctlError {
+    /// The program cannot be started.
+    #[error("cannot run {program}: {why}; it belongs to the package systemd")]
+    Program {
+        /// The program.
+        program: String,
+        /// The system's reason.
+        why: String,
+    },
+    /// It does not end.
+    #[error("`systemctl {call}` did not end within {} s; `sudo systemctl list-jobs` shows what it waits for", limit.as_secs())]
+    TooLong {
+        /// What was asked.
+        call: String,
+        /// How long it was waited for.
+        limit: Duration,
+    },
+    /// It refused.
+    #[error("`systemctl {call}` failed ({how}): {words}")]
+    Refused {
+        /// What was asked.
+        call: String,
+        /// Its exit status.
+        how: String,
+        /// What it said.
+        words: String,
+    },
+    /// It answered something else than was asked.
+    #[error("`systemctl {call}` did not name the state of the unit")]
+    NoState {
+        /// What was asked.
+        call: String,
+    },
+}
+
+/// The state of a unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnitState {
+    /// `active`, `activating`, `inactive`, `failed`, …
+    pub active: String,
+    /// When it came into this state, in microseconds of the monotonic clock;
+    /// absent where systemd does not say.
+    pub since: Option<u64>,
+}
+
+impl UnitState {
+    /// Whether there is, or may be, a process of the unit: such a unit is left alone.
+    #[must_use]
+    pub fn may_run(&self) -> bool {
+        !matches!(self.active.as_str(), "inactive" | "failed")
+    }
+}
+
+/// The program.
+#[derive(Debug, Clone)]
+pub struct Systemctl {
+    program: PathBuf,
+    deadline: Duration,
+}
+
+impl Systemctl {
+    /// This program.
+    #[must_use]
+    pub const fn new(program: PathBuf) -> Self {
+        Self { program, deadline: DEADLINE }
+    }
+
+    /// Asks for the start of a unit without waiting for it; of one that runs,
+    /// this changes nothing.
+    ///
+    /// # Errors
+    /// The request could not be made.
+    pub async fn start(&self, unit: &str) -> Result<(), SystemctlError> {
+        self.call(&["start", "--no-block", unit]).await.map(drop)
+    }
+
+    /// The state of a unit.
+    ///
+    /// # Errors
+    /// It could not be asked, or not understood.
+    pub async fn state(&self, unit: &str) -> Result<UnitState, SystemctlError> {
+        let call = ["show", "-p", "ActiveState,StateChangeTimestampMonotonic", unit];
+        let answer = self.call(&call).await?;
+        parse(&answer).ok_or_else(|| SystemctlError::NoState { call: call.join(" ") })
+    }
+
+    async fn call(&self, arguments: &[&str]) -> Result<String, SystemctlError> {
+        let call = arguments.join(" ");
+        let output = Command::new(&self.program)
+            .args(["--no-ask-password", "--no-pager"].map(OsStr::new))
+            .args(arguments)
+            .env("LC_ALL", "C")
+            // They are about this process, not about that one.
+            .env_remove("NOTIFY_SOCKET")
+            .env_remove("WATCHDOG_USEC")
+            .env_remove("WATCHDOG_PID")
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let output = match timeout(self.deadline, output).await {
+            Ok(Ok(output)) => output,
+            Ok(Err(error)) => {
+                let program = self.program.display().to_string();
+                return Err(SystemctlError::Program { program, why: error.to_string() });
+            }
+            Err(_) => return Err(SystemctlError::TooLong { call, limit: self.deadline }),
+        };
+        let words = crate::report::cut(String::from_utf8_lossy(&output.stderr).trim(), WORDS);
+        debug!("systemctl {call}: {}; {words}", output.status);
+        if !output.status.success() {
+            return Err(SystemctlError::Refused { call, how: output.status.to_string(), words });
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+fn parse(answer: &str) -> Option<UnitState> {
+    let value = |key: &str| answer.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    let active = value("ActiveState").map(str::trim).filter(|state| !state.is_empty())?.to_owned();
+    // Zero stands for "never".
+    let since = value("StateChangeTimestampMonotonic").and_then(|since| since.trim().parse().ok());
+    Some(UnitState { active, since: since.filter(|since| *since > 0) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
+    fn fake(script: &str, deadline: Duration) -> (tempfile::TempDir, Systemctl) {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("systemctl");
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        (dir, Systemctl { program, deadline })
+    }
+
+    #[test]
+    fn answers_table() {
+        for (answer, want) in [
+            ("ActiveState=activating\nStateChangeTimestampMonotonic=12\n", Some(("activating", Some(12)))),
+            ("StateChangeTimestampMonotonic=0\nActiveState=inactive\n", Some(("inactive", None))),
+            ("ActiveState=active\nStateChangeTimestampMonotonic=x\n", Some(("active", None))),
+            ("ActiveState=\n", None),
+            ("", None),
+        ] {
+            let state = parse(answer);
+            assert_eq!(state.as_ref().map(|s| (s.active.as_str(), s.since)), want, "{answer}");
+        }
+    }
+
+    #[test]
+    fn only_a_unit_without_a_process_is_not_running() {
+        for (active, may_run) in [
+            ("inactive", false),
+            ("failed", false),
+            ("active", true),
+            ("activating", true),
+            ("deactivating", true),
+            ("reloading", true),
+            ("something-new", true),
+        ] {
+            assert_eq!(UnitState { active: active.to_owned(), since: None }.may_run(), may_run, "{active}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_start_does_not_wait_for_the_unit() {
+        let (dir, systemctl) = fake("echo \"$@\" >> \"$0.calls\"", DEADLINE);
+        systemctl.start("a.service").await.unwrap();
+        let calls = fs::read_to_string(dir.path().join("systemctl.calls")).unwrap();
+        assert_eq!(calls, "--no-ask-password --no-pager start --no-block a.service\n");
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_shown_in_its_own_words() {
+        let (_dir, systemctl) = fake("printf 'Unit \\033[31ma not found.' >&2; exit 5", DEADLINE);
+        let error = systemctl.start("a.service").await.unwrap_err().to_string();
+        assert!(error.contains("start --no-block a.service") && error.contains("exit status: 5"), "{error}");
+        assert!(error.contains("Unit \\u{1b}[31ma not found."), "{error}");
+    }
+
+    #[tokio::test]
+    async fn one_that_hangs_is_given_up() {
+        let (_dir, systemctl) = fake("exec sleep 600", Duration::from_millis(50));
+        let error = systemctl.state("a.service").await.unwrap_err();
+        assert!(matches!(error, SystemctlError::TooLong { .. }), "{error}");
+        assert!(error.to_string().contains("list-jobs"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_missing_program_and_an_empty_answer_are_errors() {
+        let missing = Systemctl::new("/nowhere/systemctl".into());
+        let error = missing.start("a").await.unwrap_err().to_string();
+        assert!(error.contains("/nowhere/systemctl") && error.contains("package systemd"), "{error}");
+        let (_dir, silent) = fake("exit 0", DEADLINE);
+        assert!(matches!(silent.state("a").await, Err(SystemctlError::NoState { .. })));
+    }
+}

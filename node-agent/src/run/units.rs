@@ -1,0 +1,280 @@
+//! The units that the agent looks after under systemd: k3s, which it blocks and
+//! sets free, and the operator, which it starts when the gate opens.
+//!
+//! Guarantees: a running k3s is never stopped, and a running operator neither;
+//! what cannot be asked blocks nothing; each request that failed is made again
+//! in the next round and stands in the report until then. The decisions are
+//! pure, systemd is asked only where a decision needs it.
+
+use std::{path::PathBuf, time::Duration};
+
+use sd_notify::NotifyState;
+use tokio::time::Instant;
+use tracing::{info, warn};
+use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
+
+use super::systemctl::{Systemctl, SystemctlError, UnitState};
+use crate::{k3s_block, node_report::Gate};
+
+const K3S: &str = "k3s.service";
+const OPERATOR: &str = "weaver-operator.service";
+/// Pause between two questions about the same unit.
+const LOOK: Duration = Duration::from_secs(10);
+/// How long k3s may be starting before that is a fault. With [`LOOK`] and the
+/// pause between two checks the fault is reported within two minutes.
+const STARTING: Duration = Duration::from_secs(90);
+
+/// How a round of checks ended, as far as it concerns the units.
+#[derive(Debug, Clone, Copy)]
+pub struct Round<'a> {
+    /// The gate.
+    pub gate: Gate,
+    /// Whether all is proven now.
+    pub good: bool,
+    /// Whether k3s' API server does not answer, or not as it should.
+    pub silent: bool,
+    /// Why the operator could not be given its credentials, though all is proven.
+    pub opening_failure: Option<&'a str>,
+}
+
+/// The units.
+#[derive(Debug)]
+pub struct Units {
+    systemctl: Systemctl,
+    runtime_dir: PathBuf,
+    /// k3s was blocked, and its start was not asked for since.
+    k3s_is_due: bool,
+    /// The operator is to be started when all is well. At first too: the agent
+    /// may be a new one beside an operator that is gone.
+    operator_is_due: bool,
+    last_look: Option<Instant>,
+    /// What k3s did then.
+    k3s: Option<UnitState>,
+    /// Since when k3s was seen starting, in every look.
+    starting_since: Option<Instant>,
+    /// What the last round found about k3s' block.
+    block_fault: Option<Finding>,
+    /// What the last look found about k3s' start.
+    start_fault: Option<Finding>,
+}
+
+/// What becomes of k3s' block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Nothing,
+    /// Write what blocks it now; it is blocked already.
+    Refresh,
+    /// Block it if it does not run.
+    Block,
+    /// Set it free and start it.
+    Free,
+}
+
+const fn step(is_bad: bool, is_blocked: bool, is_due: bool) -> Step {
+    match (is_bad, is_blocked, is_due) {
+        (true, true, _) => Step::Refresh,
+        (true, false, _) => Step::Block,
+        (false, true, _) | (false, false, true) => Step::Free,
+        (false, false, false) => Step::Nothing,
+    }
+}
+
+impl Units {
+    /// The units as a new agent finds them.
+    #[must_use]
+    pub const fn new(systemctl: Systemctl, runtime_dir: PathBuf) -> Self {
+        Self {
+            systemctl,
+            runtime_dir,
+            k3s_is_due: false,
+            operator_is_due: true,
+            last_look: None,
+            k3s: None,
+            starting_since: None,
+            block_fault: None,
+            start_fault: None,
+        }
+    }
+
+    /// Whether k3s is kept from being started.
+    #[must_use]
+    pub fn k3s_is_blocked(&self) -> bool {
+        k3s_block::exists(&self.runtime_dir)
+    }
+
+    /// Blocks k3s, or sets it free and starts it, after the host was judged.
+    pub async fn guard_k3s(&mut self, host: &[Finding]) {
+        let causes = k3s_block::causes(host);
+        self.block_fault = match step(!causes.is_empty(), self.k3s_is_blocked(), self.k3s_is_due) {
+            Step::Nothing => None,
+            Step::Refresh => self.block(&causes),
+            Step::Block => match self.look().await {
+                None => self.block_fault.take(),
+                Some(Ok(state)) if state.may_run() => None,
+                Some(Ok(_)) => {
+                    warn!("k3s does not run and is not to be started now: something is known to be bad");
+                    self.block(&causes)
+                }
+                Some(Err(failure)) => {
+                    warn!("whether k3s runs is not known, so it is not blocked: {failure}");
+                    None
+                }
+            },
+            Step::Free => self.free().await,
+        };
+    }
+
+    fn block(&mut self, causes: &[Finding]) -> Option<Finding> {
+        match k3s_block::write(&self.runtime_dir, causes) {
+            Ok(()) => {
+                self.k3s_is_due = true;
+                None
+            }
+            Err(failure) => {
+                warn!("{failure}");
+                None
+            }
+        }
+    }
+
+    async fn free(&mut self) -> Option<Finding> {
+        self.k3s_is_due = true;
+        let path = k3s_block::path(&self.runtime_dir);
+        if let Err(failure) = k3s_block::remove(&self.runtime_dir) {
+            let remedy = Remedy::new("remove it and start k3s")
+                .command(format!("sudo rm -r {}", path.display()))
+                .command(format!("sudo systemctl start {K3S}"));
+            let message = "the cause that blocked k3s is gone, and the block cannot be removed";
+            return Some(
+                not_started(message)
+                    .saw(Place::file(path.display().to_string()), failure.to_string())
+                    .remedy(remedy),
+            );
+        }
+        if let Err(failure) = self.systemctl.start(K3S).await {
+            let remedy = Remedy::new("start it").command(format!("sudo systemctl start {K3S}"));
+            let message = "k3s is no longer blocked, and systemd does not start it";
+            return Some(not_started(message).saw(Place::file(K3S), failure.to_string()).remedy(remedy));
+        }
+        info!("what kept k3s from being started is gone: asked systemd to start it");
+        self.k3s_is_due = false;
+        // It starts anew.
+        self.starting_since = None;
+        self.k3s = None;
+        None
+    }
+
+    /// Starts the operator where it is due, looks after a k3s that does not
+    /// answer; returns what is to be reported.
+    pub async fn attend(&mut self, round: Round<'_>) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        if round.good && round.gate == Gate::Open {
+            findings.extend(self.start_operator().await);
+        }
+        if !round.good {
+            self.operator_is_due = true;
+        }
+        if let Some(failure) = round.opening_failure {
+            let message = "the names are proven, and the operator could not be given its credentials";
+            let remedy = Remedy::new("it is tried again all the time; k3s says more")
+                .command("sudo journalctl -b -u k3s | tail -n 50");
+            findings.push(operator_fault(message, failure).remedy(remedy));
+        }
+        if round.silent {
+            if let Some(Err(failure)) = self.look().await {
+                info!("what k3s does is not known: {failure}");
+            }
+            // Between two looks, what was seen in the last one.
+            self.start_fault = self.k3s.clone().and_then(|state| self.judge_start(&state));
+        } else {
+            self.starting_since = None;
+            self.start_fault = None;
+        }
+        findings.extend(self.block_fault.iter().chain(&self.start_fault).cloned());
+        findings
+    }
+
+    async fn start_operator(&mut self) -> Option<Finding> {
+        if !self.operator_is_due {
+            return None;
+        }
+        match self.systemctl.start(OPERATOR).await {
+            Ok(()) => {
+                info!("asked systemd to start the operator");
+                self.operator_is_due = false;
+                None
+            }
+            Err(failure) => {
+                warn!("{failure}");
+                let message = "the gate is open, and systemd does not start the operator";
+                let remedy = Remedy::new("it is tried again with the next check; or start it")
+                    .command(format!("sudo systemctl start {OPERATOR}"));
+                Some(operator_fault(message, &failure.to_string()).remedy(remedy))
+            }
+        }
+    }
+
+    /// Asks what k3s does, unless that was asked a moment ago.
+    async fn look(&mut self) -> Option<Result<UnitState, SystemctlError>> {
+        if self.last_look.is_some_and(|last| last.elapsed() < LOOK) {
+            return None;
+        }
+        let looked = self.systemctl.state(K3S).await;
+        self.last_look = Some(Instant::now());
+        self.k3s = looked.as_ref().ok().cloned();
+        Some(looked)
+    }
+
+    fn judge_start(&mut self, state: &UnitState) -> Option<Finding> {
+        if state.active != "activating" {
+            self.starting_since = None;
+        } else if self.starting_since.is_none() {
+            self.starting_since = Some(Instant::now());
+        }
+        // systemd's own word, for a new agent; and ours, for a k3s that starts
+        // again and again, each time anew for systemd.
+        let seen = self.starting_since.map(|since| since.elapsed()).unwrap_or_default();
+        let told = state.since.and_then(|since| age(since, monotonic_now()?)).unwrap_or_default();
+        start_fault(&state.active, seen.max(told))
+    }
+}
+
+fn start_fault(active: &str, lasting: Duration) -> Option<Finding> {
+    let message = match active {
+        "activating" if lasting >= STARTING => format!(
+            "k3s has been starting for more than {} s, and its API server does not answer as it should",
+            STARTING.as_secs()
+        ),
+        "failed" => "k3s has failed, and systemd does not start it again".to_owned(),
+        _ => return None,
+    };
+    let remedy = Remedy::new("see what it waits for, or why it ended; then start it again")
+        .command(format!("sudo journalctl -b -u {K3S} | tail -n 50"))
+        .command(format!("sudo systemctl restart --no-block {K3S}"));
+    Some(not_started(&message).saw(Place::file(K3S), format!("ActiveState={active}")).remedy(remedy))
+}
+
+fn not_started(message: &str) -> Finding {
+    Finding::new(Severity::Fail, Code::K3sNotAnswering, message)
+}
+
+fn operator_fault(message: &str, why: &str) -> Finding {
+    Finding::new(Severity::Fail, Code::OperatorNotStarted, message).saw(Place::file(OPERATOR), why)
+}
+
+/// Time between two readings of the monotonic clock, in microseconds.
+fn age(since: u64, now: u64) -> Option<Duration> {
+    now.checked_sub(since).map(Duration::from_micros)
+}
+
+/// The clock by which systemd tells states' ages.
+fn monotonic_now() -> Option<u64> {
+    match NotifyState::monotonic_usec_now() {
+        Ok(NotifyState::MonotonicUsec(now)) => u64::try_from(now).ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "units_tests.rs"]
+mod tests;

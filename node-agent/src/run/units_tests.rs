@@ -1,0 +1,241 @@
+use super::*;
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+
+/// A systemd that answers as it is told and notes what it is asked.
+struct Fake {
+    dir: tempfile::TempDir,
+}
+
+impl Fake {
+    /// `state`: what k3s does.
+    fn new(state: &str) -> Self {
+        let fake = Self { dir: tempfile::tempdir().unwrap() };
+        fake.script(&format!("case \"$3\" in show) echo ActiveState={state};; esac"));
+        fake
+    }
+
+    fn script(&self, script: &str) {
+        let path = self.dir.path().join("systemctl");
+        // Made anew: a program that runs cannot be written to.
+        let new = self.dir.path().join("systemctl.new");
+        let text = format!("#!/bin/sh\necho \"$3 $5\" >> {}\n{script}\n", self.log().display());
+        fs::write(&new, text).unwrap();
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::rename(new, path).unwrap();
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.path().join("asked")
+    }
+
+    /// What was asked since the last time, without questions.
+    fn started(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.log()).unwrap_or_default();
+        let _ = fs::remove_file(self.log());
+        text.lines().filter_map(|line| line.strip_prefix("start ")).map(str::to_owned).collect()
+    }
+
+    fn runtime(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn units(&self) -> Units {
+        Units::new(Systemctl::new(self.dir.path().join("systemctl")), self.dir.path().to_owned())
+    }
+}
+
+fn bad() -> Vec<Finding> {
+    vec![Finding::new(Severity::Fail, Code::MemoryCgroupAbsent, "no controller")]
+}
+
+const OPEN: Round<'_> = Round { gate: Gate::Open, good: true, silent: false, opening_failure: None };
+const SHUT: Round<'_> = Round { gate: Gate::Shut, good: false, silent: true, opening_failure: None };
+const OPEN_BUT_BAD: Round<'_> = Round { gate: Gate::Open, ..SHUT };
+
+#[test]
+fn steps_table() {
+    for (is_bad, is_blocked, is_due, want) in [
+        (true, true, false, Step::Refresh),
+        (true, true, true, Step::Refresh),
+        (true, false, false, Step::Block),
+        (true, false, true, Step::Block),
+        (false, true, false, Step::Free),
+        (false, true, true, Step::Free),
+        (false, false, true, Step::Free),
+        (false, false, false, Step::Nothing),
+    ] {
+        assert_eq!(step(is_bad, is_blocked, is_due), want, "{is_bad} {is_blocked} {is_due}");
+    }
+}
+
+#[tokio::test]
+async fn a_k3s_that_does_not_run_is_blocked_and_one_that_may_run_is_not() {
+    for (state, blocked) in [
+        ("inactive", true),
+        ("failed", true),
+        ("active", false),
+        ("activating", false),
+        ("deactivating", false),
+    ] {
+        let fake = Fake::new(state);
+        let mut units = fake.units();
+        units.guard_k3s(&bad()).await;
+        assert_eq!(units.k3s_is_blocked(), blocked, "{state}");
+        assert_eq!(fake.started(), Vec::<String>::new(), "{state}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_asked_blocks_nothing() {
+    let fake = Fake::new("inactive");
+    fake.script("exit 1");
+    let mut units = fake.units();
+    units.guard_k3s(&bad()).await;
+    assert!(!units.k3s_is_blocked());
+}
+
+#[tokio::test]
+async fn a_cause_that_goes_away_frees_k3s_and_starts_it_once() {
+    let fake = Fake::new("inactive");
+    // Of preflight: this agent has not written it.
+    k3s_block::write(fake.runtime(), &bad()).unwrap();
+    let mut units = fake.units();
+    units.guard_k3s(&[]).await;
+    assert!(!units.k3s_is_blocked());
+    assert_eq!(fake.started(), [K3S]);
+    units.guard_k3s(&[]).await;
+    assert_eq!(fake.started(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_block_that_stays_names_the_cause_of_now() {
+    let fake = Fake::new("inactive");
+    k3s_block::write(fake.runtime(), &bad()).unwrap();
+    let mut units = fake.units();
+    units.guard_k3s(&[Finding::new(Severity::Fail, Code::MemoryTooSmall, "451 MB")]).await;
+    let text = fs::read_to_string(k3s_block::path(fake.runtime())).unwrap();
+    assert!(text.contains("N-12") && !text.contains("N-01"), "{text}");
+    // Somebody else removed it (preflight, by hand) while the cause went away.
+    k3s_block::remove(fake.runtime()).unwrap();
+    units.guard_k3s(&[]).await;
+    assert_eq!(fake.started(), [K3S]);
+}
+
+#[tokio::test]
+async fn a_start_of_k3s_that_fails_is_reported_and_tried_again() {
+    let fake = Fake::new("inactive");
+    k3s_block::write(fake.runtime(), &bad()).unwrap();
+    fake.script("[ $3 = show ] && exit 0; echo no bus >&2; exit 1");
+    let mut units = fake.units();
+    units.guard_k3s(&[]).await;
+    let findings = units.attend(SHUT).await;
+    assert_eq!(findings[0].code, Code::K3sNotAnswering);
+    assert!(findings[0].evidence[0].saw.contains("no bus"), "{findings:?}");
+    fake.started();
+    fake.script("");
+    units.guard_k3s(&[]).await;
+    assert_eq!(fake.started(), [K3S]);
+    assert!(units.attend(SHUT).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_block_that_cannot_be_removed_is_reported() {
+    let fake = Fake::new("inactive");
+    fs::create_dir(k3s_block::path(fake.runtime())).unwrap();
+    let mut units = fake.units();
+    units.guard_k3s(&[]).await;
+    let findings = units.attend(SHUT).await;
+    assert!(findings[0].message.contains("cannot be removed"), "{findings:?}");
+    assert_eq!(fake.started(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_operator_is_started_by_each_new_agent_and_after_each_change_to_good() {
+    let fake = Fake::new("active");
+    let mut units = fake.units();
+    assert!(units.attend(SHUT).await.is_empty());
+    assert_eq!(fake.started(), Vec::<String>::new());
+    for _ in 0..2 {
+        assert!(units.attend(OPEN).await.is_empty());
+    }
+    assert_eq!(fake.started(), [OPERATOR], "once");
+    units.attend(OPEN_BUT_BAD).await;
+    assert_eq!(fake.started(), Vec::<String>::new(), "not while something is bad");
+    units.attend(OPEN).await;
+    assert_eq!(fake.started(), [OPERATOR]);
+    // The agent was restarted while the gate is open.
+    fake.units().attend(OPEN).await;
+    assert_eq!(fake.started(), [OPERATOR]);
+}
+
+#[tokio::test]
+async fn a_start_of_the_operator_that_fails_is_reported_and_tried_again() {
+    let fake = Fake::new("active");
+    fake.script("echo no such unit >&2; exit 5");
+    let mut units = fake.units();
+    let findings = units.attend(OPEN).await;
+    assert_eq!(findings[0].code, Code::OperatorNotStarted);
+    assert!(findings[0].evidence[0].saw.contains("no such unit"), "{findings:?}");
+    fake.script("");
+    fake.started();
+    assert!(units.attend(OPEN).await.is_empty());
+    assert_eq!(fake.started(), [OPERATOR]);
+}
+
+#[tokio::test]
+async fn credentials_that_could_not_be_given_are_reported() {
+    let fake = Fake::new("active");
+    let round = Round { opening_failure: Some("503"), gate: Gate::Shut, good: true, silent: true };
+    let findings = fake.units().attend(round).await;
+    assert_eq!((findings.len(), findings[0].code), (1, Code::OperatorNotStarted));
+    assert_eq!(findings[0].evidence[0].saw, "503");
+    assert_eq!(fake.started(), Vec::<String>::new(), "without credentials it is not started");
+}
+
+#[test]
+fn starts_table() {
+    for (active, seconds, want) in [
+        ("activating", 89, None),
+        ("activating", 90, Some("has been starting")),
+        ("active", 1000, None),
+        ("inactive", 1000, None),
+        ("failed", 0, Some("has failed")),
+    ] {
+        let fault = start_fault(active, Duration::from_secs(seconds));
+        assert_eq!(fault.is_some(), want.is_some(), "{active} {seconds}");
+        assert!(fault.is_none_or(|f| f.message.contains(want.unwrap()) && f.remedy.is_some()), "{active}");
+    }
+    assert_eq!(age(5, 3), None);
+    assert_eq!(age(3, 5), Some(Duration::from_micros(2)));
+}
+
+#[tokio::test]
+async fn a_k3s_that_hangs_while_starting_is_reported_and_forgotten_once_it_answers() {
+    let fake = Fake::new("activating");
+    let mut units = fake.units();
+    assert!(units.attend(SHUT).await.is_empty(), "it may still come");
+    // Seen starting for long by this agent; asked again only after a pause.
+    units.starting_since = Instant::now().checked_sub(STARTING);
+    let findings = units.attend(SHUT).await;
+    assert_eq!(findings[0].code, Code::K3sNotAnswering);
+    assert_eq!(units.attend(SHUT).await, findings, "it stays between two looks");
+    let asked = fs::read_to_string(fake.log()).unwrap();
+    assert_eq!(asked.lines().count(), 1, "it is not asked all the time: {asked}");
+    let unserved = Round { silent: false, ..SHUT };
+    assert!(units.attend(unserved).await.is_empty(), "an API server that serves the wrong names does answer");
+    // By systemd's word, for an agent that was restarted.
+    fake.script("echo ActiveState=activating; echo StateChangeTimestampMonotonic=1");
+    let lasting = Duration::from_micros(monotonic_now().unwrap());
+    assert_eq!(!fake.units().attend(SHUT).await.is_empty(), lasting >= STARTING);
+}
+
+#[tokio::test]
+async fn a_hanging_k3s_is_reported_on_a_bad_host_too() {
+    let fake = Fake::new("activating");
+    let mut units = fake.units();
+    units.starting_since = Instant::now().checked_sub(STARTING);
+    // This asks first, and leaves the other no question to ask.
+    units.guard_k3s(&bad()).await;
+    assert_eq!(units.attend(SHUT).await[0].code, Code::K3sNotAnswering);
+    assert!(!units.k3s_is_blocked());
+}
