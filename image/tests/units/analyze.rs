@@ -1,0 +1,71 @@
+//! What systemd itself says about the units.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::unit_file::{names, systemd, units};
+
+/// A root with the machine's own units, ours, and something at each path that is executed.
+fn tree() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let at = |path: &str| root.path().join(path.trim_start_matches('/'));
+    let to = at("usr/lib/systemd/system");
+    fs::create_dir_all(to.parent().unwrap()).unwrap();
+    let copy = |from: &Path, to: &Path| {
+        let copied = Command::new("cp").arg("-rT").arg(from).arg(to).status().unwrap();
+        assert!(copied.success(), "cp {}", from.display());
+    };
+    copy(Path::new("/usr/lib/systemd/system"), &to);
+    for name in names(&systemd("")).iter().filter(|name| name.contains(".service") || *name == "weaver.slice")
+    {
+        copy(&systemd(name), &to.join(name));
+    }
+    let mut programs =
+        BTreeSet::from(["/sbin/modprobe".to_owned(), "/usr/libexec/netplan/generate".to_owned()]);
+    programs.extend(
+        units().values().filter_map(|unit| unit.service("ExecStart")?.split(' ').next().map(str::to_owned)),
+    );
+    for program in programs {
+        fs::create_dir_all(at(&program).parent().unwrap()).unwrap();
+        fs::copy("/bin/true", at(&program)).unwrap();
+    }
+    root
+}
+
+#[test]
+fn systemd_analyze_agrees() {
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        eprintln!("no systemd-analyze on this machine: only the booted image shows what it says");
+        return;
+    }
+    let root = tree();
+    let names: Vec<String> = units().into_keys().collect();
+    let analyze = |words: &[&str], names: &[&str]| {
+        let mut command = Command::new("systemd-analyze");
+        command.args(words).arg(format!("--root={}", root.path().display())).args(names).output().unwrap()
+    };
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let verified = analyze(&["verify", "--man=no"], &names);
+    let said = String::from_utf8_lossy(&verified.stderr).into_owned();
+    // Keys that Debian 13's systemd has, and an older one on the builder does not know.
+    let newer = ["'RestartSteps'", "'RestartMaxDelaySec'"];
+    let known = |line: &&str| !newer.iter().any(|key| line.contains(key));
+    let about_ours: Vec<&str> =
+        said.lines().filter(|line| names.iter().any(|name| line.contains(name))).filter(known).collect();
+    assert_eq!(about_ours, Vec::<&str>::new(), "systemd-analyze verify");
+
+    for (name, tenths) in [
+        ("weaver-operator.service", "20"),
+        ("weaver-webhook.service", "20"),
+        ("weaver-node-agent.service", "25"),
+        ("weaver-preflight.service", "25"),
+    ] {
+        let threshold = format!("--threshold={tenths}");
+        let judged = analyze(&["security", "--no-pager", "--offline=yes", &threshold], &[name]);
+        let said = String::from_utf8_lossy(&judged.stdout);
+        assert!(said.contains("Overall exposure level"), "systemd-analyze security {name}: {judged:?}");
+        assert!(judged.status.success(), "{name} is exposed by more than {tenths} tenths:\n{said}");
+    }
+}

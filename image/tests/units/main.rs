@@ -1,0 +1,338 @@
+//! What the units, drop-ins and settings in `systemd/` and `image/overlay/` promise each other (docs of the boot
+//! order: systemd/README.md). Each assertion says what would break on a Pi without it.
+//!
+//! `systemd-analyze` runs here where the machine has it; the version that counts, Debian 13's, runs it inside the
+//! booted image.
+
+#![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
+
+mod analyze;
+mod settings;
+mod unit_file;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use unit_file::{Unit, names, overlay, repository, systemd, units, units_and_drop_ins};
+
+/// Ours that run for as long as the machine does.
+const DAEMONS: [&str; 3] = ["weaver-node-agent.service", "weaver-webhook.service", "weaver-operator.service"];
+/// k3s itself: its upstream's settings, its own slice.
+const K3S: [&str; 2] = ["k3s.service", "k3s-agent.service"];
+/// Keys that every service of ours sets, whatever it needs besides.
+const SANDBOX: [&str; 13] = [
+    "CapabilityBoundingSet",
+    "LockPersonality",
+    "NoNewPrivileges",
+    "ProtectClock",
+    "ProtectControlGroups",
+    "ProtectHome",
+    "ProtectKernelLogs",
+    "ProtectKernelModules",
+    "RestrictAddressFamilies",
+    "RestrictNamespaces",
+    "RestrictRealtime",
+    "RestrictSUIDSGID",
+    "SystemCallArchitectures",
+];
+
+/// Services of ours, without k3s.
+fn ours() -> BTreeMap<String, Unit> {
+    units().into_iter().filter(|(name, _)| name.starts_with("weaver-")).collect()
+}
+
+#[test]
+fn every_unit_of_the_design_is_there() {
+    let expected = [
+        "k3s-agent.service",
+        "k3s.service",
+        "weaver-boot-config.service",
+        "weaver-grow-root.service",
+        "weaver-node-agent.service",
+        "weaver-operator.service",
+        "weaver-preflight.service",
+        "weaver-ssh-hostkeys.service",
+        "weaver-webhook.service",
+        "weaver.slice",
+    ];
+    assert_eq!(units().into_keys().collect::<Vec<_>>(), expected);
+    let readme = fs::read_to_string(systemd("README.md")).unwrap();
+    for name in names(&systemd("")).iter().filter(|name| *name != "README.md") {
+        assert!(readme.contains(&format!("`{name}")), "systemd/README.md says nothing about {name}");
+    }
+}
+
+#[test]
+fn no_unit_takes_another_with_it() {
+    for (name, unit) in units_and_drop_ins() {
+        for key in ["Requires", "Requisite", "BindsTo", "PartOf", "Upholds"] {
+            let found = unit.words("Unit", key);
+            assert!(
+                found.is_empty(),
+                "{name}: {key}={found:?}: one failed start of the agent would lose the operator for good"
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_waits_for_the_end_of_cloud_init() {
+    for (name, unit) in units_and_drop_ins() {
+        for last in ["cloud-init.target", "cloud-final.service", "cloud-config.service"] {
+            assert!(
+                !unit.has("Unit", "After", last),
+                "{name}: cloud-final is itself after multi-user.target: a cycle, and systemd drops one of the two"
+            );
+        }
+        assert!(
+            unit.words("Unit", "ConditionFirstBoot").is_empty(),
+            "{name}: with an empty machine-id no boot counts as the first"
+        );
+    }
+}
+
+#[test]
+fn the_order_of_the_boot() {
+    let units = units();
+    let early = &units["weaver-boot-config.service"];
+    assert_eq!(
+        early.value("Unit", "DefaultDependencies"),
+        Some("no"),
+        "else it is after sysinit.target, a cycle"
+    );
+    assert!(
+        early.has("Unit", "After", "boot-firmware.mount"),
+        "weaver.toml is there; `nofail` orders nothing"
+    );
+    assert!(early.has("Unit", "Wants", "boot-firmware.mount"), "Requires= would skip a boot without the FAT");
+    for reader in [
+        "cloud-init-main.service",
+        "cloud-init-local.service",
+        "network-pre.target",
+        "systemd-timesyncd.service",
+        "sysinit.target",
+        "shutdown.target",
+    ] {
+        assert!(early.has("Unit", "Before", reader), "{reader} would read what boot-config has yet to write");
+    }
+    for late in early.words("Unit", "After") {
+        assert!(
+            !late.contains("tmpfiles") && !late.ends_with(".target"),
+            "boot-config after {late}: that is close to sysinit.target, which waits for boot-config"
+        );
+    }
+
+    let preflight = &units["weaver-preflight.service"];
+    for first in ["weaver-boot-config.service", "cloud-init-network.service", "time-set.target"] {
+        assert!(preflight.has("Unit", "After", first), "preflight judges what {first} has yet to change");
+    }
+    for k3s in K3S {
+        assert!(units["weaver-grow-root.service"].has("Unit", "Before", k3s), "k3s fills what room there is");
+    }
+
+    for agent in ["weaver-node-agent.service", "weaver-webhook.service"] {
+        for k3s in K3S {
+            assert!(
+                !units[agent].has("Unit", "After", k3s),
+                "{agent} after {k3s}: a k3s that hangs in `activating` would never be reported"
+            );
+        }
+    }
+    let first = units["weaver-node-agent.service"].words("Unit", "After");
+    assert_eq!(
+        first,
+        ["weaver-boot-config.service", "weaver-preflight.service"],
+        "the agent waits for nothing else"
+    );
+    assert!(units["weaver-webhook.service"].words("Unit", "After").is_empty(), "conversion waits for nobody");
+}
+
+#[test]
+fn k3s_is_held_back_by_a_file_alone() {
+    for k3s in K3S {
+        let gate = Unit::read(&systemd(&format!("{k3s}.d/10-weaver.conf")));
+        for key in ["Wants", "After"] {
+            assert!(gate.has("Unit", key, "weaver-preflight.service"), "{k3s} would start unchecked");
+        }
+        assert!(
+            gate.has("Unit", "ConditionPathExists", "!/run/weaver/k3s.blocked"),
+            "{k3s} would end in its own endless restarts instead of a reason"
+        );
+    }
+    let preflight = &units()["weaver-preflight.service"];
+    assert_eq!(preflight.service("SuccessExitStatus"), Some("10 11"), "a verdict is no failure of the unit");
+    assert_eq!(preflight.service("RemainAfterExit"), Some("no"), "the next start of k3s needs a new verdict");
+    assert_eq!(
+        preflight.service("TimeoutStartSec"),
+        Some("60"),
+        "a hanging check must not hold k3s for ever"
+    );
+    assert_eq!(
+        preflight.service("NotifyAccess"),
+        Some("main"),
+        "a longer wait for the clock is asked for there"
+    );
+}
+
+#[test]
+fn k3s_has_the_settings_of_its_installer() {
+    let units = units();
+    for (name, kind, verb) in [("k3s.service", "notify", "server"), ("k3s-agent.service", "exec", "agent")] {
+        let unit = &units[name];
+        for (key, value) in [
+            ("Type", kind),
+            ("Restart", "always"),
+            ("RestartSec", "5s"),
+            ("TimeoutStartSec", "0"),
+            ("KillMode", "process"),
+            ("Delegate", "yes"),
+            ("LimitNOFILE", "1048576"),
+            ("ExecStart", &format!("/usr/local/bin/k3s {verb}")),
+        ] {
+            assert_eq!(unit.service(key), Some(value), "{name}: {key}");
+        }
+        let modules = unit.words("Service", "ExecStartPre");
+        assert_eq!(modules, ["-/sbin/modprobe", "br_netfilter", "-/sbin/modprobe", "overlay"], "{name}");
+        for key in ["Wants", "After"] {
+            assert!(unit.has("Unit", key, "network-online.target"), "{name}: {key}");
+        }
+    }
+}
+
+#[test]
+fn the_preset_names_every_unit() {
+    let text = fs::read_to_string(systemd("system-preset/10-weaver.preset")).unwrap();
+    let orders: Vec<_> = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+    for (name, unit) in units() {
+        let enable = orders.contains(&format!("enable {name}").as_str());
+        let disable = orders.contains(&format!("disable {name}").as_str());
+        let can_be = unit.0.iter().any(|(section, _, _)| section == "Install");
+        assert_eq!(
+            enable || disable,
+            can_be,
+            "{name}: what no preset names is enabled by Debian's `enable *`"
+        );
+        assert!(text.contains(name.as_str()), "{name} is not even in a comment of the preset");
+    }
+    assert!(
+        orders.contains(&"enable k3s.service") && orders.contains(&"disable k3s-agent.service"),
+        "exactly one"
+    );
+    assert_eq!(orders.len(), units().len() - 2, "an order for a unit that is not there, or twice");
+}
+
+#[test]
+fn the_operator_is_started_by_the_agent_alone() {
+    let operator = &units()["weaver-operator.service"];
+    assert!(
+        !operator.0.iter().any(|(section, _, _)| section == "Install"),
+        "enabled, it would start before a name is proven"
+    );
+    assert!(operator.has("Unit", "ConditionPathExists", "/run/weaver/operator.kubeconfig"));
+    assert!(operator.has("Unit", "After", "weaver-node-agent.service"));
+    assert!(
+        operator.words("Service", "LoadCredential").is_empty(),
+        "a token that is renewed has to be read by path"
+    );
+}
+
+#[test]
+fn every_command_is_one_of_our_programs() {
+    let repository = repository();
+    for (name, unit) in units() {
+        if name == "weaver.slice" {
+            continue;
+        }
+        let command = unit.service("ExecStart").unwrap();
+        let program = command.split(' ').next().unwrap();
+        if let Some(crate_name) = program.strip_prefix("/usr/bin/weaver-") {
+            let manifest = fs::read_to_string(repository.join(crate_name).join("Cargo.toml")).unwrap();
+            assert!(manifest.contains(&format!("name = \"weaver-{crate_name}\"")), "{name}: {program}");
+        } else if K3S.contains(&name.as_str()) {
+            assert_eq!(program, "/usr/local/bin/k3s", "{name}");
+        } else {
+            let mode = fs::metadata(overlay(program.trim_start_matches('/'))).unwrap().permissions().mode();
+            assert_eq!(mode & 0o111, 0o111, "{name}: {program} cannot be executed");
+        }
+    }
+    let command = |name: &str| units()[name].service("ExecStart").unwrap().to_owned();
+    for (name, expected) in [
+        ("weaver-boot-config.service", "/usr/bin/weaver-node-agent boot-config"),
+        ("weaver-preflight.service", "/usr/bin/weaver-node-agent preflight --gate"),
+        ("weaver-node-agent.service", "/usr/bin/weaver-node-agent run --systemd"),
+        ("weaver-webhook.service", "/usr/bin/weaver-operator webhook"),
+        (
+            "weaver-operator.service",
+            "/usr/bin/weaver-operator run --kubeconfig /run/weaver/operator.kubeconfig",
+        ),
+    ] {
+        assert_eq!(command(name), expected, "{name}");
+    }
+}
+
+#[test]
+fn daemons_are_watched_and_come_back() {
+    let units = units();
+    for name in DAEMONS {
+        let unit = &units[name];
+        for (key, value, why) in [
+            ("Type", "notify", "started is not yet ready"),
+            ("NotifyAccess", "main", "a child speaks for nobody"),
+            ("Restart", "always", "somebody has to start it again"),
+            ("RestartPreventExitStatus", "2", "wrong flags stay wrong: needs a human"),
+        ] {
+            assert_eq!(unit.service(key), Some(value), "{name}: {key}: {why}");
+        }
+        for key in ["WatchdogSec", "RestartSec", "RestartSteps", "RestartMaxDelaySec", "TimeoutStopSec"] {
+            assert!(unit.service(key).is_some(), "{name}: no {key}=");
+        }
+        assert_eq!(
+            unit.value("Unit", "StartLimitIntervalSec"),
+            Some("0"),
+            "{name}: after five quick failures systemd would give it up"
+        );
+    }
+}
+
+#[test]
+fn ours_are_in_their_slice_and_their_sandbox() {
+    for (name, unit) in ours() {
+        assert_eq!(unit.service("Slice"), Some("weaver.slice"), "{name}: its writes would not be counted");
+        assert!(
+            unit.words("Service", "RuntimeDirectory").is_empty(),
+            "{name}: /run/weaver would vanish with it, credentials and all"
+        );
+        for key in
+            SANDBOX.iter().filter(|key| !(DAEMONS.contains(&name.as_str()) && **key == "TimeoutStartSec"))
+        {
+            assert!(unit.service(key).is_some(), "{name}: no {key}=");
+        }
+        assert!(
+            unit.service("Type") == Some("notify") || unit.service("TimeoutStartSec").is_some(),
+            "{name}: a oneshot that hangs would hold the boot for ever"
+        );
+        assert!(
+            !unit.words("Service", "ReadWritePaths").iter().any(|path| path.contains("/boot")),
+            "{name}: a mount of systemd's own on /boot/firmware hides a FAT that is mounted later"
+        );
+    }
+    let units = units();
+    assert_eq!(units["weaver.slice"].value("Slice", "IOAccounting"), Some("yes"));
+    for name in ["weaver-operator.service", "weaver-webhook.service"] {
+        for (key, value) in [
+            ("User", "weaver"),
+            ("Group", "weaver"),
+            ("CapabilityBoundingSet", ""),
+            ("ProtectSystem", "strict"),
+            ("PrivateUsers", "yes"),
+            ("RestrictAddressFamilies", "AF_UNIX AF_INET AF_INET6"),
+            ("IPAddressDeny", "any"),
+            ("IPAddressAllow", "localhost"),
+            ("MemoryDenyWriteExecute", "yes"),
+        ] {
+            assert_eq!(units[name].service(key), Some(value), "{name}: {key}");
+        }
+        assert!(units[name].has("Service", "SystemCallFilter", "@system-service"), "{name}");
+    }
+}

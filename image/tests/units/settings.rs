@@ -1,0 +1,108 @@
+//! Settings of Debian's programs, accounts and directories.
+
+use std::fs;
+
+use crate::unit_file::{Unit, names, overlay, systemd};
+
+#[test]
+fn directories_and_accounts_are_as_the_programs_expect() {
+    let tmpfiles = fs::read_to_string(systemd("tmpfiles.d/weaver.conf")).unwrap();
+    for line in [
+        "d /run/weaver 0750 root weaver -",
+        "d /run/issue.d 0755 root root -",
+        "d /var/lib/weaver 0755 root root -",
+        "d /var/lib/weaver/webhook 0750 root weaver -",
+        "d /etc/ssh/weaver_keys 0755 root root -",
+    ] {
+        assert!(tmpfiles.lines().any(|is| is == line), "{line}");
+    }
+    let sysusers = fs::read_to_string(systemd("sysusers.d/weaver.conf")).unwrap();
+    let has =
+        |begin: &str, end: &str| sysusers.lines().any(|line| line.starts_with(begin) && line.ends_with(end));
+    assert!(has("u weaver - ", " /usr/sbin/nologin"));
+    assert!(has("u weaver-admin - ", " /home/weaver-admin /bin/bash"), "u! would lock keys out as well");
+}
+
+#[test]
+fn settings_of_systemd_itself() {
+    let value = |file: &str, section: &str, key: &str| {
+        Unit::read(&systemd(file)).value(section, key).map(str::to_owned).unwrap()
+    };
+    let watchdog = value("system.conf.d/10-weaver.conf", "Manager", "RuntimeWatchdogSec");
+    let seconds: u32 = watchdog.strip_suffix('s').unwrap().parse().unwrap();
+    assert!((5..=15).contains(&seconds), "the Pi's watchdog counts to 15 s at most: {watchdog}");
+    value("system.conf.d/10-weaver.conf", "Manager", "RebootWatchdogSec");
+    let journal = "journald.conf.d/10-weaver.conf";
+    assert_eq!(value(journal, "Journal", "Storage"), "volatile", "each line would wear the card");
+    assert_eq!(value(journal, "Journal", "RuntimeMaxUse"), "32M");
+    assert_eq!(value("timesyncd.conf.d/10-weaver.conf", "Time", "SaveIntervalSec"), "1h");
+}
+
+#[test]
+fn drop_ins_for_debians_units() {
+    for stage in ["local", "main"] {
+        let unit = Unit::read(&systemd(&format!("cloud-init-{stage}.service.d/10-weaver.conf")));
+        assert!(unit.has("Unit", "After", "boot-firmware.mount"), "user-data would not be there yet");
+    }
+    let ssh = Unit::read(&systemd("ssh.service.d/10-weaver.conf"));
+    for key in ["Wants", "After"] {
+        assert!(ssh.has("Unit", key, "weaver-ssh-hostkeys.service"), "sshd does not start without a key");
+    }
+    let wait = "systemd-networkd-wait-online.service.d";
+    let file = names(&systemd(wait)).pop_first().unwrap();
+    assert!(file.as_str() > "10-netplan.conf", "netplan's drop-in would have the last word");
+    let wait = Unit::read(&systemd(&format!("{wait}/{file}")));
+    let starts: Vec<_> = wait.0.iter().map(|(_, key, value)| (key.as_str(), value.as_str())).collect();
+    let expected = "/usr/lib/systemd/systemd-networkd-wait-online --any --timeout=20";
+    assert_eq!(
+        starts,
+        [("ExecStart", ""), ("ExecStart", expected)],
+        "without the empty one there are two commands"
+    );
+}
+
+#[test]
+fn the_overlay_lets_nobody_in_by_password_and_mounts_the_card() {
+    let sshd = fs::read_to_string(overlay("etc/ssh/sshd_config.d/10-weaver.conf")).unwrap();
+    for line in [
+        "PasswordAuthentication no",
+        "KbdInteractiveAuthentication no",
+        "PermitRootLogin no",
+        "AuthorizedKeysFile .ssh/authorized_keys /etc/ssh/weaver_keys/%u",
+    ] {
+        assert!(sshd.lines().any(|is| is == line), "{line}");
+    }
+    let sudoers = fs::read_to_string(overlay("etc/sudoers.d/weaver-admin")).unwrap();
+    assert!(sudoers.lines().any(|line| line == "weaver-admin ALL=(ALL:ALL) NOPASSWD: ALL"));
+
+    let fstab = fs::read_to_string(overlay("etc/fstab")).unwrap();
+    let mounts: Vec<Vec<&str>> = fstab
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let options = "nofail,dirsync,noatime,umask=0077,x-systemd.device-timeout=60s";
+    assert_eq!(mounts[0], ["LABEL=weaver-root", "/", "ext4", "noatime,errors=remount-ro", "0", "1"]);
+    assert_eq!(mounts[1], ["LABEL=WEAVERBOOT", "/boot/firmware", "vfat", options, "0", "2"]);
+    assert_eq!(mounts.len(), 2, "no swap on the card");
+
+    let cloud = fs::read_to_string(overlay("etc/cloud/cloud.cfg.d/99-weaver.cfg")).unwrap();
+    for line in [
+        "datasource_list: [NoCloud, None]",
+        "    seedfrom: file:///boot/firmware/",
+        "    renderers: [netplan]",
+        "users: []",
+        "ssh_deletekeys: false",
+        "ssh_genkeytypes: []",
+        "growpart: {mode: \"off\"}",
+        "package_upgrade: false",
+    ] {
+        assert!(cloud.lines().any(|is| is == line), "{line}");
+    }
+    for module in ["growpart", "resizefs", "disk_setup"] {
+        assert!(
+            !cloud.lines().any(|line| line.trim() == format!("- {module}")),
+            "{module} changes the disk as well"
+        );
+    }
+}
