@@ -6,9 +6,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-nextest_version=0.9.151
-deny_version=0.20.2
-tools=${XDG_CACHE_HOME:-$HOME/.cache}/config-weaver/tools
+# shellcheck source=devstack/tools.sh
+. devstack/tools.sh
 
 # step NAME COMMAND...: runs it and says how long it took. The command must not stand in a condition, or
 # `set -e` would be off inside it; so the trap says which step it was that failed.
@@ -21,17 +20,6 @@ step() {
   "$@"
   echo "== $now: ok, $((SECONDS - begun)) s"
   now=
-}
-
-# tool NAME VERSION: installs a cargo tool once per machine, outside the work tree.
-# A lean profile: these run for seconds, and optimising them takes minutes.
-tool() {
-  local dir="$tools/$1-$2"
-  [[ -x $dir/bin/$1 ]] && return
-  rm -rf "$dir" "$dir.new"
-  CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
-    CARGO_PROFILE_RELEASE_DEBUG=0 cargo install --quiet --locked --root "$dir.new" --version "$2" "$1"
-  mv "$dir.new" "$dir"
 }
 
 dependencies() {
@@ -62,12 +50,10 @@ go_vet() { (cd testbed && go vet -trimpath ./...); }
 
 go_test() { (cd testbed && go test -trimpath ./...); }
 
-nextest() { "$tools/cargo-nextest-$nextest_version/bin/cargo-nextest" nextest "$@"; }
-
 lint() {
   step "Rust format" cargo fmt --all --check
   step "Go format" go_format
-  step "shell scripts" shellcheck .ci/run devstack/*.sh testbed/*.sh
+  step "shell scripts" shellcheck -x .ci/run devstack/*.sh testbed/*.sh image/rootfs/*.sh image/overlay/usr/lib/weaver/*
   step "cargo-deny $deny_version, once per machine" tool cargo-deny "$deny_version"
   step "dependencies" dependencies
   step "advisories" advisories
@@ -86,7 +72,7 @@ case ${1-all} in
     echo "== Rust tests, inside a fresh stack ($SECONDS s so far)"
     trap - EXIT
     exec "${CARGO_TARGET_DIR:-target}/debug/weaver-devstack" with-server -- \
-      "$tools/cargo-nextest-$nextest_version/bin/cargo-nextest" nextest run --locked --workspace
+      "$nextest" nextest run --locked --workspace
     ;;
   lint) lint ;;
   *)

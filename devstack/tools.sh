@@ -1,0 +1,21 @@
+# Cargo tools that the tests run, once per machine: sourced by devstack/test.sh and devstack/image_smoke.sh.
+# shellcheck shell=bash
+
+nextest_version=0.9.151
+# shellcheck disable=SC2034  # test.sh runs it
+deny_version=0.20.2
+tools=${XDG_CACHE_HOME:-$HOME/.cache}/config-weaver/tools
+nextest=$tools/cargo-nextest-$nextest_version/bin/cargo-nextest
+
+# tool NAME VERSION: installs a cargo tool once per machine, outside the work tree.
+# A lean profile: these run for seconds, and optimising them takes minutes.
+tool() {
+  local dir="$tools/$1-$2"
+  [[ -x $dir/bin/$1 ]] && return
+  rm -rf "$dir" "$dir.new"
+  CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+    CARGO_PROFILE_RELEASE_DEBUG=0 cargo install --quiet --locked --root "$dir.new" --version "$2" "$1"
+  mv "$dir.new" "$dir"
+}
+
+nextest() { "$nextest" nextest "$@"; }

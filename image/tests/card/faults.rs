@@ -1,0 +1,117 @@
+//! What breaks on a running node, and how it comes back.
+
+use std::time::Duration;
+
+use weaver_image::boot::machine::Machine;
+use weaver_image::booted::machine;
+
+use crate::poll::until;
+
+fn pid(machine: &Machine, unit: &str) -> anyhow::Result<u32> {
+    let told = machine.run(&format!("systemctl show --value -p MainPID {unit}"))?;
+    Ok(told.trim().parse()?)
+}
+
+fn is_active(machine: &Machine, unit: &str) -> anyhow::Result<bool> {
+    let asked = machine.attempt(&format!("systemctl is-active {unit}"), Duration::from_mins(1))?;
+    Ok(asked.stdout.trim() == "active")
+}
+
+/// Kills a unit's process and waits for its successor.
+fn comes_back(machine: &Machine, unit: &str) -> u32 {
+    let before = pid(machine, unit).unwrap();
+    assert!(before > 0, "{unit} does not run");
+    machine.run(&format!("kill -9 {before}")).unwrap();
+    until(&format!("{unit} running again"), || {
+        let now = pid(machine, unit)?;
+        let back = now > 0 && now != before && is_active(machine, unit)?;
+        Ok(if back { Ok(now) } else { Err(format!("pid {now}")) })
+    })
+}
+
+#[test]
+#[ignore = "needs the booted image: make image-smoke"]
+fn operator_and_webhook_come_back_after_a_kill() {
+    let machine = machine().unwrap();
+    comes_back(&machine, "weaver-operator.service");
+    comes_back(&machine, "weaver-webhook.service");
+}
+
+#[test]
+#[ignore = "needs the booted image: make image-smoke"]
+fn a_killed_agent_comes_back_and_leaves_the_operator_alone() {
+    let machine = machine().unwrap();
+    let operator = pid(&machine, "weaver-operator.service").unwrap();
+    comes_back(&machine, "weaver-node-agent.service");
+    assert_eq!(pid(&machine, "weaver-operator.service").unwrap(), operator);
+    until("the gate open again", || {
+        let report = machine.run("cat /run/weaver/report.json")?;
+        let json: serde_json::Value = serde_json::from_str(&report)?;
+        Ok(if json["gate"] == "open" { Ok(()) } else { Err(json["reason"].to_string()) })
+    });
+    assert_eq!(pid(&machine, "weaver-operator.service").unwrap(), operator);
+}
+
+#[test]
+#[ignore = "needs the booted image: make image-smoke"]
+fn k3s_comes_back_after_a_kill_and_the_operator_is_there() {
+    let machine = machine().unwrap();
+    comes_back(&machine, "k3s.service");
+    until("the API ready", || {
+        Ok(match machine.kubectl(weaver_image::booted::API_NAME, &["get", "--raw", "/readyz"]) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("{error:#}")),
+        })
+    });
+    until("the operator active", || {
+        Ok(if is_active(&machine, "weaver-operator.service")? { Ok(()) } else { Err("not active".into()) })
+    });
+}
+
+#[test]
+#[ignore = "needs the booted image: make image-smoke"]
+fn a_name_configured_and_not_served_is_reported_and_its_remedy_works() {
+    let mut machine = machine().unwrap();
+    let operator = pid(&machine, "weaver-operator.service").unwrap();
+    let name = "late.weaver.test";
+    let drop_in = "/etc/rancher/k3s/config.yaml.d/95-late.yaml";
+    machine.run(&format!("printf 'tls-san+:\\n- {name}\\n' > {drop_in}")).unwrap();
+    let finding = until("the finding", || {
+        let json: serde_json::Value = serde_json::from_str(&machine.run("cat /run/weaver/report.json")?)?;
+        let findings = json["findings"].as_array().cloned().unwrap_or_default();
+        let found =
+            findings.into_iter().find(|f| f["severity"] == "fail" && f["message"].to_string().contains(name));
+        Ok(found.ok_or_else(|| json["reason"].to_string()))
+    });
+    let code = finding["code"].as_str().unwrap().to_owned();
+    until("the finding on the card", || {
+        let text = machine.read_fat("NODE-STATUS.txt")?.unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        Ok(if text.contains(&code) && text.contains(name) { Ok(()) } else { Err(text) })
+    });
+    // What is printed is what is typed.
+    let commands: Vec<_> =
+        finding["remedy"]["commands"].as_array().unwrap().iter().filter_map(|c| c.as_str()).collect();
+    assert!(!commands.is_empty(), "{finding}");
+    for command in commands {
+        machine.run_within(command, Duration::from_mins(5)).unwrap();
+    }
+    until("kubectl by the new name", || {
+        Ok(match machine.kubectl(name, &["get", "--raw", "/readyz"]) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("{error:#}")),
+        })
+    });
+    until("the finding gone", || {
+        let json: serde_json::Value = serde_json::from_str(&machine.run("cat /run/weaver/report.json")?)?;
+        let text = json["findings"].to_string();
+        let bad = text.contains("\"fail\"");
+        Ok(if bad { Err(text) } else { Ok(()) })
+    });
+    assert!(is_active(&machine, "weaver-operator.service").unwrap());
+    assert_eq!(
+        pid(&machine, "weaver-operator.service").unwrap(),
+        operator,
+        "a bad name never stops the operator"
+    );
+}

@@ -1,0 +1,175 @@
+//! A card that was flashed and booted once, as its owner and a laptop see it.
+
+use weaver_image::booted::{API_NAME, machine};
+
+use crate::poll::until;
+
+/// When units became active, in microseconds since the kernel started.
+fn active_since(machine: &weaver_image::boot::machine::Machine, unit: &str) -> u64 {
+    let show = format!(
+        "systemctl show --value -p ActiveEnterTimestampMonotonic -p InactiveEnterTimestampMonotonic {unit}"
+    );
+    let told = machine.run(&show).unwrap();
+    // A oneshot that does not stay active has entered and left.
+    told.lines().filter_map(|line| line.trim().parse().ok()).max().unwrap_or_else(|| panic!("{unit}: {told}"))
+}
+
+#[test]
+#[ignore = "needs the booted image: make image-smoke"]
+fn the_parts_came_up_in_order_and_nothing_failed() {
+    let machine = machine().unwrap();
+    let order =
+        ["weaver-boot-config.service", "weaver-preflight.service", "k3s.service", "weaver-operator.service"];
+    let times: Vec<_> = order.iter().map(|unit| (active_since(&machine, unit), *unit)).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    assert!(times.iter().all(|(time, _)| *time > 0), "{times:?}");
+    let config = active_since(&machine, "weaver-boot-config.service");
+    assert!(config < active_since(&machine, "cloud-init-main.service"), "boot-config comes first");
+    let failed = machine.run("systemctl --no-pager --plain --no-legend --failed").unwrap();
+    assert_eq!(failed.trim(), "", "units have failed");
+    let state = machine.attempt("systemctl is-system-running", std::time::Duration::from_mins(1)).unwrap();
+    assert_eq!(state.stdout.trim(), "running");
+}
+
+#[test]
+#[ignore = "needs the booted image: make image-smoke"]
+fn kubectl_reaches_the_api_by_its_name_from_outside() {
+    let machine = machine().unwrap();
+    let spaces = machine.kubectl(API_NAME, &["get", "namespaces", "-o", "name"]).unwrap();
+    assert!(spaces.contains("namespace/kube-system"), "{spaces}");
+    let host = machine.kubectl("raspi", &["get", "--raw", "/readyz"]).unwrap();
+    assert_eq!(host.trim(), "ok", "the host name is served as well");
+    let refused = machine.kubectl("nobody.weaver.test", &["get", "namespaces"]).unwrap_err();
+    let refused = format!("{refused:#}");
+    assert!(refused.contains("nobody.weaver.test") && refused.contains(API_NAME), "{refused}");
+}
+
+#[test]
+#[ignore = "needs the booted image: make image-smoke"]
+fn a_sync_from_the_laptop_is_done_inside_with_the_tenants_rights() {
+    let machine = machine().unwrap();
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/samples/configmapsync.yaml");
+    machine.kubectl(API_NAME, &["apply", "-f", sample]).unwrap();
+    until("both copies", || {
+        let copies = machine.kubectl(
+            API_NAME,
+            &["get", "configmaps", "-A", "-l", "app.kubernetes.io/managed-by=config-weaver", "-o", "name"],
+        )?;
+        Ok((copies.lines().count() == 2).then_some(()).ok_or(copies))
+    });
+    let of = |namespace: &str| {
+        machine
+            .kubectl(API_NAME, &["-n", namespace, "get", "configmap", "settings", "-o", "jsonpath={.data}"])
+            .unwrap()
+    };
+    assert!(of("team-a").len() > 2, "the source holds something");
+    assert_eq!((of("foo"), of("bar")), (of("team-a"), of("team-a")));
+
+    let log = machine.run("cat /var/log/kube-audit.log").unwrap();
+    let events: Vec<serde_json::Value> =
+        log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let users = |namespace: &str| -> std::collections::BTreeSet<String> {
+        let of = events.iter().filter(|event| {
+            event["objectRef"]["namespace"] == namespace
+                && event["objectRef"]["resource"] == "configmaps"
+                && event["verb"] == "create"
+                && event["objectRef"]["name"] == "settings"
+        });
+        of.map(|event| event["user"]["username"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    for namespace in ["foo", "bar"] {
+        assert_eq!(
+            users(namespace),
+            ["system:serviceaccount:team-a:team-a-sync".to_owned()].into(),
+            "{namespace}"
+        );
+    }
+    let operators: Vec<_> = events
+        .iter()
+        .filter(|event| {
+            event["user"]["username"].as_str().is_some_and(|user| user.contains("weaver-operator"))
+        })
+        .collect();
+    assert!(operators.is_empty(), "the operator touched what only a tenant may: {operators:?}");
+}
+
+#[test]
+#[ignore = "needs the booted image: make image-smoke"]
+fn the_diagnosis_is_readable_with_the_card_in_a_laptop() {
+    let mut machine = machine().unwrap();
+    let text =
+        machine.read_fat("NODE-STATUS.txt").unwrap().expect("NODE-STATUS.txt is on the boot partition");
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("raspi") && text.contains(API_NAME), "{text}");
+    let json =
+        machine.read_fat("node-status.json").unwrap().expect("node-status.json is on the boot partition");
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json["gate"], "open", "{json}");
+    let token = machine.run("cat /run/weaver/operator.token").unwrap();
+    for file in [&text, &json.to_string()] {
+        assert!(!file.contains(token.trim()), "the operator's token is on the FAT");
+    }
+}
+
+#[test]
+#[ignore = "needs the booted image: make image-smoke"]
+fn the_node_made_its_own_identity_and_took_its_owners_wishes() {
+    let machine = machine().unwrap();
+    let run = |command: &str| machine.run(command).unwrap().trim().to_owned();
+    assert_eq!(run("hostname"), "raspi");
+    assert_eq!(run("cat /etc/machine-id").len(), 32);
+    for kind in ["ed25519", "ecdsa"] {
+        let mode = run(&format!("stat -c '%a %U' /etc/ssh/ssh_host_{kind}_key"));
+        assert_eq!(mode, "600 root", "{kind}");
+    }
+    assert_eq!(run("ls /etc/ssh/ | grep -c ssh_host_rsa || true"), "0");
+    let size: u64 = run("df --output=size -k / | tail -n 1").parse().unwrap();
+    assert!(size > 6 << 20, "the root has not grown: {size} KiB");
+    assert_eq!(run("swapon --noheadings | wc -l"), "0", "no swap on the card");
+    assert_eq!(run("ls /var/log/journal 2>/dev/null | wc -l"), "0", "the journal is in memory");
+    assert_eq!(run("passwd -S weaver-admin | cut -d ' ' -f 2"), "L");
+    assert_eq!(
+        run("sshd -T | grep -E '^(passwordauthentication|permitrootlogin) '"),
+        "permitrootlogin no\npasswordauthentication no"
+    );
+    assert_eq!(run("findmnt -no OPTIONS /boot/firmware | grep -c dirsync"), "1");
+    assert_eq!(run("cat /sys/class/watchdog/watchdog0/timeout"), "14");
+}
+
+#[test]
+#[ignore = "needs the booted image: make image-smoke"]
+fn units_are_right_and_shut_in_as_systemd_itself_sees_it() {
+    let machine = machine().unwrap();
+    let units = machine
+        .run("ls /usr/lib/systemd/system/weaver-*.service /usr/lib/systemd/system/k3s*.service")
+        .unwrap();
+    let verify =
+        format!("systemd-analyze verify {} 2>&1", units.split_whitespace().collect::<Vec<_>>().join(" "));
+    let told = machine.run_within(&verify, std::time::Duration::from_mins(5)).unwrap();
+    let ours: Vec<_> = told.lines().filter(|line| line.contains("weaver") || line.contains("k3s")).collect();
+    assert!(ours.is_empty(), "{ours:#?}");
+    for (unit, most) in [("weaver-operator", 2.0), ("weaver-webhook", 2.0), ("weaver-node-agent", 6.0)] {
+        let line =
+            machine.run(&format!("systemd-analyze security --no-pager {unit}.service | tail -n 1")).unwrap();
+        let score: f64 =
+            line.split(": ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok()).unwrap();
+        println!("{unit}: {score}");
+        assert!(score <= most, "{unit}: {line}");
+    }
+}
+
+#[test]
+#[ignore = "needs the booted image: make image-smoke"]
+fn the_journal_has_fields_and_no_secret() {
+    let machine = machine().unwrap();
+    let journal = machine.run("journalctl --no-pager -o json -u weaver-node-agent").unwrap();
+    let entries: Vec<serde_json::Value> =
+        journal.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let coded = entries.iter().find(|entry| entry["CODE"].is_string() || entry["F_CODE"].is_string());
+    assert!(coded.is_some(), "no entry of the agent has a code: {} entries", entries.len());
+    let identifiers: std::collections::BTreeSet<_> =
+        entries.iter().filter_map(|entry| entry["SYSLOG_IDENTIFIER"].as_str()).collect();
+    assert!(identifiers.contains("weaver-node-agent"), "{identifiers:?}");
+    let leaked = "journalctl --no-pager -o cat | grep -cF -f /run/weaver/operator.token || true";
+    assert_eq!(machine.run(leaked).unwrap().trim(), "0", "the operator's token is in the journal");
+}

@@ -1,0 +1,293 @@
+//! The image as a file: what lies where, whose it is, and what must not be there.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use weaver_image::boot::partition;
+use weaver_image::build::disk::{FAT_LABEL, FAT_START, ROOT_LABEL, ROOT_START};
+use weaver_image::build::{boot_files, packages};
+use weaver_image::elf;
+
+use crate::root::{Root, extract, image};
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+fn source(path: &str) -> String {
+    std::fs::read_to_string(format!("{SOURCE}/{path}")).unwrap()
+}
+
+fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).env("LC_ALL", "C.UTF-8").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+#[test]
+#[ignore = "needs the image: make image-smoke"]
+fn the_partition_table_is_what_a_pi_3_reads() {
+    let boot = partition::boot_partition(&image()).unwrap();
+    assert_eq!((boot.offset, boot.length), (FAT_START, ROOT_START - FAT_START));
+    let table = run("sfdisk", &["--dump", image().to_str().unwrap()]);
+    assert!(table.contains("label: dos"), "a Pi 3's ROM takes no GPT: {table}");
+    assert_eq!(table.matches("type=").count(), 2, "{table}");
+    assert!(table.contains("type=c") && table.contains("type=83"), "{table}");
+}
+
+#[test]
+#[ignore = "needs the image: make image-smoke"]
+fn both_file_systems_are_clean_and_found_by_label() {
+    let home = tempfile::tempdir().unwrap();
+    let (boot, root) = (home.path().join("boot"), home.path().join("root"));
+    let size = image().metadata().unwrap().len();
+    extract(FAT_START, ROOT_START - FAT_START, &boot);
+    extract(ROOT_START, size - ROOT_START, &root);
+    run("fsck.vfat", &["-n", boot.to_str().unwrap()]);
+    run("e2fsck", &["-f", "-n", root.to_str().unwrap()]);
+    let label =
+        |path: &std::path::Path| run("blkid", &["-o", "value", "-s", "LABEL", "-p", path.to_str().unwrap()]);
+    assert_eq!(label(&boot).trim(), FAT_LABEL);
+    assert_eq!(label(&root).trim(), ROOT_LABEL);
+    let card = Root::read();
+    let fstab = card.text("/etc/fstab");
+    assert!(
+        fstab.contains(&format!("LABEL={FAT_LABEL}")) && fstab.contains(&format!("LABEL={ROOT_LABEL}")),
+        "{fstab}"
+    );
+    let line = fstab.lines().find(|line| line.contains("/boot/firmware")).unwrap();
+    for option in ["nofail", "dirsync", "noatime", "umask=0077", "x-systemd.device-timeout=60s"] {
+        assert!(line.contains(option), "{option}: {line}");
+    }
+}
+
+#[test]
+#[ignore = "needs the image: make image-smoke"]
+fn the_boot_files_are_those_of_every_board() {
+    let home = tempfile::tempdir().unwrap();
+    let at = format!("{}@@{FAT_START}", image().display());
+    run("mcopy", &["-i", &at, "-s", "-n", "-Q", "::/*", home.path().to_str().unwrap()]);
+    let fault = boot_files::verify(home.path(), &boot_files::Kernel::default()).unwrap_err().to_string();
+    // Compared with the kernel's own trees at build time; here the card stands alone.
+    let others: Vec<_> = fault
+        .lines()
+        .skip(1)
+        .filter(|line| !line.contains("not the kernel's own") && !line.contains("the root has no"))
+        .collect();
+    assert!(others.iter().all(|line| line.contains("nor the kernel has")), "{others:?}");
+    let card = Root::read();
+    let kernel = card.entries.keys().find(|path| path.starts_with("/usr/lib/linux-image-")).unwrap();
+    let kernel = kernel.split('/').take(4).collect::<Vec<_>>().join("/");
+    for tree in boot_files::DEVICE_TREES {
+        let own = card.bytes(&format!("{kernel}/broadcom/{tree}"));
+        assert!(std::fs::read(home.path().join(tree)).unwrap() == own, "{tree} is not the kernel's own");
+    }
+    let cmdline = std::fs::read_to_string(home.path().join("cmdline.txt")).unwrap();
+    assert!(!cmdline.contains("cgroup"), "Debian's kernel needs no token: {cmdline}");
+    assert!(home.path().join("weaver.toml").is_file(), "the sample is on the card");
+}
+
+#[test]
+#[ignore = "needs the image: make image-smoke"]
+fn nothing_of_a_builder_or_of_another_card_is_on_it() {
+    let card = Root::read();
+    assert_eq!(card.get("/etc/machine-id").size, 0, "each card makes its own");
+    for absent in [
+        "/var/lib/dbus/machine-id",
+        "/var/lib/systemd/random-seed",
+        "/etc/apt/apt.conf.d/99mmdebstrap",
+        "/etc/dpkg/dpkg.cfg.d/99mmdebstrap",
+        "/etc/apt/sources.list",
+        "/usr/bin/qemu-aarch64-static",
+        "/var/lib/rancher",
+        "/var/lib/weaver/webhook",
+        "/etc/rancher/k3s/k3s.yaml",
+    ] {
+        assert!(!card.has(absent), "{absent} is on the card");
+    }
+    for (path, entry) in &card.entries {
+        let name = path.rsplit('/').next().unwrap();
+        assert!(!name.starts_with("ssh_host_"), "a host key: {path}");
+        assert!(!name.ends_with(".dpkg-dist") && !name.ends_with(".dpkg-new"), "{path}");
+        assert!(!path.starts_with("/var/cache/apt/archives/") || entry.is_dir || name == "lock", "{path}");
+        assert!(!path.starts_with("/boot/firmware/"), "below the mount point: {path}");
+    }
+}
+
+#[test]
+#[ignore = "needs the image: make image-smoke"]
+fn no_secret_is_on_it() {
+    let card = Root::read();
+    for line in card.text("/etc/shadow").lines() {
+        let hash = line.split(':').nth(1).unwrap();
+        assert!(hash.starts_with(['!', '*']), "an account with a password: {line}");
+    }
+    // Written apart, so that this very file, were it on the card, would not count.
+    let marks = [
+        ["-----BEGIN ", "PRIVATE KEY"],
+        ["-----BEGIN EC ", "PRIVATE KEY"],
+        ["-----BEGIN OPENSSH ", "PRIVATE KEY"],
+    ];
+    let marks: Vec<Vec<u8>> = marks.iter().map(|parts| parts.concat().into_bytes()).collect();
+    for (path, entry) in &card.entries {
+        // Programs know what such a line looks like.
+        let is_python = std::path::Path::new(path).extension().is_some_and(|extension| extension == "py");
+        if !entry.is_file || entry.size > 64 << 10 || entry.mode & 0o111 != 0 || is_python {
+            continue;
+        }
+        let bytes = card.bytes(path);
+        for mark in &marks {
+            let found = bytes.windows(mark.len()).any(|window| window == mark.as_slice());
+            assert!(!found, "{path} holds a private key");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the image: make image-smoke"]
+fn owners_and_modes_are_those_of_an_appliance() {
+    let card = Root::read();
+    for (path, mode) in [
+        ("/usr/bin/weaver-node-agent", 0o755),
+        ("/usr/bin/weaver-operator", 0o755),
+        ("/usr/bin/weaver", 0o755),
+        ("/usr/local/bin/k3s", 0o755),
+        ("/usr/lib/weaver/grow-root", 0o755),
+        ("/usr/lib/weaver/ssh-hostkeys", 0o755),
+        ("/etc/sudoers.d/weaver-admin", 0o440),
+        ("/etc/ssh/sshd_config.d/10-weaver.conf", 0o644),
+    ] {
+        let entry = card.get(path);
+        assert_eq!((entry.mode, entry.uid, entry.gid), (mode, 0, 0), "{path}");
+    }
+    for (path, entry) in &card.entries {
+        if entry.link.is_some() {
+            continue;
+        }
+        assert!(entry.mode & 0o002 == 0 || entry.mode & 0o1000 != 0, "everybody may write {path}");
+        let ours = path.contains("weaver") && !path.starts_with("/home");
+        assert!(!ours || entry.uid == 0, "{path} is not root's");
+    }
+    let set: BTreeSet<_> = card
+        .entries
+        .iter()
+        .filter(|(_, e)| e.is_file && e.mode & 0o4000 != 0)
+        .map(|(path, _)| path.as_str())
+        .collect();
+    let known = [
+        "/usr/bin/chfn",
+        "/usr/bin/chsh",
+        "/usr/bin/gpasswd",
+        "/usr/bin/mount",
+        "/usr/bin/newgrp",
+        "/usr/bin/passwd",
+        "/usr/bin/su",
+        "/usr/bin/sudo",
+        "/usr/bin/umount",
+        "/usr/lib/dbus-1.0/dbus-daemon-launch-helper",
+        "/usr/lib/openssh/ssh-keysign",
+    ];
+    let new: Vec<_> = set.iter().filter(|path| !known.contains(path)).collect();
+    assert!(new.is_empty(), "programs that run as root for everybody: {new:?}");
+}
+
+#[test]
+#[ignore = "needs the image: make image-smoke"]
+fn units_are_linked_as_the_preset_says_and_no_first_boot_unit_runs() {
+    let card = Root::read();
+    let preset = card.text("/usr/lib/systemd/system-preset/10-weaver.preset");
+    for line in preset.lines() {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let (enable, unit) = match words[..] {
+            ["enable", unit] => (true, unit),
+            ["disable", unit] => (false, unit),
+            _ => continue,
+        };
+        let links: Vec<_> = card
+            .entries
+            .iter()
+            .filter(|(path, e)| {
+                path.starts_with("/etc/systemd/system/")
+                    && path.ends_with(&format!("/{unit}"))
+                    && e.link.is_some()
+            })
+            .filter(|(path, _)| path.contains(".wants/"))
+            .collect();
+        assert_eq!(enable, !links.is_empty(), "{unit}: {links:?}");
+        for (path, entry) in links {
+            assert!(card.has(entry.link.as_deref().unwrap()), "{path} points to nothing");
+        }
+    }
+    for masked in ["systemd-firstboot.service", "sshd-keygen.service"] {
+        let link = card.get(&format!("/etc/systemd/system/{masked}")).link.as_deref();
+        assert_eq!(link, Some("/dev/null"), "{masked}");
+    }
+    let target = card.get("/etc/systemd/system/default.target").link.clone().unwrap();
+    assert!(target.ends_with("multi-user.target"), "{target}");
+    let users = card.text("/etc/passwd");
+    assert!(users.contains("weaver:") && users.contains("weaver-admin:"), "{users}");
+}
+
+#[test]
+#[ignore = "needs the image: make image-smoke"]
+fn our_programs_run_on_debian_13_and_k3s_is_for_the_card() {
+    let card = Root::read();
+    for program in ["weaver-node-agent", "weaver-operator", "weaver"] {
+        let facts = elf::read(&card.bytes(&format!("/usr/bin/{program}"))).unwrap();
+        let faults = facts.faults(elf::Origin::Ours);
+        assert!(faults.is_empty(), "{program}: {faults:?}");
+    }
+    let k3s = elf::read(&card.bytes("/usr/local/bin/k3s")).unwrap();
+    assert!(k3s.faults(elf::Origin::Foreign).is_empty());
+    let release = card.text("/usr/lib/os-release");
+    assert!(release.contains("IMAGE_ID=config-weaver"), "{release}");
+    assert_eq!(
+        release.contains("VARIANT_ID=test"),
+        image().to_string_lossy().contains("-test-"),
+        "{release}"
+    );
+}
+
+#[test]
+#[ignore = "needs the image: make image-smoke"]
+fn packages_are_those_that_were_reviewed() {
+    let card = Root::read();
+    let status = card.text("/var/lib/dpkg/status");
+    let lines: Vec<String> = status
+        .split("\n\n")
+        .filter(|entry| entry.contains("Status: install ok installed"))
+        .map(|entry| {
+            let field =
+                |key: &str| entry.lines().find_map(|line| line.strip_prefix(key)).unwrap_or("-").to_owned();
+            format!("{}\t{}\t{}\t-\t-\n", field("Package: "), field("Version: "), field("Architecture: "))
+        })
+        .collect();
+    let installed = packages::installed(&lines.concat(), "").unwrap();
+    packages::compare(&source("image/packages.installed"), &installed).unwrap();
+    let names: BTreeSet<_> = installed.iter().map(|package| package.name.as_str()).collect();
+    for asked in packages::asked(&source("image/packages")) {
+        assert!(names.contains(asked), "{asked} was asked for");
+    }
+    for unwanted in ["containerd", "docker.io", "fake-hwclock", "kubernetes-client"] {
+        assert!(!names.contains(unwanted), "{unwanted}");
+    }
+}
+
+#[test]
+#[ignore = "needs the image: make image-smoke"]
+fn the_clock_never_starts_below_the_day_of_the_image() {
+    let card = Root::read();
+    let epoch = card.get("/usr/lib/clock-epoch").modified;
+    assert!(epoch >= i64::try_from(weaver_image::build::rootfs::EPOCH).unwrap(), "{epoch}");
+    let newer: Vec<_> = card
+        .entries
+        .iter()
+        .filter(|(_, entry)| entry.modified > epoch)
+        .map(|(path, _)| path)
+        .take(5)
+        .collect();
+    assert!(newer.is_empty(), "from the future: {newer:?}");
+}

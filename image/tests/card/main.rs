@@ -1,0 +1,17 @@
+//! The card image as a file and as a running machine. `make image-smoke` builds it, boots it once and runs these,
+//! which are ignored elsewhere: they need the image that `WEAVER_IMAGE` names, and most go on from the machine
+//! that `weaver-image with-booted` has kept.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a failed step of a test ends the test"
+)]
+
+mod assembly;
+mod faults;
+mod first_boot;
+mod inspection;
+mod memory_off;
+mod poll;
+mod root;

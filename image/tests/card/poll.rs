@@ -1,0 +1,28 @@
+//! Waiting for what comes true a moment later.
+
+use std::time::{Duration, Instant};
+
+/// Under emulation all takes its time.
+const LIMIT: Duration = Duration::from_mins(4);
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Looks until it is so.
+///
+/// # Panics
+/// When it is not in time, with what was seen last.
+pub fn until<T>(what: &str, mut look: impl FnMut() -> anyhow::Result<Result<T, String>>) -> T {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let seen = match look() {
+            Ok(Ok(found)) => return found,
+            Ok(Err(seen)) => seen,
+            Err(error) => format!("{error:#}"),
+        };
+        assert!(
+            Instant::now() < deadline,
+            "{what} did not come within {} s; last seen: {seen}",
+            LIMIT.as_secs()
+        );
+        std::thread::sleep(LOOK);
+    }
+}
