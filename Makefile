@@ -4,6 +4,8 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+# Of a user who is not root it may lack where mkfs and its like are.
+export PATH := $(PATH):/usr/sbin:/sbin
 
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug
 PROGRAMS := -p weaver-operator -p weaver-node-agent -p weaver-cli
@@ -33,13 +35,13 @@ test: ## Every check and test, the scenario tests on a real API server included
 
 .PHONY: cross
 cross: ## Release programs for the Raspberry Pi (aarch64)
-	@devstack/cross.sh $(PROGRAMS)
+	@devstack/cross.sh
 
 IMAGE := @devstack/prerequisites.sh rust cc cross image
 WEAVER_IMAGE = $(BIN)/weaver-image
 
 .PHONY: image
-image: ## Card image into out/; K3S=FILE or K3S=testbed where k3s cannot be downloaded (else exit 3)
+image: ## Card image into out/; K3S=FILE or K3S=testbed where k3s cannot be downloaded (else Error 3)
 	$(IMAGE)
 	@cargo build --locked --quiet -p weaver-image
 	@$(WEAVER_IMAGE) build

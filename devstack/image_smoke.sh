@@ -12,6 +12,8 @@ cargo build --locked --quiet -p weaver-image
 bin=${CARGO_TARGET_DIR:-target}
 out=$bin/image/smoke
 
+# One version's image at a time.
+rm -f "$out"/config-weaver-*.img
 echo "== test image"
 "$bin/debug/weaver-image" build --k3s testbed --raw --out "$out"
 echo "== image tests built ($SECONDS s so far)"

@@ -61,7 +61,7 @@ lint() {
   step "go vet" go_vet
 }
 
-devstack/prerequisites.sh rust cc go curl lint
+devstack/prerequisites.sh rust cc cross go curl lint image
 case ${1-all} in
   all)
     lint

@@ -12,7 +12,7 @@ use clap::{Parser, Subcommand};
 
 /// Config Weaver's tool for people.
 #[derive(Parser)]
-#[command(version)]
+#[command(name = "weaver", version)]
 struct Args {
     #[command(subcommand)]
     verb: Verb,

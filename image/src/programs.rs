@@ -140,6 +140,8 @@ fn compile(source: &Path, profile: Profile) -> Result<BTreeMap<String, PathBuf>>
     }
     // The profile strips line tables from every program; here they are wanted, in a file of their own.
     command.env("CARGO_PROFILE_RELEASE_STRIP", "none");
+    // No path of this machine in a program, so that another one builds the same.
+    command.env("CARGO_ENCODED_RUSTFLAGS", remapped(source)?);
     // What an outer `cargo run` tells about its own package would make ring's build script run each time.
     for (name, _) in env::vars_os().filter(|(name, _)| is_outer_package(name)) {
         command.env_remove(name);
@@ -148,6 +150,16 @@ fn compile(source: &Path, profile: Profile) -> Result<BTreeMap<String, PathBuf>>
     let output = command.output().context("cannot start cargo; https://rustup.rs installs it")?;
     ensure!(output.status.success(), "cargo build failed ({}); its messages stand above", output.status);
     Ok(executables(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// Flags that give each place of this machine a name that all machines share.
+fn remapped(source: &Path) -> Result<String> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
+    let home = home.context("neither CARGO_HOME nor HOME is set; set one of them")?;
+    let source = source.canonicalize().with_context(|| format!("cannot find {}", source.display()))?;
+    let flag = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
+    Ok([flag(&home, "/cargo"), flag(&source, "/source")].join("\x1f"))
 }
 
 fn is_outer_package(name: &OsStr) -> bool {

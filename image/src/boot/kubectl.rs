@@ -4,9 +4,10 @@
 //! Guarantee: the kubeconfig is 0600 in the machine's directory and goes with it.
 //! Failure: the guest's or kubectl's own words.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use weaver_devstack::choice::ServerBinary;
 use weaver_devstack::files;
 
 use super::host_names::HostNames;
@@ -24,7 +25,7 @@ impl Machine {
         let kubeconfig = self.kubeconfig(name)?;
         let names = HostNames::write(&self.dir.path().join("hosts"), &[name.to_owned()])?;
         let mut command = names.command("timeout");
-        command.args(["--kill-after=5", "60", "kubectl", "--request-timeout=45s", "--kubeconfig"]);
+        command.args(["--kill-after=5", "180", "kubectl", "--request-timeout=150s", "--kubeconfig"]);
         command.arg(&kubeconfig).args(arguments).env("KUBECACHEDIR", self.dir.path().join("kube-cache"));
         let made = programs::run(&mut command);
         let made = made.with_context(|| format!("kubectl {} as {name}", arguments.join(" ")))?;
@@ -43,6 +44,18 @@ impl Machine {
         }
         Ok(path)
     }
+}
+
+/// A kubectl for a person: the one on the `PATH`, else the one that an API server for this machine carries.
+///
+/// # Errors
+/// When there is neither.
+pub fn program() -> Result<Vec<String>> {
+    if programs::require(&["kubectl"]).is_ok() {
+        return Ok(vec!["kubectl".to_owned()]);
+    }
+    let server = ServerBinary::choose(Path::new("."))?;
+    Ok(vec![server.path.display().to_string(), "kubectl".to_owned()])
 }
 
 /// What a person types on the Pi for a kubeconfig of the laptop.

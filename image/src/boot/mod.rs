@@ -178,11 +178,12 @@ fn write_kubectl(card: &Card, names: &[String], ports: Ports) -> Result<PathBuf>
          # kubectl for the machine of this directory, under the name {name}.\n\
          set -eu\nconfig={config}\n\
          if [ ! -s \"$config\" ]; then\n  umask 077\n  {ssh} {export} >\"$config.new\"\n  mv \"$config.new\" \"$config\"\nfi\n\
-         exec {hosts} kubectl --kubeconfig \"$config\" \"$@\"\n",
+         exec {hosts} {kubectl} --kubeconfig \"$config\" \"$@\"\n",
         config = quoted(&kubeconfig.display().to_string()),
         ssh = words(&card.key().words(ports.ssh)),
         export = quoted(&format!("sudo -n {}", export_command(name, ports.api))),
         hosts = words(&hosts.words()),
+        kubectl = words(&kubectl::program()?),
     );
     let path = card.dir().join("kubectl");
     files::replace(&path, script.as_bytes(), 0o755)?;

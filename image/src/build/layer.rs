@@ -62,6 +62,10 @@ pub fn layer(source: &Path, built: &Built<'_>) -> Result<Layer> {
     }
     let release = os_release(built);
     layer.insert("usr/lib/os-release".into(), Node::Bytes(release.into_bytes(), 0o644));
+    if let Some((_, name)) = built.variant {
+        let banner = format!("*** {name} ***\n");
+        layer.insert("etc/issue.d/05-variant.issue".into(), Node::Bytes(banner.into_bytes(), 0o644));
+    }
     // systemd never starts below this file's time.
     layer.insert("usr/lib/clock-epoch".into(), Node::Bytes(Vec::new(), 0o644));
     // As of the packages, so that the first boot does not rebuild caches that are right.
@@ -180,12 +184,9 @@ fn enabled(units: &BTreeMap<String, String>, preset: &str) -> Result<Vec<(PathBu
             links.push((link, Path::new("/usr/lib/systemd/system").join(name)));
         }
     }
-    for (unit, enable) in named {
-        let ours = units.get(unit).is_some_and(|text| install(text, "WantedBy").next().is_some());
-        ensure!(
-            !enable || ours || !unit.starts_with("weaver-"),
-            "the preset enables {unit}, which cannot be"
-        );
+    for unit in named.keys() {
+        let ours = units.get(*unit).is_some_and(|text| install(text, "WantedBy").next().is_some());
+        ensure!(ours, "the preset names {unit}, which is not there or has no [Install]");
     }
     Ok(links)
 }
@@ -232,7 +233,7 @@ mod tests {
         let one = units(&[("a.service", "[Install]\nWantedBy=x.target\n")]);
         assert!(enabled(&one, "").unwrap_err().to_string().contains("no preset"));
         let none = units(&[("weaver-a.service", "[Service]\n")]);
-        assert!(enabled(&none, "enable weaver-a.service").unwrap_err().to_string().contains("cannot be"));
+        assert!(enabled(&none, "enable weaver-a.service").unwrap_err().to_string().contains("no [Install]"));
     }
 
     #[test]

@@ -22,14 +22,16 @@ pub mod sbom;
 pub mod tools;
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{BufReader, Read};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
 use weaver_devstack::choice::cache_root;
 use weaver_devstack::steps::{Steps, say};
 
@@ -38,6 +40,9 @@ use self::rootfs::RootFs;
 use self::tools::{Logs, output};
 use crate::k3s::{self, K3s, Variant, Wish};
 use crate::programs::{self, Profile, Program};
+
+/// How files begin that are being written.
+const PARTIAL: &str = ".partial-";
 
 /// Options of `build`.
 #[derive(Debug, Clone, clap::Args)]
@@ -77,6 +82,7 @@ pub fn build(options: &Options) -> Result<Image> {
     let mut steps = Steps::begin();
     let logs = Logs::below(&source.join("target/image/logs"))?;
     fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    clear_partial(out)?;
     let epoch = epoch(source)?;
 
     let wish = Wish::of(options.k3s.as_deref());
@@ -105,10 +111,10 @@ pub fn build(options: &Options) -> Result<Image> {
     let (root, cached) = root;
     steps.done("root file system", if cached { "from the cache" } else { "made new" });
 
-    let image = put_together(options, &root, &programs, &k3s, epoch, &logs)?;
-    steps.done("image", image.display());
     let packages = lists(options, &root, &k3s)?;
     steps.done("bill of materials", format_args!("{packages} packages"));
+    let image = put_together(options, &root, &programs, &k3s, epoch, &logs)?;
+    steps.done("image", image.display());
     if !options.raw {
         let packed = publish(&image, k3s.variant == Variant::Release, epoch, &logs)?;
         steps.done("compressed", packed.display());
@@ -140,7 +146,7 @@ fn put_together(
         variant: k3s.variant.id().zip(spoken(k3s.variant)),
     };
     let layer = layer::layer(source, &built)?;
-    let partial = tempfile::Builder::new().prefix(".partial-").suffix(".img").tempfile_in(out)?;
+    let partial = partial(out)?;
     disk::assemble(partial.path(), boot.path(), &root.tar(), &layer, epoch, logs)?;
     let image = out.join(format!("{}.img", stem(k3s)));
     partial.persist(&image).with_context(|| format!("naming {}", image.display()))?;
@@ -179,6 +185,9 @@ fn lists(options: &Options, root: &RootFs, k3s: &K3s) -> Result<usize> {
     let read =
         |path: PathBuf| fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()));
     let installed = packages::installed(&read(root.packages())?, &read(root.hashes())?)?;
+    if let Some(package) = installed.iter().find(|package| package.sha256.is_none()) {
+        bail!("Debian's lists had no hash for {}; ask them again: weaver-image build --fresh", package.name);
+    }
     let lock = packages::lock(&installed);
     let path = out.join("packages.lock");
     if let Ok(before) = fs::read_to_string(&path) {
@@ -186,8 +195,8 @@ fn lists(options: &Options, root: &RootFs, k3s: &K3s) -> Result<usize> {
             say(format_args!("            changed since the last build: {}", line.replace('\t', " ")));
         }
     }
-    fs::write(&path, &lock).with_context(|| format!("cannot write {}", path.display()))?;
     packages::compare(&read(source.join("image/packages.installed"))?, &installed)?;
+    fs::write(&path, &lock).with_context(|| format!("cannot write {}", path.display()))?;
 
     let crates = sbom::crates(source, programs::TARGET, &programs::PROGRAMS.map(|(_, package)| package))?;
     let k3s = sbom::K3s { version: &k3s.version, sha256: &k3s.sha256 };
@@ -204,7 +213,7 @@ fn publish(image: &Path, is_release: bool, epoch: u64, logs: &Logs) -> Result<Pa
         tempfile::Builder::new().prefix(".partial-").tempfile_in(image.parent().unwrap_or(image))?;
     let log = logs.create("compressing")?;
     let mut command = Command::new("xz");
-    command.args(["-T0", if is_release { "-6" } else { "-1" }, "-c"]).arg(image);
+    command.args(["-T0", if is_release { "-6" } else { "-0" }, "-c"]).arg(image);
     command.stdout(partial.reopen()?).stderr(log);
     let status = command.status().map_err(|error| tools::cannot_start(&command, error))?;
     if !status.success() {
@@ -217,7 +226,7 @@ fn publish(image: &Path, is_release: bool, epoch: u64, logs: &Logs) -> Result<Pa
     let hashes = (sha256(image)?, sha256(&packed)?);
     let list = os_list::list(&os_list::Published {
         version: env!("CARGO_PKG_VERSION"),
-        file: &name,
+        url: &format!("file://{}", packed.canonicalize()?.display()),
         date: output(Command::new("date").args(["-u", "+%F", "-d"]).arg(format!("@{epoch}")))?.trim(),
         sizes: (fs::metadata(image)?.len(), fs::metadata(&packed)?.len()),
         hashes: (&hashes.0, &hashes.1),
@@ -226,6 +235,27 @@ fn publish(image: &Path, is_release: bool, epoch: u64, logs: &Logs) -> Result<Pa
     let sum = format!("{}  {name}\n", hashes.1);
     fs::write(packed.with_file_name(name + ".sha256"), sum).context("writing the sum")?;
     Ok(packed)
+}
+
+/// A file that gets its name when it is whole.
+fn partial(directory: &Path) -> Result<NamedTempFile> {
+    tempfile::Builder::new()
+        .prefix(PARTIAL)
+        .permissions(Permissions::from_mode(0o644))
+        .tempfile_in(directory)
+        .with_context(|| format!("cannot write to {}", directory.display()))
+}
+
+/// Removes what an interrupted build has left.
+fn clear_partial(directory: &Path) -> Result<()> {
+    for entry in
+        fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?.flatten()
+    {
+        if entry.file_name().to_string_lossy().starts_with(PARTIAL) && entry.path().is_file() {
+            fs::remove_file(entry.path()).with_context(|| format!("removing {}", entry.path().display()))?;
+        }
+    }
+    Ok(())
 }
 
 /// SHA-256 of a file, in hexadecimal.
@@ -247,7 +277,9 @@ pub fn sha256(path: &Path) -> Result<String> {
 /// The time that our files get: `SOURCE_DATE_EPOCH`, else the last commit's.
 fn epoch(source: &Path) -> Result<u64> {
     if let Ok(text) = std::env::var("SOURCE_DATE_EPOCH") {
-        return text.parse().with_context(|| format!("SOURCE_DATE_EPOCH={text} is no number of seconds"));
+        let seconds: u64 =
+            text.parse().with_context(|| format!("SOURCE_DATE_EPOCH={text} is no number of seconds"))?;
+        return Ok(seconds.max(rootfs::EPOCH));
     }
     let mut git = Command::new("git");
     let text = output(git.arg("-C").arg(source).args(["log", "-1", "--format=%ct"]))

@@ -8,8 +8,8 @@ use serde_json::json;
 pub struct Published<'a> {
     /// The product's version.
     pub version: &'a str,
-    /// Name of the compressed file, which lies beside the list.
-    pub file: &'a str,
+    /// Where Imager finds the compressed file; whoever publishes it writes the address in.
+    pub url: &'a str,
     /// `YYYY-MM-DD`.
     pub date: &'a str,
     /// Bytes of the image, and of the compressed file.
@@ -23,11 +23,11 @@ pub struct Published<'a> {
 /// # Errors
 /// It could not be written as JSON.
 pub fn list(image: &Published<'_>) -> Result<String> {
-    let Published { version, file, date, sizes, hashes } = image;
+    let Published { version, url, date, sizes, hashes } = image;
     let list = json!({"os_list": [{
         "name": format!("Config Weaver {version}"),
         "description": "k3s on a Raspberry Pi that kubectl reaches by its name",
-        "url": file,
+        "url": url,
         "icon": "",
         "release_date": date,
         "extract_size": sizes.0,
@@ -49,7 +49,7 @@ mod tests {
     fn imager_finds_sizes_hashes_and_how_to_configure() {
         let image = Published {
             version: "0.1.0",
-            file: "x.img.xz",
+            url: "file:///x.img.xz",
             date: "2026-11-21",
             sizes: (9, 4),
             hashes: ("aa", "bb"),
