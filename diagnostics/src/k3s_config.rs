@@ -44,6 +44,8 @@ pub struct Effective {
     pub https_listen_port: Option<u16>,
     /// `data-dir`.
     pub data_dir: Option<Setting>,
+    /// `node-name`; a value that is no text is k3s' to refuse.
+    pub node_name: Option<Setting>,
     /// Names that lost to a later value.
     pub shadowed: Vec<Shadowed>,
     /// What is wrong with the files; a failure means k3s does not start or
@@ -109,6 +111,10 @@ impl Effective {
                         "data-dir: /var/lib/rancher/k3s",
                     )),
                 },
+                "node-name" => {
+                    let name = value.as_str();
+                    self.node_name = name.map(|name| Setting { value: name.to_owned(), origin: place });
+                }
                 _ => {}
             }
         }
@@ -130,6 +136,9 @@ impl Effective {
                 }
                 "data-dir" | "d" => {
                     self.data_dir = Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
+                }
+                "node-name" => {
+                    self.node_name = Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
                 }
                 _ => {}
             }

@@ -68,9 +68,10 @@ pub struct HostArgs {
     /// Data of k3s [default: what its configuration says, else /var/lib/rancher/k3s].
     #[arg(long, value_name = "DIR")]
     pub k3s_data_dir: Option<PathBuf>,
-    /// Unit that starts k3s, for its flags; a missing file means no flags.
-    #[arg(long, value_name = "FILE", default_value = "/etc/systemd/system/k3s.service")]
-    pub k3s_unit: PathBuf,
+    /// Unit that starts k3s, for its flags; a missing file means no flags [default: the k3s.service that systemd
+    /// takes, of /etc, /run or /usr/lib].
+    #[arg(long, value_name = "FILE")]
+    pub k3s_unit: Option<PathBuf>,
     /// Kubeconfig of the administrator.
     #[arg(long, value_name = "FILE", default_value = "/etc/rancher/k3s/k3s.yaml")]
     pub admin_kubeconfig: PathBuf,
@@ -120,14 +121,11 @@ impl HostArgs {
 
     fn resolve(&mut self) -> Result<(), clap::Error> {
         let is_real = self.root == Path::new("/");
-        let always = [
-            ("--k3s-unit", &mut self.k3s_unit),
-            ("--admin-kubeconfig", &mut self.admin_kubeconfig),
-            ("--boot-dir", &mut self.boot_dir),
-        ];
+        let always = [("--admin-kubeconfig", &mut self.admin_kubeconfig), ("--boot-dir", &mut self.boot_dir)];
+        let unit = self.k3s_unit.as_mut().map(|path| ("--k3s-unit", path));
         let config = self.k3s_config.as_mut().map(|path| ("--k3s-config", path));
         let data_dir = self.k3s_data_dir.as_mut().map(|path| ("--k3s-data-dir", path));
-        for (flag, path) in always.into_iter().chain(config).chain(data_dir) {
+        for (flag, path) in always.into_iter().chain(unit).chain(config).chain(data_dir) {
             if path.is_absolute() {
                 continue;
             }

@@ -95,7 +95,7 @@ impl Run<'_> {
             host_facts::collect(self.root, self.state_dir, self.file, config);
         outcome.findings.extend(findings);
         outcome.findings.extend(verdict::clash(&file, config, &user_data));
-        let token_is_safe = self.apply(&plan::plan(config, &host), &mut outcome);
+        let token_is_safe = self.apply(&plan::plan(config, &host), host.has_token, &mut outcome);
         match (&read, bytes.as_deref()) {
             (Some(read), Some(bytes)) => self.keep_good(read, bytes, token_is_safe, &mut outcome),
             _ => {
@@ -110,24 +110,44 @@ impl Run<'_> {
     }
 
     /// Goes on after a failure; whether the token, if there is one, is on the disk.
-    fn apply(&self, plan: &Plan, outcome: &mut Outcome) -> bool {
+    ///
+    /// A node of another name is another node for k3s: the host's name waits for what keeps the node's,
+    /// which is the pin first and then k3s' file. That file waits for the token that it names.
+    fn apply(&self, plan: &Plan, had_token: bool, outcome: &mut Outcome) -> bool {
+        let mut name_is_kept = self.pin(plan, outcome);
         let mut token_is_safe = true;
         for file in &plan.files {
-            let written = outcome.note(self.host.write(file));
-            token_is_safe &= written || file.path != plan::TOKEN_FILE;
+            match file.path.as_str() {
+                plan::TOKEN_FILE => token_is_safe = outcome.note(self.host.write(file)),
+                plan::K3S => {
+                    let is_due = name_is_kept && (token_is_safe || had_token);
+                    name_is_kept = is_due && outcome.note(self.host.write(file));
+                }
+                plan::HOSTNAME_FILE if !name_is_kept => {}
+                _ => {
+                    outcome.note(self.host.write(file));
+                }
+            }
         }
         for path in &plan.removed {
             outcome.note(self.host.remove(path));
         }
-        if let Some(name) = &plan.pin {
-            let path = pin_path(self.state_dir).display().to_string();
-            let pin = File { path, mode: 0o644, content: format!("{name}\n") };
-            outcome.note(self.host.write(&pin));
-        }
-        if let Some(name) = &plan.hostname {
+        if let Some(name) = plan.hostname.as_ref().filter(|_| name_is_kept) {
             outcome.note(self.host.set_hostname(name));
         }
         token_is_safe
+    }
+
+    /// Remembers the node's name, or forgets it; whether a name to remember is on the disk.
+    fn pin(&self, plan: &Plan, outcome: &mut Outcome) -> bool {
+        let path = pin_path(self.state_dir).display().to_string();
+        if let Some(name) = &plan.pin {
+            return outcome.note(self.host.write(&File { path, mode: 0o644, content: format!("{name}\n") }));
+        }
+        if plan.unpin {
+            outcome.note(self.host.remove(&path));
+        }
+        true
     }
 
     /// Blanks the token and remembers the file without it.

@@ -35,7 +35,7 @@ pub struct Host {
     pub boot_dir: PathBuf,
     config: Option<PathBuf>,
     data_dir: Option<PathBuf>,
-    unit: PathBuf,
+    unit: Option<PathBuf>,
     api_address: Option<SocketAddr>,
 }
 
@@ -102,7 +102,7 @@ pub fn preflight(host: &Host) -> Preflight {
 }
 
 fn judge_files(host: &Host, stage: Stage) -> Preflight {
-    let mut effective = k3s_files::effective(&host.root, host.config.as_deref(), &host.unit);
+    let mut effective = k3s_files::effective(&host.root, host.config.as_deref(), host.unit.as_deref());
     let mut findings = memory_cgroup::findings(&kernel_state::memory_facts(&host.root));
     findings.append(&mut effective.findings);
     findings.extend(serving::wanted(&effective.tls_san, stage).1);

@@ -42,11 +42,11 @@ fn memory(meminfo: &str) -> Option<Finding> {
 
 fn clock(now: Timestamp) -> Option<Finding> {
     (now.as_second() < CLOCK_FLOOR).then(|| {
-        let message = format!(
-            "the clock says {}, before 1980: k3s ends itself with such a clock",
-            Timestamp::from_second(now.as_second()).unwrap_or(now)
-        );
-        Finding::new(Severity::Fail, Code::ClockBeforeFloor, message).remedy(
+        let time = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        // The time is no part of the message: each second would be news, and news are written to the card.
+        let message = "the clock says a time before 1980: k3s ends itself with such a clock";
+        let finding = Finding::new(Severity::Fail, Code::ClockBeforeFloor, message);
+        finding.saw(Place::file("clock"), time.to_string()).remedy(
             Remedy::new(
                 "connect the network so that the time servers set the clock (k3s is then started by itself), \
                  or set it by hand to the date of today:",
@@ -90,5 +90,8 @@ mod tests {
             assert_eq!(finding.is_some(), bad, "{second}");
             assert!(finding.is_none_or(|f| f.severity == Severity::Fail && f.remedy.is_some()));
         }
+        let at = |second| clock(Timestamp::from_second(second).unwrap()).unwrap();
+        assert_eq!(at(0).message, at(1).message, "a second later it is the same");
+        assert_eq!(at(1).evidence[0].saw, "1970-01-01T00:00:01Z");
     }
 }

@@ -3,6 +3,7 @@
 //! kubeconfig.
 
 use std::{
+    collections::BTreeMap,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
@@ -21,19 +22,42 @@ use weaver_diagnostics::{
 
 use crate::host_root::{HostRoot, ReadError};
 
+/// Where systemd looks for k3s' unit, the first place before the others.
+const UNITS: [&str; 3] = [
+    "/etc/systemd/system/k3s.service",
+    "/run/systemd/system/k3s.service",
+    "/usr/lib/systemd/system/k3s.service",
+];
 const DEFAULT_CONFIG: &str = "/etc/rancher/k3s/config.yaml";
 /// Where the cluster's serving CA is, below k3s' data.
 const SERVER_CA: &str = "server/tls/server-ca.crt";
 
-/// The configuration in force, problems of reading it among its findings.
+/// The configuration in force, problems of reading it among its findings. Without `unit`, the one that
+/// systemd takes.
 #[must_use]
-pub fn effective(root: &HostRoot, config: Option<&Path>, unit: &Path) -> Effective {
+pub fn effective(root: &HostRoot, config: Option<&Path>, unit: Option<&Path>) -> Effective {
+    effective_without(root, config, unit, None)
+}
+
+/// The name that k3s' configuration gives the node, the drop-in `without` left out.
+#[must_use]
+pub fn node_name(root: &HostRoot, without: &Path) -> Option<String> {
+    effective_without(root, None, None, Some(without)).node_name.map(|setting| setting.value)
+}
+
+fn effective_without(
+    root: &HostRoot,
+    config: Option<&Path>,
+    unit: Option<&Path>,
+    without: Option<&Path>,
+) -> Effective {
     let mut unreadable = Vec::new();
     let start = read_unit(root, unit, &mut unreadable);
     let named = config.is_none().then_some(start.config_file).flatten();
     let by_unit = named.as_ref().map(|setting| PathBuf::from(&setting.value));
     let config = config.map(Path::to_owned).or(by_unit).unwrap_or_else(|| DEFAULT_CONFIG.into());
-    let files = config_files(root, &config, &mut unreadable);
+    let mut files = config_files(root, &config, &mut unreadable);
+    files.retain(|file| Some(Path::new(&file.path)) != without);
     if let Some(setting) = named
         && matches!(root.read(&config), Ok(None))
     {
@@ -41,6 +65,7 @@ pub fn effective(root: &HostRoot, config: Option<&Path>, unit: &Path) -> Effecti
     }
     let mut effective = k3s_config::merge(&files, &start.flags);
     effective.data_dir = effective.data_dir.or(start.data_dir);
+    effective.node_name = effective.node_name.or(start.node_name);
     effective.findings.append(&mut unreadable);
     effective
 }
@@ -96,16 +121,29 @@ struct Start {
     /// The data directory of its environment: of all that may name one, the
     /// last to be asked.
     data_dir: Option<Setting>,
+    /// The node's name of its environment, asked last too.
+    node_name: Option<Setting>,
+}
+
+/// The unit, then its drop-ins as systemd takes them: by name wherever they lie, and of one name only that in the
+/// first place.
+fn unit_files(root: &HostRoot, unit: Option<&Path>) -> Vec<PathBuf> {
+    let places = unit.map_or_else(|| UNITS.map(PathBuf::from).to_vec(), |unit| vec![unit.to_owned()]);
+    let mut drop_ins = BTreeMap::new();
+    for directory in places.iter().map(|unit| with_suffix(unit, ".d")) {
+        let names = root.list(&directory).unwrap_or_default();
+        for name in names.into_iter().filter(|n| Path::new(n).extension().is_some_and(|e| e == "conf")) {
+            let path = directory.join(&name);
+            drop_ins.entry(name).or_insert(path);
+        }
+    }
+    // A link counts wherever it leads: it masks the places after it.
+    let unit = places.into_iter().find(|path| root.real(path).symlink_metadata().is_ok());
+    unit.into_iter().chain(drop_ins.into_values()).collect()
 }
 
 /// Reads the unit and its drop-ins.
-fn read_unit(root: &HostRoot, unit: &Path, unreadable: &mut Vec<Finding>) -> Start {
-    let drop_ins = with_suffix(unit, ".d");
-    let names = root.list(&drop_ins).unwrap_or_default();
-    let drop_ins = names
-        .iter()
-        .filter(|n| Path::new(n).extension().is_some_and(|e| e == "conf"))
-        .map(|n| drop_ins.join(n));
+fn read_unit(root: &HostRoot, unit: Option<&Path>, unreadable: &mut Vec<Finding>) -> Start {
     let mut read = |path: &Path| {
         root.read(path).unwrap_or_else(|error| {
             // systemd may still read it: what it says is then unknown, not bad.
@@ -113,8 +151,7 @@ fn read_unit(root: &HostRoot, unit: &Path, unreadable: &mut Vec<Finding>) -> Sta
             None
         })
     };
-    let units: Vec<_> =
-        std::iter::once(unit.to_owned()).chain(drop_ins).filter_map(|path| read(&path)).collect();
+    let units: Vec<_> = unit_files(root, unit).iter().filter_map(|path| read(path)).collect();
     let environment: Vec<_> = k3s_unit::environment_files(&units)
         .into_iter()
         // A path with a specifier is systemd's to resolve; k3s' own unit names
@@ -132,7 +169,8 @@ fn read_unit(root: &HostRoot, unit: &Path, unreadable: &mut Vec<Finding>) -> Sta
     let config_file =
         variable("K3S_CONFIG_FILE").or_else(by_flag).filter(|setting| !setting.value.is_empty());
     let data_dir = variable("K3S_DATA_DIR");
-    Start { flags, config_file, data_dir }
+    let node_name = variable("K3S_NODE_NAME");
+    Start { flags, config_file, data_dir, node_name }
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -212,14 +250,90 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn judged(files: &[(&str, &str)]) -> Effective {
+    fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, HostRoot) {
         let dir = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = dir.path().join(path.trim_start_matches('/'));
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        effective(&HostRoot::new(dir.path().to_owned()), None, Path::new("/k3s.service"))
+        let root = HostRoot::new(dir.path().to_owned());
+        (dir, root)
+    }
+
+    fn judged(files: &[(&str, &str)]) -> Effective {
+        let (_dir, root) = host(files);
+        effective(&root, None, Some(Path::new("/k3s.service")))
+    }
+
+    #[test]
+    fn the_unit_and_the_drop_ins_that_systemd_takes() {
+        let [etc, run, usr] = UNITS;
+        let start = |name: &str| format!("[Service]\nExecStart=\nExecStart=k3s server --tls-san {name}\n");
+        for (files, want) in [
+            (&[(usr, "usr")][..], "usr"),
+            (&[(usr, "usr"), (run, "run")], "run"),
+            (&[(usr, "usr"), (run, "run"), (etc, "etc")], "etc"),
+            (&[(etc, "etc"), ("/usr/lib/systemd/system/k3s.service.d/1.conf", "drop-in")], "drop-in"),
+            (
+                &[
+                    ("/etc/systemd/system/k3s.service.d/1.conf", "first"),
+                    (usr, "usr"),
+                    ("/run/systemd/system/k3s.service.d/2.conf", "last"),
+                ],
+                "last",
+            ),
+            (
+                &[
+                    (usr, "usr"),
+                    ("/etc/systemd/system/k3s.service.d/1.conf", "owner"),
+                    ("/usr/lib/systemd/system/k3s.service.d/1.conf", "shipped"),
+                ],
+                "owner",
+            ),
+        ] {
+            let texts: Vec<_> = files.iter().map(|(path, name)| (*path, start(name))).collect();
+            let texts: Vec<_> = texts.iter().map(|(path, text)| (*path, text.as_str())).collect();
+            let (_dir, root) = host(&texts);
+            let effective = effective(&root, None, None);
+            assert_eq!(effective.tls_san[0].value, want, "{files:?}");
+            assert_eq!(effective.findings, []);
+        }
+    }
+
+    #[test]
+    fn the_units_of_the_card_name_files_that_are_read() {
+        for (unit, text) in [
+            ("k3s", include_str!("../../systemd/k3s.service")),
+            ("k3s-agent", include_str!("../../systemd/k3s-agent.service")),
+        ] {
+            for file in ["/etc/default/NAME", "/etc/sysconfig/NAME", "/etc/systemd/system/NAME.service.env"] {
+                let file = file.replace("NAME", unit);
+                let effective = judged(&[("/k3s.service", text), (&file, "K3S_NODE_NAME=own\n")]);
+                assert_eq!(effective.node_name.map(|name| name.origin), Some(Place::line(&file, 1)));
+            }
+        }
+    }
+
+    #[test]
+    fn the_nodes_name_without_what_we_wrote_ourselves() {
+        const OURS: &str = "/etc/rancher/k3s/config.yaml.d/90-weaver.yaml";
+        let environment = ("/etc/systemd/system/k3s.service", "[Service]\nEnvironment=K3S_NODE_NAME=env\n");
+        let flag =
+            ("/usr/lib/systemd/system/k3s.service", "[Service]\nExecStart=k3s server --node-name flag\n");
+        let drop_in = ("/etc/rancher/k3s/config.yaml.d/10.yaml", "node-name: drop-in\n");
+        let (file, ours) = ((DEFAULT_CONFIG, "node-name: file\n"), (OURS, "node-name: ours\n"));
+        for (files, want) in [
+            (&[ours][..], None),
+            (&[ours, environment], Some("env")),
+            (&[ours, environment, file], Some("file")),
+            (&[ours, file, drop_in], Some("drop-in")),
+            (&[ours, file, drop_in, flag], Some("flag")),
+            (&[(DEFAULT_CONFIG, "node-name: [a]\n")], None),
+        ] {
+            let (_dir, root) = host(files);
+            assert_eq!(node_name(&root, Path::new(OURS)).as_deref(), want, "{files:?}");
+        }
     }
 
     #[test]
@@ -278,7 +392,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("loop.yaml", dir.path().join("loop.yaml")).unwrap();
         let root = HostRoot::new(dir.path().to_owned());
-        let effective = effective(&root, Some(Path::new("/loop.yaml")), Path::new("/k3s.service"));
+        let effective = effective(&root, Some(Path::new("/loop.yaml")), None);
         assert_eq!(effective.findings[0].severity, Severity::Unknown);
     }
 }

@@ -26,6 +26,8 @@ use crate::{
     publish::Publisher,
 };
 
+/// The longest wait for the clock that the unit's own time allows for.
+const USUAL_WAIT: Duration = Duration::from_secs(30);
 /// Time that systemd is asked for beside the wait for the clock; a dying card is slow to read.
 const JUDGING: Duration = Duration::from_mins(1);
 /// Locked by a running agent, in the runtime directory.
@@ -49,11 +51,13 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
             );
         }
     }
-    // Longer than the unit allows, where the owner asks for it. Unheard where systemd did not start us.
-    let longest = Duration::from_secs(args.clock_wait) + JUDGING;
-    let extension = u32::try_from(longest.as_micros()).unwrap_or(u32::MAX);
-    let _ = sd_notify::notify(&[NotifyState::ExtendTimeoutUsec(extension)]);
-    let waited = clock_wait::wait(&host.root, Duration::from_secs(args.clock_wait)).await;
+    let limit = Duration::from_secs(args.clock_wait);
+    if limit > USUAL_WAIT {
+        let extension = u32::try_from((limit + JUDGING).as_micros()).unwrap_or(u32::MAX);
+        // Unheard where systemd did not start us.
+        let _ = sd_notify::notify(&[NotifyState::ExtendTimeoutUsec(extension)]);
+    }
+    let waited = clock_wait::wait(&host.root, limit).await;
 
     let judge = host.clone();
     let mut findings = judged(move || checks::preflight(&judge).findings).await?;

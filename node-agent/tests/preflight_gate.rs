@@ -213,6 +213,14 @@ fn systemd_is_asked_for_the_time_that_a_long_wait_takes() {
     let mut buffer = [0; 256];
     let length = socket.recv(&mut buffer).unwrap();
     assert_eq!(String::from_utf8_lossy(&buffer[..length]).trim(), "EXTEND_TIMEOUT_USEC=360000000");
+
+    let mut agent = host.agent("preflight");
+    agent.args(["--gate", "--clock-wait", "30"]).env("NOTIFY_SOCKET", &path);
+    assert_eq!(agent.output().unwrap().status.code(), Some(0));
+    // It has ended: what it sent would be there.
+    socket.set_nonblocking(true).unwrap();
+    let asked = socket.recv(&mut buffer);
+    assert!(asked.is_err(), "the unit's own time is enough for the usual wait");
 }
 
 #[test]

@@ -22,7 +22,8 @@ pub const HOSTS_FILE: &str = "/etc/hosts";
 pub const HEADER: &str = "# Written by weaver-node-agent boot-config from weaver.toml: change it there.\n";
 
 const CLOUD_INIT: &str = "/etc/cloud/cloud.cfg.d/98-weaver-hostname.cfg";
-const K3S: &str = "/etc/rancher/k3s/config.yaml.d/90-weaver.yaml";
+/// What k3s shall do, the node's name in it.
+pub const K3S: &str = "/etc/rancher/k3s/config.yaml.d/90-weaver.yaml";
 const NETPLAN: &str = "/etc/netplan/90-weaver.yaml";
 const TIMESYNCD: &str = "/etc/systemd/timesyncd.conf.d/90-weaver.conf";
 const AGENT_ENVIRONMENT: &str = "/etc/weaver/node-agent.env";
@@ -36,6 +37,8 @@ pub struct Host {
     pub pinned: Option<String>,
     /// Whether k3s has started here before, and so registered a node.
     pub k3s_has_run: bool,
+    /// The node's name in k3s' own configuration, ours left out.
+    pub configured: Option<String>,
     /// The content of `/etc/hostname`, without white space.
     pub hostname: Option<String>,
     /// `/etc/hosts`.
@@ -80,12 +83,14 @@ impl fmt::Debug for File {
 /// What shall be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Files to write, the token first.
+    /// Files to write: the token, k3s' file that names it, then the others.
     pub files: Vec<File>,
     /// Files to remove where they are.
     pub removed: Vec<String>,
     /// The node's name to remember.
     pub pin: Option<String>,
+    /// Whether a remembered name is to be forgotten: no node has it, and it would rename a later one.
+    pub unpin: bool,
     /// The host name to set in the running kernel.
     pub hostname: Option<String>,
 }
@@ -111,10 +116,10 @@ pub fn plan(config: &Config, host: &Host) -> Plan {
     let keys = format!("{KEYS_DIR}/{}", key_owner(host));
     let files: Vec<_> = [
         file(TOKEN_FILE, 0o600, token),
+        file(K3S, 0o600, k3s(config, host, pin.as_deref())),
         file(HOSTNAME_FILE, 0o644, hostname.as_ref().map(|name| format!("{name}\n"))),
         file(HOSTS_FILE, 0o644, hosts_file(&host.hosts, hostname.as_deref())),
         file(CLOUD_INIT, 0o644, hostname.as_ref().map(|_| cloud_init())),
-        file(K3S, 0o600, k3s(config, host, pin.as_deref())),
         file(&keys, 0o644, ssh_keys(&config.ssh_keys)),
         file(NETPLAN, 0o600, netplan(config)),
         file(TIMESYNCD, 0o644, timesyncd(&config.time_servers)),
@@ -129,16 +134,18 @@ pub fn plan(config: &Config, host: &Host) -> Plan {
         .filter(|path| !files.iter().any(|file| file.path == *path))
         .filter(|path| !(keeps_token && path == TOKEN_FILE))
         .collect();
-    Plan { files, removed, pin, hostname }
+    let unpin = pin.is_none() && !host.k3s_has_run;
+    Plan { files, removed, pin, unpin, hostname }
 }
 
-/// The name that the node shall have: the pinned one, or what the node was registered as, or the host
-/// name asked for. Until k3s has started, a new host name is the node's name too.
+/// The name that the node shall have: the pinned one, or what the node was registered as (by k3s' own
+/// configuration, else by the host name of then), or the host name asked for. Until k3s has started, a new host name is the node's name too.
 fn node_name(host: &Host, asked: Option<&str>) -> Option<String> {
     let pinned = host.pinned.as_deref();
     let name = if host.k3s_has_run {
         // Without a wish there is nothing to protect the node's name from.
-        pinned.or_else(|| asked.and(host.hostname.as_deref()))
+        let registered = host.configured.as_deref().or(host.hostname.as_deref());
+        pinned.or_else(|| asked.and(registered))
     } else {
         asked
     };

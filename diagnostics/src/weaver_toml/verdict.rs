@@ -74,7 +74,7 @@ fn asked(config: &Config, key_owner: &str) -> Vec<String> {
     .collect()
 }
 
-/// `user-data` wants another host name, or lets cloud-init write `/etc/hosts`.
+/// `user-data` wants another host name, or that cloud-init writes `/etc/hosts`, which on the card it does not.
 #[must_use]
 pub fn clash(file: &str, config: &Config, user_data: &UserData) -> Option<Finding> {
     let host = config.hostname.as_ref()?;
@@ -90,8 +90,8 @@ pub fn clash(file: &str, config: &Config, user_data: &UserData) -> Option<Findin
         finding = finding.saw(place.clone(), format!("host name {name}"));
     }
     if let Some(place) = &user_data.manages_hosts {
-        finding =
-            finding.saw(place.clone(), "manage_etc_hosts: cloud-init writes its own name into /etc/hosts");
+        let saw = "manage_etc_hosts: without effect on the card, the name in /etc/hosts is weaver.toml's";
+        finding = finding.saw(place.clone(), saw);
     }
     Some(finding)
 }
@@ -157,7 +157,8 @@ mod tests {
         assert!(clash("/w", &config, &user_data("pi")).is_none());
         assert!(clash("/w", &Config::default(), &user_data("box")).is_none());
         let hosts = UserData { manages_hosts: Some(Place::at("/u", 3, 1)), ..UserData::default() };
-        assert!(clash("/w", &config, &hosts).unwrap().evidence[1].saw.contains("/etc/hosts"));
+        let saw = clash("/w", &config, &hosts).unwrap().evidence[1].saw.clone();
+        assert!(saw.contains("manage_etc_hosts: without effect") && saw.contains("/etc/hosts"), "{saw}");
     }
 
     #[test]

@@ -7,13 +7,13 @@ use weaver_diagnostics::{
     finding::{Finding, Place},
     weaver_toml::{
         Config,
-        plan::{HEADER, HOSTNAME_FILE, HOSTS_FILE, Host, Hosts, KEYS_DIR, TOKEN_FILE},
+        plan::{HEADER, HOSTNAME_FILE, HOSTS_FILE, Host, Hosts, K3S, KEYS_DIR, TOKEN_FILE},
         user_data::{self, UserData},
         verdict,
     },
 };
 
-use crate::host_root::HostRoot;
+use crate::{host_root::HostRoot, k3s_files};
 
 /// k3s writes these when it registers its node, and before it serves.
 const NODE_PASSWORD: &str = "/etc/rancher/node/password";
@@ -53,6 +53,7 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
     let host = Host {
         pinned: name_in(&pin_path(state_dir)),
         k3s_has_run: root.real(NODE_PASSWORD).is_file() || root.is_dir(SERVER_CERTIFICATES),
+        configured: k3s_files::node_name(root, Path::new(K3S)).filter(|name| is_node_name(name)),
         hostname: name_in(Path::new(HOSTNAME_FILE)),
         hosts,
         user: user_data.user.clone(),
@@ -126,6 +127,8 @@ mod tests {
         let facts = facts(&[
             ("/var/lib/weaver/boot-config/node-name", "first\n"),
             ("/etc/rancher/node/password", "x"),
+            ("/etc/rancher/k3s/config.yaml", "node-name: first\n"),
+            (K3S, "node-name: ours\n"),
             ("/etc/hostname", "Pi\n"),
             ("/etc/hosts", "127.0.0.1 localhost\n"),
             ("/boot/firmware/user-data", "#cloud-config\nuser: ada\n"),
@@ -136,6 +139,7 @@ mod tests {
         let want = Host {
             pinned: Some("first".to_owned()),
             k3s_has_run: true,
+            configured: Some("first".to_owned()),
             hostname: Some("Pi".to_owned()),
             hosts: Hosts::Text("127.0.0.1 localhost\n".to_owned()),
             user: Some("ada".to_owned()),

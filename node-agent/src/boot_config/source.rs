@@ -1,8 +1,10 @@
 //! Reads `weaver.toml`, and tells a file that is not there from a partition
 //! that is not.
 //!
-//! The boot partition is mounted `nofail`: where it could not be, its
-//! directory is empty, and that is no wish to have everything removed.
+//! The boot partition is mounted `nofail`: where it could not be, what lies
+//! below its mount point is not its content, and an empty directory no wish to
+//! have everything removed. For a file that is elsewhere, and where nobody
+//! tells the mounts, the directory must at least hold something.
 
 use std::{
     fs::{self, File},
@@ -10,9 +12,12 @@ use std::{
     path::Path,
 };
 
-use weaver_diagnostics::weaver_toml::FILE_LIMIT;
+use weaver_diagnostics::{boot_config::BOOT_DIR, weaver_toml::FILE_LIMIT};
 
-use crate::host_root::HostRoot;
+use crate::{
+    host_root::HostRoot,
+    publish::card::{MOUNTS, Mount, mount},
+};
 
 /// What was found.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,15 +31,34 @@ pub(super) enum Source {
 }
 
 pub(super) fn read(root: &HostRoot, file: &Path) -> Source {
-    match read_limited(&root.real(file)) {
+    // Before the mounts are asked: where the partition is mounted on demand, this mounts it.
+    let bytes = read_limited(&root.real(file));
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    let mounted = match is_mounted(root, directory) {
+        Ok(Some(false)) => return Source::Unreadable(format!("{} is not mounted", directory.display())),
+        Ok(mounted) => mounted,
+        Err(why) => return Source::Unreadable(why),
+    };
+    match bytes {
         Ok(bytes) => Source::Bytes(bytes),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => missing(root, file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match mounted {
+            Some(_) => Source::Missing,
+            None => missing(root, directory),
+        },
         Err(error) => Source::Unreadable(error.to_string()),
     }
 }
 
-fn missing(root: &HostRoot, file: &Path) -> Source {
-    let directory = file.parent().unwrap_or(Path::new("/"));
+/// Whether the boot partition is there; `None` for another directory, and where nobody tells.
+fn is_mounted(root: &HostRoot, directory: &Path) -> Result<Option<bool>, String> {
+    if directory != Path::new(BOOT_DIR) {
+        return Ok(None);
+    }
+    let mounts = root.read(MOUNTS).map_err(|error| format!("{MOUNTS}: {error}"))?;
+    Ok(mounts.map(|mounts| mount(&mounts.text, directory) != Mount::Absent))
+}
+
+fn missing(root: &HostRoot, directory: &Path) -> Source {
     match root.list(directory) {
         Ok(entries) if entries.is_empty() => {
             Source::Unreadable(format!("{} is empty: its partition is not mounted", directory.display()))
@@ -84,5 +108,28 @@ mod tests {
         fs::remove_file(&real).unwrap();
         fs::create_dir(&real).unwrap();
         unreadable("not a regular file");
+    }
+
+    #[test]
+    fn the_kernel_knows_what_is_mounted() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path().to_owned());
+        let file = Path::new("/boot/firmware/weaver.toml");
+        for directory in ["/boot/firmware", "/proc/self", "/other"] {
+            fs::create_dir_all(root.real(directory)).unwrap();
+        }
+        let mounts = |text: &[u8]| fs::write(root.real(MOUNTS), text).unwrap();
+        mounts(b"36 25 254:1 / /boot/firmware ro - vfat /dev/vda1 rw\n");
+        assert_eq!(read(&root, file), Source::Missing, "it is mounted and empty");
+        fs::write(root.real(file), "a").unwrap();
+        assert_eq!(read(&root, file), Source::Bytes(b"a".to_vec()));
+        for (text, says) in [(&b""[..], "/boot/firmware is not mounted"), (b"\0", "/proc/self/mountinfo: ")] {
+            mounts(text);
+            let Source::Unreadable(why) = read(&root, file) else { panic!("{says}") };
+            assert!(why.contains(says), "{why}");
+        }
+        fs::write(root.real("/other/weaver.toml"), "b").unwrap();
+        let other = read(&root, Path::new("/other/weaver.toml"));
+        assert_eq!(other, Source::Bytes(b"b".to_vec()), "a file elsewhere needs no partition");
     }
 }

@@ -23,7 +23,8 @@ use crate::host_root::HostRoot;
 pub const TEXT: &str = "NODE-STATUS.txt";
 /// For a program; written last, so that it vouches for both.
 pub const JSON: &str = "node-status.json";
-const MOUNTS: &str = "/proc/self/mountinfo";
+/// What is mounted where, as the kernel tells it.
+pub(crate) const MOUNTS: &str = "/proc/self/mountinfo";
 
 /// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +43,7 @@ pub enum Outcome {
 
 /// What is mounted in a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mount {
+pub(crate) enum Mount {
     Absent,
     ReadOnly,
     Writable,
@@ -133,7 +134,7 @@ impl Outcome {
 
 /// What `/proc/self/mountinfo` says about a directory; the last line counts, it
 /// covers the others.
-fn mount(mountinfo: &str, directory: &Path) -> Mount {
+pub(crate) fn mount(mountinfo: &str, directory: &Path) -> Mount {
     let Some(directory) = directory.to_str().map(|path| path.trim_end_matches('/')) else {
         return Mount::Absent;
     };

@@ -152,7 +152,13 @@ pub fn essence(page: &Value) -> Value {
     let findings: Vec<_> = findings
         .iter()
         .filter(is_known_bad)
-        .map(|finding| json!([finding["code"], finding["severity"], finding["message"]]))
+        .map(|finding| {
+            // Of weaver.toml the lines count too: another fault in another line is news. Elsewhere evidence
+            // may be a time or a counter.
+            let is_of_boot_config = finding["code"].as_str().is_some_and(|code| code.starts_with("B-"));
+            let evidence = is_of_boot_config.then_some(&finding["evidence"]);
+            json!([finding["code"], finding["severity"], finding["message"], evidence])
+        })
         .collect();
     json!([page["product"], page["host"], page["gate"], page["k3sBlocked"], findings])
 }
@@ -257,6 +263,14 @@ mod tests {
         ] {
             assert_ne!(of(&other), of(&before), "{other:?}");
         }
+        let fault = |line| {
+            let finding = Finding::new(Severity::Warn, Code::WeaverTomlInvalid, "a fault");
+            report(vec![finding.saw(Place::line("/boot/firmware/weaver.toml", line), "s")])
+        };
+        assert_ne!(of(&fault(1)), of(&fault(2)), "one line corrected, a fault in another");
+        assert_eq!(of(&fault(1)), of(&fault(1)));
+        let elsewhere = bad().saw(Place::file("/proc/uptime"), "1");
+        assert_eq!(of(&report(vec![elsewhere])), of(&report(vec![bad()])), "other evidence may change");
         let read_back: Value = serde_json::from_str(&page(&before).json().to_string()).unwrap();
         assert_eq!(essence(&read_back), of(&before), "it survives the file");
         assert_ne!(essence(&Value::Null), of(&before), "and garbage is not taken for it");

@@ -90,7 +90,7 @@ pub async fn keep(
             keeper.guard_k3s().await?;
             let check = checks::check(&keeper.host, patience).await?;
             known_bad = check.failures().next().is_some();
-            keeper.observe(&check).await;
+            keeper.observe(&check).await?;
             keeper.pause(&check).await;
         }
     };
@@ -110,7 +110,7 @@ impl Keeper {
         Ok(())
     }
 
-    async fn observe(&mut self, check: &Check) {
+    async fn observe(&mut self, check: &Check) -> anyhow::Result<()> {
         if self.units.is_none() {
             self.status.set_findings(check.findings.clone());
         }
@@ -126,17 +126,21 @@ impl Keeper {
                 };
                 let mut findings = check.findings.clone();
                 findings.extend(units.attend(round).await);
-                findings.extend(clock_wait::finding(&self.host.root));
-                findings.extend(boot_config::read_report(
-                    &self.host.root,
-                    &self.args.state_dir.join("boot-config"),
-                ));
+                let (root, state_dir) = (self.host.root.clone(), self.args.state_dir.join("boot-config"));
+                // A dying card can take seconds to answer: never on the runtime's thread.
+                let read = tokio::task::spawn_blocking(move || {
+                    (clock_wait::finding(&root), boot_config::read_report(&root, &state_dir))
+                });
+                let (clock, booted) = read.await.context("reading what the boot left")?;
+                findings.extend(clock);
+                findings.extend(booted);
                 self.status.set_round(findings, units.k3s_is_blocked(), gate, reason);
             }
         }
         if gate == Gate::Open {
             self.open.send_replace(true);
         }
+        Ok(())
     }
 
     /// The gate, why, and why it could not be opened though all is proven.

@@ -6,7 +6,7 @@
 //! in the next round and stands in the report until then. The decisions are
 //! pure, systemd is asked only where a decision needs it.
 
-use std::{path::PathBuf, time::Duration};
+use std::{error::Error as _, path::PathBuf, time::Duration};
 
 use sd_notify::NotifyState;
 use tokio::time::Instant;
@@ -132,7 +132,14 @@ impl Units {
             }
             Err(failure) => {
                 warn!("{failure}");
-                None
+                let path = k3s_block::path(&self.runtime_dir).display().to_string();
+                let why = failure.source().map_or_else(|| failure.to_string(), ToString::to_string);
+                let remedy =
+                    Remedy::new("make room in /run, which is memory; it is tried again all the time")
+                        .command("df -h /run")
+                        .command(format!("sudo ls -l {path}*"));
+                let message = "something is known to be bad, and the block that keeps k3s from being started cannot be written";
+                Some(not_started(message).saw(Place::file(path), why).remedy(remedy))
             }
         }
     }

@@ -150,6 +150,29 @@ async fn a_block_that_cannot_be_removed_is_reported() {
 }
 
 #[tokio::test]
+async fn a_block_that_cannot_be_written_is_reported_until_it_is() {
+    let fake = Fake::new("inactive");
+    let path = k3s_block::path(fake.runtime());
+    // In the place of the new file: it can neither be removed nor made.
+    let obstacle = fake.runtime().join("k3s.blocked.new");
+    fs::create_dir_all(obstacle.join("x")).unwrap();
+    let mut units = fake.units();
+    // Asked again only after a pause: the fault stays in between.
+    for _ in 0..2 {
+        units.guard_k3s(&bad()).await;
+        let findings = units.attend(SHUT).await;
+        let [found] = findings.as_slice() else { panic!("{findings:?}") };
+        assert!(found.message.contains("cannot be written") && found.remedy.is_some(), "{found:?}");
+        assert_eq!(found.evidence[0].place.file, path.display().to_string());
+        assert!(found.evidence[0].saw.contains("os error"), "{found:?}");
+    }
+    fs::remove_dir_all(obstacle).unwrap();
+    units.last_look = None;
+    units.guard_k3s(&bad()).await;
+    assert!(units.k3s_is_blocked() && units.attend(SHUT).await.is_empty());
+}
+
+#[tokio::test]
 async fn the_operator_is_started_by_each_new_agent_and_after_each_change_to_good() {
     let fake = Fake::new("active");
     let mut units = fake.units();

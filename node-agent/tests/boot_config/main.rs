@@ -9,6 +9,7 @@ use card::Host;
 const WEAVER_TOML: &str = "/boot/firmware/weaver.toml";
 const K3S: &str = "/etc/rancher/k3s/config.yaml.d/90-weaver.yaml";
 const TOKEN: &str = "/var/lib/weaver/k3s.token";
+const PIN: &str = "/var/lib/weaver/boot-config/node-name";
 const REPORT: &str = "/var/lib/weaver/boot-config/report.json";
 const LAST_GOOD: &str = "/var/lib/weaver/boot-config/last-good.toml";
 const SECRET: &str = "K10hunter2::server:hunter2";
@@ -42,7 +43,7 @@ const MADE: &[(&str, u32)] = &[
     ("/etc/systemd/timesyncd.conf.d/90-weaver.conf", 0o644),
     ("/etc/weaver/node-agent.env", 0o644),
     (LAST_GOOD, 0o600),
-    ("/var/lib/weaver/boot-config/node-name", 0o644),
+    (PIN, 0o644),
 ];
 
 #[test]
@@ -103,9 +104,8 @@ fn no_file_and_an_empty_one_ask_for_nothing_and_remove_what_was_made() {
         }
         host.run().exits(0).finds("B-00", "ok");
         for (path, _) in MADE {
-            let stays = ["/etc/hostname", "/etc/hosts", "/var/lib/weaver/boot-config/node-name"]
-                .contains(path)
-                || (*path == LAST_GOOD && empty.is_some());
+            let stays =
+                ["/etc/hostname", "/etc/hosts"].contains(path) || (*path == LAST_GOOD && empty.is_some());
             assert_eq!(host.exists(path), stays, "{path} after {empty:?}");
         }
         assert_eq!(host.read("/etc/hosts"), "127.0.0.1 localhost\n10.0.0.9 nas\n");
@@ -204,6 +204,25 @@ fn a_boot_partition_that_is_not_there_asks_for_nothing_to_be_removed() {
 }
 
 #[test]
+fn stray_files_below_the_mount_point_are_not_the_boot_partition() {
+    let host = Host::new();
+    host.configure(ALL).exits(0);
+    host.write("/proc/self/mountinfo", "25 1 254:2 / / rw - ext4 /dev/vda2 rw\n");
+    for stray in [None, Some("hostname = \"stray\"\n")] {
+        fs::remove_file(host.path(WEAVER_TOML)).unwrap();
+        if let Some(text) = stray {
+            host.write(WEAVER_TOML, text);
+        }
+        host.write("/boot/firmware/stray", "");
+        let before = host.state_but_report();
+        let said = host.run().exits(0);
+        assert!(said.finds("B-02", "warn")["evidence"][0]["saw"].as_str().unwrap().contains("not mounted"));
+        assert_eq!(host.state_but_report(), before, "{stray:?}");
+        host.write(WEAVER_TOML, "");
+    }
+}
+
+#[test]
 fn a_card_that_cannot_be_written_keeps_the_token_and_the_import_counts() {
     let host = Host::new();
     // In the place of the new file: it can neither be removed nor made.
@@ -228,6 +247,43 @@ fn a_token_that_cannot_be_stored_stays_in_the_file() {
     assert_eq!(host.read(WEAVER_TOML), ALL);
     assert!(!host.exists(LAST_GOOD));
     assert!(!said.stderr.contains("hunter2"), "{}", said.stderr);
+    assert!(!host.exists(K3S), "k3s does not start with a token file that is not there");
+    assert_eq!(host.read("/etc/hostname"), "weaver\n", "nothing keeps the node's name from following it");
+    assert!(host.exists("/etc/netplan/90-weaver.yaml"), "the rest is made");
+}
+
+#[test]
+fn a_new_token_that_cannot_be_stored_leaves_the_old_one_in_force() {
+    let host = Host::new();
+    host.configure(ALL).exits(0);
+    // In the place of the new file: it can neither be removed nor made.
+    host.write("/var/lib/weaver/k3s.token.new/inner", "");
+    host.configure(&ALL.replace("hunter2", "other").replace("traefik", "servicelb")).exits(1);
+    assert_eq!(host.read(TOKEN), format!("{SECRET}\n"));
+    assert!(host.read(K3S).contains("token-file: ") && host.read(K3S).contains("servicelb"));
+}
+
+#[test]
+fn a_node_name_that_cannot_be_remembered_leaves_the_hosts_name() {
+    let host = Host::new();
+    host.write("/etc/rancher/node/password", "x");
+    host.write(&format!("{PIN}/inner"), "");
+    let said = host.configure("hostname = \"raspi\"\n").exits(1);
+    assert_eq!(said.finds("B-05", "warn")["evidence"][0]["file"], PIN);
+    assert!(!host.exists(K3S));
+    assert_eq!(host.read("/etc/hostname"), "weaver\n", "it is what the node is called");
+    fs::remove_dir_all(host.path(PIN)).unwrap();
+    host.run().exits(0);
+    assert!(host.read(K3S).contains("node-name: \"weaver\"\n"));
+    assert_eq!(host.read("/etc/hostname"), "raspi\n");
+}
+
+#[test]
+fn a_k3s_file_that_cannot_be_written_leaves_the_hosts_name() {
+    let host = Host::new();
+    host.write("/etc/rancher/k3s", "a file in the place of a directory");
+    host.configure("hostname = \"raspi\"\n").exits(1).finds("B-05", "warn");
+    assert_eq!(host.read("/etc/hostname"), "weaver\n");
 }
 
 #[test]
@@ -248,7 +304,7 @@ fn a_report_that_cannot_be_written_is_an_error() {
     host.write("/var/lib/weaver/boot-config", "a file in the place of a directory");
     let said = host.configure("hostname = \"pi\"\n").exits(1);
     assert!(said.stderr.contains("B-05") && said.stderr.contains(REPORT), "{}", said.stderr);
-    assert_eq!(host.read("/etc/hostname"), "pi\n");
+    assert!(host.read("/etc/hosts").contains("127.0.1.1 pi "), "what does not need it is made");
 }
 
 #[test]
@@ -265,6 +321,18 @@ fn the_node_keeps_its_name_once_k3s_has_run() {
     host.configure("").exits(0);
     assert!(host.read(K3S).contains("node-name: \"second\"\n"), "the node exists");
     assert!(!host.read(K3S).contains("tls-san"));
+}
+
+#[test]
+fn a_name_that_was_asked_for_and_dropped_before_k3s_ran_is_forgotten() {
+    let host = Host::new();
+    host.configure("hostname = \"first\"\n").exits(0);
+    host.configure("").exits(0);
+    assert!(!host.exists(PIN));
+    host.write("/etc/hostname", "own\n");
+    host.write("/etc/rancher/node/password", "x");
+    host.configure("hostname = \"second\"\n").exits(0);
+    assert!(host.read(K3S).contains("node-name: \"own\"\n"), "{}", host.read(K3S));
 }
 
 #[test]
@@ -306,4 +374,20 @@ fn a_clash_with_user_data_names_both_lines_and_weaver_toml_wins() {
         ]
     );
     assert_eq!(host.read("/etc/hostname"), "raspi\n");
+}
+
+#[test]
+fn cloud_init_of_the_card_leaves_etc_hosts_alone_whatever_user_data_says() {
+    let card = include_str!("../../../image/overlay/etc/cloud/cloud.cfg.d/99-weaver.cfg");
+    let modules: Vec<_> = card.lines().filter_map(|line| line.trim().strip_prefix("- ")).collect();
+    assert!(modules.contains(&"set_hostname") && !modules.contains(&"update_etc_hosts"), "{modules:?}");
+}
+
+#[test]
+fn a_name_that_cannot_be_forgotten_is_told_and_keeps_nothing_back() {
+    let host = Host::new();
+    host.write(&format!("{PIN}/inner"), "");
+    let said = host.configure("[api]\nnames = [\"raspi.lan\"]\n").exits(1);
+    assert_eq!(said.finds("B-05", "warn")["evidence"][0]["file"], PIN);
+    assert!(host.read(K3S).contains("raspi.lan"));
 }

@@ -91,11 +91,32 @@ fn the_node_keeps_the_name_it_was_registered_with() {
         let host = Host { pinned, k3s_has_run, hostname: text(hostname), ..Host::default() };
         assert_eq!(node_name(&host, asked), want, "{host:?} {asked:?}");
     }
+    for (pinned, k3s_has_run, asked, want) in [
+        (None, true, Some("new"), text("configured")),
+        (text("first"), true, Some("new"), text("first")),
+        (None, false, Some("new"), text("new")),
+        (None, true, None, None),
+    ] {
+        let (configured, hostname) = (text("Configured"), text("old"));
+        let host = Host { pinned, k3s_has_run, configured, hostname, ..Host::default() };
+        assert_eq!(node_name(&host, asked), want, "{host:?} {asked:?}");
+    }
     let host = Host { pinned: text("first"), k3s_has_run: true, ..Host::default() };
     let plan = of("hostname = \"new\"", &host);
     assert_eq!(scalar(content(&plan, K3S), &["node-name"]), "first");
     assert_eq!(list(content(&plan, K3S), &["tls-san+"]), ["new"]);
     assert_eq!(content(&plan, HOSTNAME_FILE), "new\n");
+}
+
+#[test]
+fn a_name_that_no_node_has_is_forgotten() {
+    for (text, k3s_has_run, want) in
+        [("", false, true), ("hostname = \"new\"", false, false), ("", true, false)]
+    {
+        let host = Host { pinned: Some("first".to_owned()), k3s_has_run, ..Host::default() };
+        let plan = of(text, &host);
+        assert_eq!((plan.unpin, plan.pin.is_none()), (want, want), "{text} {k3s_has_run}");
+    }
 }
 
 #[test]
