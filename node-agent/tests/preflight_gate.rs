@@ -191,6 +191,14 @@ fn without_a_route_the_clock_is_not_waited_for() {
 }
 
 #[test]
+fn a_restart_of_k3s_does_not_wait_for_the_clock_again() {
+    let host = Host::debian().file("/proc/net/route", ROUTE).file("/run/weaver/agent.lock", "");
+    let lock = fs::File::open(host.path("/run/weaver/agent.lock")).unwrap();
+    lock.lock().unwrap();
+    host.gate(&["--clock-wait", "300"]).finding("H-05").is("unknown").says("within 0 s");
+}
+
+#[test]
 fn the_environment_says_how_long_the_clock_is_waited_for() {
     let host = Host::debian().file("/proc/net/route", ROUTE);
     let run = |wait: &str| {

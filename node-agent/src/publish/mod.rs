@@ -36,6 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
 /// The banner's file in the directory of issue(5); its number is its place among others.
 const BANNER: &str = "/run/issue.d/50-weaver.issue";
+/// Watched by every getty that waits.
+const AGETTY_RELOAD: &str = "/run/agetty.reload";
 const HOST_NAMES: [&str; 2] = ["/proc/sys/kernel/hostname", "/etc/hostname"];
 
 /// Why something could not be published.
@@ -134,15 +136,26 @@ impl Publisher {
             .parent()
             .map_or(Ok(()), |parent| make_directory(parent, 0o755))
             .and_then(|()| replace_changed(&banner_path, banner.as_bytes(), 0o644));
-        report.and(text).and(banner)
+        if matches!(banner, Ok(true)) {
+            show_banner(&self.root.real(AGETTY_RELOAD));
+        }
+        report.and(text).and(banner).map(drop)
     }
 }
 
-fn replace_changed(path: &Path, content: &[u8], mode: u32) -> Result<(), PublishError> {
+/// Whether it was written; it is not when the file holds this already.
+fn replace_changed(path: &Path, content: &[u8], mode: u32) -> Result<bool, PublishError> {
     if fs::read(path).is_ok_and(|shown| shown == content) {
-        return Ok(());
+        return Ok(false);
     }
-    Ok(durable_file::replace(path, content, mode)?)
+    durable_file::replace(path, content, mode)?;
+    Ok(true)
+}
+
+/// A getty reads the banner when its prompt starts, and again only when this file is closed after writing
+/// (agetty(8), `--reload`). Where it is absent, none waits.
+fn show_banner(reload: &Path) {
+    drop(File::options().write(true).open(reload));
 }
 
 fn make_directory(path: &Path, mode: u32) -> Result<(), PublishError> {

@@ -74,6 +74,20 @@ fn all_places_say_the_same_and_nothing_is_written_twice() {
 }
 
 #[test]
+fn a_new_banner_is_shown_by_the_gettys_that_wait() {
+    let mut case = case();
+    case.publisher.publish(&Report::unchecked(), NOW).unwrap();
+    assert!(!case.path("run/agetty.reload").exists(), "none waits: nothing is made for it");
+    // A getty hears that the file was closed after writing; so does the reader of a fifo.
+    let reload = case.path("run/agetty.reload");
+    nix::unistd::mkfifo(&reload, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let getty = std::thread::spawn(move || fs::read(reload).unwrap());
+    let open = Report { gate: Gate::Open, ..Report::unchecked() };
+    case.publisher.publish(&open, NOW).unwrap();
+    assert_eq!(getty.join().unwrap(), b"", "told, and nothing written");
+}
+
+#[test]
 fn a_file_that_cannot_be_written_is_named_and_takes_no_other_with_it() {
     let mut case = case();
     case.mount();
