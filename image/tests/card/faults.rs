@@ -89,11 +89,12 @@ fn a_name_configured_and_not_served_is_reported_and_its_remedy_works() {
         let text = String::from_utf8_lossy(&text).into_owned();
         Ok(if text.contains(&code) && text.contains(name) { Ok(()) } else { Err(text) })
     });
-    // What is printed is what is typed.
+    // What is printed is what is typed: the first step of the ladder and its check. The later ones are for a
+    // certificate that stays as it is, which the testbed cannot rotate yet.
     let commands: Vec<_> =
         finding["remedy"]["commands"].as_array().unwrap().iter().filter_map(|c| c.as_str()).collect();
-    assert!(!commands.is_empty(), "{finding}");
-    for command in commands {
+    assert_eq!(commands[..2], ["sudo systemctl restart k3s", "sudo weaver-node-agent check"], "{finding}");
+    for command in &commands[..2] {
         machine.run_within(command, Duration::from_mins(5)).unwrap();
     }
     until("kubectl by the new name", || {
