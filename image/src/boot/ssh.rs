@@ -95,8 +95,10 @@ impl Key {
     /// # Errors
     /// When there is no connection, or no end within `limit`.
     pub fn run(&self, port: u16, script: &str, limit: Duration) -> Result<Ran> {
+        let mut words = self.words(port);
+        words.splice(1..1, shared_connection(port));
         let mut command: Command = programs::command("timeout");
-        command.args(["--kill-after=5", &limit.as_secs().max(1).to_string()]).args(self.words(port));
+        command.args(["--kill-after=5", &limit.as_secs().max(1).to_string()]).args(words);
         command.arg(format!("sudo -n sh -c {}", quoted(script)));
         let output = command.output().map_err(|error| programs::not_started(&command, error))?;
         let ran = Ran {
@@ -111,6 +113,16 @@ impl Key {
             _ => Ok(ran),
         }
     }
+}
+
+/// Options by which the commands of this process share one connection: each new one costs seconds of key exchange
+/// under emulation. It ends with the machine, or when it was idle for half a minute.
+fn shared_connection(port: u16) -> impl Iterator<Item = String> {
+    let socket = std::env::temp_dir().join(format!("weaver-ssh-{}-{port}", std::process::id()));
+    let path = format!("ControlPath={}", socket.display());
+    ["ControlMaster=auto".to_owned(), path, "ControlPersist=30".to_owned()]
+        .into_iter()
+        .flat_map(|option| ["-o".to_owned(), option])
 }
 
 /// One word of a shell.
