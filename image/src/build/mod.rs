@@ -28,6 +28,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail};
 use sha2::{Digest, Sha256};
@@ -136,6 +137,7 @@ fn put_together(
     tar::Archive::new(BufReader::new(firmware)).unpack(boot.path()).context("unpacking the boot files")?;
     boot_files::verify(boot.path(), &boot_files::Kernel::in_root(&root.tar())?)?;
     copy_boot_overlay(&source.join("image/overlay-boot"), boot.path(), epoch)?;
+    date_directories(boot.path(), epoch)?;
 
     let os_release = fs::read_to_string(root.os_release()).context("reading os-release in the cache")?;
     let built = Built {
@@ -173,10 +175,22 @@ fn copy_boot_overlay(from: &Path, to: &Path, epoch: u64) -> Result<()> {
         let entry = entry?;
         let to = to.join(entry.file_name());
         fs::copy(entry.path(), &to).with_context(|| format!("copying {}", entry.path().display()))?;
-        let then = std::time::UNIX_EPOCH + std::time::Duration::from_secs(epoch);
-        File::options().write(true).open(&to)?.set_modified(then)?;
+        File::options().write(true).open(&to)?.set_modified(time(epoch))?;
     }
     Ok(())
+}
+
+fn time(epoch: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(epoch)
+}
+
+/// Unpacked files have the time of their entry; their directories that of now, which mcopy would keep.
+fn date_directories(directory: &Path, epoch: u64) -> Result<()> {
+    for entry in fs::read_dir(directory)?.flatten().filter(|entry| entry.path().is_dir()) {
+        date_directories(&entry.path(), epoch)?;
+    }
+    let dated = File::open(directory).and_then(|file| file.set_modified(time(epoch)));
+    dated.with_context(|| format!("dating {}", directory.display()))
 }
 
 /// Writes packages.lock and the bill, compares the names, says what moved. Returns the number of packages.
