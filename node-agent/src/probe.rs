@@ -8,32 +8,25 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
 use futures::{StreamExt as _, stream};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-    client::{
-        WebPkiServerVerifier,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    },
-    pki_types::{CertificateDer, ServerName, UnixTime},
+    CertificateError, Error, RootCertStore,
+    client::WebPkiServerVerifier,
+    pki_types::{ServerName, UnixTime},
 };
-use tokio::{net::TcpStream, time::timeout};
-use tokio_rustls::TlsConnector;
 use weaver_diagnostics::{
     san::ServingName,
     serving::{Observation, Outcome, Wanted},
 };
-use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
+use weaver_operator::handshake;
 
 /// Pause between two rounds of handshakes.
 const POLL: Duration = Duration::from_millis(250);
-/// Longest time for one connection and handshake.
-const DEADLINE: Duration = Duration::from_secs(5);
 /// Handshakes at a time: they cost the API server more than us.
 const CONCURRENT: usize = 4;
 
@@ -90,22 +83,9 @@ async fn handshake(
     let Some((asked, judged)) = server_names(address, name) else {
         return silent(format!("{name} cannot be asked for by TLS"));
     };
-    let recorder = Arc::new(Recorder { verifier, judged, served: Mutex::default() });
-    let config = ClientConfig::builder()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::clone(&recorder) as _)
-        .with_no_client_auth();
-    let connection = async {
-        let stream = TcpStream::connect(address).await?;
-        TlsConnector::from(Arc::new(config)).connect(asked, stream).await
-    };
-    let outcome = match timeout(DEADLINE, connection).await {
-        Ok(Ok(_)) => Outcome::Proven,
-        Ok(Err(error)) => outcome_of(&error),
-        Err(_) => Outcome::Unreachable(format!("no answer within {} s", DEADLINE.as_secs())),
-    };
-    let served = recorder.served.lock().unwrap_or_else(PoisonError::into_inner).take();
-    Observation { outcome, served: served.unwrap_or_default() }
+    let seen = handshake::handshake(address, verifier, asked, judged).await;
+    let outcome = seen.ended.map_or_else(|error| outcome_of(&error), |()| Outcome::Proven);
+    Observation { outcome, served: seen.served }
 }
 
 /// The name to send, and the name to verify.
@@ -150,67 +130,4 @@ fn date(time: UnixTime) -> String {
         .ok()
         .and_then(|seconds| jiff::Timestamp::from_second(seconds).ok())
         .map_or_else(|| "an impossible date".to_owned(), |timestamp| timestamp.to_string())
-}
-
-/// Verifies like a client and notes which names were shown.
-#[derive(Debug)]
-struct Recorder {
-    verifier: Arc<WebPkiServerVerifier>,
-    judged: ServerName<'static>,
-    served: Mutex<Option<Vec<String>>>,
-}
-
-impl ServerCertVerifier for Recorder {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _asked: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        *self.served.lock().unwrap_or_else(PoisonError::into_inner) = Some(names_of(end_entity));
-        self.verifier.verify_server_cert(end_entity, intermediates, &self.judged, ocsp_response, now)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.verifier.supported_verify_schemes()
-    }
-}
-
-/// The names of a certificate, in its order; none where it does not parse.
-fn names_of(certificate: &CertificateDer<'_>) -> Vec<String> {
-    let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return Vec::new() };
-    let Ok(Some(names)) = parsed.subject_alternative_name() else { return Vec::new() };
-    names
-        .value
-        .general_names
-        .iter()
-        .filter_map(|name| match name {
-            GeneralName::DNSName(name) => Some((*name).to_owned()),
-            GeneralName::IPAddress(bytes) => <[u8; 4]>::try_from(*bytes)
-                .map(|v4| std::net::IpAddr::from(v4).to_string())
-                .or_else(|_| <[u8; 16]>::try_from(*bytes).map(|v6| std::net::IpAddr::from(v6).to_string()))
-                .ok(),
-            _ => None,
-        })
-        .collect()
 }

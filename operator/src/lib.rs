@@ -6,6 +6,7 @@
 //! - [`webhook`]: a process of its own that converts our objects between their versions.
 //! - [`installer`]: puts our kinds and the webhook's certificates in place; for `weaver crd` and the node agent.
 //! - [`durable_file`]: files that are replaced whole.
+//! - [`handshake`]: one TLS handshake, for the node agent and `weaver kubeconfig`.
 //! - [`log`]: to the journal with fields, or to standard error.
 //! - [`service_manager`]: what systemd is told: ready, and alive.
 //!
@@ -17,6 +18,7 @@ use tracing_subscriber::EnvFilter;
 pub mod args;
 pub mod connection;
 pub mod durable_file;
+pub mod handshake;
 pub mod installer;
 pub mod log;
 pub mod run;

@@ -6,22 +6,15 @@
 //! then asked for. Nothing of a credential is needed or sent.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
+use rustls::pki_types::ServerName;
+use rustls::{CertificateError, Error, RootCertStore};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::Outcome;
-use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
+use weaver_operator::handshake;
 
-/// Longest time for one connection and handshake.
-const DEADLINE: Duration = Duration::from_secs(5);
 /// What is asked for where no name shall be sent: TLS sends no addresses.
 const NO_NAME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -65,23 +58,9 @@ async fn handshake(
     asked: ServerName<'static>,
     judged: ServerName<'static>,
 ) -> Seen {
-    let recorder = Arc::new(Recorder { verifier, judged, served: Mutex::default() });
-    let config = ClientConfig::builder()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::clone(&recorder) as _)
-        .with_no_client_auth();
-    let mut peer = None;
-    let connection = async {
-        let stream = TcpStream::connect(endpoint).await?;
-        peer = Some(stream.peer_addr()?.ip());
-        TlsConnector::from(Arc::new(config)).connect(asked, stream).await
-    };
-    let outcome = match timeout(DEADLINE, connection).await {
-        Ok(Ok(_)) => Outcome::Proven,
-        Ok(Err(error)) => outcome_of(&error),
-        Err(_) => Outcome::Unreachable(format!("no answer within {} s", DEADLINE.as_secs())),
-    };
-    let served = std::mem::take(&mut *recorder.served.lock().unwrap_or_else(PoisonError::into_inner));
+    let handshake::Seen { ended, served, peer } =
+        handshake::handshake(endpoint, verifier, asked, judged).await;
+    let outcome = ended.map_or_else(|error| outcome_of(&error), |()| Outcome::Proven);
     Seen { outcome, served, peer }
 }
 
@@ -105,63 +84,4 @@ fn outcome_of(error: &std::io::Error) -> Outcome {
         }
         other => Outcome::Untrusted(other.to_string()),
     }
-}
-
-/// Verifies like a client and notes which names were shown.
-#[derive(Debug)]
-struct Recorder {
-    verifier: Arc<WebPkiServerVerifier>,
-    judged: ServerName<'static>,
-    served: Mutex<Vec<String>>,
-}
-
-impl ServerCertVerifier for Recorder {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _asked: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        *self.served.lock().unwrap_or_else(PoisonError::into_inner) = names_of(end_entity);
-        self.verifier.verify_server_cert(end_entity, intermediates, &self.judged, ocsp_response, now)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.verifier.supported_verify_schemes()
-    }
-}
-
-/// The names of a certificate, in its order; none where it does not parse.
-fn names_of(certificate: &CertificateDer<'_>) -> Vec<String> {
-    let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return Vec::new() };
-    let Ok(Some(names)) = parsed.subject_alternative_name() else { return Vec::new() };
-    let name = |name: &GeneralName<'_>| match name {
-        GeneralName::DNSName(name) => Some((*name).to_owned()),
-        GeneralName::IPAddress(bytes) => <[u8; 4]>::try_from(*bytes)
-            .map(|v4| IpAddr::from(v4).to_string())
-            .or_else(|_| <[u8; 16]>::try_from(*bytes).map(|v6| IpAddr::from(v6).to_string()))
-            .ok(),
-        _ => None,
-    };
-    names.value.general_names.iter().filter_map(name).collect()
 }

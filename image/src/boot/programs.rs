@@ -69,11 +69,16 @@ fn name(command: &Command) -> String {
     command.get_program().to_string_lossy().into_owned()
 }
 
-fn package(program: &str) -> Option<&'static str> {
+/// Debian's package of a program, where it is called otherwise.
+pub(crate) fn package(program: &str) -> Option<&'static str> {
     Some(match program {
         "qemu-system-aarch64" => "qemu-system-arm",
         "qemu-img" | "qemu-io" => "qemu-utils",
         "mcopy" => "mtools",
+        "mke2fs" => "e2fsprogs",
+        "mkfs.vfat" => "dosfstools",
+        "sfdisk" => "fdisk",
+        "xz" => "xz-utils",
         "fdtput" => "device-tree-compiler",
         "ssh" | "ssh-keygen" => "openssh-client",
         "setpriv" | "unshare" => "util-linux",

@@ -11,6 +11,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use super::cpio;
+use crate::boot::board::Board;
+use crate::boot::config_txt::{self, ConfigTxt};
 
 /// Loaded by the ROM and the firmware: Pi 3, then Pi 4.
 const FIRMWARE: [&str; 5] = ["bootcode.bin", "start.elf", "fixup.dat", "start4.elf", "fixup4.dat"];
@@ -111,21 +113,17 @@ pub fn verify(boot: &Path, kernel: &Kernel) -> Result<()> {
             (Some(_), _) => faults.push(format!("{name} is not the kernel's own")),
         }
     }
-    let config = read("config.txt").map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let value = |key: &str, separator: char| {
-        let lines = config.as_deref().unwrap_or_default().lines();
-        lines
-            .filter_map(|line| line.split_once(separator))
-            .find(|(k, _)| *k == key)
-            .map(|(_, v)| v.trim().to_owned())
-    };
-    match value("kernel", '=').and_then(|name| read(&name)) {
+    let text = read(config_txt::FILE).unwrap_or_default();
+    let config = config_txt::read(&String::from_utf8_lossy(&text), Board::Pi4).unwrap_or_else(|error| {
+        faults.push(error.to_string());
+        ConfigTxt::default()
+    });
+    match config.kernel.and_then(|name| read(&name)) {
         None => faults.push("config.txt names no kernel that is there".to_owned()),
         Some(image) if !is_arm64(&image) => faults.push("the kernel is no arm64 Image".to_owned()),
         Some(_) => {}
     }
-    let initramfs = value("initramfs", ' ').and_then(|line| Some(line.split_whitespace().next()?.to_owned()));
-    match initramfs.map(|name| boot.join(name)).filter(|path| path.is_file()) {
+    match config.initramfs.map(|name| boot.join(name)).filter(|path| path.is_file()) {
         None => faults.push("config.txt names no initramfs that is there".to_owned()),
         Some(path) => {
             let names = cpio::names(&path).with_context(|| format!("reading {}", path.display()))?;

@@ -23,7 +23,7 @@ pub mod tools;
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
-use std::io::{BufReader, Read};
+use std::io::BufReader;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,9 +31,9 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail};
-use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 use weaver_devstack::choice::cache_root;
+use weaver_devstack::download::sha256;
 use weaver_devstack::steps::{Steps, say};
 
 use self::layer::Built;
@@ -270,22 +270,6 @@ fn clear_partial(directory: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// SHA-256 of a file, in hexadecimal.
-///
-/// # Errors
-/// When it cannot be read.
-pub fn sha256(path: &Path) -> Result<String> {
-    let mut file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut buffer).with_context(|| format!("reading {}", path.display()))? {
-            0 => return Ok(format!("{:x}", hash.finalize())),
-            read => hash.update(&buffer[..read]),
-        }
-    }
 }
 
 /// The time that our files get: `SOURCE_DATE_EPOCH`, else the last commit's.

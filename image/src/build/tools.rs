@@ -10,6 +10,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 
+use crate::boot::programs::package;
+
 /// Lines of a log that an error repeats.
 const LAST_LINES: usize = 15;
 
@@ -88,7 +90,7 @@ pub fn cannot_start(command: &Command, error: io::Error) -> anyhow::Error {
     if error.kind() == io::ErrorKind::NotFound {
         return anyhow!(
             "{name} is missing: `devstack/prerequisites.sh image` installs it (Debian package {})",
-            package(&name)
+            package(&name).unwrap_or(&name)
         );
     }
     anyhow::Error::new(error).context(format!("cannot start {name}"))
@@ -96,18 +98,6 @@ pub fn cannot_start(command: &Command, error: io::Error) -> anyhow::Error {
 
 fn name(command: &Command) -> String {
     Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-fn package(program: &str) -> &str {
-    match program {
-        "mke2fs" | "debugfs" | "e2fsck" => "e2fsprogs",
-        "mcopy" | "mmd" | "mdir" | "mtype" => "mtools",
-        "mkfs.vfat" | "fsck.vfat" => "dosfstools",
-        "sfdisk" => "fdisk",
-        "xz" => "xz-utils",
-        "fdtput" | "dtc" => "device-tree-compiler",
-        other => other,
-    }
 }
 
 #[cfg(test)]

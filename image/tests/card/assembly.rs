@@ -1,6 +1,7 @@
 //! The same root file system gives the same bytes.
 
-use weaver_image::build::{Options, build, sha256};
+use weaver_devstack::download::sha256;
+use weaver_image::build::{Options, build};
 
 use crate::root::image;
 

@@ -1,0 +1,119 @@
+//! One TLS handshake that is verified as a client would and notes which names were shown.
+//!
+//! For `weaver kubeconfig` and the node agent, who judge what was seen each in their own words. The name that is
+//! sent and the name that is verified are given apart: k3s' listener may add every name it is asked for to its
+//! certificate, for ever. Failure: why it ended stands in [`Seen::ended`]; nothing of a credential is needed or sent.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use tokio::net::{TcpStream, ToSocketAddrs};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
+
+/// Longest time for one connection and handshake.
+pub const DEADLINE: Duration = Duration::from_secs(5);
+
+/// What was seen.
+#[derive(Debug)]
+pub struct Seen {
+    /// How it ended; [`io::ErrorKind::TimedOut`] with our own words after [`DEADLINE`].
+    pub ended: io::Result<()>,
+    /// The names of the certificate, in its order, if one was shown.
+    pub served: Vec<String>,
+    /// The address that answered.
+    pub peer: Option<IpAddr>,
+}
+
+/// Connects to `endpoint`, sends `asked` (an address is not sent: TLS forbids it) and verifies the certificate
+/// for `judged`.
+pub async fn handshake(
+    endpoint: impl ToSocketAddrs,
+    verifier: Arc<WebPkiServerVerifier>,
+    asked: ServerName<'static>,
+    judged: ServerName<'static>,
+) -> Seen {
+    let recorder = Arc::new(Recorder { verifier, judged, served: Mutex::default() });
+    let config = ClientConfig::builder()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::clone(&recorder) as _)
+        .with_no_client_auth();
+    let mut peer = None;
+    let connection = async {
+        let stream = TcpStream::connect(endpoint).await?;
+        peer = Some(stream.peer_addr()?.ip());
+        TlsConnector::from(Arc::new(config)).connect(asked, stream).await.map(drop)
+    };
+    let ended = timeout(DEADLINE, connection).await.unwrap_or_else(|_| {
+        let why = format!("no answer within {} s", DEADLINE.as_secs());
+        Err(io::Error::new(io::ErrorKind::TimedOut, why))
+    });
+    let served = std::mem::take(&mut *recorder.served.lock().unwrap_or_else(PoisonError::into_inner));
+    Seen { ended, served, peer }
+}
+
+/// Verifies like a client and notes which names were shown.
+#[derive(Debug)]
+struct Recorder {
+    verifier: Arc<WebPkiServerVerifier>,
+    judged: ServerName<'static>,
+    served: Mutex<Vec<String>>,
+}
+
+impl ServerCertVerifier for Recorder {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _asked: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        *self.served.lock().unwrap_or_else(PoisonError::into_inner) = names_of(end_entity);
+        self.verifier.verify_server_cert(end_entity, intermediates, &self.judged, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
+    }
+}
+
+/// The names of a certificate, in its order; none where it does not parse.
+fn names_of(certificate: &CertificateDer<'_>) -> Vec<String> {
+    let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return Vec::new() };
+    let Ok(Some(names)) = parsed.subject_alternative_name() else { return Vec::new() };
+    let name = |name: &GeneralName<'_>| match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => <[u8; 4]>::try_from(*bytes)
+            .map(|v4| IpAddr::from(v4).to_string())
+            .or_else(|_| <[u8; 16]>::try_from(*bytes).map(|v6| IpAddr::from(v6).to_string()))
+            .ok(),
+        _ => None,
+    };
+    names.value.general_names.iter().filter_map(name).collect()
+}
