@@ -18,7 +18,7 @@ use std::{
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     thread::sleep,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use jiff::Timestamp;
@@ -152,10 +152,10 @@ fn replace_changed(path: &Path, content: &[u8], mode: u32) -> Result<bool, Publi
     Ok(true)
 }
 
-/// A getty reads the banner when its prompt starts, and again only when this file is closed after writing
-/// (agetty(8), `--reload`). Where it is absent, none waits.
+/// A getty reads the banner when its prompt starts, and again only when this file is touched, as `agetty --reload`
+/// does: it watches for changes of the file's times or content, not for its closing. Where it is absent, none waits.
 fn show_banner(reload: &Path) {
-    drop(File::options().write(true).open(reload));
+    let _ = File::options().write(true).open(reload).and_then(|file| file.set_modified(SystemTime::now()));
 }
 
 fn make_directory(path: &Path, mode: u32) -> Result<(), PublishError> {
