@@ -24,6 +24,10 @@ const LOOK: Duration = Duration::from_secs(10);
 /// pause between two checks the fault is reported within two minutes.
 const STARTING: Duration = Duration::from_secs(90);
 
+/// How long the operator may wait for its credentials while k3s is starting: its API server proves names long before
+/// it can create anything, minutes on a slow card.
+const OPENING: Duration = Duration::from_mins(5);
+
 /// How a round of checks ended, as far as it concerns the units.
 #[derive(Debug, Clone, Copy)]
 pub struct Round<'a> {
@@ -182,15 +186,13 @@ impl Units {
             self.operator_is_due = true;
         }
         if let Some(failure) = round.opening_failure {
-            let message = "the names are proven, and the operator could not be given its credentials";
-            let remedy = Remedy::new("it is tried again all the time; k3s says more")
-                .command("sudo journalctl -b -u k3s | tail -n 50");
-            findings.push(operator_fault(message, failure).remedy(remedy));
+            self.look_and_log().await;
+            let state = self.k3s.as_ref();
+            let lasting = state.and_then(|state| age(state.since?, monotonic_now()?)).unwrap_or_default();
+            findings.push(opening_fault(state.map_or("", |state| &state.active), lasting, failure));
         }
         if round.silent {
-            if let Some(Err(failure)) = self.look().await {
-                info!("what k3s does is not known: {failure}");
-            }
+            self.look_and_log().await;
             // Between two looks, what was seen in the last one.
             self.start_fault = self.k3s.clone().and_then(|state| self.judge_start(&state));
         } else {
@@ -232,6 +234,12 @@ impl Units {
         Some(looked)
     }
 
+    async fn look_and_log(&mut self) {
+        if let Some(Err(failure)) = self.look().await {
+            info!("what k3s does is not known: {failure}");
+        }
+    }
+
     fn judge_start(&mut self, state: &UnitState) -> Option<Finding> {
         if state.active != "activating" {
             self.starting_since = None;
@@ -259,6 +267,17 @@ fn start_fault(active: &str, lasting: Duration) -> Option<Finding> {
         .command(format!("sudo journalctl -b -u {K3S} | tail -n 50"))
         .command(format!("sudo systemctl restart --no-block {K3S}"));
     Some(not_started(&message).saw(Place::file(K3S), format!("ActiveState={active}")).remedy(remedy))
+}
+
+fn opening_fault(active: &str, lasting: Duration, why: &str) -> Finding {
+    if active == "activating" && lasting < OPENING {
+        let message = "the names are proven; the operator gets its credentials when k3s has started";
+        return Finding::new(Severity::Unknown, Code::OperatorNotStarted, message).saw(Place::file(K3S), why);
+    }
+    let remedy = Remedy::new("it is tried again all the time; k3s says more")
+        .command("sudo journalctl -b -u k3s | tail -n 50");
+    operator_fault("the names are proven, and the operator could not be given its credentials", why)
+        .remedy(remedy)
 }
 
 fn not_started(message: &str) -> Finding {

@@ -216,6 +216,21 @@ async fn credentials_that_could_not_be_given_are_reported() {
 }
 
 #[test]
+fn a_k3s_that_is_still_starting_is_no_fault_of_the_operators() {
+    for (active, seconds, want) in [
+        ("activating", 0, Severity::Unknown),
+        ("activating", 299, Severity::Unknown),
+        ("activating", 300, Severity::Fail),
+        ("active", 0, Severity::Fail),
+        ("", 0, Severity::Fail),
+    ] {
+        let found = opening_fault(active, Duration::from_secs(seconds), "503");
+        assert_eq!(found.severity, want, "{active} {seconds}");
+        assert_eq!((found.code, &*found.evidence[0].saw), (Code::OperatorNotStarted, "503"));
+    }
+}
+
+#[test]
 fn starts_table() {
     for (active, seconds, want) in [
         ("activating", 89, None),
