@@ -24,7 +24,10 @@ fn the_parts_came_up_in_order_and_nothing_failed() {
     assert!(times.is_sorted(), "{times:?}");
     assert!(times.iter().all(|(time, _)| *time > 0), "{times:?}");
     let config = active_since(&machine, "weaver-boot-config.service");
-    assert!(config < active_since(&machine, "cloud-init-main.service"), "boot-config comes first");
+    assert!(config < active_since(&machine, "systemd-networkd.service"), "boot-config comes first");
+    let asked = "systemctl show --value -p ConditionResult cloud-init-main.service cloud-final.service";
+    let cloud_init = machine.run(asked).unwrap();
+    assert_eq!(cloud_init.split_whitespace().collect::<Vec<_>>(), ["no", "no"], "there is no user-data");
     let failed = machine.run("systemctl --no-pager --plain --no-legend --failed").unwrap();
     assert_eq!(failed.trim(), "", "units have failed");
     let state = machine.attempt("systemctl is-system-running", std::time::Duration::from_mins(1)).unwrap();

@@ -44,6 +44,16 @@ fn drop_ins_for_debians_units() {
         let unit = Unit::read(&systemd(&format!("cloud-init-{stage}.service.d/10-weaver.conf")));
         assert!(unit.has("Unit", "After", "boot-firmware.mount"), "user-data would not be there yet");
     }
+    let stages = ["cloud-init-main.service", "cloud-init-local.service", "cloud-init-network.service"];
+    for unit in stages.into_iter().chain(["cloud-config.service", "cloud-final.service"]) {
+        let unit = Unit::read(&systemd(&format!("{unit}.d/10-weaver.conf")));
+        let conditions = unit.words("Unit", "ConditionPathExists");
+        assert_eq!(
+            conditions,
+            ["|/boot/firmware/user-data", "|/boot/firmware/network-config"],
+            "a stage that runs without the others waits for ever"
+        );
+    }
     let ssh = Unit::read(&systemd("ssh.service.d/10-weaver.conf"));
     for key in ["Wants", "After"] {
         assert!(ssh.has("Unit", key, "weaver-ssh-hostkeys.service"), "sshd does not start without a key");
