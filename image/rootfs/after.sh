@@ -1,10 +1,15 @@
 #!/bin/sh
 # mmdebstrap's customize hook, run with the finished root as $1: builds the initramfs once, checks that
 # raspi-firmware's own hook changes nothing when it runs again, takes the boot partition and the list of packages
-# out, and removes what belongs to the build machine. Leaves in $OUT: firmware.tar, packages.tsv, os-release.
+# out, and removes what belongs to the build machine. Leaves in the root's /weaver-out, which mmdebstrap then takes
+# out: firmware.tar, packages.tsv, hashes.tsv, os-release. For a user it runs in a namespace in which nothing of
+# his own can be read or written, the checkout included: find fails in a directory that it cannot come back to.
 set -eu
+cd /
 root=$1
-: "${OUT:?}" "${SOURCE_DATE_EPOCH:?}"
+out=$root/weaver-out
+: "${SOURCE_DATE_EPOCH:?}"
+mkdir "$out"
 
 fail() {
     echo "image/rootfs/after.sh: $*" >&2
@@ -35,12 +40,12 @@ chroot "$root" journalctl --update-catalog
 # Hashes are known only as long as apt's lists are there.
 # shellcheck disable=SC2016  # dpkg fills these in
 chroot "$root" dpkg-query -W -f '${Package}\t${Version}\t${Architecture}\t${source:Package}\t${source:Version}\n' |
-    LC_ALL=C sort > "$OUT/packages.tsv"
-cut -f 1,2 "$OUT/packages.tsv" | tr '\t' '=' |
+    LC_ALL=C sort > "$out/packages.tsv"
+cut -f 1,2 "$out/packages.tsv" | tr '\t' '=' |
     APT_CONFIG=$MMDEBSTRAP_APT_CONFIG xargs apt-cache show --no-all-versions |
     awk '/^Package: /{p=$2} /^Version: /{v=$2} /^SHA256: /{print p "\t" v "\t" $2}' |
-    LC_ALL=C sort -u > "$OUT/hashes.tsv"
-cp "$root/usr/lib/os-release" "$OUT/os-release"
+    LC_ALL=C sort -u > "$out/hashes.tsv"
+cp "$root/usr/lib/os-release" "$out/os-release"
 
 # The build machine's, or the archive's own at this hour.
 rm -f "$root"/etc/ssh/ssh_host_* "$root/etc/hostname" "$root/etc/.pwd.lock" \
@@ -54,5 +59,5 @@ rm -rf "$root"/var/log/apt "$root"/var/cache/* "$root"/var/lib/apt/lists/* "$roo
 ln -sf ../run/systemd/resolve/stub-resolv.conf "$root/etc/resolv.conf"
 
 # Not `tar --delete` afterwards, which was seen to lose files beside an ACL's header.
-tar -C "$firmware" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf "$OUT/firmware.tar" .
+tar -C "$firmware" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf "$out/firmware.tar" .
 find "$firmware" -mindepth 1 -delete

@@ -33,5 +33,3 @@ path-exclude=/usr/share/locale/*
 path-exclude=/usr/share/doc/*
 path-include=/usr/share/doc/*/copyright
 EOF
-
-cp systemd/sysusers.d/weaver.conf "$root/usr/lib/sysusers.d/weaver.conf"

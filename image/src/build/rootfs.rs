@@ -107,7 +107,8 @@ pub fn make(source: &Path, cache: &Path, fresh: bool, logs: &Logs) -> Result<(Ro
 
 fn command(source: &Path, out: &Path) -> Result<Command> {
     let source = source.canonicalize()?;
-    let list = fs::read_to_string(source.join("image/packages")).context("reading image/packages")?;
+    let read = |file: &str| fs::read_to_string(source.join(file)).with_context(|| format!("reading {file}"));
+    let list = read("image/packages")?;
     let include = packages::asked(&list).collect::<Vec<_>>().join(",");
     let mut command = Command::new("mmdebstrap");
     command
@@ -118,19 +119,26 @@ fn command(source: &Path, out: &Path) -> Result<Command> {
         .env("INITRD", "No")
         .env("SOURCE_DATE_EPOCH", EPOCH.to_string())
         .env("LC_ALL", "C.UTF-8")
-        .env("OUT", out)
         .args(["--variant=minbase", "--architectures=arm64", "--components=main non-free-firmware"])
         .arg(format!("--include={include}"))
         .args(["--aptopt=Acquire::Languages \"none\"", "--aptopt=Acquire::Retries \"3\""])
         // /etc/default/raspi-firmware is there before its package, and stays.
         .arg("--dpkgopt=force-confold")
-        .arg(r#"--setup-hook=image/rootfs/before.sh "$1""#)
-        .arg(r#"--essential-hook=image/rootfs/essential.sh "$1""#)
-        .arg(r#"--customize-hook=image/rootfs/after.sh "$1""#)
+        .arg(hook("setup", &read("image/rootfs/before.sh")?))
+        .arg(hook("setup", "upload systemd/sysusers.d/weaver.conf /usr/lib/sysusers.d/weaver.conf"))
+        .arg(hook("essential", &read("image/rootfs/essential.sh")?))
+        .arg(hook("customize", &read("image/rootfs/after.sh")?))
+        .arg(hook("customize", &format!("sync-out /weaver-out '{}'", out.display())))
+        .arg(hook("customize", r#"rm -r "$1/weaver-out""#))
         .arg(SUITE)
         .arg(out.join("rootfs.tar"))
         .arg("image/overlay/etc/apt/sources.list.d/debian.sources");
     Ok(command)
+}
+
+/// A script by its text, which runs even where a user's namespace cannot read his files; or one of mmdebstrap's own.
+fn hook(stage: &str, script: &str) -> String {
+    format!("--{stage}-hook={script}")
 }
 
 /// The content of everything that decides what comes out.
