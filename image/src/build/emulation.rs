@@ -1,15 +1,19 @@
-//! What a machine that is no arm64 needs before it can run the card's programs.
+//! What a machine needs before it can make the card's root file system.
 //!
-//! Root needs the emulator registered with the kernel; a user needs a range of subordinate ids besides, and the
+//! One that is no arm64 needs an emulator: root needs the emulator registered with the kernel; a user needs a range of subordinate ids besides, and the
 //! program that maps them. Each is looked at, and the one that is missing is named with its remedy.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use weaver_devstack::files;
 
 const REGISTERED: &str = "/proc/sys/fs/binfmt_misc/qemu-aarch64";
 const FORMATS: [&str; 2] = ["/usr/lib/binfmt.d/qemu-aarch64.conf", "/etc/binfmt.d/qemu-aarch64.conf"];
+
+/// The tree that mmdebstrap packs at the end, at most.
+const SPACE: u64 = 1536 << 20;
 
 /// What was seen of this machine.
 #[derive(Debug, Clone)]
@@ -37,7 +41,8 @@ pub fn check() -> Result<()> {
         register();
         machine = look();
     }
-    judge(&machine)
+    judge(&machine)?;
+    files::require_space(&std::env::temp_dir(), SPACE)
 }
 
 fn judge(machine: &Machine) -> Result<()> {

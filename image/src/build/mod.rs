@@ -34,6 +34,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use tempfile::NamedTempFile;
 use weaver_devstack::choice::cache_root;
 use weaver_devstack::download::sha256;
+use weaver_devstack::files;
 use weaver_devstack::steps::{Steps, say};
 
 use self::layer::Built;
@@ -44,6 +45,10 @@ use crate::programs::{self, Profile, Program};
 
 /// How files begin that are being written.
 const PARTIAL: &str = ".partial-";
+/// What `out/` takes at most: image, packed image, boot files, symbols.
+const SPACE_FOR_OUT: u64 = 2 << 30;
+/// What another root file system takes in the cache.
+const SPACE_FOR_ROOT: u64 = 1 << 30;
 
 /// Options of `build`.
 #[derive(Debug, Clone, clap::Args)]
@@ -84,6 +89,10 @@ pub fn build(options: &Options) -> Result<Image> {
     let logs = Logs::below(&source.join("target/image/logs"))?;
     fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
     clear_partial(out)?;
+    files::require_space(out, SPACE_FOR_OUT)?;
+    let cache = cache_root()?.join("image");
+    files::make_dir(&cache)?;
+    files::require_space(&cache, SPACE_FOR_ROOT)?;
     let epoch = epoch(source)?;
 
     let wish = Wish::of(options.k3s.as_deref());
@@ -93,7 +102,7 @@ pub fn build(options: &Options) -> Result<Image> {
     let chosen = if wish == Wish::Testbed { None } else { Some(choose()?) };
     let profile = if wish == Wish::Testbed { Profile::TestCard } else { Profile::Release };
     let (root, k3s, programs) = thread::scope(|scope| -> Result<_> {
-        let root = scope.spawn(|| rootfs::make(source, &cache_root()?.join("image"), options.fresh, &logs));
+        let root = scope.spawn(|| rootfs::make(source, &cache, options.fresh, &logs));
         let others = || -> Result<_> {
             let k3s = chosen.map_or_else(choose, Ok)?;
             steps.done("k3s", format_args!("{} ({})", k3s.version, k3s.path.display()));
@@ -132,24 +141,29 @@ fn put_together(
     logs: &Logs,
 ) -> Result<PathBuf> {
     let Options { source, out, .. } = options;
-    let boot = tempfile::tempdir_in(out).context("making a directory for the boot files")?;
+    let work = tempfile::Builder::new().prefix(PARTIAL).tempdir_in(out);
+    let work = work.with_context(|| format!("cannot write to {}", out.display()))?;
+    let boot = work.path().join("boot");
     let firmware = File::open(root.firmware()).context("cannot read the boot files in the cache")?;
-    tar::Archive::new(BufReader::new(firmware)).unpack(boot.path()).context("unpacking the boot files")?;
-    boot_files::verify(boot.path(), &boot_files::Kernel::in_root(&root.tar())?)?;
-    copy_boot_overlay(&source.join("image/overlay-boot"), boot.path(), epoch)?;
-    date_directories(boot.path(), epoch)?;
+    tar::Archive::new(BufReader::new(firmware)).unpack(&boot).context("unpacking the boot files")?;
+    boot_files::verify(&boot, &boot_files::Kernel::in_root(&root.tar())?)?;
+    copy_boot_overlay(&source.join("image/overlay-boot"), &boot, epoch)?;
+    date_directories(&boot, epoch)?;
+    // What is on the card is what the bill says, whoever changes the file meanwhile.
+    let own_k3s = work.path().join("k3s");
+    k3s.copy_to(&own_k3s)?;
 
     let os_release = fs::read_to_string(root.os_release()).context("reading os-release in the cache")?;
     let built = Built {
         programs: &programs.iter().map(|program| program.path.clone()).collect::<Vec<_>>(),
-        k3s: &k3s.path,
+        k3s: &own_k3s,
         os_release: &os_release,
         version: env!("CARGO_PKG_VERSION"),
         variant: k3s.variant.id().zip(spoken(k3s.variant)),
     };
     let layer = layer::layer(source, &built)?;
     let partial = partial(out)?;
-    disk::assemble(partial.path(), boot.path(), &root.tar(), &layer, epoch, logs)?;
+    disk::assemble(partial.path(), &boot, &root.tar(), &layer, epoch, logs)?;
     let image = out.join(format!("{}.img", stem(k3s)));
     partial.persist(&image).with_context(|| format!("naming {}", image.display()))?;
     Ok(image)
@@ -223,8 +237,7 @@ fn lists(options: &Options, root: &RootFs, k3s: &K3s) -> Result<usize> {
 /// Compresses the image and writes what lies beside it. A release is packed well, any other fast.
 fn publish(image: &Path, is_release: bool, epoch: u64, logs: &Logs) -> Result<PathBuf> {
     let packed = image.with_extension("img.xz");
-    let partial =
-        tempfile::Builder::new().prefix(".partial-").tempfile_in(image.parent().unwrap_or(image))?;
+    let partial = partial(image.parent().unwrap_or(image))?;
     let log = logs.create("compressing")?;
     let mut command = Command::new("xz");
     command.args(["-T0", if is_release { "-6" } else { "-0" }, "-c"]).arg(image);
@@ -265,8 +278,10 @@ fn clear_partial(directory: &Path) -> Result<()> {
     for entry in
         fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?.flatten()
     {
-        if entry.file_name().to_string_lossy().starts_with(PARTIAL) && entry.path().is_file() {
-            fs::remove_file(entry.path()).with_context(|| format!("removing {}", entry.path().display()))?;
+        if entry.file_name().to_string_lossy().starts_with(PARTIAL) {
+            let path = entry.path();
+            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            removed.with_context(|| format!("removing {}", path.display()))?;
         }
     }
     Ok(())
