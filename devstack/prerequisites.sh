@@ -123,7 +123,11 @@ libarchive() {
   if [[ -n $(apt-cache policy libarchive13t64 2>/dev/null) ]]; then echo libarchive13t64; else echo libarchive13; fi
 }
 
-check_lint() { have shellcheck || packages+=(shellcheck); }
+check_lint() {
+  have shellcheck || packages+=(shellcheck)
+  # What it thinks of our units.
+  have systemd-analyze || packages+=(systemd)
+}
 
 # apt's options with which it knows the backports of this release: a set of sources for this one run, made of the
 # machine's own and of its mirror.

@@ -13,7 +13,7 @@ tool() {
   local dir="$tools/$1-$2"
   [[ -x $dir/bin/$1 ]] && return
   rm -rf "$dir" "$dir.new"
-  CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+  CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
     CARGO_PROFILE_RELEASE_DEBUG=0 cargo install --quiet --locked --root "$dir.new" --version "$2" "$1"
   mv "$dir.new" "$dir"
 }

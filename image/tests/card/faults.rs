@@ -89,6 +89,10 @@ fn a_name_configured_and_not_served_is_reported_and_its_remedy_works() {
         let text = String::from_utf8_lossy(&text).into_owned();
         Ok(if text.contains(&code) && text.contains(name) { Ok(()) } else { Err(text) })
     });
+    until("the finding above the login prompt", || {
+        let shown = machine.console();
+        Ok(if shown.contains(&code) && shown.contains(name) { Ok(()) } else { Err(shown) })
+    });
     // What is printed is what is typed: the first step of the ladder and its check. The later ones are for a
     // certificate that stays as it is, which the testbed cannot rotate yet.
     let commands: Vec<_> =

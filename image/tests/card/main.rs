@@ -12,6 +12,6 @@ mod assembly;
 mod faults;
 mod first_boot;
 mod inspection;
-mod memory_off;
 mod poll;
 mod root;
+mod second_card;
