@@ -1,5 +1,6 @@
 //! Waits for the clock to be set, for a bounded time and only where waiting can
-//! help: without a default route no time server can be reached.
+//! help: without a default route no time server can be reached. A route takes a
+//! moment to come, and nothing else in the boot waits for it.
 //!
 //! The mark is the one of systemd-timesyncd. Whether the wait helped is only
 //! told: a clock that nobody vouches for is unknown, and unknown stops nothing.
@@ -15,6 +16,8 @@ use crate::host_root::HostRoot;
 pub const MARK: &str = "/run/systemd/timesync/synchronized";
 const ROUTES: &str = "/proc/net/route";
 const ROUTES_V6: &str = "/proc/net/ipv6_route";
+/// How long the default route may take: DHCP through a switch that is still learning what hangs on its port.
+const ROUTE_PATIENCE: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(100);
 /// Flags of a route: it is in use; it rejects what is sent.
 const RTF_UP: u32 = 0x1;
@@ -25,8 +28,8 @@ const RTF_REJECT: u32 = 0x200;
 pub enum Waited {
     /// The clock is set.
     Synchronised,
-    /// There is no default route: no use in waiting.
-    NoRoute,
+    /// There was no default route for so long: no use in waiting.
+    NoRoute(Duration),
     /// Not within this time.
     TooLong(Duration),
 }
@@ -39,14 +42,21 @@ pub fn is_synchronised(root: &HostRoot) -> bool {
 
 /// Waits until the clock is set, at most so long.
 pub async fn wait(root: &HostRoot, limit: Duration) -> Waited {
+    wait_for(root, limit, ROUTE_PATIENCE.min(limit)).await
+}
+
+async fn wait_for(root: &HostRoot, limit: Duration, patience: Duration) -> Waited {
     let begun = Instant::now();
+    let mut last_route = begun;
     loop {
         if is_synchronised(root) {
             return Waited::Synchronised;
         }
         // Looked at each time: a route that goes away makes the rest pointless.
-        if !has_default_route(root) {
-            return Waited::NoRoute;
+        if has_default_route(root) {
+            last_route = Instant::now();
+        } else if last_route.elapsed() >= patience {
+            return Waited::NoRoute(patience);
         }
         let left = limit.saturating_sub(begun.elapsed());
         if left.is_zero() {
@@ -62,8 +72,11 @@ impl Waited {
     pub fn finding(self) -> Option<Finding> {
         let (why, remedy) = match self {
             Self::Synchronised => return None,
-            Self::NoRoute => (
-                "there is no default route, so no time server was waited for".to_owned(),
+            Self::NoRoute(patience) => (
+                format!(
+                    "there was no default route for {} s, so no time server was waited for",
+                    patience.as_secs()
+                ),
                 "connect the network; check the cable or the Wi-Fi settings",
             ),
             Self::TooLong(limit) => (
@@ -162,14 +175,31 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_route_nothing_is_waited_for() {
+    async fn without_a_route_no_time_server_is_waited_for() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::new(dir.path().to_owned());
-        assert_eq!(wait(&root, Duration::from_hours(1)).await, Waited::NoRoute);
+        let (limit, patience) = (Duration::from_hours(1), Duration::from_millis(20));
+        let none = Waited::NoRoute(patience);
+        assert_eq!(wait_for(&root, limit, patience).await, none);
         put(dir.path(), ROUTES, HEAD);
-        assert_eq!(wait(&root, Duration::from_hours(1)).await, Waited::NoRoute);
-        let finding = Waited::NoRoute.finding().unwrap();
-        assert_eq!(finding.severity, Severity::Unknown, "it never blocks");
+        assert_eq!(wait_for(&root, limit, patience).await, none);
+        assert_eq!(wait(&root, Duration::ZERO).await, Waited::NoRoute(Duration::ZERO));
+        assert_eq!(none.finding().unwrap().severity, Severity::Unknown, "it never blocks");
+    }
+
+    #[tokio::test]
+    async fn a_route_that_comes_late_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path().to_owned());
+        let hour = Duration::from_hours(1);
+        let comes = async {
+            tokio::task::yield_now().await;
+            put(dir.path(), ROUTES, &format!("{HEAD}{V4}\n"));
+            sleep(POLL * 2).await;
+            put(dir.path(), MARK, "");
+        };
+        let (waited, ()) = tokio::join!(wait_for(&root, hour, hour), comes);
+        assert_eq!(waited, Waited::Synchronised);
     }
 
     #[tokio::test]
