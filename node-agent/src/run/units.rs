@@ -193,8 +193,10 @@ impl Units {
         }
         if round.silent {
             self.look_and_log().await;
+            // An API server that proves names and cannot create anything yet is on its way.
+            let patience = if round.opening_failure.is_some() { OPENING } else { STARTING };
             // Between two looks, what was seen in the last one.
-            self.start_fault = self.k3s.clone().and_then(|state| self.judge_start(&state));
+            self.start_fault = self.k3s.clone().and_then(|state| self.judge_start(&state, patience));
         } else {
             self.starting_since = None;
             self.start_fault = None;
@@ -240,7 +242,7 @@ impl Units {
         }
     }
 
-    fn judge_start(&mut self, state: &UnitState) -> Option<Finding> {
+    fn judge_start(&mut self, state: &UnitState, patience: Duration) -> Option<Finding> {
         if state.active != "activating" {
             self.starting_since = None;
         } else if self.starting_since.is_none() {
@@ -250,15 +252,15 @@ impl Units {
         // again and again, each time anew for systemd.
         let seen = self.starting_since.map(|since| since.elapsed()).unwrap_or_default();
         let told = state.since.and_then(|since| age(since, monotonic_now()?)).unwrap_or_default();
-        start_fault(&state.active, seen.max(told))
+        start_fault(&state.active, seen.max(told), patience)
     }
 }
 
-fn start_fault(active: &str, lasting: Duration) -> Option<Finding> {
+fn start_fault(active: &str, lasting: Duration, patience: Duration) -> Option<Finding> {
     let message = match active {
-        "activating" if lasting >= STARTING => format!(
+        "activating" if lasting >= patience => format!(
             "k3s has been starting for more than {} s, and its API server does not answer as it should",
-            STARTING.as_secs()
+            patience.as_secs()
         ),
         "failed" => "k3s has failed, and systemd does not start it again".to_owned(),
         _ => return None,

@@ -230,6 +230,21 @@ fn a_k3s_that_is_still_starting_is_no_fault_of_the_operators() {
     }
 }
 
+#[tokio::test]
+async fn a_k3s_that_proves_names_is_given_longer_to_start() {
+    let fake = Fake::new("activating");
+    let opening = Round { opening_failure: Some("503"), gate: Gate::Shut, good: true, silent: true };
+    for (lasting, codes) in [
+        (STARTING, vec![Code::OperatorNotStarted]),
+        (OPENING, vec![Code::OperatorNotStarted, Code::K3sNotAnswering]),
+    ] {
+        let mut units = fake.units();
+        units.starting_since = Instant::now().checked_sub(lasting);
+        let found: Vec<_> = units.attend(opening).await.iter().map(|finding| finding.code).collect();
+        assert_eq!(found, codes, "{lasting:?}: restarting k3s would only make it start over");
+    }
+}
+
 #[test]
 fn starts_table() {
     for (active, seconds, want) in [
@@ -239,7 +254,7 @@ fn starts_table() {
         ("inactive", 1000, None),
         ("failed", 0, Some("has failed")),
     ] {
-        let fault = start_fault(active, Duration::from_secs(seconds));
+        let fault = start_fault(active, Duration::from_secs(seconds), STARTING);
         assert_eq!(fault.is_some(), want.is_some(), "{active} {seconds}");
         assert!(fault.is_none_or(|f| f.message.contains(want.unwrap()) && f.remedy.is_some()), "{active}");
     }
