@@ -47,7 +47,7 @@ image: ## Card image into out/; K3S=FILE or K3S=testbed where k3s cannot be down
 	@$(WEAVER_IMAGE) build
 
 .PHONY: image-smoke
-image-smoke: ## Test image: built, inspected, booted once in QEMU, broken and mended
+image-smoke: ## Test image: built, inspected, booted in QEMU, broken and mended
 	@devstack/image_smoke.sh
 
 .PHONY: boot

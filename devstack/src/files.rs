@@ -103,7 +103,8 @@ fn full_disk(dir: &Path, sizes: Option<(u64, u64)>) -> String {
     });
     format!(
         "the disk under {dir} is full{sizes}. Nothing was lost. Free some room (see `df -h {dir}`) \
-         and run the command again, or go elsewhere: WEAVER_RUN_DIR=DIR moves the stack, TMPDIR=DIR what is temporary"
+         and run the command again, or go elsewhere: WEAVER_RUN_DIR=DIR moves the stack, XDG_CACHE_HOME=DIR the \
+         cache, TMPDIR=DIR what is temporary, `--out DIR` an image"
     )
 }
 

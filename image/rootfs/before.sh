@@ -4,7 +4,7 @@
 set -eu
 root=$1
 
-mkdir -p "$root/etc/default" "$root/etc/initramfs-tools/conf.d" "$root/etc/dpkg/dpkg.cfg.d" \
+mkdir -p "$root/etc/default" "$root/etc/initramfs-tools/conf.d" \
     "$root/usr/lib/sysusers.d"
 
 # Asked of the build machine, the hook of raspi-firmware would write its root device, `cma=64M` (which may keep a
@@ -24,12 +24,3 @@ EOF
 
 # Asked of the build machine, it would find no type, and no fsck would ever check the root.
 echo 'FSTYPE=ext4' > "$root/etc/initramfs-tools/conf.d/10-weaver"
-
-# Manuals and translations are read on the laptop; licences stay.
-cat > "$root/etc/dpkg/dpkg.cfg.d/10-weaver" << 'EOF'
-path-exclude=/usr/share/man/*
-path-exclude=/usr/share/info/*
-path-exclude=/usr/share/locale/*
-path-exclude=/usr/share/doc/*
-path-include=/usr/share/doc/*/copyright
-EOF

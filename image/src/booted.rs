@@ -141,8 +141,9 @@ fn come_up(machine: &mut Machine, steps: &mut Steps) -> Result<()> {
 pub fn wait_for_unit(machine: &Machine, unit: &str, limit: Duration) -> Result<()> {
     // One command that waits in there: each look from here costs the guest a second of its time.
     let seconds = limit.as_secs();
-    let wait =
-        format!("timeout {seconds} sh -c 'until systemctl is-active --quiet {unit}; do sleep 2; done'");
+    let wait = format!("until systemctl is-active --quiet {unit}; do sleep 2; done");
+    // Not with the code of `timeout`, by which a connection that hangs is known.
+    let wait = format!("timeout {seconds} sh -c '{wait}' || exit 1");
     if machine.attempt(&wait, limit + COMMAND)?.code == 0 {
         return Ok(());
     }

@@ -72,6 +72,16 @@ impl Variant {
             Self::Test => Some("test"),
         }
     }
+
+    /// What an image that is no release is called on the console and in Imager.
+    #[must_use]
+    pub const fn spoken(self) -> Option<&'static str> {
+        match self {
+            Self::Release => None,
+            Self::CustomK3s => Some("with a k3s that is not the pinned one"),
+            Self::Test => Some("TEST IMAGE: no k3s but test equipment in its place"),
+        }
+    }
 }
 
 /// The program that goes onto the card as `k3s`.

@@ -49,7 +49,6 @@ pub fn assemble(
     epoch: u64,
     logs: &Logs,
 ) -> Result<()> {
-    let _ = fs::remove_file(image);
     let file = File::create(image).with_context(|| format!("cannot write {}", image.display()))?;
     file.set_len(ROOT_START + ROOT_SIZE).context("making room for the image")?;
     partition(image, logs)?;
@@ -87,19 +86,33 @@ fn fat(image: &Path, boot: &Path, epoch: u64, logs: &Logs) -> Result<()> {
         .arg(image)
         .arg((FAT_SIZE / 1024).to_string());
     logs.run("boot partition", &mut command)?;
-    let mut entries: Vec<_> = fs::read_dir(boot)
-        .with_context(|| format!("cannot read {}", boot.display()))?
+    copy_into_fat(image, boot, "/", epoch, logs)
+}
+
+/// Directory by directory and in order: left to itself, mcopy takes what lies deeper as the disk happens to list it.
+fn copy_into_fat(image: &Path, from: &Path, to: &str, epoch: u64, logs: &Logs) -> Result<()> {
+    let mut entries: Vec<_> = fs::read_dir(from)
+        .with_context(|| format!("cannot read {}", from.display()))?
         .collect::<Result<_, _>>()?;
     entries.sort_by_key(fs::DirEntry::file_name);
-    let mut command = Command::new("mcopy");
-    command
-        .env("SOURCE_DATE_EPOCH", epoch.to_string())
-        .env("TZ", "UTC")
-        .args(["-s", "-m", "-Q", "-i"])
-        .arg(format!("{}@@{FAT_START}", image.display()))
-        .args(entries.iter().map(fs::DirEntry::path))
-        .arg("::/");
-    logs.run("boot files", &mut command)
+    let (directories, files): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.path().is_dir());
+    let mtools = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        command.env("SOURCE_DATE_EPOCH", epoch.to_string()).env("TZ", "UTC").args(arguments).arg("-i");
+        command.arg(format!("{}@@{FAT_START}", image.display()));
+        command
+    };
+    if !files.is_empty() {
+        let mut copy = mtools("mcopy", &["-m", "-Q"]);
+        copy.args(files.iter().map(|entry| entry.path())).arg(format!("::{to}"));
+        logs.run("boot files", &mut copy)?;
+    }
+    for directory in directories {
+        let to = format!("{to}{}/", directory.file_name().to_string_lossy());
+        logs.run("boot files", mtools("mmd", &[]).arg(format!("::{}", to.trim_end_matches('/'))))?;
+        copy_into_fat(image, &directory.path(), &to, epoch, logs)?;
+    }
+    Ok(())
 }
 
 fn root(image: &Path, base: &Path, layer: &Layer, epoch: u64, logs: &Logs) -> Result<()> {

@@ -7,7 +7,8 @@
 //! - [`rootfs`], [`packages`], [`emulation`]: Debian's part.
 //! - [`layer`], [`merge`]: ours, and both as one.
 //! - [`disk`], [`boot_files`], [`cpio`]: partitions, and whether they can start.
-//! - [`sbom`], [`os_list`]: what lies beside the image.
+//! - [`publish`], [`sbom`], [`os_list`]: what lies beside the image.
+//! - [`place`]: where all of it is written.
 
 pub mod boot_files;
 pub mod cpio;
@@ -17,6 +18,8 @@ pub mod layer;
 pub mod merge;
 pub mod os_list;
 pub mod packages;
+pub mod place;
+pub mod publish;
 pub mod rootfs;
 pub mod sbom;
 pub mod tools;
@@ -30,25 +33,22 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use tempfile::NamedTempFile;
 use weaver_devstack::choice::cache_root;
-use weaver_devstack::download::sha256;
 use weaver_devstack::files;
 use weaver_devstack::steps::{Steps, say};
 
 use self::layer::Built;
 use self::rootfs::RootFs;
 use self::tools::{Logs, output};
-use crate::k3s::{self, K3s, Variant, Wish};
+use crate::k3s::{self, K3s, Wish};
 use crate::programs::{self, Profile, Program};
 
 /// How files begin that are being written.
 const PARTIAL: &str = ".partial-";
 /// What `out/` takes at most: image, packed image, boot files, symbols.
 const SPACE_FOR_OUT: u64 = 2 << 30;
-/// What another root file system takes in the cache.
-const SPACE_FOR_ROOT: u64 = 1 << 30;
 
 /// Options of `build`.
 #[derive(Debug, Clone, clap::Args)]
@@ -87,12 +87,13 @@ pub fn build(options: &Options) -> Result<Image> {
     let Options { source, out, .. } = options;
     let mut steps = Steps::begin();
     let logs = Logs::below(&source.join("target/image/logs"))?;
-    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-    clear_partial(out)?;
-    files::require_space(out, SPACE_FOR_OUT)?;
+    files::make_dir(out)?;
+    let _alone = place::alone(out)?;
+    place::clear(out, PARTIAL)?;
     let cache = cache_root()?.join("image");
     files::make_dir(&cache)?;
-    files::require_space(&cache, SPACE_FOR_ROOT)?;
+    let cached = if options.fresh { None } else { rootfs::cached(source, &cache)? };
+    is_fit(out, &cache, cached.is_some())?;
     let epoch = epoch(source)?;
 
     let wish = Wish::of(options.k3s.as_deref());
@@ -101,8 +102,12 @@ pub fn build(options: &Options) -> Result<Image> {
     // First, since it is what most often cannot be had; but a testbed is compiled, beside the packages.
     let chosen = if wish == Wish::Testbed { None } else { Some(choose()?) };
     let profile = if wish == Wish::Testbed { Profile::TestCard } else { Profile::Release };
+    let origin = if cached.is_some() { "from the cache" } else { "made new" };
     let (root, k3s, programs) = thread::scope(|scope| -> Result<_> {
-        let root = scope.spawn(|| rootfs::make(source, &cache, options.fresh, &logs));
+        let root = scope.spawn(|| match cached {
+            Some(root) => Ok(root),
+            None => rootfs::make(source, &cache, options.fresh, &logs),
+        });
         let others = || -> Result<_> {
             let k3s = chosen.map_or_else(choose, Ok)?;
             steps.done("k3s", format_args!("{} ({})", k3s.version, k3s.path.display()));
@@ -118,18 +123,33 @@ pub fn build(options: &Options) -> Result<Image> {
         let (k3s, programs) = others?;
         Ok((root?, k3s, programs))
     })?;
-    let (root, cached) = root;
-    steps.done("root file system", if cached { "from the cache" } else { "made new" });
+    steps.done("root file system", origin);
 
-    let packages = lists(options, &root, &k3s)?;
-    steps.done("bill of materials", format_args!("{packages} packages"));
+    let lists = publish::lists(source, out, &root, &k3s)?;
+    steps.done("bill of materials", format_args!("{} packages", lists.packages));
     let image = put_together(options, &root, &programs, &k3s, epoch, &logs)?;
-    steps.done("image", image.display());
-    if !options.raw {
-        let packed = publish(&image, k3s.variant == Variant::Release, epoch, &logs)?;
-        steps.done("compressed", packed.display());
+    let name = stem(&k3s);
+    steps.done("image", format_args!("{name}.img"));
+    let packed = if options.raw {
+        None
+    } else {
+        let packed = publish::pack(image.path(), partial(out)?, k3s.variant, &logs)?;
+        steps.done("compressed", format_args!("{name}.img.xz"));
+        Some(packed)
+    };
+    let raw = publish::put(out, &name, k3s.variant, epoch, &lists, image, packed)?;
+    Ok(Image { raw, k3s })
+}
+
+/// Whether this machine can make what is still to be made: asked before the first minute is spent.
+fn is_fit(out: &Path, cache: &Path, has_root: bool) -> Result<()> {
+    let temporary = std::env::temp_dir();
+    let mut needs = vec![(out, SPACE_FOR_OUT)];
+    if !has_root {
+        needs.extend([(cache, rootfs::SPACE.0), (temporary.as_path(), rootfs::SPACE.1)]);
     }
-    Ok(Image { raw: image, k3s })
+    place::require(&needs)?;
+    if has_root { Ok(()) } else { emulation::check() }
 }
 
 fn put_together(
@@ -139,7 +159,7 @@ fn put_together(
     k3s: &K3s,
     epoch: u64,
     logs: &Logs,
-) -> Result<PathBuf> {
+) -> Result<NamedTempFile> {
     let Options { source, out, .. } = options;
     let work = tempfile::Builder::new().prefix(PARTIAL).tempdir_in(out);
     let work = work.with_context(|| format!("cannot write to {}", out.display()))?;
@@ -148,7 +168,6 @@ fn put_together(
     tar::Archive::new(BufReader::new(firmware)).unpack(&boot).context("unpacking the boot files")?;
     boot_files::verify(&boot, &boot_files::Kernel::in_root(&root.tar())?)?;
     copy_boot_overlay(&source.join("image/overlay-boot"), &boot, epoch)?;
-    date_directories(&boot, epoch)?;
     // What is on the card is what the bill says, whoever changes the file meanwhile.
     let own_k3s = work.path().join("k3s");
     k3s.copy_to(&own_k3s)?;
@@ -159,23 +178,12 @@ fn put_together(
         k3s: &own_k3s,
         os_release: &os_release,
         version: env!("CARGO_PKG_VERSION"),
-        variant: k3s.variant.id().zip(spoken(k3s.variant)),
+        variant: k3s.variant.id().zip(k3s.variant.spoken()),
     };
     let layer = layer::layer(source, &built)?;
-    let partial = partial(out)?;
-    disk::assemble(partial.path(), &boot, &root.tar(), &layer, epoch, logs)?;
-    let image = out.join(format!("{}.img", stem(k3s)));
-    partial.persist(&image).with_context(|| format!("naming {}", image.display()))?;
+    let image = partial(out)?;
+    disk::assemble(image.path(), &boot, &root.tar(), &layer, epoch, logs)?;
     Ok(image)
-}
-
-/// What an image that is no release is called on the console.
-const fn spoken(variant: Variant) -> Option<&'static str> {
-    match variant {
-        Variant::Release => None,
-        Variant::CustomK3s => Some("with a k3s that is not the pinned one"),
-        Variant::Test => Some("TEST IMAGE: no k3s but test equipment in its place"),
-    }
 }
 
 /// `config-weaver-VERSION[-VARIANT]-arm64`.
@@ -198,72 +206,6 @@ fn time(epoch: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(epoch)
 }
 
-/// Unpacked files have the time of their entry; their directories that of now, which mcopy would keep.
-fn date_directories(directory: &Path, epoch: u64) -> Result<()> {
-    for entry in fs::read_dir(directory)?.flatten().filter(|entry| entry.path().is_dir()) {
-        date_directories(&entry.path(), epoch)?;
-    }
-    let dated = File::open(directory).and_then(|file| file.set_modified(time(epoch)));
-    dated.with_context(|| format!("dating {}", directory.display()))
-}
-
-/// Writes packages.lock and the bill, compares the names, says what moved. Returns the number of packages.
-fn lists(options: &Options, root: &RootFs, k3s: &K3s) -> Result<usize> {
-    let Options { source, out, .. } = options;
-    let read =
-        |path: PathBuf| fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()));
-    let installed = packages::installed(&read(root.packages())?, &read(root.hashes())?)?;
-    if let Some(package) = installed.iter().find(|package| package.sha256.is_none()) {
-        bail!("Debian's lists had no hash for {}; ask them again: weaver-image build --fresh", package.name);
-    }
-    let lock = packages::lock(&installed);
-    let path = out.join("packages.lock");
-    if let Ok(before) = fs::read_to_string(&path) {
-        for line in lock.lines().filter(|line| !before.lines().any(|b| b == *line)) {
-            say(format_args!("            changed since the last build: {}", line.replace('\t', " ")));
-        }
-    }
-    packages::compare(&read(source.join("image/packages.installed"))?, &installed)?;
-    fs::write(&path, &lock).with_context(|| format!("cannot write {}", path.display()))?;
-
-    let crates = sbom::crates(source, programs::TARGET, &programs::PROGRAMS.map(|(_, package)| package))?;
-    let k3s = sbom::K3s { version: &k3s.version, sha256: &k3s.sha256 };
-    let bill = sbom::cyclonedx(env!("CARGO_PKG_VERSION"), &installed, &crates, &k3s)?;
-    let path = out.join("sbom.cdx.json");
-    fs::write(&path, bill).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(installed.len())
-}
-
-/// Compresses the image and writes what lies beside it. A release is packed well, any other fast.
-fn publish(image: &Path, is_release: bool, epoch: u64, logs: &Logs) -> Result<PathBuf> {
-    let packed = image.with_extension("img.xz");
-    let partial = partial(image.parent().unwrap_or(image))?;
-    let log = logs.create("compressing")?;
-    let mut command = Command::new("xz");
-    command.args(["-T0", if is_release { "-6" } else { "-0" }, "-c"]).arg(image);
-    command.stdout(partial.reopen()?).stderr(log);
-    let status = command.status().map_err(|error| tools::cannot_start(&command, error))?;
-    if !status.success() {
-        return Err(logs.failed("compressing", &status));
-    }
-    partial.as_file().sync_all()?;
-    partial.persist(&packed).with_context(|| format!("naming {}", packed.display()))?;
-
-    let name = packed.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let hashes = (sha256(image)?, sha256(&packed)?);
-    let list = os_list::list(&os_list::Published {
-        version: env!("CARGO_PKG_VERSION"),
-        url: &format!("file://{}", packed.canonicalize()?.display()),
-        date: output(Command::new("date").args(["-u", "+%F", "-d"]).arg(format!("@{epoch}")))?.trim(),
-        sizes: (fs::metadata(image)?.len(), fs::metadata(&packed)?.len()),
-        hashes: (&hashes.0, &hashes.1),
-    })?;
-    fs::write(packed.with_file_name("os-list.json"), list).context("writing os-list.json")?;
-    let sum = format!("{}  {name}\n", hashes.1);
-    fs::write(packed.with_file_name(name + ".sha256"), sum).context("writing the sum")?;
-    Ok(packed)
-}
-
 /// A file that gets its name when it is whole.
 fn partial(directory: &Path) -> Result<NamedTempFile> {
     tempfile::Builder::new()
@@ -271,20 +213,6 @@ fn partial(directory: &Path) -> Result<NamedTempFile> {
         .permissions(Permissions::from_mode(0o644))
         .tempfile_in(directory)
         .with_context(|| format!("cannot write to {}", directory.display()))
-}
-
-/// Removes what an interrupted build has left.
-fn clear_partial(directory: &Path) -> Result<()> {
-    for entry in
-        fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?.flatten()
-    {
-        if entry.file_name().to_string_lossy().starts_with(PARTIAL) {
-            let path = entry.path();
-            let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-            removed.with_context(|| format!("removing {}", path.display()))?;
-        }
-    }
-    Ok(())
 }
 
 /// The time that our files get: `SOURCE_DATE_EPOCH`, else the last commit's.

@@ -8,6 +8,8 @@ use serde_json::json;
 pub struct Published<'a> {
     /// The product's version.
     pub version: &'a str,
+    /// What an image that is no release is called.
+    pub variant: Option<&'a str>,
     /// Where Imager finds the compressed file; whoever publishes it writes the address in.
     pub url: &'a str,
     /// `YYYY-MM-DD`.
@@ -23,9 +25,10 @@ pub struct Published<'a> {
 /// # Errors
 /// It could not be written as JSON.
 pub fn list(image: &Published<'_>) -> Result<String> {
-    let Published { version, url, date, sizes, hashes } = image;
+    let Published { version, variant, url, date, sizes, hashes } = image;
+    let variant = variant.map(|name| format!(" ({name})")).unwrap_or_default();
     let list = json!({"os_list": [{
-        "name": format!("Config Weaver {version}"),
+        "name": format!("Config Weaver {version}{variant}"),
         "description": "k3s on a Raspberry Pi that kubectl reaches by its name",
         "url": url,
         "icon": "",
@@ -49,6 +52,7 @@ mod tests {
     fn imager_finds_sizes_hashes_and_how_to_configure() {
         let image = Published {
             version: "0.1.0",
+            variant: Some("TEST IMAGE"),
             url: "file:///x.img.xz",
             date: "2026-11-21",
             sizes: (9, 4),
@@ -56,6 +60,7 @@ mod tests {
         };
         let list: serde_json::Value = serde_json::from_str(&list(&image).unwrap()).unwrap();
         let entry = &list["os_list"][0];
+        assert_eq!(entry["name"], "Config Weaver 0.1.0 (TEST IMAGE)", "nobody takes it for a release");
         assert_eq!(entry["init_format"], "cloudinit-rpi");
         assert_eq!((&entry["extract_sha256"], &entry["image_download_sha256"]), (&json!("aa"), &json!("bb")));
         assert_eq!((&entry["extract_size"], &entry["image_download_size"]), (&json!(9), &json!(4)));

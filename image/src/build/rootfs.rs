@@ -1,8 +1,8 @@
 //! The root file system of Debian packages, made by mmdebstrap under emulation and kept by content.
 //!
 //! Guarantees: the key of the cache is the hash of everything that is read here; a directory stands in the cache
-//! whole or not at all, since it gets its name last. The archive moves on beneath the same key: `--fresh` asks
-//! it again. Failure: what the machine lacks is named before anything is fetched.
+//! whole or not at all, since it gets its name last, and stays while a build uses it. The archive moves on beneath
+//! the same key: `--fresh` asks it again. Failure: mmdebstrap's log is named.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -10,37 +10,55 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest, Sha256};
+use weaver_devstack::files;
+use weaver_devstack::steps::say;
 
-use super::packages;
 use super::tools::Logs;
+use super::{packages, place};
 
 /// What the files of packages are dated to, at the latest: the day of the first card.
 pub const EPOCH: u64 = 1_795_219_200;
 /// Debian's release.
 const SUITE: &str = "trixie";
+/// What dpkg leaves out, on the card and here.
+const DPKG: &str = "image/overlay/etc/dpkg/dpkg.cfg.d/10-weaver";
+/// How directories begin that are being made.
+const PARTIAL: &str = ".partial-";
+/// Bytes that another root file system takes in the cache, and that mmdebstrap takes for the tree it packs, at most.
+pub const SPACE: (u64, u64) = (1 << 30, 1536 << 20);
 /// Unused entries of the cache are removed after this.
 const KEPT: Duration = Duration::from_hours(14 * 24);
 
 /// The files that decide what comes out, below the checkout.
-const INPUTS: [&str; 7] = [
+const INPUTS: [&str; 8] = [
     "image/packages",
     "image/rootfs/before.sh",
     "image/rootfs/essential.sh",
     "image/rootfs/after.sh",
     "image/overlay/etc/apt/sources.list.d/debian.sources",
+    DPKG,
     "systemd/sysusers.d/weaver.conf",
     "image/src/build/rootfs.rs",
 ];
 
 /// A finished root file system, in the cache.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct RootFs {
     directory: PathBuf,
+    /// No other build removes it meanwhile.
+    _in_use: File,
 }
 
 impl RootFs {
+    fn take(directory: PathBuf) -> Result<Self> {
+        let in_use = place::in_use(&directory)?;
+        // See the clearing at the end.
+        in_use.set_modified(SystemTime::now())?;
+        Ok(Self { directory, _in_use: in_use })
+    }
+
     /// The root without the boot partition.
     #[must_use]
     pub fn tar(&self) -> PathBuf {
@@ -72,37 +90,70 @@ impl RootFs {
     }
 }
 
-/// Takes the root file system out of the cache, or makes it.
+/// The root file system that the cache has for this checkout.
 ///
 /// # Errors
-/// When the machine lacks something or mmdebstrap fails.
-pub fn make(source: &Path, cache: &Path, fresh: bool, logs: &Logs) -> Result<(RootFs, bool)> {
-    let store = cache.join("rootfs");
+/// When the checkout or the cache cannot be read.
+pub fn cached(source: &Path, cache: &Path) -> Result<Option<RootFs>> {
+    let directory = store(cache).join(key(source)?);
+    if !directory.is_dir() {
+        return Ok(None);
+    }
+    if let Err(error) = is_whole(&directory) {
+        say(format_args!("            made anew, since what is in the cache is not whole: {error:#}"));
+        return Ok(None);
+    }
+    RootFs::take(directory).map(Some)
+}
+
+/// Makes the root file system, in place of the one that the cache has; one that another build has made meanwhile
+/// is taken instead, but for a `fresh` one.
+///
+/// # Errors
+/// When mmdebstrap fails.
+pub fn make(source: &Path, cache: &Path, fresh: bool, logs: &Logs) -> Result<RootFs> {
+    let store = store(cache);
+    files::make_dir(&store)?;
+    let _alone = place::wait_alone(&store)?;
+    if let Some(root) = cached(source, cache)?.filter(|_| !fresh) {
+        return Ok(root);
+    }
+    place::clear(&store, PARTIAL)?;
     let directory = store.join(key(source)?);
-    if directory.is_dir() && !fresh {
-        // In use: see the clearing at the end.
-        File::open(&directory)?.set_modified(SystemTime::now())?;
-        return Ok((RootFs { directory }, true));
-    }
-    super::emulation::check()?;
-    fs::create_dir_all(&store).with_context(|| format!("cannot make {}", store.display()))?;
-    let partial = tempfile::Builder::new().prefix(".partial-").tempdir_in(&store)?;
+    let partial = tempfile::Builder::new().prefix(PARTIAL).tempdir_in(&store)?;
     logs.run("root file system", &mut command(source, partial.path())?)?;
-    for (file, least) in [("rootfs.tar", 300 << 20), ("firmware.tar", 50 << 20), ("packages.tsv", 1 << 10)] {
-        let path = partial.path().join(file);
-        let size = fs::metadata(&path).with_context(|| format!("{file} was not made"))?.len();
-        ensure!(
-            size >= least,
-            "{file} has only {size} bytes; see {}",
-            logs.path("root file system").display()
-        );
+    is_whole(partial.path()).with_context(|| format!("see {}", logs.path("root file system").display()))?;
+    // Their content first, then the name: a power cut must not leave an empty file in the cache.
+    for file in fs::read_dir(partial.path())? {
+        File::open(file?.path())?.sync_all()?;
     }
-    if directory.exists() {
-        fs::remove_dir_all(&directory).with_context(|| format!("cannot remove {}", directory.display()))?;
+    File::open(partial.path())?.sync_all()?;
+    if directory.exists() && !place::remove_unused(&directory)? {
+        bail!("another build uses {}; wait until it has ended", directory.display());
     }
     fs::rename(partial.keep(), &directory).context("putting the root file system into the cache")?;
+    File::open(&store)?.sync_all()?;
     clear(&store, &directory)?;
-    Ok((RootFs { directory }, false))
+    RootFs::take(directory)
+}
+
+/// Where the root file systems are kept.
+fn store(cache: &Path) -> PathBuf {
+    cache.join("rootfs")
+}
+
+fn is_whole(directory: &Path) -> Result<()> {
+    for (file, least) in [
+        ("rootfs.tar", 300 << 20),
+        ("firmware.tar", 50 << 20),
+        ("packages.tsv", 1 << 10),
+        ("hashes.tsv", 1 << 10),
+    ] {
+        let path = directory.join(file);
+        let size = fs::metadata(&path).with_context(|| format!("cannot find {}", path.display()))?.len();
+        ensure!(size >= least, "{} has only {size} bytes", path.display());
+    }
+    Ok(())
 }
 
 fn command(source: &Path, out: &Path) -> Result<Command> {
@@ -124,6 +175,13 @@ fn command(source: &Path, out: &Path) -> Result<Command> {
         .args(["--aptopt=Acquire::Languages \"none\"", "--aptopt=Acquire::Retries \"3\""])
         // /etc/default/raspi-firmware is there before its package, and stays.
         .arg("--dpkgopt=force-confold")
+        // A file in the root would come too late for the essential packages.
+        .args(
+            read(DPKG)?
+                .lines()
+                .filter(|line| line.starts_with("path-"))
+                .map(|line| format!("--dpkgopt={line}")),
+        )
         .arg(hook("setup", &read("image/rootfs/before.sh")?))
         .arg(hook("setup", "upload systemd/sysusers.d/weaver.conf /usr/lib/sysusers.d/weaver.conf"))
         .arg(hook("essential", &read("image/rootfs/essential.sh")?))
@@ -162,8 +220,7 @@ fn clear(store: &Path, but: &Path) -> Result<()> {
     for entry in fs::read_dir(store)?.flatten() {
         let age = entry.metadata()?.modified()?.elapsed().unwrap_or_default();
         if entry.path() != but && age > KEPT {
-            fs::remove_dir_all(entry.path())
-                .with_context(|| format!("removing {}", entry.path().display()))?;
+            place::remove_unused(&entry.path())?;
         }
     }
     Ok(())

@@ -77,7 +77,7 @@ pub fn cyclonedx(version: &str, packages: &[Package], crates: &[Crate], k3s: &K3
         let mut component =
             json!({"type": "library", "bom-ref": purl, "purl": purl, "name": name, "version": version});
         if let Some(license) = license {
-            component["licenses"] = json!([{"expression": license}]);
+            component["licenses"] = json!([{"expression": spdx(license)}]);
         }
         component
     });
@@ -94,6 +94,11 @@ pub fn cyclonedx(version: &str, packages: &[Package], crates: &[Crate], k3s: &K3
         "components": components,
     });
     serde_json::to_string_pretty(&bill).map(|text| text + "\n").context("writing the bill of materials")
+}
+
+/// Cargo still takes a slash for `OR`, SPDX does not.
+fn spdx(license: &str) -> String {
+    license.split('/').map(str::trim).collect::<Vec<_>>().join(" OR ")
 }
 
 /// A version in a package URL.
@@ -125,7 +130,8 @@ mod tests {
             source: ("systemd".into(), "2".into()),
             sha256: Some("ff".into()),
         };
-        let tokio = Crate { name: "tokio".into(), version: "1.0.0".into(), license: None };
+        let license = Some("MIT / Apache-2.0".into());
+        let tokio = Crate { name: "tokio".into(), version: "1.0.0".into(), license };
         let k3s = K3s { version: "v1", sha256: "ee" };
         let bill: Value =
             serde_json::from_str(&cyclonedx("0.1.0", &[package], &[tokio], &k3s).unwrap()).unwrap();
@@ -133,5 +139,6 @@ mod tests {
             bill["components"].as_array().unwrap().iter().map(|c| c["bom-ref"].clone()).collect();
         assert_eq!(purls, ["pkg:deb/debian/udev@1%3A2%2Bb1%7Ex?arch=arm64", "pkg:cargo/tokio@1.0.0", "k3s"]);
         assert_eq!(bill["components"][0]["hashes"][0]["content"], "ff");
+        assert_eq!(bill["components"][1]["licenses"][0]["expression"], "MIT OR Apache-2.0");
     }
 }

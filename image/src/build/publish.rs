@@ -1,0 +1,125 @@
+//! What lies beside the image: the packed file, its sum, the lists.
+//!
+//! Guarantee: nothing is named before all of it is made, and the sum comes last; so where `….sha256` lies, the
+//! packed image and the lists are of the same build. Failure: what was there before stays.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use tempfile::NamedTempFile;
+use weaver_devstack::download::sha256;
+use weaver_devstack::files;
+use weaver_devstack::steps::say;
+
+use super::rootfs::RootFs;
+use super::tools::{self, Logs, output};
+use super::{os_list, packages, sbom};
+use crate::k3s::{K3s, Variant};
+use crate::programs;
+
+const MODE: u32 = 0o644;
+
+/// What is on the card.
+#[derive(Debug)]
+pub struct Lists {
+    /// How many packages of Debian's.
+    pub packages: usize,
+    lock: String,
+    bill: String,
+}
+
+/// Judges the names of the packages, says which moved since the last build, and makes both lists.
+///
+/// # Errors
+/// A package that nobody has reviewed, or one that is gone; a list that cannot be read.
+pub fn lists(source: &Path, out: &Path, root: &RootFs, k3s: &K3s) -> Result<Lists> {
+    let read =
+        |path: PathBuf| fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()));
+    let installed = packages::installed(&read(root.packages())?, &read(root.hashes())?)?;
+    if let Some(package) = installed.iter().find(|package| package.sha256.is_none()) {
+        bail!("Debian's lists had no hash for {}; ask them again: weaver-image build --fresh", package.name);
+    }
+    let lock = packages::lock(&installed);
+    if let Some(before) = files::read_if_there(&out.join("packages.lock"))? {
+        for line in lock.lines().filter(|line| !before.lines().any(|b| b == *line)) {
+            say(format_args!("            changed since the last build: {}", line.replace('\t', " ")));
+        }
+    }
+    packages::compare(&read(source.join("image/packages.installed"))?, &installed)?;
+    let crates = sbom::crates(source, programs::TARGET, &programs::PROGRAMS.map(|(_, package)| package))?;
+    let k3s = sbom::K3s { version: &k3s.version, sha256: &k3s.sha256 };
+    let bill = sbom::cyclonedx(env!("CARGO_PKG_VERSION"), &installed, &crates, &k3s)?;
+    Ok(Lists { packages: installed.len(), lock, bill })
+}
+
+/// The image, packed.
+#[derive(Debug)]
+pub struct Packed {
+    file: NamedTempFile,
+    /// SHA-256 of the image, and of the packed file.
+    hashes: (String, String),
+}
+
+/// Packs the image into `file`: a release well, any other fast.
+///
+/// # Errors
+/// When xz fails.
+pub fn pack(image: &Path, file: NamedTempFile, variant: Variant, logs: &Logs) -> Result<Packed> {
+    let step = "compressing";
+    let level = if variant == Variant::Release { "-6" } else { "-0" };
+    let mut command = Command::new("xz");
+    command.args(["-T0", level, "-c"]).arg(image).stdout(file.reopen()?).stderr(logs.create(step)?);
+    let status = command.status().map_err(|error| tools::cannot_start(&command, error))?;
+    if !status.success() {
+        return Err(logs.failed(step, &status));
+    }
+    file.as_file().sync_all()?;
+    let hashes = (sha256(image)?, sha256(file.path())?);
+    Ok(Packed { file, hashes })
+}
+
+/// Gives all of it its names. Returns the image's.
+///
+/// # Errors
+/// A file that cannot be written; the sum is missing then.
+pub fn put(
+    out: &Path,
+    name: &str,
+    variant: Variant,
+    epoch: u64,
+    lists: &Lists,
+    image: NamedTempFile,
+    packed: Option<Packed>,
+) -> Result<PathBuf> {
+    let raw = out.join(format!("{name}.img"));
+    let xz = out.join(format!("{name}.img.xz"));
+    let sum = out.join(format!("{name}.img.xz.sha256"));
+    files::remove(&sum)?;
+    let extract_size = image.as_file().metadata()?.len();
+    persist(image, &raw)?;
+    files::replace(&out.join("packages.lock"), lists.lock.as_bytes(), MODE)?;
+    files::replace(&out.join("sbom.cdx.json"), lists.bill.as_bytes(), MODE)?;
+    let Some(Packed { file, hashes }) = packed else { return Ok(raw) };
+
+    let date = output(Command::new("date").args(["-u", "+%F", "-d"]).arg(format!("@{epoch}")))?;
+    let url = format!("file://{}/{name}.img.xz", out.canonicalize()?.display());
+    let list = os_list::list(&os_list::Published {
+        version: env!("CARGO_PKG_VERSION"),
+        variant: variant.spoken(),
+        url: &url,
+        date: date.trim(),
+        sizes: (extract_size, file.as_file().metadata()?.len()),
+        hashes: (&hashes.0, &hashes.1),
+    })?;
+    persist(file, &xz)?;
+    files::replace(&out.join("os-list.json"), list.as_bytes(), MODE)?;
+    files::replace(&sum, format!("{}  {name}.img.xz\n", hashes.1).as_bytes(), MODE)?;
+    File::open(out)?.sync_all()?;
+    Ok(raw)
+}
+
+fn persist(file: NamedTempFile, to: &Path) -> Result<()> {
+    file.persist(to).map(drop).map_err(|failed| files::explained(to, failed.error))
+}
