@@ -97,8 +97,14 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     };
     let mut steps = Steps::begin();
     let card = prepare(options, &image)?;
-    let made = if card.is_fresh() { "made from" } else { "used again, made from" };
-    steps.done("card", format!("{made} {}, {} MiB", image.display(), options.size >> 20));
+    if card.is_fresh() {
+        steps.done("card", format_args!("made from {}, {} MiB", image.display(), options.size >> 20));
+    } else {
+        steps.done("card", format_args!("used again, made from {}", image.display()));
+        say(
+            "            as it was prepared then: --size and --weaver-toml are for a new card, --name for kubectl",
+        );
+    }
 
     let setup = Setup {
         board: options.board,
@@ -138,7 +144,6 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             End::Reset if caught.received().is_none() => {
                 say("\nthe guest restarts: the firmware reads the card again");
             }
-
             _ => break,
         }
     }
