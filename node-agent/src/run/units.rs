@@ -185,14 +185,17 @@ impl Units {
         if !round.good {
             self.operator_is_due = true;
         }
+        if (round.silent || round.opening_failure.is_some())
+            && let Some(Err(failure)) = self.look().await
+        {
+            info!("what k3s does is not known: {failure}");
+        }
         if let Some(failure) = round.opening_failure {
-            self.look_and_log().await;
-            let state = self.k3s.as_ref();
-            let lasting = state.and_then(|state| age(state.since?, monotonic_now()?)).unwrap_or_default();
-            findings.push(opening_fault(state.map_or("", |state| &state.active), lasting, failure));
+            let (active, lasting) =
+                self.k3s.as_ref().map_or(("", Duration::ZERO), |k3s| (&k3s.active, lasting(k3s)));
+            findings.push(opening_fault(active, lasting, failure));
         }
         if round.silent {
-            self.look_and_log().await;
             // An API server that proves names and cannot create anything yet is on its way.
             let patience = if round.opening_failure.is_some() { OPENING } else { STARTING };
             // Between two looks, what was seen in the last one.
@@ -236,12 +239,6 @@ impl Units {
         Some(looked)
     }
 
-    async fn look_and_log(&mut self) {
-        if let Some(Err(failure)) = self.look().await {
-            info!("what k3s does is not known: {failure}");
-        }
-    }
-
     fn judge_start(&mut self, state: &UnitState, patience: Duration) -> Option<Finding> {
         if state.active != "activating" {
             self.starting_since = None;
@@ -251,8 +248,7 @@ impl Units {
         // systemd's own word, for a new agent; and ours, for a k3s that starts
         // again and again, each time anew for systemd.
         let seen = self.starting_since.map(|since| since.elapsed()).unwrap_or_default();
-        let told = state.since.and_then(|since| age(since, monotonic_now()?)).unwrap_or_default();
-        start_fault(&state.active, seen.max(told), patience)
+        start_fault(&state.active, seen.max(lasting(state)), patience)
     }
 }
 
@@ -288,6 +284,11 @@ fn not_started(message: &str) -> Finding {
 
 fn operator_fault(message: &str, why: &str) -> Finding {
     Finding::new(Severity::Fail, Code::OperatorNotStarted, message).saw(Place::file(OPERATOR), why)
+}
+
+/// How long the unit has been in its state, by systemd's word.
+fn lasting(state: &UnitState) -> Duration {
+    state.since.and_then(|since| age(since, monotonic_now()?)).unwrap_or_default()
 }
 
 /// Time between two readings of the monotonic clock, in microseconds.
