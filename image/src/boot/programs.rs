@@ -74,7 +74,7 @@ pub(crate) fn package(program: &str) -> Option<&'static str> {
     Some(match program {
         "qemu-system-aarch64" => "qemu-system-arm",
         "qemu-img" | "qemu-io" => "qemu-utils",
-        "mcopy" => "mtools",
+        "mcopy" | "mmd" => "mtools",
         "mke2fs" => "e2fsprogs",
         "mkfs.vfat" => "dosfstools",
         "sfdisk" => "fdisk",
@@ -97,6 +97,7 @@ mod tests {
         let missing = io::Error::from(io::ErrorKind::NotFound);
         let text = not_started(&Command::new("fdtput"), missing).to_string();
         assert_eq!(text, "fdtput is not installed; on Debian: apt-get install device-tree-compiler");
+        assert_eq!((package("mcopy"), package("mmd")), (Some("mtools"), Some("mtools")));
         let text = format!("{:#}", run(&mut command("/nowhere/mcopy")).unwrap_err());
         assert!(text.starts_with("cannot start /nowhere/mcopy"), "{text}");
         let text = require(&["sh", "no-such-program"]).unwrap_err().to_string();
