@@ -1,6 +1,6 @@
 //! The same root file system gives the same bytes, whatever a build before left behind.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -48,6 +48,11 @@ fn assembled_again_after_a_kill_the_image_has_the_same_bytes() {
     }
     killpg(Pid::from_raw(first.id().cast_signed()), Signal::SIGKILL).unwrap();
     first.wait().unwrap();
+    // A child that was just being started holds the lock until it is gone, too.
+    while File::open(out).unwrap().try_lock().is_err() {
+        assert!(Instant::now() < deadline, "a killed build keeps its lock");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     assert_eq!(found(out).1, 0, "what is half-made has no image's name");
 
     assert!(build(out).status().unwrap().success());
