@@ -45,11 +45,12 @@ go_format() {
   }
 }
 
-# With the flags of testbed/build.sh, so that all three share what is compiled.
-go_vet() { (cd testbed && go vet -trimpath -vettool="$PWD/../devstack/own_vet.sh" ./...); }
+# shellcheck source=testbed/flags.sh
+go_vet() { (cd testbed && . ./flags.sh && go vet -vettool="$PWD/../devstack/own_vet.sh" ./...); }
 
 # Vetted already.
-go_test() { (cd testbed && go test -trimpath -vet=off ./...); }
+# shellcheck source=testbed/flags.sh
+go_test() { (cd testbed && . ./flags.sh && go test -vet=off ./...); }
 
 lint() {
   step "Rust format" cargo fmt --all --check

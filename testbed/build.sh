@@ -46,6 +46,8 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
+# shellcheck source=testbed/flags.sh
+. "$here/flags.sh"
 # For this machine itself nothing differs from a plain build, the cache's key included.
 if [ "$arch" != "$native" ]; then
     export CC="$cross" GOARCH="$arch"
@@ -53,7 +55,7 @@ fi
 
 # inputs prints every file a build reads, in an order that no locale changes.
 inputs() {
-    find . -type f \( -name '*.go' -o -name go.mod -o -name go.sum -o -name build.sh \) ! -name '*_test.go' |
+    find . -type f \( -name '*.go' -o -name go.mod -o -name go.sum -o -name build.sh -o -name flags.sh \) ! -name '*_test.go' |
         LC_ALL=C sort
 }
 
@@ -102,7 +104,7 @@ done
 
 echo "testbed: building $kubernetes+testbed1 for ${arch:-$(uname -m)} (about 5 minutes with an empty Go cache)" >&2
 started=$(date +%s)
-CGO_ENABLED=1 go build -trimpath -buildvcs=false \
+go build \
     -ldflags "-s -w -X main.revision=$(echo "$key" | cut -c 1-8)$versions" \
     -o "$partial" . || fail "go build failed, see above"
 chmod 0755 "$partial"
