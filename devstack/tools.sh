@@ -8,13 +8,16 @@ tools=${XDG_CACHE_HOME:-$HOME/.cache}/config-weaver/tools
 nextest=$tools/cargo-nextest-$nextest_version/bin/cargo-nextest
 
 # tool NAME VERSION: installs a cargo tool once per machine, outside the work tree.
-# A lean profile: these run for seconds, and optimising them takes minutes.
+# A lean profile: these run for seconds, and optimising them takes minutes. Nor need nextest renew itself, for which
+# it would compile a whole TLS library.
 tool() {
   local dir="$tools/$1-$2"
   [[ -x $dir/bin/$1 ]] && return
   rm -rf "$dir" "$dir.new"
+  local features=()
+  [[ $1 != cargo-nextest ]] || features=(--no-default-features --features default-no-update)
   CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
-    CARGO_PROFILE_RELEASE_DEBUG=0 cargo install --quiet --locked --root "$dir.new" --version "$2" "$1"
+    CARGO_PROFILE_RELEASE_DEBUG=0 cargo install --quiet --locked --root "$dir.new" --version "$2" "${features[@]}" "$1"
   mv "$dir.new" "$dir"
 }
 
