@@ -12,7 +12,7 @@ mod prepared {
 
     use weaver_image::elf::{self, Glibc};
     use weaver_image::k3s::{Variant, Wish, choose};
-    use weaver_image::programs::{Program, emulation, prepare};
+    use weaver_image::programs::{Profile, Program, emulation, prepare};
 
     const GOOD: &str = r#"int main(void) { puts("tool 1.2.3"); }"#;
 
@@ -48,7 +48,7 @@ mod prepared {
         }
 
         fn prepare(&self, built: &Path) -> anyhow::Result<Program> {
-            prepare("tool", built, "1.2.3", &self.programs(), &self.symbols())
+            prepare("tool", built, "1.2.3", Profile::Release.budget(), &self.programs(), &self.symbols())
         }
 
         /// Why a program is refused.

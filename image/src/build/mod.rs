@@ -101,7 +101,7 @@ pub fn build(options: &Options) -> Result<Image> {
     let choose = || k3s::choose(source, &wish, &work.join("k3s"));
     // First, since it is what most often cannot be had; but a testbed is compiled, beside the packages.
     let chosen = if wish == Wish::Testbed { None } else { Some(choose()?) };
-    let profile = if wish == Wish::Testbed { Profile::TestCard } else { Profile::Release };
+    let profile = if wish == Wish::Testbed { Profile::Dev } else { Profile::Release };
     let origin = if cached.is_some() { "from the cache" } else { "made new" };
     let (root, k3s, programs) = thread::scope(|scope| -> Result<_> {
         let root = scope.spawn(|| match cached {

@@ -20,15 +20,16 @@ fn facts() -> Facts {
 
 #[test]
 fn a_program_above_its_budget_is_named_with_its_size() {
-    judge(&facts(), BUDGET - 1).unwrap();
-    let text = judge(&facts(), BUDGET).unwrap_err().to_string();
+    let budget = Profile::Release.budget();
+    judge(&facts(), budget - 1, budget).unwrap();
+    let text = judge(&facts(), budget, budget).unwrap_err().to_string();
     assert!(text.contains("20971520 bytes") && text.contains("the budget is 20 MiB"), "{text}");
 }
 
 #[test]
 fn all_faults_are_told_at_once() {
     let bad = Facts { glibc: Some(Glibc(2, 42)), libraries: vec!["libz.so.1".to_owned()], ..facts() };
-    let text = judge(&bad, BUDGET + 1).unwrap_err().to_string();
+    let text = judge(&bad, 2, 1).unwrap_err().to_string();
     for words in ["glibc 2.42", "libz.so.1", "the budget"] {
         assert!(text.contains(words), "{text}");
     }
@@ -73,7 +74,7 @@ fn what_is_no_program_for_the_card_is_refused_and_nothing_is_left() {
     let (programs, symbols) = (dir.path().join("programs"), dir.path().join("symbols"));
     fs::create_dir_all(&programs).unwrap();
     fs::create_dir_all(&symbols).unwrap();
-    let text = format!("{:#}", prepare("x", Path::new("/nowhere"), "1", &programs, &symbols).unwrap_err());
+    let text = format!("{:#}", prepare("x", Path::new("/nowhere"), "1", 1, &programs, &symbols).unwrap_err());
     assert!(text.contains(OBJCOPY), "{text}");
     for dir in [programs, symbols] {
         assert_eq!(fs::read_dir(dir).unwrap().count(), 0);
