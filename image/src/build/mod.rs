@@ -45,8 +45,6 @@ use self::tools::{Logs, output};
 use crate::k3s::{self, K3s, Wish};
 use crate::programs::{self, Profile, Program};
 
-/// How files begin that are being written.
-const PARTIAL: &str = ".partial-";
 /// What `out/` takes at most: image, packed image, boot files, symbols.
 const SPACE_FOR_OUT: u64 = 2 << 30;
 
@@ -89,7 +87,7 @@ pub fn build(options: &Options) -> Result<Image> {
     let logs = Logs::below(&source.join("target/image/logs"))?;
     files::make_dir(out)?;
     let _alone = place::alone(out)?;
-    place::clear(out, PARTIAL)?;
+    place::clear(out)?;
     let cache = cache_root()?.join("image");
     files::make_dir(&cache)?;
     let cached = if options.fresh { None } else { rootfs::cached(source, &cache)? };
@@ -161,7 +159,7 @@ fn put_together(
     logs: &Logs,
 ) -> Result<NamedTempFile> {
     let Options { source, out, .. } = options;
-    let work = tempfile::Builder::new().prefix(PARTIAL).tempdir_in(out);
+    let work = tempfile::Builder::new().prefix(place::PARTIAL).tempdir_in(out);
     let work = work.with_context(|| format!("cannot write to {}", out.display()))?;
     let boot = work.path().join("boot");
     let firmware = File::open(root.firmware()).context("cannot read the boot files in the cache")?;
@@ -209,7 +207,7 @@ fn time(epoch: u64) -> SystemTime {
 /// A file that gets its name when it is whole.
 fn partial(directory: &Path) -> Result<NamedTempFile> {
     tempfile::Builder::new()
-        .prefix(PARTIAL)
+        .prefix(place::PARTIAL)
         .permissions(Permissions::from_mode(0o644))
         .tempfile_in(directory)
         .with_context(|| format!("cannot write to {}", directory.display()))

@@ -9,6 +9,9 @@ use anyhow::{Context, Result, bail};
 use weaver_devstack::files;
 use weaver_devstack::steps::say;
 
+/// How files and directories begin that are being made.
+pub const PARTIAL: &str = ".partial-";
+
 /// Refuses to go on where there is less room than is needed; places on one file system share what it has.
 ///
 /// # Errors
@@ -86,15 +89,15 @@ fn open(directory: &Path) -> Result<File> {
     File::open(directory).with_context(|| format!("cannot open {}", directory.display()))
 }
 
-/// Names in a directory that begin with `prefix`: what an ended build has left.
+/// Removes what an ended build has left half-made in a directory.
 ///
 /// # Errors
 /// They cannot be removed.
-pub fn clear(directory: &Path, prefix: &str) -> Result<()> {
+pub fn clear(directory: &Path) -> Result<()> {
     let entries =
         std::fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
     let is_left =
-        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix));
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PARTIAL));
     for path in entries.flatten().map(|entry| entry.path()).filter(is_left) {
         let removed =
             if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
@@ -148,7 +151,7 @@ mod tests {
             std::fs::write(home.path().join(name), "").unwrap();
         }
         std::fs::create_dir_all(home.path().join(".partial-b/boot")).unwrap();
-        clear(home.path(), ".partial-").unwrap();
+        clear(home.path()).unwrap();
         let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(left, ["image.img"]);
     }

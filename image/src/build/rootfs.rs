@@ -24,8 +24,6 @@ pub const EPOCH: u64 = 1_795_219_200;
 const SUITE: &str = "trixie";
 /// What dpkg leaves out, on the card and here.
 const DPKG: &str = "image/overlay/etc/dpkg/dpkg.cfg.d/10-weaver";
-/// How directories begin that are being made.
-const PARTIAL: &str = ".partial-";
 /// Bytes that another root file system takes in the cache, and that mmdebstrap takes for the tree it packs, at most.
 pub const SPACE: (u64, u64) = (1 << 30, 1536 << 20);
 /// Unused entries of the cache are removed after this.
@@ -118,9 +116,9 @@ pub fn make(source: &Path, cache: &Path, fresh: bool, logs: &Logs) -> Result<Roo
     if let Some(root) = cached(source, cache)?.filter(|_| !fresh) {
         return Ok(root);
     }
-    place::clear(&store, PARTIAL)?;
+    place::clear(&store)?;
     let directory = store.join(key(source)?);
-    let partial = tempfile::Builder::new().prefix(PARTIAL).tempdir_in(&store)?;
+    let partial = tempfile::Builder::new().prefix(place::PARTIAL).tempdir_in(&store)?;
     logs.run("root file system", &mut command(source, partial.path())?)?;
     is_whole(partial.path()).with_context(|| format!("see {}", logs.path("root file system").display()))?;
     // Their content first, then the name: a power cut must not leave an empty file in the cache.
