@@ -16,10 +16,14 @@ fail() {
     exit 1
 }
 
-# What each package's script would have done by itself, see essential.sh.
-rm "$root/usr/bin/py3compile"
-chroot "$root" dpkg-divert --quiet --rename --remove /usr/bin/py3compile
+# What the packages' scripts would have done by themselves, see essential.sh.
+for diverted in /usr/bin/py3compile /usr/sbin/update-ca-certificates /usr/share/i18n/SUPPORTED; do
+    rm "$root$diverted"
+    chroot "$root" dpkg-divert --quiet --rename --remove "$diverted"
+done
 chroot "$root" python3 -m compileall -q -j 2 /usr/lib/python3/dist-packages
+chroot "$root" update-ca-certificates
+sed -n 's/^[a-zA-Z]/# &/p' "$root/usr/share/i18n/SUPPORTED" | LC_ALL=C sort -u >> "$root/etc/locale.gen"
 
 # Package scripts were told INITRD=No: under emulation each run costs minutes.
 chroot "$root" env -u INITRD update-initramfs -c -k all
