@@ -8,7 +8,8 @@ devstack/prerequisites.sh rust cc cross go curl image
 # shellcheck source=devstack/tools.sh
 . devstack/tools.sh
 tool cargo-nextest "$nextest_version"
-cargo build --locked --quiet -p weaver-image
+# The whole workspace, as `make test` has built it: by itself the image's part would have other features.
+cargo build --locked --quiet --workspace --bins
 bin=${CARGO_TARGET_DIR:-target}
 out=$bin/image/smoke
 
@@ -17,8 +18,8 @@ rm -f "$out"/config-weaver-*.img
 echo "== test image"
 "$bin/debug/weaver-image" build --k3s testbed --raw --out "$out"
 echo "== image tests built ($SECONDS s so far)"
-nextest run --locked -p weaver-image --test card --run-ignored only --no-run
+nextest run --locked --workspace --test card --run-ignored only --no-run
 echo "== first boot, then the tests ($SECONDS s so far)"
 image=$(echo "$out"/config-weaver-*-test-arm64.img)
 exec "$bin/debug/weaver-image" with-booted --image "$image" -- \
-  "$nextest" nextest run --locked -p weaver-image --test card --run-ignored only --profile card
+  "$nextest" nextest run --locked --workspace --test card --run-ignored only --profile card

@@ -18,6 +18,8 @@ struct Arguments {
 enum Task {
     /// Build the image into `out/`; exit 3 where k3s cannot be fetched
     Build(build::Options),
+    /// Make the root file system of Debian's packages, and only it, for builds to come
+    Root(build::RootOptions),
     /// Build our own programs for the card, and only them
     Programs(programs::Options),
     /// Boot an image in QEMU, as a Pi's firmware would
@@ -29,6 +31,7 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Build(options) => build::build(&options).map(|_| ExitCode::SUCCESS),
+        Task::Root(options) => build::root(&options).map(|()| ExitCode::SUCCESS),
         Task::Programs(options) => programs::run(&options),
         Task::Boot(options) => boot::run(&options),
         Task::WithBooted(options) => booted::run(&options),

@@ -48,6 +48,14 @@ use crate::programs::{self, Profile, Program};
 /// What `out/` takes at most: image, packed image, boot files, symbols.
 const SPACE_FOR_OUT: u64 = 2 << 30;
 
+/// Options of `root`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct RootOptions {
+    /// The checkout.
+    #[arg(long, default_value = ".")]
+    pub source: PathBuf,
+}
+
 /// Options of `build`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
@@ -77,6 +85,24 @@ pub struct Image {
     pub k3s: K3s,
 }
 
+/// Makes the root file system of Debian's packages, for builds to come: where machines are made new each time,
+/// beside other work, since it takes one processor for a quarter of an hour.
+///
+/// # Errors
+/// See the module.
+pub fn root(options: &RootOptions) -> Result<()> {
+    let RootOptions { source } = options;
+    let mut steps = Steps::begin();
+    let logs = Logs::below(&source.join("target/image/logs"))?;
+    let cache = cache()?;
+    let cached = rootfs::cached(source, &cache)?;
+    is_fit(&[], &cache, cached.is_some())?;
+    let origin = origin(cached.is_some());
+    cached.map_or_else(|| rootfs::make(source, &cache, false, &logs), Ok)?;
+    steps.done("root file system", origin);
+    Ok(())
+}
+
 /// Builds the image.
 ///
 /// # Errors
@@ -88,10 +114,9 @@ pub fn build(options: &Options) -> Result<Image> {
     files::make_dir(out)?;
     let _alone = place::alone(out)?;
     place::clear(out)?;
-    let cache = cache_root()?.join("image");
-    files::make_dir(&cache)?;
+    let cache = cache()?;
     let cached = if options.fresh { None } else { rootfs::cached(source, &cache)? };
-    is_fit(out, &cache, cached.is_some())?;
+    is_fit(&[(out, SPACE_FOR_OUT)], &cache, cached.is_some())?;
     let epoch = epoch(source)?;
 
     let wish = Wish::of(options.k3s.as_deref());
@@ -100,7 +125,7 @@ pub fn build(options: &Options) -> Result<Image> {
     // First, since it is what most often cannot be had; but a testbed is compiled, beside the packages.
     let chosen = if wish == Wish::Testbed { None } else { Some(choose()?) };
     let profile = if wish == Wish::Testbed { Profile::Dev } else { Profile::Release };
-    let origin = if cached.is_some() { "from the cache" } else { "made new" };
+    let origin = origin(cached.is_some());
     let (root, k3s, programs) = thread::scope(|scope| -> Result<_> {
         let root = scope.spawn(|| match cached {
             Some(root) => Ok(root),
@@ -139,10 +164,21 @@ pub fn build(options: &Options) -> Result<Image> {
     Ok(Image { raw, k3s })
 }
 
+/// Where root file systems are kept.
+fn cache() -> Result<PathBuf> {
+    let cache = cache_root()?.join("image");
+    files::make_dir(&cache)?;
+    Ok(cache)
+}
+
+fn origin(is_cached: bool) -> &'static str {
+    if is_cached { "from the cache" } else { "made new" }
+}
+
 /// Whether this machine can make what is still to be made: asked before the first minute is spent.
-fn is_fit(out: &Path, cache: &Path, has_root: bool) -> Result<()> {
+fn is_fit(needs: &[(&Path, u64)], cache: &Path, has_root: bool) -> Result<()> {
     let temporary = std::env::temp_dir();
-    let mut needs = vec![(out, SPACE_FOR_OUT)];
+    let mut needs = needs.to_vec();
     if !has_root {
         needs.extend([(cache, rootfs::SPACE.0), (temporary.as_path(), rootfs::SPACE.1)]);
     }
