@@ -111,16 +111,19 @@ check_image() {
     xz:xz-utils zstd:zstd ssh:openssh-client newuidmap:uidmap update-binfmts:binfmt-support; do
     have "${program%%:*}" || packages+=("${program##*:}")
   done
-  # mke2fs reads a tar with it.
-  ldconfig -p 2>/dev/null | grep -q 'libarchive\.so\.13' || packages+=("$(libarchive)")
+  # mke2fs reads a tar with it. Not `grep -q`, which ends at the first match, and with it ldconfig by a signal.
+  ldconfig -p 2>/dev/null | grep 'libarchive\.so\.13' >/dev/null || packages+=("$(libarchive)")
   newer mke2fs 1.47.2 e2fsprogs
   newer qemu-system-aarch64 8.2 qemu-system-arm
   have qemu-img || backports+=(qemu-utils)
   have qemu-aarch64-static || have qemu-aarch64 || backports+=(qemu-user-static)
 }
 
+# Its name in this release: apt may know both, and have but one.
 libarchive() {
-  if [[ -n $(apt-cache policy libarchive13t64 2>/dev/null) ]]; then echo libarchive13t64; else echo libarchive13; fi
+  local candidate
+  candidate=$(apt-cache policy libarchive13t64 2>/dev/null | sed -n 's/^ *Candidate: //p')
+  if [[ -z $candidate || $candidate == "(none)" ]]; then echo libarchive13; else echo libarchive13t64; fi
 }
 
 check_lint() {
