@@ -204,6 +204,22 @@ fn a_verdict_that_turns_bad_is_reported_and_the_operator_is_started_again_when_i
 }
 
 #[test]
+fn an_agent_that_is_started_again_beside_a_bad_verdict_renews_the_operators_token() {
+    let scene = Scene::new();
+    let mut first = scene.start();
+    first.wait_for_report("open gate", is_open);
+    drop(first);
+    scene.put(MEMINFO, "MemTotal: 440844 kB\n");
+    fs::remove_file(scene.host.path("/run/weaver/operator.token")).unwrap();
+    let starts = scene.systemctl.starts_of(OPERATOR);
+    let mut second = scene.start();
+    let report = second.wait_for_report("N-12", |report| has(report, "N-12"));
+    assert!(is_open(&report), "the operator runs: {report:#}");
+    second.wait("a new token", |scene| scene.shown("/run/weaver/operator.token").contains(TOKEN));
+    assert_eq!(scene.systemctl.starts_of(OPERATOR), starts, "a bad verdict starts nothing");
+}
+
+#[test]
 fn a_blocked_k3s_is_freed_and_started_when_the_cause_is_gone() {
     let scene = Scene::new();
     scene.systemctl.set_state("inactive");

@@ -1,8 +1,9 @@
 //! The gate, decided from one check. Pure.
 //!
 //! It opens when nothing is known bad and every configured name is proven; it
-//! never closes again while the agent runs: a verdict that turns bad is shown
-//! beside the open gate, and the operator goes on.
+//! never closes again while the agent runs, nor, where systemd runs the
+//! operator, for an agent that is started again: a verdict that turns bad is
+//! shown beside the open gate, and the operator goes on.
 
 use weaver_diagnostics::finding::{Code, Finding, Severity};
 

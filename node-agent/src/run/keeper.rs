@@ -50,8 +50,10 @@ struct Keeper {
     open: watch::Sender<bool>,
     /// Whether the API server serves what the operator works on.
     served: watch::Receiver<bool>,
-    /// The operator's token; absent while the gate is shut.
+    /// The operator's token; absent until this agent has written one.
     renewal: Option<Renewal>,
+    /// An agent before this one opened the gate in this boot, and systemd runs the operator.
+    was_open: bool,
     /// Pause before the gate is tried again, after attempts that failed.
     open_pause: Duration,
     /// What systemd runs, where it does.
@@ -69,6 +71,7 @@ pub async fn keep(
     pulse: Pulse,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
+    let was_open = units.is_some() && credentials::kubeconfig_path(&args.runtime_dir).exists();
     let mut keeper = Keeper {
         host: args.host.clone().into(),
         args,
@@ -76,6 +79,7 @@ pub async fn keep(
         open,
         served,
         renewal: None,
+        was_open,
         open_pause: Duration::ZERO,
         units,
         pulse,
@@ -152,21 +156,26 @@ impl Keeper {
             }
             return (Gate::Open, self.open_reason(check), None);
         }
-        match verdict(check) {
-            Verdict::Bad(why) | Verdict::Unproven(why) => (Gate::Shut, why, None),
-            Verdict::Good => match self.renew(check, true).await {
-                Ok(()) => {
-                    self.open_pause = Duration::ZERO;
-                    (Gate::Open, self.open_reason(check), None)
-                }
-                Err(failure) => {
-                    self.open_pause = (self.open_pause * 2).clamp(Duration::from_secs(1), OPEN_AGAIN);
-                    let why = format!("{failure:#}");
-                    let reason = format!("the names are proven, and the operator has no credentials: {why}");
-                    (Gate::Shut, reason, Some(why))
-                }
-            },
+        let verdict = verdict(check);
+        let is_good = verdict == Verdict::Good;
+        let renewed = match &verdict {
+            Verdict::Bad(why) | Verdict::Unproven(why) if !self.was_open => {
+                return (Gate::Shut, why.clone(), None);
+            }
+            // What is bad now stops neither a running operator nor its token.
+            _ => self.renew(check, is_good).await,
+        };
+        let Err(failure) = renewed else {
+            self.open_pause = Duration::ZERO;
+            return (Gate::Open, self.open_reason(check), None);
+        };
+        self.open_pause = (self.open_pause * 2).clamp(Duration::from_secs(1), OPEN_AGAIN);
+        let why = format!("{failure:#}");
+        if !is_good {
+            return (Gate::Open, open_reason(verdict, Some(&why)), None);
         }
+        let reason = format!("the names are proven, and the operator has no credentials: {why}");
+        (Gate::Shut, reason, Some(why))
     }
 
     /// Until the next check; renewals in between happen on time.
