@@ -43,12 +43,20 @@ pub(super) fn text(file: &[u8]) -> Result<(&str, usize), Fault> {
 /// The document; without what is wrong, which is added to the faults. `None` where no document is left.
 pub(super) fn document(text: &str, faults: &mut Faults<'_>) -> Option<Document<String>> {
     let mut rest = text.to_owned();
-    for _ in 0..MOST_ERRORS {
+    for found in 0..=MOST_ERRORS {
         let error = match Document::parse(rest.clone()) {
             Ok(document) => return Some(document),
             Err(error) => error,
         };
         let at = error.span().map_or(0, |span| span.start).min(text.len());
+        if found == MOST_ERRORS {
+            faults.add_at(
+                Some(&(at..at)),
+                "not TOML, and what follows was not looked at",
+                "correct what stands before it",
+            );
+            return None;
+        }
         let (wrong, remedy) = wrong_part(&rest, at, error.message());
         faults.add_at(Some(&(at..at)), format!("not TOML: {}", error.message()), remedy);
         let left = blank(&rest, &wrong);

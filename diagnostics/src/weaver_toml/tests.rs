@@ -198,6 +198,14 @@ fn a_syntax_error_does_not_hide_the_other_faults() {
 }
 
 #[test]
+fn what_is_not_looked_at_any_more_is_admitted() {
+    let text = "key = no text\n".repeat(40);
+    let found = faults(&text);
+    assert_eq!((found.len(), found[32].line), (33, 33), "{found:?}");
+    assert!(found[32].message.contains("what follows was not looked at"), "{found:?}");
+}
+
+#[test]
 fn a_deeply_nested_file_is_one_fault() {
     let text = format!("hostname = {}", "[".repeat(60_000));
     assert_eq!(faults(&text).len(), 1);
