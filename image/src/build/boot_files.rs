@@ -12,15 +12,19 @@ use anyhow::{Context, Result, bail};
 
 use super::cpio;
 use crate::boot::board::Board;
-use crate::boot::config_txt::{self, ConfigTxt};
+use crate::boot::config_txt;
 
+/// Whose sections of config.txt count.
+const BOARDS: [Board; 4] = [Board::Pi3, Board::Pi4, Board::Pi400, Board::Cm4];
+/// Without a word about it the firmware looks for one that Debian does not have.
+const CM4_TREE: &str = "bcm2711-rpi-cm4-io.dtb";
 /// Loaded by the ROM and the firmware: Pi 3, then Pi 4.
 const FIRMWARE: [&str; 5] = ["bootcode.bin", "start.elf", "fixup.dat", "start4.elf", "fixup4.dat"];
 /// Device trees of the boards that the image is for.
 pub const DEVICE_TREES: [&str; 5] = [
     "bcm2711-rpi-4-b.dtb",
     "bcm2711-rpi-400.dtb",
-    "bcm2711-rpi-cm4-io.dtb",
+    CM4_TREE,
     "bcm2837-rpi-3-b.dtb",
     "bcm2837-rpi-3-b-plus.dtb",
 ];
@@ -37,6 +41,9 @@ const EARLY: [&str; 8] = [
 ];
 /// Modules without which /boot/firmware is not mounted.
 const LATE: [&str; 3] = ["vfat", "nls_ascii", "nls_cp437"];
+
+/// Resets a Pi that hangs; systemd feeds it.
+const WATCHDOG: &str = "bcm2835_wdt";
 
 /// What the root file system says about its kernel.
 #[derive(Debug, Default)]
@@ -114,31 +121,48 @@ pub fn verify(boot: &Path, kernel: &Kernel) -> Result<()> {
         }
     }
     let text = read(config_txt::FILE).unwrap_or_default();
-    let config = config_txt::read(&String::from_utf8_lossy(&text), Board::Pi4).unwrap_or_else(|error| {
-        faults.push(error.to_string());
-        ConfigTxt::default()
-    });
-    match config.kernel.and_then(|name| read(&name)) {
-        None => faults.push("config.txt names no kernel that is there".to_owned()),
-        Some(image) if !is_arm64(&image) => faults.push("the kernel is no arm64 Image".to_owned()),
-        Some(_) => {}
-    }
-    match config.initramfs.map(|name| boot.join(name)).filter(|path| path.is_file()) {
-        None => faults.push("config.txt names no initramfs that is there".to_owned()),
-        Some(path) => {
-            let names = cpio::names(&path).with_context(|| format!("reading {}", path.display()))?;
-            let early: BTreeSet<_> = names.iter().filter_map(|name| module(name)).collect();
-            for module in EARLY {
-                if !early.contains(module) && !kernel.built_in.contains(module) {
-                    faults.push(format!("neither the initramfs nor the kernel has {module}"));
+    let (mut kernels, mut initramfs) = (BTreeSet::new(), BTreeSet::new());
+    for board in BOARDS {
+        match config_txt::read(&String::from_utf8_lossy(&text), board) {
+            Ok(config) => {
+                if board == Board::Cm4 && config.device_tree.as_deref() != Some(CM4_TREE) {
+                    faults.push(format!("config.txt does not name {CM4_TREE} for a Compute Module 4"));
                 }
+                kernels.insert(config.kernel);
+                initramfs.insert(config.initramfs);
+            }
+            Err(error) => {
+                faults.push(error.to_string());
+                break;
             }
         }
     }
-    for module in LATE {
-        if !kernel.modules.contains(module) && !kernel.built_in.contains(module) {
-            faults.push(format!("the root has no {module}: /boot/firmware cannot be mounted"));
+    for name in kernels {
+        match name.and_then(|name| read(&name)) {
+            None => faults.push("config.txt names no kernel that is there".to_owned()),
+            Some(image) if !is_arm64(&image) => faults.push("the kernel is no arm64 Image".to_owned()),
+            Some(_) => {}
         }
+    }
+    for name in initramfs {
+        let Some(path) = name.map(|name| boot.join(name)).filter(|path| path.is_file()) else {
+            faults.push("config.txt names no initramfs that is there".to_owned());
+            continue;
+        };
+        let names = cpio::names(&path).with_context(|| format!("reading {}", path.display()))?;
+        let early: BTreeSet<_> = names.iter().filter_map(|name| module(name)).collect();
+        for module in EARLY {
+            if !early.contains(module) && !kernel.built_in.contains(module) {
+                faults.push(format!("neither the initramfs nor the kernel has {module}"));
+            }
+        }
+    }
+    let has = |module: &str| kernel.modules.contains(module) || kernel.built_in.contains(module);
+    for module in LATE.into_iter().filter(|module| !has(module)) {
+        faults.push(format!("the root has no {module}: /boot/firmware cannot be mounted"));
+    }
+    if !has(WATCHDOG) {
+        faults.push(format!("the root has no {WATCHDOG}: a Pi that hangs stays so"));
     }
     faults.extend(cmdline_faults(&String::from_utf8_lossy(&read("cmdline.txt").unwrap_or_default())));
     if faults.is_empty() {
@@ -202,7 +226,9 @@ mod tests {
             "bcm2711-rpi-4-b.dtb is not the kernel's own",
             "no arm64 Image",
             "no initramfs",
+            "bcm2711-rpi-cm4-io.dtb for a Compute Module 4",
             "no vfat",
+            "no bcm2835_wdt",
             "cmdline.txt has 0 lines",
         ] {
             assert!(text.contains(fault), "{fault}: {text}");
