@@ -1,7 +1,8 @@
 //! What lies beside the image: the packed file, its sum, the lists.
 //!
-//! Guarantee: nothing is named before all of it is made, and the sum comes last; so where `….sha256` lies, the
-//! packed image and the lists are of the same build. Failure: what was there before stays.
+//! Guarantee: nothing is named before all of it is made, the sums of older images go first and the new one comes
+//! last; so where `….sha256` lies, the packed image and the lists are of the same build. Failure: what was there
+//! before stays.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -96,7 +97,12 @@ pub fn put(
     let raw = out.join(format!("{name}.img"));
     let xz = out.join(format!("{name}.img.xz"));
     let sum = out.join(format!("{name}.img.xz.sha256"));
-    files::remove(&sum)?;
+    for entry in fs::read_dir(out).with_context(|| format!("cannot read {}", out.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "sha256") {
+            files::remove(&path)?;
+        }
+    }
     let extract_size = image.as_file().metadata()?.len();
     persist(image, &raw)?;
     files::replace(&out.join("packages.lock"), lists.lock.as_bytes(), MODE)?;
@@ -122,4 +128,60 @@ pub fn put(
 
 fn persist(file: NamedTempFile, to: &Path) -> Result<()> {
     file.persist(to).map(drop).map_err(|failed| files::explained(to, failed.error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    const NAME: &str = "config-weaver-1-test-arm64";
+
+    fn publish(out: &Path, content: &[u8], packs: bool) -> PathBuf {
+        let logs = Logs::below(&out.join("logs")).unwrap();
+        let lists = Lists { packages: 1, lock: "a\t1\t00\n".to_owned(), bill: "{}".to_owned() };
+        let mut image = NamedTempFile::new_in(out).unwrap();
+        image.write_all(content).unwrap();
+        let file = NamedTempFile::new_in(out).unwrap();
+        let packed = packs.then(|| pack(image.path(), file, Variant::Test, &logs).unwrap());
+        put(out, NAME, Variant::Test, 1_795_219_200, &lists, image, packed).unwrap()
+    }
+
+    #[test]
+    fn what_lies_beside_an_image_is_of_its_build() {
+        let home = tempfile::tempdir().unwrap();
+        let out = home.path();
+        let older = out.join("config-weaver-1-arm64.img.xz.sha256");
+        fs::write(&older, "of a release, whose lists are about to go").unwrap();
+        let content: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
+        let raw = publish(out, &content, true);
+        assert_eq!(fs::read(&raw).unwrap(), content);
+        assert!(!older.exists());
+        let checked = Command::new("sha256sum")
+            .arg("-c")
+            .arg(format!("{NAME}.img.xz.sha256"))
+            .current_dir(out)
+            .output();
+        assert!(checked.unwrap().status.success());
+        let unpacked =
+            Command::new("xz").args(["-dc"]).arg(out.join(format!("{NAME}.img.xz"))).output().unwrap();
+        assert_eq!(unpacked.stdout, content);
+        let list: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(out.join("os-list.json")).unwrap()).unwrap();
+        let system = &list["os_list"][0];
+        assert_eq!(system["extract_sha256"], sha256(&raw).unwrap());
+        assert_eq!(system["extract_size"], content.len());
+        assert_eq!(system["release_date"], "2026-11-21");
+        assert_eq!(fs::read_to_string(out.join("sbom.cdx.json")).unwrap(), "{}");
+    }
+
+    #[test]
+    fn an_image_that_is_not_packed_leaves_no_sum_of_an_older_one() {
+        let home = tempfile::tempdir().unwrap();
+        publish(home.path(), b"first", true);
+        publish(home.path(), b"second", false);
+        assert!(!home.path().join(format!("{NAME}.img.xz.sha256")).exists());
+        assert_eq!(fs::read(home.path().join(format!("{NAME}.img"))).unwrap(), b"second");
+    }
 }
