@@ -17,6 +17,7 @@ use serde::Deserialize;
 use weaver_devstack::steps::say;
 use weaver_devstack::{download, files};
 
+use crate::build::place;
 use crate::elf::{self, Facts, Origin};
 
 pub mod emulation;
@@ -69,6 +70,8 @@ pub struct Options {
 /// # Errors
 /// As [`build`].
 pub fn run(options: &Options) -> Result<ExitCode> {
+    files::make_dir(&options.programs)?;
+    let _alone = place::wait_alone(&options.programs)?;
     for program in build(&options.source, Profile::Release, &options.programs, &options.symbols)? {
         say(line(&program));
     }
@@ -120,6 +123,9 @@ pub fn build(source: &Path, profile: Profile, programs: &Path, symbols: &Path) -
     let built = compile(source, profile)?;
     files::make_dir(programs)?;
     files::make_dir(symbols)?;
+    for directory in [programs, symbols] {
+        place::clear(directory)?;
+    }
     let ids = symbols.join(".build-id");
     if ids.exists() {
         fs::remove_dir_all(&ids).with_context(|| format!("cannot clear {}", ids.display()))?;
@@ -210,7 +216,7 @@ pub fn prepare(
     symbols: &Path,
 ) -> Result<Program> {
     let beside = |dir: &Path| {
-        let made = tempfile::Builder::new().prefix(".new-").tempdir_in(dir);
+        let made = tempfile::Builder::new().prefix(place::PARTIAL).tempdir_in(dir);
         made.map_err(|error| files::explained(&dir.join(name), error))
     };
     let (new_program, new_symbols) = (beside(programs)?, beside(symbols)?);

@@ -47,6 +47,8 @@ use crate::programs::{self, Profile, Program};
 
 /// What `out/` takes at most: image, packed image, boot files, symbols.
 const SPACE_FOR_OUT: u64 = 2 << 30;
+/// What a build starts, but for the compilers.
+const TOOLS: [&str; 8] = ["mmdebstrap", "mke2fs", "mkfs.vfat", "mmd", "mcopy", "sfdisk", "zstd", "xz"];
 
 /// Options of `root`.
 #[derive(Debug, Clone, clap::Args)]
@@ -97,7 +99,7 @@ pub fn root(options: &RootOptions) -> Result<()> {
     let cache = cache()?;
     let cached = rootfs::cached(source, &cache)?;
     is_fit(&[], &cache, cached.is_some())?;
-    let origin = origin(cached.is_some());
+    let origin = announced(cached.as_ref(), &logs);
     cached.map_or_else(|| rootfs::make(source, &cache, false, &logs), Ok)?;
     steps.done("root file system", origin);
     Ok(())
@@ -121,11 +123,15 @@ pub fn build(options: &Options) -> Result<Image> {
 
     let wish = Wish::of(options.k3s.as_deref());
     let work = source.join("target/image");
+    // Until they are on the card: another build, into another place, would put its own there.
+    let programs_at = work.join("programs");
+    files::make_dir(&programs_at)?;
+    let _programs = place::wait_alone(&programs_at)?;
     let choose = || k3s::choose(source, &wish, &work.join("k3s"));
     // First, since it is what most often cannot be had; but a testbed is compiled, beside the packages.
     let chosen = if wish == Wish::Testbed { None } else { Some(choose()?) };
     let profile = if wish == Wish::Testbed { Profile::Dev } else { Profile::Release };
-    let origin = origin(cached.is_some());
+    let origin = announced(cached.as_ref(), &logs);
     let (root, k3s, programs) = thread::scope(|scope| -> Result<_> {
         let root = scope.spawn(|| match cached {
             Some(root) => Ok(root),
@@ -134,7 +140,7 @@ pub fn build(options: &Options) -> Result<Image> {
         let others = || -> Result<_> {
             let k3s = chosen.map_or_else(choose, Ok)?;
             steps.done("k3s", format_args!("{} ({})", k3s.version, k3s.path.display()));
-            let programs = programs::build(source, profile, &work.join("programs"), &out.join("symbols"))?;
+            let programs = programs::build(source, profile, &programs_at, &out.join("symbols"))?;
             for Program { name, size, .. } in &programs {
                 say(format_args!("            {:5} KiB  {name}", size >> 10));
             }
@@ -171,8 +177,17 @@ fn cache() -> Result<PathBuf> {
     Ok(cache)
 }
 
-fn origin(is_cached: bool) -> &'static str {
-    if is_cached { "from the cache" } else { "made new" }
+/// Where the root file system comes from; a new one is spoken of before its long silence.
+fn announced(cached: Option<&RootFs>, logs: &Logs) -> &'static str {
+    if cached.is_some() {
+        return "from the cache";
+    }
+    let log = logs.path("root file system");
+    say(format_args!(
+        "            root file system begun, a quarter of an hour under emulation: {}",
+        log.display()
+    ));
+    "made new"
 }
 
 /// Whether this machine can make what is still to be made: asked before the first minute is spent.
@@ -183,6 +198,7 @@ fn is_fit(needs: &[(&Path, u64)], cache: &Path, has_root: bool) -> Result<()> {
         needs.extend([(cache, rootfs::SPACE.0), (temporary.as_path(), rootfs::SPACE.1)]);
     }
     place::require(&needs)?;
+    crate::boot::programs::require(&TOOLS)?;
     if has_root { Ok(()) } else { emulation::check() }
 }
 
