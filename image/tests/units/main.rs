@@ -285,7 +285,11 @@ fn daemons_are_watched_and_come_back() {
             assert_eq!(unit.service(key), Some(value), "{name}: {key}: {why}");
         }
         for key in ["WatchdogSec", "RestartSec", "RestartSteps", "RestartMaxDelaySec", "TimeoutStopSec"] {
-            assert!(unit.service(key).is_some(), "{name}: no {key}=");
+            let value = unit.service(key).unwrap_or_else(|| panic!("{name}: no {key}="));
+            assert!(
+                value.starts_with(|c: char| ('1'..='9').contains(&c)),
+                "{name}: {key}={value} turns it off"
+            );
         }
         assert_eq!(
             unit.value("Unit", "StartLimitIntervalSec"),
