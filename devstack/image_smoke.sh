@@ -8,8 +8,9 @@ devstack/prerequisites.sh rust cc cross go curl image
 # shellcheck source=devstack/tools.sh
 . devstack/tools.sh
 tool cargo-nextest "$nextest_version"
-# The whole workspace, as `make test` has built it: by itself the image's part would have other features.
-cargo build --locked --quiet --workspace --bins
+# The whole workspace with its tests, as `make test` has built it: in any part of it, the dependencies would have other
+# features and be compiled anew.
+cargo test --locked --quiet --workspace --no-run
 bin=${CARGO_TARGET_DIR:-target}
 out=$bin/image/smoke
 

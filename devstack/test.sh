@@ -69,7 +69,7 @@ case ${1-all} in
     lint
     step "Go tests" go_test
     step "cargo-nextest $nextest_version, once per machine" tool cargo-nextest "$nextest_version"
-    step "programs" cargo build --locked --workspace --bins
+    # The programs as well, each beside the tests of its crate.
     step "Rust tests built" nextest run --locked --workspace --no-run
     echo "== Rust tests, inside a fresh stack ($SECONDS s so far)"
     trap - EXIT
