@@ -14,8 +14,8 @@ cargo test --locked --quiet --workspace --no-run
 bin=${CARGO_TARGET_DIR:-target}
 out=$bin/image/smoke
 
-# One version's image at a time.
-rm -f "$out"/config-weaver-*.img
+# One version's image at a time, and nothing of a test that was killed.
+rm -rf "$out"/config-weaver-*.img "$out"/.tmp*
 echo "== test image"
 "$bin/debug/weaver-image" build --k3s testbed --raw --out "$out"
 echo "== image tests built ($SECONDS s so far)"
