@@ -19,6 +19,17 @@ fn is_active(machine: &Machine, unit: &str) -> anyhow::Result<bool> {
     Ok(asked.stdout.trim() == "active")
 }
 
+fn operator_becomes_active(machine: &Machine) {
+    until("the operator active", || {
+        Ok(if is_active(machine, OPERATOR)? { Ok(()) } else { Err("not active".into()) })
+    });
+}
+
+/// What the agent says of the node.
+fn report(machine: &Machine) -> anyhow::Result<serde_json::Value> {
+    Ok(serde_json::from_str(&machine.run("cat /run/weaver/report.json")?)?)
+}
+
 /// The operator works: what is new in the sample's source comes into its copies.
 fn copies_follow(machine: &Machine, value: &str) {
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/samples/configmapsync.yaml");
@@ -76,8 +87,7 @@ fn a_killed_agent_comes_back_and_leaves_the_operator_alone() {
     comes_back(&machine, "weaver-node-agent.service");
     assert_eq!(pid(&machine, OPERATOR).unwrap(), operator);
     until("the gate open again", || {
-        let report = machine.run("cat /run/weaver/report.json")?;
-        let json: serde_json::Value = serde_json::from_str(&report)?;
+        let json = report(&machine)?;
         Ok(if json["gate"] == "open" { Ok(()) } else { Err(json["reason"].to_string()) })
     });
     assert_eq!(pid(&machine, OPERATOR).unwrap(), operator);
@@ -94,9 +104,7 @@ fn k3s_comes_back_after_a_kill_and_the_operator_is_there() {
             Err(error) => Err(format!("{error:#}")),
         })
     });
-    until("the operator active", || {
-        Ok(if is_active(&machine, OPERATOR)? { Ok(()) } else { Err("not active".into()) })
-    });
+    operator_becomes_active(&machine);
 }
 
 #[test]
@@ -108,7 +116,7 @@ fn a_name_configured_and_not_served_is_reported_and_its_remedy_works() {
     let drop_in = "/etc/rancher/k3s/config.yaml.d/95-late.yaml";
     machine.run(&format!("printf 'tls-san+:\\n- {name}\\n' > {drop_in}")).unwrap();
     let finding = until("the finding", || {
-        let json: serde_json::Value = serde_json::from_str(&machine.run("cat /run/weaver/report.json")?)?;
+        let json = report(&machine)?;
         let findings = json["findings"].as_array().cloned().unwrap_or_default();
         let found =
             findings.into_iter().find(|f| f["severity"] == "fail" && f["message"].to_string().contains(name));
@@ -131,7 +139,7 @@ fn a_name_configured_and_not_served_is_reported_and_its_remedy_works() {
                 && systemctl restart weaver-node-agent.service";
     machine.run(shut).unwrap();
     until("the gate shut", || {
-        let json: serde_json::Value = serde_json::from_str(&machine.run("cat /run/weaver/report.json")?)?;
+        let json = report(&machine)?;
         let is_shut = json["gate"] == "shut" && json["reason"].to_string().contains(name);
         Ok(if is_shut { Ok(()) } else { Err(json["reason"].to_string()) })
     });
@@ -153,12 +161,10 @@ fn a_name_configured_and_not_served_is_reported_and_its_remedy_works() {
         })
     });
     until("the finding gone", || {
-        let json: serde_json::Value = serde_json::from_str(&machine.run("cat /run/weaver/report.json")?)?;
+        let json = report(&machine)?;
         let text = json["findings"].to_string();
         let bad = text.contains("\"fail\"");
         Ok(if bad { Err(text) } else { Ok(()) })
     });
-    until("the operator active", || {
-        Ok(if is_active(&machine, OPERATOR)? { Ok(()) } else { Err("not active".into()) })
-    });
+    operator_becomes_active(&machine);
 }
