@@ -78,6 +78,8 @@ codes! {
     MemoryCgroupUnknown = "N-11" "memory-cgroup-unknown",
     /// The board has less memory than k3s needs.
     MemoryTooSmall = "N-12" "memory-too-small",
+    /// The root file system is too small for k3s and its images.
+    CardTooSmall = "N-13" "card-too-small",
     /// Every configured name is served.
     ServingNamesOk = "T-00" "serving-names-ok",
     /// A configured name is not in the served certificate.
@@ -126,6 +128,8 @@ codes! {
     BootConfigUnknown = "B-06" "boot-config-unknown",
     /// The names are proven, and the operator could not be given its credentials or be started.
     OperatorNotStarted = "K-08" "operator-not-started",
+    /// The root file system is nearly full.
+    DiskPressure = "H-03" "disk-pressure",
     /// The clock stands before a date at which k3s ends itself.
     ClockBeforeFloor = "H-04" "clock-before-1980",
     /// Nothing says that the clock is right.

@@ -40,7 +40,6 @@ impl Machine {
         );
         machine.fake("growpart", "echo 'CHANGED: partition=2'");
         machine.fake("resize2fs", "echo done");
-        machine.fake("df", "printf ' 1M-blocks Avail\\n 29000 26000\\n'");
         machine
     }
 
@@ -149,30 +148,12 @@ fn a_root_that_is_no_partition_is_told_and_untouched() {
 }
 
 #[test]
-fn tools_that_fail_are_named() {
-    for (tool, words) in
-        [("findmnt", "cannot tell what / is mounted from"), ("df", "cannot tell how large / is")]
-    {
-        let machine = card();
-        machine.fake(tool, "exit 1");
-        let output = machine.grow();
-        assert_eq!(output.status.code(), Some(1));
-        assert!(said(&output).contains(&format!("<3>grow-root: {words}")), "{}", said(&output));
-    }
-}
-
-#[test]
-fn a_small_card_and_a_full_one_are_warnings() {
-    for (numbers, words) in [
-        ("3500 900", "the card is too small: 3500 MiB"),
-        ("29000 200", "the card is full: 200 MiB of 29000 are free"),
-    ] {
-        let machine = card();
-        machine.fake("df", &format!("printf ' 1M-blocks Avail\\n {numbers}\\n'"));
-        let output = machine.grow();
-        assert!(output.status.success(), "{}", said(&output));
-        assert!(said(&output).contains(&format!("<4>grow-root: {words}")), "{}", said(&output));
-    }
+fn a_mount_table_that_cannot_be_read_is_told() {
+    let machine = card();
+    machine.fake("findmnt", "exit 1");
+    let output = machine.grow();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("<3>grow-root: cannot tell what / is mounted from"), "{}", said(&output));
 }
 
 const KEYS: [&str; 2] = ["ssh_host_ed25519_key", "ssh_host_ecdsa_key"];

@@ -19,6 +19,7 @@ use weaver_diagnostics::{
 
 use crate::{
     args::HostArgs, host_limits, host_root::HostRoot, k3s_files, kernel_state, override_file, probe,
+    root_space,
 };
 
 const DEFAULT_DATA_DIR: &str = "/var/lib/rancher/k3s";
@@ -107,6 +108,7 @@ fn judge_files(host: &Host, stage: Stage) -> Preflight {
     findings.append(&mut effective.findings);
     findings.extend(serving::wanted(&effective.tls_san, stage).1);
     findings.extend(host_limits::findings(&host.root, Timestamp::now()));
+    findings.extend(root_space::finding(&host.root));
     Preflight { findings, effective }
 }
 

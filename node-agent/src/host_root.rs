@@ -43,6 +43,12 @@ impl HostRoot {
         Self(directory)
     }
 
+    /// The root of this machine; `None` for a directory that only stands for one.
+    #[must_use]
+    pub fn host(&self) -> Option<&Path> {
+        (self.0 == Path::new("/")).then_some(&self.0)
+    }
+
     /// The real path of a host path.
     #[must_use]
     pub fn real(&self, path: impl AsRef<Path>) -> PathBuf {

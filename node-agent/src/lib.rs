@@ -30,6 +30,7 @@ pub mod preflight_gate;
 pub mod probe;
 pub mod publish;
 pub mod report;
+pub mod root_space;
 pub mod run;
 
 use args::{Args, Command, Output};
