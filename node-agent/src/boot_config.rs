@@ -45,6 +45,7 @@ pub fn run(args: &BootConfigArgs) -> u8 {
     let run = Run { file: &args.file, state_dir: &args.state_dir, host: HostFiles::new(&root), root: &root };
     let mut outcome = run.configure();
     outcome.note(run.write_report(&outcome.findings));
+    outcome.findings.iter().for_each(report::log);
     eprint!("{}", report::text(&outcome.findings));
     if outcome.failed { exit_code::INTERNAL } else { exit_code::FINE }
 }

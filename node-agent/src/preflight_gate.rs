@@ -79,6 +79,7 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
     let is_blocked = !causes.is_empty() && blocked.is_ok();
     let report = report(findings, &causes, is_blocked);
     let findings = report.findings.clone();
+    findings.iter().for_each(crate::report::log);
     let state_dir = host.root.real(&args.state_dir);
     let publisher = Publisher::new(&host.root, args.runtime_dir.clone(), host.boot_dir, &state_dir);
     let outcome = spawn_blocking(move || publish(publisher, &report, &args.runtime_dir)).await;

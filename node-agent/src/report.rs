@@ -1,10 +1,10 @@
-//! Findings for a person and for a program.
+//! Findings for a person, for a program and for the log.
 
 use anyhow::Context as _;
 use serde::Serialize;
 use weaver_diagnostics::{
     exit_code,
-    finding::{Finding, Remedy},
+    finding::{Finding, Remedy, Severity},
 };
 
 /// No single line of evidence is worth more. What is to be done is never cut.
@@ -50,6 +50,16 @@ fn write_remedy(out: &mut String, remedy: &Remedy) {
     }
     for line in remedy.diff.iter().flat_map(|diff| diff.lines()) {
         out.extend(["              | ", &clean(line), "\n"]);
+    }
+}
+
+/// Writes a finding to the log, with its code as a field (R-Y04).
+pub fn log(finding: &Finding) {
+    let (code, message) = (finding.code.id(), finding.message.as_str());
+    match finding.severity {
+        Severity::Fail => tracing::error!(code, "{message}"),
+        Severity::Warn => tracing::warn!(code, "{message}"),
+        Severity::Ok | Severity::Unknown => tracing::info!(code, "{message}"),
     }
 }
 

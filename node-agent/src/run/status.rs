@@ -9,7 +9,7 @@ use sd_notify::NotifyState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
-use weaver_diagnostics::finding::{Finding, Severity};
+use weaver_diagnostics::finding::Finding;
 use weaver_operator::durable_file;
 
 use crate::{
@@ -110,14 +110,7 @@ impl Status {
 }
 
 fn change_findings(report: &mut Report, findings: Vec<Finding>) {
-    for finding in findings.iter().filter(|f| !report.findings.contains(f)) {
-        let (code, message) = (finding.code.id(), finding.message.as_str());
-        match finding.severity {
-            Severity::Fail => error!(code, "{message}"),
-            Severity::Warn => warn!(code, "{message}"),
-            Severity::Ok | Severity::Unknown => info!(code, "{message}"),
-        }
-    }
+    findings.iter().filter(|f| !report.findings.contains(f)).for_each(crate::report::log);
     report.findings = findings;
 }
 
