@@ -5,6 +5,7 @@ use std::time::Duration;
 use weaver_image::boot::machine::Machine;
 use weaver_image::booted::{API_NAME, machine};
 
+use crate::node::{apply_sample, is_active, report};
 use crate::poll::until;
 
 const OPERATOR: &str = "weaver-operator.service";
@@ -14,26 +15,15 @@ fn pid(machine: &Machine, unit: &str) -> anyhow::Result<u32> {
     Ok(told.trim().parse()?)
 }
 
-fn is_active(machine: &Machine, unit: &str) -> anyhow::Result<bool> {
-    let asked = machine.attempt(&format!("systemctl is-active {unit}"), Duration::from_mins(1))?;
-    Ok(asked.stdout.trim() == "active")
-}
-
 fn operator_becomes_active(machine: &Machine) {
     until("the operator active", || {
         Ok(if is_active(machine, OPERATOR)? { Ok(()) } else { Err("not active".into()) })
     });
 }
 
-/// What the agent says of the node.
-fn report(machine: &Machine) -> anyhow::Result<serde_json::Value> {
-    Ok(serde_json::from_str(&machine.run("cat /run/weaver/report.json")?)?)
-}
-
 /// The operator works: what is new in the sample's source comes into its copies.
 fn copies_follow(machine: &Machine, value: &str) {
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/samples/configmapsync.yaml");
-    machine.kubectl(API_NAME, &["apply", "-f", sample]).unwrap();
+    apply_sample(machine);
     let patch = serde_json::json!({"data": {"told": value}}).to_string();
     machine.kubectl(API_NAME, &["-n", "team-a", "patch", "configmap", "settings", "-p", &patch]).unwrap();
     for namespace in ["foo", "bar"] {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use weaver_image::boot::machine::Machine;
 use weaver_image::booted::{API_NAME, machine};
 
+use crate::node::apply_sample;
 use crate::poll::until;
 
 /// When a unit began to start, and when it was ready or, being a oneshot, done: in microseconds since the kernel
@@ -69,8 +70,7 @@ fn kubectl_reaches_the_api_by_its_name_from_outside() {
 #[ignore = "needs the booted image: make image-smoke"]
 fn a_sync_from_the_laptop_is_done_inside_with_the_tenants_rights() {
     let machine = machine().unwrap();
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/samples/configmapsync.yaml");
-    machine.kubectl(API_NAME, &["apply", "-f", sample]).unwrap();
+    apply_sample(&machine);
     until("both copies", || {
         let copies = machine.kubectl(
             API_NAME,
@@ -146,6 +146,7 @@ fn the_node_made_its_own_identity_and_took_its_owners_wishes() {
     assert_eq!(run("ls /etc/ssh/ | grep -c ssh_host_rsa || true"), "0");
     let size: u64 = run("df --output=size -k / | tail -n 1").parse().unwrap();
     assert!(size > 6 << 20, "the root has not grown: {size} KiB");
+    assert_eq!(run("timedatectl show-timesync --value -p SystemNTPServers"), "10.0.2.2");
     assert_eq!(run("swapon --noheadings | wc -l"), "0", "no swap on the card");
     assert_eq!(run("ls /var/log/journal 2>/dev/null | wc -l"), "0", "the journal is in memory");
     assert_eq!(run("passwd -S weaver-admin | cut -d ' ' -f 2"), "L");
@@ -189,14 +190,14 @@ fn units_are_right_and_shut_in_as_systemd_itself_sees_it() {
 #[ignore = "needs the booted image: make image-smoke"]
 fn the_journal_has_fields_and_no_secret() {
     let machine = machine().unwrap();
-    let journal = machine.run("journalctl --no-pager -o json -u weaver-node-agent").unwrap();
-    let entries: Vec<serde_json::Value> =
-        journal.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let coded = entries.iter().find(|entry| entry["CODE"].is_string());
-    assert!(coded.is_some(), "no entry of the agent has a code: {} entries", entries.len());
-    let identifiers: std::collections::BTreeSet<_> =
-        entries.iter().filter_map(|entry| entry["SYSLOG_IDENTIFIER"].as_str()).collect();
-    assert!(identifiers.contains("weaver-node-agent"), "{identifiers:?}");
+    for unit in ["weaver-boot-config", "weaver-preflight", "weaver-node-agent"] {
+        let journal = machine.run(&format!("journalctl --no-pager -o json -u {unit}")).unwrap();
+        let entries: Vec<serde_json::Value> =
+            journal.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let coded = entries.iter().find(|entry| entry["CODE"].is_string());
+        let coded = coded.unwrap_or_else(|| panic!("no code in {} entries of {unit}", entries.len()));
+        assert_eq!(coded["SYSLOG_IDENTIFIER"], "weaver-node-agent", "{coded}");
+    }
     let leaked = "journalctl --no-pager -o cat | grep -cF -f /run/weaver/operator.token || true";
     assert_eq!(machine.run(leaked).unwrap().trim(), "0", "the operator's token is in the journal");
 }

@@ -12,6 +12,7 @@ mod assembly;
 mod faults;
 mod first_boot;
 mod inspection;
+mod node;
 mod poll;
 mod root;
 mod second_card;

@@ -8,6 +8,7 @@ use weaver_image::boot::card::{Card, Edits};
 use weaver_image::boot::machine::{Machine, Setup};
 use weaver_image::booted;
 
+use crate::node::is_active;
 use crate::poll::until;
 use crate::root::image;
 
@@ -23,12 +24,15 @@ const NETWORK_CONFIG: &str = "network:
   ethernets:
     eth0: {dhcp4: true, optional: true}
 ";
-/// The address to which QEMU forwards the ports.
-const ADDRESS: &str = "
+/// The address is the one to which QEMU forwards the ports.
+const WISHES: &str = "
 [network]
 address = \"10.0.2.15/24\"
 gateway = \"10.0.2.2\"
 dns = [\"10.0.2.3\"]
+
+[k3s]
+token = \"word-of-the-owner\"
 ";
 
 /// Of all that a card makes for itself, what may never be on two of them.
@@ -42,7 +46,7 @@ fn edits() -> Edits {
     for (name, text) in [("user-data", USER_DATA), ("network-config", NETWORK_CONFIG)] {
         edits.files.push((name.to_owned(), text.as_bytes().to_vec()));
     }
-    edits.weaver_toml = edits.weaver_toml.map(|text| text + ADDRESS);
+    edits.weaver_toml = edits.weaver_toml.map(|text| text + WISHES);
     edits
 }
 
@@ -55,6 +59,7 @@ fn without_the_memory_controller_k3s_is_not_started_and_the_card_says_why() {
     machine.wait_for_ssh(Duration::from_mins(12)).unwrap();
     the_owners_wishes_are_met(&machine);
     k3s_is_held_back(&machine);
+    the_token_is_kept_from_others(&machine);
     let own = identity(&machine);
 
     machine.power_off(Duration::from_mins(3)).unwrap();
@@ -62,6 +67,12 @@ fn without_the_memory_controller_k3s_is_not_started_and_the_card_says_why() {
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("cgroup_disable=memory") && text.contains("cmdline.txt"), "{text}");
     assert!(text.contains("user-data"), "the clash is told: {text}");
+    assert!(text.contains("card-too-small") && text.contains("8 GB or more"), "4 GiB are: {text}");
+
+    let toml = machine.read_fat("weaver.toml").unwrap().expect("the owner's file stays");
+    let toml = String::from_utf8(toml).unwrap();
+    assert!(toml.contains("token = \"\"") && !toml.contains("word-of-the-owner"), "{toml}");
+    assert!(!text.contains("word-of-the-owner"), "{text}");
 
     let first = identity(&booted::machine().unwrap());
     assert_eq!(first.len(), own.len());
@@ -80,6 +91,20 @@ fn the_owners_wishes_are_met(machine: &Machine) {
     assert!(servers.contains("10.0.2.3"), "{servers}");
 }
 
+fn the_token_is_kept_from_others(machine: &Machine) {
+    let stored = "stat -c '%a %U' /var/lib/weaver/k3s.token && cat /var/lib/weaver/k3s.token";
+    assert_eq!(machine.run(stored).unwrap().trim(), "600 root\nword-of-the-owner");
+    let k3s = machine.run("cat /etc/rancher/k3s/config.yaml.d/90-weaver.yaml").unwrap();
+    assert!(k3s.contains("token-file:"), "{k3s}");
+    // Written so that a note of the command itself is no find.
+    let files = "grep -rl '[w]ord-of-the-owner' /run/weaver /run/issue.d /boot/firmware";
+    let records = "journalctl --no-pager | grep '[w]ord-of-the-owner'";
+    for command in [files, records] {
+        let told = machine.attempt(command, Duration::from_mins(2)).unwrap();
+        assert_eq!((told.code, told.stdout.trim()), (1, ""), "{}", told.stderr);
+    }
+}
+
 fn k3s_is_held_back(machine: &Machine) {
     let blocked = until("the block", || {
         let asked = machine.attempt("cat /run/weaver/k3s.blocked", Duration::from_mins(1))?;
@@ -95,9 +120,7 @@ fn k3s_is_held_back(machine: &Machine) {
     let k3s = machine.run(show).unwrap();
     assert!(k3s.contains("ActiveState=inactive") && k3s.contains("ConditionResult=no"), "{k3s}");
     assert!(!k3s.contains("ConditionTimestampMonotonic=0"), "nobody asked for k3s: {k3s}");
-    let operator =
-        machine.attempt("systemctl is-active weaver-operator.service", Duration::from_mins(1)).unwrap();
-    assert_ne!(operator.stdout.trim(), "active");
+    assert!(!is_active(machine, "weaver-operator.service").unwrap());
     let banner = machine.run("cat /run/issue.d/*weaver*").unwrap();
     assert!(banner.contains("N-0"), "the console names the code: {banner}");
 }
