@@ -16,6 +16,7 @@ pub mod exit_code;
 pub mod finding;
 pub mod k3s_config;
 pub mod k3s_unit;
+pub mod kept_cmdline;
 pub mod kernel_cmdline;
 pub mod kubeconfig;
 pub mod kubeconfig_export;

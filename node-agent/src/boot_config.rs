@@ -3,13 +3,15 @@
 //! Needs no network and no daemon. Guarantees: a file with a fault, or one
 //! that cannot be read, changes nothing; each file of the host is replaced
 //! whole, and only where it differs, so that a start that changes nothing
-//! writes nothing; the token leaves `weaver.toml` only after it is on the disk.
+//! writes nothing; what Imager or the owner appended to `cmdline.txt` outlives
+//! the next kernel; the token leaves `weaver.toml` only after it is on the disk.
 //!
 //! Failure: whatever is wrong with `weaver.toml` is a warning in the report
 //! and exit code 0, for it must not stop a boot. What could not be written is
 //! a warning too, the rest is written all the same, and the exit code is 1.
 
 mod args;
+mod cmdline;
 mod host_facts;
 mod host_files;
 mod report_file;
@@ -44,6 +46,7 @@ pub fn run(args: &BootConfigArgs) -> u8 {
     let root = HostRoot::new(args.root.clone());
     let run = Run { file: &args.file, state_dir: &args.state_dir, host: HostFiles::new(&root), root: &root };
     let mut outcome = run.configure();
+    run.keep_cmdline(&mut outcome);
     outcome.note(run.write_report(&outcome.findings));
     outcome.findings.iter().for_each(report::log);
     eprint!("{}", report::text(&outcome.findings));

@@ -118,7 +118,7 @@ pub fn token_left(file: &str, why: &str) -> Finding {
 /// Something that is asked for could not be made.
 #[must_use]
 pub fn not_configured(path: &str, why: &str) -> Finding {
-    let message = format!("{path} could not be made what weaver.toml asks for");
+    let message = format!("{path} could not be made what the card asks for");
     Finding::new(Severity::Warn, Code::HostNotConfigured, message).saw(Place::file(path), why).remedy(
         Remedy::new("make room or mount the disk for writing, then")
             .command("sudo weaver-node-agent boot-config"),

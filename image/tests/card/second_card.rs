@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use weaver_image::boot::card::{Card, Edits};
+use weaver_image::boot::fat::Fat;
 use weaver_image::boot::machine::{Machine, Setup};
 use weaver_image::booted;
 
@@ -24,6 +26,8 @@ const NETWORK_CONFIG: &str = "network:
   ethernets:
     eth0: {dhcp4: true, optional: true}
 ";
+/// And what it appends to cmdline.txt.
+const APPENDED: &str = "cfg80211.ieee80211_regdom=JP ds=nocloud;i=rpi-imager-1763700000000";
 /// The address is the one to which QEMU forwards the ports.
 const WISHES: &str = "
 [network]
@@ -50,16 +54,27 @@ fn edits() -> Edits {
     edits
 }
 
+fn append_to_cmdline(card: &Card) {
+    let edit = |fat: &Fat| {
+        let text = fat.read("cmdline.txt")?.context("the card has a cmdline.txt")?;
+        let text = format!("{} {APPENDED}\n", String::from_utf8(text)?.trim_end());
+        fat.write("cmdline.txt", text.as_bytes())
+    };
+    card.overlay().edit_fat(edit).unwrap();
+}
+
 #[test]
 #[ignore = "needs the booted image: make image-smoke"]
 fn without_the_memory_controller_k3s_is_not_started_and_the_card_says_why() {
     let card = Arc::new(Card::new(&image(), 4 << 30, &edits()).unwrap());
+    append_to_cmdline(&card);
     let off = Setup { arguments: vec!["cgroup_disable=memory".to_owned()], ..Setup::default() };
     let mut machine = Machine::start(&card, &off).unwrap();
     machine.wait_for_ssh(Duration::from_mins(12)).unwrap();
     the_owners_wishes_are_met(&machine);
     k3s_is_held_back(&machine);
     the_token_is_kept_from_others(&machine);
+    what_imager_appended_outlives_the_next_kernel(&machine);
     let own = identity(&machine);
 
     machine.power_off(Duration::from_mins(3)).unwrap();
@@ -103,6 +118,16 @@ fn the_token_is_kept_from_others(machine: &Machine) {
         let told = machine.attempt(command, Duration::from_mins(2)).unwrap();
         assert_eq!((told.code, told.stdout.trim()), (1, ""), "{}", told.stderr);
     }
+}
+
+/// The hook of a kernel's package writes cmdline.txt anew.
+fn what_imager_appended_outlives_the_next_kernel(machine: &Machine) {
+    let hook = "DEB_MAINT_PARAMS=configure /etc/kernel/postinst.d/z50-raspi-firmware";
+    let line =
+        machine.run_within(&format!("{hook} && cat /boot/firmware/cmdline.txt"), Duration::from_mins(5));
+    let line = line.unwrap();
+    assert_eq!(line.matches(APPENDED).count(), 1, "{line}");
+    assert_eq!(line.trim_end().lines().count(), 1, "{line}");
 }
 
 fn k3s_is_held_back(machine: &Machine) {

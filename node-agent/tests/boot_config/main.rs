@@ -1,6 +1,7 @@
 //! `boot-config` on fixture hosts: the real binary, its files, its exit codes and its words.
 
 mod card;
+mod cmdline;
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 

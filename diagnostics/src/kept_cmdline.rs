@@ -1,0 +1,145 @@
+//! Which parameters of `cmdline.txt` outlive Debian's generator. Pure.
+//!
+//! raspi-firmware writes that file anew at each change of a kernel, an initramfs or its own package: what Raspberry
+//! Pi Imager or the owner appended is lost then, such as the instance of cloud-init, the country of the Wi-Fi or a
+//! quirk without which a disk does not answer. What stands in [`EXTRA_CMDLINE`](crate::memory_cgroup::EXTRA_CMDLINE)
+//! is appended each time. Guarantees: what the owner wrote there stays; what came from `cmdline.txt` goes with it.
+
+use crate::kernel_cmdline::{lines, tokens};
+
+/// What the generator writes on our card by itself; the inspection of the image compares it.
+pub const GENERATED: [&str; 7] = [
+    "console=ttyS1,115200",
+    "console=tty0",
+    "root=LABEL=weaver-root",
+    "rw",
+    "fsck.repair=yes",
+    "net.ifnames=0",
+    "rootwait",
+];
+
+/// What shall be kept, each a list of parameters in one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// The content of the generator's extra file; empty where there is nothing to add.
+    pub extra: String,
+    /// What of it came from `cmdline.txt`, to be remembered before the extra file is written.
+    pub imported: String,
+}
+
+/// `cmdline` is the whole `cmdline.txt`, of which the firmware reads the first line; `extra` the generator's extra
+/// file, and `imported` what an earlier look remembered. `None` where nothing is to be written, and where the line
+/// is empty: the next boot fails with it, and it says nothing of what is wanted.
+#[must_use]
+pub fn kept(cmdline: &str, extra: &str, imported: &str) -> Option<Kept> {
+    let wanted = split(lines(cmdline).first()?);
+    let (before, imported_before) = (split(extra), split(imported));
+    if wanted.is_empty() {
+        return None;
+    }
+    let is_gone = |token: &&str| imported_before.contains(token) && !wanted.contains(token);
+    let is_new =
+        |token: &&str| !GENERATED.contains(token) && !before.contains(token) && !is_for_one_boot(token);
+    let mut after: Vec<_> = before.iter().copied().filter(|token| !is_gone(token)).collect();
+    let mut imported: Vec<_> =
+        imported_before.iter().copied().filter(|token| before.contains(token)).collect();
+    for token in wanted.iter().copied().filter(is_new) {
+        if !after.contains(&token) {
+            after.push(token);
+            imported.push(token);
+        }
+    }
+    let has_changed = after != before || imported != imported_before;
+    has_changed.then(|| Kept { extra: line(&after), imported: line(&imported) })
+}
+
+fn split(text: &str) -> Vec<&str> {
+    tokens(text, 1).into_iter().map(|token| token.text).collect()
+}
+
+/// What systemd's generators take for this boot only: Imager's script for older systems would run at each.
+fn is_for_one_boot(token: &str) -> bool {
+    ["systemd.run", "systemd.unit=", "init="].iter().any(|start| token.starts_with(start))
+}
+
+fn line(tokens: &[&str]) -> String {
+    if tokens.is_empty() { String::new() } else { tokens.join(" ") + "\n" }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const OURS: &str = "console=ttyS1,115200 console=tty0 root=LABEL=weaver-root rw fsck.repair=yes net.ifnames=0  rootwait ";
+
+    fn kept_of(added: &str, extra: &str, imported: &str) -> Option<(String, String)> {
+        kept(&format!("{OURS}{added}\n"), extra, imported).map(|kept| (kept.extra, kept.imported))
+    }
+
+    #[test]
+    fn table() {
+        let both = |extra: &str, imported: &str| Some((extra.to_owned(), imported.to_owned()));
+        for (case, added, extra, imported, want) in [
+            ("as generated", "", "", "", None),
+            (
+                "Imager's",
+                "ds=nocloud;i=rpi-1 cfg80211.x=DE",
+                "",
+                "",
+                both("ds=nocloud;i=rpi-1 cfg80211.x=DE\n", "ds=nocloud;i=rpi-1 cfg80211.x=DE\n"),
+            ),
+            ("a second look", "a=1", "a=1\n", "a=1\n", None),
+            ("generated with it", "a=1 a=1", "a=1\n", "a=1\n", None),
+            ("the owner's extra file", "", "own", "", None),
+            ("the owner's stays", "a=1", "own", "", both("own a=1\n", "a=1\n")),
+            ("the owner's, generated", "own", "own", "", None),
+            ("taken out again", "", "own a=1", "a=1", both("own\n", "a=1\n")),
+            ("forgotten once it is out", "", "own", "a=1", both("own\n", "")),
+            ("the last one out", "", "a=1", "a=1", both("", "a=1\n")),
+            ("another value", "a=2", "a=1", "a=1", both("a=2\n", "a=1 a=2\n")),
+            ("twice", "a=1 a=1", "", "", both("a=1\n", "a=1\n")),
+            ("another root", "root=/dev/sda2", "", "", both("root=/dev/sda2\n", "root=/dev/sda2\n")),
+            ("quoted", "a=\"b c\"", "", "", both("a=\"b c\"\n", "a=\"b c\"\n")),
+            (
+                "for one boot",
+                "systemd.run=/boot/firstrun.sh systemd.run_success_action=reboot systemd.unit=x init=/bin/sh",
+                "",
+                "",
+                None,
+            ),
+            ("torn off after the list was written", "a=1", "", "a=1", both("a=1\n", "a=1\n")),
+        ] {
+            assert_eq!(kept_of(added, extra, imported), want, "{case}");
+        }
+    }
+
+    #[test]
+    fn only_the_first_line_counts_and_an_empty_one_says_nothing() {
+        assert_eq!(kept(&format!("{OURS}\r\na=1\n"), "", ""), None);
+        for text in ["", "\n", "  \na=1\n"] {
+            assert_eq!(kept(text, "a=1", "a=1"), None, "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_generator_gives_the_line_back_and_it_settles(
+            added in "( (a|b|c)=[0-9]{1,2}){0,6}",
+            extra in "( (a|b|c|own)=[0-9]{1,2}){0,4}",
+            imported in "( (a|b|c)=[0-9]{1,2}){0,4}",
+        ) {
+            let (mut extra, mut imported) = (extra, imported);
+            for _ in 0..2 {
+                if let Some((next, noted)) = kept_of(&added, &extra, &imported) {
+                    (extra, imported) = (next, noted);
+                }
+            }
+            prop_assert_eq!(kept_of(&added, &extra, &imported), None);
+            for token in added.split_whitespace() {
+                prop_assert!(extra.split_whitespace().any(|kept| kept == token), "{} in {}", token, extra);
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Has Debian's generator of `cmdline.txt` keep what was appended to that file.
+//!
+//! What came from there is noted before it is handed on: interrupted in between, the next start does the same again,
+//! and nothing of ours is ever taken for the owner's.
+
+use std::path::Path;
+
+use weaver_diagnostics::{
+    boot_config::BOOT_DIR,
+    kept_cmdline::{Kept, kept},
+    memory_cgroup::{BootFile, EXTRA_CMDLINE},
+    weaver_toml::plan::File,
+};
+
+use super::{Outcome, Run, SetError, source};
+use crate::boot_files;
+
+/// In the state directory: what of the generator's file came from `cmdline.txt`.
+const NOTED: &str = "imported-cmdline";
+
+impl Run<'_> {
+    /// Says nothing of a `cmdline.txt` that cannot be read: that is the agent's finding.
+    pub(super) fn keep_cmdline(&self, outcome: &mut Outcome) {
+        if !matches!(source::is_mounted(self.root, Path::new(BOOT_DIR)), Ok(None | Some(true))) {
+            return;
+        }
+        let BootFile::Read(cmdline) = boot_files::read(self.root).cmdline else { return };
+        let extra = match self.root.read(EXTRA_CMDLINE) {
+            Ok(file) => file.map(|file| file.text).unwrap_or_default(),
+            Err(error) => {
+                outcome.note(Err(SetError::new(EXTRA_CMDLINE, error.to_string())));
+                return;
+            }
+        };
+        let noted = self.state_dir.join(NOTED);
+        let imported = self.root.read_if_possible(&noted).map(|file| file.text).unwrap_or_default();
+        let Some(Kept { extra, imported }) = kept(&cmdline.text, &extra, &imported) else { return };
+        let file = |path: String, content| File { path, mode: 0o644, content };
+        if outcome.note(self.host.write(&file(noted.display().to_string(), imported))) {
+            outcome.note(if extra.is_empty() {
+                self.host.remove(EXTRA_CMDLINE)
+            } else {
+                self.host.write(&file(EXTRA_CMDLINE.to_owned(), extra))
+            });
+        }
+    }
+}
