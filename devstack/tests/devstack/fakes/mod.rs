@@ -76,17 +76,19 @@ impl Fakes {
         Layout::existing(&self.run_dir()).unwrap().unwrap()
     }
 
-    /// API server, agent, operator and webhook, each of which must run.
+    /// API server, agent, operator and webhook, each of which must run or be just starting: `up` waits for the
+    /// copies, not for the webhook.
     pub fn processes(&self) -> [Process; 4] {
         let layout = self.layout();
-        let report = Report::read(&layout).unwrap().unwrap();
+        let mut children = None;
+        process::poll(PATIENCE, || {
+            let report = Report::read(&layout).unwrap().unwrap();
+            children = report.operator(&layout).zip(report.webhook(&layout));
+            children.is_some()
+        });
+        let (operator, webhook) = children.expect("operator and webhook");
         let named = |name| Process::from_file(&layout.pid_file(name)).unwrap().expect(name);
-        [
-            named("server"),
-            named("agent"),
-            report.operator(&layout).expect("operator"),
-            report.webhook(&layout).expect("webhook"),
-        ]
+        [named("server"), named("agent"), operator, webhook]
     }
 
     /// Everything that runs in the stack, by pid.
