@@ -13,7 +13,7 @@ RUST := @devstack/prerequisites.sh rust cc
 
 .PHONY: help
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: up
 up: ## Start API server, node agent and operator; apply the sample tenant; show its copies
@@ -49,6 +49,10 @@ image: ## Card image into out/; K3S=FILE or K3S=testbed where k3s cannot be down
 .PHONY: image-smoke
 image-smoke: ## Test image: built, inspected, booted in QEMU, broken and mended
 	@devstack/image_smoke.sh
+
+.PHONY: image-pi3
+image-pi3: ## Test image: booted from the SD slot of QEMU's Pi 3
+	@devstack/image_smoke.sh pi3
 
 .PHONY: boot
 boot: ## Boot the image in out/ in QEMU, its console on this terminal

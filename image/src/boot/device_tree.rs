@@ -10,7 +10,7 @@ use anyhow::Result;
 
 use super::board::Board;
 use super::programs;
-use super::qemu::{Hardware, machine_arguments};
+use super::qemu::{Hardware, virt_arguments};
 
 /// Writes the device tree to `to`.
 ///
@@ -18,7 +18,7 @@ use super::qemu::{Hardware, machine_arguments};
 /// When QEMU or fdtput is missing or fails.
 pub fn write(to: &Path, board: Board, hardware: &Hardware) -> Result<()> {
     let mut dump = programs::command("qemu-system-aarch64");
-    dump.args(machine_arguments(hardware, Some(to)));
+    dump.args(virt_arguments(hardware, Some(to)));
     programs::run(&mut dump)?;
     let mut name = programs::command("fdtput");
     programs::run(name.args(["-t", "s"]).arg(to).args(["/", "model", board.model()])).map(drop)

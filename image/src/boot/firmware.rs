@@ -22,6 +22,8 @@ pub struct Played {
     pub kernel: PathBuf,
     /// The initramfs, taken out of the card.
     pub initramfs: Option<PathBuf>,
+    /// The device tree, taken out of the card.
+    pub tree: PathBuf,
     /// The kernel's command line.
     pub arguments: String,
     /// What was done, one line each.
@@ -62,10 +64,11 @@ pub fn play(fat: &Fat, board: Board, extra: &[String], into: &Path) -> Result<Pl
         }
     };
 
-    steps.push(format!(
-        "device tree: {} is on the card; QEMU's own is used, under this board's name",
-        found.tree
-    ));
+    steps.push(format!("device tree: {}", found.tree));
+    let tree = into.join("tree");
+    if !fat.copy_out(&found.tree, &tree)? {
+        return Err(missing(&found.tree, "the device tree"));
+    }
     let name = prefixed(&found.prefix, config.cmdline.as_deref().unwrap_or("cmdline.txt"));
     let content = fat.read(&name)?.ok_or_else(|| missing(&name, "the kernel command line"))?;
     let line = cmdline::compose(board.firmware_arguments(), &name, &content, extra)?;
@@ -76,7 +79,7 @@ pub fn play(fat: &Fat, board: Board, extra: &[String], into: &Path) -> Result<Pl
         steps.push(format!("arguments of this run: {}", extra.join(" ")));
     }
     steps.push(format!("command line: {}", line.arguments));
-    Ok(Played { kernel, initramfs, arguments: line.arguments, steps })
+    Ok(Played { kernel, initramfs, tree, arguments: line.arguments, steps })
 }
 
 struct Found {

@@ -94,7 +94,6 @@ impl Machine {
         let start = Start {
             played: &stage.played,
             hardware: &setup.hardware,
-            device_tree: &stage.device_tree(),
             card: overlay.path(),
             ports: free_ports()?,
             console: Console::Log,

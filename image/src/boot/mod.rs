@@ -44,7 +44,7 @@ use board::Board;
 use card::{Card, Edits};
 use host_names::HostNames;
 use kubectl::export_command;
-use qemu::{Clock, Console, Hardware, Ports, Start};
+use qemu::{Clock, Console, Emulated, Hardware, Ports, Start};
 use running::{End, free_ports, switch_on};
 use ssh::quoted;
 use stage::{Setup, Stage};
@@ -57,7 +57,10 @@ pub struct Options {
     /// Whose firmware is played.
     #[arg(long, value_enum, default_value = "pi4")]
     pub board: Board,
-    /// Memory in MiB.
+    /// What QEMU emulates: its own fast machine, or a Pi 3B with the card in its slot and no network.
+    #[arg(long, value_enum, default_value = "virt")]
+    pub machine: Emulated,
+    /// Memory in MiB; a Pi 3B has its own.
     #[arg(long, default_value_t = 2048, value_parser = clap::value_parser!(u32).range(256..=65536))]
     pub memory: u32,
     /// Size of the card, in MiB or with a G: 8192, 8G.
@@ -91,6 +94,10 @@ const PROGRAMS: [&str; 8] =
 pub fn run(options: &Options) -> Result<ExitCode> {
     let caught = Signals::take()?;
     programs::require(&PROGRAMS)?;
+    let has_network = options.machine == Emulated::Virt;
+    if !has_network && options.board != Board::Pi3 {
+        bail!("--machine raspi3b is a Pi 3: add --board pi3");
+    }
     let image = match &options.image {
         Some(image) => image.clone(),
         None => newest_image(Path::new("out"))?,
@@ -108,7 +115,12 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 
     let setup = Setup {
         board: options.board,
-        hardware: Hardware { memory_mib: options.memory, clock: options.rtc.clone(), ..Hardware::default() },
+        hardware: Hardware {
+            machine: options.machine,
+            memory_mib: options.memory,
+            clock: options.rtc.clone(),
+            ..Hardware::default()
+        },
         arguments: options.append.clone(),
     };
     let ports = free_ports()?;
@@ -120,14 +132,18 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         for step in &stage.played.steps {
             say(format_args!("            {step}"));
         }
-        say(format_args!("ports       127.0.0.1:{} is the API, 127.0.0.1:{} is ssh", ports.api, ports.ssh));
-        say(format_args!("ssh         {key}"));
-        say(format_args!("kubectl     {} get nodes", shown(&kubectl.display().to_string())));
+        if has_network {
+            say(format_args!(
+                "ports       127.0.0.1:{} is the API, 127.0.0.1:{} is ssh",
+                ports.api, ports.ssh
+            ));
+            say(format_args!("ssh         {key}"));
+            say(format_args!("kubectl     {} get nodes", shown(&kubectl.display().to_string())));
+        }
         say("console     follows; Ctrl-A x ends the machine\n");
         let start = Start {
             played: &stage.played,
             hardware: &setup.hardware,
-            device_tree: &stage.device_tree(),
             card: card.overlay().path(),
             ports,
             console: Console::Terminal,

@@ -4,7 +4,19 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::str::FromStr;
 
+use clap::ValueEnum;
+
 use super::firmware::Played;
+
+/// The machine that QEMU emulates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Emulated {
+    /// QEMU's own, with a fast disk and a network. Its device tree gets the board's name.
+    #[default]
+    Virt,
+    /// A Pi 3B with the card in its SD slot and the device tree of the card: 1 GiB, no network, slow.
+    Raspi3b,
+}
 
 /// The real-time clock when the machine is switched on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +49,9 @@ impl FromStr for Clock {
 /// What the machine is made of.
 #[derive(Clone, Debug)]
 pub struct Hardware {
-    /// Memory in MiB.
+    /// The machine.
+    pub machine: Emulated,
+    /// Memory in MiB; a Pi 3B has its own.
     pub memory_mib: u32,
     /// The clock at power-on.
     pub clock: Clock,
@@ -47,7 +61,7 @@ pub struct Hardware {
 
 impl Default for Hardware {
     fn default() -> Self {
-        Self { memory_mib: 2048, clock: Clock::Epoch, qemu_arguments: Vec::new() }
+        Self { machine: Emulated::Virt, memory_mib: 2048, clock: Clock::Epoch, qemu_arguments: Vec::new() }
     }
 }
 
@@ -78,8 +92,6 @@ pub struct Start<'a> {
     pub played: &'a Played,
     /// The machine.
     pub hardware: &'a Hardware,
-    /// Its device tree.
-    pub device_tree: &'a Path,
     /// The card, a qcow2 file.
     pub card: &'a Path,
     /// Forwarded ports.
@@ -94,9 +106,9 @@ pub struct Start<'a> {
     pub snapshot: Option<&'a str>,
 }
 
-/// Board, processors and memory. With `dump`, QEMU writes its device tree there and ends.
+/// `virt`: processors and memory. With `dump`, QEMU writes its device tree there and ends.
 #[must_use]
-pub fn machine_arguments(hardware: &Hardware, dump: Option<&Path>) -> Vec<OsString> {
+pub fn virt_arguments(hardware: &Hardware, dump: Option<&Path>) -> Vec<OsString> {
     let mut board = OsString::from("virt");
     if let Some(to) = dump {
         board.push(",dumpdtb=");
@@ -105,15 +117,18 @@ pub fn machine_arguments(hardware: &Hardware, dump: Option<&Path>) -> Vec<OsStri
     let mut words = vec![OsString::from("-M"), board];
     // The Pi 4's core. `max` computes pointer authentication and is 2-3 times slower.
     words.extend(["-cpu", "cortex-a72", "-smp", "2", "-m"].map(OsString::from));
-    words.extend([hardware.memory_mib.to_string().into(), "-nodefaults".into()]);
-    words.extend(["-display", "none"].map(OsString::from));
+    words.push(hardware.memory_mib.to_string().into());
+    words.extend(["-nodefaults", "-display", "none"].map(OsString::from));
     words
 }
 
 /// All arguments of QEMU's.
 #[must_use]
 pub fn arguments(start: &Start<'_>) -> Vec<OsString> {
-    let mut words = machine_arguments(start.hardware, None);
+    let mut words = match start.hardware.machine {
+        Emulated::Virt => virt_arguments(start.hardware, None),
+        Emulated::Raspi3b => ["-M", "raspi3b", "-nodefaults", "-display", "none"].map(OsString::from).into(),
+    };
     let mut option = |name: &str, parts: &[&dyn AsRef<std::ffi::OsStr>]| {
         let mut value = OsString::new();
         for part in parts {
@@ -126,17 +141,27 @@ pub fn arguments(start: &Start<'_>) -> Vec<OsString> {
         option("-initrd", &[initramfs]);
     }
     option("-append", &[&start.played.arguments]);
-    option("-dtb", &[&start.device_tree]);
-    option("-drive", &[&"if=none,id=card,format=qcow2,file=", &escaped(start.card)]);
-    option("-device", &[&"virtio-blk-pci,drive=card"]);
-    let Ports { ssh, api } = start.ports;
-    let forward = format!("user,id={LINK},hostfwd=tcp:127.0.0.1:{ssh}-:22,hostfwd=tcp:127.0.0.1:{api}-:6443");
-    option("-netdev", &[&forward]);
-    // No option ROM: it is another package's, and nothing boots from the network.
-    option("-device", &[&format!("virtio-net-pci,netdev={LINK},romfile=")]);
-    // The Pi has a generator of random numbers and a watchdog.
-    option("-device", &[&"virtio-rng-pci"]);
-    option("-device", &[&"i6300esb"]);
+    option("-dtb", &[&start.played.tree]);
+    match start.hardware.machine {
+        Emulated::Virt => {
+            option("-drive", &[&"if=none,id=card,format=qcow2,file=", &escaped(start.card)]);
+            option("-device", &[&"virtio-blk-pci,drive=card"]);
+            let Ports { ssh, api } = start.ports;
+            let forward =
+                format!("user,id={LINK},hostfwd=tcp:127.0.0.1:{ssh}-:22,hostfwd=tcp:127.0.0.1:{api}-:6443");
+            option("-netdev", &[&forward]);
+            // No option ROM: it is another package's, and nothing boots from the network.
+            option("-device", &[&format!("virtio-net-pci,netdev={LINK},romfile=")]);
+            // The Pi has a generator of random numbers and a watchdog.
+            option("-device", &[&"virtio-rng-pci"]);
+            option("-device", &[&"i6300esb"]);
+        }
+        Emulated::Raspi3b => {
+            option("-drive", &[&"if=sd,id=card,format=qcow2,file=", &escaped(start.card)]);
+            // The console of the card, ttyS1, is the second one.
+            option("-serial", &[&"null"]);
+        }
+    }
     // The firmware runs again at every reset, so QEMU ends there and we play it.
     option("-action", &[&"reboot=shutdown,watchdog=reset"]);
     let base = match &start.hardware.clock {
@@ -180,13 +205,13 @@ mod tests {
         let played = Played {
             kernel: PathBuf::from("/t/kernel"),
             initramfs: Some(PathBuf::from("/t/initramfs")),
+            tree: PathBuf::from("/t/dtb"),
             arguments: "root=LABEL=a rw".to_owned(),
             steps: Vec::new(),
         };
         let mut start = Start {
             played: &played,
             hardware,
-            device_tree: Path::new("/t/dtb"),
             card: Path::new("/t/a,b.qcow2"),
             ports: Ports { ssh: 20_022, api: 26_443 },
             console: Console::Log,
@@ -221,6 +246,7 @@ mod tests {
         let terminal = text(|start| start.console = Console::Terminal, &plain);
         assert!(terminal.contains("-chardev stdio,id=console,mux=on,signal=off,logfile=/t/console.log -mon"));
         let more = Hardware {
+            machine: Emulated::Virt,
             memory_mib: 1024,
             clock: Clock::At("2027-01-02".to_owned()),
             qemu_arguments: vec!["-snapshot".to_owned()],
@@ -233,8 +259,19 @@ mod tests {
         );
         let host = Hardware { clock: Clock::Host, ..Hardware::default() };
         assert!(text(|_| {}, &host).contains("-rtc base=utc "));
-        let dump = machine_arguments(&plain, Some(Path::new("/t/a,b")));
+        let dump = virt_arguments(&plain, Some(Path::new("/t/a,b")));
         assert!(dump.contains(&OsString::from("virt,dumpdtb=/t/a,,b")));
+    }
+
+    #[test]
+    fn a_pi_3_has_the_card_in_its_slot_and_the_console_on_its_second_port() {
+        let line = text(|_| {}, &Hardware { machine: Emulated::Raspi3b, ..Hardware::default() });
+        assert!(line.starts_with("-M raspi3b -nodefaults -display none -kernel "), "{line}");
+        assert!(
+            line.contains("-drive if=sd,id=card,format=qcow2,file=/t/a,,b.qcow2 -serial null "),
+            "{line}"
+        );
+        assert!(line.contains("-serial chardev:console ") && !line.contains("virtio"), "{line}");
     }
 
     #[test]

@@ -3,7 +3,6 @@
 //! Guarantee: the files stay as long as the value does. Failure: as the firmware's.
 
 use std::fs;
-use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
@@ -13,7 +12,10 @@ use super::card::temporary_dir;
 use super::device_tree;
 use super::firmware::{self, Played};
 use super::overlay::Overlay;
-use super::qemu::Hardware;
+use super::qemu::{Emulated, Hardware};
+
+/// QEMU's Pi 3 has a watchdog without a timer: it resets the machine as soon as it is armed (seen with 10.0.2).
+const NO_WATCHDOG: &str = "systemd.watchdog_sec=0";
 
 /// What a machine is started with.
 #[derive(Clone, Debug)]
@@ -34,7 +36,7 @@ impl Default for Setup {
 
 /// Kernel, initramfs and device tree, in a directory of their own.
 pub(super) struct Stage {
-    dir: TempDir,
+    _dir: TempDir,
     pub(super) played: Played,
 }
 
@@ -43,13 +45,20 @@ impl Stage {
     pub(super) fn new(overlay: &Overlay, setup: &Setup) -> Result<Self> {
         let dir = temporary_dir()?;
         let fat = overlay.extract_fat(&dir.path().join("fat"))?;
-        let played = firmware::play(&fat, setup.board, &setup.arguments, dir.path())?;
+        let mut arguments = setup.arguments.clone();
+        if setup.hardware.machine == Emulated::Raspi3b {
+            arguments.push(NO_WATCHDOG.to_owned());
+        }
+        let mut played = firmware::play(&fat, setup.board, &arguments, dir.path())?;
         fs::remove_file(fat.path()).context("cannot remove a temporary file")?;
-        device_tree::write(&dir.path().join("dtb"), setup.board, &setup.hardware)?;
-        Ok(Self { dir, played })
-    }
-
-    pub(super) fn device_tree(&self) -> PathBuf {
-        self.dir.path().join("dtb")
+        if setup.hardware.machine == Emulated::Virt {
+            let tree = dir.path().join("dtb");
+            device_tree::write(&tree, setup.board, &setup.hardware)?;
+            played.tree = tree;
+            played
+                .steps
+                .push("instead of the card's device tree: QEMU's own, under this board's name".to_owned());
+        }
+        Ok(Self { _dir: dir, played })
     }
 }

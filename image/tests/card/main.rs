@@ -1,6 +1,6 @@
 //! The card image as a file and as a running machine. `make image-smoke` builds it, boots it once and runs these,
 //! which are ignored elsewhere: they need the image that `WEAVER_IMAGE` names, and most go on from the machine
-//! that `weaver-image with-booted` has kept.
+//! that `weaver-image with-booted` has kept. `pi3` boots by itself, by `make image-pi3`.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -13,6 +13,7 @@ mod faults;
 mod first_boot;
 mod inspection;
 mod node;
+mod pi3;
 mod poll;
 mod root;
 mod second_card;
