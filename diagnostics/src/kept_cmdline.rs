@@ -38,12 +38,11 @@ pub fn kept(cmdline: &str, extra: &str, imported: &str) -> Option<Kept> {
         return None;
     }
     let is_gone = |token: &&str| imported_before.contains(token) && !wanted.contains(token);
-    let is_new =
-        |token: &&str| !GENERATED.contains(token) && !before.contains(token) && !is_for_one_boot(token);
+    let is_to_keep = |token: &&str| !GENERATED.contains(token) && !is_for_one_boot(token);
     let mut after: Vec<_> = before.iter().copied().filter(|token| !is_gone(token)).collect();
     let mut imported: Vec<_> =
         imported_before.iter().copied().filter(|token| before.contains(token)).collect();
-    for token in wanted.iter().copied().filter(is_new) {
+    for token in wanted.iter().copied().filter(is_to_keep) {
         if !after.contains(&token) {
             after.push(token);
             imported.push(token);

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use weaver_image::boot::machine::Machine;
-use weaver_image::booted::{API_NAME, machine};
+use weaver_image::booted::{API_NAME, machine, wait_for_unit};
 
 use crate::node::{apply_sample, is_active, report};
-use crate::poll::until;
+use crate::poll::{LIMIT, until};
 
 const OPERATOR: &str = "weaver-operator.service";
 
@@ -16,9 +16,12 @@ fn pid(machine: &Machine, unit: &str) -> anyhow::Result<u32> {
 }
 
 fn operator_becomes_active(machine: &Machine) {
-    until("the operator active", || {
-        Ok(if is_active(machine, OPERATOR)? { Ok(()) } else { Err("not active".into()) })
-    });
+    wait_for_unit(machine, OPERATOR, LIMIT).unwrap();
+}
+
+/// From the laptop, by that name.
+fn api_answers(machine: &Machine, name: &str) {
+    until(&format!("an answer by {name}"), || Ok(Ok(machine.kubectl(name, &["get", "--raw", "/readyz"])?)));
 }
 
 /// The operator works: what is new in the sample's source comes into its copies.
@@ -88,12 +91,7 @@ fn a_killed_agent_comes_back_and_leaves_the_operator_alone() {
 fn k3s_comes_back_after_a_kill_and_the_operator_is_there() {
     let machine = machine().unwrap();
     comes_back(&machine, "k3s.service");
-    until("the API ready", || {
-        Ok(match machine.kubectl(API_NAME, &["get", "--raw", "/readyz"]) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(format!("{error:#}")),
-        })
-    });
+    api_answers(&machine, API_NAME);
     operator_becomes_active(&machine);
 }
 
@@ -144,12 +142,7 @@ fn a_name_configured_and_not_served_is_reported_and_its_remedy_works() {
     for command in &commands[..2] {
         machine.run_within(command, Duration::from_mins(5)).unwrap();
     }
-    until("kubectl by the new name", || {
-        Ok(match machine.kubectl(name, &["get", "--raw", "/readyz"]) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(format!("{error:#}")),
-        })
-    });
+    api_answers(&machine, name);
     until("the finding gone", || {
         let json = report(&machine)?;
         let text = json["findings"].to_string();

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Under emulation all takes its time.
-const LIMIT: Duration = Duration::from_mins(4);
+/// Under emulation all takes its time: k3s 100 s to start again, and twice that where the builder has other work.
+pub const LIMIT: Duration = Duration::from_mins(8);
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Looks until it is so.

@@ -77,8 +77,7 @@ impl<'a> HostFiles<'a> {
 
     /// Sets the running kernel's host name, where this host is the one we run on.
     pub fn set_hostname(&self, name: &str) -> Result<(), SetError> {
-        let is_this_host = self.root.real("/") == Path::new("/");
-        if !is_this_host || nix::unistd::gethostname().is_ok_and(|present| present == *name) {
+        if self.root.host().is_none() || nix::unistd::gethostname().is_ok_and(|present| present == *name) {
             return Ok(());
         }
         nix::unistd::sethostname(name).map_err(|error| {
