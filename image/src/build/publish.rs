@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use tempfile::NamedTempFile;
 use weaver_devstack::download::sha256;
 use weaver_devstack::files;
@@ -21,6 +21,10 @@ use crate::k3s::{K3s, Variant};
 use crate::programs;
 
 const MODE: u32 = 0o644;
+
+/// How large the packed image may be, in bytes: less than this. The design's budget of a release, without images for
+/// an offline start; a test image keeps it too, though it is packed in haste and its programs are twice as large.
+const BUDGET: u64 = 400 << 20;
 
 /// What is on the card.
 #[derive(Debug)]
@@ -66,7 +70,7 @@ pub struct Packed {
 /// Packs the image into `file`: a release well, any other fast.
 ///
 /// # Errors
-/// When xz fails.
+/// When xz fails, or what it made is over the budget.
 pub fn pack(image: &Path, file: NamedTempFile, variant: Variant, logs: &Logs) -> Result<Packed> {
     let step = "compressing";
     let level = if variant == Variant::Release { "-6" } else { "-0" };
@@ -76,9 +80,20 @@ pub fn pack(image: &Path, file: NamedTempFile, variant: Variant, logs: &Logs) ->
     if !status.success() {
         return Err(logs.failed(step, &status));
     }
+    within_budget(file.as_file().metadata()?.len())?;
     file.as_file().sync_all()?;
     let hashes = (sha256(image)?, sha256(file.path())?);
     Ok(Packed { file, hashes })
+}
+
+fn within_budget(size: u64) -> Result<()> {
+    ensure!(
+        size < BUDGET,
+        "the packed image has {} MiB, and may have less than {}; what was added to image/packages, image/overlay/ or our programs?",
+        size >> 20,
+        BUDGET >> 20
+    );
+    Ok(())
 }
 
 /// Gives all of it its names. Returns the image's.
@@ -137,6 +152,13 @@ mod tests {
     use super::*;
 
     const NAME: &str = "config-weaver-1-test-arm64";
+
+    #[test]
+    fn a_packed_image_over_its_budget_is_refused() {
+        within_budget((400 << 20) - 1).unwrap();
+        let error = within_budget(400 << 20).unwrap_err().to_string();
+        assert!(error.contains("has 400 MiB") && error.contains("image/packages"), "{error}");
+    }
 
     fn publish(out: &Path, content: &[u8], packs: bool) -> PathBuf {
         let logs = Logs::below(&out.join("logs")).unwrap();
