@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sha2::{Digest as _, Sha256};
 use weaver_api::marks::Owner;
+
+use super::content::Content;
 
 /// The copy that every target is to hold.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,40 +26,20 @@ pub struct Desired {
     content: Content,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-struct Content {
-    data: Option<BTreeMap<String, String>>,
-    binary_data: Option<BTreeMap<String, ByteString>>,
-    immutable: Option<bool>,
-}
-
-impl Content {
-    /// Empty and absent are one: the API server stores either as it was sent.
-    fn of(object: &ConfigMap) -> Self {
-        Self {
-            data: object.data.clone().filter(|data| !data.is_empty()),
-            binary_data: object.binary_data.clone().filter(|data| !data.is_empty()),
-            immutable: object.immutable.filter(|immutable| *immutable),
-        }
-    }
-}
-
 impl Desired {
-    /// The copies of `source` for `owner`.
+    /// The copies for `owner`: called `name`, and holding `content` of the object with the metadata `source`.
     #[must_use]
-    pub fn new(owner: Owner, source: &ConfigMap) -> Self {
-        let name = source.metadata.name.clone().unwrap_or_default();
-        let namespace = source.metadata.namespace.as_deref().unwrap_or_default();
-        let reference = source_reference(namespace, &name);
-        let content = Content::of(source);
-        let digest = digest(&content, &owner, &reference);
-        Self { owner, name, source: reference, digest, content }
+    pub fn new(owner: Owner, name: &str, source: &ObjectMeta, content: Content) -> Self {
+        let at = |part: &Option<String>| part.clone().unwrap_or_default();
+        let source = source_reference(&at(&source.namespace), &at(&source.name));
+        let digest = digest(&content, &owner, &source);
+        Self { owner, name: name.to_owned(), source, digest, content }
     }
 
     /// A new copy in `namespace`.
     #[must_use]
     pub fn create(&self, namespace: &str) -> ConfigMap {
-        self.with_content(ObjectMeta {
+        self.content.with(ObjectMeta {
             name: Some(self.name.clone()),
             namespace: Some(namespace.into()),
             labels: Some(self.owner.labels()),
@@ -73,7 +54,7 @@ impl Desired {
         let mut metadata = ObjectMeta { managed_fields: None, ..seen.clone() };
         metadata.labels.get_or_insert_default().extend(self.owner.labels());
         metadata.annotations.get_or_insert_default().extend(self.owner.annotations(&self.source));
-        self.with_content(metadata)
+        self.content.with(metadata)
     }
 
     /// Does `meta` carry all our marks, with the right values?
@@ -96,16 +77,8 @@ impl Desired {
     /// become mutable again.
     #[must_use]
     pub fn fits(&self, found: &ConfigMap) -> bool {
-        found.immutable != Some(true) || Content::of(found) == self.content
-    }
-
-    fn with_content(&self, metadata: ObjectMeta) -> ConfigMap {
-        ConfigMap {
-            metadata,
-            data: self.content.data.clone(),
-            binary_data: self.content.binary_data.clone(),
-            immutable: self.content.immutable,
-        }
+        let found = Content::of(found);
+        !found.is_immutable() || found == self.content
     }
 }
 
@@ -123,22 +96,13 @@ fn digest(content: &Content, owner: &Owner, source: &str) -> String {
     };
     part(owner.to_string().as_bytes());
     part(source.as_bytes());
-    part(&[u8::from(content.immutable == Some(true))]);
-    part(b"data");
-    for (key, value) in content.data.iter().flatten() {
-        part(key.as_bytes());
-        part(value.as_bytes());
-    }
-    part(b"binaryData");
-    for (key, value) in content.binary_data.iter().flatten() {
-        part(key.as_bytes());
-        part(&value.0);
-    }
+    content.parts(part);
     format!("{:x}", hash.finalize())
 }
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::ByteString;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
     use proptest::prelude::*;
     use weaver_api::marks::{Ownership, ownership};
@@ -169,10 +133,15 @@ mod tests {
         }
     }
 
+    /// A copy of all of it, under its own name.
+    fn whole(source: &ConfigMap) -> Desired {
+        Desired::new(owner(), "settings", &source.metadata, Content::of(source))
+    }
+
     #[test]
     fn b11_b27_a_copy_has_the_content_and_nothing_of_the_sources_metadata() {
         let source = source(&[("a", "1")]);
-        let copy = Desired::new(owner(), &source).create("foo");
+        let copy = whole(&source).create("foo");
         assert_eq!((&copy.data, &copy.binary_data), (&source.data, &source.binary_data));
         let meta = &copy.metadata;
         assert_eq!(meta.labels, Some(owner().labels()));
@@ -183,7 +152,7 @@ mod tests {
 
     #[test]
     fn b13_an_update_keeps_other_peoples_metadata_and_carries_its_precondition() {
-        let desired = Desired::new(owner(), &source(&[("a", "1")]));
+        let desired = whole(&source(&[("a", "1")]));
         let seen = ObjectMeta {
             uid: Some("uid".into()),
             resource_version: Some("7".into()),
@@ -201,7 +170,7 @@ mod tests {
 
     #[test]
     fn b12_a_change_in_data_binary_data_or_marks_is_seen() {
-        let desired = Desired::new(owner(), &source(&[("a", "1")]));
+        let desired = whole(&source(&[("a", "1")]));
         let copy = desired.create("foo");
         assert!(desired.equals(&copy));
         let changes: [fn(&mut ConfigMap); 5] = [
@@ -220,8 +189,8 @@ mod tests {
 
     #[test]
     fn an_immutable_object_of_other_content_cannot_be_updated() {
-        let desired = Desired::new(owner(), &source(&[("a", "2")]));
-        let mut found = Desired::new(owner(), &source(&[("a", "1")])).create("foo");
+        let desired = whole(&source(&[("a", "2")]));
+        let mut found = whole(&source(&[("a", "1")])).create("foo");
         assert!(desired.fits(&found));
         found.immutable = Some(true);
         assert!(!desired.fits(&found));
@@ -235,7 +204,7 @@ mod tests {
         ) {
             let of = |data: &BTreeMap<String, String>| {
                 let pairs: Vec<_> = data.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-                Desired::new(owner(), &source(&pairs))
+                whole(&source(&pairs))
             };
             prop_assert_eq!(of(&one).digest == of(&two).digest, one == two);
         }
@@ -243,7 +212,7 @@ mod tests {
         #[test]
         fn every_copy_is_recognised_as_ours(data in proptest::collection::btree_map("[a-z]{1,9}", ".*", 0..4)) {
             let pairs: Vec<_> = data.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-            let copy = Desired::new(owner(), &source(&pairs)).create("foo");
+            let copy = whole(&source(&pairs)).create("foo");
             prop_assert_eq!(ownership(&owner(), &copy.metadata), Ownership::Ours);
         }
     }

@@ -1,6 +1,7 @@
 //! What is done for one `ConfigMapSync`.
 //!
-//! Pure: [`unsupported`] (what a spec asks for in vain), [`copy`] (what a copy looks like), [`plan`] (what is to
+//! Pure: [`unsupported`] (what a spec asks for in vain), [`content`] (what copies hold), [`copy`] (what
+//! one looks like), [`plan`] (what is to
 //! be done with one target), [`outcome`] (what follows from a visit), [`verdicts`] (a visit as conditions),
 //! [`status`] (as a whole status), [`backoff`]. Thin: [`execute`] (one target), [`visit`] (one resource),
 //! [`not_understood`] (one that cannot be read), [`cleanup`] (a deleted one), [`leftovers`] (finding copies that
@@ -10,6 +11,7 @@
 pub mod backoff;
 pub mod claim;
 pub mod cleanup;
+pub mod content;
 pub mod copy;
 pub mod execute;
 pub mod leftovers;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use weaver_api::validate::{SpecFault, ValidSync};
 
+use super::content::Clash;
 use super::execute::{Kept, TargetState};
 use super::state::Place;
 use crate::tenant::rights::Right;
@@ -40,6 +41,8 @@ pub struct Work {
     pub spec: ValidSync,
     /// The source.
     pub source: SourceState,
+    /// Keys of it that are asked for by name, and that it does not have.
+    pub absent_keys: Vec<String>,
     /// Each target that was tried.
     pub targets: BTreeMap<String, TargetState>,
     /// Copies that are not wanted any more and could not be removed.
@@ -65,6 +68,8 @@ pub enum SourceState {
     Forbidden(String),
     /// Worth another try.
     Failed(String),
+    /// Read; but what the spec asks of its keys cannot be done.
+    Clash(Clash),
 }
 
 impl Visit {

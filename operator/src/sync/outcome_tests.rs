@@ -1,8 +1,10 @@
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Status;
 use serde_json::{Value, json};
 use weaver_api::v1beta1::ConfigMapSyncSpec;
 use weaver_api::validate::validate;
 
+use super::super::content::Content;
 use super::super::plan::{Foreign, Verified};
 use super::*;
 
@@ -38,6 +40,7 @@ pub fn work(targets: &[(&str, TargetState)]) -> Work {
         account: account(),
         spec: valid(spec(if names.is_empty() { &["foo"] } else { &names })),
         source: SourceState::Found,
+        absent_keys: Vec::new(),
         targets: targets.iter().map(|(namespace, state)| ((*namespace).to_owned(), state.clone())).collect(),
         leftovers: BTreeMap::new(),
         search_failed: None,
@@ -45,6 +48,16 @@ pub fn work(targets: &[(&str, TargetState)]) -> Work {
         unexplained: 0,
         unheld: false,
     }
+}
+
+/// As from a source that has the keys a and b.
+pub fn clash() -> Clash {
+    let source = ConfigMap {
+        data: Some(["a", "b"].map(|key| (key.to_owned(), String::new())).into()),
+        ..ConfigMap::default()
+    };
+    let keys = serde_json::from_value(json!({"rename": {"a": "b"}})).unwrap();
+    Content::of(&source).chosen(&keys).unwrap_err()
 }
 
 fn worked(targets: &[(&str, TargetState)]) -> Visit {
@@ -73,8 +86,11 @@ fn an_upgrade_ends_when_each_target_is_settled() {
 fn an_upgrade_does_not_end_while_nothing_could_be_looked_at() {
     let mut without_source = work(&[]);
     without_source.source = SourceState::Missing;
+    let mut clashing = work(&[]);
+    clashing.source = SourceState::Clash(clash());
     for visit in [
         Visit::Worked(Box::new(without_source)),
+        Visit::Worked(Box::new(clashing)),
         Visit::NotUnderstood(Vec::new()),
         Visit::InvalidSpec(validate(None).unwrap_err()),
         Visit::NotSupported(vec!["spec.suspend"]),

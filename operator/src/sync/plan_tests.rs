@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use super::super::content::Content;
 use super::*;
 
 pub fn owner(uid: &str) -> Owner {
@@ -7,18 +8,16 @@ pub fn owner(uid: &str) -> Owner {
 }
 
 pub fn desired(value: &str) -> Desired {
-    Desired::new(
-        owner("u1"),
-        &ConfigMap {
-            metadata: ObjectMeta {
-                name: Some("settings".into()),
-                namespace: Some("team-a".into()),
-                ..ObjectMeta::default()
-            },
-            data: Some(BTreeMap::from([("a".into(), value.into())])),
-            ..ConfigMap::default()
+    let source = ConfigMap {
+        metadata: ObjectMeta {
+            name: Some("settings".into()),
+            namespace: Some("team-a".into()),
+            ..ObjectMeta::default()
         },
-    )
+        data: Some(BTreeMap::from([("a".into(), value.into())])),
+        ..ConfigMap::default()
+    };
+    Desired::new(owner("u1"), "settings", &source.metadata, Content::of(&source))
 }
 
 pub fn stored(mut object: ConfigMap, uid: &str, version: &str) -> ConfigMap {

@@ -16,7 +16,7 @@ use weaver_api::v1beta1::{ConfigMapSyncStatus, Counts, MAX_TARGETS_SHOWN, Target
 use super::execute::TargetState;
 use super::outcome::{SourceState, Visit, Work};
 use super::plan::Foreign;
-use super::verdicts::verdicts;
+use super::verdicts::{KEYS_CLASH, verdicts};
 
 /// Longest message about one target, in bytes.
 const MAX_MESSAGE: usize = 512;
@@ -98,6 +98,7 @@ fn targets(work: &Work) -> Vec<(State, TargetStatus)> {
         SourceState::Missing => "SourceMissing",
         SourceState::Forbidden(_) => "SourceForbidden",
         SourceState::Failed(_) => "SourceUnknown",
+        SourceState::Clash(_) => KEYS_CLASH,
     };
     let all = work.spec.targets.iter().map(|namespace| {
         let (state, reason, message) = match work.targets.get(namespace) {

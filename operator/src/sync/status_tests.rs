@@ -2,7 +2,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::Status;
 use weaver_api::validate::validate;
 
-use super::super::outcome::tests::{account, forbidden, synced, work};
+use super::super::outcome::tests::{account, clash, forbidden, synced, work};
 use super::*;
 use crate::tenant::MintError;
 
@@ -63,6 +63,7 @@ fn without_a_source_every_target_waits() {
         (SourceState::Missing, "SourceMissing"),
         (SourceState::Forbidden("no".into()), "SourceForbidden"),
         (SourceState::Failed("no".into()), "SourceUnknown"),
+        (SourceState::Clash(clash()), "KeysClash"),
     ] {
         let mut work = work(&[]);
         work.source = source;

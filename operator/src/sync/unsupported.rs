@@ -3,7 +3,7 @@
 //! Such a field is never passed over in silence: a resource that uses one is not acted upon at all, and its
 //! status names every field that is in the way.
 
-use weaver_api::v1beta1::{ConflictPolicy, Keys, SourceDeletionPolicy, SourceKind};
+use weaver_api::v1beta1::{ConflictPolicy, SourceDeletionPolicy, SourceKind};
 use weaver_api::validate::ValidSync;
 
 /// The fields that ask for what is not done yet, in the order in which they are documented.
@@ -12,10 +12,8 @@ pub fn unsupported(spec: &ValidSync) -> Vec<&'static str> {
     [
         (spec.source_kind == SourceKind::Secret, "spec.source.kind: Secret"),
         (spec.selector.is_some(), "spec.targets.selector"),
-        (spec.copy_name != spec.source_name, "spec.targets.name"),
         (!spec.labels.is_empty(), "spec.targets.labels"),
         (!spec.annotations.is_empty(), "spec.targets.annotations"),
-        (spec.keys != Keys::default(), "spec.keys"),
         (spec.conflict_policy == ConflictPolicy::Adopt, "spec.conflictPolicy: Adopt"),
         (spec.source_deletion_policy == SourceDeletionPolicy::Delete, "spec.sourceDeletionPolicy: Delete"),
         (spec.suspend, "spec.suspend"),
@@ -56,12 +54,8 @@ mod tests {
         for (patch, field) in [
             (json!({"source": {"kind": "Secret"}}), "spec.source.kind: Secret"),
             (json!({"targets": {"selector": {}}}), "spec.targets.selector"),
-            (json!({"targets": {"name": "other"}}), "spec.targets.name"),
             (json!({"targets": {"labels": {"a": "b"}}}), "spec.targets.labels"),
             (json!({"targets": {"annotations": {"a": "b"}}}), "spec.targets.annotations"),
-            (json!({"keys": {"include": ["a"]}}), "spec.keys"),
-            (json!({"keys": {"exclude": ["a"]}}), "spec.keys"),
-            (json!({"keys": {"rename": {"a": "b"}}}), "spec.keys"),
             (json!({"conflictPolicy": "Adopt"}), "spec.conflictPolicy: Adopt"),
             (json!({"sourceDeletionPolicy": "Delete"}), "spec.sourceDeletionPolicy: Delete"),
             (json!({"suspend": true}), "spec.suspend"),
@@ -77,6 +71,7 @@ mod tests {
             json!({}),
             json!({"source": {"kind": "ConfigMap"}}),
             json!({"targets": {"exclude": ["bar"], "name": "settings", "labels": {}, "annotations": {}}}),
+            json!({"targets": {"name": "other"}, "keys": {"exclude": ["a"], "rename": {"b": "c"}}}),
             json!({"keys": {}, "conflictPolicy": "Refuse", "sourceDeletionPolicy": "Retain", "suspend": false}),
             json!({"deletionPolicy": "Orphan", "resyncSeconds": 60, "dryRun": false}),
         ] {

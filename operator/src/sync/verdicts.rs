@@ -18,6 +18,9 @@ use super::outcome::{SourceState, Visit, Work};
 use crate::tenant::rights::explain;
 use crate::tenant::{Account, MintError};
 
+/// Reason while what the spec asks of the source's keys cannot be done.
+pub(super) const KEYS_CLASH: &str = "KeysClash";
+
 /// How many places a message names before it counts the rest.
 const NAMED: usize = 10;
 
@@ -158,7 +161,11 @@ impl Work {
     fn source_found(&self) -> Verdict {
         let source = format!("ConfigMap {}/{}", self.spec.source_namespace, self.spec.source_name);
         match &self.source {
-            SourceState::Found => Verdict::new(SOURCE_FOUND, Truth::True, "Found", source),
+            SourceState::Found | SourceState::Clash(_) => {
+                let absent = format!("; it has no key {}", listed(&self.absent_keys));
+                let message = source + if self.absent_keys.is_empty() { "" } else { &absent };
+                Verdict::new(SOURCE_FOUND, Truth::True, "Found", message)
+            }
             SourceState::Missing => Verdict::new(
                 SOURCE_FOUND,
                 Truth::False,
@@ -174,9 +181,22 @@ impl Work {
         }
     }
 
+    /// Why no target was looked at, where none was.
+    fn unjudged(&self) -> Option<(&'static str, String)> {
+        match &self.source {
+            SourceState::Found => None,
+            SourceState::Clash(clash) => {
+                Some((KEYS_CLASH, format!("{clash}; copies made before stay as they are")))
+            }
+            SourceState::Missing | SourceState::Forbidden(_) | SourceState::Failed(_) => {
+                Some(("SourceUnknown", "not judged: the source could not be read".to_owned()))
+            }
+        }
+    }
+
     fn conflicted(&self) -> Verdict {
-        if self.source != SourceState::Found {
-            return Verdict::new(CONFLICTED, Truth::Unknown, "SourceUnknown", "");
+        if let Some((reason, words)) = self.unjudged() {
+            return Verdict::new(CONFLICTED, Truth::Unknown, reason, words);
         }
         let conflicts: Vec<String> = self
             .targets
@@ -197,9 +217,8 @@ impl Work {
     }
 
     fn targets_synced(&self) -> Verdict {
-        if self.source != SourceState::Found {
-            let message = "not judged: the source could not be read";
-            return Verdict::new(TARGETS_SYNCED, Truth::Unknown, "SourceUnknown", message);
+        if let Some((reason, words)) = self.unjudged() {
+            return Verdict::new(TARGETS_SYNCED, Truth::Unknown, reason, words);
         }
         let (mut synced, mut absent, mut troubles) = (0, Vec::new(), Vec::new());
         for (namespace, state) in &self.targets {

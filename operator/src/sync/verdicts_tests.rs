@@ -1,7 +1,7 @@
 use weaver_api::v1beta1::{ConfigMapSyncSpec, Source, Targets};
 use weaver_api::validate::validate;
 
-use super::super::outcome::tests::{account, forbidden, synced, work};
+use super::super::outcome::tests::{account, clash, forbidden, synced, work};
 use super::super::plan::Foreign;
 use super::*;
 use crate::tenant::rights::for_target;
@@ -78,6 +78,33 @@ fn b22_a_missing_source_leaves_the_copies_and_says_so() {
 }
 
 #[test]
+fn keys_that_clash_are_named_with_the_remedy_and_the_copies_stay() {
+    let mut work = work(&[]);
+    work.source = SourceState::Clash(clash());
+    let visit = Visit::Worked(Box::new(work));
+    assert_eq!(verdict(&visit, SOURCE_FOUND).0, Truth::True);
+    for kind in [READY, TARGETS_SYNCED, CONFLICTED] {
+        let (truth, reason, message) = verdict(&visit, kind);
+        assert!(truth != Truth::True && reason == "KeysClash", "{kind}: {truth:?} {reason}");
+        assert!(
+            message.starts_with("spec.keys.rename gives key a the name b, which another key"),
+            "{message}"
+        );
+        assert!(message.ends_with("; copies made before stay as they are"), "{message}");
+    }
+    assert!(!visit.wants_retry(), "the watch on the source announces its change");
+}
+
+#[test]
+fn a_key_that_the_source_does_not_have_is_named_and_stops_nothing() {
+    let mut work = work(&[("foo", synced())]);
+    work.absent_keys = vec!["x".into(), "y".into()];
+    let visit = Visit::Worked(Box::new(work));
+    assert_eq!(verdict(&visit, SOURCE_FOUND).2, "ConfigMap team-a/settings; it has no key x; y");
+    assert_eq!(verdict(&visit, READY).0, Truth::True);
+}
+
+#[test]
 fn b29_every_fault_of_a_spec_is_named_at_once() {
     let faults = validate(Some(&ConfigMapSyncSpec::default())).unwrap_err();
     let visit = Visit::InvalidSpec(faults);
@@ -133,15 +160,15 @@ fn rights_that_could_not_be_asked_about_are_not_reported_as_held() {
 
 #[test]
 fn what_is_not_done_yet_is_refused_and_every_field_named() {
-    let visit = Visit::NotSupported(vec!["spec.suspend", "spec.keys"]);
+    let visit = Visit::NotSupported(vec!["spec.suspend", "spec.dryRun"]);
     let (truth, reason, message) = verdict(&visit, READY);
     assert_eq!((truth, reason), (Truth::False, "NotSupportedYet"));
-    assert_eq!(message, "this release does not do yet: spec.suspend, spec.keys; nothing was changed");
+    assert_eq!(message, "this release does not do yet: spec.suspend, spec.dryRun; nothing was changed");
     let (truth, reason, message) = verdict(&visit, PAUSED);
     assert_eq!((truth, reason), (Truth::True, "Suspended"));
     assert!(message.contains("leaves its copies"), "{message}");
     assert_eq!(verdict(&Visit::NotSupported(vec!["spec.dryRun"]), PAUSED).1, "DryRun");
-    assert_eq!(verdict(&Visit::NotSupported(vec!["spec.keys"]), PAUSED).1, "NotPaused");
+    assert_eq!(verdict(&Visit::NotSupported(vec!["spec.targets.selector"]), PAUSED).1, "NotPaused");
     assert!(!visit.wants_retry() && !visit.wants_claim());
 }
 

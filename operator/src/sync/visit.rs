@@ -14,6 +14,7 @@ use weaver_api::marks::Owner;
 use weaver_api::v1beta1::ConfigMapSync;
 use weaver_api::validate::{ValidSync, validate};
 
+use super::content::Content;
 use super::copy::Desired;
 use super::execute::{self, Kept, Removal, TargetState};
 use super::leftovers;
@@ -68,7 +69,7 @@ pub async fn visit(
 
     join_watches(context, state, &entry.sync, &tenant, &spec);
     let refused = refused_watches(&state.watches).await;
-    let (source, desired) = read_source(&tenant, &spec, &owner(sync)).await;
+    let Read { source, absent_keys, desired } = read_source(&tenant, &spec, &owner(sync)).await;
     let targets = match &desired {
         Some(desired) => {
             let upgrade = TakeOver::of(&spec, &sync.metadata);
@@ -94,6 +95,7 @@ pub async fn visit(
         account,
         spec,
         source,
+        absent_keys,
         targets,
         leftovers,
         search_failed,
@@ -144,18 +146,32 @@ async fn refused_watches(watches: &BTreeMap<WatchKey, Interest>) -> Vec<WatchKey
         .collect()
 }
 
-async fn read_source(
-    tenant: &TenantClient,
-    spec: &ValidSync,
-    owner: &Owner,
-) -> (SourceState, Option<Desired>) {
+/// What was read of the source, and what its copies are to be.
+struct Read {
+    source: SourceState,
+    absent_keys: Vec<String>,
+    desired: Option<Desired>,
+}
+
+async fn read_source(tenant: &TenantClient, spec: &ValidSync, owner: &Owner) -> Read {
+    let nothing = |source| Read { source, absent_keys: Vec::new(), desired: None };
     let found: Result<Option<ConfigMap>, _> =
         lookup(tenant.config_maps(&spec.source_namespace).get(&spec.source_name)).await;
     match found {
-        Ok(Some(source)) => (SourceState::Found, Some(Desired::new(owner.clone(), &source))),
-        Ok(None) => (SourceState::Missing, None),
-        Err(CallError::Forbidden(status)) => (SourceState::Forbidden(status.message), None),
-        Err(error) => (SourceState::Failed(error.to_string()), None),
+        Ok(Some(source)) => {
+            let content = Content::of(&source);
+            let absent_keys = content.absent(&spec.keys);
+            match content.chosen(&spec.keys) {
+                Ok(content) => {
+                    let desired = Desired::new(owner.clone(), &spec.copy_name, &source.metadata, content);
+                    Read { source: SourceState::Found, absent_keys, desired: Some(desired) }
+                }
+                Err(clash) => Read { source: SourceState::Clash(clash), absent_keys, desired: None },
+            }
+        }
+        Ok(None) => nothing(SourceState::Missing),
+        Err(CallError::Forbidden(status)) => nothing(SourceState::Forbidden(status.message)),
+        Err(error) => nothing(SourceState::Failed(error.to_string())),
     }
 }
 

@@ -10,6 +10,7 @@ mod lifecycle;
 mod own_server;
 mod rights;
 mod rules;
+mod shape;
 mod syncing;
 mod upgrade_own_server;
 mod versions;

@@ -1,0 +1,233 @@
+//! What copies hold of their source: the keys that the spec lets through, under the names it gives them. Pure.
+//!
+//! `data` and `binaryData` share one set of keys, as the API server has it. A key keeps its kind. Where two keys
+//! would get one name nothing is chosen at all: a copy never holds one of them by chance.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use weaver_api::v1beta1::Keys;
+
+/// What an object holds. Empty and absent are one: the API server stores either as it was sent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Content {
+    data: BTreeMap<String, String>,
+    binary_data: BTreeMap<String, ByteString>,
+    immutable: bool,
+}
+
+/// A key of the source has the name that another one is given. Which keys a source has, `validate` cannot know.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error(
+    "spec.keys.rename gives key {key} the name {name}, which another key of the source has: \
+     rename that one too, or name it in spec.keys.exclude"
+)]
+pub struct Clash {
+    key: String,
+    name: String,
+}
+
+impl Content {
+    /// All of it.
+    #[must_use]
+    pub fn of(object: &ConfigMap) -> Self {
+        Self {
+            data: object.data.clone().unwrap_or_default(),
+            binary_data: object.binary_data.clone().unwrap_or_default(),
+            immutable: object.immutable == Some(true),
+        }
+    }
+
+    /// What `keys` choose of it.
+    ///
+    /// # Errors
+    /// If two keys would get one name.
+    pub fn chosen(self, keys: &Keys) -> Result<Self, Clash> {
+        let mut names = BTreeSet::new();
+        Ok(Self {
+            data: chosen(self.data, keys, &mut names)?,
+            binary_data: chosen(self.binary_data, keys, &mut names)?,
+            immutable: self.immutable,
+        })
+    }
+
+    /// Keys that are to be copied by name, and are not there.
+    #[must_use]
+    pub fn absent(&self, keys: &Keys) -> Vec<String> {
+        let asked: BTreeSet<&String> = keys.include.iter().chain(keys.rename.keys()).collect();
+        let is_absent = |key: &&String| {
+            !(self.data.contains_key(*key)
+                || self.binary_data.contains_key(*key)
+                || keys.exclude.contains(*key))
+        };
+        asked.into_iter().filter(is_absent).cloned().collect()
+    }
+
+    /// Can its content not be changed any more?
+    #[must_use]
+    pub fn is_immutable(&self) -> bool {
+        self.immutable
+    }
+
+    /// An object that holds it.
+    #[must_use]
+    pub fn with(&self, metadata: ObjectMeta) -> ConfigMap {
+        ConfigMap {
+            metadata,
+            data: (!self.data.is_empty()).then(|| self.data.clone()),
+            binary_data: (!self.binary_data.is_empty()).then(|| self.binary_data.clone()),
+            immutable: self.immutable.then_some(true),
+        }
+    }
+
+    /// Gives each part of it, in an order of its own: what tells it from any other content.
+    pub fn parts(&self, mut part: impl FnMut(&[u8])) {
+        part(&[u8::from(self.immutable)]);
+        part(b"data");
+        for (key, value) in &self.data {
+            part(key.as_bytes());
+            part(value.as_bytes());
+        }
+        part(b"binaryData");
+        for (key, value) in &self.binary_data {
+            part(key.as_bytes());
+            part(&value.0);
+        }
+    }
+}
+
+/// `names` are those that are given already.
+fn chosen<V>(
+    all: BTreeMap<String, V>,
+    keys: &Keys,
+    names: &mut BTreeSet<String>,
+) -> Result<BTreeMap<String, V>, Clash> {
+    let included = |key: &String| keys.include.is_empty() || keys.include.contains(key);
+    let mut chosen = BTreeMap::new();
+    for (key, value) in all.into_iter().filter(|(key, _)| included(key) && !keys.exclude.contains(key)) {
+        let name = keys.rename.get(&key).cloned().unwrap_or(key);
+        if !names.insert(name.clone()) {
+            // Of the two only one is renamed to it; the spec is valid.
+            let key = keys.rename.iter().find(|(_, to)| **to == name).map(|(key, _)| key.clone());
+            return Err(Clash { key: key.unwrap_or_default(), name });
+        }
+        chosen.insert(name, value);
+    }
+    Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A source of these keys, each with itself as its value; a key in capitals is binary.
+    fn source(keys: &[&str]) -> Content {
+        let (binary, text): (Vec<&str>, Vec<&str>) = keys.iter().partition(|key| **key == key.to_uppercase());
+        Content {
+            data: text.into_iter().map(|key| (key.to_owned(), key.to_owned())).collect(),
+            binary_data: binary.into_iter().map(|key| (key.to_owned(), ByteString(key.into()))).collect(),
+            immutable: false,
+        }
+    }
+
+    fn keys(keys: &Value) -> Keys {
+        serde_json::from_value(keys.clone()).unwrap()
+    }
+
+    /// `name=value`, of both kinds.
+    fn shown(content: &Content) -> Vec<String> {
+        let text = content.data.iter().map(|(name, value)| format!("{name}={value}"));
+        let binary = content.binary_data.iter();
+        text.chain(binary.map(|(name, value)| format!("{name}={}!", String::from_utf8_lossy(&value.0))))
+            .collect()
+    }
+
+    #[test]
+    fn keys_are_chosen_and_renamed() {
+        let all = source(&["a", "b", "c", "X"]);
+        for (spec, expected) in [
+            (json!({}), vec!["a=a", "b=b", "c=c", "X=X!"]),
+            (json!({"include": ["b", "X"]}), vec!["b=b", "X=X!"]),
+            (json!({"exclude": ["b", "X"]}), vec!["a=a", "c=c"]),
+            (json!({"include": ["a", "b"], "exclude": ["b"]}), vec!["a=a"]),
+            (json!({"include": ["a"], "rename": {"a": "z"}}), vec!["z=a"]),
+            (json!({"exclude": ["X"], "rename": {"a": "b", "b": "a"}}), vec!["a=b", "b=a", "c=c"]),
+            (json!({"include": ["X"], "rename": {"X": "a"}}), vec!["a=X!"]),
+            (json!({"include": ["none"]}), vec![]),
+        ] {
+            assert_eq!(shown(&all.clone().chosen(&keys(&spec)).unwrap()), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn two_keys_never_get_one_name_not_even_across_data_and_binary_data() {
+        for (present, spec) in [
+            (["a", "z"], json!({"rename": {"a": "z"}})),
+            (["z", "a"], json!({"rename": {"a": "z"}})),
+            (["a", "Z"], json!({"rename": {"a": "Z"}})),
+            (["A", "z"], json!({"rename": {"A": "z"}})),
+        ] {
+            let clash = source(&present).chosen(&keys(&spec)).unwrap_err().to_string();
+            let (key, name) = (spec["rename"].as_object().unwrap().iter().next()).unwrap();
+            let expected =
+                format!("spec.keys.rename gives key {key} the name {}, which", name.as_str().unwrap());
+            assert!(clash.starts_with(&expected), "{clash}");
+        }
+        let mended = json!({"exclude": ["z"], "rename": {"a": "z"}});
+        assert_eq!(shown(&source(&["a", "z"]).chosen(&keys(&mended)).unwrap()), ["z=a"]);
+    }
+
+    #[test]
+    fn what_is_asked_for_by_name_and_not_there_is_told() {
+        let spec = keys(&json!({"include": ["a", "X", "q"], "rename": {"q": "r"}}));
+        assert_eq!(source(&["a", "b", "X"]).absent(&spec), ["q"]);
+        assert_eq!(source(&["a"]).absent(&keys(&json!({"rename": {"n": "m"}}))), ["n"]);
+        assert_eq!(source(&["a"]).absent(&keys(&json!({"include": ["a", "b"], "exclude": ["b"]}))), [""; 0]);
+        assert_eq!(source(&["a"]).absent(&Keys::default()), [""; 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_or_made_up(
+            present in proptest::collection::btree_set("[a-dA-D]", 0..6),
+            include in proptest::collection::btree_set("[a-dA-D]", 0..4),
+            exclude in proptest::collection::btree_set("[a-dA-D]", 0..3),
+            from in proptest::collection::btree_set("[a-dA-D]", 0..3),
+            to in proptest::collection::btree_set("[a-h]", 3),
+        ) {
+            let rename: BTreeMap<String, String> = from.into_iter().zip(to).collect();
+            let spec = Keys {
+                include: include.iter().cloned().collect(),
+                exclude: exclude.iter().cloned().collect(),
+                rename: rename.clone(),
+            };
+            let keys: Vec<&str> = present.iter().map(String::as_str).collect();
+            // The naive model: a list of what is to be there, clashes and all.
+            let wanted: Vec<(String, &String)> = present
+                .iter()
+                .filter(|key| include.is_empty() || include.contains(*key))
+                .filter(|key| !exclude.contains(*key))
+                .map(|key| (rename.get(key).unwrap_or(key).clone(), key))
+                .collect();
+            let names: BTreeSet<&String> = wanted.iter().map(|(name, _)| name).collect();
+            match source(&keys).chosen(&spec) {
+                Err(_) => prop_assert!(names.len() < wanted.len()),
+                Ok(content) => {
+                    prop_assert_eq!(names.len(), wanted.len());
+                    prop_assert_eq!(content.data.len() + content.binary_data.len(), wanted.len());
+                    for (name, key) in wanted {
+                        let text = content.data.get(&name).cloned();
+                        let binary = content.binary_data.get(&name).map(|v| String::from_utf8(v.0.clone()).unwrap());
+                        let held = text.or(binary);
+                        prop_assert_eq!(held.as_ref(), Some(key));
+                    }
+                }
+            }
+        }
+    }
+}
