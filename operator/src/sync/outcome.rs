@@ -26,6 +26,8 @@ pub enum Visit {
     InvalidSpec(Vec<SpecFault>),
     /// The spec asks for what is not done yet, in these fields.
     NotSupported(Vec<&'static str>),
+    /// The spec asks to be left alone.
+    Suspended,
     /// No token for the account.
     NoToken(MintError),
     /// The work was tried.
@@ -78,7 +80,9 @@ impl Visit {
     #[must_use]
     pub fn wants_retry(&self) -> bool {
         match self {
-            Visit::NotUnderstood(_) | Visit::InvalidSpec(_) | Visit::NotSupported(_) => false,
+            Visit::NotUnderstood(_) | Visit::InvalidSpec(_) | Visit::NotSupported(_) | Visit::Suspended => {
+                false
+            }
             Visit::NoToken(_) => true,
             Visit::Worked(work) => {
                 let settled = |target: &TargetState| {

@@ -93,7 +93,8 @@ fn an_upgrade_does_not_end_while_nothing_could_be_looked_at() {
         Visit::Worked(Box::new(clashing)),
         Visit::NotUnderstood(Vec::new()),
         Visit::InvalidSpec(validate(None).unwrap_err()),
-        Visit::NotSupported(vec!["spec.suspend"]),
+        Visit::NotSupported(vec!["spec.dryRun"]),
+        Visit::Suspended,
         Visit::NoToken(MintError::AccountMissing(account())),
     ] {
         assert!(!visit.ends_upgrade(), "{visit:?}");
@@ -108,5 +109,5 @@ fn the_spec_says_how_often_it_is_compared() {
     often.spec = valid(plain);
     assert_eq!(Visit::Worked(Box::new(often)).resync(), Duration::from_mins(1));
     assert_eq!(worked(&[("foo", synced())]).resync(), Duration::from_mins(10));
-    assert_eq!(Visit::NotSupported(vec!["spec.suspend"]).resync(), Duration::from_mins(10));
+    assert_eq!(Visit::Suspended.resync(), Duration::from_mins(10));
 }

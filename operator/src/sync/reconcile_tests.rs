@@ -54,14 +54,37 @@ async fn a_newly_excluded_namespace_loses_its_copy() {
 #[tokio::test]
 async fn what_is_not_done_yet_is_refused_and_nothing_is_written_but_the_status() {
     let world = World::new(Duration::ZERO).await;
-    let mut suspended = spec(&["foo"]);
-    suspended["suspend"] = true.into();
-    world.create(&suspended, &[UPSTREAM_FINALIZER]);
+    let mut adopting = spec(&["foo"]);
+    adopting["conflictPolicy"] = "Adopt".into();
+    world.create(&adopting, &[UPSTREAM_FINALIZER]);
     let writes = world.settle().await;
     // The first notes the source that upstream has copied.
     assert_eq!(writes, [format!("PATCH {SYNC}"), format!("PATCH {SYNC}/status")]);
     assert_eq!(world.condition("Ready")["reason"], "NotSupportedYet");
     assert_eq!(world.finalizers(), json!([UPSTREAM_FINALIZER]));
+}
+
+#[tokio::test]
+async fn while_suspended_nothing_is_written_but_the_status_and_then_all_is_made_good() {
+    let world = World::new(Duration::ZERO).await;
+    world.create(&spec(&["foo", "bar"]), &[]);
+    world.settle().await;
+    let before = world.object("foo", "settings");
+    world.change(|sync| sync["spec"]["suspend"] = true.into());
+    assert_eq!(world.settle().await, [format!("PATCH {SYNC}/status")]);
+    world.put("team-a", "settings", "new", &json!({}));
+    world.change(|sync| sync["spec"]["targets"]["namespaces"] = json!(["foo", "baz"]));
+    assert_eq!(world.settle().await, [format!("PATCH {SYNC}/status")], "its generation");
+    assert_eq!(world.object("foo", "settings"), before);
+    assert_eq!(world.condition("Paused")["status"], "True");
+    assert_eq!(world.condition("Ready")["reason"], "Suspended");
+    world.change(|sync| sync["spec"]["suspend"] = false.into());
+    world.settle().await;
+    for namespace in ["foo", "baz"] {
+        assert_eq!(world.object(namespace, "settings").unwrap()["data"], json!({"a": "new"}));
+    }
+    assert_eq!(world.object("bar", "settings"), None);
+    assert_eq!(world.condition("Ready")["status"], "True");
 }
 
 #[tokio::test]
@@ -96,12 +119,11 @@ async fn carried_content_that_breaks_a_rule_is_reported_and_the_rest_is_done() {
 #[tokio::test]
 async fn a_deleted_resource_that_orphans_its_copies_removes_none_whatever_else_it_says() {
     let invalid = json!({"deletionPolicy": "Orphan"});
-    let mut unsupported = spec(&["foo"]);
-    unsupported["deletionPolicy"] = "Orphan".into();
-    unsupported["suspend"] = true.into();
+    let mut suspended = spec(&["foo"]);
+    suspended["suspend"] = true.into();
     let mut plain = spec(&["foo"]);
     plain["deletionPolicy"] = "Orphan".into();
-    for spec_then in [plain, unsupported, invalid] {
+    for spec_then in [plain, suspended, invalid] {
         let world = World::new(Duration::from_hours(1)).await;
         world.create(&spec(&["foo"]), &[]);
         world.settle().await;

@@ -80,7 +80,8 @@ fn where_nothing_was_looked_at_no_target_is_spoken_of() {
     for visit in [
         Visit::NotUnderstood(vec!["spec: no".into()]),
         Visit::InvalidSpec(validate(None).unwrap_err()),
-        Visit::NotSupported(vec!["spec.suspend"]),
+        Visit::NotSupported(vec!["spec.dryRun"]),
+        Visit::Suspended,
         Visit::NoToken(MintError::AccountMissing(account())),
     ] {
         let status = fold(&before, &visit, 2);

@@ -16,7 +16,6 @@ pub fn unsupported(spec: &ValidSync) -> Vec<&'static str> {
         (!spec.annotations.is_empty(), "spec.targets.annotations"),
         (spec.conflict_policy == ConflictPolicy::Adopt, "spec.conflictPolicy: Adopt"),
         (spec.source_deletion_policy == SourceDeletionPolicy::Delete, "spec.sourceDeletionPolicy: Delete"),
-        (spec.suspend, "spec.suspend"),
         (spec.dry_run, "spec.dryRun"),
     ]
     .into_iter()
@@ -58,7 +57,6 @@ mod tests {
             (json!({"targets": {"annotations": {"a": "b"}}}), "spec.targets.annotations"),
             (json!({"conflictPolicy": "Adopt"}), "spec.conflictPolicy: Adopt"),
             (json!({"sourceDeletionPolicy": "Delete"}), "spec.sourceDeletionPolicy: Delete"),
-            (json!({"suspend": true}), "spec.suspend"),
             (json!({"dryRun": true}), "spec.dryRun"),
         ] {
             assert_eq!(found(&patch), [field], "{patch}");
@@ -72,7 +70,7 @@ mod tests {
             json!({"source": {"kind": "ConfigMap"}}),
             json!({"targets": {"exclude": ["bar"], "name": "settings", "labels": {}, "annotations": {}}}),
             json!({"targets": {"name": "other"}, "keys": {"exclude": ["a"], "rename": {"b": "c"}}}),
-            json!({"keys": {}, "conflictPolicy": "Refuse", "sourceDeletionPolicy": "Retain", "suspend": false}),
+            json!({"keys": {}, "conflictPolicy": "Refuse", "sourceDeletionPolicy": "Retain", "suspend": true}),
             json!({"deletionPolicy": "Orphan", "resyncSeconds": 60, "dryRun": false}),
         ] {
             assert_eq!(found(&patch), Vec::<&str>::new(), "{patch}");

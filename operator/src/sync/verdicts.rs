@@ -38,6 +38,7 @@ pub fn verdicts(visit: &Visit, carried: &[String]) -> Vec<Verdict> {
         Visit::NotSupported(fields) => {
             refused("NotSupportedYet", &format!("this release does not do yet: {}", fields.join(", ")))
         }
+        Visit::Suspended => refused("Suspended", "spec.suspend is true"),
         Visit::NoToken(error) => no_token(error),
         // A missing right explains a missing source or copy, so it comes first in `Ready`.
         Visit::Worked(work) => {
@@ -52,12 +53,13 @@ pub fn verdicts(visit: &Visit, carried: &[String]) -> Vec<Verdict> {
 
 /// Nothing is written while one of the two fields says so; a deletion then leaves the copies ([`super::cleanup`]).
 fn paused(visit: &Visit) -> Verdict {
-    let asked = |field| matches!(visit, Visit::NotSupported(fields) if fields.contains(&field));
     let words = "nothing is written; deleted now, the resource leaves its copies where they are";
-    match (asked("spec.suspend"), asked("spec.dryRun")) {
-        (true, _) => Verdict::new(PAUSED, Truth::True, "Suspended", words),
-        (false, true) => Verdict::new(PAUSED, Truth::True, "DryRun", words),
-        (false, false) => Verdict::new(PAUSED, Truth::False, "NotPaused", ""),
+    match visit {
+        Visit::Suspended => Verdict::new(PAUSED, Truth::True, "Suspended", words),
+        Visit::NotSupported(fields) if fields.contains(&"spec.dryRun") => {
+            Verdict::new(PAUSED, Truth::True, "DryRun", words)
+        }
+        _ => Verdict::new(PAUSED, Truth::False, "NotPaused", ""),
     }
 }
 

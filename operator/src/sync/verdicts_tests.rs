@@ -137,7 +137,8 @@ fn every_condition_is_judged_in_every_visit() {
     for visit in [
         Visit::NotUnderstood(vec!["spec: no".into()]),
         Visit::InvalidSpec(validate(None).unwrap_err()),
-        Visit::NotSupported(vec!["spec.suspend"]),
+        Visit::NotSupported(vec!["spec.dryRun"]),
+        Visit::Suspended,
         Visit::NoToken(MintError::AccountMissing(account())),
         Visit::Worked(Box::new(work(&[("foo", synced())]))),
     ] {
@@ -159,15 +160,30 @@ fn rights_that_could_not_be_asked_about_are_not_reported_as_held() {
 }
 
 #[test]
-fn what_is_not_done_yet_is_refused_and_every_field_named() {
-    let visit = Visit::NotSupported(vec!["spec.suspend", "spec.dryRun"]);
-    let (truth, reason, message) = verdict(&visit, READY);
-    assert_eq!((truth, reason), (Truth::False, "NotSupportedYet"));
-    assert_eq!(message, "this release does not do yet: spec.suspend, spec.dryRun; nothing was changed");
+fn a_suspended_resource_is_not_ready_and_says_what_a_deletion_would_leave() {
+    let visit = Visit::Suspended;
+    assert_eq!(
+        verdict(&visit, READY),
+        (Truth::False, "Suspended", "spec.suspend is true; nothing was changed".into())
+    );
     let (truth, reason, message) = verdict(&visit, PAUSED);
     assert_eq!((truth, reason), (Truth::True, "Suspended"));
     assert!(message.contains("leaves its copies"), "{message}");
-    assert_eq!(verdict(&Visit::NotSupported(vec!["spec.dryRun"]), PAUSED).1, "DryRun");
+    assert!(!visit.wants_retry() && !visit.wants_claim() && !visit.ends_upgrade());
+}
+
+#[test]
+fn what_is_not_done_yet_is_refused_and_every_field_named() {
+    let visit = Visit::NotSupported(vec!["spec.targets.selector", "spec.dryRun"]);
+    let (truth, reason, message) = verdict(&visit, READY);
+    assert_eq!((truth, reason), (Truth::False, "NotSupportedYet"));
+    assert_eq!(
+        message,
+        "this release does not do yet: spec.targets.selector, spec.dryRun; nothing was changed"
+    );
+    let (truth, reason, message) = verdict(&visit, PAUSED);
+    assert_eq!((truth, reason), (Truth::True, "DryRun"));
+    assert!(message.contains("leaves its copies"), "{message}");
     assert_eq!(verdict(&Visit::NotSupported(vec!["spec.targets.selector"]), PAUSED).1, "NotPaused");
     assert!(!visit.wants_retry() && !visit.wants_claim());
 }

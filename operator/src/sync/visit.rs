@@ -56,6 +56,10 @@ pub async fn visit(
         Ok(spec) => spec,
         Err(faults) => return Visit::InvalidSpec(faults),
     };
+    if spec.suspend {
+        state.watches.clear();
+        return Visit::Suspended;
+    }
     let not_done = unsupported(&spec);
     if !not_done.is_empty() {
         return Visit::NotSupported(not_done);

@@ -8,6 +8,7 @@ mod installer_own_server;
 mod kubeconfig;
 mod lifecycle;
 mod own_server;
+mod paused;
 mod rights;
 mod rules;
 mod shape;
