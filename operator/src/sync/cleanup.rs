@@ -20,7 +20,7 @@ use weaver_api::names::{dns_label, dns_subdomain};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, DeletionPolicy};
 
 use super::claim;
-use super::execute::{self, Kept, Removal};
+use super::execute::{self, Kept, Mode, Removal};
 use super::leftovers;
 use super::reconcile::Context;
 use super::state::{Place, SyncState};
@@ -178,7 +178,7 @@ async fn pass(context: &Context, state: &SyncState, sync: &ConfigMapSync) -> Pas
     let source = (source.namespace.as_deref(), source.name.as_deref());
     let (mut upstream, mut refused, mut failed) = (BTreeSet::new(), Vec::new(), Vec::new());
     for place in places {
-        match execute::remove(&tenant, &owner, source, &place).await {
+        match execute::remove(&tenant, &owner, source, &place, Mode::Write).await {
             Ok(Removal::Removed | Removal::Nothing) => {}
             Ok(Removal::UpstreamStays) => drop(upstream.insert(place)),
             Err(kept) => {

@@ -23,6 +23,30 @@ const FIELD_MANAGER: &str = "weaver-operator";
 /// How often one visit judges a target that keeps changing under its hands.
 const ROUNDS: usize = 4;
 
+/// How far a visit goes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mode {
+    /// It looks: the resource is not held by our finalizer yet.
+    Look,
+    /// It has the API server judge each write, and store none (`spec.dryRun`).
+    Try,
+    /// It writes.
+    Write,
+}
+
+/// A write that was tried and not done.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Change {
+    /// Nothing is there.
+    Create,
+    /// It is ours, and differs.
+    Update,
+    /// The upstream operator made it for this resource.
+    TakeOver,
+    /// It is ours, differs, and is immutable.
+    Replace,
+}
+
 /// How a target ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TargetState {
@@ -30,6 +54,8 @@ pub enum TargetState {
     Synced(Verified),
     /// It would be written, but the resource is not held by our finalizer yet.
     Unclaimed,
+    /// It would be written so; the API server had nothing against it.
+    Planned(Change),
     /// The namespace does not exist, says the API server to the tenant.
     NamespaceMissing,
     /// The namespace is being deleted.
@@ -44,17 +70,17 @@ pub enum TargetState {
     Failed(String),
 }
 
-/// Carries out `step` on the target in `namespace`, and what follows from it; looks only, unless it `may_write`.
+/// Carries out `step` on the target in `namespace`, and what follows from it, as far as `mode` goes.
 pub async fn target(
     tenant: &TenantClient,
     desired: &Desired,
     upgrade: Option<TakeOver<'_>>,
     namespace: &str,
     step: Step,
-    may_write: bool,
+    mode: Mode,
 ) -> TargetState {
     let copies = tenant.config_maps(namespace);
-    let params = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
+    let params = PostParams { dry_run: mode == Mode::Try, field_manager: Some(FIELD_MANAGER.into()) };
     let mut step = step;
     // Why the last update was refused, while it may still be because the copy is immutable.
     let mut rejected: Option<String> = None;
@@ -75,7 +101,7 @@ pub async fn target(
                 Err(error) => Err(error),
             },
             Step::Refuse(foreign) => return TargetState::Conflict(foreign.clone()),
-            Step::Create | Step::Update(_) | Step::TakeOver(_) | Step::Replace(_) if !may_write => {
+            Step::Create | Step::Update(_) | Step::TakeOver(_) | Step::Replace(_) if mode == Mode::Look => {
                 return TargetState::Unclaimed;
             }
             // Only a verified copy is kept unread, and the caller has that verification.
@@ -84,12 +110,21 @@ pub async fn target(
             Step::Update(seen) | Step::TakeOver(seen) => {
                 call(copies.replace(&desired.name, &params, &desired.update(seen))).await
             }
-            Step::Replace(seen) => match delete(&copies, seen).await {
+            Step::Replace(seen) => match delete(&copies, seen, mode).await {
+                // What stands there still is in the way of trying more.
+                Ok(()) if mode == Mode::Try => return TargetState::Planned(Change::Replace),
                 Ok(()) => call(copies.create(&params, &desired.create(namespace))).await,
                 Err(error) => Err(error),
             },
         };
         match written {
+            Ok(_) if mode == Mode::Try => {
+                return TargetState::Planned(match step {
+                    Step::Update(_) => Change::Update,
+                    Step::TakeOver(_) => Change::TakeOver,
+                    _ => Change::Create,
+                });
+            }
             Ok(object) => {
                 if matches!(step, Step::TakeOver(_)) {
                     info!(owner = %desired.owner, %namespace, name = %desired.name, "took over a copy that the upstream operator had made");
@@ -143,7 +178,7 @@ impl Kept {
 /// What became of the object at the place of a leftover.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Removal {
-    /// It was a copy of ours, and is gone.
+    /// It was a copy of ours, and is gone; or would be, where it was only tried.
     Removed,
     /// There was none of ours.
     Nothing,
@@ -151,7 +186,8 @@ pub enum Removal {
     UpstreamStays,
 }
 
-/// Removes `name` of `namespace` if it is a copy of `owner`; what is not ours, or is the source, stays.
+/// Removes `name` of `namespace` if it is a copy of `owner`; what is not ours, or is the source, stays. Goes as far
+/// as `mode`, which is not [`Mode::Look`].
 ///
 /// # Errors
 /// Why a copy of ours may still be there.
@@ -160,13 +196,14 @@ pub async fn remove(
     owner: &Owner,
     source: (Option<&str>, Option<&str>),
     (namespace, name): &Place,
+    mode: Mode,
 ) -> Result<Removal, Kept> {
     let (copies, metas) = (tenant.config_maps(namespace), tenant.config_map_metas(namespace));
     for _ in 0..ROUNDS {
         let removed = match lookup(metas.get_metadata(name)).await {
             Ok(None) => return Ok(Removal::Nothing),
             Ok(Some(found)) => match leftover(owner, source, &found.metadata) {
-                Leftover::Ours => delete(&copies, &found.metadata).await,
+                Leftover::Ours => delete(&copies, &found.metadata, mode).await,
                 Leftover::Upstreams => return Ok(Removal::UpstreamStays),
                 Leftover::Others => return Ok(Removal::Nothing),
             },
@@ -184,10 +221,11 @@ pub async fn remove(
 }
 
 /// Deletes exactly the state `seen`; "not there" is done.
-async fn delete(api: &Api<ConfigMap>, seen: &ObjectMeta) -> Result<(), CallError> {
+async fn delete(api: &Api<ConfigMap>, seen: &ObjectMeta, mode: Mode) -> Result<(), CallError> {
     let preconditions =
         Preconditions { uid: seen.uid.clone(), resource_version: seen.resource_version.clone() };
-    let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    let dry_run = mode == Mode::Try;
+    let params = DeleteParams { dry_run, preconditions: Some(preconditions), ..DeleteParams::default() };
     lookup(api.delete(seen.name.as_deref().unwrap_or_default(), &params)).await.map(drop)
 }
 

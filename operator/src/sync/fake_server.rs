@@ -1,5 +1,5 @@
 //! An API server in memory, for tests of whole visits: objects by path, resourceVersions and preconditions as the
-//! real one has them, merge patches, and a record of every write. Its watches never work, so that a visit looks
+//! real one has them, merge patches, dry runs, and a record of every write. Its watches never work, so that a visit looks
 //! at every object itself.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,7 +83,9 @@ impl FakeServer {
                 let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
                 let mut inner = server.lock();
                 let write = format!("{} {}", parts.method, parts.uri.path());
-                let is_write = parts.method != Method::GET && !is_question(parts.uri.path());
+                let is_write = parts.method != Method::GET
+                    && !is_question(parts.uri.path())
+                    && !is_dry_run(&parts, &body);
                 inner.attempts.extend(is_write.then(|| write.clone()));
                 let (code, answer) = match inner.answer(&parts, &body) {
                     Ok(answer) => {
@@ -107,6 +109,12 @@ impl FakeServer {
 /// Is it asked by POST, although it writes nothing?
 fn is_question(path: &str) -> bool {
     path.ends_with("/token") || path.ends_with("/selfsubjectaccessreviews")
+}
+
+/// Is it to be judged, and not stored?
+fn is_dry_run(parts: &http::request::Parts, body: &Value) -> bool {
+    let query = parts.uri.query().unwrap_or_default();
+    query.split('&').any(|pair| pair == "dryRun=All") || body["dryRun"] == json!(["All"])
 }
 
 fn failure(code: u16, reason: &str) -> Value {
@@ -165,6 +173,9 @@ impl Inner {
                 if self.objects.contains_key(&path) {
                     return Err((409, "AlreadyExists"));
                 }
+                if is_dry_run(parts, body) {
+                    return Ok(body.clone());
+                }
                 Ok(self.store(&path, body.clone(), None))
             }
             Method::PUT => {
@@ -173,6 +184,9 @@ impl Inner {
                     if old["metadata"][part] != body["metadata"][part] {
                         return Err((409, "Conflict"));
                     }
+                }
+                if is_dry_run(parts, body) {
+                    return Ok(body.clone());
                 }
                 let uid = old["metadata"]["uid"].clone();
                 Ok(self.store(path, body.clone(), Some(uid)))
@@ -185,6 +199,9 @@ impl Inner {
                         old["metadata"][part], body["preconditions"][part],
                         "a delete without precondition"
                     );
+                }
+                if is_dry_run(parts, body) {
+                    return Ok(old.clone());
                 }
                 Ok(self.objects.remove(path).unwrap_or_default())
             }

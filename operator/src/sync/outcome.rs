@@ -49,6 +49,8 @@ pub struct Work {
     pub targets: BTreeMap<String, TargetState>,
     /// Copies that are not wanted any more and could not be removed.
     pub leftovers: BTreeMap<Place, Kept>,
+    /// Copies that are not wanted any more and would be removed, were it not a dry run.
+    pub removals: BTreeSet<Place>,
     /// The search for leftovers failed.
     pub search_failed: Option<String>,
     /// Rights that the account was found to lack, or why it could not be asked.
@@ -86,9 +88,9 @@ impl Visit {
             Visit::NoToken(_) => true,
             Visit::Worked(work) => {
                 let settled = |target: &TargetState| {
-                    use TargetState::{NamespaceMissing, NamespaceTerminating, Synced};
+                    use TargetState::{NamespaceMissing, NamespaceTerminating, Planned, Synced};
                     // The namespace's appearance is announced; for one that goes there is no cure.
-                    matches!(target, Synced(_) | NamespaceMissing | NamespaceTerminating)
+                    matches!(target, Synced(_) | Planned(_) | NamespaceMissing | NamespaceTerminating)
                 };
                 work.missing.as_ref().map_or(true, |missing| !missing.is_empty())
                     || !work.leftovers.is_empty()
@@ -117,8 +119,9 @@ impl Visit {
     pub fn ends_upgrade(&self) -> bool {
         use TargetState::{Conflict, NamespaceMissing, NamespaceTerminating, Synced};
         let Visit::Worked(work) = self else { return false };
-        // With nothing to copy nothing was looked at.
+        // With nothing to copy nothing was looked at; and where nothing is written, this is not either.
         work.source == SourceState::Found
+            && !work.spec.dry_run
             && work.spec.targets.iter().all(|target| {
                 let state = work.targets.get(target);
                 matches!(state, Some(Synced(_) | NamespaceMissing | NamespaceTerminating | Conflict(_)))

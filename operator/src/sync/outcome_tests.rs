@@ -5,6 +5,7 @@ use weaver_api::v1beta1::ConfigMapSyncSpec;
 use weaver_api::validate::validate;
 
 use super::super::content::Content;
+use super::super::execute::Change;
 use super::super::plan::{Foreign, Verified};
 use super::*;
 
@@ -43,6 +44,7 @@ pub fn work(targets: &[(&str, TargetState)]) -> Work {
         absent_keys: Vec::new(),
         targets: targets.iter().map(|(namespace, state)| ((*namespace).to_owned(), state.clone())).collect(),
         leftovers: BTreeMap::new(),
+        removals: BTreeSet::new(),
         search_failed: None,
         missing: Ok(BTreeSet::new()),
         unexplained: 0,
@@ -73,6 +75,7 @@ fn an_upgrade_ends_when_each_target_is_settled() {
         (TargetState::NamespaceTerminating, true),
         (conflict(), true),
         (TargetState::Unclaimed, false),
+        (TargetState::Planned(Change::TakeOver), false),
         (forbidden(), false),
         (TargetState::Rejected("x".into()), false),
         (TargetState::Failed("x".into()), false),
@@ -83,17 +86,20 @@ fn an_upgrade_ends_when_each_target_is_settled() {
 }
 
 #[test]
-fn an_upgrade_does_not_end_while_nothing_could_be_looked_at() {
+fn an_upgrade_does_not_end_while_nothing_could_be_looked_at_or_nothing_is_to_be_written() {
     let mut without_source = work(&[]);
     without_source.source = SourceState::Missing;
     let mut clashing = work(&[]);
     clashing.source = SourceState::Clash(clash());
+    let mut dry = work(&[("foo", synced())]);
+    dry.spec.dry_run = true;
     for visit in [
+        Visit::Worked(Box::new(dry)),
         Visit::Worked(Box::new(without_source)),
         Visit::Worked(Box::new(clashing)),
         Visit::NotUnderstood(Vec::new()),
         Visit::InvalidSpec(validate(None).unwrap_err()),
-        Visit::NotSupported(vec!["spec.dryRun"]),
+        Visit::NotSupported(vec!["spec.targets.selector"]),
         Visit::Suspended,
         Visit::NoToken(MintError::AccountMissing(account())),
     ] {

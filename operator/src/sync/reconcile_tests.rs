@@ -88,6 +88,56 @@ async fn while_suspended_nothing_is_written_but_the_status_and_then_all_is_made_
 }
 
 #[tokio::test]
+async fn a_dry_run_of_a_new_resource_claims_nothing_and_tells_its_plan() {
+    let world = World::new(Duration::ZERO).await;
+    world.put("bar", "settings", "theirs", &json!({}));
+    world.server.lacks("baz");
+    let mut dry = spec(&["foo", "bar", "baz"]);
+    dry["dryRun"] = true.into();
+    world.create(&dry, &[]);
+    assert_eq!(world.settle().await, [format!("PATCH {SYNC}/status")]);
+    assert_eq!((world.finalizers(), world.object("foo", "settings")), (json!([]), None));
+    let shown: Vec<Value> = world.sync()["status"]["targets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|target| json!([target["namespace"], target["reason"]]))
+        .collect();
+    assert_eq!(
+        Value::from(shown),
+        json!([["bar", "NotOurs"], ["baz", "NamespaceMissing"], ["foo", "WouldBeCreated"]])
+    );
+    world.change(|sync| sync["spec"]["dryRun"] = false.into());
+    world.settle().await;
+    assert!(world.object("foo", "settings").is_some());
+}
+
+#[tokio::test]
+async fn a_dry_run_of_a_change_tells_it_and_leaves_every_copy() {
+    let world = World::new(Duration::ZERO).await;
+    world.create(&spec(&["foo", "bar"]), &[]);
+    world.settle().await;
+    let copies = || (world.object("foo", "settings"), world.object("bar", "settings"));
+    let before = copies();
+    world.put("team-a", "settings", "new", &json!({}));
+    world.change(|sync| {
+        sync["spec"]["dryRun"] = true.into();
+        sync["spec"]["targets"]["namespaces"] = json!(["foo"]);
+    });
+    // Told more than once, it stays the same.
+    for expected in [vec![format!("PATCH {SYNC}/status")], vec![]] {
+        assert_eq!(world.settle().await, expected);
+        let plan = "0 of 1 targets hold the copy; foo: would be updated; bar/settings: would be removed";
+        assert_eq!(world.condition("TargetsSynced")["message"], plan);
+        assert_eq!(copies(), before);
+    }
+    world.change(|sync| sync["spec"]["dryRun"] = false.into());
+    world.settle().await;
+    let (foo, bar) = copies();
+    assert_eq!((&foo.unwrap()["data"], bar), (&json!({"a": "new"}), None));
+}
+
+#[tokio::test]
 async fn what_a_client_of_v1alpha1_dropped_from_the_status_is_written_again() {
     let world = World::new(Duration::ZERO).await;
     world.create(&spec(&["foo"]), &[]);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use weaver_api::conditions;
 use weaver_api::v1beta1::{ConfigMapSyncStatus, Counts, MAX_TARGETS_SHOWN, TargetStatus};
 
-use super::execute::TargetState;
+use super::execute::{Change, TargetState};
 use super::outcome::{SourceState, Visit, Work};
 use super::plan::Foreign;
 use super::verdicts::{KEYS_CLASH, verdicts};
@@ -116,6 +116,15 @@ fn judged(target: &TargetState, namespace: &str, name: &str) -> (State, &'static
     match target {
         TargetState::Synced(_) => (State::Synced, "Synced", String::new()),
         TargetState::Unclaimed => (State::Waiting, "NotWrittenYet", String::new()),
+        TargetState::Planned(change) => {
+            let reason = match change {
+                Change::Create => "WouldBeCreated",
+                Change::Update => "WouldBeUpdated",
+                Change::TakeOver => "WouldBeTakenOver",
+                Change::Replace => "WouldBeReplaced",
+            };
+            (State::Waiting, reason, String::new())
+        }
         TargetState::NamespaceMissing => {
             (State::Waiting, "NamespaceMissing", "the namespace does not exist yet".to_owned())
         }

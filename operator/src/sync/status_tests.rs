@@ -58,6 +58,25 @@ fn targets_are_counted_and_shown_those_with_a_problem_first() {
 }
 
 #[test]
+fn a_dry_run_shows_each_target_with_what_would_become_of_it() {
+    let planned =
+        [Change::Create, Change::Update, Change::TakeOver, Change::Replace].map(TargetState::Planned);
+    let names = ["a", "b", "c", "d"];
+    let targets: Vec<_> = names.into_iter().zip(planned).chain([("e", synced())]).collect();
+    let status = fold(&ConfigMapSyncStatus::default(), &worked(&targets), 1);
+    assert_eq!(
+        shown(&status),
+        [
+            ("a", "Waiting", "WouldBeCreated"),
+            ("b", "Waiting", "WouldBeUpdated"),
+            ("c", "Waiting", "WouldBeTakenOver"),
+            ("d", "Waiting", "WouldBeReplaced"),
+            ("e", "Synced", "Synced"),
+        ]
+    );
+}
+
+#[test]
 fn without_a_source_every_target_waits() {
     for (source, reason) in [
         (SourceState::Missing, "SourceMissing"),
@@ -80,7 +99,7 @@ fn where_nothing_was_looked_at_no_target_is_spoken_of() {
     for visit in [
         Visit::NotUnderstood(vec!["spec: no".into()]),
         Visit::InvalidSpec(validate(None).unwrap_err()),
-        Visit::NotSupported(vec!["spec.dryRun"]),
+        Visit::NotSupported(vec!["spec.targets.selector"]),
         Visit::Suspended,
         Visit::NoToken(MintError::AccountMissing(account())),
     ] {

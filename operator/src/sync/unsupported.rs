@@ -16,7 +16,6 @@ pub fn unsupported(spec: &ValidSync) -> Vec<&'static str> {
         (!spec.annotations.is_empty(), "spec.targets.annotations"),
         (spec.conflict_policy == ConflictPolicy::Adopt, "spec.conflictPolicy: Adopt"),
         (spec.source_deletion_policy == SourceDeletionPolicy::Delete, "spec.sourceDeletionPolicy: Delete"),
-        (spec.dry_run, "spec.dryRun"),
     ]
     .into_iter()
     .filter_map(|(used, field)| used.then_some(field))
@@ -57,7 +56,6 @@ mod tests {
             (json!({"targets": {"annotations": {"a": "b"}}}), "spec.targets.annotations"),
             (json!({"conflictPolicy": "Adopt"}), "spec.conflictPolicy: Adopt"),
             (json!({"sourceDeletionPolicy": "Delete"}), "spec.sourceDeletionPolicy: Delete"),
-            (json!({"dryRun": true}), "spec.dryRun"),
         ] {
             assert_eq!(found(&patch), [field], "{patch}");
         }
@@ -71,7 +69,7 @@ mod tests {
             json!({"targets": {"exclude": ["bar"], "name": "settings", "labels": {}, "annotations": {}}}),
             json!({"targets": {"name": "other"}, "keys": {"exclude": ["a"], "rename": {"b": "c"}}}),
             json!({"keys": {}, "conflictPolicy": "Refuse", "sourceDeletionPolicy": "Retain", "suspend": true}),
-            json!({"deletionPolicy": "Orphan", "resyncSeconds": 60, "dryRun": false}),
+            json!({"deletionPolicy": "Orphan", "resyncSeconds": 60, "dryRun": true}),
         ] {
             assert_eq!(found(&patch), Vec::<&str>::new(), "{patch}");
         }
@@ -79,7 +77,9 @@ mod tests {
 
     #[test]
     fn several_are_named_at_once_and_in_order() {
-        let patch = json!({"dryRun": true, "targets": {"selector": {}}, "source": {"kind": "Secret"}});
-        assert_eq!(found(&patch), ["spec.source.kind: Secret", "spec.targets.selector", "spec.dryRun"]);
+        let patch =
+            json!({"conflictPolicy": "Adopt", "targets": {"selector": {}}, "source": {"kind": "Secret"}});
+        let all = ["spec.source.kind: Secret", "spec.targets.selector", "spec.conflictPolicy: Adopt"];
+        assert_eq!(found(&patch), all);
     }
 }

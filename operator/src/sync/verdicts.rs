@@ -13,13 +13,16 @@ use weaver_api::convert::ANNOTATION;
 use weaver_api::minting;
 use weaver_api::validate::SpecFault;
 
-use super::execute::TargetState;
+use super::execute::{Change, TargetState};
 use super::outcome::{SourceState, Visit, Work};
 use crate::tenant::rights::explain;
 use crate::tenant::{Account, MintError};
 
 /// Reason while what the spec asks of the source's keys cannot be done.
 pub(super) const KEYS_CLASH: &str = "KeysClash";
+
+/// Reason while a spec asks what would be done.
+const DRY_RUN: &str = "DryRun";
 
 /// How many places a message names before it counts the rest.
 const NAMED: usize = 10;
@@ -56,9 +59,7 @@ fn paused(visit: &Visit) -> Verdict {
     let words = "nothing is written; deleted now, the resource leaves its copies where they are";
     match visit {
         Visit::Suspended => Verdict::new(PAUSED, Truth::True, "Suspended", words),
-        Visit::NotSupported(fields) if fields.contains(&"spec.dryRun") => {
-            Verdict::new(PAUSED, Truth::True, "DryRun", words)
-        }
+        Visit::Worked(work) if work.spec.dry_run => Verdict::new(PAUSED, Truth::True, DRY_RUN, words),
         _ => Verdict::new(PAUSED, Truth::False, "NotPaused", ""),
     }
 }
@@ -222,13 +223,23 @@ impl Work {
         if let Some((reason, words)) = self.unjudged() {
             return Verdict::new(TARGETS_SYNCED, Truth::Unknown, reason, words);
         }
-        let (mut synced, mut absent, mut troubles) = (0, Vec::new(), Vec::new());
+        let (mut synced, mut absent) = (0, Vec::new());
+        let (mut troubles, mut planned) = (Vec::new(), Vec::new());
         for (namespace, state) in &self.targets {
             match state {
                 TargetState::Synced(_) => synced += 1,
                 TargetState::NamespaceMissing => absent.push(namespace.clone()),
                 TargetState::NamespaceTerminating => {}
                 TargetState::Unclaimed => troubles.push(format!("{namespace}: not written yet")),
+                TargetState::Planned(change) => {
+                    let what = match change {
+                        Change::Create => "created",
+                        Change::Update => "updated",
+                        Change::TakeOver => "taken over from the upstream operator",
+                        Change::Replace => "replaced",
+                    };
+                    planned.push(format!("{namespace}: would be {what}"));
+                }
                 TargetState::Conflict(_) => troubles.push(format!("{namespace}: conflict")),
                 TargetState::Forbidden(status) => troubles.push(format!("{namespace}: {}", status.message)),
                 TargetState::Rejected(words) | TargetState::Failed(words) => {
@@ -255,11 +266,18 @@ impl Work {
                 self.spec.source_namespace
             );
         }
-        if troubles.is_empty() {
-            return Verdict::new(TARGETS_SYNCED, Truth::True, "Synced", message);
+        planned.extend(
+            self.removals.iter().map(|(namespace, name)| format!("{namespace}/{name}: would be removed")),
+        );
+        let (truth, reason) = match (troubles.is_empty(), planned.is_empty()) {
+            (false, _) => (Truth::False, "TargetsFailed"),
+            (true, false) => (Truth::False, DRY_RUN),
+            (true, true) => (Truth::True, "Synced"),
+        };
+        for more in [troubles, planned].iter().filter(|more| !more.is_empty()) {
+            let _ = write!(message, "; {}", listed(more));
         }
-        let _ = write!(message, "; {}", listed(&troubles));
-        Verdict::new(TARGETS_SYNCED, Truth::False, "TargetsFailed", message)
+        Verdict::new(TARGETS_SYNCED, truth, reason, message)
     }
 }
 

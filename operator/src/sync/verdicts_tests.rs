@@ -137,7 +137,7 @@ fn every_condition_is_judged_in_every_visit() {
     for visit in [
         Visit::NotUnderstood(vec!["spec: no".into()]),
         Visit::InvalidSpec(validate(None).unwrap_err()),
-        Visit::NotSupported(vec!["spec.dryRun"]),
+        Visit::NotSupported(vec!["spec.targets.selector"]),
         Visit::Suspended,
         Visit::NoToken(MintError::AccountMissing(account())),
         Visit::Worked(Box::new(work(&[("foo", synced())]))),
@@ -173,18 +173,38 @@ fn a_suspended_resource_is_not_ready_and_says_what_a_deletion_would_leave() {
 }
 
 #[test]
+fn a_dry_run_says_what_it_would_do_and_is_never_ready() {
+    let dry = |targets: &[(&str, TargetState)]| {
+        let mut work = work(targets);
+        work.spec.dry_run = true;
+        work
+    };
+    let mut planning = dry(&[
+        ("bar", TargetState::Planned(Change::Create)),
+        ("baz", synced()),
+        ("foo", TargetState::Planned(Change::Update)),
+    ]);
+    planning.removals = [("old".to_owned(), "settings".to_owned())].into();
+    let visit = Visit::Worked(Box::new(planning));
+    let plan = "1 of 3 targets hold the copy; bar: would be created; foo: would be updated; \
+                old/settings: would be removed";
+    assert_eq!(verdict(&visit, TARGETS_SYNCED), (Truth::False, "DryRun", plan.into()));
+    assert_eq!(verdict(&visit, READY), (Truth::False, "DryRun", plan.into()));
+    assert_eq!(verdict(&visit, PAUSED).1, "DryRun");
+    assert!(!visit.wants_retry() && !visit.wants_claim());
+    let nothing_to_do = Visit::Worked(Box::new(dry(&[("foo", synced())])));
+    assert_eq!(verdict(&nothing_to_do, TARGETS_SYNCED).0, Truth::True);
+    assert_eq!(verdict(&nothing_to_do, READY).1, "DryRun");
+}
+
+#[test]
 fn what_is_not_done_yet_is_refused_and_every_field_named() {
-    let visit = Visit::NotSupported(vec!["spec.targets.selector", "spec.dryRun"]);
+    let visit = Visit::NotSupported(vec!["spec.targets.selector", "spec.conflictPolicy: Adopt"]);
     let (truth, reason, message) = verdict(&visit, READY);
     assert_eq!((truth, reason), (Truth::False, "NotSupportedYet"));
-    assert_eq!(
-        message,
-        "this release does not do yet: spec.targets.selector, spec.dryRun; nothing was changed"
-    );
-    let (truth, reason, message) = verdict(&visit, PAUSED);
-    assert_eq!((truth, reason), (Truth::True, "DryRun"));
-    assert!(message.contains("leaves its copies"), "{message}");
-    assert_eq!(verdict(&Visit::NotSupported(vec!["spec.targets.selector"]), PAUSED).1, "NotPaused");
+    let fields = "spec.targets.selector, spec.conflictPolicy: Adopt";
+    assert_eq!(message, format!("this release does not do yet: {fields}; nothing was changed"));
+    assert_eq!(verdict(&visit, PAUSED).1, "NotPaused");
     assert!(!visit.wants_retry() && !visit.wants_claim());
 }
 

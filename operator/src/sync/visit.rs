@@ -16,7 +16,7 @@ use weaver_api::validate::{ValidSync, validate};
 
 use super::content::Content;
 use super::copy::Desired;
-use super::execute::{self, Kept, Removal, TargetState};
+use super::execute::{self, Kept, Mode, Removal, TargetState};
 use super::leftovers;
 use super::outcome::{SourceState, Visit, Work};
 use super::plan::{Seen, Step, TakeOver, by_metadata};
@@ -41,13 +41,13 @@ pub fn owner(sync: &ConfigMapSync) -> Owner {
     }
 }
 
-/// Visits `sync` once; looks only, unless it `may_write`.
+/// Visits `sync` once; looks only, unless it is `held` by our finalizer.
 pub async fn visit(
     context: &Context,
     entry: &Entry,
     state: &mut SyncState,
     sync: &ConfigMapSync,
-    may_write: bool,
+    held: bool,
 ) -> Visit {
     if let Some(fault) = convert::lost(&sync.metadata) {
         return Visit::InvalidSpec(vec![fault]);
@@ -71,21 +71,28 @@ pub async fn visit(
         Err(error) => return Visit::NoToken(error),
     };
 
+    let mode = match (spec.dry_run, held) {
+        (true, _) => Mode::Try,
+        (false, true) => Mode::Write,
+        (false, false) => Mode::Look,
+    };
     join_watches(context, state, &entry.sync, &tenant, &spec);
     let refused = refused_watches(&state.watches).await;
     let Read { source, absent_keys, desired } = read_source(&tenant, &spec, &owner(sync)).await;
     let targets = match &desired {
         Some(desired) => {
             let upgrade = TakeOver::of(&spec, &sync.metadata);
-            sync_targets(state, &tenant, &spec, desired, upgrade, may_write).await
+            sync_targets(state, &tenant, &spec, desired, upgrade, mode).await
         }
         None => BTreeMap::new(),
     };
     let search_failed = search(context, state, &tenant, sync).await;
-    let leftovers =
-        if may_write { remove_leftovers(state, &tenant, &spec, sync).await } else { BTreeMap::new() };
+    let Swept { leftovers, removals } = match mode {
+        Mode::Look => Swept::default(),
+        mode => remove_leftovers(state, &tenant, &spec, sync, mode).await,
+    };
     // Somebody took our finalizer away: then the copies would outlive the resource.
-    let unheld = !may_write
+    let unheld = mode == Mode::Look
         && (!(state.leftovers.is_empty() && state.verified.is_empty())
             || targets.values().any(|target| matches!(target, TargetState::Synced(_))));
 
@@ -102,6 +109,7 @@ pub async fn visit(
         absent_keys,
         targets,
         leftovers,
+        removals,
         search_failed,
         missing,
         unexplained,
@@ -187,7 +195,7 @@ async fn sync_targets(
     spec: &ValidSync,
     desired: &Desired,
     upgrade: Option<TakeOver<'_>>,
-    may_write: bool,
+    mode: Mode,
 ) -> BTreeMap<String, TargetState> {
     let (watches, known) = (&state.watches, &state.verified);
     let outcomes: BTreeMap<String, TargetState> = stream::iter(spec.targets.clone())
@@ -199,7 +207,7 @@ async fn sync_targets(
             async move {
                 let outcome = match (step, known) {
                     (Step::Keep, Some(known)) => TargetState::Synced(known.clone()),
-                    (step, _) => execute::target(tenant, desired, upgrade, &namespace, step, may_write).await,
+                    (step, _) => execute::target(tenant, desired, upgrade, &namespace, step, mode).await,
                 };
                 (namespace, outcome)
             }
@@ -240,6 +248,15 @@ async fn search(
     }
 }
 
+/// What became of copies that are not wanted any more.
+#[derive(Default)]
+struct Swept {
+    /// They could not be removed.
+    leftovers: BTreeMap<Place, Kept>,
+    /// They would be, were it not a dry run.
+    removals: BTreeSet<Place>,
+}
+
 /// Removes copies that this resource does not want any more: those it has made in this life of the operator,
 /// those the watches show, and those that were found.
 async fn remove_leftovers(
@@ -247,7 +264,8 @@ async fn remove_leftovers(
     tenant: &TenantClient,
     spec: &ValidSync,
     sync: &ConfigMapSync,
-) -> BTreeMap<Place, Kept> {
+    mode: Mode,
+) -> Swept {
     let owner = owner(sync);
     let copies = state.watches.iter().filter(|(key, _)| key.what == What::Copies);
     state.leftovers.extend(copies.flat_map(|(key, interest)| {
@@ -259,22 +277,21 @@ async fn remove_leftovers(
     state.leftovers.retain(|place| !wanted(place));
 
     let source = (Some(spec.source_namespace.as_str()), Some(spec.source_name.as_str()));
-    let mut kept = BTreeMap::new();
+    let mut swept = Swept::default();
     for place in std::mem::take(&mut state.leftovers) {
-        match execute::remove(tenant, &owner, source, &place).await {
+        match execute::remove(tenant, &owner, source, &place, mode).await {
             Ok(Removal::Nothing | Removal::UpstreamStays) => {}
+            Ok(Removal::Removed) if mode == Mode::Try => drop(swept.removals.insert(place)),
             Ok(Removal::Removed) => {
                 let (namespace, name) = &place;
                 info!(sync = %SyncRef::of(sync), %namespace, %name, "removed a copy that is not wanted any more");
             }
-            Err(error) => {
-                kept.insert(place, error);
-            }
+            Err(error) => drop(swept.leftovers.insert(place, error)),
         }
     }
-    state.leftovers = kept.keys().cloned().collect();
+    state.leftovers = swept.leftovers.keys().chain(&swept.removals).cloned().collect();
     state.verified.retain(|place, _| wanted(place));
-    kept
+    swept
 }
 
 /// The rights to ask about: where something was refused, all that is needed there; and how many places with a

@@ -1,7 +1,10 @@
 //! A resource that is to be left alone for a while.
 
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::json;
-use weaver_tests::world::World;
+use weaver_tests::tenant::ACCOUNT;
+use weaver_tests::world::{World, eventually};
 
 #[tokio::test]
 async fn while_suspended_nothing_is_copied_and_afterwards_all_of_it() {
@@ -38,5 +41,69 @@ async fn deleted_while_suspended_it_leaves_its_copies_and_goes_at_once() {
     let before = world.config_maps(&foo).get("settings").await.unwrap();
     world.delete_sync(&team, "sync").await;
     assert_eq!(world.config_maps(&foo).get("settings").await.unwrap(), before);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_dry_run_says_what_would_be_done_and_writes_nothing() {
+    let world = World::new("dry-run").await;
+    let (team, foo) = world.synced().await;
+    let (bar, baz) = (world.target(&team, "bar").await, world.target(&team, "baz").await);
+    let foreign = world.config_map(&baz, "settings", &[("theirs", "1")]).await;
+    let before = world.config_maps(&foo).get("settings").await.unwrap();
+    // One to be created, one where something else stands, and no more the first.
+    let mut spec = world.spec(&team, &[&bar, &baz]);
+    spec["dryRun"] = json!(true);
+    world.sync(&team, "sync", spec.clone()).await;
+    world.condition(&team, "sync", "Paused", "True", "DryRun").await;
+    let plan = world.condition(&team, "sync", "TargetsSynced", "False", "TargetsFailed").await.message;
+    for words in [
+        format!("{bar}: would be created"),
+        format!("{baz}: conflict"),
+        format!("{foo}/settings: would be removed"),
+    ] {
+        assert!(plan.contains(&words), "{plan}");
+    }
+    assert_eq!(world.config_maps(&foo).get("settings").await.unwrap(), before);
+    assert_eq!(world.config_maps(&baz).get("settings").await.unwrap(), foreign);
+    assert!(world.config_maps(&bar).get_opt("settings").await.unwrap().is_none());
+
+    world.config_maps(&baz).delete("settings", &DeleteParams::default()).await.unwrap();
+    spec["dryRun"] = json!(false);
+    world.sync(&team, "sync", spec).await;
+    world.holds(&bar, "settings", &[("a", "1")]).await;
+    world.holds(&baz, "settings", &[("a", "1")]).await;
+    world.lacks(&foo, "settings").await;
+    world.finish().await;
+}
+
+/// Rights, quota and policy are those of a real write: the API server judges each.
+#[tokio::test]
+async fn a_dry_run_names_the_right_that_is_missing() {
+    let world = World::new("dry-run-rights").await;
+    let (team, foo) = world.synced().await;
+    let mut spec = world.spec(&team, &[&foo]);
+    spec["dryRun"] = json!(true);
+    world.sync(&team, "sync", spec).await;
+    world.condition(&team, "sync", "Paused", "True", "DryRun").await;
+    world.grant(&team, &foo, &["get", "list", "watch", "create"]).await;
+    let question: SubjectAccessReview = serde_json::from_value(json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "metadata": {},
+        "spec": {
+            "user": format!("system:serviceaccount:{team}:{ACCOUNT}"),
+            "resourceAttributes": {"namespace": foo, "verb": "update", "resource": "configmaps"},
+        },
+    }))
+    .unwrap();
+    let reviews: Api<SubjectAccessReview> = Api::all(world.client.clone());
+    eventually("the right is gone", || async {
+        let status = reviews.create(&PostParams::default(), &question).await.unwrap().status;
+        if status.as_ref().is_some_and(|status| !status.allowed) { Ok(()) } else { Err(status) }
+    })
+    .await;
+    world.config_map(&team, "settings", &[("a", "2")]).await;
+    let missing = world.condition(&team, "sync", "Authorized", "False", "MissingRights").await;
+    assert!(missing.message.contains("may not delete, update ConfigMaps"), "{}", missing.message);
+    world.holds(&foo, "settings", &[("a", "1")]).await;
     world.finish().await;
 }
