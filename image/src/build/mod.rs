@@ -162,7 +162,7 @@ pub fn build(options: &Options) -> Result<Image> {
     let packed = if options.raw {
         None
     } else {
-        let packed = publish::pack(image.path(), partial(out)?, k3s.variant, &logs)?;
+        let packed = publish::pack(image.path(), partial(out)?, &logs)?;
         steps.done("compressed", format_args!("{name}.img.xz"));
         Some(packed)
     };
