@@ -1,5 +1,6 @@
 //! A tenant: a namespace with an account that the operator may act as, and grants as their owners write them.
 
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
@@ -101,6 +102,21 @@ impl World {
     pub async fn revoke(&self, namespace: &str) {
         let bindings: Api<RoleBinding> = Api::namespaced(self.client.clone(), namespace);
         bindings.delete("target", &DeleteParams::default()).await.unwrap();
+    }
+
+    /// Does the API server allow that account `what`, given as a review's `resourceAttributes`?
+    pub async fn may(&self, namespace: &str, account: &str, what: &Value) -> bool {
+        let review: SubjectAccessReview = serde_json::from_value(json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "metadata": {},
+            "spec": {
+                "user": format!("system:serviceaccount:{namespace}:{account}"),
+                "groups": ["system:serviceaccounts", "system:authenticated"],
+                "resourceAttributes": what,
+            },
+        }))
+        .unwrap();
+        let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
+        reviews.create(&PostParams::default(), &review).await.unwrap().status.unwrap().allowed
     }
 
     /// Applies every document of `yaml`, as a person does with what a message printed.

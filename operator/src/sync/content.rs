@@ -65,12 +65,6 @@ impl Content {
         asked.into_iter().filter(is_absent).cloned().collect()
     }
 
-    /// Can its content not be changed any more?
-    #[must_use]
-    pub fn is_immutable(&self) -> bool {
-        self.immutable
-    }
-
     /// An object that holds it.
     #[must_use]
     pub fn with(&self, metadata: ObjectMeta) -> ConfigMap {

@@ -77,8 +77,7 @@ impl Desired {
     /// become mutable again.
     #[must_use]
     pub fn fits(&self, found: &ConfigMap) -> bool {
-        let found = Content::of(found);
-        !found.is_immutable() || found == self.content
+        found.immutable != Some(true) || Content::of(found) == self.content
     }
 }
 

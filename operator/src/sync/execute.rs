@@ -80,7 +80,7 @@ pub async fn target(
     mode: Mode,
 ) -> TargetState {
     let copies = tenant.config_maps(namespace);
-    let params = PostParams { dry_run: mode == Mode::Try, field_manager: Some(FIELD_MANAGER.into()) };
+    let params = PostParams { dry_run: mode != Mode::Write, field_manager: Some(FIELD_MANAGER.into()) };
     let mut step = step;
     // Why the last update was refused, while it may still be because the copy is immutable.
     let mut rejected: Option<String> = None;
@@ -186,8 +186,8 @@ pub enum Removal {
     UpstreamStays,
 }
 
-/// Removes `name` of `namespace` if it is a copy of `owner`; what is not ours, or is the source, stays. Goes as far
-/// as `mode`, which is not [`Mode::Look`].
+/// Removes `name` of `namespace` if it is a copy of `owner`; what is not ours, or is the source, stays. Stores
+/// that only in [`Mode::Write`].
 ///
 /// # Errors
 /// Why a copy of ours may still be there.
@@ -224,7 +224,7 @@ pub async fn remove(
 async fn delete(api: &Api<ConfigMap>, seen: &ObjectMeta, mode: Mode) -> Result<(), CallError> {
     let preconditions =
         Preconditions { uid: seen.uid.clone(), resource_version: seen.resource_version.clone() };
-    let dry_run = mode == Mode::Try;
+    let dry_run = mode != Mode::Write;
     let params = DeleteParams { dry_run, preconditions: Some(preconditions), ..DeleteParams::default() };
     lookup(api.delete(seen.name.as_deref().unwrap_or_default(), &params)).await.map(drop)
 }

@@ -169,11 +169,14 @@ async fn carried_content_that_breaks_a_rule_is_reported_and_the_rest_is_done() {
 #[tokio::test]
 async fn a_deleted_resource_that_orphans_its_copies_removes_none_whatever_else_it_says() {
     let invalid = json!({"deletionPolicy": "Orphan"});
+    let mut unsupported = spec(&["foo"]);
+    unsupported["deletionPolicy"] = "Orphan".into();
+    unsupported["conflictPolicy"] = "Adopt".into();
     let mut suspended = spec(&["foo"]);
     suspended["suspend"] = true.into();
     let mut plain = spec(&["foo"]);
     plain["deletionPolicy"] = "Orphan".into();
-    for spec_then in [plain, suspended, invalid] {
+    for spec_then in [plain, unsupported, suspended, invalid] {
         let world = World::new(Duration::from_hours(1)).await;
         world.create(&spec(&["foo"]), &[]);
         world.settle().await;
