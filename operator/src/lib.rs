@@ -1,4 +1,4 @@
-//! The operator: copies `ConfigMap`s between namespaces as the tenant's own `ServiceAccount`.
+//! The operator: copies `ConfigMap`s and `Secret`s between namespaces as the tenant's own `ServiceAccount`.
 //!
 //! - [`tenant`]: who acts. Tokens minted per account, one client per account, what a refusal means.
 //! - [`watch`]: what wakes us. Metadata-only watches, opened as the tenant, shared and counted.

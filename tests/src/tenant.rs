@@ -98,6 +98,12 @@ impl World {
         self.apply_role(namespace, "target", rules, subjects(team)).await;
     }
 
+    /// Grants the tenant `verbs` on all `Secret`s of `namespace`; replaces what was granted before.
+    pub async fn grant_secrets(&self, team: &str, namespace: &str, verbs: &[&str]) {
+        let rules = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": verbs}]);
+        self.apply_role(namespace, "secrets", rules, subjects(team)).await;
+    }
+
     /// Takes back what [`World::grant`] gave.
     pub async fn revoke(&self, namespace: &str) {
         let bindings: Api<RoleBinding> = Api::namespaced(self.client.clone(), namespace);

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -120,6 +121,12 @@ impl World {
         Api::namespaced(self.client.clone(), namespace)
     }
 
+    /// The `Secret`s of a namespace.
+    #[must_use]
+    pub fn secrets(&self, namespace: &str) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
     /// The `ConfigMapSync`s of a namespace.
     #[must_use]
     pub fn syncs(&self, namespace: &str) -> Api<ConfigMapSync> {
@@ -141,6 +148,30 @@ impl World {
         };
         let params = PatchParams::apply("a-person").force();
         self.config_maps(namespace).patch(name, &params, &Patch::Apply(&map)).await.unwrap()
+    }
+
+    /// Creates a `Secret` of this type.
+    pub async fn secret(&self, namespace: &str, name: &str, kind: &str, data: &[(&str, &[u8])]) -> Secret {
+        let data = data.iter().map(|(key, value)| ((*key).to_owned(), ByteString(value.to_vec())));
+        let secret = Secret {
+            metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },
+            type_: Some(kind.into()),
+            data: Some(data.collect()),
+            ..Secret::default()
+        };
+        self.secrets(namespace).create(&PostParams::default(), &secret).await.unwrap()
+    }
+
+    /// Waits until `namespace` holds a `Secret` with type and data of this one.
+    pub async fn holds_secret(&self, namespace: &str, name: &str, like: &Secret) {
+        let secrets = self.secrets(namespace);
+        eventually(&format!("{namespace}/{name} holds a Secret of type {:?}", like.type_), || async {
+            let found = secrets.get_opt(name).await.unwrap();
+            let equal =
+                found.as_ref().is_some_and(|found| found.type_ == like.type_ && found.data == like.data);
+            if equal { Ok(()) } else { Err(found.map(|found| found.type_)) }
+        })
+        .await;
     }
 
     /// Creates or changes a `ConfigMapSync` from its spec.

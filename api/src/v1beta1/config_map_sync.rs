@@ -3,6 +3,7 @@
 #![allow(clippy::duplicated_attributes, reason = "each printer column has a name, a type and a path")]
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -155,13 +156,44 @@ pub struct Source {
 }
 
 /// What can be copied.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
 pub enum SourceKind {
     /// A ConfigMap.
     #[default]
     ConfigMap,
     /// A Secret.
     Secret,
+}
+
+impl SourceKind {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::ConfigMap, Self::Secret];
+
+    /// Its name in manifests.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+        }
+    }
+
+    /// Its name in paths and Roles.
+    #[must_use]
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "configmaps",
+            Self::Secret => "secrets",
+        }
+    }
+}
+
+impl fmt::Display for SourceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// Where the copies go and what they are called.

@@ -17,15 +17,16 @@ use tracing::{info, warn};
 use weaver_api::conditions::bounded;
 use weaver_api::convert;
 use weaver_api::names::{dns_label, dns_subdomain};
-use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, DeletionPolicy};
+use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, DeletionPolicy, SourceKind};
 
 use super::claim;
 use super::execute::{self, Kept, Mode, Removal};
 use super::leftovers;
 use super::reconcile::Context;
-use super::state::{Place, SyncState};
+use super::state::SyncState;
 use super::visit::owner;
 use crate::tenant::call::CallError;
+use crate::tenant::object::Place;
 use crate::tenant::{Account, MintError};
 use crate::watch::{Guarded, SyncRef};
 
@@ -67,7 +68,7 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
         patience_ends: since.elapsed() >= context.options.cleanup_patience,
     };
     match verdict(&pass, circumstances) {
-        Verdict::Release => match pass {
+        Verdict::Release => match &pass {
             Pass::NotWanted(field) => {
                 info!(sync = %reference, %uid, %field, "released a deleted resource; its copies stay, as its spec says");
             }
@@ -80,7 +81,7 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
         Verdict::ReleaseWithLeftovers(left) => {
             warn!(sync = %reference, %uid, %left, "released a deleted resource; copies may stay behind");
             if claim::is_upgrading(guarded.meta()) {
-                name_upstreams(&reference, spec.map(named_places).unwrap_or_default());
+                name_upstreams(&reference, &spec.map(upstreams_places).unwrap_or_default());
             }
         }
         Verdict::Wait(why) => return Err(why),
@@ -88,9 +89,8 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
     Ok(())
 }
 
-fn name_upstreams(sync: &SyncRef, places: BTreeSet<Place>) {
-    let places: Vec<String> =
-        places.into_iter().map(|(namespace, name)| format!("{namespace}/{name}")).collect();
+fn name_upstreams(sync: &SyncRef, places: &BTreeSet<Place>) {
+    let places: Vec<String> = places.iter().map(ToString::to_string).collect();
     for copies in places.chunks(50) {
         warn!(%sync, copies = %copies.join(", "), "what the upstream operator made for a deleted resource stays");
     }
@@ -142,11 +142,18 @@ fn leaves_copies(spec: &ConfigMapSyncSpec) -> Option<&'static str> {
 fn named_places(spec: &ConfigMapSyncSpec) -> BTreeSet<Place> {
     let targets = spec.targets.clone().unwrap_or_default();
     let source = spec.source.clone().unwrap_or_default();
+    let kind = source.kind;
     let Some(name) = targets.name.or(source.name).filter(|name| dns_subdomain(name).is_ok()) else {
         return BTreeSet::new();
     };
     let namespaces = targets.namespaces.into_iter().filter(|name| !targets.exclude.contains(name));
-    namespaces.filter(|target| dns_label(target).is_ok()).map(|target| (target, name.clone())).collect()
+    let namespaces = namespaces.filter(|target| dns_label(target).is_ok());
+    namespaces.map(|namespace| Place { kind, namespace, name: name.clone() }).collect()
+}
+
+/// Where upstream may have put copies. It knew no Secrets.
+fn upstreams_places(spec: &ConfigMapSyncSpec) -> BTreeSet<Place> {
+    named_places(spec).into_iter().filter(|place| place.kind == SourceKind::ConfigMap).collect()
 }
 
 async fn pass(context: &Context, state: &SyncState, sync: &ConfigMapSync) -> Pass {
@@ -163,7 +170,7 @@ async fn pass(context: &Context, state: &SyncState, sync: &ConfigMapSync) -> Pas
         Err(error @ MintError::Failed { .. }) => return Pass::Failed(error.to_string()),
         Err(error) => return Pass::Refused(error.to_string()),
     };
-    let mut places = match leftovers::find(&tenant, &owner, context.namespaces.active()).await {
+    let mut places = match leftovers::find(&tenant, &owner, &context.namespaces.active()).await {
         Ok(found) => found,
         Err(CallError::Forbidden(status) | CallError::Rejected(status)) => {
             return Pass::Refused(status.message);
@@ -175,14 +182,13 @@ async fn pass(context: &Context, state: &SyncState, sync: &ConfigMapSync) -> Pas
     places.extend(named_places(&spec));
 
     let source = spec.source.unwrap_or_default();
-    let source = (source.namespace.as_deref(), source.name.as_deref());
     let (mut upstream, mut refused, mut failed) = (BTreeSet::new(), Vec::new(), Vec::new());
     for place in places {
-        match execute::remove(&tenant, &owner, source, &place, Mode::Write).await {
+        match execute::remove(&tenant, &owner, &source, &place, Mode::Write).await {
             Ok(Removal::Removed | Removal::Nothing) => {}
             Ok(Removal::UpstreamStays) => drop(upstream.insert(place)),
             Err(kept) => {
-                let words = format!("{}/{}: {}", place.0, place.1, kept.words());
+                let words = format!("{place}: {}", kept.words());
                 match kept {
                     Kept::Forbidden(_) | Kept::Rejected(_) => refused.push(words),
                     Kept::Failed(_) => failed.push(words),

@@ -58,7 +58,8 @@ fn orphan_wins_over_everything_else_and_where_nothing_is_written_nothing_is_remo
 
 #[test]
 fn places_are_named_by_any_spec_that_names_them() {
-    let place = |namespace: &str, name: &str| (namespace.to_owned(), name.to_owned());
+    let kind = SourceKind::ConfigMap;
+    let place = |namespace: &str, name: &str| Place { kind, namespace: namespace.into(), name: name.into() };
     for (value, expected) in [
         (json!({}), vec![]),
         (json!({"targets": {"namespaces": ["foo"]}}), vec![]),

@@ -1,20 +1,21 @@
 //! What copies hold of their source: the keys that the spec lets through, under the names it gives them. Pure.
 //!
 //! `data` and `binaryData` share one set of keys, as the API server has it. A key keeps its kind. Where two keys
-//! would get one name nothing is chosen at all: a copy never holds one of them by chance.
+//! would get one name nothing is chosen at all: a copy never holds one of them by chance. A Secret keeps its type.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use weaver_api::v1beta1::Keys;
+use weaver_api::v1beta1::{Keys, SourceKind};
+
+use crate::tenant::object::Object;
 
 /// What an object holds. Empty and absent are one: the API server stores either as it was sent.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Content {
     data: BTreeMap<String, String>,
-    binary_data: BTreeMap<String, ByteString>,
+    binary_data: BTreeMap<String, String>,
+    type_: Option<String>,
     immutable: bool,
 }
 
@@ -32,10 +33,11 @@ pub struct Clash {
 impl Content {
     /// All of it.
     #[must_use]
-    pub fn of(object: &ConfigMap) -> Self {
+    pub fn of(object: &Object) -> Self {
         Self {
             data: object.data.clone().unwrap_or_default(),
             binary_data: object.binary_data.clone().unwrap_or_default(),
+            type_: object.type_.clone(),
             immutable: object.immutable == Some(true),
         }
     }
@@ -49,6 +51,7 @@ impl Content {
         Ok(Self {
             data: chosen(self.data, keys, &mut names)?,
             binary_data: chosen(self.binary_data, keys, &mut names)?,
+            type_: self.type_,
             immutable: self.immutable,
         })
     }
@@ -65,11 +68,22 @@ impl Content {
         asked.into_iter().filter(is_absent).cloned().collect()
     }
 
-    /// An object that holds it.
+    /// Can an object that holds `found` be updated to hold this? Content of an immutable one cannot change, nor can
+    /// it become mutable again; and a Secret keeps its type.
     #[must_use]
-    pub fn with(&self, metadata: ObjectMeta) -> ConfigMap {
-        ConfigMap {
+    pub fn fits(&self, found: &Object) -> bool {
+        let immutable = found.immutable == Some(true) && Self::of(found) != *self;
+        found.type_ == self.type_ && !immutable
+    }
+
+    /// An object of `kind` that holds it.
+    #[must_use]
+    pub fn with(&self, kind: SourceKind, metadata: ObjectMeta) -> Object {
+        Object {
+            api_version: "v1".into(),
+            kind: kind.as_str().into(),
             metadata,
+            type_: self.type_.clone(),
             data: (!self.data.is_empty()).then(|| self.data.clone()),
             binary_data: (!self.binary_data.is_empty()).then(|| self.binary_data.clone()),
             immutable: self.immutable.then_some(true),
@@ -79,6 +93,7 @@ impl Content {
     /// Gives each part of it, in an order of its own: what tells it from any other content.
     pub fn parts(&self, mut part: impl FnMut(&[u8])) {
         part(&[u8::from(self.immutable)]);
+        part(self.type_.as_deref().unwrap_or_default().as_bytes());
         part(b"data");
         for (key, value) in &self.data {
             part(key.as_bytes());
@@ -87,7 +102,7 @@ impl Content {
         part(b"binaryData");
         for (key, value) in &self.binary_data {
             part(key.as_bytes());
-            part(&value.0);
+            part(value.as_bytes());
         }
     }
 }
@@ -124,8 +139,8 @@ mod tests {
         let (binary, text): (Vec<&str>, Vec<&str>) = keys.iter().partition(|key| **key == key.to_uppercase());
         Content {
             data: text.into_iter().map(|key| (key.to_owned(), key.to_owned())).collect(),
-            binary_data: binary.into_iter().map(|key| (key.to_owned(), ByteString(key.into()))).collect(),
-            immutable: false,
+            binary_data: binary.into_iter().map(|key| (key.to_owned(), key.to_owned())).collect(),
+            ..Content::default()
         }
     }
 
@@ -137,8 +152,7 @@ mod tests {
     fn shown(content: &Content) -> Vec<String> {
         let text = content.data.iter().map(|(name, value)| format!("{name}={value}"));
         let binary = content.binary_data.iter();
-        text.chain(binary.map(|(name, value)| format!("{name}={}!", String::from_utf8_lossy(&value.0))))
-            .collect()
+        text.chain(binary.map(|(name, value)| format!("{name}={value}!"))).collect()
     }
 
     #[test]
@@ -166,7 +180,7 @@ mod tests {
             (["a", "Z"], json!({"rename": {"a": "Z"}})),
             (["A", "z"], json!({"rename": {"A": "z"}})),
         ] {
-            let clash = source(&present).chosen(&keys(&spec)).unwrap_err().to_string();
+            let clash = source(&present).chosen(&keys(&spec)).err().unwrap().to_string();
             let (key, name) = (spec["rename"].as_object().unwrap().iter().next()).unwrap();
             let expected =
                 format!("spec.keys.rename gives key {key} the name {}, which", name.as_str().unwrap());
@@ -216,8 +230,7 @@ mod tests {
                     prop_assert_eq!(content.data.len() + content.binary_data.len(), wanted.len());
                     for (name, key) in wanted {
                         let text = content.data.get(&name).cloned();
-                        let binary = content.binary_data.get(&name).map(|v| String::from_utf8(v.0.clone()).unwrap());
-                        let held = text.or(binary);
+                        let held = text.or_else(|| content.binary_data.get(&name).cloned());
                         prop_assert_eq!(held.as_ref(), Some(key));
                     }
                 }

@@ -1,22 +1,25 @@
 //! What a copy looks like, and whether a found object looks like it. Pure.
 //!
-//! `data`, `binaryData` and `immutable` of a copy are wholly ours. Of its metadata only our marks are: labels,
+//! `data`, `binaryData`, `type` and `immutable` of a copy are wholly ours. Of its metadata only our marks are: labels,
 //! annotations, finalizers and owners that other people put there stay.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sha2::{Digest as _, Sha256};
 use weaver_api::marks::Owner;
+use weaver_api::v1beta1::SourceKind;
 
 use super::content::Content;
+use crate::tenant::object::{Object, Place};
 
 /// The copy that every target is to hold.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Desired {
     /// Whose copy it is.
     pub owner: Owner,
+    /// Kind of the copy, and of the source.
+    pub kind: SourceKind,
     /// Name of the copy.
     pub name: String,
     /// `<Kind>/<namespace>/<name>` of the source.
@@ -27,34 +30,40 @@ pub struct Desired {
 }
 
 impl Desired {
-    /// The copies for `owner`: called `name`, and holding `content` of the object with the metadata `source`.
+    /// The copies for `owner`: called `name`, and holding `content` of the object at `source`.
     #[must_use]
-    pub fn new(owner: Owner, name: &str, source: &ObjectMeta, content: Content) -> Self {
-        let at = |part: &Option<String>| part.clone().unwrap_or_default();
-        let source = source_reference(&at(&source.namespace), &at(&source.name));
+    pub fn new(owner: Owner, name: &str, source: &Place, content: Content) -> Self {
+        let (kind, source) = (source.kind, source_reference(source));
         let digest = digest(&content, &owner, &source);
-        Self { owner, name: name.to_owned(), source, digest, content }
+        Self { owner, kind, name: name.to_owned(), source, digest, content }
+    }
+
+    /// Where the copy in `namespace` stands.
+    #[must_use]
+    pub fn place(&self, namespace: &str) -> Place {
+        Place { kind: self.kind, namespace: namespace.to_owned(), name: self.name.clone() }
     }
 
     /// A new copy in `namespace`.
     #[must_use]
-    pub fn create(&self, namespace: &str) -> ConfigMap {
-        self.content.with(ObjectMeta {
+    pub fn create(&self, namespace: &str) -> Object {
+        let metadata = ObjectMeta {
             name: Some(self.name.clone()),
             namespace: Some(namespace.into()),
             labels: Some(self.owner.labels()),
             annotations: Some(self.owner.annotations(&self.source)),
             ..ObjectMeta::default()
-        })
+        };
+        self.content.with(self.kind, metadata)
     }
 
     /// `seen`, made equal. Its uid and resourceVersion go with it and are the precondition of the write.
     #[must_use]
-    pub fn update(&self, seen: &ObjectMeta) -> ConfigMap {
+    pub fn update(&self, seen: &ObjectMeta) -> Object {
         let mut metadata = ObjectMeta { managed_fields: None, ..seen.clone() };
         metadata.labels.get_or_insert_default().extend(self.owner.labels());
         metadata.annotations.get_or_insert_default().extend(self.owner.annotations(&self.source));
-        self.content.with(metadata)
+        self.content.with(self.kind, metadata)
     }
 
     /// Does `meta` carry all our marks, with the right values?
@@ -69,22 +78,21 @@ impl Desired {
 
     /// Is `found` this copy, content and marks?
     #[must_use]
-    pub fn equals(&self, found: &ConfigMap) -> bool {
+    pub fn equals(&self, found: &Object) -> bool {
         Content::of(found) == self.content && self.is_marked(&found.metadata)
     }
 
-    /// Can `found` become this copy by an update? Content of an immutable object cannot change, nor can it
-    /// become mutable again.
+    /// Can `found` become this copy by an update?
     #[must_use]
-    pub fn fits(&self, found: &ConfigMap) -> bool {
-        found.immutable != Some(true) || Content::of(found) == self.content
+    pub fn fits(&self, found: &Object) -> bool {
+        self.content.fits(found)
     }
 }
 
 /// How the copies of a source name it.
 #[must_use]
-pub fn source_reference(namespace: &str, name: &str) -> String {
-    format!("ConfigMap/{namespace}/{name}")
+pub fn source_reference(Place { kind, namespace, name }: &Place) -> String {
+    format!("{kind}/{namespace}/{name}")
 }
 
 fn digest(content: &Content, owner: &Owner, source: &str) -> String {
@@ -101,7 +109,6 @@ fn digest(content: &Content, owner: &Owner, source: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::ByteString;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
     use proptest::prelude::*;
     use weaver_api::marks::{Ownership, ownership};
@@ -112,8 +119,8 @@ mod tests {
         Owner { namespace: "team-a".into(), name: "settings".into(), uid: "u1".into() }
     }
 
-    fn source(data: &[(&str, &str)]) -> ConfigMap {
-        ConfigMap {
+    fn source(data: &[(&str, &str)]) -> Object {
+        Object {
             metadata: ObjectMeta {
                 name: Some("settings".into()),
                 namespace: Some("team-a".into()),
@@ -127,14 +134,15 @@ mod tests {
                 ..ObjectMeta::default()
             },
             data: Some(data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()),
-            binary_data: Some(BTreeMap::from([("blob".into(), ByteString((0..=255).collect()))])),
-            ..ConfigMap::default()
+            binary_data: Some(BTreeMap::from([("blob".into(), "AAEC/w==".into())])),
+            ..Object::default()
         }
     }
 
     /// A copy of all of it, under its own name.
-    fn whole(source: &ConfigMap) -> Desired {
-        Desired::new(owner(), "settings", &source.metadata, Content::of(source))
+    fn whole(source: &Object) -> Desired {
+        let (kind, namespace, name) = (SourceKind::ConfigMap, "team-a".into(), "settings".into());
+        Desired::new(owner(), "settings", &Place { kind, namespace, name }, Content::of(source))
     }
 
     #[test]
@@ -168,14 +176,15 @@ mod tests {
     }
 
     #[test]
-    fn b12_a_change_in_data_binary_data_or_marks_is_seen() {
+    fn b12_a_change_in_content_or_marks_is_seen() {
         let desired = whole(&source(&[("a", "1")]));
         let copy = desired.create("foo");
         assert!(desired.equals(&copy));
-        let changes: [fn(&mut ConfigMap); 5] = [
+        let changes: [fn(&mut Object); 6] = [
             |copy| copy.data.as_mut().unwrap().insert("a".into(), "2".into()).map_or((), drop),
             |copy| copy.binary_data = None,
             |copy| copy.immutable = Some(true),
+            |copy| copy.type_ = Some("Opaque".into()),
             |copy| copy.metadata.labels = None,
             |copy| copy.metadata.annotations = None,
         ];
@@ -192,6 +201,17 @@ mod tests {
         let mut found = whole(&source(&[("a", "1")])).create("foo");
         assert!(desired.fits(&found));
         found.immutable = Some(true);
+        assert!(!desired.fits(&found));
+    }
+
+    #[test]
+    fn a_secret_of_another_type_cannot_be_updated() {
+        let mut source = source(&[]);
+        source.type_ = Some("kubernetes.io/tls".into());
+        let desired = whole(&source);
+        let mut found = desired.create("foo");
+        assert!(desired.fits(&found));
+        found.type_ = Some("Opaque".into());
         assert!(!desired.fits(&found));
     }
 

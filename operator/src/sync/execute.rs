@@ -4,18 +4,18 @@
 //! is POST (409 if anything is there), update is PUT with the uid and resourceVersion that were seen, delete
 //! has both as preconditions. On a 409 the object is read and judged again, a few times at most.
 
-use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
 use kube::core::Status;
 use tracing::info;
 use weaver_api::marks::Owner;
+use weaver_api::v1beta1::Source;
 
 use super::copy::Desired;
 use super::plan::{Foreign, Leftover, Step, TakeOver, Verified, by_object, leftover};
-use super::state::Place;
 use crate::tenant::TenantClient;
 use crate::tenant::call::{CallError, call, is_terminating, lookup};
+use crate::tenant::object::{Object, Place};
 
 /// Name under which our writes stand in `managedFields`.
 const FIELD_MANAGER: &str = "weaver-operator";
@@ -43,7 +43,7 @@ pub enum Change {
     Update,
     /// The upstream operator made it for this resource.
     TakeOver,
-    /// It is ours, differs, and is immutable.
+    /// It is ours and differs, and is immutable or a Secret of another type.
     Replace,
 }
 
@@ -79,7 +79,7 @@ pub async fn target(
     step: Step,
     mode: Mode,
 ) -> TargetState {
-    let copies = tenant.config_maps(namespace);
+    let copies = tenant.objects(desired.kind, namespace);
     let params = PostParams { dry_run: mode != Mode::Write, field_manager: Some(FIELD_MANAGER.into()) };
     let mut step = step;
     // Why the last update was refused, while it may still be because the copy is immutable.
@@ -186,7 +186,7 @@ pub enum Removal {
     UpstreamStays,
 }
 
-/// Removes `name` of `namespace` if it is a copy of `owner`; what is not ours, or is the source, stays. Stores
+/// Removes what stands at a place if it is a copy of `owner`; what is not ours, or is the source, stays. Stores
 /// that only in [`Mode::Write`].
 ///
 /// # Errors
@@ -194,15 +194,15 @@ pub enum Removal {
 pub async fn remove(
     tenant: &TenantClient,
     owner: &Owner,
-    source: (Option<&str>, Option<&str>),
-    (namespace, name): &Place,
+    source: &Source,
+    Place { kind, namespace, name }: &Place,
     mode: Mode,
 ) -> Result<Removal, Kept> {
-    let (copies, metas) = (tenant.config_maps(namespace), tenant.config_map_metas(namespace));
+    let (copies, metas) = (tenant.objects(*kind, namespace), tenant.metas(*kind, namespace));
     for _ in 0..ROUNDS {
         let removed = match lookup(metas.get_metadata(name)).await {
             Ok(None) => return Ok(Removal::Nothing),
-            Ok(Some(found)) => match leftover(owner, source, &found.metadata) {
+            Ok(Some(found)) => match leftover(owner, source, *kind, &found.metadata) {
                 Leftover::Ours => delete(&copies, &found.metadata, mode).await,
                 Leftover::Upstreams => return Ok(Removal::UpstreamStays),
                 Leftover::Others => return Ok(Removal::Nothing),
@@ -221,7 +221,7 @@ pub async fn remove(
 }
 
 /// Deletes exactly the state `seen`; "not there" is done.
-async fn delete(api: &Api<ConfigMap>, seen: &ObjectMeta, mode: Mode) -> Result<(), CallError> {
+async fn delete(api: &Api<Object>, seen: &ObjectMeta, mode: Mode) -> Result<(), CallError> {
     let preconditions =
         Preconditions { uid: seen.uid.clone(), resource_version: seen.resource_version.clone() };
     let dry_run = mode != Mode::Write;

@@ -10,7 +10,7 @@ use weaver_api::validate::{SpecFault, ValidSync};
 
 use super::content::Clash;
 use super::execute::{Kept, TargetState};
-use super::state::Place;
+use crate::tenant::object::Place;
 use crate::tenant::rights::Right;
 use crate::tenant::{Account, MintError};
 
@@ -74,6 +74,8 @@ pub enum SourceState {
     Failed(String),
     /// Read; but what the spec asks of its keys cannot be done.
     Clash(Clash),
+    /// A Secret that is a token of one account: copied, it would hand out that account to whoever reads the copy.
+    AccountToken,
 }
 
 impl Visit {

@@ -1,4 +1,3 @@
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Status;
 use serde_json::{Value, json};
 use weaver_api::v1beta1::ConfigMapSyncSpec;
@@ -8,6 +7,7 @@ use super::super::content::Content;
 use super::super::execute::Change;
 use super::super::plan::{Foreign, Verified};
 use super::*;
+use crate::tenant::object::Object;
 
 pub fn account() -> Account {
     Account { namespace: "team-a".into(), name: "sync".into() }
@@ -54,12 +54,12 @@ pub fn work(targets: &[(&str, TargetState)]) -> Work {
 
 /// As from a source that has the keys a and b.
 pub fn clash() -> Clash {
-    let source = ConfigMap {
+    let source = Object {
         data: Some(["a", "b"].map(|key| (key.to_owned(), String::new())).into()),
-        ..ConfigMap::default()
+        ..Object::default()
     };
     let keys = serde_json::from_value(json!({"rename": {"a": "b"}})).unwrap();
-    Content::of(&source).chosen(&keys).unwrap_err()
+    Content::of(&source).chosen(&keys).err().unwrap()
 }
 
 fn worked(targets: &[(&str, TargetState)]) -> Visit {

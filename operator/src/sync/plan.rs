@@ -11,15 +11,16 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::marks::{
     Owner, Ownership, SOURCE_ANNOTATION, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION, made_by_upstream,
     ownership,
 };
+use weaver_api::v1beta1::{Source, SourceKind};
 use weaver_api::validate::ValidSync;
 
 use super::copy::{Desired, source_reference};
+use crate::tenant::object::{Object, Place};
 
 /// A state of a copy whose content is known to be that of `digest`, because we wrote or read it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -94,7 +95,9 @@ impl<'a> TakeOver<'a> {
             resource.finalizers.iter().flatten().any(|finalizer| finalizer == UPSTREAM_FINALIZER);
         let pinned = resource.annotations.as_ref()?.get(UPSTREAM_SOURCE_ANNOTATION)?;
         let source = format!("{}/{}", spec.source_namespace, spec.source_name);
-        (unfinished && *pinned == source).then_some(Self(spec))
+        // Upstream copied nothing but ConfigMaps.
+        let same = spec.source_kind == SourceKind::ConfigMap && *pinned == source;
+        (unfinished && same).then_some(Self(spec))
     }
 
     /// Did upstream make this object as a copy that the spec still asks for? Its marks stand on sources too, so
@@ -128,7 +131,7 @@ pub fn by_metadata(desired: &Desired, seen: &Seen, known: Option<&Verified>) -> 
         Seen::Nothing => return Step::Create,
         Seen::Object(meta) => meta,
     };
-    match whose(&desired.owner, meta) {
+    match whose(&desired.owner, desired.kind, meta) {
         Ok(()) => {}
         // The watch shows objects with our label only; what became of this one is judged by itself.
         Err(Foreign::Unmarked) => return Step::Inspect,
@@ -144,10 +147,10 @@ pub fn by_metadata(desired: &Desired, seen: &Seen, known: Option<&Verified>) -> 
 
 /// Judges a target by the object itself.
 #[must_use]
-pub fn by_object(desired: &Desired, upgrade: Option<TakeOver<'_>>, found: Option<&ConfigMap>) -> Step {
+pub fn by_object(desired: &Desired, upgrade: Option<TakeOver<'_>>, found: Option<&Object>) -> Step {
     let Some(found) = found else { return Step::Create };
     let fits = desired.fits(found);
-    match whose(&desired.owner, &found.metadata) {
+    match whose(&desired.owner, desired.kind, &found.metadata) {
         Ok(()) if desired.equals(found) => Step::Keep,
         Ok(()) if fits => Step::Update(Arc::new(found.metadata.clone())),
         Ok(()) => Step::Replace(Arc::new(found.metadata.clone())),
@@ -172,25 +175,24 @@ pub enum Leftover {
     Others,
 }
 
-/// Judges an object that stands where `owner` wants no copy any more. `source` is namespace and name of the
-/// source as far as the spec names it; it is never removed, whatever marks somebody put on it.
+/// Judges an object of `kind` that stands where `owner` wants no copy any more. The `source`, as far as the spec
+/// names it, is never removed, whatever marks somebody put on it.
 #[must_use]
-pub fn leftover(owner: &Owner, source: (Option<&str>, Option<&str>), meta: &ObjectMeta) -> Leftover {
-    let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
-    match whose(owner, meta) {
-        Ok(()) if source != (namespace, name) => Leftover::Ours,
-        // In the source's namespace upstream made no copies, it only marked the source.
-        Err(Foreign::Unmarked) if source.0 != namespace && made_by_upstream(owner, meta) => {
-            Leftover::Upstreams
-        }
+pub fn leftover(owner: &Owner, source: &Source, kind: SourceKind, meta: &ObjectMeta) -> Leftover {
+    let is_source = kind == source.kind && meta.namespace == source.namespace && meta.name == source.name;
+    // In the source's namespace upstream made no copies, it only marked the source.
+    let may_be_upstreams = kind == SourceKind::ConfigMap && meta.namespace != source.namespace;
+    match whose(owner, kind, meta) {
+        Ok(()) if !is_source => Leftover::Ours,
+        Err(Foreign::Unmarked) if may_be_upstreams && made_by_upstream(owner, meta) => Leftover::Upstreams,
         _ => Leftover::Others,
     }
 }
 
 /// Is it ours by our own marks; and if not, whose is it?
-fn whose(owner: &Owner, meta: &ObjectMeta) -> Result<(), Foreign> {
+fn whose(owner: &Owner, kind: SourceKind, meta: &ObjectMeta) -> Result<(), Foreign> {
     let at = |part: &Option<String>| part.clone().unwrap_or_default();
-    let itself = source_reference(&at(&meta.namespace), &at(&meta.name));
+    let itself = source_reference(&Place { kind, namespace: at(&meta.namespace), name: at(&meta.name) });
     let marked = meta.annotations.as_ref().and_then(|annotations| annotations.get(SOURCE_ANNOTATION));
     if marked == Some(&itself) {
         return Err(Foreign::Source);

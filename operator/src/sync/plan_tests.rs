@@ -8,30 +8,24 @@ pub fn owner(uid: &str) -> Owner {
 }
 
 pub fn desired(value: &str) -> Desired {
-    let source = ConfigMap {
-        metadata: ObjectMeta {
-            name: Some("settings".into()),
-            namespace: Some("team-a".into()),
-            ..ObjectMeta::default()
-        },
-        data: Some(BTreeMap::from([("a".into(), value.into())])),
-        ..ConfigMap::default()
-    };
-    Desired::new(owner("u1"), "settings", &source.metadata, Content::of(&source))
+    let (kind, namespace, name) = (SourceKind::ConfigMap, "team-a".into(), "settings".into());
+    let data = Some(BTreeMap::from([("a".into(), value.into())]));
+    let content = Content::of(&Object { data, ..Object::default() });
+    Desired::new(owner("u1"), "settings", &Place { kind, namespace, name }, content)
 }
 
-pub fn stored(mut object: ConfigMap, uid: &str, version: &str) -> ConfigMap {
+pub fn stored(mut object: Object, uid: &str, version: &str) -> Object {
     object.metadata.uid = Some(uid.into());
     object.metadata.resource_version = Some(version.into());
     object
 }
 
-fn foreign_object() -> ConfigMap {
+fn foreign_object() -> Object {
     stored(
-        ConfigMap {
+        Object {
             metadata: ObjectMeta { name: Some("settings".into()), ..ObjectMeta::default() },
             data: desired("1").create("foo").data,
-            ..ConfigMap::default()
+            ..Object::default()
         },
         "theirs",
         "1",
@@ -98,15 +92,24 @@ fn content_of_an_immutable_copy_is_replaced() {
 
 #[test]
 fn b3_b6_the_source_is_never_removed_whatever_marks_it_carries() {
-    let marked = |namespace: &str| ConfigMap { ..desired("1").create(namespace) }.metadata;
-    let named = (Some("team-a"), Some("settings"));
-    assert_eq!(leftover(&owner("u1"), named, &marked("foo")), Leftover::Ours);
-    assert_eq!(leftover(&owner("u1"), named, &foreign_object().metadata), Leftover::Others);
+    let kind = SourceKind::ConfigMap;
+    let marked = |namespace: &str| desired("1").create(namespace).metadata;
+    let source = |namespace: Option<&str>, name: Option<&str>| Source {
+        kind,
+        namespace: namespace.map(Into::into),
+        name: name.map(Into::into),
+    };
+    let named = source(Some("team-a"), Some("settings"));
+    assert_eq!(leftover(&owner("u1"), &named, kind, &marked("foo")), Leftover::Ours);
+    assert_eq!(leftover(&owner("u1"), &named, kind, &foreign_object().metadata), Leftover::Others);
     // Restored from one of its copies it carries their marks; and the spec may name another source by now,
     // or none.
-    for source in [named, (Some("team-a"), Some("other")), (None, None)] {
-        assert_eq!(leftover(&owner("u1"), source, &marked("team-a")), Leftover::Others, "{source:?}");
+    for source in [named.clone(), source(Some("team-a"), Some("other")), source(None, None)] {
+        let found = leftover(&owner("u1"), &source, kind, &marked("team-a"));
+        assert_eq!(found, Leftover::Others, "{source:?}");
     }
+    // Of the other kind it is not the source, and its marks say so.
+    assert_eq!(leftover(&owner("u1"), &named, SourceKind::Secret, &marked("team-a")), Leftover::Ours);
     let restored = stored(desired("1").create("team-a"), "c", "1");
     assert_eq!(by_object(&desired("2"), None, Some(&restored)), Step::Refuse(Foreign::Source));
 }

@@ -127,7 +127,8 @@ async fn a_dry_run_of_a_change_tells_it_and_leaves_every_copy() {
     // Told more than once, it stays the same.
     for expected in [vec![format!("PATCH {SYNC}/status")], vec![]] {
         assert_eq!(world.settle().await, expected);
-        let plan = "0 of 1 targets hold the copy; foo: would be updated; bar/settings: would be removed";
+        let plan = "0 of 1 targets hold the copy; foo: would be updated; \
+                    ConfigMap bar/settings: would be removed";
         assert_eq!(world.condition("TargetsSynced")["message"], plan);
         assert_eq!(copies(), before);
     }

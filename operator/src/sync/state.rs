@@ -10,10 +10,8 @@ use weaver_api::v1beta1::ConfigMapSyncStatus;
 
 use super::plan::Verified;
 use crate::tenant::Account;
+use crate::tenant::object::Place;
 use crate::watch::{Interest, SyncRef, WatchKey};
-
-/// Namespace and name of a copy.
-pub type Place = (String, String);
 
 /// Memory of one resource.
 #[derive(Default)]

@@ -12,11 +12,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use weaver_api::conditions;
 use weaver_api::v1beta1::{ConfigMapSyncStatus, Counts, MAX_TARGETS_SHOWN, TargetStatus};
+use weaver_api::validate::ValidSync;
 
 use super::execute::{Change, TargetState};
 use super::outcome::{SourceState, Visit, Work};
 use super::plan::Foreign;
-use super::verdicts::{KEYS_CLASH, verdicts};
+use super::verdicts::{KEYS_CLASH, NOT_COPIED, verdicts};
 
 /// Longest message about one target, in bytes.
 const MAX_MESSAGE: usize = 512;
@@ -99,11 +100,12 @@ fn targets(work: &Work) -> Vec<(State, TargetStatus)> {
         SourceState::Forbidden(_) => "SourceForbidden",
         SourceState::Failed(_) => "SourceUnknown",
         SourceState::Clash(_) => KEYS_CLASH,
+        SourceState::AccountToken => NOT_COPIED,
     };
     let all = work.spec.targets.iter().map(|namespace| {
         let (state, reason, message) = match work.targets.get(namespace) {
             None => (State::Waiting, without_source, String::new()),
-            Some(target) => judged(target, namespace, &work.spec.copy_name),
+            Some(target) => judged(target, &work.spec, namespace),
         };
         let message = conditions::bounded(&message, MAX_MESSAGE);
         let (namespace, reason) = (namespace.clone(), reason.to_owned());
@@ -112,7 +114,7 @@ fn targets(work: &Work) -> Vec<(State, TargetStatus)> {
     all.collect()
 }
 
-fn judged(target: &TargetState, namespace: &str, name: &str) -> (State, &'static str, String) {
+fn judged(target: &TargetState, spec: &ValidSync, namespace: &str) -> (State, &'static str, String) {
     match target {
         TargetState::Synced(_) => (State::Synced, "Synced", String::new()),
         TargetState::Unclaimed => (State::Waiting, "NotWrittenYet", String::new()),
@@ -137,7 +139,8 @@ fn judged(target: &TargetState, namespace: &str, name: &str) -> (State, &'static
                 Foreign::Other(_) => "CopyOfAnother",
                 Foreign::Source => "MarkedAsSource",
             };
-            let message = format!("ConfigMap {namespace}/{name} was left untouched: {foreign}");
+            let ValidSync { source_kind, copy_name, .. } = spec;
+            let message = format!("{source_kind} {namespace}/{copy_name} was left untouched: {foreign}");
             (State::Conflict, reason, message)
         }
         TargetState::Forbidden(status) => (State::Failed, "Forbidden", status.message.clone()),

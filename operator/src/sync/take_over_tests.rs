@@ -36,7 +36,7 @@ const UPSTREAM: [Upstream; 7] = [
     Upstream::LabelsOnly,
 ];
 
-fn mark(object: &mut ConfigMap, marks: Upstream) {
+fn mark(object: &mut Object, marks: Upstream) {
     let (name, namespace) = match marks {
         Upstream::None => return,
         Upstream::LabelsOnly => {
@@ -65,7 +65,7 @@ enum Ours {
     Other,
 }
 
-fn object(ours: Ours, upstream: Upstream, place: (&str, &str), value: &str, immutable: bool) -> ConfigMap {
+fn object(ours: Ours, upstream: Upstream, place: (&str, &str), value: &str, immutable: bool) -> Object {
     let mut made = desired(value);
     if ours == Ours::Other {
         made.owner = Owner { namespace: "b".into(), name: "b".into(), uid: "u2".into() };
@@ -156,18 +156,22 @@ fn taking_over_writes_our_marks_over_exactly_what_was_seen_and_keeps_upstreams()
 fn nothing_is_deleted_on_upstreams_marks() {
     let spec = valid(spec(&["foo"]));
     let finalizers = holds(UPSTREAM_FINALIZER);
+    let secrets = ValidSync { source_kind: SourceKind::Secret, ..spec.clone() };
+    assert!(TakeOver::of(&secrets, &resource(&finalizers)).is_none(), "upstream knew no Secrets");
     let immutable = object(Ours::None, Upstream::This, ("foo", "settings"), "2", true);
     let step = by_object(&desired("1"), TakeOver::of(&spec, &resource(&finalizers)), Some(&immutable));
     assert_eq!(step, Step::Refuse(Foreign::Unmarked), "it could only be deleted and made again");
-    let source = (Some("team-a"), Some("settings"));
+    let (kind, namespace, name) = (SourceKind::ConfigMap, Some("team-a".into()), Some("settings".into()));
+    let source = Source { kind, namespace, name };
     for upstream in UPSTREAM {
         for namespace in ["foo", "team-a"] {
             let found = object(Ours::None, upstream, (namespace, "settings"), "1", false);
             // Named in the log where it was a copy; a source is none.
             let named = upstream == Upstream::This && namespace == "foo";
             let expected = if named { Leftover::Upstreams } else { Leftover::Others };
-            let found = leftover(&owner("u1"), source, &found.metadata);
-            assert_eq!(found, expected, "{upstream:?} {namespace}");
+            let of_kind = |kind| leftover(&owner("u1"), &source, kind, &found.metadata);
+            assert_eq!(of_kind(SourceKind::ConfigMap), expected, "{upstream:?} {namespace}");
+            assert_eq!(of_kind(SourceKind::Secret), Leftover::Others, "upstream knew no Secrets");
         }
     }
 }
@@ -183,7 +187,7 @@ fn a_source_that_carries_our_own_marks_is_not_taken_over_either() {
     assert_eq!(step, Step::Refuse(Foreign::Source));
 }
 
-fn any_object() -> impl Strategy<Value = Option<ConfigMap>> {
+fn any_object() -> impl Strategy<Value = Option<Object>> {
     let ours = prop_oneof![Just(Ours::None), Just(Ours::This), Just(Ours::Other)];
     let upstream = proptest::sample::select(UPSTREAM.to_vec());
     let namespace = proptest::sample::select(vec!["foo", "bar", "team-a"]);

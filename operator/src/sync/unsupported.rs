@@ -3,14 +3,13 @@
 //! Such a field is never passed over in silence: a resource that uses one is not acted upon at all, and its
 //! status names every field that is in the way.
 
-use weaver_api::v1beta1::{ConflictPolicy, SourceDeletionPolicy, SourceKind};
+use weaver_api::v1beta1::{ConflictPolicy, SourceDeletionPolicy};
 use weaver_api::validate::ValidSync;
 
 /// The fields that ask for what is not done yet, in the order in which they are documented.
 #[must_use]
 pub fn unsupported(spec: &ValidSync) -> Vec<&'static str> {
     [
-        (spec.source_kind == SourceKind::Secret, "spec.source.kind: Secret"),
         (spec.selector.is_some(), "spec.targets.selector"),
         (!spec.labels.is_empty(), "spec.targets.labels"),
         (!spec.annotations.is_empty(), "spec.targets.annotations"),
@@ -50,7 +49,6 @@ mod tests {
     #[test]
     fn each_field_that_is_not_done_yet_is_named() {
         for (patch, field) in [
-            (json!({"source": {"kind": "Secret"}}), "spec.source.kind: Secret"),
             (json!({"targets": {"selector": {}}}), "spec.targets.selector"),
             (json!({"targets": {"labels": {"a": "b"}}}), "spec.targets.labels"),
             (json!({"targets": {"annotations": {"a": "b"}}}), "spec.targets.annotations"),
@@ -66,6 +64,7 @@ mod tests {
         for patch in [
             json!({}),
             json!({"source": {"kind": "ConfigMap"}}),
+            json!({"source": {"kind": "Secret"}}),
             json!({"targets": {"exclude": ["bar"], "name": "settings", "labels": {}, "annotations": {}}}),
             json!({"targets": {"name": "other"}, "keys": {"exclude": ["a"], "rename": {"b": "c"}}}),
             json!({"keys": {}, "conflictPolicy": "Refuse", "sourceDeletionPolicy": "Retain", "suspend": true}),
@@ -77,9 +76,8 @@ mod tests {
 
     #[test]
     fn several_are_named_at_once_and_in_order() {
-        let patch =
-            json!({"conflictPolicy": "Adopt", "targets": {"selector": {}}, "source": {"kind": "Secret"}});
-        let all = ["spec.source.kind: Secret", "spec.targets.selector", "spec.conflictPolicy: Adopt"];
+        let patch = json!({"conflictPolicy": "Adopt", "targets": {"selector": {}}});
+        let all = ["spec.targets.selector", "spec.conflictPolicy: Adopt"];
         assert_eq!(found(&patch), all);
     }
 }

@@ -11,7 +11,7 @@ use weaver_api::conditions::{
 };
 use weaver_api::convert::ANNOTATION;
 use weaver_api::minting;
-use weaver_api::validate::SpecFault;
+use weaver_api::validate::{SpecFault, ValidSync};
 
 use super::execute::{Change, TargetState};
 use super::outcome::{SourceState, Visit, Work};
@@ -20,6 +20,9 @@ use crate::tenant::{Account, MintError};
 
 /// Reason while what the spec asks of the source's keys cannot be done.
 pub(super) const KEYS_CLASH: &str = "KeysClash";
+
+/// Reason while the source is what is never copied.
+pub(super) const NOT_COPIED: &str = "SourceNotCopied";
 
 /// Reason while a spec asks what would be done.
 const DRY_RUN: &str = "DryRun";
@@ -162,9 +165,10 @@ impl Work {
     }
 
     fn source_found(&self) -> Verdict {
-        let source = format!("ConfigMap {}/{}", self.spec.source_namespace, self.spec.source_name);
+        let ValidSync { source_kind, source_namespace, source_name, .. } = &self.spec;
+        let source = format!("{source_kind} {source_namespace}/{source_name}");
         match &self.source {
-            SourceState::Found | SourceState::Clash(_) => {
+            SourceState::Found | SourceState::Clash(_) | SourceState::AccountToken => {
                 let absent = format!("; it has no key {}", listed(&self.absent_keys));
                 let message = source + if self.absent_keys.is_empty() { "" } else { &absent };
                 Verdict::new(SOURCE_FOUND, Truth::True, "Found", message)
@@ -191,6 +195,11 @@ impl Work {
             SourceState::Clash(clash) => {
                 Some((KEYS_CLASH, format!("{clash}; copies made before stay as they are")))
             }
+            SourceState::AccountToken => {
+                let words = "a Secret of type kubernetes.io/service-account-token is the identity of one account \
+                             and is never copied; copies made before stay as they are";
+                Some((NOT_COPIED, words.to_owned()))
+            }
             SourceState::Missing | SourceState::Forbidden(_) | SourceState::Failed(_) => {
                 Some(("SourceUnknown", "not judged: the source could not be read".to_owned()))
             }
@@ -206,8 +215,8 @@ impl Work {
             .iter()
             .filter_map(|(namespace, state)| match state {
                 TargetState::Conflict(foreign) => Some(format!(
-                    "ConfigMap {namespace}/{} was left untouched: {foreign}",
-                    self.spec.copy_name
+                    "{} {namespace}/{} was left untouched: {foreign}",
+                    self.spec.source_kind, self.spec.copy_name
                 )),
                 _ => None,
             })
@@ -247,10 +256,9 @@ impl Work {
                 }
             }
         }
-        for ((namespace, name), kept) in &self.leftovers {
+        for (place, kept) in &self.leftovers {
             let words = kept.words();
-            troubles
-                .push(format!("{namespace}/{name} is not wanted any more and could not be removed: {words}"));
+            troubles.push(format!("{place} is not wanted any more and could not be removed: {words}"));
         }
         if let Some(words) = &self.search_failed {
             troubles.push(format!("copies that are not wanted any more could not be looked for: {words}"));
@@ -266,9 +274,7 @@ impl Work {
                 self.spec.source_namespace
             );
         }
-        planned.extend(
-            self.removals.iter().map(|(namespace, name)| format!("{namespace}/{name}: would be removed")),
-        );
+        planned.extend(self.removals.iter().map(|place| format!("{place}: would be removed")));
         let (truth, reason) = match (troubles.is_empty(), planned.is_empty()) {
             (false, _) => (Truth::False, "TargetsFailed"),
             (true, false) => (Truth::False, DRY_RUN),

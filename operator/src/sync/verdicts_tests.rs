@@ -1,9 +1,10 @@
-use weaver_api::v1beta1::{ConfigMapSyncSpec, Source, Targets};
+use weaver_api::v1beta1::{ConfigMapSyncSpec, Source, SourceKind, Targets};
 use weaver_api::validate::validate;
 
 use super::super::outcome::tests::{account, clash, forbidden, synced, work};
 use super::super::plan::Foreign;
 use super::*;
+use crate::tenant::object::Place;
 use crate::tenant::rights::for_target;
 
 fn verdict(visit: &Visit, kind: &str) -> (Truth, &'static str, String) {
@@ -52,7 +53,7 @@ fn b2_a_conflict_names_the_object_and_the_remedy() {
 #[test]
 fn b17_a_missing_right_in_one_namespace_is_named_and_the_others_are_synced() {
     let mut work = work(&[("foo", synced()), ("bar", forbidden())]);
-    work.missing = Ok(for_target("bar").into_iter().collect());
+    work.missing = Ok(for_target(SourceKind::ConfigMap, "bar").into_iter().collect());
     let visit = Visit::Worked(Box::new(work));
     let (truth, reason, message) = verdict(&visit, READY);
     assert_eq!((truth, reason), (Truth::False, "MissingRights"));
@@ -184,10 +185,11 @@ fn a_dry_run_says_what_it_would_do_and_is_never_ready() {
         ("baz", synced()),
         ("foo", TargetState::Planned(Change::Update)),
     ]);
-    planning.removals = [("old".to_owned(), "settings".to_owned())].into();
+    let (kind, namespace, name) = (SourceKind::ConfigMap, "old".into(), "settings".into());
+    planning.removals = [Place { kind, namespace, name }].into();
     let visit = Visit::Worked(Box::new(planning));
     let plan = "1 of 3 targets hold the copy; bar: would be created; foo: would be updated; \
-                old/settings: would be removed";
+                ConfigMap old/settings: would be removed";
     assert_eq!(verdict(&visit, TARGETS_SYNCED), (Truth::False, "DryRun", plan.into()));
     assert_eq!(verdict(&visit, READY), (Truth::False, "DryRun", plan.into()));
     assert_eq!(verdict(&visit, PAUSED).1, "DryRun");

@@ -6,12 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
 use futures::{StreamExt as _, stream};
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use tracing::info;
 use weaver_api::convert;
 use weaver_api::marks::Owner;
-use weaver_api::v1beta1::ConfigMapSync;
+use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind};
 use weaver_api::validate::{ValidSync, validate};
 
 use super::content::Content;
@@ -21,12 +20,16 @@ use super::leftovers;
 use super::outcome::{SourceState, Visit, Work};
 use super::plan::{Seen, Step, TakeOver, by_metadata};
 use super::reconcile::Context;
-use super::state::{Entry, Place, SyncState};
+use super::state::{Entry, SyncState};
 use super::unsupported::unsupported;
 use crate::tenant::call::{CallError, lookup};
+use crate::tenant::object::Place;
 use crate::tenant::rights::{EXPLAINED, Right, for_source, for_target, missing};
 use crate::tenant::{Account, TenantClient};
 use crate::watch::{Interest, SyncRef, WatchKey, WatchState, What};
+
+/// Type of a Secret that is a token of one account, made and kept by the API server's controllers.
+const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
 
 /// Writes in flight at once, per visit.
 const CONCURRENCY: usize = 16;
@@ -125,7 +128,7 @@ fn join_watches(
     tenant: &TenantClient,
     spec: &ValidSync,
 ) {
-    let key = |namespace: &str, what| watch_key(tenant, namespace, what);
+    let key = |namespace: &str, what| watch_key(tenant, spec, namespace, what);
     let source = key(&spec.source_namespace, What::Object(spec.source_name.clone()));
     // In one that is not there a watch would be refused, or see nothing, until long after it has appeared.
     let targets = spec.targets.iter().filter(|target| context.namespaces.is_active(target));
@@ -138,10 +141,11 @@ fn join_watches(
         .collect();
 }
 
-fn watch_key(tenant: &TenantClient, namespace: &str, what: What) -> WatchKey {
+fn watch_key(tenant: &TenantClient, spec: &ValidSync, namespace: &str, what: What) -> WatchKey {
     WatchKey {
         account: tenant.account.clone(),
         uid: tenant.uid.clone(),
+        kind: spec.source_kind,
         namespace: namespace.to_owned(),
         what,
     }
@@ -167,15 +171,21 @@ struct Read {
 
 async fn read_source(tenant: &TenantClient, spec: &ValidSync, owner: &Owner) -> Read {
     let nothing = |source| Read { source, absent_keys: Vec::new(), desired: None };
-    let found: Result<Option<ConfigMap>, _> =
-        lookup(tenant.config_maps(&spec.source_namespace).get(&spec.source_name)).await;
-    match found {
+    let place = Place {
+        kind: spec.source_kind,
+        namespace: spec.source_namespace.clone(),
+        name: spec.source_name.clone(),
+    };
+    match lookup(tenant.objects(place.kind, &place.namespace).get(&place.name)).await {
+        Ok(Some(source)) if source.type_.as_deref() == Some(ACCOUNT_TOKEN) => {
+            nothing(SourceState::AccountToken)
+        }
         Ok(Some(source)) => {
             let content = Content::of(&source);
             let absent_keys = content.absent(&spec.keys);
             match content.chosen(&spec.keys) {
                 Ok(content) => {
-                    let desired = Desired::new(owner.clone(), &spec.copy_name, &source.metadata, content);
+                    let desired = Desired::new(owner.clone(), &spec.copy_name, &place, content);
                     Read { source: SourceState::Found, absent_keys, desired: Some(desired) }
                 }
                 Err(clash) => Read { source: SourceState::Clash(clash), absent_keys, desired: None },
@@ -200,9 +210,9 @@ async fn sync_targets(
     let (watches, known) = (&state.watches, &state.verified);
     let outcomes: BTreeMap<String, TargetState> = stream::iter(spec.targets.clone())
         .map(|namespace| {
-            let interest = watches.get(&watch_key(tenant, &namespace, What::Copies));
+            let interest = watches.get(&watch_key(tenant, spec, &namespace, What::Copies));
             let seen = interest.map_or(Seen::Unknown, |interest| interest.see(&desired.name));
-            let known = known.get(&(namespace.clone(), desired.name.clone()));
+            let known = known.get(&desired.place(&namespace));
             let step = by_metadata(desired, &seen, known);
             async move {
                 let outcome = match (step, known) {
@@ -216,7 +226,7 @@ async fn sync_targets(
         .collect()
         .await;
     for (namespace, outcome) in &outcomes {
-        let place = (namespace.clone(), desired.name.clone());
+        let place = desired.place(namespace);
         match outcome {
             TargetState::Synced(verified) => drop(state.verified.insert(place, verified.clone())),
             // Not ours, or not there: there is nothing of ours to remember or to remove.
@@ -238,7 +248,7 @@ async fn search(
     if state.searched.as_ref() == Some(&tenant.uid) {
         return None;
     }
-    match leftovers::find(tenant, &owner(sync), context.namespaces.active()).await {
+    match leftovers::find(tenant, &owner(sync), &context.namespaces.active()).await {
         Ok(found) => {
             state.leftovers.extend(found);
             state.searched = Some(tenant.uid.clone());
@@ -270,21 +280,30 @@ async fn remove_leftovers(
     let copies = state.watches.iter().filter(|(key, _)| key.what == What::Copies);
     state.leftovers.extend(copies.flat_map(|(key, interest)| {
         let ours = interest.all().into_iter().filter(|meta| Owner::of(meta).as_ref() == Some(&owner));
-        ours.filter_map(|meta| Some((key.namespace.clone(), meta.name.clone()?)))
+        ours.filter_map(|meta| {
+            Some(Place { kind: key.kind, namespace: key.namespace.clone(), name: meta.name.clone()? })
+        })
     }));
-    let wanted = |(namespace, name): &Place| spec.targets.contains(namespace) && *name == spec.copy_name;
+    let wanted = |place: &Place| {
+        place.kind == spec.source_kind
+            && spec.targets.contains(&place.namespace)
+            && place.name == spec.copy_name
+    };
     state.leftovers.extend(state.verified.keys().cloned());
     state.leftovers.retain(|place| !wanted(place));
 
-    let source = (Some(spec.source_namespace.as_str()), Some(spec.source_name.as_str()));
+    let source = Source {
+        kind: spec.source_kind,
+        namespace: Some(spec.source_namespace.clone()),
+        name: Some(spec.source_name.clone()),
+    };
     let mut swept = Swept::default();
     for place in std::mem::take(&mut state.leftovers) {
-        match execute::remove(tenant, &owner, source, &place, mode).await {
+        match execute::remove(tenant, &owner, &source, &place, mode).await {
             Ok(Removal::Nothing | Removal::UpstreamStays) => {}
             Ok(Removal::Removed) if mode == Mode::Try => drop(swept.removals.insert(place)),
             Ok(Removal::Removed) => {
-                let (namespace, name) = &place;
-                info!(sync = %SyncRef::of(sync), %namespace, %name, "removed a copy that is not wanted any more");
+                info!(sync = %SyncRef::of(sync), %place, "removed a copy that is not wanted any more");
             }
             Err(error) => drop(swept.leftovers.insert(place, error)),
         }
@@ -306,14 +325,14 @@ fn needed_rights(
     let mut needed = Vec::new();
     let source_refused = refused.iter().any(|key| key.what != What::Copies);
     if source_refused || matches!(source, SourceState::Forbidden(_)) {
-        needed.extend(for_source(&spec.source_namespace, &spec.source_name));
+        needed.extend(for_source(spec.source_kind, &spec.source_namespace, &spec.source_name));
     }
-    let watches = refused.iter().filter(|key| key.what == What::Copies).map(|key| &key.namespace);
-    let writes =
-        targets.iter().filter(|(_, state)| matches!(state, TargetState::Forbidden(_))).map(|(ns, _)| ns);
-    let removals =
-        leftovers.iter().filter(|(_, kept)| matches!(kept, Kept::Forbidden(_))).map(|((ns, _), _)| ns);
-    let namespaces: BTreeSet<&String> = watches.chain(writes).chain(removals).collect();
-    needed.extend(namespaces.iter().take(EXPLAINED).flat_map(|namespace| for_target(namespace)));
-    (needed, namespaces.len().saturating_sub(EXPLAINED))
+    let watches = refused.iter().filter(|key| key.what == What::Copies).map(|key| (key.kind, &key.namespace));
+    let writes = targets.iter().filter(|(_, state)| matches!(state, TargetState::Forbidden(_)));
+    let writes = writes.map(|(namespace, _)| (spec.source_kind, namespace));
+    let removals = leftovers.iter().filter(|(_, kept)| matches!(kept, Kept::Forbidden(_)));
+    let removals = removals.map(|(place, _)| (place.kind, &place.namespace));
+    let targets: BTreeSet<(SourceKind, &String)> = watches.chain(writes).chain(removals).collect();
+    needed.extend(targets.iter().take(EXPLAINED).flat_map(|(kind, namespace)| for_target(*kind, namespace)));
+    (needed, targets.len().saturating_sub(EXPLAINED))
 }

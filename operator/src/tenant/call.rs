@@ -86,6 +86,12 @@ impl From<kube::Error> for CallError {
                     Err(source) => CallError::Transient(with_causes(source.as_ref())),
                 },
             },
+            // The parser's own words repeat the value that it stumbled over.
+            kube::Error::SerdeError(error) => CallError::Transient(format!(
+                "the API server's answer cannot be read: {:?} error at column {}",
+                error.classify(),
+                error.column()
+            )),
             other => CallError::Transient(with_causes(&other)),
         }
     }
@@ -126,6 +132,15 @@ mod tests {
             let error = CallError::from(kube::Error::Api(status));
             assert!(format!("{error:?}").starts_with(expected), "{code}: {error:?}");
         }
+    }
+
+    #[test]
+    fn b1_an_answer_that_cannot_be_read_is_not_repeated() {
+        let error =
+            serde_json::from_str::<crate::tenant::object::Object>(r#"{"data": "hunter2"}"#).unwrap_err();
+        assert!(error.to_string().contains("hunter2"), "{error}");
+        let words = CallError::from(kube::Error::SerdeError(error)).to_string();
+        assert_eq!(words, "the API server's answer cannot be read: Data error at column 18");
     }
 
     #[test]

@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request, Response, StatusCode};
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::Api;
 use kube::client::Body;
 use kube::core::PartialObjectMeta;
 use secrecy::ExposeSecret as _;
 use tower::BoxError;
+use weaver_api::v1beta1::SourceKind;
 
+use super::object::Object;
 use super::token::{Mint, MintError, Slot, Token};
 use super::{Account, KubeMinter};
 
@@ -70,22 +71,22 @@ impl<M: Mint> Tenants<M> {
 }
 
 impl TenantClient {
-    /// Whole `ConfigMap`s of a namespace, for reading a source and for writing copies.
+    /// Whole objects of a namespace, for reading a source and for writing copies.
     #[must_use]
-    pub fn config_maps(&self, namespace: &str) -> Api<ConfigMap> {
-        Api::namespaced(self.client.clone(), namespace)
+    pub fn objects(&self, kind: SourceKind, namespace: &str) -> Api<Object> {
+        Api::namespaced_with(self.client.clone(), namespace, &kind)
     }
 
     /// Their metadata, for everything else.
     #[must_use]
-    pub fn config_map_metas(&self, namespace: &str) -> Api<PartialObjectMeta<ConfigMap>> {
-        Api::namespaced(self.client.clone(), namespace)
+    pub fn metas(&self, kind: SourceKind, namespace: &str) -> Api<PartialObjectMeta<Object>> {
+        Api::namespaced_with(self.client.clone(), namespace, &kind)
     }
 
     /// The same in all namespaces, where the account may.
     #[must_use]
-    pub fn all_config_map_metas(&self) -> Api<PartialObjectMeta<ConfigMap>> {
-        Api::all(self.client.clone())
+    pub fn all_metas(&self, kind: SourceKind) -> Api<PartialObjectMeta<Object>> {
+        Api::all_with(self.client.clone(), &kind)
     }
 
     /// For questions about the account's own rights.

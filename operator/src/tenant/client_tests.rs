@@ -41,7 +41,7 @@ fn account() -> Account {
 async fn a_refused_token_is_replaced_and_the_request_sent_once_more() {
     let (transport, seen) = server("token-2");
     let tenant = Tenants::new(transport, Counting(AtomicUsize::new(0))).client(&account()).await.unwrap();
-    assert_eq!(lookup(tenant.config_maps("foo").get("settings")).await.unwrap(), None);
+    assert_eq!(lookup(tenant.objects(SourceKind::ConfigMap, "foo").get("settings")).await.unwrap(), None);
     assert_eq!(*seen.lock().unwrap(), ["Bearer token-1", "Bearer token-2"]);
 }
 
@@ -49,7 +49,7 @@ async fn a_refused_token_is_replaced_and_the_request_sent_once_more() {
 async fn a_second_refusal_is_reported_not_repeated() {
     let (transport, seen) = server("none");
     let tenant = Tenants::new(transport, Counting(AtomicUsize::new(0))).client(&account()).await.unwrap();
-    let error = lookup(tenant.config_maps("foo").get("settings")).await.unwrap_err();
+    let error = lookup(tenant.objects(SourceKind::ConfigMap, "foo").get("settings")).await.unwrap_err();
     assert!(matches!(error, CallError::Transient(_)), "{error:?}");
     assert_eq!(seen.lock().unwrap().len(), 2);
 }
@@ -60,6 +60,6 @@ async fn a_recreated_account_is_another_identity() {
     let tenants = Tenants::new(transport, Counting(AtomicUsize::new(0)));
     let before = tenants.client(&account()).await.unwrap();
     assert_eq!(before.uid, "uid-1");
-    lookup(before.config_maps("foo").get("settings")).await.unwrap();
+    lookup(before.objects(SourceKind::ConfigMap, "foo").get("settings")).await.unwrap();
     assert_eq!(tenants.client(&account()).await.unwrap().uid, "uid-2");
 }

@@ -5,6 +5,7 @@
 
 pub mod call;
 mod client;
+pub mod object;
 pub mod rights;
 mod token;
 

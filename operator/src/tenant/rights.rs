@@ -11,6 +11,7 @@ use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
 use kube::api::{Api, PostParams};
+use weaver_api::v1beta1::SourceKind;
 
 use super::call::{CallError, call};
 use super::{Account, TenantClient};
@@ -26,9 +27,11 @@ pub const EXPLAINED: usize = 50;
 /// For how many of them a Role is printed.
 const PRINTED: usize = 5;
 
-/// One right on `ConfigMap`s.
+/// One right on `ConfigMap`s or `Secret`s.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Right {
+    /// On what.
+    pub kind: SourceKind,
     /// Where.
     pub namespace: String,
     /// Limited to one object, or all.
@@ -39,14 +42,17 @@ pub struct Right {
 
 /// The rights that a source needs.
 #[must_use]
-pub fn for_source(namespace: &str, name: &str) -> Vec<Right> {
-    SOURCE_VERBS.map(|verb| Right { namespace: namespace.into(), object: Some(name.into()), verb }).to_vec()
+pub fn for_source(kind: SourceKind, namespace: &str, name: &str) -> Vec<Right> {
+    let (namespace, object) = (namespace.to_owned(), Some(name.to_owned()));
+    SOURCE_VERBS
+        .map(|verb| Right { kind, namespace: namespace.clone(), object: object.clone(), verb })
+        .to_vec()
 }
 
 /// The rights that a target needs.
 #[must_use]
-pub fn for_target(namespace: &str) -> Vec<Right> {
-    TARGET_VERBS.map(|verb| Right { namespace: namespace.into(), object: None, verb }).to_vec()
+pub fn for_target(kind: SourceKind, namespace: &str) -> Vec<Right> {
+    TARGET_VERBS.map(|verb| Right { kind, namespace: namespace.into(), object: None, verb }).to_vec()
 }
 
 /// Those of `rights` that the tenant does not hold, in a stable order.
@@ -63,7 +69,7 @@ pub async fn missing(tenant: &TenantClient, rights: Vec<Right>) -> Result<BTreeS
                     spec: SelfSubjectAccessReviewSpec {
                         resource_attributes: Some(ResourceAttributes {
                             group: Some(String::new()),
-                            resource: Some("configmaps".into()),
+                            resource: Some(right.kind.plural().into()),
                             namespace: Some(right.namespace.clone()),
                             name: right.object.clone(),
                             verb: Some(right.verb.into()),
@@ -87,24 +93,25 @@ pub async fn missing(tenant: &TenantClient, rights: Vec<Right>) -> Result<BTreeS
 /// Says what is missing, and prints the Role and RoleBinding that, applied, grant it.
 #[must_use]
 pub fn explain(account: &Account, missing: &BTreeSet<Right>) -> String {
-    let mut verbs_of: BTreeMap<(&str, Option<&str>), Vec<&str>> = BTreeMap::new();
+    let mut verbs_of: BTreeMap<(SourceKind, &str, Option<&str>), Vec<&str>> = BTreeMap::new();
     for right in missing {
-        verbs_of.entry((&right.namespace, right.object.as_deref())).or_default().push(right.verb);
+        let what = (right.kind, right.namespace.as_str(), right.object.as_deref());
+        verbs_of.entry(what).or_default().push(right.verb);
     }
     // Namespaces that miss the same share a sentence.
-    let mut sentences: BTreeMap<(Option<&str>, &[&str]), Vec<&str>> = BTreeMap::new();
-    for ((namespace, object), verbs) in &verbs_of {
-        sentences.entry((*object, verbs)).or_default().push(namespace);
+    let mut sentences: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
+    for ((kind, namespace, object), verbs) in &verbs_of {
+        let what = object.map_or_else(|| format!("{kind}s"), |name| format!("{kind} {name}"));
+        sentences.entry((what, verbs.join(", "))).or_default().push(namespace);
     }
     let mut text = String::new();
-    for ((object, verbs), namespaces) in sentences {
-        let what = object.map_or_else(|| "ConfigMaps".to_owned(), |name| format!("ConfigMap {name}"));
-        let plural = if namespaces.len() > 1 { "s" } else { "" };
-        let (verbs, namespaces) = (verbs.join(", "), namespaces.join(", "));
+    for ((what, verbs), namespaces) in sentences {
+        let (plural, namespaces) = (if namespaces.len() > 1 { "s" } else { "" }, namespaces.join(", "));
         let _ = writeln!(text, "{account} may not {verbs} {what} in namespace{plural} {namespaces}");
     }
+    let printed = verbs_of.keys().take(PRINTED);
     let roles: Vec<String> =
-        verbs_of.keys().take(PRINTED).map(|(namespace, object)| role(account, namespace, *object)).collect();
+        printed.map(|(kind, namespace, object)| role(account, *kind, namespace, *object)).collect();
     let _ = write!(text, "grant it with:\n{}", roles.join("---\n"));
     if verbs_of.len() > PRINTED {
         let _ = writeln!(text, "# … and the same in {} more namespaces", verbs_of.len() - PRINTED);
@@ -115,8 +122,10 @@ pub fn explain(account: &Account, missing: &BTreeSet<Right>) -> String {
 /// The whole Role, not only what is missing of it: applied, it replaces the one that was printed before. Its
 /// name says whose it is and for what, since two tenants, or two sources, may meet in one namespace; `:` is
 /// allowed in names of Roles and in no part of this one.
-fn role(account: &Account, namespace: &str, object: Option<&str>) -> String {
-    let suffix = object.map_or_else(|| "target".to_owned(), |name| format!("source:{name}"));
+fn role(account: &Account, kind: SourceKind, namespace: &str, object: Option<&str>) -> String {
+    let resources = kind.plural();
+    let suffix =
+        object.map_or_else(|| format!("target:{resources}"), |name| format!("source:{resources}:{name}"));
     let name = format!("weaver:{}:{}:{suffix}", account.namespace, account.name);
     let only = object.map(|name| format!("    resourceNames: [{name:?}]\n")).unwrap_or_default();
     let verbs = if object.is_some() { SOURCE_VERBS.join(", ") } else { TARGET_VERBS.join(", ") };
@@ -129,7 +138,7 @@ metadata:
   namespace: {namespace:?}
 rules:
   - apiGroups: [\"\"]
-    resources: [configmaps]
+    resources: [{resources}]
 {only}    verbs: [{verbs}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -154,32 +163,38 @@ subjects:
 mod tests {
     use super::*;
 
+    const MAP: SourceKind = SourceKind::ConfigMap;
+
     fn account() -> Account {
         Account { namespace: "team-a".into(), name: "sync".into() }
     }
 
     #[test]
     fn b2_b19_every_needed_verb_is_asked_for() {
-        let verbs: Vec<_> = for_target("foo").into_iter().map(|right| right.verb).collect();
+        let verbs: Vec<_> = for_target(MAP, "foo").into_iter().map(|right| right.verb).collect();
         assert_eq!(verbs, ["create", "delete", "get", "list", "update", "watch"]);
         assert!(
-            for_source("team-a", "settings").iter().all(|right| right.object.as_deref() == Some("settings"))
+            for_source(MAP, "team-a", "settings")
+                .iter()
+                .all(|right| right.object.as_deref() == Some("settings"))
         );
     }
 
     #[test]
     fn account_verbs_kind_and_namespace_are_named_in_a_stable_order() {
         let writes =
-            |namespace: &str| for_target(namespace).into_iter().filter(|right| right.verb.len() == 6);
+            |namespace: &str| for_target(MAP, namespace).into_iter().filter(|right| right.verb.len() == 6);
         let mut missing: BTreeSet<Right> = writes("foo").chain(writes("bar")).collect();
-        missing.extend(for_source("team-a", "settings"));
+        missing.extend(for_source(MAP, "team-a", "settings"));
+        missing.extend(for_source(SourceKind::Secret, "team-a", "settings"));
         let text = explain(&account(), &missing);
-        let lines: Vec<_> = text.lines().take(3).collect();
+        let lines: Vec<_> = text.lines().take(4).collect();
         assert_eq!(
             lines,
             [
-                "ServiceAccount team-a/sync may not create, delete, update ConfigMaps in namespaces bar, foo",
                 "ServiceAccount team-a/sync may not get, list, watch ConfigMap settings in namespace team-a",
+                "ServiceAccount team-a/sync may not create, delete, update ConfigMaps in namespaces bar, foo",
+                "ServiceAccount team-a/sync may not get, list, watch Secret settings in namespace team-a",
                 "grant it with:",
             ]
         );
@@ -187,19 +202,20 @@ mod tests {
 
     #[test]
     fn the_printed_role_is_whole_and_its_name_is_nobody_elses() {
-        let one: BTreeSet<Right> = for_target("123").into_iter().take(1).collect();
-        let text = explain(&account(), &one);
+        let one = |kind| for_target(kind, "123").into_iter().take(1).collect::<BTreeSet<Right>>();
+        let text = explain(&account(), &one(MAP));
         assert!(text.contains("verbs: [create, delete, get, list, update, watch]"), "{text}");
         assert!(text.contains("namespace: \"123\""), "{text}");
         let other = Account { namespace: "team".into(), name: "a-sync".into() };
         let name = |text: &str| text.lines().find(|line| line.starts_with("  name: ")).map(str::to_owned);
-        assert_ne!(name(&text), name(&explain(&other, &one)));
+        assert_ne!(name(&text), name(&explain(&other, &one(MAP))));
+        assert_ne!(name(&text), name(&explain(&account(), &one(SourceKind::Secret))));
     }
 
     #[test]
     fn many_namespaces_leave_room_for_the_role() {
         let long = |n: usize| format!("{n:063}");
-        let missing: BTreeSet<Right> = (0..EXPLAINED).flat_map(|n| for_target(&long(n))).collect();
+        let missing: BTreeSet<Right> = (0..EXPLAINED).flat_map(|n| for_target(MAP, &long(n))).collect();
         let text = explain(&account(), &missing);
         assert!(text.len() < 16_384, "{} bytes", text.len());
         assert!(text.ends_with("# … and the same in 45 more namespaces\n"), "{text}");

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use backon::ExponentialBuilder;
 use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event, ExponentialBackoff};
@@ -21,15 +20,17 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tracing::debug;
 use weaver_api::marks::{Owner, SYNC_UID_LABEL};
+use weaver_api::v1beta1::SourceKind;
 
 use super::{SyncRef, Triggers};
 use crate::sync::plan::Seen;
+use crate::tenant::object::Object;
 use crate::tenant::{Account, TenantClient};
 
 /// How long a visit waits for the watches it has just opened.
 pub const SETTLE: Duration = Duration::from_secs(5);
 
-/// What a watch is on; always metadata of `ConfigMap`s.
+/// What a watch is on; always metadata.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum What {
     /// Everything in the namespace that carries our label.
@@ -45,9 +46,11 @@ pub struct WatchKey {
     pub account: Account,
     /// Uid of that account.
     pub uid: String,
+    /// On objects of this kind.
+    pub kind: SourceKind,
     /// Where.
     pub namespace: String,
-    /// On what.
+    /// On which of them.
     pub what: What,
 }
 
@@ -136,7 +139,7 @@ impl WatchSet {
                 .with_jitter()
                 .without_max_times(),
         );
-        let events = watch_events(tenant.config_map_metas(&key.namespace), config).backoff(pause);
+        let events = watch_events(tenant.metas(key.kind, &key.namespace), config).backoff(pause);
         let follower = inner.clone();
         let task = tokio::spawn(async move {
             let mut events = std::pin::pin!(events);
@@ -195,7 +198,7 @@ impl Drop for Watched {
 impl Inner {
     fn take(
         &self,
-        event: Result<Event<PartialObjectMeta<ConfigMap>>, watcher::Error>,
+        event: Result<Event<PartialObjectMeta<Object>>, watcher::Error>,
         listed: &mut BTreeMap<String, Arc<ObjectMeta>>,
     ) {
         match event {
@@ -274,7 +277,7 @@ impl Inner {
 }
 
 /// Name and metadata without `managedFields`, which are often half of it and never read.
-fn slim(object: PartialObjectMeta<ConfigMap>) -> Option<(String, Arc<ObjectMeta>)> {
+fn slim(object: PartialObjectMeta<Object>) -> Option<(String, Arc<ObjectMeta>)> {
     let mut meta = object.metadata;
     meta.managed_fields = None;
     Some((meta.name.clone()?, Arc::new(meta)))

@@ -10,7 +10,13 @@ fn inner(what: What, users: &[&str]) -> (Inner, Triggers) {
     let triggers = Triggers::default();
     let account = Account { namespace: "team-a".into(), name: "sync".into() };
     let inner = Inner {
-        key: WatchKey { account, uid: "u".into(), namespace: "foo".into(), what },
+        key: WatchKey {
+            account,
+            uid: "u".into(),
+            kind: SourceKind::ConfigMap,
+            namespace: "foo".into(),
+            what,
+        },
         state: watch::Sender::new(WatchState::Opening),
         awaited_by: AtomicUsize::new(0),
         objects: Mutex::default(),
@@ -24,7 +30,7 @@ fn user(name: &str) -> SyncRef {
     SyncRef { namespace: "team-a".into(), name: name.into() }
 }
 
-fn object(name: &str, sync: Option<&str>) -> PartialObjectMeta<ConfigMap> {
+fn object(name: &str, sync: Option<&str>) -> PartialObjectMeta<Object> {
     ObjectMeta {
         name: Some(name.into()),
         annotations: sync

@@ -11,6 +11,7 @@ mod own_server;
 mod paused;
 mod rights;
 mod rules;
+mod secrets;
 mod shape;
 mod syncing;
 mod upgrade_own_server;

@@ -1,0 +1,135 @@
+//! What is copied: a `ConfigMap` or a `Secret`, as one type.
+//!
+//! The API server shows the values of a Secret and those of `binaryData` in base64, always in the same form. A copy
+//! needs them in no other, so nothing is decoded here and two equal values are equal texts.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use kube::core::DynamicResourceScope;
+use serde::{Deserialize, Serialize};
+use weaver_api::v1beta1::SourceKind;
+
+/// A `ConfigMap` or a `Secret`; which of them, the [`SourceKind`] says by which it is asked for.
+#[derive(Clone, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Object {
+    /// `v1`; absent in the items of a list.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub api_version: String,
+    /// Absent in the items of a list.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Labels, annotations and the rest.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// Text in a `ConfigMap`, base64 in a `Secret`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<BTreeMap<String, String>>,
+    /// Base64; a `ConfigMap`'s alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binary_data: Option<BTreeMap<String, String>>,
+    /// A `Secret`'s alone. It never changes.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    pub type_: Option<String>,
+    /// No content can be changed any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub immutable: Option<bool>,
+}
+
+/// Where an object stands.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Place {
+    /// Its kind.
+    pub kind: SourceKind,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
+    }
+}
+
+/// Names the object and shows nothing of it.
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = |part: &Option<String>| part.clone().unwrap_or_default();
+        write!(f, "{} {}/{}", self.kind, at(&self.metadata.namespace), at(&self.metadata.name))
+    }
+}
+
+impl Resource for Object {
+    type DynamicType = SourceKind;
+    type Scope = DynamicResourceScope;
+
+    fn kind(kind: &SourceKind) -> Cow<'_, str> {
+        kind.as_str().into()
+    }
+
+    fn group(_: &SourceKind) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version(_: &SourceKind) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural(kind: &SourceKind) -> Cow<'_, str> {
+        kind.plural().into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn both_kinds_survive_with_every_byte() {
+        let every_byte = BTreeMap::from([("blob".to_owned(), ByteString((0..=255).collect()))]);
+        let map = ConfigMap {
+            data: Some(BTreeMap::from([("a".into(), "ä\0".into())])),
+            binary_data: Some(every_byte.clone()),
+            immutable: Some(true),
+            ..ConfigMap::default()
+        };
+        let secret = Secret {
+            data: Some(every_byte),
+            type_: Some("kubernetes.io/tls".into()),
+            immutable: Some(false),
+            ..Secret::default()
+        };
+        for stored in [json!(map), json!(secret)] {
+            let object: Object = serde_json::from_value(stored.clone()).unwrap();
+            assert_eq!(json!(object), stored);
+        }
+    }
+
+    #[test]
+    fn b1_debug_output_shows_no_content() {
+        let object: Object = serde_json::from_value(json!({
+            "kind": "Secret", "metadata": {"namespace": "a", "name": "b", "annotations": {"x": "hunter2"}},
+            "data": {"password": "aHVudGVyMg=="}, "type": "Opaque",
+        }))
+        .unwrap();
+        assert_eq!(format!("{object:?}"), "Secret a/b");
+    }
+}
