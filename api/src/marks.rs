@@ -18,6 +18,10 @@ pub const SYNC_UID_LABEL: &str = "weaver.example.com/sync-uid";
 pub const SYNC_ANNOTATION: &str = "weaver.example.com/sync";
 /// Annotation on every copy: `<Kind>/<namespace>/<name>` of its source.
 pub const SOURCE_ANNOTATION: &str = "weaver.example.com/source";
+/// Annotation on a copy with labels or annotations besides the marks: which of them are ours, as JSON.
+pub const KEYS_ANNOTATION: &str = "weaver.example.com/keys";
+/// Annotation on a copy that was somebody else's object before. It is never deleted, only released.
+pub const ADOPTED_ANNOTATION: &str = "weaver.example.com/adopted";
 /// Kubernetes' own label for the tool that manages an object.
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Value of [`MANAGED_BY_LABEL`] on every copy.

@@ -1,9 +1,7 @@
 //! What a copy looks like, and whether a found object looks like it. Pure.
 //!
-//! `data`, `binaryData`, `type` and `immutable` of a copy are wholly ours. Of its metadata only our marks are: labels,
-//! annotations, finalizers and owners that other people put there stay.
-
-use std::collections::BTreeMap;
+//! `data`, `binaryData`, `type` and `immutable` of a copy are wholly ours. Its metadata is shared with other people
+//! ([`super::metadata`]).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sha2::{Digest as _, Sha256};
@@ -11,6 +9,7 @@ use weaver_api::marks::Owner;
 use weaver_api::v1beta1::SourceKind;
 
 use super::content::Content;
+use super::metadata::Metadata;
 use crate::tenant::object::{Object, Place};
 
 /// The copy that every target is to hold.
@@ -22,20 +21,18 @@ pub struct Desired {
     pub kind: SourceKind,
     /// Name of the copy.
     pub name: String,
-    /// `<Kind>/<namespace>/<name>` of the source.
-    pub source: String,
-    /// Digest of content and marks: two copies are equal if it is.
+    /// Digest of content and metadata: two copies are equal if it is.
     pub digest: String,
+    metadata: Metadata,
     content: Content,
 }
 
 impl Desired {
-    /// The copies for `owner`: called `name`, and holding `content` of the object at `source`.
+    /// The copies of `kind` for `owner`, called `name`.
     #[must_use]
-    pub fn new(owner: Owner, name: &str, source: &Place, content: Content) -> Self {
-        let (kind, source) = (source.kind, source_reference(source));
-        let digest = digest(&content, &owner, &source);
-        Self { owner, kind, name: name.to_owned(), source, digest, content }
+    pub fn new(owner: Owner, kind: SourceKind, name: &str, metadata: Metadata, content: Content) -> Self {
+        let digest = digest(&metadata, &content);
+        Self { owner, kind, name: name.to_owned(), digest, metadata, content }
     }
 
     /// Where the copy in `namespace` stands.
@@ -47,39 +44,19 @@ impl Desired {
     /// A new copy in `namespace`.
     #[must_use]
     pub fn create(&self, namespace: &str) -> Object {
-        let metadata = ObjectMeta {
-            name: Some(self.name.clone()),
-            namespace: Some(namespace.into()),
-            labels: Some(self.owner.labels()),
-            annotations: Some(self.owner.annotations(&self.source)),
-            ..ObjectMeta::default()
-        };
-        self.content.with(self.kind, metadata)
+        self.content.with(self.kind, self.metadata.of_new(namespace, &self.name))
     }
 
     /// `seen`, made equal. Its uid and resourceVersion go with it and are the precondition of the write.
     #[must_use]
     pub fn update(&self, seen: &ObjectMeta) -> Object {
-        let mut metadata = ObjectMeta { managed_fields: None, ..seen.clone() };
-        metadata.labels.get_or_insert_default().extend(self.owner.labels());
-        metadata.annotations.get_or_insert_default().extend(self.owner.annotations(&self.source));
-        self.content.with(self.kind, metadata)
+        self.content.with(self.kind, self.metadata.put_on(seen))
     }
 
-    /// Does `meta` carry all our marks, with the right values?
-    #[must_use]
-    pub fn is_marked(&self, meta: &ObjectMeta) -> bool {
-        let holds = |found: &Option<BTreeMap<String, String>>, wanted: BTreeMap<_, _>| {
-            wanted.iter().all(|(key, value)| found.as_ref().and_then(|found| found.get(key)) == Some(value))
-        };
-        holds(&meta.labels, self.owner.labels())
-            && holds(&meta.annotations, self.owner.annotations(&self.source))
-    }
-
-    /// Is `found` this copy, content and marks?
+    /// Is `found` this copy, content and metadata?
     #[must_use]
     pub fn equals(&self, found: &Object) -> bool {
-        Content::of(found) == self.content && self.is_marked(&found.metadata)
+        Content::of(found) == self.content && self.metadata.is_on(&found.metadata)
     }
 
     /// Can `found` become this copy by an update?
@@ -95,24 +72,25 @@ pub fn source_reference(Place { kind, namespace, name }: &Place) -> String {
     format!("{kind}/{namespace}/{name}")
 }
 
-fn digest(content: &Content, owner: &Owner, source: &str) -> String {
+fn digest(metadata: &Metadata, content: &Content) -> String {
     let mut hash = Sha256::new();
     let mut part = |bytes: &[u8]| {
         hash.update((bytes.len() as u64).to_be_bytes());
         hash.update(bytes);
     };
-    part(owner.to_string().as_bytes());
-    part(source.as_bytes());
-    content.parts(part);
+    metadata.parts(&mut part);
+    content.parts(&mut part);
     format!("{:x}", hash.finalize())
 }
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
     use weaver_api::marks::{Ownership, ownership};
 
+    use super::super::outcome::tests::{spec, valid};
     use super::*;
 
     fn owner() -> Owner {
@@ -121,18 +99,6 @@ mod tests {
 
     fn source(data: &[(&str, &str)]) -> Object {
         Object {
-            metadata: ObjectMeta {
-                name: Some("settings".into()),
-                namespace: Some("team-a".into()),
-                labels: Some(BTreeMap::from([("team".into(), "a".into())])),
-                annotations: Some(BTreeMap::from([(
-                    "kubectl.kubernetes.io/last-applied-configuration".into(),
-                    "{}".into(),
-                )])),
-                finalizers: Some(vec!["example.com/keep".into()]),
-                owner_references: Some(vec![OwnerReference::default()]),
-                ..ObjectMeta::default()
-            },
             data: Some(data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()),
             binary_data: Some(BTreeMap::from([("blob".into(), "AAEC/w==".into())])),
             ..Object::default()
@@ -141,37 +107,30 @@ mod tests {
 
     /// A copy of all of it, under its own name.
     fn whole(source: &Object) -> Desired {
-        let (kind, namespace, name) = (SourceKind::ConfigMap, "team-a".into(), "settings".into());
-        Desired::new(owner(), "settings", &Place { kind, namespace, name }, Content::of(source))
+        let metadata =
+            Metadata::new(&owner(), "ConfigMap/team-a/settings", &source.metadata, &valid(spec(&["foo"])));
+        Desired::new(owner(), SourceKind::ConfigMap, "settings", metadata, Content::of(source))
     }
 
     #[test]
-    fn b11_b27_a_copy_has_the_content_and_nothing_of_the_sources_metadata() {
+    fn b11_a_copy_has_the_content_and_is_recognised() {
         let source = source(&[("a", "1")]);
         let copy = whole(&source).create("foo");
         assert_eq!((&copy.data, &copy.binary_data), (&source.data, &source.binary_data));
-        let meta = &copy.metadata;
-        assert_eq!(meta.labels, Some(owner().labels()));
-        assert_eq!(meta.annotations, Some(owner().annotations("ConfigMap/team-a/settings")));
-        assert_eq!((&meta.finalizers, &meta.owner_references), (&None, &None));
-        assert!(meta.labels.iter().flatten().all(|(_, value)| value.len() <= 63));
+        assert!(whole(&source).equals(&copy));
     }
 
     #[test]
-    fn b13_an_update_keeps_other_peoples_metadata_and_carries_its_precondition() {
+    fn b13_an_update_carries_its_precondition() {
         let desired = whole(&source(&[("a", "1")]));
         let seen = ObjectMeta {
             uid: Some("uid".into()),
             resource_version: Some("7".into()),
-            labels: Some(BTreeMap::from([("theirs".into(), "x".into())])),
-            finalizers: Some(vec!["theirs/f".into()]),
             ..ObjectMeta::default()
         };
         let update = desired.update(&seen);
         assert_eq!(update.metadata.resource_version.as_deref(), Some("7"));
         assert_eq!(update.metadata.uid.as_deref(), Some("uid"));
-        assert_eq!(update.metadata.finalizers, seen.finalizers);
-        assert_eq!(update.metadata.labels.as_ref().unwrap()["theirs"], "x");
         assert!(desired.equals(&update));
     }
 
@@ -226,6 +185,11 @@ mod tests {
                 whole(&source(&pairs))
             };
             prop_assert_eq!(of(&one).digest == of(&two).digest, one == two);
+            let mut labelled = source(&[]);
+            labelled.metadata.labels = Some(one.clone());
+            let first = whole(&labelled).digest;
+            labelled.metadata.labels = Some(two.clone());
+            prop_assert_eq!(first == whole(&labelled).digest, one == two);
         }
 
         #[test]

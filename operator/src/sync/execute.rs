@@ -12,7 +12,8 @@ use weaver_api::marks::Owner;
 use weaver_api::v1beta1::Source;
 
 use super::copy::Desired;
-use super::plan::{Foreign, Leftover, Step, TakeOver, Verified, by_object, leftover};
+use super::metadata::{adopted, is_adopted, released};
+use super::plan::{Before, Foreign, Leftover, Step, Takes, Verified, by_object, leftover};
 use crate::tenant::TenantClient;
 use crate::tenant::call::{CallError, call, is_terminating, lookup};
 use crate::tenant::object::{Object, Place};
@@ -43,6 +44,8 @@ pub enum Change {
     Update,
     /// The upstream operator made it for this resource.
     TakeOver,
+    /// Somebody else made it, and it becomes a copy.
+    Adopt,
     /// It is ours and differs, and is immutable or a Secret of another type.
     Replace,
 }
@@ -74,25 +77,23 @@ pub enum TargetState {
 pub async fn target(
     tenant: &TenantClient,
     desired: &Desired,
-    upgrade: Option<TakeOver<'_>>,
+    takes: Takes<'_>,
     namespace: &str,
     step: Step,
     mode: Mode,
 ) -> TargetState {
     let copies = tenant.objects(desired.kind, namespace);
-    let params = PostParams { dry_run: mode != Mode::Write, field_manager: Some(FIELD_MANAGER.into()) };
+    let params = put(mode);
     let mut step = step;
     // Why the last update was refused, while it may still be because the copy is immutable.
     let mut rejected: Option<String> = None;
     for _ in 0..ROUNDS {
         let written = match &step {
             Step::Inspect => match lookup(copies.get(&desired.name)).await {
-                Ok(found) => match (by_object(desired, upgrade, found.as_ref()), rejected.take()) {
+                Ok(found) => match (by_object(desired, takes, found.as_ref()), rejected.take()) {
                     (Step::Keep, _) => return verified(found.map(|found| found.metadata), desired),
                     // It is not immutability that refuses the update: the refusal is meant.
-                    (Step::Update(_) | Step::TakeOver(_), Some(words)) => {
-                        return TargetState::Rejected(words);
-                    }
+                    (Step::Update(..), Some(words)) => return TargetState::Rejected(words),
                     (next, _) => {
                         step = next;
                         continue;
@@ -101,33 +102,44 @@ pub async fn target(
                 Err(error) => Err(error),
             },
             Step::Refuse(foreign) => return TargetState::Conflict(foreign.clone()),
-            Step::Create | Step::Update(_) | Step::TakeOver(_) | Step::Replace(_) if mode == Mode::Look => {
+            Step::Create | Step::Update(..) | Step::Replace(_) if mode == Mode::Look => {
                 return TargetState::Unclaimed;
             }
             // Only a verified copy is kept unread, and the caller has that verification.
             Step::Keep => return TargetState::Failed("kept without having been verified".into()),
             Step::Create => call(copies.create(&params, &desired.create(namespace))).await,
-            Step::Update(seen) | Step::TakeOver(seen) => {
-                call(copies.replace(&desired.name, &params, &desired.update(seen))).await
+            Step::Update(before, seen) => {
+                let mut copy = desired.update(seen);
+                if *before == Before::Theirs {
+                    copy.metadata = adopted(copy.metadata);
+                }
+                call(copies.replace(&desired.name, &params, &copy)).await
             }
             Step::Replace(seen) => match delete(&copies, seen, mode).await {
                 // What stands there still is in the way of trying more.
                 Ok(()) if mode == Mode::Try => return TargetState::Planned(Change::Replace),
-                Ok(()) => call(copies.create(&params, &desired.create(namespace))).await,
+                Ok(()) => {
+                    let mut copy = desired.create(namespace);
+                    if is_adopted(seen) {
+                        copy.metadata = adopted(copy.metadata);
+                    }
+                    call(copies.create(&params, &copy)).await
+                }
                 Err(error) => Err(error),
             },
         };
         match written {
             Ok(_) if mode == Mode::Try => {
                 return TargetState::Planned(match step {
-                    Step::Update(_) => Change::Update,
-                    Step::TakeOver(_) => Change::TakeOver,
+                    Step::Update(Before::Ours, _) => Change::Update,
+                    Step::Update(Before::Upstreams, _) => Change::TakeOver,
+                    Step::Update(Before::Theirs, _) => Change::Adopt,
                     _ => Change::Create,
                 });
             }
             Ok(object) => {
-                if matches!(step, Step::TakeOver(_)) {
-                    info!(owner = %desired.owner, %namespace, name = %desired.name, "took over a copy that the upstream operator had made");
+                if let Step::Update(before @ (Before::Upstreams | Before::Theirs), _) = step {
+                    info!(owner = %desired.owner, place = %desired.place(namespace), ?before, "took over an object");
                 }
                 return verified(Some(object.metadata), desired);
             }
@@ -136,7 +148,7 @@ pub async fn target(
             // It vanished between look and write; where we were creating, the namespace is what is missing.
             Err(CallError::NotFound(_)) if step != Step::Create => step = Step::Inspect,
             Err(CallError::NotFound(_)) => return TargetState::NamespaceMissing,
-            Err(CallError::Rejected(status)) if matches!(step, Step::Update(_) | Step::TakeOver(_)) => {
+            Err(CallError::Rejected(status)) if matches!(step, Step::Update(..)) => {
                 rejected = Some(status.message);
                 step = Step::Inspect;
             }
@@ -178,7 +190,8 @@ impl Kept {
 /// What became of the object at the place of a leftover.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Removal {
-    /// It was a copy of ours, and is gone; or would be, where it was only tried.
+    /// It was a copy of ours, and is gone; or would be, where it was only tried. One that was adopted is there
+    /// still, and not ours any more.
     Removed,
     /// There was none of ours.
     Nothing,
@@ -203,6 +216,9 @@ pub async fn remove(
         let removed = match lookup(metas.get_metadata(name)).await {
             Ok(None) => return Ok(Removal::Nothing),
             Ok(Some(found)) => match leftover(owner, source, *kind, &found.metadata) {
+                Leftover::Ours if is_adopted(&found.metadata) => {
+                    release(&copies, &found.metadata, mode).await
+                }
                 Leftover::Ours => delete(&copies, &found.metadata, mode).await,
                 Leftover::Upstreams => return Ok(Removal::UpstreamStays),
                 Leftover::Others => return Ok(Removal::Nothing),
@@ -218,6 +234,19 @@ pub async fn remove(
         }
     }
     Err(Kept::Failed(format!("the object changed {ROUNDS} times while it was being removed")))
+}
+
+/// Takes our marks off exactly the state `seen`; its content stays as it is.
+async fn release(api: &Api<Object>, seen: &ObjectMeta, mode: Mode) -> Result<(), CallError> {
+    let name = seen.name.as_deref().unwrap_or_default();
+    let Some(mut object) = lookup(api.get(name)).await? else { return Ok(()) };
+    // Written over is what was judged, and nothing newer.
+    object.metadata = released(seen.clone());
+    lookup(api.replace(name, &put(mode), &object)).await.map(drop)
+}
+
+fn put(mode: Mode) -> PostParams {
+    PostParams { dry_run: mode != Mode::Write, field_manager: Some(FIELD_MANAGER.into()) }
 }
 
 /// Deletes exactly the state `seen`; "not there" is done.

@@ -37,6 +37,11 @@ impl FakeServer {
         inner.store(path, object, uid);
     }
 
+    /// Deletes an object, as somebody else.
+    pub fn remove(&self, path: &str) {
+        self.lock().objects.remove(path);
+    }
+
     /// The object at `path`.
     pub fn get(&self, path: &str) -> Option<Value> {
         self.lock().objects.get(path).cloned()

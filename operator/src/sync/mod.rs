@@ -1,7 +1,7 @@
 //! What is done for one `ConfigMapSync`.
 //!
-//! Pure: [`unsupported`] (what a spec asks for in vain), [`content`] (what copies hold), [`copy`] (what
-//! one looks like), [`plan`] (what is to
+//! Pure: [`unsupported`] (what a spec asks for in vain), [`content`] (what copies hold), [`metadata`]
+//! (which labels and annotations they carry), [`copy`] (what one looks like), [`plan`] (what is to
 //! be done with one target), [`outcome`] (what follows from a visit), [`verdicts`] (a visit as conditions),
 //! [`status`] (as a whole status), [`backoff`]. Thin: [`execute`] (one target), [`visit`] (one resource),
 //! [`not_understood`] (one that cannot be read), [`cleanup`] (a deleted one), [`leftovers`] (finding copies that
@@ -15,6 +15,7 @@ pub mod content;
 pub mod copy;
 pub mod execute;
 pub mod leftovers;
+pub mod metadata;
 pub mod not_understood;
 pub mod outcome;
 pub mod plan;
@@ -27,6 +28,8 @@ pub mod visit;
 
 #[cfg(test)]
 mod fake_server;
+#[cfg(test)]
+mod policies_tests;
 #[cfg(test)]
 mod reconcile_tests;
 #[cfg(test)]

@@ -56,10 +56,8 @@ pub enum Step {
     Keep,
     /// Nothing is there: create, and only create.
     Create,
-    /// It is ours: write over exactly this state of it.
-    Update(Arc<ObjectMeta>),
-    /// The upstream operator made it for this resource: write over exactly this state of it, our marks too.
-    TakeOver(Arc<ObjectMeta>),
+    /// It is ours, or becomes ours: write over exactly this state of it.
+    Update(Before, Arc<ObjectMeta>),
     /// It is ours and can only be replaced: delete exactly this state, then create.
     Replace(Arc<ObjectMeta>),
     /// Read the object, then judge again.
@@ -68,12 +66,38 @@ pub enum Step {
     Refuse(Foreign),
 }
 
+/// Whose an object was that is written over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Before {
+    /// Ours.
+    Ours,
+    /// The upstream operator made it for this resource.
+    Upstreams,
+    /// Somebody else's, with no mark; the spec says `Adopt`.
+    Theirs,
+}
+
+/// What may become ours.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Takes<'a> {
+    /// Copies that the upstream operator made for this resource.
+    pub upstreams: Option<TakeOver<'a>>,
+    /// Whatever carries no mark (`conflictPolicy: Adopt`).
+    pub unmarked: bool,
+}
+
 /// Whose an object is that stands in the way.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Foreign {
     /// Made by a person or another tool.
     #[error("an object of this name exists and was not made by this ConfigMapSync")]
     Unmarked,
+    /// The same, and it could only be deleted and made again, which is never done to what is not ours.
+    #[error(
+        "an object of this name exists, was not made by this ConfigMapSync, and cannot become its copy: \
+         it is immutable, or a Secret of another type"
+    )]
+    Unfit,
     /// Held by another `ConfigMapSync`.
     #[error("it is a copy of {0}")]
     Other(String),
@@ -140,26 +164,26 @@ pub fn by_metadata(desired: &Desired, seen: &Seen, known: Option<&Verified>) -> 
     match known.filter(|known| known.is_of(meta)) {
         Some(known) if known.digest == desired.digest => Step::Keep,
         // An immutable copy would refuse the update; then the object is read and replaced.
-        Some(_) => Step::Update(meta.clone()),
+        Some(_) => Step::Update(Before::Ours, meta.clone()),
         None => Step::Inspect,
     }
 }
 
 /// Judges a target by the object itself.
 #[must_use]
-pub fn by_object(desired: &Desired, upgrade: Option<TakeOver<'_>>, found: Option<&Object>) -> Step {
+pub fn by_object(desired: &Desired, takes: Takes<'_>, found: Option<&Object>) -> Step {
     let Some(found) = found else { return Step::Create };
     let fits = desired.fits(found);
+    let seen = || Arc::new(found.metadata.clone());
+    let is_upstreams =
+        || takes.upstreams.is_some_and(|upgrade| upgrade.covers(&desired.owner, &found.metadata));
     match whose(&desired.owner, desired.kind, &found.metadata) {
         Ok(()) if desired.equals(found) => Step::Keep,
-        Ok(()) if fits => Step::Update(Arc::new(found.metadata.clone())),
-        Ok(()) => Step::Replace(Arc::new(found.metadata.clone())),
-        // One that could only be deleted and made again stays: upstream's marks permit no deletion.
-        Err(Foreign::Unmarked)
-            if fits && upgrade.is_some_and(|upgrade| upgrade.covers(&desired.owner, &found.metadata)) =>
-        {
-            Step::TakeOver(Arc::new(found.metadata.clone()))
-        }
+        Ok(()) if fits => Step::Update(Before::Ours, seen()),
+        Ok(()) => Step::Replace(seen()),
+        Err(Foreign::Unmarked) if fits && is_upstreams() => Step::Update(Before::Upstreams, seen()),
+        Err(Foreign::Unmarked) if fits && takes.unmarked => Step::Update(Before::Theirs, seen()),
+        Err(Foreign::Unmarked) if takes.unmarked => Step::Refuse(Foreign::Unfit),
         Err(foreign) => Step::Refuse(foreign),
     }
 }

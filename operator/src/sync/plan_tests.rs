@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 
 use super::super::content::Content;
+use super::super::metadata::Metadata;
+use super::super::outcome::tests::{spec, valid};
 use super::*;
 
 pub fn owner(uid: &str) -> Owner {
@@ -8,10 +10,15 @@ pub fn owner(uid: &str) -> Owner {
 }
 
 pub fn desired(value: &str) -> Desired {
-    let (kind, namespace, name) = (SourceKind::ConfigMap, "team-a".into(), "settings".into());
+    desired_of(owner("u1"), value)
+}
+
+pub fn desired_of(owner: Owner, value: &str) -> Desired {
     let data = Some(BTreeMap::from([("a".into(), value.into())]));
-    let content = Content::of(&Object { data, ..Object::default() });
-    Desired::new(owner("u1"), "settings", &Place { kind, namespace, name }, content)
+    let source = Object { data, ..Object::default() };
+    let metadata =
+        Metadata::new(&owner, "ConfigMap/team-a/settings", &source.metadata, &valid(spec(&["foo"])));
+    Desired::new(owner, SourceKind::ConfigMap, "settings", metadata, Content::of(&source))
 }
 
 pub fn stored(mut object: Object, uid: &str, version: &str) -> Object {
@@ -47,7 +54,7 @@ fn an_edited_source_is_written_without_reading_the_copy() {
     let meta = Arc::new(copy.metadata);
     assert_eq!(
         by_metadata(&desired("2"), &Seen::Object(meta.clone()), Some(&known)),
-        Step::Update(meta.clone())
+        Step::Update(Before::Ours, meta.clone())
     );
 }
 
@@ -70,16 +77,22 @@ fn what_a_dead_watch_showed_last_decides_nothing() {
 
 #[test]
 fn b2_a_foreign_object_is_refused_even_if_its_content_is_equal() {
-    assert_eq!(by_object(&desired("1"), None, Some(&foreign_object())), Step::Refuse(Foreign::Unmarked));
+    assert_eq!(
+        by_object(&desired("1"), Takes::default(), Some(&foreign_object())),
+        Step::Refuse(Foreign::Unmarked)
+    );
+}
+
+fn copy_of_another() -> Object {
+    let other = Owner { namespace: "team-b".into(), name: "other".into(), uid: "u2".into() };
+    stored(desired_of(other, "1").create("foo"), "c", "1")
 }
 
 #[test]
 fn b25_a_copy_of_another_resource_is_refused() {
-    let mut other = desired("1");
-    other.owner = Owner { namespace: "team-b".into(), name: "other".into(), uid: "u2".into() };
-    let found = stored(other.create("foo"), "c", "1");
+    let found = copy_of_another();
     let refused = Step::Refuse(Foreign::Other("ConfigMapSync team-b/other".into()));
-    assert_eq!(by_object(&desired("1"), None, Some(&found)), refused);
+    assert_eq!(by_object(&desired("1"), Takes::default(), Some(&found)), refused);
     assert_eq!(by_metadata(&desired("1"), &Seen::Object(Arc::new(found.metadata)), None), refused);
 }
 
@@ -87,7 +100,22 @@ fn b25_a_copy_of_another_resource_is_refused() {
 fn content_of_an_immutable_copy_is_replaced() {
     let mut found = stored(desired("1").create("foo"), "c", "1");
     found.immutable = Some(true);
-    assert!(matches!(by_object(&desired("2"), None, Some(&found)), Step::Replace(_)));
+    assert!(matches!(by_object(&desired("2"), Takes::default(), Some(&found)), Step::Replace(_)));
+}
+
+#[test]
+fn what_carries_no_mark_is_adopted_where_the_spec_says_so_and_nothing_else_is() {
+    let adopting = Takes { unmarked: true, ..Takes::default() };
+    let found = foreign_object();
+    let step = by_object(&desired("2"), adopting, Some(&found));
+    assert_eq!(step, Step::Update(Before::Theirs, Arc::new(found.metadata.clone())));
+    let step = by_object(&desired("2"), adopting, Some(&copy_of_another()));
+    assert!(matches!(step, Step::Refuse(Foreign::Other(_))), "{step:?}");
+    // It could only be deleted and made anew.
+    for (immutable, kind) in [(Some(true), None), (None, Some("Opaque".to_owned()))] {
+        let unfit = Object { immutable, type_: kind, ..foreign_object() };
+        assert_eq!(by_object(&desired("2"), adopting, Some(&unfit)), Step::Refuse(Foreign::Unfit));
+    }
 }
 
 #[test]
@@ -111,5 +139,5 @@ fn b3_b6_the_source_is_never_removed_whatever_marks_it_carries() {
     // Of the other kind it is not the source, and its marks say so.
     assert_eq!(leftover(&owner("u1"), &named, SourceKind::Secret, &marked("team-a")), Leftover::Ours);
     let restored = stored(desired("1").create("team-a"), "c", "1");
-    assert_eq!(by_object(&desired("2"), None, Some(&restored)), Step::Refuse(Foreign::Source));
+    assert_eq!(by_object(&desired("2"), Takes::default(), Some(&restored)), Step::Refuse(Foreign::Source));
 }

@@ -54,9 +54,9 @@ async fn a_newly_excluded_namespace_loses_its_copy() {
 #[tokio::test]
 async fn what_is_not_done_yet_is_refused_and_nothing_is_written_but_the_status() {
     let world = World::new(Duration::ZERO).await;
-    let mut adopting = spec(&["foo"]);
-    adopting["conflictPolicy"] = "Adopt".into();
-    world.create(&adopting, &[UPSTREAM_FINALIZER]);
+    let mut selecting = spec(&["foo"]);
+    selecting["targets"]["selector"] = json!({});
+    world.create(&selecting, &[UPSTREAM_FINALIZER]);
     let writes = world.settle().await;
     // The first notes the source that upstream has copied.
     assert_eq!(writes, [format!("PATCH {SYNC}"), format!("PATCH {SYNC}/status")]);
@@ -172,7 +172,7 @@ async fn a_deleted_resource_that_orphans_its_copies_removes_none_whatever_else_i
     let invalid = json!({"deletionPolicy": "Orphan"});
     let mut unsupported = spec(&["foo"]);
     unsupported["deletionPolicy"] = "Orphan".into();
-    unsupported["conflictPolicy"] = "Adopt".into();
+    unsupported["targets"]["selector"] = json!({});
     let mut suspended = spec(&["foo"]);
     suspended["suspend"] = true.into();
     let mut plain = spec(&["foo"]);
@@ -258,7 +258,7 @@ async fn a_deleted_object_that_cannot_be_understood_is_released_after_the_patien
 }
 
 #[tokio::test]
-async fn a_deleted_resource_takes_its_copies_with_it_also_when_its_spec_has_become_unsupported() {
+async fn a_deleted_resource_takes_its_copies_with_it_also_when_its_spec_has_become_another() {
     let world = World::new(Duration::ZERO).await;
     world.create(&spec(&["foo", "bar"]), &[]);
     world.settle().await;

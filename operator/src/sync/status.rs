@@ -123,6 +123,7 @@ fn judged(target: &TargetState, spec: &ValidSync, namespace: &str) -> (State, &'
                 Change::Create => "WouldBeCreated",
                 Change::Update => "WouldBeUpdated",
                 Change::TakeOver => "WouldBeTakenOver",
+                Change::Adopt => "WouldBeAdopted",
                 Change::Replace => "WouldBeReplaced",
             };
             (State::Waiting, reason, String::new())
@@ -136,6 +137,7 @@ fn judged(target: &TargetState, spec: &ValidSync, namespace: &str) -> (State, &'
         TargetState::Conflict(foreign) => {
             let reason = match foreign {
                 Foreign::Unmarked => "NotOurs",
+                Foreign::Unfit => "NotAdoptable",
                 Foreign::Other(_) => "CopyOfAnother",
                 Foreign::Source => "MarkedAsSource",
             };

@@ -7,7 +7,7 @@ use weaver_api::marks::{
 };
 
 use super::super::outcome::tests::{spec, valid};
-use super::tests::{desired, owner, stored};
+use super::tests::{desired, desired_of, owner, stored};
 use super::*;
 
 fn holds(finalizer: &str) -> Vec<String> {
@@ -66,11 +66,11 @@ enum Ours {
 }
 
 fn object(ours: Ours, upstream: Upstream, place: (&str, &str), value: &str, immutable: bool) -> Object {
-    let mut made = desired(value);
-    if ours == Ours::Other {
-        made.owner = Owner { namespace: "b".into(), name: "b".into(), uid: "u2".into() };
-    }
-    let mut object = stored(made.create(place.0), "c", "1");
+    let owner = match ours {
+        Ours::Other => Owner { namespace: "b".into(), name: "b".into(), uid: "u2".into() },
+        Ours::None | Ours::This => owner("u1"),
+    };
+    let mut object = stored(desired_of(owner, value).create(place.0), "c", "1");
     object.metadata.name = Some(place.1.into());
     if ours == Ours::None {
         (object.metadata.labels, object.metadata.annotations) = (None, None);
@@ -103,7 +103,7 @@ fn f6_b9_what_is_taken_over_from_upstream_and_what_is_not() {
                             let found = object(ours, upstream, (namespace, name), "2", false);
                             let step = by_object(
                                 &desired("1"),
-                                TakeOver::of(spec, &resource(&finalizers)),
+                                upgrading(TakeOver::of(spec, &resource(&finalizers))),
                                 Some(&found),
                             );
                             let expected = finalizer == UPSTREAM_FINALIZER
@@ -112,7 +112,11 @@ fn f6_b9_what_is_taken_over_from_upstream_and_what_is_not() {
                                 && ["foo", "bar"].contains(&namespace)
                                 && name == copy;
                             let case = format!("{finalizer} {ours:?} {upstream:?} {namespace}/{name}");
-                            assert_eq!(matches!(step, Step::TakeOver(_)), expected, "{case}: {step:?}");
+                            assert_eq!(
+                                matches!(step, Step::Update(Before::Upstreams, _)),
+                                expected,
+                                "{case}: {step:?}"
+                            );
                             if ours == Ours::None && !expected {
                                 assert_eq!(step, Step::Refuse(Foreign::Unmarked), "{case}");
                             }
@@ -138,17 +142,18 @@ fn no_upgrade_is_under_way_without_upstreams_finalizer() {
 fn taking_over_writes_our_marks_over_exactly_what_was_seen_and_keeps_upstreams() {
     let spec = valid(spec(&["foo"]));
     let finalizers = holds(UPSTREAM_FINALIZER);
-    let upgrade = TakeOver::of(&spec, &resource(&finalizers));
+    let upgrade = upgrading(TakeOver::of(&spec, &resource(&finalizers)));
     // Equal content makes no difference: the marks are what is missing.
     for value in ["1", "2"] {
         let found = object(Ours::None, Upstream::This, ("foo", "settings"), value, false);
-        let Step::TakeOver(seen) = by_object(&desired("1"), upgrade, Some(&found)) else { panic!("{value}") };
+        let step = by_object(&desired("1"), upgrade, Some(&found));
+        let Step::Update(Before::Upstreams, seen) = step else { panic!("{value}: {step:?}") };
         assert_eq!(*seen, found.metadata);
         let written = desired("1").update(&seen);
         assert_eq!(written.metadata.resource_version, found.metadata.resource_version);
         assert!(made_by_upstream(&owner("u1"), &written.metadata), "other people's metadata stays");
         assert_eq!(by_object(&desired("1"), upgrade, Some(&written)), Step::Keep);
-        assert_eq!(by_object(&desired("1"), None, Some(&written)), Step::Keep);
+        assert_eq!(by_object(&desired("1"), Takes::default(), Some(&written)), Step::Keep);
     }
 }
 
@@ -159,7 +164,8 @@ fn nothing_is_deleted_on_upstreams_marks() {
     let secrets = ValidSync { source_kind: SourceKind::Secret, ..spec.clone() };
     assert!(TakeOver::of(&secrets, &resource(&finalizers)).is_none(), "upstream knew no Secrets");
     let immutable = object(Ours::None, Upstream::This, ("foo", "settings"), "2", true);
-    let step = by_object(&desired("1"), TakeOver::of(&spec, &resource(&finalizers)), Some(&immutable));
+    let step =
+        by_object(&desired("1"), upgrading(TakeOver::of(&spec, &resource(&finalizers))), Some(&immutable));
     assert_eq!(step, Step::Refuse(Foreign::Unmarked), "it could only be deleted and made again");
     let (kind, namespace, name) = (SourceKind::ConfigMap, Some("team-a".into()), Some("settings".into()));
     let source = Source { kind, namespace, name };
@@ -183,7 +189,8 @@ fn a_source_that_carries_our_own_marks_is_not_taken_over_either() {
     let mut marked = object(Ours::None, Upstream::This, ("foo", "settings"), "2", false);
     let itself = (SOURCE_ANNOTATION.to_owned(), "ConfigMap/foo/settings".to_owned());
     marked.metadata.annotations.get_or_insert_default().extend([itself]);
-    let step = by_object(&desired("1"), TakeOver::of(&spec, &resource(&finalizers)), Some(&marked));
+    let step =
+        by_object(&desired("1"), upgrading(TakeOver::of(&spec, &resource(&finalizers))), Some(&marked));
     assert_eq!(step, Step::Refuse(Foreign::Source));
 }
 
@@ -200,21 +207,28 @@ fn any_object() -> impl Strategy<Value = Option<Object>> {
 
 proptest! {
     #[test]
-    fn only_our_own_objects_are_ever_written_but_for_those_taken_over(
+    fn only_our_own_objects_are_ever_written_but_for_those_taken_over_or_adopted(
         found in any_object(),
-        upgrading: bool,
+        is_upgrading: bool,
+        adopts: bool,
     ) {
         let spec = valid(spec(&["foo"]));
-        let finalizers = if upgrading { holds(UPSTREAM_FINALIZER) } else { holds(FINALIZER) };
-        let step = by_object(&desired("1"), TakeOver::of(&spec, &resource(&finalizers)), found.as_ref());
+        let finalizers = if is_upgrading { holds(UPSTREAM_FINALIZER) } else { holds(FINALIZER) };
+        let takes = Takes { upstreams: TakeOver::of(&spec, &resource(&finalizers)), unmarked: adopts };
+        let step = by_object(&desired("1"), takes, found.as_ref());
         match (&step, &found) {
             (Step::Create, found) => prop_assert!(found.is_none()),
-            (Step::Update(meta) | Step::Replace(meta), Some(found)) => {
+            (Step::Update(Before::Ours, meta) | Step::Replace(meta), Some(found)) => {
                 prop_assert_eq!(ownership(&owner("u1"), meta), Ownership::Ours);
                 prop_assert_eq!(&**meta, &found.metadata);
             }
-            (Step::TakeOver(meta), Some(found)) => {
-                prop_assert!(upgrading && found.metadata.namespace.as_deref() == Some("foo"));
+            (Step::Update(Before::Theirs, meta), Some(found)) => {
+                prop_assert!(adopts && desired("1").fits(found));
+                prop_assert_eq!(ownership(&owner("u1"), meta), Ownership::Unmarked);
+                prop_assert_eq!(&**meta, &found.metadata);
+            }
+            (Step::Update(Before::Upstreams, meta), Some(found)) => {
+                prop_assert!(is_upgrading && found.metadata.namespace.as_deref() == Some("foo"));
                 prop_assert!(made_by_upstream(&owner("u1"), meta) && desired("1").fits(found));
                 prop_assert_eq!(ownership(&owner("u1"), meta), Ownership::Unmarked);
                 prop_assert_eq!(&**meta, &found.metadata);
@@ -223,6 +237,8 @@ proptest! {
             (Step::Refuse(Foreign::Source), Some(found)) => {
                 prop_assert_eq!(found.metadata.namespace.as_deref(), Some("team-a"));
             }
+            (Step::Refuse(Foreign::Unmarked), Some(_)) => prop_assert!(!adopts),
+            (Step::Refuse(Foreign::Unfit), Some(found)) => prop_assert!(adopts && !desired("1").fits(found)),
             (Step::Refuse(_), Some(found)) => {
                 prop_assert_ne!(ownership(&owner("u1"), &found.metadata), Ownership::Ours);
             }
@@ -234,12 +250,17 @@ proptest! {
     fn an_update_leads_to_keep(found in any_object()) {
         let spec = valid(spec(&["foo"]));
         let finalizers = holds(UPSTREAM_FINALIZER);
-        let upgrade = TakeOver::of(&spec, &resource(&finalizers));
-        if let Step::Update(meta) | Step::TakeOver(meta) = by_object(&desired("1"), upgrade, found.as_ref()) {
+        let upgrade = upgrading(TakeOver::of(&spec, &resource(&finalizers)));
+        if let Step::Update(_, meta) = by_object(&desired("1"), upgrade, found.as_ref()) {
             let written = desired("1").update(&meta);
             prop_assert_eq!(by_object(&desired("1"), upgrade, Some(&written)), Step::Keep);
         }
     }
+}
+
+/// This upgrade, and no adoption.
+fn upgrading(upstreams: Option<TakeOver<'_>>) -> Takes<'_> {
+    Takes { upstreams, unmarked: false }
 }
 
 /// A resource with these finalizers whose source was noted when it was first seen.

@@ -11,10 +11,12 @@ use weaver_api::conditions::{
 };
 use weaver_api::convert::ANNOTATION;
 use weaver_api::minting;
+use weaver_api::v1beta1::SourceDeletionPolicy;
 use weaver_api::validate::{SpecFault, ValidSync};
 
 use super::execute::{Change, TargetState};
 use super::outcome::{SourceState, Visit, Work};
+use super::plan::Foreign;
 use crate::tenant::rights::explain;
 use crate::tenant::{Account, MintError};
 
@@ -177,7 +179,14 @@ impl Work {
                 SOURCE_FOUND,
                 Truth::False,
                 "SourceMissing",
-                format!("{source} does not exist; copies made before stay as they are"),
+                match self.spec.source_deletion_policy {
+                    SourceDeletionPolicy::Retain => {
+                        format!("{source} does not exist; copies made before stay as they are")
+                    }
+                    SourceDeletionPolicy::Delete => {
+                        format!("{source} does not exist, and so no copy of it is to")
+                    }
+                },
             ),
             SourceState::Forbidden(words) => {
                 Verdict::new(SOURCE_FOUND, Truth::Unknown, "SourceForbidden", words.clone())
@@ -224,7 +233,13 @@ impl Work {
         if conflicts.is_empty() {
             return Verdict::new(CONFLICTED, Truth::False, "NoConflict", "");
         }
-        let remedy = "rename or delete it, or take the namespace out of spec.targets";
+        let adoptable = |state: &TargetState| *state == TargetState::Conflict(Foreign::Unmarked);
+        let remedy = if self.targets.values().any(adoptable) {
+            "rename or delete it, take the namespace out of spec.targets, or have what carries no mark taken over \
+             by conflictPolicy: Adopt"
+        } else {
+            "rename or delete it, or take the namespace out of spec.targets"
+        };
         Verdict::new(CONFLICTED, Truth::True, "Conflict", format!("{}; {remedy}", listed(&conflicts)))
     }
 
@@ -245,6 +260,7 @@ impl Work {
                         Change::Create => "created",
                         Change::Update => "updated",
                         Change::TakeOver => "taken over from the upstream operator",
+                        Change::Adopt => "adopted",
                         Change::Replace => "replaced",
                     };
                     planned.push(format!("{namespace}: would be {what}"));

@@ -46,8 +46,12 @@ fn b2_a_conflict_names_the_object_and_the_remedy() {
     let (truth, reason, message) = verdict(&visit, CONFLICTED);
     assert_eq!((truth, reason), (Truth::True, "Conflict"));
     assert!(message.starts_with("ConfigMap foo/settings was left untouched"), "{message}");
-    assert!(message.ends_with("or take the namespace out of spec.targets"), "{message}");
+    assert!(message.ends_with("taken over by conflictPolicy: Adopt"), "{message}");
     assert_eq!(verdict(&visit, READY).1, "Conflict");
+    // A copy of another resource is adopted by nobody.
+    let other = TargetState::Conflict(Foreign::Other("ConfigMapSync team-b/other".into()));
+    let message = verdict(&Visit::Worked(Box::new(work(&[("foo", other)]))), CONFLICTED).2;
+    assert!(message.ends_with("or take the namespace out of spec.targets"), "{message}");
 }
 
 #[test]

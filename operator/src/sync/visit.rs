@@ -10,15 +10,16 @@ use kube::ResourceExt as _;
 use tracing::info;
 use weaver_api::convert;
 use weaver_api::marks::Owner;
-use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind};
+use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy, Source, SourceDeletionPolicy, SourceKind};
 use weaver_api::validate::{ValidSync, validate};
 
 use super::content::Content;
-use super::copy::Desired;
+use super::copy::{Desired, source_reference};
 use super::execute::{self, Kept, Mode, Removal, TargetState};
 use super::leftovers;
+use super::metadata::Metadata;
 use super::outcome::{SourceState, Visit, Work};
-use super::plan::{Seen, Step, TakeOver, by_metadata};
+use super::plan::{Seen, Step, TakeOver, Takes, by_metadata};
 use super::reconcile::Context;
 use super::state::{Entry, SyncState};
 use super::unsupported::unsupported;
@@ -84,15 +85,18 @@ pub async fn visit(
     let Read { source, absent_keys, desired } = read_source(&tenant, &spec, &owner(sync)).await;
     let targets = match &desired {
         Some(desired) => {
-            let upgrade = TakeOver::of(&spec, &sync.metadata);
-            sync_targets(state, &tenant, &spec, desired, upgrade, mode).await
+            let takes = Takes {
+                upstreams: TakeOver::of(&spec, &sync.metadata),
+                unmarked: spec.conflict_policy == ConflictPolicy::Adopt,
+            };
+            sync_targets(state, &tenant, &spec, desired, takes, mode).await
         }
         None => BTreeMap::new(),
     };
     let search_failed = search(context, state, &tenant, sync).await;
     let Swept { leftovers, removals } = match mode {
         Mode::Look => Swept::default(),
-        mode => remove_leftovers(state, &tenant, &spec, sync, mode).await,
+        mode => remove_leftovers(state, &tenant, &spec, sync, &source, mode).await,
     };
     // Somebody took our finalizer away: then the copies would outlive the resource.
     let unheld = mode == Mode::Look
@@ -185,7 +189,9 @@ async fn read_source(tenant: &TenantClient, spec: &ValidSync, owner: &Owner) -> 
             let absent_keys = content.absent(&spec.keys);
             match content.chosen(&spec.keys) {
                 Ok(content) => {
-                    let desired = Desired::new(owner.clone(), &spec.copy_name, &place, content);
+                    let reference = source_reference(&place);
+                    let metadata = Metadata::new(owner, &reference, &source.metadata, spec);
+                    let desired = Desired::new(owner.clone(), place.kind, &spec.copy_name, metadata, content);
                     Read { source: SourceState::Found, absent_keys, desired: Some(desired) }
                 }
                 Err(clash) => Read { source: SourceState::Clash(clash), absent_keys, desired: None },
@@ -204,7 +210,7 @@ async fn sync_targets(
     tenant: &TenantClient,
     spec: &ValidSync,
     desired: &Desired,
-    upgrade: Option<TakeOver<'_>>,
+    takes: Takes<'_>,
     mode: Mode,
 ) -> BTreeMap<String, TargetState> {
     let (watches, known) = (&state.watches, &state.verified);
@@ -217,7 +223,7 @@ async fn sync_targets(
             async move {
                 let outcome = match (step, known) {
                     (Step::Keep, Some(known)) => TargetState::Synced(known.clone()),
-                    (step, _) => execute::target(tenant, desired, upgrade, &namespace, step, mode).await,
+                    (step, _) => execute::target(tenant, desired, takes, &namespace, step, mode).await,
                 };
                 (namespace, outcome)
             }
@@ -274,9 +280,12 @@ async fn remove_leftovers(
     tenant: &TenantClient,
     spec: &ValidSync,
     sync: &ConfigMapSync,
+    source: &SourceState,
     mode: Mode,
 ) -> Swept {
     let owner = owner(sync);
+    let none_wanted =
+        *source == SourceState::Missing && spec.source_deletion_policy == SourceDeletionPolicy::Delete;
     let copies = state.watches.iter().filter(|(key, _)| key.what == What::Copies);
     state.leftovers.extend(copies.flat_map(|(key, interest)| {
         let ours = interest.all().into_iter().filter(|meta| Owner::of(meta).as_ref() == Some(&owner));
@@ -285,7 +294,8 @@ async fn remove_leftovers(
         })
     }));
     let wanted = |place: &Place| {
-        place.kind == spec.source_kind
+        !none_wanted
+            && place.kind == spec.source_kind
             && spec.targets.contains(&place.namespace)
             && place.name == spec.copy_name
     };

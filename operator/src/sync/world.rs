@@ -80,6 +80,18 @@ impl World {
         self.server.get(&config_map(namespace, name))
     }
 
+    /// Somebody changes a `ConfigMap`.
+    pub fn edit(&self, namespace: &str, name: &str, edit: impl FnOnce(&mut Value)) {
+        let mut object = self.object(namespace, name).unwrap();
+        edit(&mut object);
+        self.server.put(&config_map(namespace, name), object);
+    }
+
+    /// Somebody deletes a `ConfigMap`.
+    pub fn remove(&self, namespace: &str, name: &str) {
+        self.server.remove(&config_map(namespace, name));
+    }
+
     /// Somebody creates the resource.
     pub fn create(&self, spec: &Value, finalizers: &[&str]) {
         let metadata =

@@ -9,6 +9,7 @@ mod kubeconfig;
 mod lifecycle;
 mod own_server;
 mod paused;
+mod policies;
 mod rights;
 mod rules;
 mod secrets;

@@ -1,0 +1,164 @@
+//! Labels and annotations of a copy: the source's, those that the spec adds, and our marks. Pure.
+//!
+//! Other people put labels, annotations, finalizers and owners of their own on a copy, and those stay. So that a key
+//! which we set once can be taken away again, the copy itself remembers which keys are ours
+//! ([`KEYS_ANNOTATION`]); the operator's memory may be lost at any time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Serialize};
+use weaver_api::marks::{ADOPTED_ANNOTATION, KEYS_ANNOTATION, MANAGED_BY, MANAGED_BY_LABEL, Owner};
+use weaver_api::marks::{SOURCE_ANNOTATION, SYNC_ANNOTATION, SYNC_UID_LABEL};
+use weaver_api::schema::is_reserved;
+use weaver_api::validate::ValidSync;
+
+/// Beginnings of keys that a source may carry and a copy must not, besides the reserved ones: by some a deployment
+/// tool knows what it made and removes what it has no manifest of (k3s' own addons, Flux, kapp, Helm), by the others
+/// a syncer or cert-manager would take the copy for one of its sources.
+const NEVER_COPIED: [&str; 9] = [
+    "objectset.rio.cattle.io/",
+    "kustomize.toolkit.fluxcd.io/",
+    "helm.toolkit.fluxcd.io/",
+    "kapp.k14s.io/",
+    "helm.sh/",
+    "replicator.v1.mittwald.de/",
+    "reflector.v1.k8s.emberstack.com/",
+    "kubed.appscode.com/",
+    "cert-manager.io/",
+];
+
+type Map = BTreeMap<String, String>;
+
+/// The labels and annotations that a copy is to carry, our marks among them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metadata {
+    labels: Map,
+    annotations: Map,
+}
+
+/// Which keys of a copy are ours, besides the marks.
+#[derive(Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+struct Keys {
+    labels: BTreeSet<String>,
+    annotations: BTreeSet<String>,
+}
+
+impl Metadata {
+    /// What copies of `owner` carry. `reference` names the source, whose metadata is `source`.
+    #[must_use]
+    pub fn new(owner: &Owner, reference: &str, source: &ObjectMeta, spec: &ValidSync) -> Self {
+        let mut labels = copied(source.labels.as_ref(), &spec.labels);
+        let mut annotations = copied(source.annotations.as_ref(), &spec.annotations);
+        let ours = Keys {
+            labels: labels.keys().cloned().collect(),
+            annotations: annotations.keys().cloned().collect(),
+        };
+        labels.extend(owner.labels());
+        annotations.extend(owner.annotations(reference));
+        if ours != Keys::default() {
+            // Two sets of texts always become JSON.
+            annotations.insert(KEYS_ANNOTATION.into(), serde_json::to_string(&ours).unwrap_or_default());
+        }
+        Self { labels, annotations }
+    }
+
+    /// Does `found` carry all of it, and nothing that was ours and is not wanted any more?
+    #[must_use]
+    pub fn is_on(&self, found: &ObjectMeta) -> bool {
+        let has = |found: &Option<Map>, (key, value): (&String, &String)| {
+            found.as_ref().and_then(|found| found.get(key)) == Some(value)
+        };
+        self.labels.iter().all(|pair| has(&found.labels, pair))
+            && self.annotations.iter().all(|pair| has(&found.annotations, pair))
+            && found.annotations.as_ref().and_then(|all| all.get(KEYS_ANNOTATION))
+                == self.annotations.get(KEYS_ANNOTATION)
+    }
+
+    /// `seen` with it, and without what was ours and is not wanted any more. Its uid and resourceVersion stay.
+    #[must_use]
+    pub fn put_on(&self, seen: &ObjectMeta) -> ObjectMeta {
+        let before = Keys::on(seen);
+        let mut metadata = ObjectMeta { managed_fields: None, ..seen.clone() };
+        let labels = metadata.labels.get_or_insert_default();
+        labels.retain(|key, _| is_reserved(key) || !before.labels.contains(key));
+        labels.extend(self.labels.clone());
+        let annotations = metadata.annotations.get_or_insert_default();
+        annotations.remove(KEYS_ANNOTATION);
+        annotations.retain(|key, _| is_reserved(key) || !before.annotations.contains(key));
+        annotations.extend(self.annotations.clone());
+        metadata
+    }
+
+    /// That of a new copy.
+    #[must_use]
+    pub fn of_new(&self, namespace: &str, name: &str) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name.into()),
+            namespace: Some(namespace.into()),
+            labels: Some(self.labels.clone()),
+            annotations: Some(self.annotations.clone()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    /// Gives each part of it, in an order of its own.
+    pub fn parts(&self, mut part: impl FnMut(&[u8])) {
+        for (what, map) in [("labels", &self.labels), ("annotations", &self.annotations)] {
+            part(what.as_bytes());
+            for (key, value) in map {
+                part(key.as_bytes());
+                part(value.as_bytes());
+            }
+        }
+    }
+}
+
+impl Keys {
+    /// As the copy remembers them; none, where somebody has written something else there.
+    fn on(found: &ObjectMeta) -> Self {
+        let text = found.annotations.as_ref().and_then(|annotations| annotations.get(KEYS_ANNOTATION));
+        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    }
+}
+
+/// Was this copy an object of somebody else's before?
+#[must_use]
+pub fn is_adopted(meta: &ObjectMeta) -> bool {
+    meta.annotations.iter().flatten().any(|(key, _)| key == ADOPTED_ANNOTATION)
+}
+
+/// `meta` as that of an adopted object.
+#[must_use]
+pub fn adopted(mut meta: ObjectMeta) -> ObjectMeta {
+    meta.annotations.get_or_insert_default().insert(ADOPTED_ANNOTATION.into(), "true".into());
+    meta
+}
+
+/// `meta` without any mark of ours: an adopted object that goes back to whose it was.
+#[must_use]
+pub fn released(mut meta: ObjectMeta) -> ObjectMeta {
+    if let Some(labels) = &mut meta.labels {
+        labels
+            .retain(|key, value| key != SYNC_UID_LABEL && !(key == MANAGED_BY_LABEL && value == MANAGED_BY));
+    }
+    let ours = [SYNC_ANNOTATION, SOURCE_ANNOTATION, KEYS_ANNOTATION, ADOPTED_ANNOTATION];
+    if let Some(annotations) = &mut meta.annotations {
+        annotations.retain(|key, _| !ours.contains(&key.as_str()));
+    }
+    meta.managed_fields = None;
+    meta
+}
+
+/// The source's own and those that the spec adds, which win.
+fn copied(source: Option<&Map>, added: &Map) -> Map {
+    let is_copied =
+        |key: &str| !is_reserved(key) && !NEVER_COPIED.iter().any(|prefix| key.starts_with(prefix));
+    let own = source.into_iter().flatten().filter(|(key, _)| is_copied(key));
+    own.chain(added).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+#[cfg(test)]
+#[path = "metadata_tests.rs"]
+mod tests;
