@@ -22,6 +22,9 @@ pub const SOURCE_ANNOTATION: &str = "weaver.example.com/source";
 pub const KEYS_ANNOTATION: &str = "weaver.example.com/keys";
 /// Annotation on a copy that was somebody else's object before. It is never deleted, only released.
 pub const ADOPTED_ANNOTATION: &str = "weaver.example.com/adopted";
+/// Annotation on a Namespace: from resources of which namespaces it accepts copies, as names with commas between, or
+/// `none`. Where it is absent, rights alone decide.
+pub const ACCEPT_FROM_ANNOTATION: &str = "weaver.example.com/accept-from";
 /// Kubernetes' own label for the tool that manages an object.
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Value of [`MANAGED_BY_LABEL`] on every copy.
@@ -106,8 +109,13 @@ pub enum Ownership {
     Ours,
     /// No mark of ours: made by a person or another tool.
     Unmarked,
-    /// A copy of another `ConfigMapSync`, named as well as its marks name it.
-    Other(String),
+    /// A copy of another `ConfigMapSync`.
+    Other {
+        /// The other, named as well as its marks name it.
+        holder: String,
+        /// Its uid.
+        uid: String,
+    },
 }
 
 /// Judges an object by its marks.
@@ -126,8 +134,12 @@ pub fn ownership(owner: &Owner, meta: &ObjectMeta) -> Ownership {
         return Ownership::Ours;
     }
     match (named, label) {
-        (Some(named), _) => Ownership::Other(format!("ConfigMapSync {}/{}", named.namespace, named.name)),
-        (None, Some(uid)) => Ownership::Other(format!("the ConfigMapSync with uid {uid}")),
+        (Some(Owner { namespace, name, uid }), _) => {
+            Ownership::Other { holder: format!("ConfigMapSync {namespace}/{name}"), uid }
+        }
+        (None, Some(uid)) => {
+            Ownership::Other { holder: format!("the ConfigMapSync with uid {uid}"), uid: uid.clone() }
+        }
         (None, None) => Ownership::Unmarked,
     }
 }
@@ -162,14 +174,15 @@ mod tests {
 
     #[test]
     fn whose_an_object_is() {
+        let other = |holder: &str| Ownership::Other { holder: holder.into(), uid: "u2".into() };
         for (label, annotation, expected) in [
             (None, None, Ownership::Unmarked),
             (Some("u1"), None, Ownership::Ours),
             (None, Some("team-a/settings/u1"), Ownership::Ours),
             (Some("u2"), Some("team-a/settings/u1"), Ownership::Ours),
             (Some("u0"), Some("team-a/settings/u0"), Ownership::Ours),
-            (Some("u2"), Some("team-b/other/u2"), Ownership::Other("ConfigMapSync team-b/other".into())),
-            (Some("u2"), None, Ownership::Other("the ConfigMapSync with uid u2".into())),
+            (Some("u2"), Some("team-b/other/u2"), other("ConfigMapSync team-b/other")),
+            (Some("u2"), None, other("the ConfigMapSync with uid u2")),
             (None, Some("not ours"), Ownership::Unmarked),
             (None, Some("a/b/"), Ownership::Unmarked),
             (None, Some("a/b/u1/c"), Ownership::Unmarked),

@@ -24,7 +24,8 @@ use crate::steps::{Steps, say};
 use crate::{files, up};
 
 /// The operator's times, in seconds: tests wait for what takes minutes in use.
-const SHORT: [(&str, &str); 2] = [("WEAVER_RETRY", "2"), ("WEAVER_CLEANUP_PATIENCE", "5")];
+const SHORT: [(&str, &str); 3] =
+    [("WEAVER_RETRY", "2"), ("WEAVER_CLEANUP_PATIENCE", "5"), ("WEAVER_WATCH", "15")];
 
 /// Runs `command` inside a stack below `scenarios`.
 ///

@@ -34,8 +34,9 @@ pub struct Options {
     #[arg(long, value_parser = seconds::<60, 86_400>)]
     pub resync: Option<Duration>,
 
-    /// Seconds that one watch lasts; bounds how long a revoked right can still read (5..300)
-    #[arg(long, default_value = "290", value_parser = seconds::<5, 300>)]
+    /// Seconds that one watch lasts, and for which what was learnt of an account's rights is used; bounds how long a
+    /// revoked right can still read (5..300)
+    #[arg(long, env = "WEAVER_WATCH", default_value = "290", value_parser = seconds::<5, 300>)]
     pub watch: Duration,
 
     /// Longest pause between two tries of what failed, in seconds (1..3600)

@@ -1,6 +1,5 @@
 //! Wires the parts together and runs them until a signal, or until one of them ends unexpectedly.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +11,10 @@ use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 use kube::core::PartialObjectMeta;
 use kube::runtime::controller::{Action, Config as ControllerConfig};
-use kube::runtime::reflector::Store;
 use kube::runtime::{Controller, WatchStreamExt as _, watcher};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
-use weaver_api::v1beta1::ConfigMapSync;
 
 use crate::args::Options;
 use crate::connection;
@@ -25,9 +22,10 @@ use crate::service_manager;
 use crate::sync::backoff;
 use crate::sync::reconcile::{Context, VisitError, reconcile};
 use crate::sync::state::States;
+use crate::sync::targets::concerns;
 use crate::tenant::call::{CallError, call};
 use crate::tenant::{KubeMinter, Tenants};
-use crate::watch::{Guarded, Namespaces, SyncRef, Triggers, WatchSet};
+use crate::watch::{Guarded, NamespaceChange, Namespaces, SyncRef, Triggers, WatchSet};
 
 /// Visits at once.
 const WORKERS: u16 = 8;
@@ -61,15 +59,6 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     service_manager::ready("copying configuration as the tenants that ask for it");
 
     let triggers = Triggers::default();
-    let context = Arc::new(Context {
-        tenants: Tenants::new(transport, KubeMinter::new(client.clone(), options.token_lifetime)),
-        watches: WatchSet::new(triggers.clone(), options.watch, options.retry),
-        namespaces: Namespaces::default(),
-        states: States::default(),
-        client: client.clone(),
-        options: options.clone(),
-    });
-
     let stop = CancellationToken::new();
     let length = u32::try_from(options.watch.as_secs()).unwrap_or(290);
     let watch_config = watcher::Config::default().timeout(length);
@@ -77,7 +66,19 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         .with_config(ControllerConfig::default().concurrency(WORKERS))
         .reconcile_on(triggers.stream())
         .graceful_shutdown_on(stop.clone().cancelled_owned());
-    let store = controller.store();
+    let context = Arc::new(Context {
+        tenants: Tenants::new(
+            transport,
+            KubeMinter::new(client.clone(), options.token_lifetime),
+            options.watch,
+        ),
+        watches: WatchSet::new(triggers.clone(), options.watch, options.retry),
+        namespaces: Namespaces::default(),
+        store: controller.store(),
+        states: States::default(),
+        client: client.clone(),
+        options: options.clone(),
+    });
     let controllers = controller.run(reconcile, retry_later, context.clone()).for_each(|done| async {
         if let Err(error @ kube::runtime::controller::Error::QueueError(_)) = done {
             warn!(%error, "watching ConfigMapSyncs");
@@ -86,8 +87,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 
     let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(client);
     let events = watcher(namespaces, watch_config).default_backoff();
-    let follow =
-        context.namespaces.follow(events, |name| wake_those_who_name(name, &store, &context, &triggers));
+    let follow = context.namespaces.follow(events, |change| wake_the_concerned(change, &context, &triggers));
 
     let mut terminate = signal(SignalKind::terminate()).context("installing the SIGTERM handler")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("installing the SIGINT handler")?;
@@ -95,7 +95,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tokio::select! {
         () = &mut controllers => bail!("the controller ended unexpectedly"),
         () = follow => bail!("the watch on namespaces ended unexpectedly"),
-        () = keep_house(&context, &store) => bail!("housekeeping ended unexpectedly"),
+        () = keep_house(&context) => bail!("housekeeping ended unexpectedly"),
         // Beside the controllers, whose task it is to prove alive.
         () = service_manager::feed_watchdog() => bail!("feeding the watchdog ended unexpectedly"),
         _ = terminate.recv() => info!("SIGTERM: finishing visits under way"),
@@ -135,26 +135,15 @@ fn remedy(error: &CallError) -> &'static str {
     }
 }
 
-fn wake_those_who_name(namespace: &str, store: &Store<Guarded>, context: &Context, triggers: &Triggers) {
-    for guarded in store.state() {
+fn wake_the_concerned(change: NamespaceChange<'_>, context: &Context, triggers: &Triggers) {
+    for guarded in context.store.state() {
         let Ok(sync) = &guarded.0 else { continue };
-        if names(sync, namespace) {
+        if concerns(sync, change) {
             let reference = SyncRef::of(sync);
             context.states.forgive(&reference);
             triggers.fire(reference);
         }
     }
-}
-
-/// Does it matter to `sync` that this namespace appears or goes? It may be to hold a copy, or be the resource's
-/// own.
-fn names(sync: &ConfigMapSync, namespace: &str) -> bool {
-    let targets = sync.desired().and_then(|spec| spec.targets.as_ref());
-    let is_target = targets.is_some_and(|targets| {
-        let has = |list: &[String]| list.iter().any(|name| name == namespace);
-        has(&targets.namespaces) && !has(&targets.exclude)
-    });
-    is_target || sync.namespace().as_deref() == Some(namespace)
 }
 
 /// Called for the operator's own failures and for clean-ups that wait; what a tenant can cure is in the status.
@@ -167,13 +156,12 @@ fn retry_later(sync: Arc<Guarded>, failure: &VisitError, context: Arc<Context>) 
     Action::requeue(pause)
 }
 
-async fn keep_house(context: &Context, store: &Store<Guarded>) {
+async fn keep_house(context: &Context) {
     let mut interval = tokio::time::interval(HOUSEKEEPING);
     interval.tick().await;
     loop {
         interval.tick().await;
-        let living: BTreeSet<String> = store.state().iter().filter_map(|sync| sync.uid()).collect();
-        context.states.retain(&living);
+        context.states.retain(&context.living());
         let accounts = context.states.accounts();
         context.tenants.retain(|account| accounts.contains(account));
     }
@@ -181,31 +169,12 @@ async fn keep_house(context: &Context, store: &Store<Guarded>) {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::Status;
-    use serde_json::json;
-
     use super::*;
+    use kube::core::Status;
 
     #[test]
     fn an_api_server_without_v1beta1_is_told_how_to_get_it() {
         let status = Status::failure("404 page not found", "NotFound").with_code(404).boxed();
         assert!(remedy(&CallError::NotFound(status)).contains("v1beta1: run `weaver crd install`"));
-    }
-
-    #[test]
-    fn a_namespace_matters_to_those_who_name_it_and_not_to_those_who_exclude_it() {
-        let sync: ConfigMapSync = serde_json::from_value(json!({
-            "metadata": {"namespace": "team-a", "name": "sync"},
-            "spec": {"targets": {"namespaces": ["foo", "bar"], "exclude": ["bar", "baz"]}},
-        }))
-        .unwrap();
-        for (namespace, expected) in
-            [("foo", true), ("bar", false), ("baz", false), ("team-a", true), ("other", false)]
-        {
-            assert_eq!(names(&sync, namespace), expected, "{namespace}");
-        }
-        let bare: ConfigMapSync =
-            serde_json::from_value(json!({"metadata": {"namespace": "team-a", "name": "bare"}})).unwrap();
-        assert!(names(&bare, "team-a") && !names(&bare, "foo"));
     }
 }

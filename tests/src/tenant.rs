@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
@@ -10,6 +10,8 @@ use crate::world::World;
 
 /// Name of every tenant's account here.
 pub const ACCOUNT: &str = "sync";
+
+const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// What a target grants: upstream's own role plus `watch`.
 pub const TARGET: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
@@ -94,14 +96,49 @@ impl World {
 
     /// Grants the tenant `verbs` on all `ConfigMap`s of `namespace`; replaces what was granted before.
     pub async fn grant(&self, team: &str, namespace: &str, verbs: &[&str]) {
+        self.grant_as(team, namespace, "target", verbs).await;
+    }
+
+    /// The same by a Role of another name, for a second tenant.
+    pub async fn grant_as(&self, team: &str, namespace: &str, role: &str, verbs: &[&str]) {
         let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);
-        self.apply_role(namespace, "target", rules, subjects(team)).await;
+        self.apply_role(namespace, role, rules, subjects(team)).await;
     }
 
     /// Grants the tenant `verbs` on all `Secret`s of `namespace`; replaces what was granted before.
     pub async fn grant_secrets(&self, team: &str, namespace: &str, verbs: &[&str]) {
         let rules = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": verbs}]);
         self.apply_role(namespace, "secrets", rules, subjects(team)).await;
+    }
+
+    /// Grants the tenant `verbs` on all `ConfigMap`s of all namespaces, until the world ends or it is taken back.
+    pub async fn grant_everywhere(&self, team: &str, verbs: &[&str]) {
+        let name = format!("{team}-everywhere");
+        let role = json!({
+            "metadata": {"name": name},
+            "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}],
+        });
+        let binding = json!({
+            "metadata": {"name": name}, "subjects": subjects(team),
+            "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
+        });
+        let roles: Api<ClusterRole> = Api::all(self.client.clone());
+        let bindings: Api<ClusterRoleBinding> = Api::all(self.client.clone());
+        let params = PostParams::default();
+        roles.create(&params, &serde_json::from_value(role).unwrap()).await.unwrap();
+        bindings.create(&params, &serde_json::from_value(binding).unwrap()).await.unwrap();
+        self.cluster_roles.lock().unwrap().push(name);
+    }
+
+    /// Takes back what [`World::grant_everywhere`] gave.
+    pub async fn revoke_everywhere(&self) {
+        let names = std::mem::take(&mut *self.cluster_roles.lock().unwrap());
+        let roles: Api<ClusterRole> = Api::all(self.client.clone());
+        let bindings: Api<ClusterRoleBinding> = Api::all(self.client.clone());
+        for name in names {
+            bindings.delete(&name, &DeleteParams::default()).await.unwrap();
+            roles.delete(&name, &DeleteParams::default()).await.unwrap();
+        }
     }
 
     /// Takes back what [`World::grant`] gave.
@@ -140,7 +177,6 @@ impl World {
     }
 
     async fn apply_role(&self, namespace: &str, name: &str, rules: Value, subjects: Value) {
-        const GROUP: &str = "rbac.authorization.k8s.io";
         let metadata = json!({"name": name, "namespace": namespace});
         let role = json!({"apiVersion": format!("{GROUP}/v1"), "kind": "Role", "metadata": metadata, "rules": rules});
         let binding = json!({

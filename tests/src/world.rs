@@ -27,6 +27,7 @@ pub struct World {
     prefix: String,
     namespaces: Mutex<Vec<String>>,
     pub(crate) tenants: Mutex<Vec<String>>,
+    pub(crate) cluster_roles: Mutex<Vec<String>>,
     logs: Logs,
 }
 
@@ -92,6 +93,7 @@ impl World {
             prefix: format!("{short}-{unique:08x}"),
             namespaces: Mutex::default(),
             tenants: Mutex::default(),
+            cluster_roles: Mutex::default(),
             logs,
         }
     }
@@ -113,6 +115,13 @@ impl World {
         namespaces.create(&PostParams::default(), &namespace).await.unwrap();
         self.namespaces.lock().unwrap().push(name.clone());
         name
+    }
+
+    /// Changes labels or annotations of a namespace, by a merge patch of its metadata.
+    pub async fn mark_namespace(&self, name: &str, metadata: Value) {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let patch = serde_json::json!({"metadata": metadata});
+        namespaces.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 
     /// The `ConfigMap`s of a namespace.
@@ -258,6 +267,7 @@ impl World {
         for log in &self.logs.programs {
             crate::audit::holds_no_token(log);
         }
+        self.revoke_everywhere().await;
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         for name in &names {
             // Some tests have deleted theirs already.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kube::core::SelectorExt as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,30 @@ pub struct Selector {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub match_expressions: Vec<Expression>,
+}
+
+impl Selector {
+    /// Does it select a namespace with these labels? An expression without operator, which the schema refuses,
+    /// selects nothing.
+    #[must_use]
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        let equal = |(key, value): (&String, &String)| labels.get(key) == Some(value);
+        self.match_labels.iter().all(equal) && self.match_expressions.iter().all(|one| one.matches(labels))
+    }
+}
+
+impl Expression {
+    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        let (key, values) = (self.key.clone(), self.values.iter().cloned().collect());
+        let expression = match self.operator {
+            None => return false,
+            Some(Operator::In) => kube::core::Expression::In(key, values),
+            Some(Operator::NotIn) => kube::core::Expression::NotIn(key, values),
+            Some(Operator::Exists) => kube::core::Expression::Exists(key),
+            Some(Operator::DoesNotExist) => kube::core::Expression::DoesNotExist(key),
+        };
+        expression.matches(labels)
+    }
 }
 
 /// A requirement on one label: either an operator that takes values and at least one of them, or one that
@@ -65,4 +90,43 @@ pub enum Operator {
     Exists,
     /// It is not.
     DoesNotExist,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn namespaces_are_selected_as_kubectl_selects_them() {
+        let labels = [("tier", "dev"), ("team", "a")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let labels = BTreeMap::from(labels);
+        let expression = |key: &str, operator: &str, values: &[&str]| {
+            let values = if values.is_empty() { json!([]) } else { json!(values) };
+            json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]})
+        };
+        for (selector, expected) in [
+            (json!({}), true),
+            (json!({"matchLabels": {"tier": "dev"}}), true),
+            (json!({"matchLabels": {"tier": "dev", "team": "b"}}), false),
+            (json!({"matchLabels": {"none": ""}}), false),
+            (expression("tier", "In", &["prod", "dev"]), true),
+            (expression("none", "In", &["dev"]), false),
+            (expression("tier", "NotIn", &["dev"]), false),
+            (expression("none", "NotIn", &["dev"]), true),
+            (expression("tier", "Exists", &[]), true),
+            (expression("none", "Exists", &[]), false),
+            (expression("tier", "DoesNotExist", &[]), false),
+            (expression("none", "DoesNotExist", &[]), true),
+            (json!({"matchExpressions": [{"key": "tier"}]}), false),
+            (
+                json!({"matchLabels": {"team": "a"}, "matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}),
+                false,
+            ),
+        ] {
+            let parsed: Selector = serde_json::from_value(selector.clone()).unwrap();
+            assert_eq!(parsed.matches(&labels), expected, "{selector}");
+        }
+    }
 }

@@ -25,6 +25,7 @@ use super::leftovers;
 use super::reconcile::Context;
 use super::state::SyncState;
 use super::visit::owner;
+use super::watches::Watches;
 use crate::tenant::call::CallError;
 use crate::tenant::object::Place;
 use crate::tenant::{Account, MintError};
@@ -51,7 +52,7 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
     let since = *state.deleting_since.get_or_insert_with(Instant::now);
     let reference = SyncRef::of(guarded);
     let uid = guarded.uid().unwrap_or_default();
-    state.watches.clear();
+    state.watches = Watches::default();
     let spec = guarded.0.as_ref().ok().and_then(ConfigMapSync::desired);
     let pass = match (&guarded.0, spec.and_then(leaves_copies)) {
         // Its deletionPolicy may be among what is lost.
@@ -170,7 +171,9 @@ async fn pass(context: &Context, state: &SyncState, sync: &ConfigMapSync) -> Pas
         Err(error @ MintError::Failed { .. }) => return Pass::Failed(error.to_string()),
         Err(error) => return Pass::Refused(error.to_string()),
     };
-    let mut places = match leftovers::find(&tenant, &owner, &context.namespaces.active()).await {
+    // What is known of its rights may be older than the rights that it was given back.
+    tenant.reach.forget();
+    let mut places = match leftovers::find(&tenant, &owner, &context.namespaces.active(|_, _| true)).await {
         Ok(found) => found,
         Err(CallError::Forbidden(status) | CallError::Rejected(status)) => {
             return Pass::Refused(status.message);

@@ -40,13 +40,9 @@ pub enum Mode {
 pub enum Change {
     /// Nothing is there.
     Create,
-    /// It is ours, and differs.
-    Update,
-    /// The upstream operator made it for this resource.
-    TakeOver,
-    /// Somebody else made it, and it becomes a copy.
-    Adopt,
-    /// It is ours and differs, and is immutable or a Secret of another type.
+    /// It differs, and was whose this says.
+    Update(Before),
+    /// It differs, and is immutable or a Secret of another type.
     Replace,
 }
 
@@ -63,6 +59,8 @@ pub enum TargetState {
     NamespaceMissing,
     /// The namespace is being deleted.
     NamespaceTerminating,
+    /// Those who answer for the namespace let in no copies from the tenant's.
+    NotAccepted,
     /// Something else is there, untouched.
     Conflict(Foreign),
     /// The API server refused the tenant.
@@ -131,14 +129,14 @@ pub async fn target(
         match written {
             Ok(_) if mode == Mode::Try => {
                 return TargetState::Planned(match step {
-                    Step::Update(Before::Ours, _) => Change::Update,
-                    Step::Update(Before::Upstreams, _) => Change::TakeOver,
-                    Step::Update(Before::Theirs, _) => Change::Adopt,
+                    Step::Update(before, _) => Change::Update(before),
                     _ => Change::Create,
                 });
             }
             Ok(object) => {
-                if let Step::Update(before @ (Before::Upstreams | Before::Theirs), _) = step {
+                if let Step::Update(before, _) = step
+                    && before != Before::Ours
+                {
                     info!(owner = %desired.owner, place = %desired.place(namespace), ?before, "took over an object");
                 }
                 return verified(Some(object.metadata), desired);

@@ -113,7 +113,7 @@ impl FakeServer {
 
 /// Is it asked by POST, although it writes nothing?
 fn is_question(path: &str) -> bool {
-    path.ends_with("/token") || path.ends_with("/selfsubjectaccessreviews")
+    ["/token", "/selfsubjectaccessreviews", "/selfsubjectrulesreviews"].iter().any(|end| path.ends_with(end))
 }
 
 /// Is it to be judged, and not stored?
@@ -141,6 +141,15 @@ impl Inner {
             let allowed = !self.forbidden.contains(namespace) && !namespace.is_empty();
             return Ok(json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
                              "spec": {}, "status": {"allowed": allowed}}));
+        }
+        if path.ends_with("/selfsubjectrulesreviews") {
+            let namespace = body["spec"]["namespace"].as_str().unwrap_or_default();
+            let all = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]});
+            let rules = if self.forbidden.contains(namespace) { json!([]) } else { json!([all]) };
+            return Ok(
+                json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {},
+                             "status": {"incomplete": false, "nonResourceRules": [], "resourceRules": rules}}),
+            );
         }
         let namespace = path.split("/namespaces/").nth(1).and_then(|rest| rest.split('/').next());
         if path.starts_with("/api/v1/") {

@@ -1,26 +1,29 @@
-//! Finds copies that are not wanted any more, as the tenant.
+//! Copies that are not wanted any more: found and removed as the tenant.
 //!
-//! By label, so that what a namespace dropped from the list during our downtime still holds is found; of both kinds,
-//! because the source may have been of the other one then. Where the
-//! account may list is asked first: what it may not list it could not have been given a copy to find in, and an
-//! audit log full of refusals would look like an attack. Done once per resource and account after a start, and
-//! when a resource is deleted; in between, memory knows.
+//! Found by label, so that what a namespace dropped from the list during our downtime still holds is found; of both
+//! kinds, because the source may have been of the other one then. Only where the account may list: what it may not
+//! list it could not have been given a copy to find in, and an audit log full of refusals would look like an attack.
+//! Searched once per resource and account after a start, and when a resource is deleted; in between, memory and the
+//! watches know.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
+use tracing::info;
 use weaver_api::marks::{Owner, SYNC_UID_LABEL};
-use weaver_api::v1beta1::SourceKind;
+use weaver_api::v1beta1::{Source, SourceKind};
+use weaver_api::validate::ValidSync;
 
+use super::execute::{self, Kept, Mode, Removal};
+use super::reconcile::Context;
+use super::state::SyncState;
 use crate::tenant::TenantClient;
 use crate::tenant::call::{CallError, call};
 use crate::tenant::object::Place;
-use crate::tenant::rights::{Right, missing};
 
-/// Lists in flight at once.
-const CONCURRENCY: usize = 8;
+/// Requests in flight at once.
+const CONCURRENCY: usize = 16;
 
 /// Every object that carries the label of `owner`, in `namespaces`.
 ///
@@ -43,22 +46,19 @@ async fn find_kind(
     owner: &Owner,
     kind: SourceKind,
     namespaces: &[String],
-) -> Result<BTreeSet<Place>, CallError> {
+) -> Result<Vec<Place>, CallError> {
     let params = ListParams::default().labels(&format!("{SYNC_UID_LABEL}={}", owner.uid));
-    let places = |metas: Vec<ObjectMeta>| metas.into_iter().filter_map(|meta| place(kind, meta)).collect();
-    if missing(tenant, vec![list_in(kind, "")]).await?.is_empty() {
-        let all = call(tenant.all_metas(kind).list_metadata(&params)).await?;
-        return Ok(places(all.items.into_iter().map(|copy| copy.metadata).collect()));
-    }
-    let questions = namespaces.iter().map(|namespace| list_in(kind, namespace)).collect();
-    let refused = missing(tenant, questions).await?;
-    let allowed: Vec<String> =
-        namespaces.iter().filter(|name| !refused.contains(&list_in(kind, name))).cloned().collect();
-    let lists: Vec<_> = stream::iter(allowed)
-        .map(|namespace| {
-            let (params, copies) = (&params, tenant.metas(kind, &namespace));
+    let objects: Vec<_> = if tenant.reach.is_everywhere(tenant, kind).await? {
+        vec![tenant.all_metas(kind)]
+    } else {
+        let listable = tenant.reach.listable(tenant, kind, namespaces.to_vec()).await?;
+        listable.iter().map(|namespace| tenant.metas(kind, namespace)).collect()
+    };
+    let lists: Vec<_> = stream::iter(objects)
+        .map(|objects| {
+            let params = &params;
             async move {
-                match call(copies.list_metadata(params)).await {
+                match call(objects.list_metadata(params)).await {
                     Ok(list) => Ok(list.items),
                     // The namespace went, or the right did, since we asked.
                     Err(CallError::Forbidden(_) | CallError::NotFound(_)) => Ok(Vec::new()),
@@ -69,14 +69,76 @@ async fn find_kind(
         .buffer_unordered(CONCURRENCY)
         .try_collect()
         .await?;
-    Ok(places(lists.into_iter().flatten().map(|copy| copy.metadata).collect()))
+    let metas = lists.into_iter().flatten().map(|object| object.metadata);
+    Ok(metas.filter_map(|meta| Some(Place { kind, namespace: meta.namespace?, name: meta.name? })).collect())
 }
 
-/// The right to list objects of a kind in a namespace; in all, where it is empty.
-fn list_in(kind: SourceKind, namespace: &str) -> Right {
-    Right { kind, namespace: namespace.into(), object: None, verb: "list" }
+/// Looks, once per account, for copies of an earlier life; tells why it failed.
+pub async fn search(
+    context: &Context,
+    state: &mut SyncState,
+    tenant: &TenantClient,
+    owner: &Owner,
+) -> Option<String> {
+    if state.searched.as_ref() == Some(&tenant.uid) {
+        return None;
+    }
+    match find(tenant, owner, &context.namespaces.active(|_, _| true)).await {
+        Ok(found) => {
+            state.leftovers.extend(found);
+            state.searched = Some(tenant.uid.clone());
+            None
+        }
+        Err(error) => Some(error.to_string()),
+    }
 }
 
-fn place(kind: SourceKind, meta: ObjectMeta) -> Option<Place> {
-    Some(Place { kind, namespace: meta.namespace?, name: meta.name? })
+/// What became of copies that are not wanted any more.
+#[derive(Default)]
+pub struct Swept {
+    /// They could not be removed.
+    pub leftovers: BTreeMap<Place, Kept>,
+    /// They would be, were it not a dry run.
+    pub removals: BTreeSet<Place>,
+}
+
+/// Removes copies that are not `wanted` any more: those that were made in this life of the operator, those that the
+/// watches show, and those that were found.
+pub async fn sweep(
+    state: &mut SyncState,
+    tenant: &TenantClient,
+    spec: &ValidSync,
+    owner: &Owner,
+    wanted: impl Fn(&Place) -> bool,
+    mode: Mode,
+) -> Swept {
+    state.leftovers.extend(state.watches.copies_of(owner));
+    state.leftovers.extend(state.verified.keys().cloned());
+    state.leftovers.retain(|place| !wanted(place));
+
+    let source = &Source {
+        kind: spec.source_kind,
+        namespace: Some(spec.source_namespace.clone()),
+        name: Some(spec.source_name.clone()),
+    };
+    let removed: Vec<(Place, Result<Removal, Kept>)> = stream::iter(std::mem::take(&mut state.leftovers))
+        .map(|place| async move {
+            let removal = execute::remove(tenant, owner, source, &place, mode).await;
+            (place, removal)
+        })
+        .buffer_unordered(CONCURRENCY)
+        .collect()
+        .await;
+    let mut swept = Swept::default();
+    for (place, removal) in removed {
+        match removal {
+            Ok(Removal::Nothing | Removal::UpstreamStays) => {}
+            Ok(Removal::Removed) if mode == Mode::Try => drop(swept.removals.insert(place)),
+            Ok(Removal::Removed) => info!(%owner, %place, "removed a copy that is not wanted any more"),
+            Err(error) => drop(swept.leftovers.insert(place, error)),
+        }
+    }
+    state.leftovers = swept.leftovers.keys().chain(&swept.removals).cloned().collect();
+    state.verified.retain(|place, _| wanted(place));
+    swept
 }

@@ -1,12 +1,12 @@
 //! What is done for one `ConfigMapSync`.
 //!
-//! Pure: [`unsupported`] (what a spec asks for in vain), [`content`] (what copies hold), [`metadata`]
-//! (which labels and annotations they carry), [`copy`] (what one looks like), [`plan`] (what is to
-//! be done with one target), [`outcome`] (what follows from a visit), [`verdicts`] (a visit as conditions),
-//! [`status`] (as a whole status), [`backoff`]. Thin: [`execute`] (one target), [`visit`] (one resource),
-//! [`not_understood`] (one that cannot be read), [`cleanup`] (a deleted one), [`leftovers`] (finding copies that
-//! are not wanted any more), [`claim`] (the finalizers), [`reconcile`] (what kube's controller calls), [`state`]
-//! (what is remembered between visits).
+//! Pure: [`targets`] (which namespaces), [`content`] (what copies hold), [`metadata`] (which labels and annotations
+//! they carry), [`copy`] (what one looks like), [`plan`] (what is to be done with one target), [`outcome`] (what
+//! follows from a visit), [`verdicts`] (a visit as conditions), [`status`] (as a whole status), [`backoff`].
+//!
+//! Thin: [`execute`] (one target), [`visit`] (one resource), [`not_understood`] (one that cannot be read), [`cleanup`]
+//! (a deleted one), [`leftovers`] (finding copies that are not wanted any more), [`watches`], [`claim`] (the
+//! finalizers), [`reconcile`] (what kube's controller calls), [`state`] (what is remembered between visits).
 
 pub mod backoff;
 pub mod claim;
@@ -22,9 +22,10 @@ pub mod plan;
 pub mod reconcile;
 pub mod state;
 pub mod status;
-pub mod unsupported;
+pub mod targets;
 pub mod verdicts;
 pub mod visit;
+pub mod watches;
 
 #[cfg(test)]
 mod fake_server;

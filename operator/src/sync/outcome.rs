@@ -24,8 +24,6 @@ pub enum Visit {
     NotUnderstood(Vec<String>),
     /// The spec cannot be acted upon.
     InvalidSpec(Vec<SpecFault>),
-    /// The spec asks for what is not done yet, in these fields.
-    NotSupported(Vec<&'static str>),
     /// The spec asks to be left alone.
     Suspended,
     /// No token for the account.
@@ -45,6 +43,12 @@ pub struct Work {
     pub source: SourceState,
     /// Keys of it that are asked for by name, and that it does not have.
     pub absent_keys: Vec<String>,
+    /// Namespaces that are to hold a copy, as far as the tenant may know of them.
+    pub desired: BTreeSet<String>,
+    /// Which of the selected namespaces the tenant may know of could not be asked.
+    pub selection_failed: Option<String>,
+    /// There are others of which it may not. Nobody is told when that changes.
+    pub hidden: bool,
     /// Each target that was tried.
     pub targets: BTreeMap<String, TargetState>,
     /// Copies that are not wanted any more and could not be removed.
@@ -84,19 +88,22 @@ impl Visit {
     #[must_use]
     pub fn wants_retry(&self) -> bool {
         match self {
-            Visit::NotUnderstood(_) | Visit::InvalidSpec(_) | Visit::NotSupported(_) | Visit::Suspended => {
-                false
-            }
+            Visit::NotUnderstood(_) | Visit::InvalidSpec(_) | Visit::Suspended => false,
             Visit::NoToken(_) => true,
             Visit::Worked(work) => {
                 let settled = |target: &TargetState| {
-                    use TargetState::{NamespaceMissing, NamespaceTerminating, Planned, Synced};
-                    // The namespace's appearance is announced; for one that goes there is no cure.
-                    matches!(target, Synced(_) | Planned(_) | NamespaceMissing | NamespaceTerminating)
+                    use TargetState::{NamespaceMissing, NamespaceTerminating, NotAccepted, Planned, Synced};
+                    // The namespace's appearance is announced, and so is its consent; for one that goes there is no
+                    // cure.
+                    matches!(
+                        target,
+                        Synced(_) | Planned(_) | NamespaceMissing | NamespaceTerminating | NotAccepted
+                    )
                 };
                 work.missing.as_ref().map_or(true, |missing| !missing.is_empty())
                     || !work.leftovers.is_empty()
                     || work.search_failed.is_some()
+                    || work.selection_failed.is_some()
                     || matches!(work.source, SourceState::Forbidden(_) | SourceState::Failed(_))
                     || !work.targets.values().all(settled)
             }
@@ -119,23 +126,28 @@ impl Visit {
     /// not be looked at or written.
     #[must_use]
     pub fn ends_upgrade(&self) -> bool {
-        use TargetState::{Conflict, NamespaceMissing, NamespaceTerminating, Synced};
+        use TargetState::{Conflict, NamespaceMissing, NamespaceTerminating, NotAccepted, Synced};
         let Visit::Worked(work) = self else { return false };
         // With nothing to copy nothing was looked at; and where nothing is written, this is not either.
         work.source == SourceState::Found
             && !work.spec.dry_run
-            && work.spec.targets.iter().all(|target| {
+            && work.desired.iter().all(|target| {
                 let state = work.targets.get(target);
-                matches!(state, Some(Synced(_) | NamespaceMissing | NamespaceTerminating | Conflict(_)))
+                matches!(
+                    state,
+                    Some(Synced(_) | NamespaceMissing | NamespaceTerminating | NotAccepted | Conflict(_))
+                )
             })
     }
 
-    /// The time after which an unchanged resource is compared again.
+    /// The time after which an unchanged resource is compared again, where `period` is what a flag says, and `rights`
+    /// how long what was learnt of an account's rights is used.
     #[must_use]
-    pub fn resync(&self) -> Duration {
+    pub fn resync(&self, period: Option<Duration>, rights: Duration) -> Duration {
         match self {
-            Visit::Worked(work) => work.spec.resync,
-            _ => RESYNC,
+            Visit::Worked(work) if work.hidden => period.unwrap_or(work.spec.resync).min(rights),
+            Visit::Worked(work) => period.unwrap_or(work.spec.resync),
+            _ => period.unwrap_or(RESYNC),
         }
     }
 }

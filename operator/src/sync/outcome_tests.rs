@@ -5,7 +5,7 @@ use weaver_api::validate::validate;
 
 use super::super::content::Content;
 use super::super::execute::Change;
-use super::super::plan::{Foreign, Verified};
+use super::super::plan::{Before, Foreign, Verified};
 use super::*;
 use crate::tenant::object::Object;
 
@@ -37,9 +37,13 @@ pub fn valid(spec: Value) -> ValidSync {
 /// What a visit of [`spec`] found.
 pub fn work(targets: &[(&str, TargetState)]) -> Work {
     let names: Vec<&str> = targets.iter().map(|(namespace, _)| *namespace).collect();
+    let spec = valid(spec(if names.is_empty() { &["foo"] } else { &names }));
     Work {
         account: account(),
-        spec: valid(spec(if names.is_empty() { &["foo"] } else { &names })),
+        desired: spec.targets.clone(),
+        spec,
+        selection_failed: None,
+        hidden: false,
         source: SourceState::Found,
         absent_keys: Vec::new(),
         targets: targets.iter().map(|(namespace, state)| ((*namespace).to_owned(), state.clone())).collect(),
@@ -75,7 +79,7 @@ fn an_upgrade_ends_when_each_target_is_settled() {
         (TargetState::NamespaceTerminating, true),
         (conflict(), true),
         (TargetState::Unclaimed, false),
-        (TargetState::Planned(Change::TakeOver), false),
+        (TargetState::Planned(Change::Update(Before::Upstreams)), false),
         (forbidden(), false),
         (TargetState::Rejected("x".into()), false),
         (TargetState::Failed("x".into()), false),
@@ -99,7 +103,6 @@ fn an_upgrade_does_not_end_while_nothing_could_be_looked_at_or_nothing_is_to_be_
         Visit::Worked(Box::new(clashing)),
         Visit::NotUnderstood(Vec::new()),
         Visit::InvalidSpec(validate(None).unwrap_err()),
-        Visit::NotSupported(vec!["spec.targets.selector"]),
         Visit::Suspended,
         Visit::NoToken(MintError::AccountMissing(account())),
     ] {
@@ -113,7 +116,15 @@ fn the_spec_says_how_often_it_is_compared() {
     let mut plain = spec(&["foo"]);
     plain["resyncSeconds"] = json!(60);
     often.spec = valid(plain);
-    assert_eq!(Visit::Worked(Box::new(often)).resync(), Duration::from_mins(1));
-    assert_eq!(worked(&[("foo", synced())]).resync(), Duration::from_mins(10));
-    assert_eq!(Visit::Suspended.resync(), Duration::from_mins(10));
+    let (day, rights) = (Some(Duration::from_hours(24)), Duration::from_mins(5));
+    let hidden = Work { hidden: true, ..work(&[("foo", synced())]) };
+    for (visit, by_itself, by_flag) in [
+        (Visit::Worked(Box::new(often)), Duration::from_mins(1), day),
+        (worked(&[("foo", synced())]), Duration::from_mins(10), day),
+        (Visit::Suspended, Duration::from_mins(10), day),
+        // Nobody tells when the account may know of a selected namespace at last.
+        (Visit::Worked(Box::new(hidden)), rights, Some(rights)),
+    ] {
+        assert_eq!((visit.resync(None, rights), Some(visit.resync(day, rights))), (by_itself, by_flag));
+    }
 }

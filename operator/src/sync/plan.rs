@@ -9,6 +9,7 @@
 //! While a resource still carries the finalizer of the upstream operator, copies which that operator made for it
 //! are taken over ([`TakeOver`]). Nothing is ever deleted on upstream's marks.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -75,6 +76,8 @@ pub enum Before {
     Upstreams,
     /// Somebody else's, with no mark; the spec says `Adopt`.
     Theirs,
+    /// The copy of a `ConfigMapSync` that is gone.
+    Orphaned,
 }
 
 /// What may become ours.
@@ -84,6 +87,15 @@ pub struct Takes<'a> {
     pub upstreams: Option<TakeOver<'a>>,
     /// Whatever carries no mark (`conflictPolicy: Adopt`).
     pub unmarked: bool,
+    /// Copies of any resource whose uid is not among these: it is gone, and has left them behind. Nothing, where it is
+    /// not known which resources there are.
+    pub living: Option<&'a BTreeSet<String>>,
+}
+
+impl Takes<'_> {
+    fn is_orphan_of(self, uid: &str) -> bool {
+        self.living.is_some_and(|living| !living.contains(uid))
+    }
 }
 
 /// Whose an object is that stands in the way.
@@ -99,8 +111,13 @@ pub enum Foreign {
     )]
     Unfit,
     /// Held by another `ConfigMapSync`.
-    #[error("it is a copy of {0}")]
-    Other(String),
+    #[error("it is a copy of {holder}")]
+    Other {
+        /// The other, in words.
+        holder: String,
+        /// Its uid.
+        uid: String,
+    },
     /// A source that carries the marks of its own copies, because it was restored from one.
     #[error("it is marked as the source of copies")]
     Source,
@@ -149,7 +166,7 @@ pub enum Seen {
 
 /// Judges a target by what the watch has seen of it and by what is known of its content.
 #[must_use]
-pub fn by_metadata(desired: &Desired, seen: &Seen, known: Option<&Verified>) -> Step {
+pub fn by_metadata(desired: &Desired, takes: Takes<'_>, seen: &Seen, known: Option<&Verified>) -> Step {
     let meta = match seen {
         Seen::Unknown => return Step::Inspect,
         Seen::Nothing => return Step::Create,
@@ -159,6 +176,7 @@ pub fn by_metadata(desired: &Desired, seen: &Seen, known: Option<&Verified>) -> 
         Ok(()) => {}
         // The watch shows objects with our label only; what became of this one is judged by itself.
         Err(Foreign::Unmarked) => return Step::Inspect,
+        Err(Foreign::Other { uid, .. }) if takes.is_orphan_of(&uid) => return Step::Inspect,
         Err(foreign) => return Step::Refuse(foreign),
     }
     match known.filter(|known| known.is_of(meta)) {
@@ -184,6 +202,10 @@ pub fn by_object(desired: &Desired, takes: Takes<'_>, found: Option<&Object>) ->
         Err(Foreign::Unmarked) if fits && is_upstreams() => Step::Update(Before::Upstreams, seen()),
         Err(Foreign::Unmarked) if fits && takes.unmarked => Step::Update(Before::Theirs, seen()),
         Err(Foreign::Unmarked) if takes.unmarked => Step::Refuse(Foreign::Unfit),
+        Err(Foreign::Other { uid, .. }) if takes.is_orphan_of(&uid) && fits => {
+            Step::Update(Before::Orphaned, seen())
+        }
+        Err(Foreign::Other { uid, .. }) if takes.is_orphan_of(&uid) => Step::Replace(seen()),
         Err(foreign) => Step::Refuse(foreign),
     }
 }
@@ -224,7 +246,7 @@ fn whose(owner: &Owner, kind: SourceKind, meta: &ObjectMeta) -> Result<(), Forei
     match ownership(owner, meta) {
         Ownership::Ours => Ok(()),
         Ownership::Unmarked => Err(Foreign::Unmarked),
-        Ownership::Other(other) => Err(Foreign::Other(other)),
+        Ownership::Other { holder, uid } => Err(Foreign::Other { holder, uid }),
     }
 }
 

@@ -44,7 +44,10 @@ fn an_unchanged_copy_is_kept_without_reading_it() {
     let copy = stored(desired("1").create("foo"), "c", "5");
     let known = Verified::new(&copy.metadata, &desired("1")).unwrap();
     let meta = Arc::new(copy.metadata);
-    assert_eq!(by_metadata(&desired("1"), &Seen::Object(meta.clone()), Some(&known)), Step::Keep);
+    assert_eq!(
+        by_metadata(&desired("1"), Takes::default(), &Seen::Object(meta.clone()), Some(&known)),
+        Step::Keep
+    );
 }
 
 #[test]
@@ -53,7 +56,7 @@ fn an_edited_source_is_written_without_reading_the_copy() {
     let known = Verified::new(&copy.metadata, &desired("1")).unwrap();
     let meta = Arc::new(copy.metadata);
     assert_eq!(
-        by_metadata(&desired("2"), &Seen::Object(meta.clone()), Some(&known)),
+        by_metadata(&desired("2"), Takes::default(), &Seen::Object(meta.clone()), Some(&known)),
         Step::Update(Before::Ours, meta.clone())
     );
 }
@@ -64,15 +67,21 @@ fn an_edited_or_unknown_copy_is_read_first() {
     let known =
         Verified { resource_version: "5".into(), ..Verified::new(&copy.metadata, &desired("1")).unwrap() };
     let meta = Arc::new(copy.metadata);
-    assert_eq!(by_metadata(&desired("1"), &Seen::Object(meta.clone()), Some(&known)), Step::Inspect);
-    assert_eq!(by_metadata(&desired("1"), &Seen::Object(meta.clone()), None), Step::Inspect);
+    assert_eq!(
+        by_metadata(&desired("1"), Takes::default(), &Seen::Object(meta.clone()), Some(&known)),
+        Step::Inspect
+    );
+    assert_eq!(
+        by_metadata(&desired("1"), Takes::default(), &Seen::Object(meta.clone()), None),
+        Step::Inspect
+    );
 }
 
 #[test]
 fn what_a_dead_watch_showed_last_decides_nothing() {
     let copy = stored(desired("1").create("foo"), "c", "5");
     let known = Verified::new(&copy.metadata, &desired("1"));
-    assert_eq!(by_metadata(&desired("1"), &Seen::Unknown, known.as_ref()), Step::Inspect);
+    assert_eq!(by_metadata(&desired("1"), Takes::default(), &Seen::Unknown, known.as_ref()), Step::Inspect);
 }
 
 #[test]
@@ -91,9 +100,34 @@ fn copy_of_another() -> Object {
 #[test]
 fn b25_a_copy_of_another_resource_is_refused() {
     let found = copy_of_another();
-    let refused = Step::Refuse(Foreign::Other("ConfigMapSync team-b/other".into()));
+    let refused =
+        Step::Refuse(Foreign::Other { holder: "ConfigMapSync team-b/other".into(), uid: "u2".into() });
     assert_eq!(by_object(&desired("1"), Takes::default(), Some(&found)), refused);
-    assert_eq!(by_metadata(&desired("1"), &Seen::Object(Arc::new(found.metadata)), None), refused);
+    assert_eq!(
+        by_metadata(&desired("1"), Takes::default(), &Seen::Object(Arc::new(found.metadata)), None),
+        refused
+    );
+}
+
+#[test]
+fn b25_what_a_resource_that_is_gone_has_left_behind_is_taken_over() {
+    let found = copy_of_another();
+    let seen = Arc::new(found.metadata.clone());
+    for (living, expected) in [
+        (["u1".to_owned(), "u2".to_owned()].into(), None),
+        (["u1".to_owned()].into(), Some(Step::Update(Before::Orphaned, seen.clone()))),
+    ] {
+        let takes = Takes { living: Some(&living), ..Takes::default() };
+        let step = by_object(&desired("1"), takes, Some(&found));
+        let by_watch = by_metadata(&desired("1"), takes, &Seen::Object(seen.clone()), None);
+        match expected {
+            Some(expected) => assert_eq!((step, by_watch), (expected, Step::Inspect)),
+            None => assert!(matches!((step, by_watch), (Step::Refuse(_), Step::Refuse(_)))),
+        }
+    }
+    let immutable = Object { immutable: Some(true), ..found };
+    let takes = Takes { living: Some(&BTreeSet::new()), ..Takes::default() };
+    assert_eq!(by_object(&desired("2"), takes, Some(&immutable)), Step::Replace(seen));
 }
 
 #[test]
@@ -110,7 +144,7 @@ fn what_carries_no_mark_is_adopted_where_the_spec_says_so_and_nothing_else_is() 
     let step = by_object(&desired("2"), adopting, Some(&found));
     assert_eq!(step, Step::Update(Before::Theirs, Arc::new(found.metadata.clone())));
     let step = by_object(&desired("2"), adopting, Some(&copy_of_another()));
-    assert!(matches!(step, Step::Refuse(Foreign::Other(_))), "{step:?}");
+    assert!(matches!(step, Step::Refuse(Foreign::Other { .. })), "{step:?}");
     // It could only be deleted and made anew.
     for (immutable, kind) in [(Some(true), None), (None, Some("Opaque".to_owned()))] {
         let unfit = Object { immutable, type_: kind, ..foreign_object() };

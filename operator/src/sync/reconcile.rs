@@ -4,6 +4,7 @@
 //! are merge patches at v1beta1: they change what they name and nothing else. A failed visit is repeated with
 //! back-off while the status says why.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::controller::Action;
+use kube::runtime::reflector::Store;
 use kube::{Client, Resource as _, ResourceExt as _};
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -41,10 +43,20 @@ pub struct Context {
     pub watches: WatchSet,
     /// Which namespaces there are.
     pub namespaces: Namespaces,
+    /// Which resources there are.
+    pub store: Store<Guarded>,
     /// What is remembered between visits.
     pub states: States,
     /// Flags.
     pub options: Options,
+}
+
+impl Context {
+    /// Uids of all resources that there are.
+    #[must_use]
+    pub fn living(&self) -> BTreeSet<String> {
+        self.store.state().iter().filter_map(|sync| sync.uid()).collect()
+    }
 }
 
 /// Why a visit did not end well. What a tenant should know is in the status instead.
@@ -138,7 +150,7 @@ pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<A
         backoff::pause(entry.failed(), context.options.retry, fastrand::f64())
     } else {
         entry.forgive();
-        backoff::resync(context.options.resync.unwrap_or(visit.resync()), fastrand::f64())
+        backoff::resync(visit.resync(context.options.resync, context.options.watch), fastrand::f64())
     }))
 }
 

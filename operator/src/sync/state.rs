@@ -9,15 +9,16 @@ use tokio::time::Instant;
 use weaver_api::v1beta1::ConfigMapSyncStatus;
 
 use super::plan::Verified;
+use super::watches::Watches;
 use crate::tenant::Account;
 use crate::tenant::object::Place;
-use crate::watch::{Interest, SyncRef, WatchKey};
+use crate::watch::SyncRef;
 
 /// Memory of one resource.
 #[derive(Default)]
 pub struct SyncState {
     /// Watches that this resource uses.
-    pub watches: BTreeMap<WatchKey, Interest>,
+    pub watches: Watches,
     /// Copies whose content is known, and the state in which it is.
     pub verified: BTreeMap<Place, Verified>,
     /// Uid of the account as which leftovers of an earlier life have been searched.

@@ -16,8 +16,8 @@ use weaver_api::validate::ValidSync;
 
 use super::execute::{Change, TargetState};
 use super::outcome::{SourceState, Visit, Work};
-use super::plan::Foreign;
-use super::verdicts::{KEYS_CLASH, NOT_COPIED, verdicts};
+use super::plan::{Before, Foreign};
+use super::verdicts::{KEYS_CLASH, NOT_COPIED, not_accepted, verdicts};
 
 /// Longest message about one target, in bytes.
 const MAX_MESSAGE: usize = 512;
@@ -92,7 +92,7 @@ impl State {
     }
 }
 
-/// Each target of the spec, by name.
+/// Each target, by name.
 fn targets(work: &Work) -> Vec<(State, TargetStatus)> {
     let without_source = match work.source {
         SourceState::Found => "NotWrittenYet",
@@ -102,10 +102,10 @@ fn targets(work: &Work) -> Vec<(State, TargetStatus)> {
         SourceState::Clash(_) => KEYS_CLASH,
         SourceState::AccountToken => NOT_COPIED,
     };
-    let all = work.spec.targets.iter().map(|namespace| {
+    let all = work.desired.iter().map(|namespace| {
         let (state, reason, message) = match work.targets.get(namespace) {
             None => (State::Waiting, without_source, String::new()),
-            Some(target) => judged(target, &work.spec, namespace),
+            Some(target) => judged(target, work, namespace),
         };
         let message = conditions::bounded(&message, MAX_MESSAGE);
         let (namespace, reason) = (namespace.clone(), reason.to_owned());
@@ -114,16 +114,16 @@ fn targets(work: &Work) -> Vec<(State, TargetStatus)> {
     all.collect()
 }
 
-fn judged(target: &TargetState, spec: &ValidSync, namespace: &str) -> (State, &'static str, String) {
+fn judged(target: &TargetState, work: &Work, namespace: &str) -> (State, &'static str, String) {
     match target {
         TargetState::Synced(_) => (State::Synced, "Synced", String::new()),
         TargetState::Unclaimed => (State::Waiting, "NotWrittenYet", String::new()),
         TargetState::Planned(change) => {
             let reason = match change {
                 Change::Create => "WouldBeCreated",
-                Change::Update => "WouldBeUpdated",
-                Change::TakeOver => "WouldBeTakenOver",
-                Change::Adopt => "WouldBeAdopted",
+                Change::Update(Before::Ours) => "WouldBeUpdated",
+                Change::Update(Before::Upstreams | Before::Orphaned) => "WouldBeTakenOver",
+                Change::Update(Before::Theirs) => "WouldBeAdopted",
                 Change::Replace => "WouldBeReplaced",
             };
             (State::Waiting, reason, String::new())
@@ -134,14 +134,15 @@ fn judged(target: &TargetState, spec: &ValidSync, namespace: &str) -> (State, &'
         TargetState::NamespaceTerminating => {
             (State::Waiting, "NamespaceTerminating", "the namespace is being deleted".to_owned())
         }
+        TargetState::NotAccepted => (State::Failed, "NotAccepted", not_accepted(&work.account)),
         TargetState::Conflict(foreign) => {
             let reason = match foreign {
                 Foreign::Unmarked => "NotOurs",
                 Foreign::Unfit => "NotAdoptable",
-                Foreign::Other(_) => "CopyOfAnother",
+                Foreign::Other { .. } => "CopyOfAnother",
                 Foreign::Source => "MarkedAsSource",
             };
-            let ValidSync { source_kind, copy_name, .. } = spec;
+            let ValidSync { source_kind, copy_name, .. } = &work.spec;
             let message = format!("{source_kind} {namespace}/{copy_name} was left untouched: {foreign}");
             (State::Conflict, reason, message)
         }
@@ -152,7 +153,6 @@ fn judged(target: &TargetState, spec: &ValidSync, namespace: &str) -> (State, &'
 }
 
 fn counts(targets: &[(State, TargetStatus)]) -> Counts {
-    // A spec names at most 1,000 targets.
     let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     let of = |wanted: State| number(targets.iter().filter(|(state, _)| *state == wanted).count());
     Counts {

@@ -33,7 +33,7 @@ fn targets_are_counted_and_shown_those_with_a_problem_first() {
         ("f", TargetState::NamespaceTerminating),
         ("g", TargetState::Rejected("x".into())),
         ("h", synced()),
-        ("i", TargetState::Conflict(Foreign::Other("ConfigMapSync b/b".into()))),
+        ("i", TargetState::Conflict(Foreign::Other { holder: "ConfigMapSync b/b".into(), uid: "u2".into() })),
         ("j", TargetState::Conflict(Foreign::Source)),
     ]);
     let status = fold(&ConfigMapSyncStatus::default(), &visit, 1);
@@ -60,7 +60,8 @@ fn targets_are_counted_and_shown_those_with_a_problem_first() {
 #[test]
 fn a_dry_run_shows_each_target_with_what_would_become_of_it() {
     let planned =
-        [Change::Create, Change::Update, Change::TakeOver, Change::Replace].map(TargetState::Planned);
+        [Change::Create, Change::Update(Before::Ours), Change::Update(Before::Upstreams), Change::Replace]
+            .map(TargetState::Planned);
     let names = ["a", "b", "c", "d"];
     let targets: Vec<_> = names.into_iter().zip(planned).chain([("e", synced())]).collect();
     let status = fold(&ConfigMapSyncStatus::default(), &worked(&targets), 1);
@@ -99,7 +100,6 @@ fn where_nothing_was_looked_at_no_target_is_spoken_of() {
     for visit in [
         Visit::NotUnderstood(vec!["spec: no".into()]),
         Visit::InvalidSpec(validate(None).unwrap_err()),
-        Visit::NotSupported(vec!["spec.targets.selector"]),
         Visit::Suspended,
         Visit::NoToken(MintError::AccountMissing(account())),
     ] {

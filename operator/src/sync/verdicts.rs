@@ -10,13 +10,14 @@ use weaver_api::conditions::{
     AUTHORIZED, CONFLICTED, MIGRATED, PAUSED, READY, SOURCE_FOUND, TARGETS_SYNCED, Truth, Verdict,
 };
 use weaver_api::convert::ANNOTATION;
+use weaver_api::marks::ACCEPT_FROM_ANNOTATION;
 use weaver_api::minting;
 use weaver_api::v1beta1::SourceDeletionPolicy;
 use weaver_api::validate::{SpecFault, ValidSync};
 
 use super::execute::{Change, TargetState};
 use super::outcome::{SourceState, Visit, Work};
-use super::plan::Foreign;
+use super::plan::{Before, Foreign};
 use crate::tenant::rights::explain;
 use crate::tenant::{Account, MintError};
 
@@ -42,9 +43,6 @@ pub fn verdicts(visit: &Visit, carried: &[String]) -> Vec<Verdict> {
         Visit::InvalidSpec(faults) => {
             let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
             refused("InvalidSpec", &faults.join("; "))
-        }
-        Visit::NotSupported(fields) => {
-            refused("NotSupportedYet", &format!("this release does not do yet: {}", fields.join(", ")))
         }
         Visit::Suspended => refused("Suspended", "spec.suspend is true"),
         Visit::NoToken(error) => no_token(error),
@@ -258,12 +256,16 @@ impl Work {
                 TargetState::Planned(change) => {
                     let what = match change {
                         Change::Create => "created",
-                        Change::Update => "updated",
-                        Change::TakeOver => "taken over from the upstream operator",
-                        Change::Adopt => "adopted",
+                        Change::Update(Before::Ours) => "updated",
+                        Change::Update(Before::Upstreams) => "taken over from the upstream operator",
+                        Change::Update(Before::Theirs) => "adopted",
+                        Change::Update(Before::Orphaned) => "taken over from a ConfigMapSync that is gone",
                         Change::Replace => "replaced",
                     };
                     planned.push(format!("{namespace}: would be {what}"));
+                }
+                TargetState::NotAccepted => {
+                    troubles.push(format!("{namespace}: {}", not_accepted(&self.account)));
                 }
                 TargetState::Conflict(_) => troubles.push(format!("{namespace}: conflict")),
                 TargetState::Forbidden(status) => troubles.push(format!("{namespace}: {}", status.message)),
@@ -278,6 +280,9 @@ impl Work {
         }
         if let Some(words) = &self.search_failed {
             troubles.push(format!("copies that are not wanted any more could not be looked for: {words}"));
+        }
+        if let Some(words) = &self.selection_failed {
+            troubles.push(format!("which selected namespaces the account may know of is not known: {words}"));
         }
         let mut message = format!("{synced} of {} targets hold the copy", self.targets.len());
         if !absent.is_empty() {
@@ -301,6 +306,14 @@ impl Work {
         }
         Verdict::new(TARGETS_SYNCED, truth, reason, message)
     }
+}
+
+/// What is said of a namespace that lets in no copies.
+pub(super) fn not_accepted(account: &Account) -> String {
+    format!(
+        "the namespace accepts no copies from {}: its annotation {ACCEPT_FROM_ANNOTATION} says so",
+        account.namespace
+    )
 }
 
 /// The first items, and how many more there are.

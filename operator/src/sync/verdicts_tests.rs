@@ -49,7 +49,10 @@ fn b2_a_conflict_names_the_object_and_the_remedy() {
     assert!(message.ends_with("taken over by conflictPolicy: Adopt"), "{message}");
     assert_eq!(verdict(&visit, READY).1, "Conflict");
     // A copy of another resource is adopted by nobody.
-    let other = TargetState::Conflict(Foreign::Other("ConfigMapSync team-b/other".into()));
+    let other = TargetState::Conflict(Foreign::Other {
+        holder: "ConfigMapSync team-b/other".into(),
+        uid: "u2".into(),
+    });
     let message = verdict(&Visit::Worked(Box::new(work(&[("foo", other)]))), CONFLICTED).2;
     assert!(message.ends_with("or take the namespace out of spec.targets"), "{message}");
 }
@@ -142,7 +145,6 @@ fn every_condition_is_judged_in_every_visit() {
     for visit in [
         Visit::NotUnderstood(vec!["spec: no".into()]),
         Visit::InvalidSpec(validate(None).unwrap_err()),
-        Visit::NotSupported(vec!["spec.targets.selector"]),
         Visit::Suspended,
         Visit::NoToken(MintError::AccountMissing(account())),
         Visit::Worked(Box::new(work(&[("foo", synced())]))),
@@ -187,7 +189,7 @@ fn a_dry_run_says_what_it_would_do_and_is_never_ready() {
     let mut planning = dry(&[
         ("bar", TargetState::Planned(Change::Create)),
         ("baz", synced()),
-        ("foo", TargetState::Planned(Change::Update)),
+        ("foo", TargetState::Planned(Change::Update(Before::Ours))),
     ]);
     let (kind, namespace, name) = (SourceKind::ConfigMap, "old".into(), "settings".into());
     planning.removals = [Place { kind, namespace, name }].into();
@@ -201,17 +203,6 @@ fn a_dry_run_says_what_it_would_do_and_is_never_ready() {
     let nothing_to_do = Visit::Worked(Box::new(dry(&[("foo", synced())])));
     assert_eq!(verdict(&nothing_to_do, TARGETS_SYNCED).0, Truth::True);
     assert_eq!(verdict(&nothing_to_do, READY).1, "DryRun");
-}
-
-#[test]
-fn what_is_not_done_yet_is_refused_and_every_field_named() {
-    let visit = Visit::NotSupported(vec!["spec.targets.selector", "spec.conflictPolicy: Adopt"]);
-    let (truth, reason, message) = verdict(&visit, READY);
-    assert_eq!((truth, reason), (Truth::False, "NotSupportedYet"));
-    let fields = "spec.targets.selector, spec.conflictPolicy: Adopt";
-    assert_eq!(message, format!("this release does not do yet: {fields}; nothing was changed"));
-    assert_eq!(verdict(&visit, PAUSED).1, "NotPaused");
-    assert!(!visit.wants_retry() && !visit.wants_claim());
 }
 
 #[test]

@@ -4,30 +4,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::future::join_all;
 use futures::{StreamExt as _, stream};
 use kube::ResourceExt as _;
-use tracing::info;
 use weaver_api::convert;
 use weaver_api::marks::Owner;
-use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy, Source, SourceDeletionPolicy, SourceKind};
+use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy, SourceDeletionPolicy, SourceKind};
 use weaver_api::validate::{ValidSync, validate};
 
 use super::content::Content;
 use super::copy::{Desired, source_reference};
-use super::execute::{self, Kept, Mode, Removal, TargetState};
-use super::leftovers;
+use super::execute::{self, Kept, Mode, TargetState};
+use super::leftovers::{self, Swept};
 use super::metadata::Metadata;
 use super::outcome::{SourceState, Visit, Work};
-use super::plan::{Seen, Step, TakeOver, Takes, by_metadata};
+use super::plan::{Step, TakeOver, Takes, by_metadata};
 use super::reconcile::Context;
 use super::state::{Entry, SyncState};
-use super::unsupported::unsupported;
+use super::targets::selects;
+use super::watches::Watches;
 use crate::tenant::call::{CallError, lookup};
 use crate::tenant::object::Place;
 use crate::tenant::rights::{EXPLAINED, Right, for_source, for_target, missing};
 use crate::tenant::{Account, TenantClient};
-use crate::watch::{Interest, SyncRef, WatchKey, WatchState, What};
+use crate::watch::{WatchKey, What};
 
 /// Type of a Secret that is a token of one account, made and kept by the API server's controllers.
 const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
@@ -61,12 +60,8 @@ pub async fn visit(
         Err(faults) => return Visit::InvalidSpec(faults),
     };
     if spec.suspend {
-        state.watches.clear();
+        state.watches = Watches::default();
         return Visit::Suspended;
-    }
-    let not_done = unsupported(&spec);
-    if !not_done.is_empty() {
-        return Visit::NotSupported(not_done);
     }
     let account = Account { namespace: sync.namespace().unwrap_or_default(), name: spec.account.clone() };
     entry.uses(&account);
@@ -80,23 +75,33 @@ pub async fn visit(
         (false, true) => Mode::Write,
         (false, false) => Mode::Look,
     };
-    join_watches(context, state, &entry.sync, &tenant, &spec);
-    let refused = refused_watches(&state.watches).await;
-    let Read { source, absent_keys, desired } = read_source(&tenant, &spec, &owner(sync)).await;
-    let targets = match &desired {
-        Some(desired) => {
+    let Selection { desired, asked, hidden, failed: selection_failed } =
+        select(context, &tenant, &spec).await;
+    let refused = state.watches.join(context, &entry.sync, &tenant, &spec, &desired).await;
+    let Read { source, absent_keys, copy } = read_source(&tenant, &spec, &owner(sync)).await;
+    let targets = match &copy {
+        Some(copy) => {
+            let living = context.living();
             let takes = Takes {
+                living: Some(&living),
                 upstreams: TakeOver::of(&spec, &sync.metadata),
                 unmarked: spec.conflict_policy == ConflictPolicy::Adopt,
             };
-            sync_targets(state, &tenant, &spec, desired, takes, mode).await
+            let job = Job { tenant: &tenant, copy, takes, mode };
+            sync_targets(context, state, job, desired.clone()).await
         }
         None => BTreeMap::new(),
     };
-    let search_failed = search(context, state, &tenant, sync).await;
+    let search_failed = leftovers::search(context, state, &tenant, &owner(sync)).await;
+    let none_wanted =
+        source == SourceState::Missing && spec.source_deletion_policy == SourceDeletionPolicy::Delete;
+    let wanted = |place: &Place| {
+        let here = place.kind == spec.source_kind && place.name == spec.copy_name;
+        !none_wanted && here && asked.contains(&place.namespace)
+    };
     let Swept { leftovers, removals } = match mode {
         Mode::Look => Swept::default(),
-        mode => remove_leftovers(state, &tenant, &spec, sync, &source, mode).await,
+        mode => leftovers::sweep(state, &tenant, &spec, &owner(sync), wanted, mode).await,
     };
     // Somebody took our finalizer away: then the copies would outlive the resource.
     let unheld = mode == Mode::Look
@@ -114,6 +119,9 @@ pub async fn visit(
         spec,
         source,
         absent_keys,
+        desired,
+        selection_failed,
+        hidden,
         targets,
         leftovers,
         removals,
@@ -124,57 +132,45 @@ pub async fn visit(
     }))
 }
 
-/// Opens the watches this spec needs, keeps those it has, leaves the others.
-fn join_watches(
-    context: &Context,
-    state: &mut SyncState,
-    sync: &SyncRef,
-    tenant: &TenantClient,
-    spec: &ValidSync,
-) {
-    let key = |namespace: &str, what| watch_key(tenant, spec, namespace, what);
-    let source = key(&spec.source_namespace, What::Object(spec.source_name.clone()));
-    // In one that is not there a watch would be refused, or see nothing, until long after it has appeared.
-    let targets = spec.targets.iter().filter(|target| context.namespaces.is_active(target));
-    let wanted = std::iter::once(source).chain(targets.map(|target| key(target, What::Copies)));
-    state.watches = wanted
-        .map(|key| {
-            let interest = state.watches.remove(&key);
-            (key.clone(), interest.unwrap_or_else(|| context.watches.join(key, tenant, sync)))
-        })
-        .collect();
+/// The namespaces that a spec asks for.
+struct Selection {
+    /// Those of which the tenant may know: named, or selected and with a right of the account on the kind.
+    desired: BTreeSet<String>,
+    /// All. In one of which the tenant may not know any more, a copy is still wanted.
+    asked: BTreeSet<String>,
+    /// Some were selected of which it may not know.
+    hidden: bool,
+    /// Of which it may know, could not be asked.
+    failed: Option<String>,
 }
 
-fn watch_key(tenant: &TenantClient, spec: &ValidSync, namespace: &str, what: What) -> WatchKey {
-    WatchKey {
-        account: tenant.account.clone(),
-        uid: tenant.uid.clone(),
-        kind: spec.source_kind,
-        namespace: namespace.to_owned(),
-        what,
+async fn select(context: &Context, tenant: &TenantClient, spec: &ValidSync) -> Selection {
+    let selected = context.namespaces.active(|name, traits| selects(spec, name, traits));
+    let asked = spec.targets.iter().chain(&selected).cloned().collect();
+    let mut desired = spec.targets.clone();
+    let count = selected.len();
+    if count == 0 {
+        return Selection { desired, asked, hidden: false, failed: None };
     }
-}
-
-/// Waits for the watches, each and all no longer than [`crate::watch`] allows; tells which are refused.
-async fn refused_watches(watches: &BTreeMap<WatchKey, Interest>) -> Vec<WatchKey> {
-    let states =
-        join_all(watches.iter().map(|(key, interest)| async move { (key, interest.settled().await) })).await;
-    states
-        .into_iter()
-        .filter(|(_, state)| *state == WatchState::Refused)
-        .map(|(key, _)| key.clone())
-        .collect()
+    match tenant.reach.touched(tenant, spec.source_kind, selected).await {
+        Ok(touched) => {
+            let hidden = touched.len() < count;
+            desired.extend(touched);
+            Selection { desired, asked, hidden, failed: None }
+        }
+        Err(error) => Selection { desired, asked, hidden: true, failed: Some(error.to_string()) },
+    }
 }
 
 /// What was read of the source, and what its copies are to be.
 struct Read {
     source: SourceState,
     absent_keys: Vec<String>,
-    desired: Option<Desired>,
+    copy: Option<Desired>,
 }
 
 async fn read_source(tenant: &TenantClient, spec: &ValidSync, owner: &Owner) -> Read {
-    let nothing = |source| Read { source, absent_keys: Vec::new(), desired: None };
+    let nothing = |source| Read { source, absent_keys: Vec::new(), copy: None };
     let place = Place {
         kind: spec.source_kind,
         namespace: spec.source_namespace.clone(),
@@ -191,10 +187,10 @@ async fn read_source(tenant: &TenantClient, spec: &ValidSync, owner: &Owner) -> 
                 Ok(content) => {
                     let reference = source_reference(&place);
                     let metadata = Metadata::new(owner, &reference, &source.metadata, spec);
-                    let desired = Desired::new(owner.clone(), place.kind, &spec.copy_name, metadata, content);
-                    Read { source: SourceState::Found, absent_keys, desired: Some(desired) }
+                    let copy = Desired::new(owner.clone(), place.kind, &spec.copy_name, metadata, content);
+                    Read { source: SourceState::Found, absent_keys, copy: Some(copy) }
                 }
-                Err(clash) => Read { source: SourceState::Clash(clash), absent_keys, desired: None },
+                Err(clash) => Read { source: SourceState::Clash(clash), absent_keys, copy: None },
             }
         }
         Ok(None) => nothing(SourceState::Missing),
@@ -203,27 +199,37 @@ async fn read_source(tenant: &TenantClient, spec: &ValidSync, owner: &Owner) -> 
     }
 }
 
+/// What is to be done at every target.
+#[derive(Clone, Copy)]
+struct Job<'a> {
+    tenant: &'a TenantClient,
+    copy: &'a Desired,
+    takes: Takes<'a>,
+    mode: Mode,
+}
+
 /// Every target is tried, whatever the operator itself knows of its namespace: what the status says must come
 /// from answers that the tenant received.
 async fn sync_targets(
+    context: &Context,
     state: &mut SyncState,
-    tenant: &TenantClient,
-    spec: &ValidSync,
-    desired: &Desired,
-    takes: Takes<'_>,
-    mode: Mode,
+    job: Job<'_>,
+    desired: BTreeSet<String>,
 ) -> BTreeMap<String, TargetState> {
     let (watches, known) = (&state.watches, &state.verified);
-    let outcomes: BTreeMap<String, TargetState> = stream::iter(spec.targets.clone())
+    let outcomes: BTreeMap<String, TargetState> = stream::iter(desired)
         .map(|namespace| {
-            let interest = watches.get(&watch_key(tenant, spec, &namespace, What::Copies));
-            let seen = interest.map_or(Seen::Unknown, |interest| interest.see(&desired.name));
-            let known = known.get(&desired.place(&namespace));
-            let step = by_metadata(desired, &seen, known);
+            let place = job.copy.place(&namespace);
+            let known = known.get(&place);
+            let step = by_metadata(job.copy, job.takes, &watches.see(&place), known);
+            let accepted = context.namespaces.accepts(&namespace, &job.tenant.account.namespace);
             async move {
                 let outcome = match (step, known) {
+                    _ if !accepted => not_accepted(job, &namespace).await,
                     (Step::Keep, Some(known)) => TargetState::Synced(known.clone()),
-                    (step, _) => execute::target(tenant, desired, takes, &namespace, step, mode).await,
+                    (step, _) => {
+                        execute::target(job.tenant, job.copy, job.takes, &namespace, step, job.mode).await
+                    }
                 };
                 (namespace, outcome)
             }
@@ -231,96 +237,33 @@ async fn sync_targets(
         .buffer_unordered(CONCURRENCY)
         .collect()
         .await;
+    let mut held_by_others = Vec::new();
     for (namespace, outcome) in &outcomes {
-        let place = desired.place(namespace);
+        let place = job.copy.place(namespace);
         match outcome {
             TargetState::Synced(verified) => drop(state.verified.insert(place, verified.clone())),
             // Not ours, or not there: there is nothing of ours to remember or to remove.
-            TargetState::Conflict(_) | TargetState::NamespaceMissing => drop(state.verified.remove(&place)),
+            TargetState::Conflict(_) => {
+                state.verified.remove(&place);
+                held_by_others.push(place);
+            }
+            TargetState::NamespaceMissing => drop(state.verified.remove(&place)),
             // It may well be there still, in the state that was known.
             _ => {}
         }
     }
+    state.watches.wait_for(&held_by_others);
     outcomes
 }
 
-/// Looks, once per account, for copies of an earlier life; tells why it failed.
-async fn search(
-    context: &Context,
-    state: &mut SyncState,
-    tenant: &TenantClient,
-    sync: &ConfigMapSync,
-) -> Option<String> {
-    if state.searched.as_ref() == Some(&tenant.uid) {
-        return None;
+/// A namespace that lets in no copies from the tenant's. That it is there, and says so, is told to those whom it grants
+/// a right; everybody else gets the API server's own answer.
+async fn not_accepted(job: Job<'_>, namespace: &str) -> TargetState {
+    use TargetState::{Failed, Forbidden, NamespaceTerminating, NotAccepted};
+    match execute::target(job.tenant, job.copy, job.takes, namespace, Step::Inspect, Mode::Look).await {
+        refused @ (Forbidden(_) | NamespaceTerminating | Failed(_)) => refused,
+        _ => NotAccepted,
     }
-    match leftovers::find(tenant, &owner(sync), &context.namespaces.active()).await {
-        Ok(found) => {
-            state.leftovers.extend(found);
-            state.searched = Some(tenant.uid.clone());
-            None
-        }
-        Err(error) => Some(error.to_string()),
-    }
-}
-
-/// What became of copies that are not wanted any more.
-#[derive(Default)]
-struct Swept {
-    /// They could not be removed.
-    leftovers: BTreeMap<Place, Kept>,
-    /// They would be, were it not a dry run.
-    removals: BTreeSet<Place>,
-}
-
-/// Removes copies that this resource does not want any more: those it has made in this life of the operator,
-/// those the watches show, and those that were found.
-async fn remove_leftovers(
-    state: &mut SyncState,
-    tenant: &TenantClient,
-    spec: &ValidSync,
-    sync: &ConfigMapSync,
-    source: &SourceState,
-    mode: Mode,
-) -> Swept {
-    let owner = owner(sync);
-    let none_wanted =
-        *source == SourceState::Missing && spec.source_deletion_policy == SourceDeletionPolicy::Delete;
-    let copies = state.watches.iter().filter(|(key, _)| key.what == What::Copies);
-    state.leftovers.extend(copies.flat_map(|(key, interest)| {
-        let ours = interest.all().into_iter().filter(|meta| Owner::of(meta).as_ref() == Some(&owner));
-        ours.filter_map(|meta| {
-            Some(Place { kind: key.kind, namespace: key.namespace.clone(), name: meta.name.clone()? })
-        })
-    }));
-    let wanted = |place: &Place| {
-        !none_wanted
-            && place.kind == spec.source_kind
-            && spec.targets.contains(&place.namespace)
-            && place.name == spec.copy_name
-    };
-    state.leftovers.extend(state.verified.keys().cloned());
-    state.leftovers.retain(|place| !wanted(place));
-
-    let source = Source {
-        kind: spec.source_kind,
-        namespace: Some(spec.source_namespace.clone()),
-        name: Some(spec.source_name.clone()),
-    };
-    let mut swept = Swept::default();
-    for place in std::mem::take(&mut state.leftovers) {
-        match execute::remove(tenant, &owner, &source, &place, mode).await {
-            Ok(Removal::Nothing | Removal::UpstreamStays) => {}
-            Ok(Removal::Removed) if mode == Mode::Try => drop(swept.removals.insert(place)),
-            Ok(Removal::Removed) => {
-                info!(sync = %SyncRef::of(sync), %place, "removed a copy that is not wanted any more");
-            }
-            Err(error) => drop(swept.leftovers.insert(place, error)),
-        }
-    }
-    state.leftovers = swept.leftovers.keys().chain(&swept.removals).cloned().collect();
-    state.verified.retain(|place, _| wanted(place));
-    swept
 }
 
 /// The rights to ask about: where something was refused, all that is needed there; and how many places with a
@@ -337,7 +280,8 @@ fn needed_rights(
     if source_refused || matches!(source, SourceState::Forbidden(_)) {
         needed.extend(for_source(spec.source_kind, &spec.source_namespace, &spec.source_name));
     }
-    let watches = refused.iter().filter(|key| key.what == What::Copies).map(|key| (key.kind, &key.namespace));
+    let watches = refused.iter().filter(|key| key.what == What::Copies);
+    let watches = watches.filter_map(|key| Some((key.kind, key.namespace.as_ref()?)));
     let writes = targets.iter().filter(|(_, state)| matches!(state, TargetState::Forbidden(_)));
     let writes = writes.map(|(namespace, _)| (spec.source_kind, namespace));
     let removals = leftovers.iter().filter(|(_, kept)| matches!(kept, Kept::Forbidden(_)));

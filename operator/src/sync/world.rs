@@ -1,12 +1,14 @@
 //! A server, the operator's context on it, and one `ConfigMapSync`: what tests of whole visits share.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::stream;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt as _};
 use kube::runtime::controller::Action;
+use kube::runtime::reflector;
+use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
@@ -28,6 +30,8 @@ fn config_map(namespace: &str, name: &str) -> String {
 pub struct World {
     /// What is stored.
     pub server: FakeServer,
+    /// What the watch on resources has seen.
+    seen: Mutex<Writer<Guarded>>,
     context: Arc<Context>,
 }
 
@@ -44,10 +48,16 @@ impl World {
         });
         let events = std::iter::once(Event::Init).chain(known).chain([Event::InitDone]).map(Ok);
         namespaces.follow(stream::iter(events), |_| ()).await;
+        let (store, writer) = reflector::store();
         let context = Context {
-            tenants: Tenants::new(client.clone(), KubeMinter::new(client.clone(), Duration::from_hours(1))),
+            tenants: Tenants::new(
+                client.clone(),
+                KubeMinter::new(client.clone(), Duration::from_hours(1)),
+                Duration::ZERO,
+            ),
             watches: WatchSet::new(triggers, Duration::from_mins(5), Duration::from_mins(1)),
             namespaces,
+            store,
             states: States::default(),
             client,
             options: Options {
@@ -59,7 +69,7 @@ impl World {
                 token_lifetime: Duration::from_hours(1),
             },
         };
-        let world = Self { server, context: Arc::new(context) };
+        let world = Self { server, seen: Mutex::new(writer), context: Arc::new(context) };
         for name in ["settings", "other"] {
             world.put("team-a", name, name, &json!({}));
         }
@@ -136,6 +146,8 @@ impl World {
     /// One visit that is handed the resource as it was once.
     pub async fn visit_as(&self, sync: Value) -> Result<Action, VisitError> {
         let guarded: Guarded = serde_json::from_value(sync).unwrap();
+        let event = Event::Apply(serde_json::from_value(self.sync()).unwrap());
+        self.seen.lock().unwrap().apply_watcher_event(&event);
         reconcile(Arc::new(guarded), self.context.clone()).await
     }
 

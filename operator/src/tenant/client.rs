@@ -1,7 +1,8 @@
 //! A client that acts as one tenant account, and the one place where such clients are made.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -15,14 +16,22 @@ use weaver_api::v1beta1::SourceKind;
 
 use super::object::Object;
 use super::token::{Mint, MintError, Slot, Token};
-use super::{Account, KubeMinter};
+use super::{Account, KubeMinter, Reach};
 
 /// All tenants that the operator acts as.
 pub struct Tenants<M = KubeMinter> {
     /// Carries no credential of its own.
     transport: Client,
     minter: Arc<M>,
-    slots: Mutex<HashMap<Account, Arc<Slot<M>>>>,
+    rights_last: Duration,
+    held: Mutex<HashMap<Account, Held<M>>>,
+}
+
+/// What is held of one account.
+struct Held<M> {
+    slot: Arc<Slot<M>>,
+    /// What is known of its rights, and the uid of the account that has them.
+    reach: Option<(String, Arc<Reach>)>,
 }
 
 /// Acts as one `ServiceAccount`; every request carries a token of it.
@@ -32,14 +41,17 @@ pub struct TenantClient {
     pub account: Account,
     /// Uid of the account when this client was made. A recreated account has another, and gets other watches.
     pub uid: String,
+    /// Where it has rights, as it was told.
+    pub reach: Arc<Reach>,
     client: Client,
 }
 
 impl<M: Mint> Tenants<M> {
     /// `transport` must have no credential of its own: a tenant's request would otherwise carry two identities.
+    /// What was learnt of an account's rights is used for as long as `rights_last`.
     #[must_use]
-    pub fn new(transport: Client, minter: M) -> Self {
-        Self { transport, minter: Arc::new(minter), slots: Mutex::default() }
+    pub fn new(transport: Client, minter: M, rights_last: Duration) -> Self {
+        Self { transport, minter: Arc::new(minter), rights_last, held: Mutex::default() }
     }
 
     /// The client of `account`.
@@ -47,26 +59,42 @@ impl<M: Mint> Tenants<M> {
     /// # Errors
     /// If no token can be had for it.
     pub async fn client(&self, account: &Account) -> Result<TenantClient, MintError> {
-        let slot = {
-            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-            slots
-                .entry(account.clone())
-                .or_insert_with(|| Arc::new(Slot::new(account.clone(), self.minter.clone())))
-                .clone()
-        };
+        let slot = self.lock().entry(account.clone()).or_insert_with(|| self.hold(account)).slot.clone();
         let uid = slot.current().await?.uid.clone();
+        let reach = {
+            let mut all = self.lock();
+            let held = all.entry(account.clone()).or_insert_with(|| self.hold(account));
+            match &held.reach {
+                Some((known, reach)) if *known == uid => reach.clone(),
+                // A recreated account has none of the rights of the one before.
+                _ => {
+                    let reach = Arc::new(Reach::new(self.rights_last));
+                    held.reach = Some((uid.clone(), reach.clone()));
+                    reach
+                }
+            }
+        };
         let transport = self.transport.clone();
         let service = tower::service_fn(move |request| send_as(transport.clone(), slot.clone(), request));
         Ok(TenantClient {
             account: account.clone(),
             uid,
+            reach,
             client: Client::new(service, account.namespace.clone()),
         })
     }
 
     /// Wipes the tokens of accounts that no resource names any more.
     pub fn retain(&self, in_use: impl Fn(&Account) -> bool) {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner).retain(|account, _| in_use(account));
+        self.lock().retain(|account, _| in_use(account));
+    }
+
+    fn hold(&self, account: &Account) -> Held<M> {
+        Held { slot: Arc::new(Slot::new(account.clone(), self.minter.clone())), reach: None }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Account, Held<M>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -40,7 +40,10 @@ fn account() -> Account {
 #[tokio::test]
 async fn a_refused_token_is_replaced_and_the_request_sent_once_more() {
     let (transport, seen) = server("token-2");
-    let tenant = Tenants::new(transport, Counting(AtomicUsize::new(0))).client(&account()).await.unwrap();
+    let tenant = Tenants::new(transport, Counting(AtomicUsize::new(0)), Duration::ZERO)
+        .client(&account())
+        .await
+        .unwrap();
     assert_eq!(lookup(tenant.objects(SourceKind::ConfigMap, "foo").get("settings")).await.unwrap(), None);
     assert_eq!(*seen.lock().unwrap(), ["Bearer token-1", "Bearer token-2"]);
 }
@@ -48,7 +51,10 @@ async fn a_refused_token_is_replaced_and_the_request_sent_once_more() {
 #[tokio::test]
 async fn a_second_refusal_is_reported_not_repeated() {
     let (transport, seen) = server("none");
-    let tenant = Tenants::new(transport, Counting(AtomicUsize::new(0))).client(&account()).await.unwrap();
+    let tenant = Tenants::new(transport, Counting(AtomicUsize::new(0)), Duration::ZERO)
+        .client(&account())
+        .await
+        .unwrap();
     let error = lookup(tenant.objects(SourceKind::ConfigMap, "foo").get("settings")).await.unwrap_err();
     assert!(matches!(error, CallError::Transient(_)), "{error:?}");
     assert_eq!(seen.lock().unwrap().len(), 2);
@@ -57,7 +63,7 @@ async fn a_second_refusal_is_reported_not_repeated() {
 #[tokio::test]
 async fn a_recreated_account_is_another_identity() {
     let (transport, _) = server("token-2");
-    let tenants = Tenants::new(transport, Counting(AtomicUsize::new(0)));
+    let tenants = Tenants::new(transport, Counting(AtomicUsize::new(0)), Duration::ZERO);
     let before = tenants.client(&account()).await.unwrap();
     assert_eq!(before.uid, "uid-1");
     lookup(before.objects(SourceKind::ConfigMap, "foo").get("settings")).await.unwrap();

@@ -6,12 +6,14 @@
 pub mod call;
 mod client;
 pub mod object;
+mod reach;
 pub mod rights;
 mod token;
 
 use std::fmt;
 
 pub use client::{TenantClient, Tenants};
+pub use reach::Reach;
 pub use token::{KubeMinter, Mint, MintError, Minted};
 
 /// A `ServiceAccount`, named.

@@ -8,6 +8,6 @@ mod namespaces;
 mod set;
 mod triggers;
 
-pub use namespaces::Namespaces;
+pub use namespaces::{Change as NamespaceChange, Namespaces, Traits};
 pub use set::{Interest, WatchKey, WatchSet, WatchState, What};
 pub use triggers::{Guarded, SyncRef, Triggers};

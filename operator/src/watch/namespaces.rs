@@ -1,8 +1,8 @@
-//! Which namespaces exist and which are going: the operator's own watch, metadata only.
+//! Which namespaces exist, what they are labelled with and which are going: the operator's own watch, metadata only.
 //!
-//! It wakes (a namespace appears: whoever names it is visited) and it tells where a watch is worth opening, where
-//! leftovers are looked for, and whether a deleted resource goes with its namespace. It never decides which targets
-//! are tried, and what it knows never reaches a status: a tenant learns of a namespace only from answers to its
+//! It wakes (a namespace appears or is labelled: whoever it concerns is visited), it tells which namespaces a selector
+//! selects, where a watch is worth opening, where leftovers are looked for, and whether a deleted resource goes with
+//! its namespace. What it knows reaches no status by itself: a tenant learns of a namespace only from answers to its
 //! own requests.
 
 use std::collections::BTreeMap;
@@ -10,21 +10,39 @@ use std::sync::{Mutex, PoisonError};
 
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::Event;
 use tokio::sync::watch;
 use tracing::warn;
+use weaver_api::marks::ACCEPT_FROM_ANNOTATION;
 
 /// Existing namespaces.
 pub struct Namespaces {
-    known: Mutex<BTreeMap<String, Life>>,
+    known: Mutex<BTreeMap<String, Traits>>,
     synced: watch::Sender<bool>,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Life {
-    Active,
-    Terminating,
+/// What matters of a namespace.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Traits {
+    /// It is being deleted.
+    pub terminating: bool,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Value of [`ACCEPT_FROM_ANNOTATION`].
+    pub accept_from: Option<String>,
+}
+
+/// A namespace that appeared, changed or vanished: what it was before, and what it is now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// `None`, if it was not there.
+    pub before: Option<&'a Traits>,
+    /// `None`, if it is not there any more.
+    pub now: Option<&'a Traits>,
 }
 
 impl Default for Namespaces {
@@ -33,9 +51,27 @@ impl Default for Namespaces {
     }
 }
 
+impl Traits {
+    fn of(meta: &ObjectMeta) -> Self {
+        Self {
+            terminating: meta.deletion_timestamp.is_some(),
+            labels: meta.labels.clone().unwrap_or_default(),
+            accept_from: meta.annotations.as_ref().and_then(|all| all.get(ACCEPT_FROM_ANNOTATION)).cloned(),
+        }
+    }
+
+    /// Do those who answer for the namespace let copies in from resources of the namespace `tenant`? They say whose
+    /// by the annotation, as names with commas between; `none`, and whatever else is no name, lets nobody in. Where
+    /// there is no annotation, rights alone decide.
+    #[must_use]
+    pub fn accepts(&self, tenant: &str) -> bool {
+        self.accept_from.as_ref().is_none_or(|names| names.split(',').any(|name| name.trim() == tenant))
+    }
+}
+
 impl Namespaces {
-    /// Follows `events` until they end; `changed` is told each namespace that appeared or vanished.
-    pub async fn follow<S>(&self, events: S, changed: impl Fn(&str))
+    /// Follows `events` until they end; `changed` is told each namespace that appeared, changed or vanished.
+    pub async fn follow<S>(&self, events: S, changed: impl Fn(Change<'_>))
     where
         S: Stream<Item = Result<Event<PartialObjectMeta<Namespace>>, kube::runtime::watcher::Error>>,
     {
@@ -48,22 +84,26 @@ impl Namespaces {
                     listed.extend(entry(&object));
                 }
                 Ok(Event::InitDone) => {
-                    let before = self.replace(std::mem::take(&mut listed));
+                    let now = std::mem::take(&mut listed);
+                    let before = std::mem::replace(&mut *self.lock(), now.clone());
                     self.synced.send_replace(true);
-                    self.each_difference(&before, &changed);
+                    let names = before.keys().chain(now.keys().filter(|name| !before.contains_key(*name)));
+                    for name in names.filter(|name| before.get(*name) != now.get(*name)) {
+                        changed(Change { name, before: before.get(name), now: now.get(name) });
+                    }
                 }
                 Ok(Event::Apply(object)) => {
-                    if let Some((name, life)) = entry(&object) {
-                        let before = self.lock().insert(name.clone(), life);
-                        if before != Some(life) {
-                            changed(&name);
+                    if let Some((name, now)) = entry(&object) {
+                        let before = self.lock().insert(name.clone(), now.clone());
+                        if before.as_ref() != Some(&now) {
+                            changed(Change { name: &name, before: before.as_ref(), now: Some(&now) });
                         }
                     }
                 }
                 Ok(Event::Delete(object)) => {
                     if let Some((name, _)) = entry(&object) {
-                        self.lock().remove(&name);
-                        changed(&name);
+                        let before = self.lock().remove(&name);
+                        changed(Change { name: &name, before: before.as_ref(), now: None });
                     }
                 }
                 Err(error) => warn!(%error, "watching namespaces"),
@@ -80,43 +120,36 @@ impl Namespaces {
     /// Is it there, and staying?
     #[must_use]
     pub fn is_active(&self, name: &str) -> bool {
-        self.lock().get(name) == Some(&Life::Active)
+        self.lock().get(name).is_some_and(|traits| !traits.terminating)
     }
 
     /// Is it being deleted?
     #[must_use]
     pub fn is_terminating(&self, name: &str) -> bool {
-        self.lock().get(name) == Some(&Life::Terminating)
+        self.lock().get(name).is_some_and(|traits| traits.terminating)
     }
 
-    /// All that are there and staying.
+    /// Does it let copies in from resources of the namespace `tenant`? One that is not there keeps nobody out.
     #[must_use]
-    pub fn active(&self) -> Vec<String> {
-        self.lock().iter().filter(|(_, life)| **life == Life::Active).map(|(name, _)| name.clone()).collect()
+    pub fn accepts(&self, name: &str, tenant: &str) -> bool {
+        self.lock().get(name).is_none_or(|traits| traits.accepts(tenant))
     }
 
-    fn replace(&self, listed: BTreeMap<String, Life>) -> BTreeMap<String, Life> {
-        std::mem::replace(&mut *self.lock(), listed)
+    /// All that are there and staying, and that are `wanted`.
+    #[must_use]
+    pub fn active(&self, wanted: impl Fn(&str, &Traits) -> bool) -> Vec<String> {
+        let known = self.lock();
+        let active = known.iter().filter(|(name, traits)| !traits.terminating && wanted(name, traits));
+        active.map(|(name, _)| name.clone()).collect()
     }
 
-    fn each_difference(&self, before: &BTreeMap<String, Life>, changed: &impl Fn(&str)) {
-        let now = self.lock().clone();
-        for name in before.keys().chain(now.keys()) {
-            if before.get(name) != now.get(name) {
-                changed(name);
-            }
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Life>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Traits>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn entry(object: &PartialObjectMeta<Namespace>) -> Option<(String, Life)> {
-    let name = object.metadata.name.clone()?;
-    let life = if object.metadata.deletion_timestamp.is_some() { Life::Terminating } else { Life::Active };
-    Some((name, life))
+fn entry(object: &PartialObjectMeta<Namespace>) -> Option<(String, Traits)> {
+    Some((object.metadata.name.clone()?, Traits::of(&object.metadata)))
 }
 
 #[cfg(test)]
@@ -155,10 +188,36 @@ mod tests {
             Event::InitDone,
         ];
         namespaces
-            .follow(stream::iter(events.map(Ok)), |name| changes.borrow_mut().push(name.to_owned()))
+            .follow(stream::iter(events.map(Ok)), |change| {
+                let states = [change.before, change.now].map(|traits| match traits {
+                    None => "none",
+                    Some(Traits { terminating: true, .. }) => "going",
+                    Some(_) => "there",
+                });
+                changes.borrow_mut().push(format!("{}: {} → {}", change.name, states[0], states[1]));
+            })
             .await;
-        assert_eq!(*changes.borrow(), ["a", "b", "a", "a", "c"]);
-        assert_eq!(namespaces.active(), ["b", "c"]);
+        let expected =
+            ["a: none → there", "b: none → there", "a: there → going", "a: going → none", "c: none → there"];
+        assert_eq!(*changes.borrow(), expected);
+        assert_eq!(namespaces.active(|_, _| true), ["b", "c"]);
         assert!(!namespaces.is_terminating("a"));
+    }
+
+    #[test]
+    fn a_namespace_lets_in_whom_its_annotation_names() {
+        for (annotation, expected) in [
+            (None, true),
+            (Some("none"), false),
+            (Some(""), false),
+            (Some("team-a"), true),
+            (Some("team-b, team-a"), true),
+            (Some("team-b,team-aa"), false),
+            (Some("*"), false),
+            (Some("team-a;team-b"), false),
+        ] {
+            let traits = Traits { accept_from: annotation.map(Into::into), ..Traits::default() };
+            assert_eq!(traits.accepts("team-a"), expected, "{annotation:?}");
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! The tenants' watches: one per (account uid, namespace, what), shared and counted.
 //!
-//! Whoever needs a watch holds an [`Interest`]; dropping the last one ends the task and closes the connection. A watch is authorised only when it starts, so each lasts a bounded time and starts again: that
-//! bounds how long a revoked right can still read. A watch that is refused stays in the set, is tried again
-//! with back-off, and wakes its users when it works at last; nobody waits for it longer than [`SETTLE`].
+//! Whoever needs a watch holds an [`Interest`]; dropping the last one ends the task and closes the connection. A watch
+//! is authorised only when it starts, so each lasts a bounded time and starts again: that bounds how long a revoked
+//! right can still read. A watch that is refused stays in the set, is tried again with back-off, and wakes its users
+//! when it works at last; nobody waits for it longer than [`SETTLE`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +34,7 @@ pub const SETTLE: Duration = Duration::from_secs(5);
 /// What a watch is on; always metadata.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum What {
-    /// Everything in the namespace that carries our label.
+    /// Everything there that carries our label.
     Copies,
     /// One object by name, so that a Role with `resourceNames` is enough.
     Object(String),
@@ -48,8 +49,8 @@ pub struct WatchKey {
     pub uid: String,
     /// On objects of this kind.
     pub kind: SourceKind,
-    /// Where.
-    pub namespace: String,
+    /// Where; `None`: in all namespaces.
+    pub namespace: Option<String>,
     /// On which of them.
     pub what: What,
 }
@@ -84,10 +85,15 @@ struct Inner {
     state: watch::Sender<WatchState>,
     /// Visits that wait for the first answer, and so need not be woken by it.
     awaited_by: AtomicUsize,
-    objects: Mutex<BTreeMap<String, Arc<ObjectMeta>>>,
-    users: Mutex<BTreeSet<SyncRef>>,
+    objects: Mutex<Objects>,
+    /// With the places that each waits for: another's copy stands there.
+    users: Mutex<BTreeMap<SyncRef, BTreeSet<Spot>>>,
     triggers: Triggers,
 }
+
+/// Namespace and name of an object.
+type Spot = (String, String);
+type Objects = BTreeMap<Spot, Arc<ObjectMeta>>;
 
 /// All watches of all tenants.
 pub struct WatchSet {
@@ -113,7 +119,7 @@ impl WatchSet {
             open.insert(key, Arc::downgrade(&watched));
             watched
         });
-        watched.inner.users().insert(user.clone());
+        watched.inner.users().entry(user.clone()).or_default();
         Interest { watched, user: user.clone() }
     }
 
@@ -139,7 +145,11 @@ impl WatchSet {
                 .with_jitter()
                 .without_max_times(),
         );
-        let events = watch_events(tenant.metas(key.kind, &key.namespace), config).backoff(pause);
+        let objects = match &key.namespace {
+            Some(namespace) => tenant.metas(key.kind, namespace),
+            None => tenant.all_metas(key.kind),
+        };
+        let events = watch_events(objects, config).backoff(pause);
         let follower = inner.clone();
         let task = tokio::spawn(async move {
             let mut events = std::pin::pin!(events);
@@ -165,15 +175,28 @@ impl Interest {
         *inner.state.borrow()
     }
 
-    /// What the watch shows of the object of that name. One that is not established shows nothing: what it
-    /// knew last may be long gone.
+    /// Is it refused, as far as is known now?
     #[must_use]
-    pub fn see(&self, name: &str) -> Seen {
+    pub fn is_refused(&self) -> bool {
+        *self.watched.inner.state.borrow() == WatchState::Refused
+    }
+
+    /// What the watch shows of that object. One that is not established shows nothing: what it knew last may be
+    /// long gone.
+    #[must_use]
+    pub fn see(&self, namespace: &str, name: &str) -> Seen {
         let inner = &self.watched.inner;
         if *inner.state.borrow() != WatchState::Synced {
             return Seen::Unknown;
         }
-        inner.objects().get(name).map_or(Seen::Nothing, |meta| Seen::Object(meta.clone()))
+        let spot = (namespace.to_owned(), name.to_owned());
+        inner.objects().get(&spot).map_or(Seen::Nothing, |meta| Seen::Object(meta.clone()))
+    }
+
+    /// Has the user woken too when something happens at these places, whose copies are another's. Replaces what was
+    /// said before.
+    pub fn wait_for(&self, places: BTreeSet<Spot>) {
+        self.watched.inner.users().insert(self.user.clone(), places);
     }
 
     /// All objects, as last seen.
@@ -196,11 +219,7 @@ impl Drop for Watched {
 }
 
 impl Inner {
-    fn take(
-        &self,
-        event: Result<Event<PartialObjectMeta<Object>>, watcher::Error>,
-        listed: &mut BTreeMap<String, Arc<ObjectMeta>>,
-    ) {
+    fn take(&self, event: Result<Event<PartialObjectMeta<Object>>, watcher::Error>, listed: &mut Objects) {
         match event {
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(object)) => {
@@ -214,15 +233,15 @@ impl Inner {
                 }
             }
             Ok(Event::Apply(object)) => {
-                if let Some((name, meta)) = slim(object) {
-                    let before = self.objects().insert(name, meta.clone());
-                    self.wake([before.as_deref(), Some(&*meta)]);
+                if let Some((spot, meta)) = slim(object) {
+                    let before = self.objects().insert(spot.clone(), meta.clone());
+                    self.wake(&spot, [before.as_deref(), Some(&*meta)]);
                 }
             }
             Ok(Event::Delete(object)) => {
-                if let Some((name, meta)) = slim(object) {
-                    let before = self.objects().remove(&name);
-                    self.wake([before.as_deref(), Some(&*meta)]);
+                if let Some((spot, meta)) = slim(object) {
+                    let before = self.objects().remove(&spot);
+                    self.wake(&spot, [before.as_deref(), Some(&*meta)]);
                 }
             }
             Err(error) => {
@@ -242,45 +261,44 @@ impl Inner {
         before
     }
 
-    /// Wakes the users that the object's marks name; all, where they name none (a source, or stripped marks).
-    fn wake(&self, states: [Option<&ObjectMeta>; 2]) {
-        let users = self.users().clone();
-        let mut named: Vec<SyncRef> = states
+    /// Wakes the users that the object's marks name, now or before, and those that wait for its place; all, where it
+    /// is a source.
+    fn wake(&self, spot: &Spot, states: [Option<&ObjectMeta>; 2]) {
+        let owners: Vec<SyncRef> = states
             .into_iter()
             .flatten()
-            .filter(|_| self.key.what == What::Copies)
             .filter_map(Owner::of)
             .map(|owner| SyncRef { namespace: owner.namespace, name: owner.name })
-            .filter(|sync| users.contains(sync))
             .collect();
-        if named.is_empty() {
-            named.extend(users);
-        }
-        for sync in named {
-            self.triggers.fire(sync);
+        let is_source = self.key.what != What::Copies;
+        let users = self.users();
+        let woken =
+            users.iter().filter(|(user, waits)| is_source || owners.contains(user) || waits.contains(spot));
+        for (user, _) in woken {
+            self.triggers.fire(user.clone());
         }
     }
 
     fn wake_all(&self) {
-        for sync in self.users().clone() {
-            self.triggers.fire(sync);
+        for user in self.users().keys() {
+            self.triggers.fire(user.clone());
         }
     }
 
-    fn objects(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<ObjectMeta>>> {
+    fn objects(&self) -> std::sync::MutexGuard<'_, Objects> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn users(&self) -> std::sync::MutexGuard<'_, BTreeSet<SyncRef>> {
+    fn users(&self) -> std::sync::MutexGuard<'_, BTreeMap<SyncRef, BTreeSet<Spot>>> {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Name and metadata without `managedFields`, which are often half of it and never read.
-fn slim(object: PartialObjectMeta<Object>) -> Option<(String, Arc<ObjectMeta>)> {
+/// Place and metadata without `managedFields`, which are often half of it and never read.
+fn slim(object: PartialObjectMeta<Object>) -> Option<(Spot, Arc<ObjectMeta>)> {
     let mut meta = object.metadata;
     meta.managed_fields = None;
-    Some((meta.name.clone()?, Arc::new(meta)))
+    Some(((meta.namespace.clone()?, meta.name.clone()?), Arc::new(meta)))
 }
 
 fn forbidden(error: &watcher::Error) -> bool {

@@ -14,13 +14,13 @@ fn inner(what: What, users: &[&str]) -> (Inner, Triggers) {
             account,
             uid: "u".into(),
             kind: SourceKind::ConfigMap,
-            namespace: "foo".into(),
+            namespace: Some("foo".into()),
             what,
         },
         state: watch::Sender::new(WatchState::Opening),
         awaited_by: AtomicUsize::new(0),
         objects: Mutex::default(),
-        users: Mutex::new(users.iter().map(|name| user(name)).collect()),
+        users: Mutex::new(users.iter().map(|name| (user(name), BTreeSet::new())).collect()),
         triggers: triggers.clone(),
     };
     (inner, triggers)
@@ -33,6 +33,7 @@ fn user(name: &str) -> SyncRef {
 fn object(name: &str, sync: Option<&str>) -> PartialObjectMeta<Object> {
     ObjectMeta {
         name: Some(name.into()),
+        namespace: Some("foo".into()),
         annotations: sync
             .map(|sync| BTreeMap::from([(SYNC_ANNOTATION.to_owned(), format!("team-a/{sync}/uid"))])),
         ..ObjectMeta::default()
@@ -72,7 +73,17 @@ fn b10_an_edited_source_wakes_every_resource_that_reads_it() {
 fn b5_marks_that_name_a_stranger_do_not_wake_it() {
     let (inner, triggers) = inner(What::Copies, &["one"]);
     inner.take(Ok(Event::Apply(object("settings", Some("stranger")))), &mut BTreeMap::new());
-    assert_eq!(woken(&triggers), ["one"]);
+    assert_eq!(woken(&triggers), Vec::<String>::new());
+}
+
+#[test]
+fn b25_a_place_that_another_holds_wakes_who_waits_for_it() {
+    let (inner, triggers) = inner(What::Copies, &["one", "two", "three"]);
+    let spot = |name: &str| ("foo".to_owned(), name.to_owned());
+    inner.users().insert(user("one"), [spot("settings")].into());
+    inner.users().insert(user("two"), [spot("other")].into());
+    inner.take(Ok(Event::Delete(object("settings", Some("three")))), &mut BTreeMap::new());
+    assert_eq!(woken(&triggers), ["one", "three"]);
 }
 
 fn list(inner: &Inner, names: &[&str]) {
@@ -90,7 +101,7 @@ fn the_first_list_wakes_nobody_who_awaits_it_and_a_relist_everybody() {
     inner.awaited_by.store(1, Ordering::SeqCst);
     list(&inner, &["settings"]);
     assert_eq!(woken(&triggers), Vec::<String>::new());
-    assert!(inner.objects().contains_key("settings"));
+    assert_eq!(inner.objects().len(), 1);
     list(&inner, &[]);
     assert_eq!(woken(&triggers), ["one"]);
     assert!(inner.objects().is_empty());

@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod bad_input;
+mod contention;
 mod foreign;
 mod installer_own_server;
 mod kubeconfig;
@@ -13,6 +14,7 @@ mod policies;
 mod rights;
 mod rules;
 mod secrets;
+mod selecting;
 mod shape;
 mod syncing;
 mod upgrade_own_server;

@@ -179,9 +179,10 @@ async fn nothing_is_written_while_nothing_changes_b26() {
     let (team, foo) = world.synced().await;
     let version = async || world.syncs(&team).get("sync").await.unwrap().metadata.resource_version;
     let before = version().await;
-    // Each of these wakes the resource; what is copied stays the same.
+    // Each of these wakes the resource, as `kubectl apply` does; what is copied stays the same.
     for round in 0..5 {
-        let note = json!({"metadata": {"annotations": {"note": round.to_string()}}});
+        let key = "kubectl.kubernetes.io/last-applied-configuration";
+        let note = json!({"metadata": {"annotations": {key: round.to_string()}}});
         world
             .config_maps(&team)
             .patch("settings", &PatchParams::default(), &Patch::Merge(&note))
