@@ -29,6 +29,8 @@ pub const ACCEPT_FROM_ANNOTATION: &str = "weaver.example.com/accept-from";
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Value of [`MANAGED_BY_LABEL`] on every copy.
 pub const MANAGED_BY: &str = "config-weaver";
+/// Annotation on a `ConfigMapSync`: each new value, whatever it is, asks for a fresh look at everything at once.
+pub const SYNC_NOW_ANNOTATION: &str = "weaver.example.com/sync-now";
 /// Finalizer on a `ConfigMapSync`: its copies are removed before it goes.
 pub const FINALIZER: &str = "weaver.example.com/cleanup";
 

@@ -20,15 +20,13 @@ use crate::args::Options;
 use crate::connection;
 use crate::service_manager;
 use crate::sync::backoff;
+use crate::sync::lanes::Lanes;
 use crate::sync::reconcile::{Context, VisitError, reconcile};
 use crate::sync::state::States;
 use crate::sync::targets::concerns;
 use crate::tenant::call::{CallError, call};
 use crate::tenant::{KubeMinter, Tenants};
 use crate::watch::{Guarded, NamespaceChange, Namespaces, SyncRef, Triggers, WatchSet};
-
-/// Visits at once.
-const WORKERS: u16 = 8;
 
 /// How often memory of what is gone is dropped.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
@@ -63,7 +61,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let length = u32::try_from(options.watch.as_secs()).unwrap_or(290);
     let watch_config = watcher::Config::default().timeout(length);
     let controller = Controller::new(resources, watch_config.clone())
-        .with_config(ControllerConfig::default().concurrency(WORKERS))
+        // How many visits there are at once is decided by their lanes.
+        .with_config(ControllerConfig::default().concurrency(0))
         .reconcile_on(triggers.stream())
         .graceful_shutdown_on(stop.clone().cancelled_owned());
     let context = Arc::new(Context {
@@ -76,6 +75,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         namespaces: Namespaces::default(),
         store: controller.store(),
         states: States::default(),
+        lanes: Lanes::default(),
         client: client.clone(),
         options: options.clone(),
     });

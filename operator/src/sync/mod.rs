@@ -2,11 +2,13 @@
 //!
 //! Pure: [`targets`] (which namespaces), [`content`] (what copies hold), [`metadata`] (which labels and annotations
 //! they carry), [`copy`] (what one looks like), [`plan`] (what is to be done with one target), [`outcome`] (what
-//! follows from a visit), [`verdicts`] (a visit as conditions), [`status`] (as a whole status), [`backoff`].
+//! follows from a visit), [`verdicts`] (a visit as conditions), [`status`] (as a whole status); when:
+//! [`backoff`], [`setback`] (of one target), [`pace`] (of one resource).
 //!
-//! Thin: [`execute`] (one target), [`visit`] (one resource), [`not_understood`] (one that cannot be read), [`cleanup`]
+//! Thin: [`execute`] (one target), [`fan_out`] (all of them), [`visit`] (one resource), [`not_understood`] (one that cannot be read), [`cleanup`]
 //! (a deleted one), [`leftovers`] (finding copies that are not wanted any more), [`watches`], [`claim`] (the
-//! finalizers), [`reconcile`] (what kube's controller calls), [`state`] (what is remembered between visits).
+//! finalizers), [`reconcile`] (what kube's controller calls), [`lanes`] (room for visits), [`state`] (what is
+//! remembered between visits).
 
 pub mod backoff;
 pub mod claim;
@@ -14,12 +16,16 @@ pub mod cleanup;
 pub mod content;
 pub mod copy;
 pub mod execute;
+pub mod fan_out;
+pub mod lanes;
 pub mod leftovers;
 pub mod metadata;
 pub mod not_understood;
 pub mod outcome;
+pub mod pace;
 pub mod plan;
 pub mod reconcile;
+pub mod setback;
 pub mod state;
 pub mod status;
 pub mod targets;

@@ -10,6 +10,7 @@ use weaver_api::validate::{SpecFault, ValidSync};
 
 use super::content::Clash;
 use super::execute::{Kept, TargetState};
+use crate::args::Options;
 use crate::tenant::object::Place;
 use crate::tenant::rights::Right;
 use crate::tenant::{Account, MintError};
@@ -28,6 +29,9 @@ pub enum Visit {
     Suspended,
     /// No token for the account.
     NoToken(MintError),
+    /// The source or the spec changed in the middle of the work: what is left of it is not worth doing any more, and
+    /// another visit follows at once.
+    Outdated,
     /// The work was tried.
     Worked(Box<Work>),
 }
@@ -88,7 +92,7 @@ impl Visit {
     #[must_use]
     pub fn wants_retry(&self) -> bool {
         match self {
-            Visit::NotUnderstood(_) | Visit::InvalidSpec(_) | Visit::Suspended => false,
+            Visit::NotUnderstood(_) | Visit::InvalidSpec(_) | Visit::Suspended | Visit::Outdated => false,
             Visit::NoToken(_) => true,
             Visit::Worked(work) => {
                 let settled = |target: &TargetState| {
@@ -100,7 +104,7 @@ impl Visit {
                         Synced(_) | Planned(_) | NamespaceMissing | NamespaceTerminating | NotAccepted
                     )
                 };
-                work.missing.as_ref().map_or(true, |missing| !missing.is_empty())
+                work.missing.as_ref().map_or(true, |missing| !missing.iter().all(Right::is_for_watching))
                     || !work.leftovers.is_empty()
                     || work.search_failed.is_some()
                     || work.selection_failed.is_some()
@@ -140,15 +144,20 @@ impl Visit {
             })
     }
 
-    /// The time after which an unchanged resource is compared again, where `period` is what a flag says, and `rights`
-    /// how long what was learnt of an account's rights is used.
+    /// The time after which an unchanged resource is compared again.
     #[must_use]
-    pub fn resync(&self, period: Option<Duration>, rights: Duration) -> Duration {
-        match self {
-            Visit::Worked(work) if work.hidden => period.unwrap_or(work.spec.resync).min(rights),
-            Visit::Worked(work) => period.unwrap_or(work.spec.resync),
-            _ => period.unwrap_or(RESYNC),
+    pub fn resync(&self, options: &Options) -> Duration {
+        let Visit::Worked(work) = self else { return options.resync.unwrap_or(RESYNC) };
+        let mut period = options.resync.unwrap_or(work.spec.resync);
+        if work.hidden {
+            // Nobody tells when the account may know of a selected namespace at last.
+            period = period.min(options.watch);
         }
+        if work.missing.as_ref().is_ok_and(|missing| !missing.is_empty()) {
+            // Nor what becomes of what it may not watch.
+            period = period.min(options.retry);
+        }
+        period
     }
 }
 

@@ -1,6 +1,6 @@
 use kube::core::Status;
 use serde_json::{Value, json};
-use weaver_api::v1beta1::ConfigMapSyncSpec;
+use weaver_api::v1beta1::{ConfigMapSyncSpec, SourceKind};
 use weaver_api::validate::validate;
 
 use super::super::content::Content;
@@ -116,15 +116,27 @@ fn the_spec_says_how_often_it_is_compared() {
     let mut plain = spec(&["foo"]);
     plain["resyncSeconds"] = json!(60);
     often.spec = valid(plain);
-    let (day, rights) = (Some(Duration::from_hours(24)), Duration::from_mins(5));
+    let options = |resync: Option<Duration>| Options {
+        kubeconfig: None,
+        resync,
+        watch: Duration::from_mins(5),
+        retry: Duration::from_mins(1),
+        cleanup_patience: Duration::ZERO,
+        token_lifetime: Duration::from_hours(1),
+    };
+    let (day, minute, five) = (Duration::from_hours(24), Duration::from_mins(1), Duration::from_mins(5));
+    let watch = Right { kind: SourceKind::ConfigMap, namespace: "foo".into(), object: None, verb: "watch" };
+    let polled = Work { missing: Ok([watch].into()), ..work(&[("foo", synced())]) };
     let hidden = Work { hidden: true, ..work(&[("foo", synced())]) };
     for (visit, by_itself, by_flag) in [
-        (Visit::Worked(Box::new(often)), Duration::from_mins(1), day),
+        (Visit::Worked(Box::new(often)), minute, day),
         (worked(&[("foo", synced())]), Duration::from_mins(10), day),
         (Visit::Suspended, Duration::from_mins(10), day),
-        // Nobody tells when the account may know of a selected namespace at last.
-        (Visit::Worked(Box::new(hidden)), rights, Some(rights)),
+        (Visit::Worked(Box::new(hidden)), five, five),
+        (Visit::Worked(Box::new(polled)), minute, minute),
     ] {
-        assert_eq!((visit.resync(None, rights), Some(visit.resync(day, rights))), (by_itself, by_flag));
+        let found = (visit.resync(&options(None)), visit.resync(&options(Some(day))));
+        assert_eq!(found, (by_itself, by_flag), "{visit:?}");
+        assert!(!visit.wants_retry(), "{visit:?}");
     }
 }

@@ -12,15 +12,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::controller::Action;
-use kube::runtime::reflector::Store;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Resource as _, ResourceExt as _};
 use tokio::time::Instant;
 use tracing::{info, warn};
 use weaver_api::conditions::READY;
 use weaver_api::convert::carried_faults;
-use weaver_api::v1beta1::ConfigMapSyncStatus;
+use weaver_api::marks::SYNC_NOW_ANNOTATION;
+use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
 
 use super::claim::{self, Claim};
+use super::lanes::Lanes;
 use super::not_understood::{self, NotUnderstood};
 use super::outcome::Visit;
 use super::state::{States, SyncState};
@@ -47,6 +49,8 @@ pub struct Context {
     pub store: Store<Guarded>,
     /// What is remembered between visits.
     pub states: States,
+    /// Room for them.
+    pub lanes: Lanes,
     /// Flags.
     pub options: Options,
 }
@@ -56,6 +60,18 @@ impl Context {
     #[must_use]
     pub fn living(&self) -> BTreeSet<String> {
         self.store.state().iter().filter_map(|sync| sync.uid()).collect()
+    }
+
+    /// Does a visit of `sync` work on a spec that is not the last one any more?
+    #[must_use]
+    pub fn is_outdated(&self, sync: &ConfigMapSync) -> bool {
+        let reference = ObjectRef::new(&sync.name_any()).within(&sync.namespace().unwrap_or_default());
+        self.store.get(&reference).is_none_or(|now| {
+            let now = now.meta();
+            now.uid != sync.metadata.uid
+                || now.generation != sync.metadata.generation
+                || now.deletion_timestamp.is_some()
+        })
     }
 }
 
@@ -83,6 +99,7 @@ pub enum VisitError {
 pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<Action, VisitError> {
     let (reference, meta) = (SyncRef::of(&*guarded), guarded.meta());
     context.namespaces.synced().await;
+    let _room = context.lanes.enter(&reference.namespace).await;
     let api: Api<Guarded> = Api::namespaced(context.client.clone(), &reference.namespace);
     let uid = guarded.uid().unwrap_or_default();
     let entry = context.states.entry(&uid, &reference);
@@ -105,6 +122,15 @@ pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<A
         state.generation = meta.generation;
         entry.forgive();
     }
+    let sync_now = meta.annotations.as_ref().and_then(|all| all.get(SYNC_NOW_ANNOTATION)).cloned();
+    if state.sync_now != sync_now {
+        state.sync_now = sync_now;
+        entry.forgive();
+        state.look_afresh();
+    }
+    if let Err(wait) = state.pace.allows(Instant::now()) {
+        return Ok(Action::requeue(wait));
+    }
     let (visit, before) = match &guarded.0 {
         Ok(sync) => {
             if state.upgraded.is_none()
@@ -123,6 +149,9 @@ pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<A
             Err(error) => return Err(VisitError::Reading(error)),
         },
     };
+    if matches!(visit, Visit::Outdated) {
+        return Ok(Action::requeue(Duration::ZERO));
+    }
     if visit.wants_claim() {
         claim::set(&api, meta, Claim::Take).await.map_err(VisitError::Finalizer)?;
         // The patch is an event, and the visit that follows writes.
@@ -150,7 +179,7 @@ pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<A
         backoff::pause(entry.failed(), context.options.retry, fastrand::f64())
     } else {
         entry.forgive();
-        backoff::resync(visit.resync(context.options.resync, context.options.watch), fastrand::f64())
+        backoff::resync(visit.resync(&context.options), fastrand::f64())
     }))
 }
 

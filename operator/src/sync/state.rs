@@ -8,7 +8,9 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 use weaver_api::v1beta1::ConfigMapSyncStatus;
 
+use super::pace::Pace;
 use super::plan::Verified;
+use super::setback::Setbacks;
 use super::watches::Watches;
 use crate::tenant::Account;
 use crate::tenant::object::Place;
@@ -21,6 +23,16 @@ pub struct SyncState {
     pub watches: Watches,
     /// Copies whose content is known, and the state in which it is.
     pub verified: BTreeMap<Place, Verified>,
+    /// Targets that could not be written.
+    pub setbacks: Setbacks,
+    /// How often the failures had been forgiven when the setbacks were noted.
+    pub forgiven: u32,
+    /// The namespace with which the next visit begins: an outdated one ended before it.
+    pub resume_at: Option<String>,
+    /// How often its copies may be written.
+    pub pace: Pace,
+    /// The fresh look that was asked for last.
+    pub sync_now: Option<String>,
     /// Uid of the account as which leftovers of an earlier life have been searched.
     pub searched: Option<String>,
     /// Copies that are not wanted any more and may still be there.
@@ -41,6 +53,14 @@ pub struct SyncState {
     pub deleting_since: Option<Instant>,
 }
 
+impl SyncState {
+    /// Nothing of what is known of copies is taken for granted any more.
+    pub fn look_afresh(&mut self) {
+        self.leftovers.extend(std::mem::take(&mut self.verified).into_keys());
+        self.searched = None;
+    }
+}
+
 /// One resource's entry.
 pub struct Entry {
     /// Whose memory this is.
@@ -49,6 +69,8 @@ pub struct Entry {
     pub state: AsyncMutex<SyncState>,
     /// Failed visits in a row.
     failures: AtomicU32,
+    /// How often they were forgiven.
+    forgiven: AtomicU32,
     account: Mutex<Option<Account>>,
 }
 
@@ -61,6 +83,12 @@ impl Entry {
     /// Forgets the failures: something has changed that may have cured them.
     pub fn forgive(&self) {
         self.failures.store(0, Ordering::Relaxed);
+        self.forgiven.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often the failures were forgiven.
+    pub fn forgiven(&self) -> u32 {
+        self.forgiven.load(Ordering::Relaxed)
     }
 
     /// Notes which account the resource uses.
@@ -83,6 +111,7 @@ impl States {
                     sync: sync.clone(),
                     state: AsyncMutex::default(),
                     failures: AtomicU32::new(0),
+                    forgiven: AtomicU32::new(0),
                     account: Mutex::default(),
                 })
             })

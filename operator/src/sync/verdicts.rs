@@ -18,7 +18,7 @@ use weaver_api::validate::{SpecFault, ValidSync};
 use super::execute::{Change, TargetState};
 use super::outcome::{SourceState, Visit, Work};
 use super::plan::{Before, Foreign};
-use crate::tenant::rights::explain;
+use crate::tenant::rights::{Right, explain};
 use crate::tenant::{Account, MintError};
 
 /// Reason while what the spec asks of the source's keys cannot be done.
@@ -45,6 +45,7 @@ pub fn verdicts(visit: &Visit, carried: &[String]) -> Vec<Verdict> {
             refused("InvalidSpec", &faults.join("; "))
         }
         Visit::Suspended => refused("Suspended", "spec.suspend is true"),
+        Visit::Outdated => refused("Outdated", "the source or the spec changed meanwhile"),
         Visit::NoToken(error) => no_token(error),
         // A missing right explains a missing source or copy, so it comes first in `Ready`.
         Visit::Worked(work) => {
@@ -148,6 +149,13 @@ impl Work {
             Ok(missing) if missing.is_empty() => {
                 let message = format!("{} holds every right that was needed", self.account);
                 Verdict::new(AUTHORIZED, Truth::True, "Allowed", message)
+            }
+            Ok(missing) if missing.iter().all(Right::is_for_watching) => {
+                let message = format!(
+                    "changes are not seen at once, there is a look from time to time instead: {}",
+                    explain(&self.account, missing)
+                );
+                Verdict::new(AUTHORIZED, Truth::True, "Polled", message)
             }
             Ok(missing) => {
                 let mut message = explain(&self.account, missing);

@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::{StreamExt as _, stream};
 use kube::ResourceExt as _;
 use weaver_api::convert;
 use weaver_api::marks::Owner;
@@ -13,11 +12,12 @@ use weaver_api::validate::{ValidSync, validate};
 
 use super::content::Content;
 use super::copy::{Desired, source_reference};
-use super::execute::{self, Kept, Mode, TargetState};
+use super::execute::{Kept, Mode, TargetState};
+use super::fan_out::{Job, fan_out};
 use super::leftovers::{self, Swept};
 use super::metadata::Metadata;
 use super::outcome::{SourceState, Visit, Work};
-use super::plan::{Step, TakeOver, Takes, by_metadata};
+use super::plan::{TakeOver, Takes};
 use super::reconcile::Context;
 use super::state::{Entry, SyncState};
 use super::targets::selects;
@@ -30,9 +30,6 @@ use crate::watch::{WatchKey, What};
 
 /// Type of a Secret that is a token of one account, made and kept by the API server's controllers.
 const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
-
-/// Writes in flight at once, per visit.
-const CONCURRENCY: usize = 16;
 
 /// Identity of `sync` as its copies carry it.
 #[must_use]
@@ -59,6 +56,10 @@ pub async fn visit(
         Ok(spec) => spec,
         Err(faults) => return Visit::InvalidSpec(faults),
     };
+    if state.forgiven != entry.forgiven() {
+        state.forgiven = entry.forgiven();
+        state.setbacks.forget();
+    }
     if spec.suspend {
         state.watches = Watches::default();
         return Visit::Suspended;
@@ -78,7 +79,8 @@ pub async fn visit(
     let Selection { desired, asked, hidden, failed: selection_failed } =
         select(context, &tenant, &spec).await;
     let refused = state.watches.join(context, &entry.sync, &tenant, &spec, &desired).await;
-    let Read { source, absent_keys, copy } = read_source(&tenant, &spec, &owner(sync)).await;
+    let shown = state.watches.source_version(&spec);
+    let Read { source, version, absent_keys, copy } = read_source(&tenant, &spec, &owner(sync)).await;
     let targets = match &copy {
         Some(copy) => {
             let living = context.living();
@@ -88,10 +90,16 @@ pub async fn visit(
                 unmarked: spec.conflict_policy == ConflictPolicy::Adopt,
             };
             let job = Job { tenant: &tenant, copy, takes, mode };
-            sync_targets(context, state, job, desired.clone()).await
+            let outdated = |watches: &Watches| {
+                // The watch may still show what was before, or already what was read.
+                let now = watches.source_version(&spec);
+                (now.is_some() && now != shown && now != version) || context.is_outdated(sync)
+            };
+            fan_out(context, state, job, &desired, outdated).await
         }
-        None => BTreeMap::new(),
+        None => Some(BTreeMap::new()),
     };
+    let Some(targets) = targets else { return Visit::Outdated };
     let search_failed = leftovers::search(context, state, &tenant, &owner(sync)).await;
     let none_wanted =
         source == SourceState::Missing && spec.source_deletion_policy == SourceDeletionPolicy::Delete;
@@ -165,12 +173,14 @@ async fn select(context: &Context, tenant: &TenantClient, spec: &ValidSync) -> S
 /// What was read of the source, and what its copies are to be.
 struct Read {
     source: SourceState,
+    /// The resourceVersion that was read.
+    version: Option<String>,
     absent_keys: Vec<String>,
     copy: Option<Desired>,
 }
 
 async fn read_source(tenant: &TenantClient, spec: &ValidSync, owner: &Owner) -> Read {
-    let nothing = |source| Read { source, absent_keys: Vec::new(), copy: None };
+    let nothing = |source| Read { source, version: None, absent_keys: Vec::new(), copy: None };
     let place = Place {
         kind: spec.source_kind,
         namespace: spec.source_namespace.clone(),
@@ -183,86 +193,20 @@ async fn read_source(tenant: &TenantClient, spec: &ValidSync, owner: &Owner) -> 
         Ok(Some(source)) => {
             let content = Content::of(&source);
             let absent_keys = content.absent(&spec.keys);
+            let version = source.metadata.resource_version.clone();
             match content.chosen(&spec.keys) {
                 Ok(content) => {
                     let reference = source_reference(&place);
                     let metadata = Metadata::new(owner, &reference, &source.metadata, spec);
                     let copy = Desired::new(owner.clone(), place.kind, &spec.copy_name, metadata, content);
-                    Read { source: SourceState::Found, absent_keys, copy: Some(copy) }
+                    Read { source: SourceState::Found, version, absent_keys, copy: Some(copy) }
                 }
-                Err(clash) => Read { source: SourceState::Clash(clash), absent_keys, copy: None },
+                Err(clash) => Read { source: SourceState::Clash(clash), version, absent_keys, copy: None },
             }
         }
         Ok(None) => nothing(SourceState::Missing),
         Err(CallError::Forbidden(status)) => nothing(SourceState::Forbidden(status.message)),
         Err(error) => nothing(SourceState::Failed(error.to_string())),
-    }
-}
-
-/// What is to be done at every target.
-#[derive(Clone, Copy)]
-struct Job<'a> {
-    tenant: &'a TenantClient,
-    copy: &'a Desired,
-    takes: Takes<'a>,
-    mode: Mode,
-}
-
-/// Every target is tried, whatever the operator itself knows of its namespace: what the status says must come
-/// from answers that the tenant received.
-async fn sync_targets(
-    context: &Context,
-    state: &mut SyncState,
-    job: Job<'_>,
-    desired: BTreeSet<String>,
-) -> BTreeMap<String, TargetState> {
-    let (watches, known) = (&state.watches, &state.verified);
-    let outcomes: BTreeMap<String, TargetState> = stream::iter(desired)
-        .map(|namespace| {
-            let place = job.copy.place(&namespace);
-            let known = known.get(&place);
-            let step = by_metadata(job.copy, job.takes, &watches.see(&place), known);
-            let accepted = context.namespaces.accepts(&namespace, &job.tenant.account.namespace);
-            async move {
-                let outcome = match (step, known) {
-                    _ if !accepted => not_accepted(job, &namespace).await,
-                    (Step::Keep, Some(known)) => TargetState::Synced(known.clone()),
-                    (step, _) => {
-                        execute::target(job.tenant, job.copy, job.takes, &namespace, step, job.mode).await
-                    }
-                };
-                (namespace, outcome)
-            }
-        })
-        .buffer_unordered(CONCURRENCY)
-        .collect()
-        .await;
-    let mut held_by_others = Vec::new();
-    for (namespace, outcome) in &outcomes {
-        let place = job.copy.place(namespace);
-        match outcome {
-            TargetState::Synced(verified) => drop(state.verified.insert(place, verified.clone())),
-            // Not ours, or not there: there is nothing of ours to remember or to remove.
-            TargetState::Conflict(_) => {
-                state.verified.remove(&place);
-                held_by_others.push(place);
-            }
-            TargetState::NamespaceMissing => drop(state.verified.remove(&place)),
-            // It may well be there still, in the state that was known.
-            _ => {}
-        }
-    }
-    state.watches.wait_for(&held_by_others);
-    outcomes
-}
-
-/// A namespace that lets in no copies from the tenant's. That it is there, and says so, is told to those whom it grants
-/// a right; everybody else gets the API server's own answer.
-async fn not_accepted(job: Job<'_>, namespace: &str) -> TargetState {
-    use TargetState::{Failed, Forbidden, NamespaceTerminating, NotAccepted};
-    match execute::target(job.tenant, job.copy, job.takes, namespace, Step::Inspect, Mode::Look).await {
-        refused @ (Forbidden(_) | NamespaceTerminating | Failed(_)) => refused,
-        _ => NotAccepted,
     }
 }
 

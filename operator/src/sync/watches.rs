@@ -83,6 +83,17 @@ impl Watches {
         refused.map(|(key, _)| key.clone()).collect()
     }
 
+    /// Which state of the source its watch shows, empty where it is not there; `None` while that is not known.
+    #[must_use]
+    pub fn source_version(&self, spec: &ValidSync) -> Option<String> {
+        let (_, interest) = self.0.iter().find(|(key, _)| key.what != What::Copies)?;
+        match interest.see(&spec.source_namespace, &spec.source_name) {
+            Seen::Unknown => None,
+            Seen::Nothing => Some(String::new()),
+            Seen::Object(meta) => meta.resource_version.clone(),
+        }
+    }
+
     /// What the watches show of the copy at `place`.
     #[must_use]
     pub fn see(&self, Place { kind, namespace, name }: &Place) -> Seen {

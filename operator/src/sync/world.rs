@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::stream;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt as _;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt as _};
 use kube::runtime::controller::Action;
 use kube::runtime::reflector;
@@ -13,11 +14,14 @@ use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
 use super::fake_server::FakeServer;
+use super::lanes::Lanes;
+use super::pace::Pace;
 use super::reconcile::{Context, VisitError, reconcile};
+use super::setback::Setbacks;
 use super::state::States;
 use crate::args::Options;
 use crate::tenant::{KubeMinter, Tenants};
-use crate::watch::{Guarded, Namespaces, Triggers, WatchSet};
+use crate::watch::{Guarded, Namespaces, SyncRef, Triggers, WatchSet};
 
 /// Path of the resource.
 pub const SYNC: &str = "/apis/weaver.example.com/v1beta1/namespaces/team-a/configmapsyncs/sync";
@@ -59,6 +63,7 @@ impl World {
             namespaces,
             store,
             states: States::default(),
+            lanes: Lanes::default(),
             client,
             options: Options {
                 kubeconfig: None,
@@ -148,6 +153,11 @@ impl World {
         let guarded: Guarded = serde_json::from_value(sync).unwrap();
         let event = Event::Apply(serde_json::from_value(self.sync()).unwrap());
         self.seen.lock().unwrap().apply_watcher_event(&event);
+        // Here a moment is a day.
+        let entry = self.context.states.entry(&guarded.uid().unwrap_or_default(), &SyncRef::of(&guarded));
+        let mut state = entry.state.lock().await;
+        (state.pace, state.setbacks) = (Pace::default(), Setbacks::default());
+        drop(state);
         reconcile(Arc::new(guarded), self.context.clone()).await
     }
 

@@ -40,6 +40,15 @@ pub struct Right {
     pub verb: &'static str,
 }
 
+impl Right {
+    /// Is it needed only to be told of changes at once? Without it there is a look from time to time instead. So it is
+    /// for upstream's own role, which has no `watch`.
+    #[must_use]
+    pub fn is_for_watching(&self) -> bool {
+        self.verb == "watch" || (self.verb == "list" && self.object.is_some())
+    }
+}
+
 /// The rights that a source needs.
 #[must_use]
 pub fn for_source(kind: SourceKind, namespace: &str, name: &str) -> Vec<Right> {
@@ -210,6 +219,15 @@ mod tests {
         let name = |text: &str| text.lines().find(|line| line.starts_with("  name: ")).map(str::to_owned);
         assert_ne!(name(&text), name(&explain(&other, &one(MAP))));
         assert_ne!(name(&text), name(&explain(&account(), &one(SourceKind::Secret))));
+    }
+
+    #[test]
+    fn b34_without_watch_there_is_a_look_from_time_to_time() {
+        let of = |rights: Vec<Right>| -> Vec<&str> {
+            rights.into_iter().filter(Right::is_for_watching).map(|right| right.verb).collect()
+        };
+        assert_eq!(of(for_target(MAP, "foo")), ["watch"]);
+        assert_eq!(of(for_source(MAP, "team-a", "settings")), ["list", "watch"]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod installer_own_server;
 mod kubeconfig;
 mod lifecycle;
 mod own_server;
+mod pacing;
 mod paused;
 mod policies;
 mod rights;

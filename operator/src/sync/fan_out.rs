@@ -1,0 +1,135 @@
+//! One copy to many targets, as the tenant.
+//!
+//! Bounded, each target for itself, and ended in the middle when what is being written is outdated. What became of the
+//! targets is remembered, for the next visit to begin with.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::{StreamExt as _, stream};
+use tokio::time::Instant;
+
+use super::copy::Desired;
+use super::execute::{self, Mode, TargetState};
+use super::plan::{Step, Takes, by_metadata};
+use super::reconcile::Context;
+use super::state::SyncState;
+use super::watches::Watches;
+use crate::tenant::TenantClient;
+
+/// Writes in flight at once, per visit.
+const CONCURRENCY: usize = 16;
+
+/// What is to be done at every target.
+#[derive(Clone, Copy)]
+pub struct Job<'a> {
+    /// As whom.
+    pub tenant: &'a TenantClient,
+    /// What each is to hold.
+    pub copy: &'a Desired,
+    /// What may become ours.
+    pub takes: Takes<'a>,
+    /// How far it goes.
+    pub mode: Mode,
+}
+
+/// What became of each target. `None`, if the job was `outdated` before its end.
+///
+/// Every target is tried, whatever the operator itself knows of its namespace: what the status says must come from
+/// answers that the tenant received.
+pub async fn fan_out(
+    context: &Context,
+    state: &mut SyncState,
+    job: Job<'_>,
+    desired: &BTreeSet<String>,
+    outdated: impl Fn(&Watches) -> bool,
+) -> Option<BTreeMap<String, TargetState>> {
+    let now = Instant::now();
+    let order = in_order(desired, state.resume_at.as_deref());
+    let done: Vec<(String, Option<TargetState>)> = stream::iter(order.clone())
+        .map(|namespace| {
+            let place = job.copy.place(&namespace);
+            let known = state.verified.get(&place);
+            let step = by_metadata(job.copy, job.takes, &state.watches.see(&place), known);
+            let accepted = context.namespaces.accepts(&namespace, &job.tenant.account.namespace);
+            let setback = state.setbacks.stands(&namespace, &job.copy.digest, now);
+            let ends = outdated(&state.watches);
+            async move {
+                let outcome = match (step, known, setback) {
+                    _ if ends => None,
+                    _ if !accepted => Some(not_accepted(job, &namespace).await),
+                    (Step::Keep, Some(known), _) => Some(TargetState::Synced(known.clone())),
+                    (_, _, Some(stands)) => Some(stands.clone()),
+                    (step, ..) => Some(target(job, &namespace, step, job.mode).await),
+                };
+                (namespace, outcome)
+            }
+        })
+        .buffer_unordered(CONCURRENCY)
+        .collect()
+        .await;
+
+    let (mut outcomes, mut held_by_others, mut wrote) = (BTreeMap::new(), Vec::new(), false);
+    for (namespace, outcome) in done {
+        let Some(outcome) = outcome else { continue };
+        let place = job.copy.place(&namespace);
+        state.setbacks.note(&namespace, &outcome, &job.copy.digest, now, context.options.retry);
+        match &outcome {
+            TargetState::Synced(verified) => {
+                wrote |= state.verified.insert(place, verified.clone()).as_ref() != Some(verified);
+            }
+            // Not ours, or not there: there is nothing of ours to remember or to remove.
+            TargetState::Conflict(_) => {
+                state.verified.remove(&place);
+                held_by_others.push(place);
+            }
+            TargetState::NamespaceMissing => drop(state.verified.remove(&place)),
+            // It may well be there still, in the state that was known.
+            _ => {}
+        }
+        outcomes.insert(namespace, outcome);
+    }
+    if wrote {
+        state.pace.spend();
+    }
+    state.watches.wait_for(&held_by_others);
+    state.resume_at = order.into_iter().find(|namespace| !outcomes.contains_key(namespace));
+    state.resume_at.is_none().then_some(outcomes)
+}
+
+/// Begins where the fan-out before was cut off: else the last of many targets would get nothing for as long as the
+/// source keeps changing.
+fn in_order(desired: &BTreeSet<String>, resume_at: Option<&str>) -> Vec<String> {
+    let begins = resume_at.unwrap_or_default();
+    let (first, last): (Vec<&String>, Vec<&String>) =
+        desired.iter().partition(|name| name.as_str() >= begins);
+    first.into_iter().chain(last).cloned().collect()
+}
+
+async fn target(job: Job<'_>, namespace: &str, step: Step, mode: Mode) -> TargetState {
+    execute::target(job.tenant, job.copy, job.takes, namespace, step, mode).await
+}
+
+/// A namespace that lets in no copies from the tenant's. That it is there, and says so, is told to those whom it grants
+/// a right; everybody else gets the API server's own answer.
+async fn not_accepted(job: Job<'_>, namespace: &str) -> TargetState {
+    use TargetState::{Failed, Forbidden, NamespaceTerminating, NotAccepted};
+    match target(job, namespace, Step::Inspect, Mode::Look).await {
+        refused @ (Forbidden(_) | NamespaceTerminating | Failed(_)) => refused,
+        _ => NotAccepted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fan_out_that_was_cut_off_goes_on_where_it_was() {
+        let all: BTreeSet<String> = ["a", "b", "c", "d"].map(Into::into).into();
+        assert_eq!(in_order(&all, None), ["a", "b", "c", "d"]);
+        assert_eq!(in_order(&all, Some("c")), ["c", "d", "a", "b"]);
+        // It is no target any more.
+        assert_eq!(in_order(&all, Some("bb")), ["c", "d", "a", "b"]);
+        assert_eq!(in_order(&all, Some("x")), ["a", "b", "c", "d"]);
+    }
+}

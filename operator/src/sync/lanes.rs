@@ -1,0 +1,93 @@
+//! Room for visits: each tenant has a lane of its own, and all together are bounded.
+//!
+//! A tenant whose thousand targets all wait for a webhook that never answers holds up its own resources. Whoever waits
+//! for the common room has left its own lane already, so at most [`PER_TENANT`] of a tenant's visits stand in that
+//! queue, and it is served in order.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Visits at once for the resources of one namespace.
+const PER_TENANT: usize = 2;
+/// Visits at once for all.
+const OVERALL: usize = 32;
+
+/// All lanes.
+pub struct Lanes {
+    overall: Arc<Semaphore>,
+    tenants: Mutex<HashMap<String, Weak<Semaphore>>>,
+}
+
+/// A visit's room; dropping it makes room for another.
+pub struct Place {
+    // Given back in this order: first to all, then to the own.
+    _overall: OwnedSemaphorePermit,
+    _own: OwnedSemaphorePermit,
+    // The lane lives as long as somebody is in it or waits for it.
+    _lane: Arc<Semaphore>,
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Self { overall: Arc::new(Semaphore::new(OVERALL)), tenants: Mutex::default() }
+    }
+}
+
+impl Lanes {
+    /// Waits for room for a visit of a resource in the namespace `tenant`; `None` never comes, for no lane is closed.
+    pub async fn enter(&self, tenant: &str) -> Option<Place> {
+        let lane = {
+            let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+            let lane = tenants.get(tenant).and_then(Weak::upgrade).unwrap_or_else(|| {
+                tenants.retain(|_, lane| lane.strong_count() > 0);
+                Arc::new(Semaphore::new(PER_TENANT))
+            });
+            tenants.insert(tenant.to_owned(), Arc::downgrade(&lane));
+            lane
+        };
+        let own = lane.clone().acquire_owned().await.ok()?;
+        let overall = self.overall.clone().acquire_owned().await.ok()?;
+        Some(Place { _overall: overall, _own: own, _lane: lane })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn b33_a_tenant_that_fills_its_lane_leaves_room_for_others() {
+        let lanes = Lanes::default();
+        let mut held: Vec<_> = Vec::new();
+        for _ in 0..PER_TENANT {
+            held.extend(lanes.enter("slow").now_or_never().flatten());
+        }
+        assert_eq!(held.len(), PER_TENANT);
+        let mut waiting: Vec<_> = (0..1_000).map(|_| Box::pin(lanes.enter("slow"))).collect();
+        for visit in &mut waiting {
+            assert!(visit.now_or_never().is_none());
+        }
+        let other = lanes.enter("other").now_or_never().flatten();
+        assert!(other.is_some(), "nobody else waits");
+        held.pop();
+        assert!((&mut waiting[0]).now_or_never().is_some(), "in order");
+    }
+
+    #[tokio::test]
+    async fn all_together_are_bounded_and_an_empty_lane_is_forgotten() {
+        let lanes = Lanes::default();
+        let names: Vec<String> = (0..OVERALL).map(|tenant| tenant.to_string()).collect();
+        let mut held: Vec<_> = names.iter().filter_map(|name| lanes.enter(name).now_or_never()).collect();
+        assert_eq!(held.len(), OVERALL);
+        assert!(lanes.enter("more").now_or_never().is_none());
+        held.pop();
+        assert!(lanes.enter("more").now_or_never().is_some());
+        held.clear();
+        drop(lanes.enter("last").await);
+        assert!(lanes.tenants.lock().unwrap().len() <= 2);
+    }
+}

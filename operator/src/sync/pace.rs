@@ -1,0 +1,94 @@
+//! How often the copies of one resource may be written. Pure.
+//!
+//! A source that changes ten times a second, and a tool that rewrites a copy as often as we do, cost a bounded number
+//! of fan-outs: after a burst, a few a second. The last state is always written, later. Visits that write nothing cost
+//! next to nothing and are not counted.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Fan-outs that may follow each other at once.
+const BURST: f64 = 20.0;
+/// Fan-outs a second, after that.
+const PER_SECOND: f64 = 2.0;
+
+/// What one resource has left.
+pub struct Pace {
+    left: f64,
+    as_of: Option<Instant>,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { left: BURST, as_of: None }
+    }
+}
+
+impl Pace {
+    /// May there be a visit at `now` that writes?
+    ///
+    /// # Errors
+    /// How long to wait for it.
+    pub fn allows(&mut self, now: Instant) -> Result<(), Duration> {
+        let idle = self.as_of.map_or(Duration::ZERO, |before| now.saturating_duration_since(before));
+        self.left = (self.left + idle.as_secs_f64() * PER_SECOND).min(BURST);
+        self.as_of = Some(now);
+        if self.left < 1.0 {
+            return Err(Duration::from_secs_f64((1.0 - self.left) / PER_SECOND));
+        }
+        Ok(())
+    }
+
+    /// There was one.
+    pub fn spend(&mut self) {
+        self.left -= 1.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn take(pace: &mut Pace, now: Instant) -> Result<(), Duration> {
+        pace.allows(now).inspect(|()| pace.spend())
+    }
+
+    #[test]
+    fn after_a_burst_there_are_a_few_visits_a_second_and_after_a_rest_a_burst_again() {
+        let (mut pace, start) = (Pace::default(), Instant::now());
+        for _ in 0..20 {
+            assert_eq!(take(&mut pace, start), Ok(()));
+        }
+        assert_eq!(take(&mut pace, start), Err(Duration::from_millis(500)));
+        let later = start + Duration::from_millis(500);
+        assert_eq!(take(&mut pace, later), Ok(()));
+        assert!(take(&mut pace, later).is_err());
+        let rested = later + Duration::from_mins(1);
+        assert_eq!((0..30).filter(|_| take(&mut pace, rested).is_ok()).count(), 20);
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_waits_longer_than_a_visit_takes_to_come_back(gaps in proptest::collection::vec(0u64..400, 1..200)) {
+            let (mut pace, mut now) = (Pace::default(), Instant::now());
+            let start = now;
+            let mut taken = 0.0;
+            for gap in gaps {
+                now += Duration::from_millis(gap);
+                match take(&mut pace, now) {
+                    Ok(()) => taken += 1.0,
+                    Err(wait) => {
+                        prop_assert!(wait <= Duration::from_millis(501));
+                        now += wait + Duration::from_millis(1);
+                        prop_assert_eq!(take(&mut pace, now), Ok(()));
+                        taken += 1.0;
+                    }
+                }
+            }
+            prop_assert!(taken <= BURST + (now - start).as_secs_f64() * PER_SECOND + 0.001);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! How often things are looked at and written: at once when asked, from time to time where no watch is allowed, and
+//! never as often as somebody else pleases.
+
+use std::time::Instant;
+
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use weaver_tests::audit::requests;
+use weaver_tests::world::{World, eventually, given};
+
+/// Upstream's own role: everything but `watch`.
+const UPSTREAMS: [&str; 5] = ["get", "list", "create", "update", "delete"];
+
+#[tokio::test]
+async fn b34_b35_upstreams_role_without_watch_is_enough_and_changes_are_looked_for() {
+    let world = World::new("polled").await;
+    let team = world.namespace("team").await;
+    world.account(&team).await;
+    world.allow_minting(&team).await;
+    world.grant_as(&team, &team, "source", &["get"]).await;
+    let foo = world.namespace("foo").await;
+    world.grant(&team, &foo, &UPSTREAMS).await;
+    world.config_map(&team, "settings", &[("a", "1")]).await;
+    world.sync(&team, "sync", world.spec(&team, &[&foo])).await;
+    world.holds(&foo, "settings", &[("a", "1")]).await;
+    let authorized = world.condition(&team, "sync", "Authorized", "True", "Polled").await;
+    assert!(authorized.message.contains("may not watch ConfigMaps"), "{}", authorized.message);
+    world.condition(&team, "sync", "Ready", "True", "Synced").await;
+    world.config_map(&team, "settings", &[("a", "2")]).await;
+    world.holds(&foo, "settings", &[("a", "2")]).await;
+    world.config_map(&foo, "settings", &[("a", "tampered")]).await;
+    world.holds(&foo, "settings", &[("a", "2")]).await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_new_value_of_sync_now_has_every_copy_looked_at() {
+    let world = World::new("sync-now").await;
+    let (team, foo) = world.synced().await;
+    let log = given("WEAVER_TEST_AUDIT_LOG");
+    let looks = || requests(&log, &foo, "get");
+    let before = looks();
+    for (round, value) in ["now", "again"].into_iter().enumerate() {
+        let note = json!({"metadata": {"annotations": {"weaver.example.com/sync-now": value}}});
+        world.syncs(&team).patch("sync", &PatchParams::default(), &Patch::Merge(&note)).await.unwrap();
+        eventually("the copy has been looked at", || async {
+            if looks() > before + round { Ok(()) } else { Err(looks()) }
+        })
+        .await;
+    }
+    assert_eq!(requests(&log, &foo, "update"), 0, "and found to be right");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_source_that_never_rests_costs_a_bounded_number_of_writes_and_ends_right() {
+    let world = World::new("restless").await;
+    let (team, foo) = world.synced().await;
+    // Where creating is refused each time.
+    let bar = world.namespace("bar").await;
+    world.grant(&team, &bar, &["get", "list", "watch"]).await;
+    world.sync(&team, "sync", world.spec(&team, &[&foo, &bar])).await;
+    world.condition(&team, "sync", "Authorized", "False", "MissingRights").await;
+    let log = given("WEAVER_TEST_AUDIT_LOG");
+    let start = Instant::now();
+    let (writes, tries) = (requests(&log, &foo, "update"), requests(&log, &bar, "create"));
+    for value in 0..150 {
+        world.config_map(&team, "settings", &[("a", &value.to_string())]).await;
+    }
+    world.config_map(&team, "settings", &[("a", "last")]).await;
+    world.holds(&foo, "settings", &[("a", "last")]).await;
+    let took = start.elapsed().as_secs();
+    let (writes, tries) = (requests(&log, &foo, "update") - writes, requests(&log, &bar, "create") - tries);
+    // A burst of twenty and two a second.
+    let most = 22 + 2 * usize::try_from(took).unwrap();
+    assert!(writes <= most, "{writes} writes in {took} s");
+    // At the longest pause of two seconds, which the tests set, one try in a second and a third.
+    let most = 4 + usize::try_from(took).unwrap();
+    assert!(tries <= most, "{tries} tries in {took} s");
+    world.finish().await;
+}
