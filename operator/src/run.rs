@@ -20,6 +20,7 @@ use crate::args::Options;
 use crate::connection;
 use crate::service_manager;
 use crate::sync::backoff;
+use crate::sync::events::Events;
 use crate::sync::lanes::Lanes;
 use crate::sync::reconcile::{Context, VisitError, reconcile};
 use crate::sync::state::States;
@@ -74,6 +75,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         watches: WatchSet::new(triggers.clone(), options.watch, options.retry),
         namespaces: Namespaces::default(),
         store: controller.store(),
+        events: Events::new(client.clone()),
         states: States::default(),
         lanes: Lanes::default(),
         client: client.clone(),

@@ -20,7 +20,7 @@ use weaver_api::names::{dns_label, dns_subdomain};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, DeletionPolicy, SourceKind};
 
 use super::claim;
-use super::execute::{self, Kept, Mode, Removal};
+use super::execute::{Kept, Mode, Removal};
 use super::leftovers;
 use super::reconcile::Context;
 use super::state::SyncState;
@@ -38,7 +38,7 @@ enum Pass {
     Clean(BTreeSet<Place>),
     /// Nothing was looked at, because this part of the spec wants the copies to stay.
     NotWanted(&'static str),
-    /// The tenant's identity or a right is gone. What may be left, and why.
+    /// The tenant's identity or a right is gone. Why something may be left.
     Refused(String),
     /// Worth another try, however long it takes.
     Failed(String),
@@ -81,6 +81,9 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
         },
         Verdict::ReleaseWithLeftovers(left) => {
             warn!(sync = %reference, %uid, %left, "released a deleted resource; copies may stay behind");
+            if claim::is_taken(guarded.meta()) {
+                context.events.tell_of_leftovers(&reference, &state.leftovers).await;
+            }
             if claim::is_upgrading(guarded.meta()) {
                 name_upstreams(&reference, &spec.map(upstreams_places).unwrap_or_default());
             }
@@ -157,10 +160,14 @@ fn upstreams_places(spec: &ConfigMapSyncSpec) -> BTreeSet<Place> {
     named_places(spec).into_iter().filter(|place| place.kind == SourceKind::ConfigMap).collect()
 }
 
-async fn pass(context: &Context, state: &SyncState, sync: &ConfigMapSync) -> Pass {
+/// What may be left afterwards stays noted in `state`.
+async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) -> Pass {
     let owner = owner(sync);
     // Taken from the spec as it is: it may have become invalid since the copies were made.
     let spec = sync.desired().cloned().unwrap_or_default();
+    // A copy that lost its label is found by its place and known by its annotation.
+    state.leftovers.extend(named_places(&spec));
+    state.leftovers.extend(std::mem::take(&mut state.verified).into_keys());
     let account = spec.service_account.as_ref().and_then(|account| account.name.clone());
     let Some(name) = account.filter(|name| !name.is_empty()) else {
         return Pass::Refused("the spec names no account to remove copies with".into());
@@ -173,21 +180,18 @@ async fn pass(context: &Context, state: &SyncState, sync: &ConfigMapSync) -> Pas
     };
     // What is known of its rights may be older than the rights that it was given back.
     tenant.reach.forget();
-    let mut places = match leftovers::find(&tenant, &owner, &context.namespaces.active(|_, _| true)).await {
-        Ok(found) => found,
+    match leftovers::find(&tenant, &owner, &context.namespaces.active(|_, _| true)).await {
+        Ok(found) => state.leftovers.extend(found),
         Err(CallError::Forbidden(status) | CallError::Rejected(status)) => {
             return Pass::Refused(status.message);
         }
         Err(error) => return Pass::Failed(error.to_string()),
-    };
-    places.extend(state.leftovers.iter().chain(state.verified.keys()).cloned());
-    // A copy that lost its label is found by its place and known by its annotation.
-    places.extend(named_places(&spec));
-
+    }
     let source = spec.source.unwrap_or_default();
     let (mut upstream, mut refused, mut failed) = (BTreeSet::new(), Vec::new(), Vec::new());
-    for place in places {
-        match execute::remove(&tenant, &owner, &source, &place, Mode::Write).await {
+    let places = std::mem::take(&mut state.leftovers);
+    for (place, removal) in leftovers::remove(&tenant, &owner, &source, places, Mode::Write).await {
+        match removal {
             Ok(Removal::Removed | Removal::Nothing) => {}
             Ok(Removal::UpstreamStays) => drop(upstream.insert(place)),
             Err(kept) => {
@@ -196,6 +200,7 @@ async fn pass(context: &Context, state: &SyncState, sync: &ConfigMapSync) -> Pas
                     Kept::Forbidden(_) | Kept::Rejected(_) => refused.push(words),
                     Kept::Failed(_) => failed.push(words),
                 }
+                state.leftovers.insert(place);
             }
         }
     }

@@ -35,7 +35,7 @@ pub enum Mode {
     Write,
 }
 
-/// A write that was tried and not done.
+/// A write.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Change {
     /// Nothing is there.
@@ -49,8 +49,8 @@ pub enum Change {
 /// How a target ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TargetState {
-    /// It holds the copy.
-    Synced(Verified),
+    /// It holds the copy, after this change if one was needed.
+    Synced(Verified, Option<Change>),
     /// It would be written, but the resource is not held by our finalizer yet.
     Unclaimed,
     /// It would be written so; the API server had nothing against it.
@@ -89,7 +89,7 @@ pub async fn target(
         let written = match &step {
             Step::Inspect => match lookup(copies.get(&desired.name)).await {
                 Ok(found) => match (by_object(desired, takes, found.as_ref()), rejected.take()) {
-                    (Step::Keep, _) => return verified(found.map(|found| found.metadata), desired),
+                    (Step::Keep, _) => return synced(found.map(|found| found.metadata), desired, None),
                     // It is not immutability that refuses the update: the refusal is meant.
                     (Step::Update(..), Some(words)) => return TargetState::Rejected(words),
                     (next, _) => {
@@ -127,19 +127,21 @@ pub async fn target(
             },
         };
         match written {
-            Ok(_) if mode == Mode::Try => {
-                return TargetState::Planned(match step {
-                    Step::Update(before, _) => Change::Update(before),
-                    _ => Change::Create,
-                });
-            }
             Ok(object) => {
-                if let Step::Update(before, _) = step
+                let change = match step {
+                    Step::Update(before, _) => Change::Update(before),
+                    Step::Replace(_) => Change::Replace,
+                    _ => Change::Create,
+                };
+                if mode != Mode::Write {
+                    return TargetState::Planned(change);
+                }
+                if let Change::Update(before) = change
                     && before != Before::Ours
                 {
                     info!(owner = %desired.owner, place = %desired.place(namespace), ?before, "took over an object");
                 }
-                return verified(Some(object.metadata), desired);
+                return synced(Some(object.metadata), desired, Some(change));
             }
             // Something is there that was not, or is not what it was: look at it.
             Err(CallError::Conflict(_)) => step = Step::Inspect,
@@ -256,9 +258,9 @@ async fn delete(api: &Api<Object>, seen: &ObjectMeta, mode: Mode) -> Result<(), 
     lookup(api.delete(seen.name.as_deref().unwrap_or_default(), &params)).await.map(drop)
 }
 
-fn verified(meta: Option<ObjectMeta>, desired: &Desired) -> TargetState {
+fn synced(meta: Option<ObjectMeta>, desired: &Desired, change: Option<Change>) -> TargetState {
     match meta.and_then(|meta| Verified::new(&meta, desired)) {
-        Some(verified) => TargetState::Synced(verified),
+        Some(verified) => TargetState::Synced(verified, change),
         None => TargetState::Failed("the API server answered with an object without uid".into()),
     }
 }

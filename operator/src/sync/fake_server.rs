@@ -22,6 +22,7 @@ struct Inner {
     version: u64,
     writes: Vec<String>,
     attempts: Vec<String>,
+    events: Vec<String>,
     forbidden: BTreeSet<String>,
     missing: BTreeSet<String>,
     broken: BTreeSet<String>,
@@ -72,6 +73,11 @@ impl FakeServer {
         std::mem::take(&mut self.lock().writes)
     }
 
+    /// Reasons of the events that were told since the last call, each with what it is about.
+    pub fn events(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().events)
+    }
+
     /// What somebody tried to write since the last call, whatever came of it.
     pub fn attempts(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().attempts)
@@ -111,9 +117,12 @@ impl FakeServer {
     }
 }
 
-/// Is it asked by POST, although it writes nothing?
+/// Is it asked by POST, or told, although nothing of anybody's is written?
 fn is_question(path: &str) -> bool {
-    ["/token", "/selfsubjectaccessreviews", "/selfsubjectrulesreviews"].iter().any(|end| path.ends_with(end))
+    path.contains("/events")
+        || ["/token", "/selfsubjectaccessreviews", "/selfsubjectrulesreviews"]
+            .iter()
+            .any(|end| path.ends_with(end))
 }
 
 /// Is it to be judged, and not stored?
@@ -129,6 +138,13 @@ fn failure(code: u16, reason: &str) -> Value {
 impl Inner {
     fn answer(&mut self, parts: &http::request::Parts, body: &Value) -> Answer {
         let path = parts.uri.path();
+        if path.contains("/events") {
+            let about = &body["regarding"];
+            let [reason, kind, name] =
+                [&body["reason"], &about["kind"], &about["name"]].map(|text| text.as_str());
+            self.events.push([reason, kind, name].map(Option::unwrap_or_default).join(" "));
+            return Ok(body.clone());
+        }
         if path.ends_with("/token") {
             return Ok(json!({
                 "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []},

@@ -57,7 +57,7 @@ pub async fn fan_out(
                 let outcome = match (step, known, setback) {
                     _ if ends => None,
                     _ if !accepted => Some(not_accepted(job, &namespace).await),
-                    (Step::Keep, Some(known), _) => Some(TargetState::Synced(known.clone())),
+                    (Step::Keep, Some(known), _) => Some(TargetState::Synced(known.clone(), None)),
                     (_, _, Some(stands)) => Some(stands.clone()),
                     (step, ..) => Some(target(job, &namespace, step, job.mode).await),
                 };
@@ -74,8 +74,9 @@ pub async fn fan_out(
         let place = job.copy.place(&namespace);
         state.setbacks.note(&namespace, &outcome, &job.copy.digest, now, context.options.retry);
         match &outcome {
-            TargetState::Synced(verified) => {
-                wrote |= state.verified.insert(place, verified.clone()).as_ref() != Some(verified);
+            TargetState::Synced(verified, change) => {
+                wrote |= change.is_some();
+                state.verified.insert(place, verified.clone());
             }
             // Not ours, or not there: there is nothing of ours to remember or to remove.
             TargetState::Conflict(_) => {

@@ -93,6 +93,24 @@ pub async fn search(
     }
 }
 
+/// Removes what stands at these places if it is a copy of `owner`, and tells of each what became of it.
+pub async fn remove(
+    tenant: &TenantClient,
+    owner: &Owner,
+    source: &Source,
+    places: BTreeSet<Place>,
+    mode: Mode,
+) -> Vec<(Place, Result<Removal, Kept>)> {
+    stream::iter(places)
+        .map(|place| async move {
+            let removal = execute::remove(tenant, owner, source, &place, mode).await;
+            (place, removal)
+        })
+        .buffer_unordered(CONCURRENCY)
+        .collect()
+        .await
+}
+
 /// What became of copies that are not wanted any more.
 #[derive(Default)]
 pub struct Swept {
@@ -121,16 +139,9 @@ pub async fn sweep(
         namespace: Some(spec.source_namespace.clone()),
         name: Some(spec.source_name.clone()),
     };
-    let removed: Vec<(Place, Result<Removal, Kept>)> = stream::iter(std::mem::take(&mut state.leftovers))
-        .map(|place| async move {
-            let removal = execute::remove(tenant, owner, source, &place, mode).await;
-            (place, removal)
-        })
-        .buffer_unordered(CONCURRENCY)
-        .collect()
-        .await;
     let mut swept = Swept::default();
-    for (place, removal) in removed {
+    let places = std::mem::take(&mut state.leftovers);
+    for (place, removal) in remove(tenant, owner, source, places, mode).await {
         match removal {
             Ok(Removal::Nothing | Removal::UpstreamStays) => {}
             Ok(Removal::Removed) if mode == Mode::Try => drop(swept.removals.insert(place)),

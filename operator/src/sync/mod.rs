@@ -6,7 +6,7 @@
 //! [`backoff`], [`setback`] (of one target), [`pace`] (of one resource).
 //!
 //! Thin: [`execute`] (one target), [`fan_out`] (all of them), [`visit`] (one resource), [`not_understood`] (one that cannot be read), [`cleanup`]
-//! (a deleted one), [`leftovers`] (finding copies that are not wanted any more), [`watches`], [`claim`] (the
+//! (a deleted one), [`events`], [`leftovers`] (finding copies that are not wanted any more), [`watches`], [`claim`] (the
 //! finalizers), [`reconcile`] (what kube's controller calls), [`lanes`] (room for visits), [`state`] (what is
 //! remembered between visits).
 
@@ -15,6 +15,7 @@ pub mod claim;
 pub mod cleanup;
 pub mod content;
 pub mod copy;
+pub mod events;
 pub mod execute;
 pub mod fan_out;
 pub mod lanes;

@@ -101,7 +101,7 @@ impl Visit {
                     // cure.
                     matches!(
                         target,
-                        Synced(_) | Planned(_) | NamespaceMissing | NamespaceTerminating | NotAccepted
+                        Synced(..) | Planned(_) | NamespaceMissing | NamespaceTerminating | NotAccepted
                     )
                 };
                 work.missing.as_ref().map_or(true, |missing| !missing.iter().all(Right::is_for_watching))
@@ -139,7 +139,7 @@ impl Visit {
                 let state = work.targets.get(target);
                 matches!(
                     state,
-                    Some(Synced(_) | NamespaceMissing | NamespaceTerminating | NotAccepted | Conflict(_))
+                    Some(Synced(..) | NamespaceMissing | NamespaceTerminating | NotAccepted | Conflict(_))
                 )
             })
     }

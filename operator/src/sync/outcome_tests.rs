@@ -14,7 +14,8 @@ pub fn account() -> Account {
 }
 
 pub fn synced() -> TargetState {
-    TargetState::Synced(Verified { uid: "u".into(), resource_version: "1".into(), digest: "d".into() })
+    let verified = Verified { uid: "u".into(), resource_version: "1".into(), digest: "d".into() };
+    TargetState::Synced(verified, None)
 }
 
 pub fn forbidden() -> TargetState {

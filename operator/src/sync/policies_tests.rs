@@ -52,6 +52,23 @@ async fn an_adopted_object_becomes_a_copy_and_goes_back_to_whose_it_was() {
 }
 
 #[tokio::test]
+async fn b37_what_happens_is_told_once_and_those_who_keep_a_copy_are_told_too() {
+    let world = World::new(Duration::ZERO).await;
+    put_theirs(&world, &json!({}));
+    world.create(&spec_with("conflictPolicy", "Adopt"), &[]);
+    world.settle().await;
+    assert_eq!(world.events(), ["Synced ConfigMapSync sync", "Adopted ConfigMapSync sync"]);
+    world.put("team-a", "settings", "new", &json!({}));
+    world.settle().await;
+    assert_eq!(world.events(), Vec::<String>::new(), "it is what copies are for");
+    world.server.forbid("foo", true);
+    world.delete();
+    world.settle().await;
+    assert!(world.is_deleted());
+    assert_eq!(world.events(), ["CopyLeftBehind Namespace foo"]);
+}
+
+#[tokio::test]
 async fn b2_an_object_of_somebody_else_is_untouched_unless_the_spec_adopts_it_and_it_can_be() {
     for (policy, immutable, reason) in [("Refuse", false, "NotOurs"), ("Adopt", true, "NotAdoptable")] {
         let world = World::new(Duration::ZERO).await;

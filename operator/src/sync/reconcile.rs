@@ -22,6 +22,7 @@ use weaver_api::marks::SYNC_NOW_ANNOTATION;
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
 
 use super::claim::{self, Claim};
+use super::events::Events;
 use super::lanes::Lanes;
 use super::not_understood::{self, NotUnderstood};
 use super::outcome::Visit;
@@ -47,6 +48,8 @@ pub struct Context {
     pub namespaces: Namespaces,
     /// Which resources there are.
     pub store: Store<Guarded>,
+    /// What others are told.
+    pub events: Events,
     /// What is remembered between visits.
     pub states: States,
     /// Room for them.
@@ -174,7 +177,7 @@ pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<A
             }
         }
     }
-    report(&api, &mut state, meta, &visit, before, context.options.retry).await?;
+    report(&context, &api, &mut state, meta, &visit, before).await?;
     Ok(Action::requeue(if visit.wants_retry() {
         backoff::pause(entry.failed(), context.options.retry, fastrand::f64())
     } else {
@@ -208,25 +211,26 @@ fn not_understood(
 
 /// Writes the status if it differs from what was `read`, and from what was written since.
 async fn report(
+    context: &Context,
     api: &Api<Guarded>,
     state: &mut SyncState,
     meta: &ObjectMeta,
     visit: &Visit,
     read: ConfigMapSyncStatus,
-    calm: Duration,
 ) -> Result<(), VisitError> {
     let before = match &state.reported {
         Some((judged, written)) if *judged == meta.resource_version => written,
         _ => &read,
     };
     let status = status(before, visit, &carried_faults(meta), meta.generation, &Time(Timestamp::now()));
+    context.events.tell_of(meta, visit, before, &status).await;
     if status == *before {
         return Ok(());
     }
     // Each write is an event, and the visit that follows may fail in other words: with a port, an id or a time of
     // somebody else's in them. Without an end to it, no back-off would ever be waited for.
     let only_words = visit.wants_retry() && without_words(&status) == without_words(before);
-    if only_words && state.reported_at.is_some_and(|at| at.elapsed() < calm) {
+    if only_words && state.reported_at.is_some_and(|at| at.elapsed() < context.options.retry) {
         return Ok(());
     }
     let name = meta.name.as_deref().unwrap_or_default();

@@ -116,7 +116,7 @@ fn targets(work: &Work) -> Vec<(State, TargetStatus)> {
 
 fn judged(target: &TargetState, work: &Work, namespace: &str) -> (State, &'static str, String) {
     match target {
-        TargetState::Synced(_) => (State::Synced, "Synced", String::new()),
+        TargetState::Synced(..) => (State::Synced, "Synced", String::new()),
         TargetState::Unclaimed => (State::Waiting, "NotWrittenYet", String::new()),
         TargetState::Planned(change) => {
             let reason = match change {

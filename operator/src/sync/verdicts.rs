@@ -257,7 +257,7 @@ impl Work {
         let (mut troubles, mut planned) = (Vec::new(), Vec::new());
         for (namespace, state) in &self.targets {
             match state {
-                TargetState::Synced(_) => synced += 1,
+                TargetState::Synced(..) => synced += 1,
                 TargetState::NamespaceMissing => absent.push(namespace.clone()),
                 TargetState::NamespaceTerminating => {}
                 TargetState::Unclaimed => troubles.push(format!("{namespace}: not written yet")),

@@ -114,7 +114,7 @@ pub async fn visit(
     // Somebody took our finalizer away: then the copies would outlive the resource.
     let unheld = mode == Mode::Look
         && (!(state.leftovers.is_empty() && state.verified.is_empty())
-            || targets.values().any(|target| matches!(target, TargetState::Synced(_))));
+            || targets.values().any(|target| matches!(target, TargetState::Synced(..))));
 
     let (needed, unexplained) = needed_rights(&spec, &source, &targets, &leftovers, &refused);
     let missing = if needed.is_empty() {

@@ -13,6 +13,7 @@ use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
+use super::events::Events;
 use super::fake_server::FakeServer;
 use super::lanes::Lanes;
 use super::pace::Pace;
@@ -62,6 +63,7 @@ impl World {
             watches: WatchSet::new(triggers, Duration::from_mins(5), Duration::from_mins(1)),
             namespaces,
             store,
+            events: Events::new(client.clone()),
             states: States::default(),
             lanes: Lanes::default(),
             client,
@@ -187,6 +189,11 @@ impl World {
     /// The targets in numbers.
     pub fn counts(&self) -> Value {
         self.sync()["status"]["counts"].clone()
+    }
+
+    /// Reasons of the events since the last call.
+    pub fn events(&self) -> Vec<String> {
+        self.server.events()
     }
 
     /// The finalizers of the resource.

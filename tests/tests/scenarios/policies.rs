@@ -1,6 +1,7 @@
 //! What the policies of a spec make of copies and of other people's objects.
 
-use kube::api::DeleteParams;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, DeleteParams, ListParams};
 use serde_json::json;
 use weaver_api::marks::SYNC_UID_LABEL;
 use weaver_tests::world::{World, eventually};
@@ -78,5 +79,35 @@ async fn labels_and_annotations_come_from_the_source_and_the_spec() {
     let params = kube::api::PatchParams::default();
     world.config_maps(&team).patch("settings", &params, &kube::api::Patch::Merge(label)).await.unwrap();
     carries("the copy has the source's label", true, false).await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn b37_what_happens_to_a_resource_is_told_as_events_of_it() {
+    let world = World::new("events").await;
+    let (team, foo) = world.synced().await;
+    world.revoke(&foo).await;
+    world.config_map(&team, "settings", &[("a", "2")]).await;
+    world.condition(&team, "sync", "Ready", "False", "MissingRights").await;
+    let events: Api<Event> = Api::namespaced(world.client.clone(), &team);
+    eventually("both turns are told, and each once", || async {
+        let found = events.list(&ListParams::default()).await.unwrap().items;
+        let told: Vec<_> = found
+            .iter()
+            .filter(|event| {
+                event.regarding.as_ref().is_some_and(|about| about.name.as_deref() == Some("sync"))
+            })
+            .map(|event| (event.type_.clone().unwrap_or_default(), event.reason.clone().unwrap_or_default()))
+            .collect();
+        let count = |kind: &str, reason: &str| {
+            told.iter().filter(|(told, why)| told == kind && why == reason).count()
+        };
+        if (count("Normal", "Synced"), count("Warning", "MissingRights")) == (1, 1) {
+            Ok(())
+        } else {
+            Err(told)
+        }
+    })
+    .await;
     world.finish().await;
 }
