@@ -1,4 +1,4 @@
-//! Connections to the API server: the operator's own, and the transport that all tenants share.
+//! How the API server is reached, as a kubeconfig or a pod's files say it.
 //!
 //! A kubeconfig that cannot be used is named and never repeated: a parser's own message shows the lines around
 //! the mistake, keys and tokens included.
@@ -49,14 +49,12 @@ pub fn client(config: &Config) -> anyhow::Result<Client> {
     Ok(ClientBuilder::try_from(config.clone()).context("setting up TLS")?.build())
 }
 
-/// The transport that all tenants share. It cannot act as the operator.
-///
-/// # Errors
-/// As [`client`].
-pub fn client_without_credentials(config: &Config) -> anyhow::Result<Client> {
+/// The same for what all tenants share: it cannot act as the operator.
+#[must_use]
+pub fn without_credentials(config: &Config) -> Config {
     let mut config = config.clone();
     config.auth_info = AuthInfo::default();
-    client(&config)
+    config
 }
 
 async fn from_file(path: &Path) -> anyhow::Result<Config> {

@@ -6,6 +6,7 @@
 //! - [`webhook`]: a process of its own that converts our objects between their versions.
 //! - [`installer`]: puts our kinds and the webhook's certificates in place; for `weaver crd` and the node agent.
 //! - [`durable_file`]: files that are replaced whole.
+//! - [`transport`]: requests over few HTTP/2 connections.
 //! - [`handshake`]: one TLS handshake, for the node agent and `weaver kubeconfig`.
 //! - [`log`]: to the journal with fields, or to standard error.
 //! - [`service_manager`]: what systemd is told: ready, and alive.
@@ -25,6 +26,7 @@ pub mod run;
 pub mod service_manager;
 pub mod sync;
 pub mod tenant;
+pub mod transport;
 pub mod watch;
 pub mod webhook;
 

@@ -27,10 +27,13 @@ use crate::sync::state::States;
 use crate::sync::targets::concerns;
 use crate::tenant::call::{CallError, call};
 use crate::tenant::{KubeMinter, Tenants};
+use crate::transport::{self, Connector};
 use crate::watch::{Guarded, NamespaceChange, Namespaces, SyncRef, Triggers, WatchSet};
 
 /// How often memory of what is gone is dropped.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
+
+const UNREACHABLE: &str = "the API server could not be asked for ConfigMapSyncs";
 
 /// A kubeconfig that stays unusable until somebody changes it: starting the operator again is of no use.
 ///
@@ -48,8 +51,17 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let config = connection::config(options.kubeconfig.as_deref(), options.watch).await;
     let config = config.map_err(unusable)?;
     info!(server = %config.cluster_url, version = env!("CARGO_PKG_VERSION"), "starting");
-    let client = connection::client(&config).map_err(unusable)?;
-    let transport = connection::client_without_credentials(&config).map_err(unusable)?;
+    let tenants = connection::without_credentials(&config);
+    let mut connectors =
+        (Connector::new(&config).map_err(unusable)?, Connector::new(&tenants).map_err(unusable)?);
+    if let (_, Some(connector)) = &connectors
+        && !connector.speaks_http2().await.context(UNREACHABLE)?
+    {
+        warn!("the API server speaks no HTTP/2: each watch has a connection of its own");
+        connectors = (None, None);
+    }
+    let client = transport::client(&config, connectors.0.as_ref()).map_err(unusable)?;
+    let transport = transport::client(&tenants, connectors.1.as_ref()).map_err(unusable)?;
     let resources: Api<Guarded> = Api::all(client.clone());
     call(resources.list(&ListParams::default().limit(1))).await.map_err(|error| {
         let remedy = remedy(&error);
@@ -133,7 +145,7 @@ fn remedy(error: &CallError) -> &'static str {
         CallError::Forbidden(_) => {
             "this account may not list ConfigMapSyncs: apply deploy/rbac/operator.yaml"
         }
-        _ => "the API server could not be asked for ConfigMapSyncs",
+        _ => UNREACHABLE,
     }
 }
 

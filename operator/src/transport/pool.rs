@@ -1,0 +1,159 @@
+//! Connections that requests share.
+//!
+//! A request goes on the first connection with room for it, else on a new one. Who waits for a connection shares the
+//! making of it; where that failed a moment ago, nobody tries anew at once. A connection that is not needed any more is
+//! closed after a while.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Request;
+use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
+use hyper::client::conn::http2::SendRequest;
+use kube::client::Body;
+use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::Instant;
+use tower::BoxError;
+
+use super::Answer;
+use super::connector::{Connected, Connector, ROOM};
+
+/// After which time an idle connection is closed, if there is another.
+const IDLE: Duration = Duration::from_mins(1);
+/// Pause after a connection could not be made, and up to half as much more.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How often a request looks for room: a connection may close while the request goes on it.
+const TRIES: usize = 3;
+
+/// The pool; a clone is the same one.
+#[derive(Clone)]
+pub struct Pool(Arc<Inner>);
+
+struct Inner {
+    connector: Connector,
+    open: Mutex<Vec<Connection>>,
+    /// Held while a connection is made; what the last failure was.
+    making: AsyncMutex<Option<Failure>>,
+}
+
+struct Connection {
+    connected: Connected,
+    load: Arc<AtomicUsize>,
+    used: Instant,
+}
+
+struct Failure {
+    until: Instant,
+    words: String,
+}
+
+/// Room on a connection, given back when the response has been read or dropped.
+struct Room(Arc<AtomicUsize>);
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Pool {
+    pub fn new(connector: Connector) -> Self {
+        Self(Arc::new(Inner { connector, open: Mutex::default(), making: AsyncMutex::default() }))
+    }
+
+    /// Sends a request, and gives the answer as soon as its head is there.
+    pub async fn send(&self, mut request: Request<Body>) -> Result<Answer, BoxError> {
+        for _ in 0..TRIES {
+            let (mut sender, room) = self.room().await?;
+            match sender.try_send_request(request).await {
+                Ok(response) => return Ok(response.map(|body| PooledBody { body, _room: room })),
+                // The connection closed before the request went out: nobody has seen it.
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(error.into_error().into()),
+                },
+            }
+        }
+        Err("each connection to the API server closed before the request went out".into())
+    }
+
+    async fn room(&self) -> Result<(SendRequest<Body>, Room), BoxError> {
+        if let Some(found) = self.find() {
+            return Ok(found);
+        }
+        let mut failure = self.0.making.lock().await;
+        // Somebody else may have made one meanwhile, or just failed to.
+        if let Some(found) = self.find() {
+            return Ok(found);
+        }
+        if let Some(failure) = failure.as_ref().filter(|failure| Instant::now() < failure.until) {
+            return Err(failure.words.clone().into());
+        }
+        match self.0.connector.connect().await {
+            Ok(connected) => {
+                *failure = None;
+                let load = Arc::new(AtomicUsize::new(1));
+                let found = (connected.sender.clone(), Room(load.clone()));
+                self.open().push(Connection { connected, load, used: Instant::now() });
+                Ok(found)
+            }
+            Err(error) => {
+                let words = error.to_string();
+                let until = Instant::now() + PAUSE.mul_f64(1.0 + 0.5 * fastrand::f64());
+                *failure = Some(Failure { until, words: words.clone() });
+                Err(words.into())
+            }
+        }
+    }
+
+    fn find(&self) -> Option<(SendRequest<Body>, Room)> {
+        let mut open = self.open();
+        let now = Instant::now();
+        let mut first = true;
+        open.retain(|connection| {
+            let idle = connection.load.load(Ordering::Acquire) == 0 && now > connection.used + IDLE;
+            !connection.connected.sender.is_closed() && (std::mem::take(&mut first) || !idle)
+        });
+        open.iter_mut().find_map(|connection| {
+            // The server may allow less.
+            let most = ROOM.min(connection.connected.most.load(Ordering::Acquire));
+            let take = |load: usize| (load < most).then_some(load + 1);
+            connection.load.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).ok()?;
+            connection.used = now;
+            Some((connection.connected.sender.clone(), Room(connection.load.clone())))
+        })
+    }
+
+    fn open(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The body of an answer; its room on the connection is taken until it is dropped.
+pub struct PooledBody {
+    body: Incoming,
+    _room: Room,
+}
+
+impl HttpBody for PooledBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
