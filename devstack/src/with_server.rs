@@ -23,9 +23,14 @@ use crate::signals::{self, Signals};
 use crate::steps::{Steps, say};
 use crate::{files, up};
 
-/// The operator's times, in seconds: tests wait for what takes minutes in use.
-const SHORT: [(&str, &str); 3] =
-    [("WEAVER_RETRY", "2"), ("WEAVER_CLEANUP_PATIENCE", "5"), ("WEAVER_WATCH", "15")];
+/// What the operator is told: times in seconds, since tests wait for what takes minutes in use.
+const SHORT: [(&str, &str); 4] = [
+    ("WEAVER_RETRY", "2"),
+    ("WEAVER_CLEANUP_PATIENCE", "5"),
+    ("WEAVER_WATCH", "15"),
+    // Whichever port is free.
+    ("WEAVER_METRICS", "127.0.0.1:0"),
+];
 
 /// Runs `command` inside a stack below `scenarios`.
 ///

@@ -1,5 +1,6 @@
 //! Flags of the operator. Every time that matters is one, so that tests use seconds where users have minutes.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -48,9 +49,28 @@ pub struct Options {
     #[arg(long, env = "WEAVER_CLEANUP_PATIENCE", default_value = "300", value_parser = seconds::<0, 86_400>)]
     pub cleanup_patience: Duration,
 
+    /// Address and port at which the metrics are served, without credentials; `none`: nowhere
+    #[arg(long, env = "WEAVER_METRICS", value_name = "ADDR", default_value = METRICS, value_parser = metrics)]
+    pub metrics: Metrics,
+
     /// Lifetime of a tenant's token in seconds; the API server refuses less than 600 (600..86400)
     #[arg(long, default_value = "3600", value_parser = seconds::<600, 86_400>)]
     pub token_lifetime: Duration,
+}
+
+/// Where the metrics are served.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Metrics(pub Option<SocketAddr>);
+
+const METRICS: &str = "127.0.0.1:9445";
+
+fn metrics(text: &str) -> Result<Metrics, String> {
+    if text == "none" {
+        return Ok(Metrics(None));
+    }
+    let address =
+        text.parse().map_err(|_| format!("write an address and a port, such as {METRICS}, or none"))?;
+    Ok(Metrics(Some(address)))
 }
 
 fn seconds<const MIN: u64, const MAX: u64>(text: &str) -> Result<Duration, String> {
@@ -89,6 +109,22 @@ mod tests {
             let Verb::Run(options) = Args::try_parse_from(arguments).unwrap().verb else { panic!("not run") };
             assert_eq!(options.resync, expected);
         }
+    }
+
+    #[test]
+    fn metrics_are_on_the_loopback_interface_unless_told_otherwise() {
+        let found = |arguments: &[&str]| {
+            let all = ["weaver-operator", "run"].iter().chain(arguments);
+            Args::try_parse_from(all).map(|args| match args.verb {
+                Verb::Run(options) => options.metrics.0.map(|address| address.to_string()),
+                Verb::Webhook(_) => None,
+            })
+        };
+        assert_eq!(found(&[]).unwrap().as_deref(), Some(METRICS));
+        assert_eq!(found(&["--metrics", "[::1]:1"]).unwrap().as_deref(), Some("[::1]:1"));
+        assert_eq!(found(&["--metrics", "none"]).unwrap(), None);
+        let error = found(&["--metrics", "9445"]).unwrap_err().to_string();
+        assert!(error.contains("write an address and a port, such as 127.0.0.1:9445, or none"), "{error}");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! - [`installer`]: puts our kinds and the webhook's certificates in place; for `weaver crd` and the node agent.
 //! - [`durable_file`]: files that are replaced whole.
 //! - [`transport`]: requests over few HTTP/2 connections.
+//! - [`metrics`]: what is counted, and [`admin`]: where it is read.
 //! - [`handshake`]: one TLS handshake, for the node agent and `weaver kubeconfig`.
 //! - [`log`]: to the journal with fields, or to standard error.
 //! - [`service_manager`]: what systemd is told: ready, and alive.
@@ -16,12 +17,14 @@
 
 use tracing_subscriber::EnvFilter;
 
+pub mod admin;
 pub mod args;
 pub mod connection;
 pub mod durable_file;
 pub mod handshake;
 pub mod installer;
 pub mod log;
+pub mod metrics;
 pub mod run;
 pub mod service_manager;
 pub mod sync;

@@ -16,8 +16,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
+use crate::admin;
 use crate::args::Options;
 use crate::connection;
+use crate::metrics::{Identity, Metrics};
 use crate::service_manager;
 use crate::sync::backoff;
 use crate::sync::events::Events;
@@ -27,7 +29,7 @@ use crate::sync::state::States;
 use crate::sync::targets::concerns;
 use crate::tenant::call::{CallError, call};
 use crate::tenant::{KubeMinter, Tenants};
-use crate::transport::{self, Connector};
+use crate::transport::{self, Connector, Counted};
 use crate::watch::{Guarded, NamespaceChange, Namespaces, SyncRef, Triggers, WatchSet};
 
 /// How often memory of what is gone is dropped.
@@ -60,8 +62,12 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         warn!("the API server speaks no HTTP/2: each watch has a connection of its own");
         connectors = (None, None);
     }
-    let client = transport::client(&config, connectors.0.as_ref()).map_err(unusable)?;
-    let transport = transport::client(&tenants, connectors.1.as_ref()).map_err(unusable)?;
+    let metrics = Arc::<Metrics>::default();
+    let counted = |identity| Counted { identity, metrics: metrics.clone() };
+    let client = transport::client(&config, connectors.0.as_ref(), counted(Identity::Operator));
+    let client = client.map_err(unusable)?;
+    let transport = transport::client(&tenants, connectors.1.as_ref(), counted(Identity::Tenant));
+    let transport = transport.map_err(unusable)?;
     let resources: Api<Guarded> = Api::all(client.clone());
     call(resources.list(&ListParams::default().limit(1))).await.map_err(|error| {
         let remedy = remedy(&error);
@@ -83,11 +89,13 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             transport,
             KubeMinter::new(client.clone(), options.token_lifetime),
             options.watch,
+            metrics.clone(),
         ),
         watches: WatchSet::new(triggers.clone(), options.watch, options.retry),
         namespaces: Namespaces::default(),
         store: controller.store(),
         events: Events::new(client.clone()),
+        metrics,
         states: States::default(),
         lanes: Lanes::default(),
         client: client.clone(),
@@ -110,6 +118,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         () = &mut controllers => bail!("the controller ended unexpectedly"),
         () = follow => bail!("the watch on namespaces ended unexpectedly"),
         () = keep_house(&context) => bail!("housekeeping ended unexpectedly"),
+        () = serve_metrics(&context) => bail!("serving the metrics ended unexpectedly"),
         // Beside the controllers, whose task it is to prove alive.
         () = service_manager::feed_watchdog() => bail!("feeding the watchdog ended unexpectedly"),
         _ = terminate.recv() => info!("SIGTERM: finishing visits under way"),
@@ -168,6 +177,13 @@ fn retry_later(sync: Arc<Guarded>, failure: &VisitError, context: Arc<Context>) 
     let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
     error!(sync = %reference, error = %failure, retry_in_s = pause.as_secs(), "visit failed");
     Action::requeue(pause)
+}
+
+async fn serve_metrics(context: &Arc<Context>) {
+    match context.options.metrics.0 {
+        Some(address) => admin::serve(address, context.clone()).await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn keep_house(context: &Context) {

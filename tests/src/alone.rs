@@ -37,7 +37,8 @@ impl Operator {
         let log = dir.join("operator.log");
         let output = File::options().create(true).append(true).open(&log).unwrap();
         let child = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver-operator"))
-            .args(["run", "--retry", "2", "--cleanup-patience", patience, "--kubeconfig"])
+            .args(["run", "--metrics", "127.0.0.1:0", "--retry", "2", "--cleanup-patience", patience])
+            .arg("--kubeconfig")
             .arg(dir.join("operator.kubeconfig"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())

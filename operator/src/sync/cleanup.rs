@@ -26,6 +26,7 @@ use super::reconcile::Context;
 use super::state::SyncState;
 use super::visit::owner;
 use super::watches::Watches;
+use crate::metrics::Written;
 use crate::tenant::call::CallError;
 use crate::tenant::object::Place;
 use crate::tenant::{Account, MintError};
@@ -192,7 +193,8 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
     let places = std::mem::take(&mut state.leftovers);
     for (place, removal) in leftovers::remove(&tenant, &owner, &source, places, Mode::Write).await {
         match removal {
-            Ok(Removal::Removed | Removal::Nothing) => {}
+            Ok(Removal::Removed) => context.metrics.wrote(Written::Removed),
+            Ok(Removal::Nothing) => {}
             Ok(Removal::UpstreamStays) => drop(upstream.insert(place)),
             Err(kept) => {
                 let words = format!("{place}: {}", kept.words());

@@ -9,11 +9,12 @@ use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 
 use super::copy::Desired;
-use super::execute::{self, Mode, TargetState};
+use super::execute::{self, Change, Mode, TargetState};
 use super::plan::{Step, Takes, by_metadata};
 use super::reconcile::Context;
 use super::state::SyncState;
 use super::watches::Watches;
+use crate::metrics::Written;
 use crate::tenant::TenantClient;
 
 /// Writes in flight at once, per visit.
@@ -75,7 +76,14 @@ pub async fn fan_out(
         state.setbacks.note(&namespace, &outcome, &job.copy.digest, now, context.options.retry);
         match &outcome {
             TargetState::Synced(verified, change) => {
-                wrote |= change.is_some();
+                if let Some(change) = change {
+                    wrote = true;
+                    context.metrics.wrote(match change {
+                        Change::Create => Written::Created,
+                        Change::Update(_) => Written::Updated,
+                        Change::Replace => Written::Replaced,
+                    });
+                }
                 state.verified.insert(place, verified.clone());
             }
             // Not ours, or not there: there is nothing of ours to remember or to remove.

@@ -5,6 +5,7 @@
 //! queue, and it is served in order.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -16,6 +17,7 @@ const OVERALL: usize = 32;
 
 /// All lanes.
 pub struct Lanes {
+    waiting: AtomicI64,
     overall: Arc<Semaphore>,
     tenants: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
@@ -31,11 +33,21 @@ pub struct Place {
 
 impl Default for Lanes {
     fn default() -> Self {
-        Self { overall: Arc::new(Semaphore::new(OVERALL)), tenants: Mutex::default() }
+        Self {
+            waiting: AtomicI64::new(0),
+            overall: Arc::new(Semaphore::new(OVERALL)),
+            tenants: Mutex::default(),
+        }
     }
 }
 
 impl Lanes {
+    /// How many visits wait for room.
+    #[must_use]
+    pub fn waiting(&self) -> i64 {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     /// Waits for room for a visit of a resource in the namespace `tenant`; `None` never comes, for no lane is closed.
     pub async fn enter(&self, tenant: &str) -> Option<Place> {
         let lane = {
@@ -47,9 +59,27 @@ impl Lanes {
             tenants.insert(tenant.to_owned(), Arc::downgrade(&lane));
             lane
         };
+        let waits = Waits::begin(&self.waiting);
         let own = lane.clone().acquire_owned().await.ok()?;
         let overall = self.overall.clone().acquire_owned().await.ok()?;
+        drop(waits);
         Some(Place { _overall: overall, _own: own, _lane: lane })
+    }
+}
+
+/// Counts who waits, for as long as it does.
+struct Waits<'a>(&'a AtomicI64);
+
+impl<'a> Waits<'a> {
+    fn begin(waiting: &'a AtomicI64) -> Self {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -73,6 +103,7 @@ mod tests {
         }
         let other = lanes.enter("other").now_or_never().flatten();
         assert!(other.is_some(), "nobody else waits");
+        assert_eq!(lanes.waiting(), 1_000);
         held.pop();
         assert!((&mut waiting[0]).now_or_never().is_some(), "in order");
     }

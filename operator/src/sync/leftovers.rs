@@ -18,6 +18,7 @@ use weaver_api::validate::ValidSync;
 use super::execute::{self, Kept, Mode, Removal};
 use super::reconcile::Context;
 use super::state::SyncState;
+use crate::metrics::Written;
 use crate::tenant::TenantClient;
 use crate::tenant::call::{CallError, call};
 use crate::tenant::object::Place;
@@ -123,6 +124,7 @@ pub struct Swept {
 /// Removes copies that are not `wanted` any more: those that were made in this life of the operator, those that the
 /// watches show, and those that were found.
 pub async fn sweep(
+    context: &Context,
     state: &mut SyncState,
     tenant: &TenantClient,
     spec: &ValidSync,
@@ -145,7 +147,10 @@ pub async fn sweep(
         match removal {
             Ok(Removal::Nothing | Removal::UpstreamStays) => {}
             Ok(Removal::Removed) if mode == Mode::Try => drop(swept.removals.insert(place)),
-            Ok(Removal::Removed) => info!(%owner, %place, "removed a copy that is not wanted any more"),
+            Ok(Removal::Removed) => {
+                context.metrics.wrote(Written::Removed);
+                info!(%owner, %place, "removed a copy that is not wanted any more");
+            }
             Err(error) => drop(swept.leftovers.insert(place, error)),
         }
     }

@@ -123,6 +123,7 @@ fn the_spec_says_how_often_it_is_compared() {
         watch: Duration::from_mins(5),
         retry: Duration::from_mins(1),
         cleanup_patience: Duration::ZERO,
+        metrics: crate::args::Metrics(None),
         token_lifetime: Duration::from_hours(1),
     };
     let (day, minute, five) = (Duration::from_hours(24), Duration::from_mins(1), Duration::from_mins(5));

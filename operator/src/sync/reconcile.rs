@@ -32,6 +32,7 @@ use super::verdicts::listed;
 use super::visit::visit;
 use super::{backoff, cleanup};
 use crate::args::Options;
+use crate::metrics::{End, Metrics};
 use crate::tenant::Tenants;
 use crate::tenant::call::{CallError, call};
 use crate::watch::{Guarded, Namespaces, SyncRef, WatchSet};
@@ -54,6 +55,8 @@ pub struct Context {
     pub states: States,
     /// Room for them.
     pub lanes: Lanes,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
     /// Flags.
     pub options: Options,
 }
@@ -95,14 +98,25 @@ pub enum VisitError {
     CleanupPending(String),
 }
 
-/// Visits one resource.
+/// Visits one resource, when there is room.
 ///
 /// # Errors
 /// If the operator's own identity fails, or a clean-up has to be repeated.
 pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<Action, VisitError> {
-    let (reference, meta) = (SyncRef::of(&*guarded), guarded.meta());
     context.namespaces.synced().await;
-    let _room = context.lanes.enter(&reference.namespace).await;
+    let _room = context.lanes.enter(&guarded.namespace().unwrap_or_default()).await;
+    let begun = Instant::now();
+    let done = visit_once(&guarded, &context).await;
+    let end = match &done {
+        Ok((_, end)) => *end,
+        Err(_) => End::Failed,
+    };
+    context.metrics.visited(end, begun.elapsed());
+    done.map(|(action, _)| action)
+}
+
+async fn visit_once(guarded: &Guarded, context: &Context) -> Result<(Action, End), VisitError> {
+    let (reference, meta) = (SyncRef::of(guarded), guarded.meta());
     let api: Api<Guarded> = Api::namespaced(context.client.clone(), &reference.namespace);
     let uid = guarded.uid().unwrap_or_default();
     let entry = context.states.entry(&uid, &reference);
@@ -110,7 +124,7 @@ pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<A
 
     if meta.deletion_timestamp.is_some() {
         if claim::is_taken(meta) || claim::is_upgrading(meta) {
-            cleanup::cleanup(&context, &mut state, &guarded).await.map_err(VisitError::CleanupPending)?;
+            cleanup::cleanup(context, &mut state, guarded).await.map_err(VisitError::CleanupPending)?;
             let released = match &guarded.0 {
                 Ok(_) => claim::set(&api, meta, Claim::Release).await,
                 Err(_) => claim::release_not_understood(&api, meta).await,
@@ -118,7 +132,7 @@ pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<A
             released.map_err(VisitError::Finalizer)?;
         }
         context.states.forget(&uid);
-        return Ok(Action::await_change());
+        return Ok((Action::await_change(), End::Settled));
     }
 
     if state.generation != meta.generation {
@@ -132,7 +146,7 @@ pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<A
         state.look_afresh();
     }
     if let Err(wait) = state.pace.allows(Instant::now()) {
-        return Ok(Action::requeue(wait));
+        return Ok((Action::requeue(wait), End::Retry));
     }
     let (visit, before) = match &guarded.0 {
         Ok(sync) => {
@@ -140,25 +154,25 @@ pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<A
                 && claim::pin_upstreams_source(&api, sync).await.map_err(VisitError::Finalizer)?
             {
                 // The patch is an event, and the visit that follows takes over.
-                return Ok(Action::requeue(context.options.retry));
+                return Ok((Action::requeue(context.options.retry), End::Retry));
             }
-            let visit = visit(&context, &entry, &mut state, sync, claim::is_taken(meta)).await;
+            let visit = visit(context, &entry, &mut state, sync, claim::is_taken(meta)).await;
             (visit, sync.status.clone().unwrap_or_default())
         }
         Err(_) => match not_understood::look(&context.client, &reference).await {
             Ok(Some(odd)) => not_understood(&mut state, &reference, meta, odd),
             // Its deletion, or its repair, is an event of its own.
-            Ok(None) => return Ok(Action::await_change()),
+            Ok(None) => return Ok((Action::await_change(), End::Settled)),
             Err(error) => return Err(VisitError::Reading(error)),
         },
     };
     if matches!(visit, Visit::Outdated) {
-        return Ok(Action::requeue(Duration::ZERO));
+        return Ok((Action::requeue(Duration::ZERO), End::Retry));
     }
     if visit.wants_claim() {
         claim::set(&api, meta, Claim::Take).await.map_err(VisitError::Finalizer)?;
         // The patch is an event, and the visit that follows writes.
-        return Ok(Action::requeue(context.options.retry));
+        return Ok((Action::requeue(context.options.retry), End::Retry));
     }
     if claim::is_upgrading(meta) && visit.ends_upgrade() {
         let judged = meta.resource_version.clone().unwrap_or_default();
@@ -168,22 +182,25 @@ pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<A
                 state.upgraded = Some(judged);
                 info!(sync = %reference, "taken over from the upstream operator");
                 // The patch is an event, and the visit that follows reports.
-                return Ok(Action::requeue(context.options.retry));
+                return Ok((Action::requeue(context.options.retry), End::Retry));
             }
             // From a cache that has not seen the patch yet.
-            Some(before) if *before == judged => return Ok(Action::requeue(context.options.retry)),
+            Some(before) if *before == judged => {
+                return Ok((Action::requeue(context.options.retry), End::Retry));
+            }
             Some(_) => {
                 warn!(sync = %reference, "the upstream operator's finalizer is back: is that operator still running? end it");
             }
         }
     }
-    report(&context, &api, &mut state, meta, &visit, before).await?;
-    Ok(Action::requeue(if visit.wants_retry() {
-        backoff::pause(entry.failed(), context.options.retry, fastrand::f64())
-    } else {
-        entry.forgive();
-        backoff::resync(visit.resync(&context.options), fastrand::f64())
-    }))
+    report(context, &api, &mut state, meta, &visit, before).await?;
+    if visit.wants_retry() {
+        let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
+        return Ok((Action::requeue(pause), End::Retry));
+    }
+    entry.forgive();
+    let pause = backoff::resync(visit.resync(&context.options), fastrand::f64());
+    Ok((Action::requeue(pause), End::Settled))
 }
 
 /// A status without what is meant for people only.

@@ -109,7 +109,7 @@ pub async fn visit(
     };
     let Swept { leftovers, removals } = match mode {
         Mode::Look => Swept::default(),
-        mode => leftovers::sweep(state, &tenant, &spec, &owner(sync), wanted, mode).await,
+        mode => leftovers::sweep(context, state, &tenant, &spec, &owner(sync), wanted, mode).await,
     };
     // Somebody took our finalizer away: then the copies would outlive the resource.
     let unheld = mode == Mode::Look

@@ -16,6 +16,8 @@ use weaver_api::v1beta1::SourceKind;
 
 use super::object::Object;
 use super::token::{Mint, MintError, Slot, Token};
+use crate::metrics::Metrics;
+
 use super::{Account, KubeMinter, Reach};
 
 /// All tenants that the operator acts as.
@@ -24,6 +26,7 @@ pub struct Tenants<M = KubeMinter> {
     transport: Client,
     minter: Arc<M>,
     rights_last: Duration,
+    metrics: Arc<Metrics>,
     held: Mutex<HashMap<Account, Held<M>>>,
 }
 
@@ -50,8 +53,8 @@ impl<M: Mint> Tenants<M> {
     /// `transport` must have no credential of its own: a tenant's request would otherwise carry two identities.
     /// What was learnt of an account's rights is used for as long as `rights_last`.
     #[must_use]
-    pub fn new(transport: Client, minter: M, rights_last: Duration) -> Self {
-        Self { transport, minter: Arc::new(minter), rights_last, held: Mutex::default() }
+    pub fn new(transport: Client, minter: M, rights_last: Duration, metrics: Arc<Metrics>) -> Self {
+        Self { transport, minter: Arc::new(minter), rights_last, metrics, held: Mutex::default() }
     }
 
     /// The client of `account`.
@@ -90,7 +93,10 @@ impl<M: Mint> Tenants<M> {
     }
 
     fn hold(&self, account: &Account) -> Held<M> {
-        Held { slot: Arc::new(Slot::new(account.clone(), self.minter.clone())), reach: None }
+        Held {
+            slot: Arc::new(Slot::new(account.clone(), self.minter.clone(), self.metrics.clone())),
+            reach: None,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Account, Held<M>>> {

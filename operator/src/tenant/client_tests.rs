@@ -40,7 +40,7 @@ fn account() -> Account {
 #[tokio::test]
 async fn a_refused_token_is_replaced_and_the_request_sent_once_more() {
     let (transport, seen) = server("token-2");
-    let tenant = Tenants::new(transport, Counting(AtomicUsize::new(0)), Duration::ZERO)
+    let tenant = Tenants::new(transport, Counting(AtomicUsize::new(0)), Duration::ZERO, Arc::default())
         .client(&account())
         .await
         .unwrap();
@@ -51,7 +51,7 @@ async fn a_refused_token_is_replaced_and_the_request_sent_once_more() {
 #[tokio::test]
 async fn a_second_refusal_is_reported_not_repeated() {
     let (transport, seen) = server("none");
-    let tenant = Tenants::new(transport, Counting(AtomicUsize::new(0)), Duration::ZERO)
+    let tenant = Tenants::new(transport, Counting(AtomicUsize::new(0)), Duration::ZERO, Arc::default())
         .client(&account())
         .await
         .unwrap();
@@ -63,7 +63,7 @@ async fn a_second_refusal_is_reported_not_repeated() {
 #[tokio::test]
 async fn a_recreated_account_is_another_identity() {
     let (transport, _) = server("token-2");
-    let tenants = Tenants::new(transport, Counting(AtomicUsize::new(0)), Duration::ZERO);
+    let tenants = Tenants::new(transport, Counting(AtomicUsize::new(0)), Duration::ZERO, Arc::default());
     let before = tenants.client(&account()).await.unwrap();
     assert_eq!(before.uid, "uid-1");
     lookup(before.objects(SourceKind::ConfigMap, "foo").get("settings")).await.unwrap();

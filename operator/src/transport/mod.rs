@@ -8,11 +8,17 @@
 mod connector;
 mod pool;
 
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
 use anyhow::Context as _;
+use futures::future::BoxFuture;
 use http::{Request, Response};
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::{Client, Config};
-use tower::{BoxError, ServiceBuilder};
+use tower::{BoxError, Layer, Service, ServiceBuilder};
+
+use crate::metrics::{Identity, Metrics};
 
 pub use connector::Connector;
 use pool::Pool;
@@ -21,9 +27,10 @@ use pool::Pool;
 ///
 /// # Errors
 /// If TLS or the credentials cannot be set up.
-pub fn client(config: &Config, connector: Option<&Connector>) -> anyhow::Result<Client> {
+pub fn client(config: &Config, connector: Option<&Connector>, counted: Counted) -> anyhow::Result<Client> {
     let Some(connector) = connector else {
-        return Ok(ClientBuilder::try_from(config.clone()).context("setting up TLS")?.build());
+        let builder = ClientBuilder::try_from(config.clone()).context("setting up TLS")?;
+        return Ok(builder.with_layer(&counted).build());
     };
     // A watch whose stream is full, or ten thousand of them, never hold up a write: each class has connections of its
     // own.
@@ -33,6 +40,7 @@ pub fn client(config: &Config, connector: Option<&Connector>) -> anyhow::Result<
         async move { pool.send(request).await }
     });
     let service = ServiceBuilder::new()
+        .layer(counted)
         .layer(config.base_uri_layer())
         .layer(config.extra_headers_layer().context("the headers of the configuration")?)
         .option_layer(config.auth_layer().context("the credentials of the kubeconfig")?)
@@ -46,6 +54,55 @@ fn is_watch(request: &Request<Body>) -> bool {
         .uri()
         .query()
         .is_some_and(|query| query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1")))
+}
+
+/// A layer that counts requests.
+#[derive(Clone)]
+pub struct Counted {
+    /// Whose they are.
+    pub identity: Identity,
+    /// Where they are counted.
+    pub metrics: Arc<Metrics>,
+}
+
+impl<S> Layer<S> for Counted {
+    type Service = Counting<S>;
+
+    fn layer(&self, inner: S) -> Counting<S> {
+        Counting { counted: self.clone(), inner }
+    }
+}
+
+/// A service behind [`Counted`].
+#[derive(Clone)]
+pub struct Counting<S> {
+    counted: Counted,
+    inner: S,
+}
+
+impl<S, B> Service<Request<Body>> for Counting<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<B>;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<Response<B>, S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut TaskContext<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (method, watch, counted) = (request.method().clone(), is_watch(&request), self.counted.clone());
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let answer = answer.await;
+            let code = answer.as_ref().ok().map(Response::status);
+            counted.metrics.asked(counted.identity, &method, watch, code);
+            answer
+        })
+    }
 }
 
 /// What a pool answers with.

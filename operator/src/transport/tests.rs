@@ -100,6 +100,10 @@ fn answer(
     http::Response::new(http_body_util::StreamBody::new(slow).boxed_unsync())
 }
 
+fn counted() -> Counted {
+    Counted { identity: Identity::Tenant, metrics: Arc::default() }
+}
+
 fn watch() -> Request<Body> {
     Request::get("/api/v1/configmaps?labelSelector=x&watch=true").body(Body::empty()).unwrap()
 }
@@ -115,7 +119,7 @@ async fn read(response: http::Response<Body>) -> usize {
 #[tokio::test]
 async fn six_hundred_watches_that_nobody_reads_share_few_connections_and_hold_up_no_write() {
     let server = Server::start(&[b"h2"], 250).await;
-    let client = client(&server.config, Some(&server.connector())).unwrap();
+    let client = client(&server.config, Some(&server.connector()), counted()).unwrap();
     let watches = join_all((0..600).map(|_| client.send(watch()))).await;
     assert!(watches.iter().all(|watch| watch.as_ref().is_ok_and(|watch| watch.status() == 200)));
     assert_eq!(server.streams.load(Ordering::SeqCst), 600);
@@ -133,7 +137,7 @@ async fn six_hundred_watches_that_nobody_reads_share_few_connections_and_hold_up
 #[tokio::test]
 async fn a_server_that_allows_less_gets_more_connections_and_no_request_queues() {
     let server = Server::start(&[b"h2"], 20).await;
-    let client = client(&server.config, Some(&server.connector())).unwrap();
+    let client = client(&server.config, Some(&server.connector()), counted()).unwrap();
     // The first tells what the server allows.
     read(client.send(write()).await.unwrap()).await;
     let mut watches = Vec::new();
@@ -146,7 +150,7 @@ async fn a_server_that_allows_less_gets_more_connections_and_no_request_queues()
 #[tokio::test]
 async fn after_a_broken_connection_the_next_request_has_a_new_one() {
     let server = Server::start(&[b"h2"], 250).await;
-    let client = client(&server.config, Some(&server.connector())).unwrap();
+    let client = client(&server.config, Some(&server.connector()), counted()).unwrap();
     for round in 1..4 {
         // One or the other may still go on the connection that has just broken, and says so.
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -167,7 +171,7 @@ async fn a_server_that_is_not_there_is_told_and_not_tried_by_each_request_anew()
     let connector = Connector::new(&config).unwrap().unwrap();
     let error = format!("{:#}", connector.speaks_http2().await.unwrap_err());
     assert!(error.contains(&format!("localhost:{free}")) && error.contains("refused"), "{error}");
-    let client = client(&config, Some(&connector)).unwrap();
+    let client = client(&config, Some(&connector), counted()).unwrap();
     let answers = join_all((0..500).map(|_| client.send(write()))).await;
     assert!(answers.iter().all(Result::is_err));
 }

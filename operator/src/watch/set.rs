@@ -123,6 +123,23 @@ impl WatchSet {
         Interest { watched, user: user.clone() }
     }
 
+    /// How many there are in each state.
+    #[must_use]
+    pub fn states(&self) -> Vec<(&'static str, i64)> {
+        let mut counts = [("opening", 0), ("synced", 0), ("refused", 0), ("failing", 0)];
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        for watched in open.values().filter_map(Weak::upgrade) {
+            let index = match *watched.inner.state.borrow() {
+                WatchState::Opening => 0,
+                WatchState::Synced => 1,
+                WatchState::Refused => 2,
+                WatchState::Failing => 3,
+            };
+            counts[index].1 += 1;
+        }
+        counts.to_vec()
+    }
+
     fn start(&self, key: &WatchKey, tenant: &TenantClient) -> Watched {
         let inner = Arc::new(Inner {
             key: key.clone(),

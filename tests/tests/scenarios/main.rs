@@ -8,6 +8,7 @@ mod foreign;
 mod installer_own_server;
 mod kubeconfig;
 mod lifecycle;
+mod metrics;
 mod own_server;
 mod pacing;
 mod paused;

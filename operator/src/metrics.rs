@@ -1,0 +1,263 @@
+//! What the operator counts, in the text form of `OpenMetrics`.
+//!
+//! Labels have values from closed sets: no name of a tenant, a namespace or an object is ever one, so what a tenant
+//! does never grows them, and who may read the metrics learns nothing of anybody's names.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+/// Content type of [`Metrics::text`].
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// All that is counted.
+pub struct Metrics {
+    registry: Registry,
+    visits: Family<Visit, Counter>,
+    visit_seconds: Histogram,
+    writes: Family<Write, Counter>,
+    requests: Family<Request, Counter>,
+    tokens: Family<Token, Counter>,
+    resources: Family<Ready, Gauge>,
+    targets: Family<Target, Gauge>,
+    watches: Family<Watch, Gauge>,
+    waiting: Gauge,
+}
+
+/// How a visit ended.
+#[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
+pub enum End {
+    /// All is as it should be, or is not to be done.
+    Settled,
+    /// Something has to be tried again.
+    Retry,
+    /// The operator's own identity failed.
+    Failed,
+}
+
+/// What was written of a copy.
+#[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
+pub enum Written {
+    /// It is new.
+    Created,
+    /// It was written over.
+    Updated,
+    /// It was deleted and made again.
+    Replaced,
+    /// It is gone.
+    Removed,
+}
+
+/// Who asked the API server.
+#[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
+pub enum Identity {
+    /// The operator itself.
+    Operator,
+    /// An account of a tenant.
+    Tenant,
+}
+
+/// What became of the wish for a token.
+#[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
+pub enum Minting {
+    /// There is one.
+    Minted,
+    /// The account does not exist.
+    Missing,
+    /// The operator may not.
+    Forbidden,
+    /// The API server could not be asked, or refused.
+    Failed,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct Visit {
+    end: End,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct Write {
+    change: Written,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct Request {
+    identity: Identity,
+    method: &'static str,
+    code: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct Token {
+    result: Minting,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct Ready {
+    ready: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct Target {
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct Watch {
+    state: &'static str,
+}
+
+/// What is not counted as it happens but looked up when somebody asks.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Resources by the status of `Ready`.
+    pub resources: Vec<(&'static str, i64)>,
+    /// Targets by their state.
+    pub targets: Vec<(&'static str, i64)>,
+    /// Watches by their state.
+    pub watches: Vec<(&'static str, i64)>,
+    /// Visits that wait for room.
+    pub waiting: i64,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("weaver");
+        let metrics = Self {
+            visits: Family::default(),
+            // From a millisecond to half a minute.
+            visit_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
+            writes: Family::default(),
+            requests: Family::default(),
+            tokens: Family::default(),
+            resources: Family::default(),
+            targets: Family::default(),
+            watches: Family::default(),
+            waiting: Gauge::default(),
+            registry: Registry::default(),
+        };
+        registry.register("visits", "Visits of resources, by how they ended", metrics.visits.clone());
+        registry.register(
+            "visit_seconds",
+            "How long a visit took, its wait for room left out",
+            metrics.visit_seconds.clone(),
+        );
+        registry.register("writes", "Writes of copies", metrics.writes.clone());
+        registry.register("requests", "Requests to the API server", metrics.requests.clone());
+        registry.register("tokens", "Wishes for a token of a tenant's account", metrics.tokens.clone());
+        registry.register("resources", "ConfigMapSyncs by the status of Ready", metrics.resources.clone());
+        registry.register("targets", "Targets of all ConfigMapSyncs by their state", metrics.targets.clone());
+        registry.register("watches", "Watches of tenants by their state", metrics.watches.clone());
+        registry.register("visits_waiting", "Visits that wait for room", metrics.waiting.clone());
+        Self { registry, ..metrics }
+    }
+}
+
+impl Metrics {
+    /// A visit ended.
+    pub fn visited(&self, end: End, took: Duration) {
+        self.visits.get_or_create(&Visit { end }).inc();
+        self.visit_seconds.observe(took.as_secs_f64());
+    }
+
+    /// A copy was written.
+    pub fn wrote(&self, change: Written) {
+        self.writes.get_or_create(&Write { change }).inc();
+    }
+
+    /// The API server was asked; `code` is absent where it gave no answer.
+    pub fn asked(
+        &self,
+        identity: Identity,
+        method: &http::Method,
+        watch: bool,
+        code: Option<http::StatusCode>,
+    ) {
+        let method = match method.as_str() {
+            "GET" if watch => "watch",
+            "GET" => "get",
+            "POST" => "post",
+            "PUT" => "put",
+            "PATCH" => "patch",
+            "DELETE" => "delete",
+            _ => "other",
+        };
+        let code = match code.map(|code| code.as_u16()) {
+            None => "none",
+            Some(401) => "401",
+            Some(403) => "403",
+            Some(404) => "404",
+            Some(409) => "409",
+            Some(429) => "429",
+            Some(200..=299) => "2xx",
+            Some(300..=499) => "4xx",
+            Some(_) => "5xx",
+        };
+        self.requests.get_or_create(&Request { identity, method, code }).inc();
+    }
+
+    /// A token was wished for.
+    pub fn minted(&self, result: Minting) {
+        self.tokens.get_or_create(&Token { result }).inc();
+    }
+
+    /// Everything, with what was looked up just now.
+    #[must_use]
+    pub fn text(&self, now: &Snapshot) -> String {
+        for (ready, count) in &now.resources {
+            self.resources.get_or_create(&Ready { ready }).set(*count);
+        }
+        for (state, count) in &now.targets {
+            self.targets.get_or_create(&Target { state }).set(*count);
+        }
+        for (state, count) in &now.watches {
+            self.watches.get_or_create(&Watch { state }).set(*count);
+        }
+        self.waiting.set(now.waiting);
+        let mut text = String::new();
+        if encode(&mut text, &self.registry).is_err() {
+            // Writing to a text does not fail.
+            let _ = write!(text, "# EOF");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_counted_is_told_with_labels_of_closed_sets() {
+        let metrics = Metrics::default();
+        metrics.visited(End::Settled, Duration::from_millis(3));
+        metrics.wrote(Written::Created);
+        metrics.asked(Identity::Tenant, &http::Method::GET, true, Some(http::StatusCode::OK));
+        metrics.asked(Identity::Operator, &http::Method::PATCH, false, None);
+        metrics.asked(Identity::Operator, &http::Method::TRACE, false, Some(http::StatusCode::IM_A_TEAPOT));
+        metrics.minted(Minting::Forbidden);
+        let now = Snapshot { targets: vec![("synced", 7)], waiting: 2, ..Snapshot::default() };
+        let text = metrics.text(&now);
+        for line in [
+            r#"weaver_visits_total{end="Settled"} 1"#,
+            "weaver_visit_seconds_count 1",
+            r#"weaver_writes_total{change="Created"} 1"#,
+            r#"weaver_requests_total{identity="Tenant",method="watch",code="2xx"} 1"#,
+            r#"weaver_requests_total{identity="Operator",method="patch",code="none"} 1"#,
+            r#"weaver_requests_total{identity="Operator",method="other",code="4xx"} 1"#,
+            r#"weaver_tokens_total{result="Forbidden"} 1"#,
+            r#"weaver_targets{state="synced"} 7"#,
+            "weaver_visits_waiting 2",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+    }
+}
