@@ -33,6 +33,10 @@ status: $(BIN)/weaver-devstack ## What runs, and which copies there are
 test: ## Every check and test, the scenario tests on a real API server included
 	@devstack/test.sh
 
+.PHONY: test-long
+test-long: ## Scenarios that take minutes: all orders of appearance, crowds of targets
+	@devstack/test_long.sh
+
 .PHONY: cross
 cross: ## Release programs for the Raspberry Pi (aarch64)
 	@devstack/cross.sh

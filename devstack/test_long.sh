@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Scenarios that take minutes or hundreds of namespaces, inside a fresh stack. Ends with the test runner's summary.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+devstack/prerequisites.sh rust cc cross go curl
+# shellcheck source=devstack/tools.sh
+. devstack/tools.sh
+tool cargo-nextest "$nextest_version"
+# The whole workspace with its tests, as `make test` has built it: in any part of it, the dependencies would have other
+# features and be compiled anew.
+cargo test --locked --quiet --workspace --no-run
+echo "== long tests, inside a fresh stack ($SECONDS s so far)"
+exec "${CARGO_TARGET_DIR:-target}/debug/weaver-devstack" with-server -- \
+  "$nextest" nextest run --locked --workspace --test long --run-ignored only --profile long

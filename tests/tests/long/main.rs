@@ -1,0 +1,6 @@
+//! Scenarios on a real API server that take minutes, or hundreds of namespaces. `make test-long` runs them.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+mod crowd;
+mod orders;
