@@ -1,4 +1,4 @@
-//! `weaver tenant`: grants the operator the right to mint tokens for one account of one namespace.
+//! `weaver tenant`: grants the operator the right to mint tokens for one account of one namespace, and takes it back.
 //!
 //! Applied twice it changes nothing. Whoever runs it needs the right to write Roles in that namespace.
 
@@ -7,7 +7,7 @@ use clap::Subcommand;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Resource;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weaver_api::minting;
@@ -27,12 +27,60 @@ pub enum Verb {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Take that back: the operator mints no more tokens for ACCOUNT of NAMESPACE
+    Revoke {
+        /// Namespace of the tenant
+        namespace: String,
+        /// ServiceAccount in that namespace
+        account: String,
+    },
 }
 
 pub async fn run(verb: Verb) -> anyhow::Result<()> {
-    let Verb::Allow { namespace, account, dry_run } = verb;
-    dns_label(&namespace).map_err(|fault| anyhow!("NAMESPACE {namespace:?} {fault}"))?;
-    dns_subdomain(&account).map_err(|fault| anyhow!("ACCOUNT {account:?} {fault}"))?;
+    match verb {
+        Verb::Allow { namespace, account, dry_run } => allow(namespace, account, dry_run).await,
+        Verb::Revoke { namespace, account } => revoke(namespace, account).await,
+    }
+}
+
+async fn revoke(namespace: String, account: String) -> anyhow::Result<()> {
+    check(&namespace, &account)?;
+    let client = connection::client(None).await?;
+    let (role, _) = minting::grant(&namespace, &account);
+    let name = role.metadata.name.unwrap_or_default();
+    // The binding first: without it the Role grants nothing.
+    let bound = delete(&Api::<RoleBinding>::namespaced(client.clone(), &namespace), &name).await?;
+    let granted = delete(&Api::<Role>::namespaced(client, &namespace), &name).await?;
+    if bound || granted {
+        println!(
+            "the operator mints no more tokens for ServiceAccount {namespace}/{account}; the one it may hold lives for \
+             an hour at most: delete the ServiceAccount to end it at once"
+        );
+    } else {
+        println!("the operator was not allowed to act as ServiceAccount {namespace}/{account}");
+    }
+    Ok(())
+}
+
+/// Was it there?
+async fn delete<K>(api: &Api<K>, name: &str) -> anyhow::Result<bool>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug,
+{
+    match api.delete(name, &DeleteParams::default()).await {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("deleting the {} {name}", K::kind(&()))),
+    }
+}
+
+fn check(namespace: &str, account: &str) -> anyhow::Result<()> {
+    dns_label(namespace).map_err(|fault| anyhow!("NAMESPACE {namespace:?} {fault}"))?;
+    dns_subdomain(account).map_err(|fault| anyhow!("ACCOUNT {account:?} {fault}"))
+}
+
+async fn allow(namespace: String, account: String, dry_run: bool) -> anyhow::Result<()> {
+    check(&namespace, &account)?;
     let (role, binding) = minting::grant(&namespace, &account);
     if dry_run {
         print!("{}---\n{}", manifest(&role)?, manifest(&binding)?);

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use k8s_openapi::api::core::v1::ResourceQuota;
+use k8s_openapi::api::rbac::v1::Role;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use weaver_tests::tenant::TARGET;
@@ -76,6 +77,19 @@ async fn without_leave_to_mint_nothing_is_done_and_the_command_is_named() {
         .unwrap();
     assert!(allowed.status.success(), "{}", String::from_utf8_lossy(&allowed.stderr));
     world.holds(&foo, "settings", &[("a", "1")]).await;
+    // And back again.
+    let roles: Api<Role> = Api::namespaced(world.client.clone(), &team);
+    assert!(roles.get_opt("weaver-mint-sync").await.unwrap().is_some());
+    for words in ["mints no more tokens", "was not allowed"] {
+        let revoked = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver"))
+            .args(["tenant", "revoke", &team, "sync"])
+            .env("KUBECONFIG", given("WEAVER_TEST_KUBECONFIG"))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&revoked.stdout);
+        assert!(revoked.status.success() && said.contains(words), "{said}");
+    }
+    assert!(roles.get_opt("weaver-mint-sync").await.unwrap().is_none());
     world.finish().await;
 }
 
