@@ -105,6 +105,12 @@ impl World {
         self.apply_role(namespace, role, rules, subjects(team)).await;
     }
 
+    /// Grants `verbs` on all `ConfigMap`s of `namespace` to these subjects.
+    pub async fn grant_to(&self, namespace: &str, subjects: Value, verbs: &[&str]) {
+        let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);
+        self.apply_role(namespace, "target", rules, subjects).await;
+    }
+
     /// Grants the tenant `verbs` on all `Secret`s of `namespace`; replaces what was granted before.
     pub async fn grant_secrets(&self, team: &str, namespace: &str, verbs: &[&str]) {
         let rules = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": verbs}]);

@@ -177,6 +177,22 @@ async fn a_server_that_is_not_there_is_told_and_not_tried_by_each_request_anew()
 }
 
 #[tokio::test]
+async fn b32_the_name_that_the_kubeconfig_gives_the_server_is_the_one_it_has_to_prove() {
+    let server = Server::start(&[b"h2"], 250).await;
+    let mut config = server.config.clone();
+    let port = config.cluster_url.port_u16().unwrap();
+    config.cluster_url = format!("https://127.0.0.1:{port}").parse().unwrap();
+    assert!(Connector::new(&config).unwrap().unwrap().speaks_http2().await.is_err());
+    config.tls_server_name = Some("localhost".into());
+    let connector = Connector::new(&config).unwrap().unwrap();
+    assert!(connector.speaks_http2().await.unwrap());
+    // A hundred requests at once are sent at once: no client holds them back.
+    let client = client(&config, Some(&connector), counted()).unwrap();
+    let writes = join_all((0..100).map(|_| client.send(write()))).await;
+    assert!(writes.iter().all(Result::is_ok));
+}
+
+#[tokio::test]
 async fn who_speaks_no_http2_is_told_apart_and_strangers_are_refused() {
     let server = Server::start(&[b"http/1.1"], 1).await;
     assert!(!server.connector().speaks_http2().await.unwrap());

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::rbac::v1::Role;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
+use weaver_tests::audit;
 use weaver_tests::tenant::TARGET;
 use weaver_tests::world::{World, eventually, given};
 
@@ -54,7 +55,7 @@ async fn a_source_that_may_not_be_read_is_named_with_its_role() {
 }
 
 #[tokio::test]
-async fn without_leave_to_mint_nothing_is_done_and_the_command_is_named() {
+async fn without_leave_to_mint_nothing_is_done_and_the_command_is_named_b7() {
     let world = World::new("no-minting").await;
     let team = world.namespace("team").await;
     world.account(&team).await;
@@ -94,6 +95,53 @@ async fn without_leave_to_mint_nothing_is_done_and_the_command_is_named() {
 }
 
 #[tokio::test]
+async fn rights_that_an_account_has_by_its_group_are_rights_b18() {
+    let world = World::new("by-group").await;
+    let team = world.tenant().await;
+    let foo = world.namespace("foo").await;
+    let group = json!([{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io",
+                        "name": format!("system:serviceaccounts:{team}")}]);
+    world.config_map(&team, "settings", &[("a", "1")]).await;
+    world.sync(&team, "sync", world.spec(&team, &[&foo])).await;
+    world.condition(&team, "sync", "Authorized", "False", "MissingRights").await;
+    world.grant_to(&foo, group, &TARGET).await;
+    world.holds(&foo, "settings", &[("a", "1")]).await;
+    world.condition(&team, "sync", "Ready", "True", "Synced").await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn resources_of_one_account_share_one_token_and_nobody_reviews_it_b8_b31() {
+    let world = World::new("one-token").await;
+    let (team, foo) = world.synced().await;
+    for number in 0..5 {
+        let name = format!("more-{number}");
+        let mut spec = world.spec(&team, &[&foo]);
+        spec["targets"]["name"] = json!(name);
+        world.sync(&team, &name, spec).await;
+        world.condition(&team, &name, "Ready", "True", "Synced").await;
+    }
+    let events = audit::events(&given("WEAVER_TEST_AUDIT_LOG"));
+    let ours = events.iter().filter(|event| {
+        event["userAgent"].as_str().is_some_and(|agent| agent.starts_with("weaver-operator/"))
+    });
+    let asked = |resource: &str, subresource: Option<&str>| {
+        let wanted = json!([resource, subresource]);
+        ours.clone()
+            .filter(|event| {
+                json!([event["objectRef"]["resource"], event["objectRef"]["subresource"]]) == wanted
+            })
+            .filter(|event| subresource.is_none() || event["objectRef"]["namespace"] == json!(team))
+            .count()
+    };
+    assert_eq!(asked("serviceaccounts", Some("token")), 1, "one token for all");
+    for review in ["tokenreviews", "subjectaccessreviews"] {
+        assert_eq!(asked(review, None), 0, "what the API server decides is not asked beforehand");
+    }
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn rights_that_are_taken_away_are_reported_and_come_back() {
     let world = World::new("revoked").await;
     let (team, foo) = world.synced().await;
@@ -127,7 +175,7 @@ async fn one_tenant_without_rights_does_not_stop_another() {
 }
 
 #[tokio::test]
-async fn the_operators_own_account_has_no_right_on_content_and_mints_nothing_by_default() {
+async fn the_operators_own_account_has_no_right_on_content_and_mints_nothing_by_default_b4() {
     let world = World::new("own-rights").await;
     let team = world.namespace("team").await;
     world.config_map(&team, "settings", &[]).await;
