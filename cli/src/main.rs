@@ -4,6 +4,8 @@ mod connection;
 mod crd;
 mod crd_diff;
 mod kubeconfig;
+mod orphans;
+mod sync;
 mod tenant;
 
 use std::process::ExitCode;
@@ -30,6 +32,16 @@ enum Verb {
         #[command(subcommand)]
         verb: kubeconfig::Verb,
     },
+    /// Copies whose ConfigMapSync is gone
+    Orphans {
+        #[command(subcommand)]
+        verb: orphans::Verb,
+    },
+    /// What the operator makes of a ConfigMapSync
+    Sync {
+        #[command(subcommand)]
+        verb: sync::Verb,
+    },
     /// Which accounts the operator may act as
     Tenant {
         #[command(subcommand)]
@@ -46,6 +58,8 @@ async fn main() -> ExitCode {
     let done = match Args::parse().verb {
         Verb::Crd { verb } => crd::run(verb).await,
         Verb::Kubeconfig { verb } => kubeconfig::run(verb).await,
+        Verb::Orphans { verb } => orphans::run(verb).await.map(|()| ExitCode::SUCCESS),
+        Verb::Sync { verb } => sync::run(verb).await.map(|()| ExitCode::SUCCESS),
         Verb::Tenant { verb } => tenant::run(verb).await.map(|()| ExitCode::SUCCESS),
     };
     match done {

@@ -76,6 +76,17 @@ impl Content {
         found.type_ == self.type_ && !immutable
     }
 
+    /// In what `found` differs: `data.a`, `binaryData.b`, `type`, `immutable`.
+    #[must_use]
+    pub fn differences(&self, found: &Object) -> Vec<String> {
+        let found = Self::of(found);
+        let mut all = unequal("data", &self.data, &found.data);
+        all.extend(unequal("binaryData", &self.binary_data, &found.binary_data));
+        all.extend((self.type_ != found.type_).then(|| "type".to_owned()));
+        all.extend((self.immutable != found.immutable).then(|| "immutable".to_owned()));
+        all
+    }
+
     /// An object of `kind` that holds it.
     #[must_use]
     pub fn with(&self, kind: SourceKind, metadata: ObjectMeta) -> Object {
@@ -105,6 +116,19 @@ impl Content {
             part(value.as_bytes());
         }
     }
+}
+
+/// The keys that are in one of the two only, or with another value.
+pub(super) fn unequal(
+    part: &str,
+    one: &BTreeMap<String, String>,
+    other: &BTreeMap<String, String>,
+) -> Vec<String> {
+    let keys: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+    keys.into_iter()
+        .filter(|key| one.get(*key) != other.get(*key))
+        .map(|key| format!("{part}.{key}"))
+        .collect()
 }
 
 /// `names` are those that are given already.
@@ -188,6 +212,16 @@ mod tests {
         }
         let mended = json!({"exclude": ["z"], "rename": {"a": "z"}});
         assert_eq!(shown(&source(&["a", "z"]).chosen(&keys(&mended)).unwrap()), ["z=a"]);
+    }
+
+    #[test]
+    fn differences_are_told_by_key_and_never_by_value() {
+        let (one, mut other) = (source(&["a", "b", "X"]), source(&["b", "c", "X"]));
+        other.data.insert("b".into(), "another".into());
+        other.type_ = Some("Opaque".into());
+        let found = other.with(SourceKind::ConfigMap, ObjectMeta::default());
+        assert_eq!(one.differences(&found), ["data.a", "data.b", "data.c", "type"]);
+        assert_eq!(other.differences(&found), [""; 0]);
     }
 
     #[test]

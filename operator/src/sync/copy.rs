@@ -59,6 +59,12 @@ impl Desired {
         Content::of(found) == self.content && self.metadata.is_on(&found.metadata)
     }
 
+    /// In what `found` differs: names of keys, and nothing that they hold.
+    #[must_use]
+    pub fn differences(&self, found: &Object) -> Vec<String> {
+        [self.content.differences(found), self.metadata.differences(&found.metadata)].concat()
+    }
+
     /// Can `found` become this copy by an update?
     #[must_use]
     pub fn fits(&self, found: &Object) -> bool {

@@ -13,6 +13,8 @@ use weaver_api::marks::{SOURCE_ANNOTATION, SYNC_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::schema::is_reserved;
 use weaver_api::validate::ValidSync;
 
+use super::content::unequal;
+
 /// Beginnings of keys that a source may carry and a copy must not, besides the reserved ones: by some a deployment
 /// tool knows what it made and removes what it has no manifest of (k3s' own addons, Flux, kapp, Helm), by the others
 /// a syncer or cert-manager would take the copy for one of its sources.
@@ -74,6 +76,17 @@ impl Metadata {
             && self.annotations.iter().all(|pair| has(&found.annotations, pair))
             && found.annotations.as_ref().and_then(|all| all.get(KEYS_ANNOTATION))
                 == self.annotations.get(KEYS_ANNOTATION)
+    }
+
+    /// What `found` lacks of it, or has in another form, and what was ours and is not wanted any more: names of keys.
+    #[must_use]
+    pub fn differences(&self, found: &ObjectMeta) -> Vec<String> {
+        let wanted = self.put_on(found);
+        let empty = Map::new();
+        let of = |map: &Option<Map>| map.clone().unwrap_or_else(|| empty.clone());
+        let labels = unequal("metadata.labels", &of(&wanted.labels), &of(&found.labels));
+        let annotations = unequal("metadata.annotations", &of(&wanted.annotations), &of(&found.annotations));
+        [labels, annotations].concat()
     }
 
     /// `seen` with it, and without what was ours and is not wanted any more. Its uid and resourceVersion stay.

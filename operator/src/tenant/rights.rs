@@ -41,6 +41,19 @@ pub struct Right {
 }
 
 impl Right {
+    /// As a review asks for it.
+    #[must_use]
+    pub fn attributes(&self) -> ResourceAttributes {
+        ResourceAttributes {
+            group: Some(String::new()),
+            resource: Some(self.kind.plural().into()),
+            namespace: Some(self.namespace.clone()),
+            name: self.object.clone(),
+            verb: Some(self.verb.into()),
+            ..ResourceAttributes::default()
+        }
+    }
+
     /// Is it needed only to be told of changes at once? Without it there is a look from time to time instead. So it is
     /// for upstream's own role, which has no `watch`.
     #[must_use]
@@ -76,14 +89,7 @@ pub async fn missing(tenant: &TenantClient, rights: Vec<Right>) -> Result<BTreeS
             async move {
                 let review = SelfSubjectAccessReview {
                     spec: SelfSubjectAccessReviewSpec {
-                        resource_attributes: Some(ResourceAttributes {
-                            group: Some(String::new()),
-                            resource: Some(right.kind.plural().into()),
-                            namespace: Some(right.namespace.clone()),
-                            name: right.object.clone(),
-                            verb: Some(right.verb.into()),
-                            ..ResourceAttributes::default()
-                        }),
+                        resource_attributes: Some(right.attributes()),
                         ..SelfSubjectAccessReviewSpec::default()
                     },
                     ..SelfSubjectAccessReview::default()

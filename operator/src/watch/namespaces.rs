@@ -52,7 +52,9 @@ impl Default for Namespaces {
 }
 
 impl Traits {
-    fn of(meta: &ObjectMeta) -> Self {
+    /// Those of the namespace with this metadata.
+    #[must_use]
+    pub fn of(meta: &ObjectMeta) -> Self {
         Self {
             terminating: meta.deletion_timestamp.is_some(),
             labels: meta.labels.clone().unwrap_or_default(),

@@ -4,11 +4,13 @@
 
 mod bad_input;
 mod contention;
+mod explain;
 mod foreign;
 mod installer_own_server;
 mod kubeconfig;
 mod lifecycle;
 mod metrics;
+mod orphans;
 mod own_server;
 mod pacing;
 mod paused;

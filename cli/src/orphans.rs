@@ -1,0 +1,240 @@
+//! `weaver orphans`: copies whose ConfigMapSync is gone, with the rights of the person who types.
+//!
+//! A resource may be deleted with `deletionPolicy: Orphan`, or be released because its tenant's rights were gone. What it
+//! leaves behind keeps its marks, and here they are read. Each write names the state that was listed: what has changed
+//! since is left alone.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use anyhow::{Context as _, anyhow, bail};
+use clap::Subcommand;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
+use kube::{Client, ResourceExt as _};
+use weaver_api::marks::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
+use weaver_api::v1beta1::{ConfigMapSync, SourceKind};
+use weaver_operator::sync::metadata::{is_adopted, released};
+use weaver_operator::tenant::object::{Object, Place};
+
+use crate::connection;
+
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Show them, with whose copies they are and of what
+    List {
+        #[command(flatten)]
+        scope: Scope,
+    },
+    /// Take the marks off, so that they are ordinary objects from then on
+    Adopt {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Delete them
+    Delete {
+        #[command(flatten)]
+        which: Which,
+    },
+}
+
+#[derive(clap::Args)]
+pub struct Scope {
+    /// Look in this namespace only
+    #[arg(short, long)]
+    namespace: Option<String>,
+}
+
+#[derive(clap::Args)]
+pub struct Which {
+    #[command(flatten)]
+    scope: Scope,
+    /// As `weaver orphans list` shows them: KIND/NAMESPACE/NAME
+    #[arg(required_unless_present = "all", value_name = "OBJECT")]
+    objects: Vec<String>,
+    /// All that `weaver orphans list` shows
+    #[arg(long, conflicts_with = "objects")]
+    all: bool,
+}
+
+/// A copy whose resource is gone.
+struct Orphan {
+    place: Place,
+    meta: ObjectMeta,
+    /// Whose copy it was.
+    holder: String,
+}
+
+impl fmt::Display for Orphan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place { kind, namespace, name } = &self.place;
+        write!(f, "{kind}/{namespace}/{name}")
+    }
+}
+
+pub async fn run(verb: Verb) -> anyhow::Result<()> {
+    let client = connection::client(None).await?;
+    match verb {
+        Verb::List { scope } => {
+            for orphan in find(&client, &scope).await? {
+                let annotations = orphan.meta.annotations.as_ref();
+                let source =
+                    annotations.and_then(|all| all.get(SOURCE_ANNOTATION)).map_or("?", String::as_str);
+                println!("{orphan}\tcopy of {}\tfrom {source}", orphan.holder);
+            }
+            Ok(())
+        }
+        Verb::Adopt { which } => {
+            for orphan in chosen(&client, &which).await? {
+                adopt(&client, &orphan).await.with_context(|| orphan.to_string())?;
+                println!("{orphan} is an ordinary object now");
+            }
+            Ok(())
+        }
+        Verb::Delete { which } => {
+            let orphans = chosen(&client, &which).await?;
+            if let Some(orphan) = orphans.iter().find(|orphan| is_adopted(&orphan.meta)) {
+                bail!(
+                    "{orphan} was somebody's object before a ConfigMapSync adopted it: `weaver orphans adopt {orphan}` \
+                     gives it back, and then `kubectl delete` is their choice; nothing was deleted"
+                );
+            }
+            for orphan in orphans {
+                delete(&client, &orphan).await.with_context(|| orphan.to_string())?;
+                println!("{orphan} is deleted");
+            }
+            Ok(())
+        }
+    }
+}
+
+async fn chosen(client: &Client, which: &Which) -> anyhow::Result<Vec<Orphan>> {
+    let mut found = find(client, &which.scope).await?;
+    if which.all {
+        return Ok(found);
+    }
+    let mut chosen = Vec::new();
+    for wanted in &which.objects {
+        let index = found.iter().position(|orphan| orphan.to_string() == *wanted);
+        let index = index.ok_or_else(|| {
+            anyhow!(
+                "{wanted} is no copy whose ConfigMapSync is gone: see `weaver orphans list`; nothing was done"
+            )
+        })?;
+        chosen.push(found.remove(index));
+    }
+    Ok(chosen)
+}
+
+async fn find(client: &Client, scope: &Scope) -> anyhow::Result<Vec<Orphan>> {
+    let syncs: Api<ConfigMapSync> = Api::all(client.clone());
+    let syncs = syncs.list_metadata(&ListParams::default()).await.context("listing ConfigMapSyncs")?;
+    let living = Living {
+        uids: syncs.iter().filter_map(kube::ResourceExt::uid).collect(),
+        names: syncs.iter().map(|sync| (sync.namespace().unwrap_or_default(), sync.name_any())).collect(),
+    };
+    let mut orphans = Vec::new();
+    for kind in SourceKind::ALL {
+        let objects: Api<Object> = match &scope.namespace {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
+            None => Api::all_with(client.clone(), &kind),
+        };
+        match objects.list_metadata(&ListParams::default().labels(SYNC_UID_LABEL)).await {
+            Ok(list) => orphans
+                .extend(list.items.into_iter().filter_map(|object| living.orphan(kind, object.metadata))),
+            // Who may not read Secrets may still want to see the rest.
+            Err(kube::Error::Api(status)) if status.is_forbidden() => {
+                eprintln!("{kind}s were not looked at: {}", status.message);
+            }
+            Err(error) => return Err(error).with_context(|| format!("listing {kind}s")),
+        }
+    }
+    Ok(orphans)
+}
+
+/// The resources that there are.
+struct Living {
+    uids: BTreeSet<String>,
+    names: BTreeSet<(String, String)>,
+}
+
+impl Living {
+    /// Is it a copy, and is whose it is gone? What bears the name of a living resource is that one's; and a source that
+    /// was restored from one of its copies is no copy.
+    fn orphan(&self, kind: SourceKind, meta: ObjectMeta) -> Option<Orphan> {
+        let place = Place { kind, namespace: meta.namespace.clone()?, name: meta.name.clone()? };
+        let Place { namespace, name, .. } = &place;
+        let source = meta.annotations.as_ref().and_then(|all| all.get(SOURCE_ANNOTATION));
+        if source == Some(&format!("{kind}/{namespace}/{name}")) {
+            return None;
+        }
+        let label = meta.labels.as_ref().and_then(|labels| labels.get(SYNC_UID_LABEL))?;
+        let owner = Owner::of(&meta);
+        let lives = self.uids.contains(label)
+            || owner.as_ref().is_some_and(|owner| {
+                self.uids.contains(&owner.uid)
+                    || self.names.contains(&(owner.namespace.clone(), owner.name.clone()))
+            });
+        let holder = owner.map_or_else(
+            || format!("a ConfigMapSync with uid {label}"),
+            |owner| format!("ConfigMapSync {}/{}", owner.namespace, owner.name),
+        );
+        (!lives).then_some(Orphan { place, meta, holder })
+    }
+}
+
+async fn adopt(client: &Client, orphan: &Orphan) -> anyhow::Result<()> {
+    let Place { kind, namespace, name } = &orphan.place;
+    let api: Api<Object> = Api::namespaced_with(client.clone(), namespace, kind);
+    let mut object = api.get(name).await?;
+    // Its uid and resourceVersion are those that were listed.
+    object.metadata = released(orphan.meta.clone());
+    api.replace(name, &PostParams::default(), &object).await?;
+    Ok(())
+}
+
+async fn delete(client: &Client, orphan: &Orphan) -> anyhow::Result<()> {
+    let Place { kind, namespace, name } = &orphan.place;
+    let api: Api<Object> = Api::namespaced_with(client.clone(), namespace, kind);
+    let (uid, resource_version) = (orphan.meta.uid.clone(), orphan.meta.resource_version.clone());
+    let preconditions = Some(Preconditions { uid, resource_version });
+    api.delete(name, &DeleteParams { preconditions, ..DeleteParams::default() }).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_copy_is_an_orphan_when_neither_its_uid_nor_its_name_lives() {
+        let living = Living {
+            uids: ["u1".to_owned()].into(),
+            names: [("team-a".to_owned(), "sync".to_owned())].into(),
+        };
+        let marked = |label: Value, sync: Value, source: &str| {
+            serde_json::from_value::<ObjectMeta>(json!({
+                "namespace": "foo", "name": "settings", "labels": {"weaver.example.com/sync-uid": label},
+                "annotations": {"weaver.example.com/sync": sync, "weaver.example.com/source": source},
+            }))
+            .unwrap()
+        };
+        let away = "ConfigMap/team-a/settings";
+        for (label, sync, source, expected) in [
+            ("u1", json!("team-a/sync/u1"), away, None),
+            // Restored from a backup: the resource has another uid now.
+            ("u0", json!("team-a/sync/u0"), away, None),
+            ("u0", json!("team-a/other/u0"), away, Some("ConfigMapSync team-a/other")),
+            ("u0", json!("team-a/other/u1"), away, None),
+            ("u0", json!("not ours"), away, Some("a ConfigMapSync with uid u0")),
+            ("u0", json!("team-a/other/u0"), "ConfigMap/foo/settings", None),
+        ] {
+            let meta = marked(json!(label), sync.clone(), source);
+            let found = living.orphan(SourceKind::ConfigMap, meta).map(|orphan| orphan.holder);
+            assert_eq!(found.as_deref(), expected, "{label} {sync} {source}");
+        }
+        assert!(living.orphan(SourceKind::Secret, ObjectMeta::default()).is_none());
+    }
+}

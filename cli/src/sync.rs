@@ -1,0 +1,181 @@
+//! `weaver sync explain`: why a ConfigMapSync is as it is, looked at with the rights of the person who types.
+//!
+//! The same code decides here as in the operator; nothing is written, and of content only the names of keys are shown.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, anyhow};
+use clap::Subcommand;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::authorization::v1::{SubjectAccessReview, SubjectAccessReviewSpec};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, ListParams, PostParams};
+use kube::{Client, ResourceExt as _};
+use weaver_api::marks::Owner;
+use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy};
+use weaver_api::validate::{ValidSync, validate};
+use weaver_operator::sync::content::Content;
+use weaver_operator::sync::copy::{Desired, source_reference};
+use weaver_operator::sync::metadata::Metadata;
+use weaver_operator::sync::plan::{Before, Step, Takes, by_object};
+use weaver_operator::sync::targets::selects;
+use weaver_operator::tenant::Account;
+use weaver_operator::tenant::object::{Object, Place};
+use weaver_operator::tenant::rights::{EXPLAINED, Right, explain, for_source, for_target};
+use weaver_operator::watch::Traits;
+
+use crate::connection;
+
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Say what is desired, what is there, why the two differ, and which right is missing
+    Explain {
+        /// Name of the ConfigMapSync
+        name: String,
+        /// Its namespace (default: that of the kubeconfig's context)
+        #[arg(short, long)]
+        namespace: Option<String>,
+    },
+}
+
+pub async fn run(verb: Verb) -> anyhow::Result<()> {
+    let Verb::Explain { name, namespace } = verb;
+    let client = connection::client(None).await?;
+    let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+    let syncs: Api<ConfigMapSync> = Api::namespaced(client.clone(), &namespace);
+    let sync =
+        syncs.get_opt(&name).await.with_context(|| format!("reading ConfigMapSync {namespace}/{name}"))?;
+    let sync = sync.ok_or_else(|| anyhow!("there is no ConfigMapSync {namespace}/{name}"))?;
+    for condition in sync.status.iter().flat_map(|status| &status.conditions) {
+        let first = condition.message.lines().next().unwrap_or_default();
+        println!("{}={} ({}) {first}", condition.type_, condition.status, condition.reason);
+    }
+    match validate(sync.desired()) {
+        Ok(spec) => compare(&client, &sync, &spec).await,
+        Err(faults) => {
+            for fault in faults {
+                println!("{fault}");
+            }
+            Ok(())
+        }
+    }
+}
+
+async fn compare(client: &Client, sync: &ConfigMapSync, spec: &ValidSync) -> anyhow::Result<()> {
+    let account = Account { namespace: sync.namespace().unwrap_or_default(), name: spec.account.clone() };
+    let owner = Owner {
+        namespace: account.namespace.clone(),
+        name: sync.name_any(),
+        uid: sync.uid().unwrap_or_default(),
+    };
+    let targets = targets(client, spec).await;
+    let (kind, namespace, name) = (spec.source_kind, spec.source_namespace.clone(), spec.source_name.clone());
+    let place = Place { kind, namespace, name };
+    let objects: Api<Object> = Api::namespaced_with(client.clone(), &place.namespace, &kind);
+    match objects.get_opt(&place.name).await {
+        Ok(Some(source)) => {
+            println!("source {place} is there");
+            match Content::of(&source).chosen(&spec.keys) {
+                Ok(content) => {
+                    let metadata = Metadata::new(&owner, &source_reference(&place), &source.metadata, spec);
+                    let copy = Desired::new(owner, kind, &spec.copy_name, metadata, content);
+                    for target in &targets {
+                        println!("{}: {}", copy.place(target), of_target(client, &copy, spec, target).await);
+                    }
+                }
+                Err(clash) => println!("{clash}"),
+            }
+        }
+        Ok(None) => println!("source {place} is not there"),
+        Err(error) => println!("source {place} could not be read by you: {error}"),
+    }
+    let missing = missing(client, &account, needed(spec, &targets)).await?;
+    if missing.is_empty() {
+        println!("{account} holds every right that is needed");
+    } else {
+        print!("{}", explain(&account, &missing));
+    }
+    Ok(())
+}
+
+/// Named and, as far as who types may list namespaces, selected ones.
+async fn targets(client: &Client, spec: &ValidSync) -> BTreeSet<String> {
+    let mut targets = spec.targets.clone();
+    if spec.selector.is_none() {
+        return targets;
+    }
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    match namespaces.list_metadata(&ListParams::default()).await {
+        Ok(list) => {
+            let selected = list.iter().filter(|namespace| {
+                let traits = Traits::of(&namespace.metadata);
+                !traits.terminating && selects(spec, &namespace.name_any(), &traits)
+            });
+            targets.extend(selected.map(kube::ResourceExt::name_any));
+        }
+        Err(error) => println!("which namespaces are selected could not be seen by you: {error}"),
+    }
+    targets
+}
+
+async fn of_target(client: &Client, copy: &Desired, spec: &ValidSync, namespace: &str) -> String {
+    let objects: Api<Object> = Api::namespaced_with(client.clone(), namespace, &copy.kind);
+    let found = match objects.get_opt(&copy.name).await {
+        Ok(found) => found,
+        Err(error) => return format!("could not be read by you: {error}"),
+    };
+    let takes = Takes { unmarked: spec.conflict_policy == ConflictPolicy::Adopt, ..Takes::default() };
+    let differs = || found.as_ref().map(|found| copy.differences(found).join(", ")).unwrap_or_default();
+    match by_object(copy, takes, found.as_ref()) {
+        Step::Keep => "holds the copy".into(),
+        Step::Create => "is not there".into(),
+        Step::Update(Before::Ours, _) => format!("is a copy and differs: {}", differs()),
+        Step::Update(..) => "is not a copy yet and would be made one".into(),
+        Step::Replace(_) => format!("is a copy that can only be deleted and made again: {}", differs()),
+        Step::Refuse(foreign) => format!("is left alone: {foreign}"),
+        Step::Inspect => "has not been judged".into(),
+    }
+}
+
+fn needed(spec: &ValidSync, targets: &BTreeSet<String>) -> Vec<Right> {
+    let source = for_source(spec.source_kind, &spec.source_namespace, &spec.source_name);
+    let targets = targets.iter().take(EXPLAINED).flat_map(|target| for_target(spec.source_kind, target));
+    source.into_iter().chain(targets).collect()
+}
+
+/// Which of these the account lacks, asked by the person.
+async fn missing(client: &Client, account: &Account, rights: Vec<Right>) -> anyhow::Result<BTreeSet<Right>> {
+    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+    stream::iter(rights)
+        .map(|right| {
+            let (reviews, account) = (reviews.clone(), account.clone());
+            async move {
+                let answer = reviews.create(&PostParams::default(), &review(&account, &right)).await;
+                let answer = answer.with_context(|| format!("asking about the rights of {account}"))?;
+                let allowed = answer.status.is_some_and(|status| status.allowed);
+                Ok((!allowed).then_some(right))
+            }
+        })
+        .buffer_unordered(8)
+        .try_filter_map(|right| async move { Ok(right) })
+        .try_collect()
+        .await
+}
+
+fn review(account: &Account, right: &Right) -> SubjectAccessReview {
+    let Account { namespace, name } = account;
+    let groups = vec![
+        "system:serviceaccounts".into(),
+        format!("system:serviceaccounts:{namespace}"),
+        "system:authenticated".into(),
+    ];
+    SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(format!("system:serviceaccount:{namespace}:{name}")),
+            groups: Some(groups),
+            resource_attributes: Some(right.attributes()),
+            ..SubjectAccessReviewSpec::default()
+        },
+        ..SubjectAccessReview::default()
+    }
+}
