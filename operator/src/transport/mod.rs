@@ -10,6 +10,7 @@ mod pool;
 
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::future::BoxFuture;
@@ -23,6 +24,11 @@ use crate::metrics::{Identity, Metrics};
 pub use connector::Connector;
 use pool::Pool;
 
+/// How long an answer may pause.
+const ANSWER: Duration = Duration::from_secs(30);
+/// The same for a watch, where the configuration does not say how long they are.
+const LONGEST_WATCH: Duration = Duration::from_mins(5);
+
 /// A client with the credentials of `config`; over HTTP/2, if there is a `connector` for it.
 ///
 /// # Errors
@@ -34,7 +40,9 @@ pub fn client(config: &Config, connector: Option<&Connector>, counted: Counted) 
     };
     // A watch whose stream is full, or ten thousand of them, never hold up a write: each class has connections of its
     // own.
-    let (watches, calls) = (Pool::new(connector.clone()), Pool::new(connector.clone()));
+    let calls = Pool::new(connector.clone(), ANSWER);
+    // A watch may have nothing to tell until it ends.
+    let watches = Pool::new(connector.clone(), config.read_timeout.unwrap_or(LONGEST_WATCH));
     let send = tower::service_fn(move |request: Request<Body>| {
         let pool = if is_watch(&request) { watches.clone() } else { calls.clone() };
         async move { pool.send(request).await }

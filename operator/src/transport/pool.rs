@@ -2,7 +2,8 @@
 //!
 //! A request goes on the first connection with room for it, else on a new one. Who waits for a connection shares the
 //! making of it; where that failed a moment ago, nobody tries anew at once. A connection that is not needed any more is
-//! closed after a while.
+//! closed after a while. An answer that pauses for too long has failed: pings tell of a connection that froze, and not
+//! of one stream on it.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +16,7 @@ use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use hyper::client::conn::http2::SendRequest;
 use kube::client::Body;
 use tokio::sync::Mutex as AsyncMutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep, timeout};
 use tower::BoxError;
 
 use super::Answer;
@@ -25,6 +26,8 @@ use super::connector::{Connected, Connector, ROOM};
 const IDLE: Duration = Duration::from_mins(1);
 /// Pause after a connection could not be made, and up to half as much more.
 const PAUSE: Duration = Duration::from_millis(200);
+/// How long the head of an answer may take, whatever it is the answer to.
+const HEAD: Duration = Duration::from_secs(30);
 /// How often a request looks for room: a connection may close while the request goes on it.
 const TRIES: usize = 3;
 
@@ -34,6 +37,8 @@ pub struct Pool(Arc<Inner>);
 
 struct Inner {
     connector: Connector,
+    /// How long an answer may pause.
+    patience: Duration,
     open: Mutex<Vec<Connection>>,
     /// Held while a connection is made; what the last failure was.
     making: AsyncMutex<Option<Failure>>,
@@ -60,16 +65,28 @@ impl Drop for Room {
 }
 
 impl Pool {
-    pub fn new(connector: Connector) -> Self {
-        Self(Arc::new(Inner { connector, open: Mutex::default(), making: AsyncMutex::default() }))
+    /// `patience`: how long an answer may pause.
+    pub fn new(connector: Connector, patience: Duration) -> Self {
+        Self(Arc::new(Inner { connector, patience, open: Mutex::default(), making: AsyncMutex::default() }))
     }
 
     /// Sends a request, and gives the answer as soon as its head is there.
     pub async fn send(&self, mut request: Request<Body>) -> Result<Answer, BoxError> {
         for _ in 0..TRIES {
             let (mut sender, room) = self.room().await?;
-            match sender.try_send_request(request).await {
-                Ok(response) => return Ok(response.map(|body| PooledBody { body, _room: room })),
+            let patience = self.0.patience;
+            let Ok(sent) = timeout(patience.min(HEAD), sender.try_send_request(request)).await else {
+                return Err("the API server does not begin to answer".into());
+            };
+            match sent {
+                Ok(response) => {
+                    return Ok(response.map(|body| PooledBody {
+                        body,
+                        patience,
+                        pause: Box::pin(sleep(patience)),
+                        _room: room,
+                    }));
+                }
                 // The connection closed before the request went out: nobody has seen it.
                 Err(mut error) => match error.take_message() {
                     Some(unsent) => request = unsent,
@@ -135,18 +152,30 @@ impl Pool {
 /// The body of an answer; its room on the connection is taken until it is dropped.
 pub struct PooledBody {
     body: Incoming,
+    patience: Duration,
+    pause: Pin<Box<Sleep>>,
     _room: Room,
 }
 
 impl HttpBody for PooledBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            let until = Instant::now() + self.patience;
+            self.pause.as_mut().reset(until);
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        match self.pause.as_mut().poll(context) {
+            Poll::Ready(()) => {
+                Poll::Ready(Some(Err("the API server paused in the middle of an answer".into())))
+            }
+            Poll::Pending => Poll::Pending,
+        }
     }
 
     fn is_end_stream(&self) -> bool {

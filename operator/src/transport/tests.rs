@@ -57,8 +57,14 @@ impl Server {
                 running.lock().await.spawn(async move {
                     let Ok(stream) = acceptor.accept(stream).await else { return };
                     counted.fetch_add(1, Ordering::SeqCst);
-                    let service = service_fn(move |request| {
-                        std::future::ready(Ok::<_, Infallible>(answer(&request, &served)))
+                    let service = service_fn(move |request: Request<Incoming>| {
+                        let answer = answer(&request, &served);
+                        async move {
+                            if request.uri().path().ends_with("/silent") {
+                                std::future::pending::<()>().await;
+                            }
+                            Ok::<_, Infallible>(answer)
+                        }
                     });
                     let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
                         .timer(TokioTimer::new())
@@ -85,6 +91,11 @@ fn answer(
     request: &Request<Incoming>,
     streams: &AtomicUsize,
 ) -> http::Response<UnsyncBoxBody<Bytes, Infallible>> {
+    if request.uri().path().ends_with("/frozen") {
+        return http::Response::new(
+            http_body_util::StreamBody::new(futures::stream::pending()).boxed_unsync(),
+        );
+    }
     if !request.uri().query().is_some_and(|query| query.contains("watch=true")) {
         return http::Response::new(http_body_util::Full::from("{}").boxed_unsync());
     }
@@ -190,6 +201,20 @@ async fn b32_the_name_that_the_kubeconfig_gives_the_server_is_the_one_it_has_to_
     let client = client(&config, Some(&connector), counted()).unwrap();
     let writes = join_all((0..100).map(|_| client.send(write()))).await;
     assert!(writes.iter().all(Result::is_ok));
+}
+
+#[tokio::test]
+async fn a_stream_that_freezes_on_a_living_connection_is_noticed() {
+    let server = Server::start(&[b"h2"], 250).await;
+    let patience = Duration::from_millis(300);
+    let pool = Pool::new(server.connector(), patience);
+    let url = |path: &str| format!("{}{path}", server.config.cluster_url).replace("//api", "/api");
+    let get = |path: &str| Request::get(url(path)).body(Body::empty()).unwrap();
+    let silent = pool.send(get("/api/silent")).await.map(drop).unwrap_err().to_string();
+    assert!(silent.contains("does not begin to answer"), "{silent}");
+    let frozen = pool.send(get("/api/frozen")).await.unwrap().into_body().collect().await.map(drop);
+    assert!(frozen.unwrap_err().to_string().contains("paused in the middle"));
+    assert_eq!(server.accepted(), 1, "the connection is still good");
 }
 
 #[tokio::test]
