@@ -1,17 +1,19 @@
 //! `weaver tenant`: grants the operator the right to mint tokens for one account of one namespace, and takes it back.
+//! Whoever asks whether it is granted needs the right to ask about others' rights.
 //!
 //! Applied twice it changes nothing. Whoever runs it needs the right to write Roles in that namespace.
 
 use anyhow::{Context as _, anyhow, ensure};
 use clap::Subcommand;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::Resource;
-use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use weaver_api::minting;
 use weaver_api::names::{dns_label, dns_subdomain};
+use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
 
 use crate::connection;
 
@@ -27,6 +29,13 @@ pub enum Verb {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Say whether the operator may act as ACCOUNT of NAMESPACE, and whether it may act as more than it should
+    Check {
+        /// Namespace of the tenant
+        namespace: String,
+        /// ServiceAccount in that namespace
+        account: String,
+    },
     /// Take that back: the operator mints no more tokens for ACCOUNT of NAMESPACE
     Revoke {
         /// Namespace of the tenant
@@ -39,12 +48,68 @@ pub enum Verb {
 pub async fn run(verb: Verb) -> anyhow::Result<()> {
     match verb {
         Verb::Allow { namespace, account, dry_run } => allow(namespace, account, dry_run).await,
+        Verb::Check { namespace, account } => check(namespace, account).await,
         Verb::Revoke { namespace, account } => revoke(namespace, account).await,
     }
 }
 
+async fn check(namespace: String, account: String) -> anyhow::Result<()> {
+    valid(&namespace, &account)?;
+    let client = connection::client(None).await?;
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
+    let exists = accounts.get_opt(&account).await.context("looking up the ServiceAccount")?.is_some();
+    let remedy = format!("kubectl -n {namespace} create serviceaccount {account}");
+    let there = if exists { "exists".to_owned() } else { format!("does not exist: {remedy}") };
+    println!("ServiceAccount {namespace}/{account} {there}");
+    let allowed = may_mint(&client, &namespace, Some(&account)).await?;
+    if allowed {
+        println!("the operator may act as it");
+    } else {
+        println!("the operator may not act as it: {}", minting::command(&namespace, &account));
+    }
+    if may_mint(&client, &namespace, None).await? {
+        println!(
+            "WARNING: the operator may act as every account of {namespace}, those of other programs too: find the Role \
+             or ClusterRole that lets {OPERATOR_ACCOUNT} create serviceaccounts/token without resourceNames, and drop it"
+        );
+    }
+    ensure!(exists && allowed, "nothing is copied as ServiceAccount {namespace}/{account}");
+    Ok(())
+}
+
+/// Does the API server let the operator mint tokens for this account; or, without one, for every account there?
+async fn may_mint(client: &Client, namespace: &str, account: Option<&str>) -> anyhow::Result<bool> {
+    let review = SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(format!("system:serviceaccount:{OPERATOR_NAMESPACE}:{OPERATOR_ACCOUNT}")),
+            groups: Some(vec![
+                "system:serviceaccounts".into(),
+                format!("system:serviceaccounts:{OPERATOR_NAMESPACE}"),
+                "system:authenticated".into(),
+            ]),
+            resource_attributes: Some(ResourceAttributes {
+                group: Some(String::new()),
+                resource: Some("serviceaccounts".into()),
+                subresource: Some("token".into()),
+                verb: Some("create".into()),
+                namespace: Some(namespace.into()),
+                name: account.map(Into::into),
+                ..ResourceAttributes::default()
+            }),
+            ..SubjectAccessReviewSpec::default()
+        },
+        ..SubjectAccessReview::default()
+    };
+    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+    let answer = reviews
+        .create(&PostParams::default(), &review)
+        .await
+        .context("asking about the operator's rights")?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
 async fn revoke(namespace: String, account: String) -> anyhow::Result<()> {
-    check(&namespace, &account)?;
+    valid(&namespace, &account)?;
     let client = connection::client(None).await?;
     let (role, _) = minting::grant(&namespace, &account);
     let name = role.metadata.name.unwrap_or_default();
@@ -74,13 +139,13 @@ where
     }
 }
 
-fn check(namespace: &str, account: &str) -> anyhow::Result<()> {
+fn valid(namespace: &str, account: &str) -> anyhow::Result<()> {
     dns_label(namespace).map_err(|fault| anyhow!("NAMESPACE {namespace:?} {fault}"))?;
     dns_subdomain(account).map_err(|fault| anyhow!("ACCOUNT {account:?} {fault}"))
 }
 
 async fn allow(namespace: String, account: String, dry_run: bool) -> anyhow::Result<()> {
-    check(&namespace, &account)?;
+    valid(&namespace, &account)?;
     let (role, binding) = minting::grant(&namespace, &account);
     if dry_run {
         print!("{}---\n{}", manifest(&role)?, manifest(&binding)?);

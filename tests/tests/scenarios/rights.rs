@@ -78,6 +78,16 @@ async fn without_leave_to_mint_nothing_is_done_and_the_command_is_named_b7() {
         .unwrap();
     assert!(allowed.status.success(), "{}", String::from_utf8_lossy(&allowed.stderr));
     world.holds(&foo, "settings", &[("a", "1")]).await;
+    let check = || {
+        let done = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver"))
+            .args(["tenant", "check", &team, "sync"])
+            .env("KUBECONFIG", given("WEAVER_TEST_KUBECONFIG"))
+            .output()
+            .unwrap();
+        (done.status.success(), String::from_utf8(done.stdout).unwrap())
+    };
+    let (fine, said) = check();
+    assert!(fine && said.contains("the operator may act as it") && !said.contains("WARNING"), "{said}");
     // And back again.
     let roles: Api<Role> = Api::namespaced(world.client.clone(), &team);
     assert!(roles.get_opt("weaver-mint-sync").await.unwrap().is_some());
@@ -91,6 +101,8 @@ async fn without_leave_to_mint_nothing_is_done_and_the_command_is_named_b7() {
         assert!(revoked.status.success() && said.contains(words), "{said}");
     }
     assert!(roles.get_opt("weaver-mint-sync").await.unwrap().is_none());
+    let (fine, said) = check();
+    assert!(!fine && said.contains(&format!("weaver tenant allow {team} sync")), "{said}");
     world.finish().await;
 }
 
