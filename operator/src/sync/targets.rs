@@ -3,7 +3,7 @@
 //! Named namespaces are always tried, whether they exist or not. Of the selected ones a tenant learns only where its
 //! account has a right; that is not known here ([`crate::tenant::Reach`]).
 
-use weaver_api::v1beta1::ConfigMapSync;
+use weaver_api::v1beta1::{ConfigMapSync, Targets};
 use weaver_api::validate::{ValidSync, validate};
 
 use crate::watch::{NamespaceChange, Traits};
@@ -24,6 +24,14 @@ pub fn selects(spec: &ValidSync, name: &str, traits: &Traits) -> bool {
 pub fn concerns(sync: &ConfigMapSync, change: NamespaceChange<'_>) -> bool {
     if sync.metadata.namespace.as_deref() == Some(change.name) {
         return true;
+    }
+    // Most changes concern nobody; a list of a thousand names is not judged for each.
+    let targets = sync.desired().and_then(|spec| spec.targets.as_ref());
+    let may_concern = |targets: &Targets| {
+        targets.selector.is_some() || targets.namespaces.iter().any(|name| name == change.name)
+    };
+    if !targets.is_some_and(may_concern) {
+        return false;
     }
     let Ok(spec) = validate(sync.desired()) else { return false };
     let selected = |traits: Option<&Traits>| traits.is_some_and(|traits| selects(&spec, change.name, traits));
