@@ -12,7 +12,7 @@ use kube::{Client, Config};
 use serde_json::json;
 
 use crate::own::Own;
-use crate::proxy::{Hook, Proxy};
+use crate::proxy::{Hooks, Proxy};
 use crate::world::{World, eventually, given};
 
 /// A disposable server with our definitions and RBAC, and an operator that reaches it through a proxy.
@@ -55,6 +55,17 @@ impl Operator {
         let _ = self.child.wait();
     }
 
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Is it not running any more?
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// What it has logged.
     #[must_use]
     pub fn log(&self) -> String {
@@ -70,19 +81,23 @@ impl Drop for Operator {
 
 impl Alone {
     /// Starts everything; each request of the operator passes `hook` first.
-    pub async fn start(hook: impl FnOnce(Client) -> Hook) -> Self {
+    pub async fn start<H: Into<Hooks>>(hook: impl FnOnce(Client) -> H) -> Self {
         Self::start_with(hook, "5").await
     }
 
     /// The same with another patience, in seconds, for what is deleted and has lost its rights.
-    pub async fn start_with(hook: impl FnOnce(Client) -> Hook, patience: &'static str) -> Self {
+    pub async fn start_with<H: Into<Hooks>>(hook: impl FnOnce(Client) -> H, patience: &'static str) -> Self {
         let own = Own::start().await;
         own.install().await.unwrap();
         Self::on(own, hook, patience).await
     }
 
     /// An operator on a server where the definitions are installed already.
-    pub async fn on(own: Own, hook: impl FnOnce(Client) -> Hook, patience: &'static str) -> Self {
+    pub async fn on<H: Into<Hooks>>(
+        own: Own,
+        hook: impl FnOnce(Client) -> H,
+        patience: &'static str,
+    ) -> Self {
         own.apply("deploy/rbac/operator.yaml");
         let config = Config::from_custom_kubeconfig(
             Kubeconfig::read_from(own.server.kubeconfig()).unwrap(),
@@ -90,7 +105,7 @@ impl Alone {
         )
         .await
         .unwrap();
-        let proxy = Proxy::start(&config, hook(own.client.clone())).await;
+        let proxy = Proxy::start(&config, hook(own.client.clone()).into()).await;
         let kubeconfig = own.dir().join("operator.kubeconfig");
         std::fs::write(kubeconfig, operator_kubeconfig(&own.client, &proxy).await).unwrap();
         let operator = Operator::start(own.dir(), patience);

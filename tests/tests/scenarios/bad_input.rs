@@ -113,3 +113,27 @@ async fn a_condition_that_cannot_be_read_blinds_nobody() {
     raw.delete("odd", &DeleteParams::default()).await.unwrap();
     world.finish().await;
 }
+
+#[tokio::test]
+async fn a_copy_that_would_be_too_large_is_told_and_the_one_before_stays() {
+    let world = World::new("too-large").await;
+    let (team, foo) = world.synced().await;
+    // As much as a ConfigMap holds,
+    let large = "x".repeat(1_000_000);
+    world.config_map(&team, "settings", &[("a", &large)]).await;
+    world.holds(&foo, "settings", &[("a", &large)]).await;
+    // and nearly as much as annotations may have.
+    let note = json!({"metadata": {"annotations": {"example.com/large": "y".repeat(200_000)}}});
+    world.config_maps(&team).patch("settings", &PatchParams::default(), &Patch::Merge(&note)).await.unwrap();
+    let mut spec = world.spec(&team, &[&foo]);
+    let more: serde_json::Map<String, serde_json::Value> =
+        (0..20).map(|number| (format!("example.com/{number}"), json!("z".repeat(4_096)))).collect();
+    spec["targets"]["annotations"] = more.into();
+    world.sync(&team, "sync", spec).await;
+    let failed = world.condition(&team, "sync", "TargetsSynced", "False", "TargetsFailed").await;
+    assert!(failed.message.contains("Too long"), "{}", failed.message);
+    world.holds(&foo, "settings", &[("a", &large)]).await;
+    world.sync(&team, "sync", world.spec(&team, &[&foo])).await;
+    world.condition(&team, "sync", "Ready", "True", "Synced").await;
+    world.finish().await;
+}

@@ -11,7 +11,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use weaver_api::marks::SYNC_UID_LABEL;
 use weaver_tests::alone::Alone;
-use weaver_tests::proxy::Hook;
+use weaver_tests::proxy::{Hook, Hooks};
 use weaver_tests::world::World;
 
 /// Once, before the first request of `method` on `…/namespaces/<target>/configmaps…`, puts somebody's own
@@ -105,8 +105,8 @@ async fn own_server_an_object_that_appears_before_the_delete_stays() {
 }
 
 /// A hook that does nothing.
-fn bystander(_: Client) -> Hook {
-    Arc::new(|_, _| async {}.boxed())
+fn bystander(_: Client) -> Hooks {
+    Hooks::none()
 }
 
 #[tokio::test]

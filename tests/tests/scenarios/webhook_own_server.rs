@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, Config};
@@ -14,11 +13,11 @@ use serde_json::json;
 use weaver_operator::installer;
 use weaver_tests::alone::Alone;
 use weaver_tests::own::Own;
-use weaver_tests::proxy::Hook;
+use weaver_tests::proxy::Hooks;
 use weaver_tests::world::{World, eventually};
 
-fn bystander(_: Client) -> Hook {
-    Arc::new(|_, _| async {}.boxed())
+fn bystander(_: Client) -> Hooks {
+    Hooks::none()
 }
 
 /// A world with one sync created at v1alpha1 and one at v1beta1, both done.
