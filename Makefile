@@ -34,7 +34,7 @@ test: ## Every check and test, the scenario tests on a real API server included
 	@devstack/test.sh
 
 .PHONY: test-long
-test-long: ## Scenarios that take minutes: all orders of appearance, crowds of targets
+test-long: ## Scenarios that take minutes: all orders of appearance, crowds of targets, a kill at each write
 	@devstack/test_long.sh
 
 .PHONY: cross
