@@ -5,6 +5,7 @@ mod crd;
 mod crd_diff;
 mod kubeconfig;
 mod orphans;
+mod review;
 mod sync;
 mod tenant;
 

@@ -14,6 +14,7 @@ use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt as _};
 use weaver_api::marks::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::v1beta1::{ConfigMapSync, SourceKind};
+use weaver_operator::sync::copy::{is_own_source, source_reference};
 use weaver_operator::sync::metadata::{is_adopted, released};
 use weaver_operator::tenant::object::{Object, Place};
 
@@ -67,8 +68,7 @@ struct Orphan {
 
 impl fmt::Display for Orphan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { kind, namespace, name } = &self.place;
-        write!(f, "{kind}/{namespace}/{name}")
+        f.write_str(&source_reference(&self.place))
     }
 }
 
@@ -162,10 +162,8 @@ impl Living {
     /// Is it a copy, and is whose it is gone? What bears the name of a living resource is that one's; and a source that
     /// was restored from one of its copies is no copy.
     fn orphan(&self, kind: SourceKind, meta: ObjectMeta) -> Option<Orphan> {
-        let place = Place { kind, namespace: meta.namespace.clone()?, name: meta.name.clone()? };
-        let Place { namespace, name, .. } = &place;
-        let source = meta.annotations.as_ref().and_then(|all| all.get(SOURCE_ANNOTATION));
-        if source == Some(&format!("{kind}/{namespace}/{name}")) {
+        let place = Place::of(kind, &meta)?;
+        if is_own_source(kind, &meta) {
             return None;
         }
         let label = meta.labels.as_ref().and_then(|labels| labels.get(SYNC_UID_LABEL))?;

@@ -6,12 +6,9 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
-use futures::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::api::authorization::v1::{SubjectAccessReview, SubjectAccessReviewSpec};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, ListParams, PostParams};
+use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt as _};
-use weaver_api::marks::Owner;
 use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy};
 use weaver_api::validate::{ValidSync, validate};
 use weaver_operator::sync::content::Content;
@@ -19,12 +16,13 @@ use weaver_operator::sync::copy::{Desired, source_reference};
 use weaver_operator::sync::metadata::Metadata;
 use weaver_operator::sync::plan::{Before, Step, Takes, by_object};
 use weaver_operator::sync::targets::selects;
+use weaver_operator::sync::visit::owner;
 use weaver_operator::tenant::Account;
 use weaver_operator::tenant::object::{Object, Place};
-use weaver_operator::tenant::rights::{EXPLAINED, Right, explain, for_source, for_target};
+use weaver_operator::tenant::rights::{EXPLAINED, Right, denied, explain, for_source, for_target};
 use weaver_operator::watch::Traits;
 
-use crate::connection;
+use crate::{connection, review};
 
 #[derive(Subcommand)]
 pub enum Verb {
@@ -62,23 +60,18 @@ pub async fn run(verb: Verb) -> anyhow::Result<()> {
 }
 
 async fn compare(client: &Client, sync: &ConfigMapSync, spec: &ValidSync) -> anyhow::Result<()> {
-    let account = Account { namespace: sync.namespace().unwrap_or_default(), name: spec.account.clone() };
-    let owner = Owner {
-        namespace: account.namespace.clone(),
-        name: sync.name_any(),
-        uid: sync.uid().unwrap_or_default(),
-    };
+    let owner = owner(sync);
+    let account = Account { namespace: owner.namespace.clone(), name: spec.account.clone() };
     let targets = targets(client, spec).await;
-    let (kind, namespace, name) = (spec.source_kind, spec.source_namespace.clone(), spec.source_name.clone());
-    let place = Place { kind, namespace, name };
-    let objects: Api<Object> = Api::namespaced_with(client.clone(), &place.namespace, &kind);
+    let place = Place::of_source(spec);
+    let objects: Api<Object> = Api::namespaced_with(client.clone(), &place.namespace, &place.kind);
     match objects.get_opt(&place.name).await {
         Ok(Some(source)) => {
             println!("source {place} is there");
             match Content::of(&source).chosen(&spec.keys) {
                 Ok(content) => {
                     let metadata = Metadata::new(&owner, &source_reference(&place), &source.metadata, spec);
-                    let copy = Desired::new(owner, kind, &spec.copy_name, metadata, content);
+                    let copy = Desired::new(owner, place.kind, &spec.copy_name, metadata, content);
                     for target in &targets {
                         println!("{}: {}", copy.place(target), of_target(client, &copy, spec, target).await);
                     }
@@ -89,7 +82,7 @@ async fn compare(client: &Client, sync: &ConfigMapSync, spec: &ValidSync) -> any
         Ok(None) => println!("source {place} is not there"),
         Err(error) => println!("source {place} could not be read by you: {error}"),
     }
-    let missing = missing(client, &account, needed(spec, &targets)).await?;
+    let missing = denied(needed(spec, &targets), |right| review::allowed(client, &account, right)).await?;
     if missing.is_empty() {
         println!("{account} holds every right that is needed");
     } else {
@@ -141,41 +134,4 @@ fn needed(spec: &ValidSync, targets: &BTreeSet<String>) -> Vec<Right> {
     let source = for_source(spec.source_kind, &spec.source_namespace, &spec.source_name);
     let targets = targets.iter().take(EXPLAINED).flat_map(|target| for_target(spec.source_kind, target));
     source.into_iter().chain(targets).collect()
-}
-
-/// Which of these the account lacks, asked by the person.
-async fn missing(client: &Client, account: &Account, rights: Vec<Right>) -> anyhow::Result<BTreeSet<Right>> {
-    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
-    stream::iter(rights)
-        .map(|right| {
-            let (reviews, account) = (reviews.clone(), account.clone());
-            async move {
-                let answer = reviews.create(&PostParams::default(), &review(&account, &right)).await;
-                let answer = answer.with_context(|| format!("asking about the rights of {account}"))?;
-                let allowed = answer.status.is_some_and(|status| status.allowed);
-                Ok((!allowed).then_some(right))
-            }
-        })
-        .buffer_unordered(8)
-        .try_filter_map(|right| async move { Ok(right) })
-        .try_collect()
-        .await
-}
-
-fn review(account: &Account, right: &Right) -> SubjectAccessReview {
-    let Account { namespace, name } = account;
-    let groups = vec![
-        "system:serviceaccounts".into(),
-        format!("system:serviceaccounts:{namespace}"),
-        "system:authenticated".into(),
-    ];
-    SubjectAccessReview {
-        spec: SubjectAccessReviewSpec {
-            user: Some(format!("system:serviceaccount:{namespace}:{name}")),
-            groups: Some(groups),
-            resource_attributes: Some(right.attributes()),
-            ..SubjectAccessReviewSpec::default()
-        },
-        ..SubjectAccessReview::default()
-    }
 }

@@ -5,17 +5,18 @@
 
 use anyhow::{Context as _, anyhow, ensure};
 use clap::Subcommand;
-use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weaver_api::names::{dns_label, dns_subdomain};
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
+use weaver_operator::tenant::Account;
 
-use crate::connection;
+use crate::{connection, review};
 
 #[derive(Subcommand)]
 pub enum Verb {
@@ -79,33 +80,17 @@ async fn check(namespace: String, account: String) -> anyhow::Result<()> {
 
 /// Does the API server let the operator mint tokens for this account; or, without one, for every account there?
 async fn may_mint(client: &Client, namespace: &str, account: Option<&str>) -> anyhow::Result<bool> {
-    let review = SubjectAccessReview {
-        spec: SubjectAccessReviewSpec {
-            user: Some(format!("system:serviceaccount:{OPERATOR_NAMESPACE}:{OPERATOR_ACCOUNT}")),
-            groups: Some(vec![
-                "system:serviceaccounts".into(),
-                format!("system:serviceaccounts:{OPERATOR_NAMESPACE}"),
-                "system:authenticated".into(),
-            ]),
-            resource_attributes: Some(ResourceAttributes {
-                group: Some(String::new()),
-                resource: Some("serviceaccounts".into()),
-                subresource: Some("token".into()),
-                verb: Some("create".into()),
-                namespace: Some(namespace.into()),
-                name: account.map(Into::into),
-                ..ResourceAttributes::default()
-            }),
-            ..SubjectAccessReviewSpec::default()
-        },
-        ..SubjectAccessReview::default()
+    let operator = Account { namespace: OPERATOR_NAMESPACE.into(), name: OPERATOR_ACCOUNT.into() };
+    let minting = ResourceAttributes {
+        group: Some(String::new()),
+        resource: Some("serviceaccounts".into()),
+        subresource: Some("token".into()),
+        verb: Some("create".into()),
+        namespace: Some(namespace.into()),
+        name: account.map(Into::into),
+        ..ResourceAttributes::default()
     };
-    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
-    let answer = reviews
-        .create(&PostParams::default(), &review)
-        .await
-        .context("asking about the operator's rights")?;
-    Ok(answer.status.is_some_and(|status| status.allowed))
+    review::allowed(client, &operator, minting).await
 }
 
 async fn revoke(namespace: String, account: String) -> anyhow::Result<()> {

@@ -101,29 +101,26 @@ impl World {
 
     /// The same by a Role of another name, for a second tenant.
     pub async fn grant_as(&self, team: &str, namespace: &str, role: &str, verbs: &[&str]) {
-        let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);
+        let rules = rules("configmaps", verbs);
         self.apply_role(namespace, role, rules, subjects(team)).await;
     }
 
     /// Grants `verbs` on all `ConfigMap`s of `namespace` to these subjects.
     pub async fn grant_to(&self, namespace: &str, subjects: Value, verbs: &[&str]) {
-        let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);
+        let rules = rules("configmaps", verbs);
         self.apply_role(namespace, "target", rules, subjects).await;
     }
 
     /// Grants the tenant `verbs` on all `Secret`s of `namespace`; replaces what was granted before.
     pub async fn grant_secrets(&self, team: &str, namespace: &str, verbs: &[&str]) {
-        let rules = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": verbs}]);
+        let rules = rules("secrets", verbs);
         self.apply_role(namespace, "secrets", rules, subjects(team)).await;
     }
 
     /// Grants the tenant `verbs` on all `ConfigMap`s of all namespaces, until the world ends or it is taken back.
     pub async fn grant_everywhere(&self, team: &str, verbs: &[&str]) {
         let name = format!("{team}-everywhere");
-        let role = json!({
-            "metadata": {"name": name},
-            "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}],
-        });
+        let role = json!({"metadata": {"name": name}, "rules": rules("configmaps", verbs)});
         let binding = json!({
             "metadata": {"name": name}, "subjects": subjects(team),
             "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
@@ -203,6 +200,10 @@ impl World {
         let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
         api.patch(name, &PatchParams::apply("a-person").force(), &Patch::Apply(object)).await.unwrap();
     }
+}
+
+fn rules(resource: &str, verbs: &[&str]) -> Value {
+    json!([{"apiGroups": [""], "resources": [resource], "verbs": verbs}])
 }
 
 fn subjects(team: &str) -> Value {

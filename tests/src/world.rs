@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,18 @@ pub fn given(variable: &str) -> PathBuf {
     std::env::var_os(variable)
         .unwrap_or_else(|| panic!("{variable} is not set: run this through `make test`"))
         .into()
+}
+
+/// Runs `weaver` as the administrator of the shared server: did it end well, and what it said.
+#[must_use]
+pub fn weaver(arguments: &[&str]) -> (bool, String) {
+    let done = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver"))
+        .args(arguments)
+        .env("KUBECONFIG", given("WEAVER_TEST_KUBECONFIG"))
+        .output()
+        .unwrap();
+    let said = [done.stdout, done.stderr].concat();
+    (done.status.success(), String::from_utf8(said).unwrap())
 }
 
 /// A client for a kubeconfig, with the process' TLS provider installed.

@@ -5,7 +5,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sha2::{Digest as _, Sha256};
-use weaver_api::marks::Owner;
+use weaver_api::marks::{Owner, SOURCE_ANNOTATION};
 use weaver_api::v1beta1::SourceKind;
 
 use super::content::Content;
@@ -70,6 +70,13 @@ impl Desired {
     pub fn fits(&self, found: &Object) -> bool {
         self.content.fits(found)
     }
+}
+
+/// Is it marked as a copy of itself? A source that was restored from one of its copies is.
+#[must_use]
+pub fn is_own_source(kind: SourceKind, meta: &ObjectMeta) -> bool {
+    let marked = meta.annotations.as_ref().and_then(|annotations| annotations.get(SOURCE_ANNOTATION));
+    Place::of(kind, meta).is_some_and(|place| marked == Some(&source_reference(&place)))
 }
 
 /// How the copies of a source name it.

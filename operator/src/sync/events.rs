@@ -118,9 +118,8 @@ fn done(work: &Work) -> Vec<Event> {
     let of = |wanted: Change| -> Vec<String> {
         let wrote =
             |state: &TargetState| matches!(state, TargetState::Synced(_, Some(change)) if *change == wanted);
-        let (kind, name) = (work.spec.source_kind, &work.spec.copy_name);
         let places = work.targets.iter().filter(|(_, state)| wrote(state));
-        places.map(|(namespace, _)| format!("{kind} {namespace}/{name}")).collect()
+        places.map(|(namespace, _)| Place::of_copy(&work.spec, namespace).to_string()).collect()
     };
     [
         (Change::Replace, "Replaced", "deleted and made again, because it was immutable or of another type"),

@@ -70,8 +70,7 @@ async fn find_kind(
         .buffer_unordered(CONCURRENCY)
         .try_collect()
         .await?;
-    let metas = lists.into_iter().flatten().map(|object| object.metadata);
-    Ok(metas.filter_map(|meta| Some(Place { kind, namespace: meta.namespace?, name: meta.name? })).collect())
+    Ok(lists.into_iter().flatten().filter_map(|object| Place::of(kind, &object.metadata)).collect())
 }
 
 /// Looks, once per account, for copies of an earlier life; tells why it failed.

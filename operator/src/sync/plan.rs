@@ -14,14 +14,13 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::marks::{
-    Owner, Ownership, SOURCE_ANNOTATION, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION, made_by_upstream,
-    ownership,
+    Owner, Ownership, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION, made_by_upstream, ownership,
 };
 use weaver_api::v1beta1::{Source, SourceKind};
 use weaver_api::validate::ValidSync;
 
-use super::copy::{Desired, source_reference};
-use crate::tenant::object::{Object, Place};
+use super::copy::{Desired, is_own_source};
+use crate::tenant::object::Object;
 
 /// A state of a copy whose content is known to be that of `digest`, because we wrote or read it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -237,10 +236,7 @@ pub fn leftover(owner: &Owner, source: &Source, kind: SourceKind, meta: &ObjectM
 
 /// Is it ours by our own marks; and if not, whose is it?
 fn whose(owner: &Owner, kind: SourceKind, meta: &ObjectMeta) -> Result<(), Foreign> {
-    let at = |part: &Option<String>| part.clone().unwrap_or_default();
-    let itself = source_reference(&Place { kind, namespace: at(&meta.namespace), name: at(&meta.name) });
-    let marked = meta.annotations.as_ref().and_then(|annotations| annotations.get(SOURCE_ANNOTATION));
-    if marked == Some(&itself) {
+    if is_own_source(kind, meta) {
         return Err(Foreign::Source);
     }
     match ownership(owner, meta) {

@@ -12,12 +12,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use weaver_api::conditions;
 use weaver_api::v1beta1::{ConfigMapSyncStatus, Counts, MAX_TARGETS_SHOWN, TargetStatus};
-use weaver_api::validate::ValidSync;
 
 use super::execute::{Change, TargetState};
 use super::outcome::{SourceState, Visit, Work};
 use super::plan::{Before, Foreign};
-use super::verdicts::{KEYS_CLASH, NOT_COPIED, not_accepted, verdicts};
+use super::verdicts::{KEYS_CLASH, NOT_COPIED, not_accepted, untouched, verdicts};
 
 /// Longest message about one target, in bytes.
 const MAX_MESSAGE: usize = 512;
@@ -142,9 +141,7 @@ fn judged(target: &TargetState, work: &Work, namespace: &str) -> (State, &'stati
                 Foreign::Other { .. } => "CopyOfAnother",
                 Foreign::Source => "MarkedAsSource",
             };
-            let ValidSync { source_kind, copy_name, .. } = &work.spec;
-            let message = format!("{source_kind} {namespace}/{copy_name} was left untouched: {foreign}");
-            (State::Conflict, reason, message)
+            (State::Conflict, reason, untouched(&work.spec, namespace, foreign))
         }
         TargetState::Forbidden(status) => (State::Failed, "Forbidden", status.message.clone()),
         TargetState::Rejected(words) => (State::Failed, "Rejected", words.clone()),

@@ -18,6 +18,7 @@ use weaver_api::validate::{SpecFault, ValidSync};
 use super::execute::{Change, TargetState};
 use super::outcome::{SourceState, Visit, Work};
 use super::plan::{Before, Foreign};
+use crate::tenant::object::Place;
 use crate::tenant::rights::{Right, explain};
 use crate::tenant::{Account, MintError};
 
@@ -173,13 +174,12 @@ impl Work {
     }
 
     fn source_found(&self) -> Verdict {
-        let ValidSync { source_kind, source_namespace, source_name, .. } = &self.spec;
-        let source = format!("{source_kind} {source_namespace}/{source_name}");
+        let source = Place::of_source(&self.spec);
         match &self.source {
             SourceState::Found | SourceState::Clash(_) | SourceState::AccountToken => {
                 let absent = format!("; it has no key {}", listed(&self.absent_keys));
-                let message = source + if self.absent_keys.is_empty() { "" } else { &absent };
-                Verdict::new(SOURCE_FOUND, Truth::True, "Found", message)
+                let absent = if self.absent_keys.is_empty() { "" } else { &absent };
+                Verdict::new(SOURCE_FOUND, Truth::True, "Found", format!("{source}{absent}"))
             }
             SourceState::Missing => Verdict::new(
                 SOURCE_FOUND,
@@ -229,10 +229,7 @@ impl Work {
             .targets
             .iter()
             .filter_map(|(namespace, state)| match state {
-                TargetState::Conflict(foreign) => Some(format!(
-                    "{} {namespace}/{} was left untouched: {foreign}",
-                    self.spec.source_kind, self.spec.copy_name
-                )),
+                TargetState::Conflict(foreign) => Some(untouched(&self.spec, namespace, foreign)),
                 _ => None,
             })
             .collect();
@@ -322,6 +319,11 @@ pub(super) fn not_accepted(account: &Account) -> String {
         "the namespace accepts no copies from {}: its annotation {ACCEPT_FROM_ANNOTATION} says so",
         account.namespace
     )
+}
+
+/// What is said of an object that stands where a copy is to be.
+pub(super) fn untouched(spec: &ValidSync, namespace: &str, foreign: &Foreign) -> String {
+    format!("{} was left untouched: {foreign}", Place::of_copy(spec, namespace))
 }
 
 /// The first items, and how many more there are.

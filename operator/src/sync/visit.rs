@@ -64,7 +64,8 @@ pub async fn visit(
         state.watches = Watches::default();
         return Visit::Suspended;
     }
-    let account = Account { namespace: sync.namespace().unwrap_or_default(), name: spec.account.clone() };
+    let owner = owner(sync);
+    let account = Account { namespace: owner.namespace.clone(), name: spec.account.clone() };
     entry.uses(&account);
     let tenant = match context.tenants.client(&account).await {
         Ok(tenant) => tenant,
@@ -80,7 +81,7 @@ pub async fn visit(
         select(context, &tenant, &spec).await;
     let refused = state.watches.join(context, &entry.sync, &tenant, &spec, &desired).await;
     let shown = state.watches.source_version(&spec);
-    let Read { source, version, absent_keys, copy } = read_source(&tenant, &spec, &owner(sync)).await;
+    let Read { source, version, absent_keys, copy } = read_source(&tenant, &spec, &owner).await;
     let targets = match &copy {
         Some(copy) => {
             let living = context.living();
@@ -100,16 +101,16 @@ pub async fn visit(
         None => Some(BTreeMap::new()),
     };
     let Some(targets) = targets else { return Visit::Outdated };
-    let search_failed = leftovers::search(context, state, &tenant, &owner(sync)).await;
+    let search_failed = leftovers::search(context, state, &tenant, &owner).await;
     let none_wanted =
         source == SourceState::Missing && spec.source_deletion_policy == SourceDeletionPolicy::Delete;
     let wanted = |place: &Place| {
-        let here = place.kind == spec.source_kind && place.name == spec.copy_name;
-        !none_wanted && here && asked.contains(&place.namespace)
+        let asked = asked.contains(&place.namespace) && *place == Place::of_copy(&spec, &place.namespace);
+        asked && !none_wanted
     };
     let Swept { leftovers, removals } = match mode {
         Mode::Look => Swept::default(),
-        mode => leftovers::sweep(context, state, &tenant, &spec, &owner(sync), wanted, mode).await,
+        mode => leftovers::sweep(context, state, &tenant, &spec, &owner, wanted, mode).await,
     };
     // Somebody took our finalizer away: then the copies would outlive the resource.
     let unheld = mode == Mode::Look
@@ -181,11 +182,7 @@ struct Read {
 
 async fn read_source(tenant: &TenantClient, spec: &ValidSync, owner: &Owner) -> Read {
     let nothing = |source| Read { source, version: None, absent_keys: Vec::new(), copy: None };
-    let place = Place {
-        kind: spec.source_kind,
-        namespace: spec.source_namespace.clone(),
-        name: spec.source_name.clone(),
-    };
+    let place = Place::of_source(spec);
     match lookup(tenant.objects(place.kind, &place.namespace).get(&place.name)).await {
         Ok(Some(source)) if source.type_.as_deref() == Some(ACCOUNT_TOKEN) => {
             nothing(SourceState::AccountToken)

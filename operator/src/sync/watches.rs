@@ -17,7 +17,16 @@ use crate::watch::{Interest, SyncRef, WatchKey, WatchState, What};
 
 /// Watches that one resource uses.
 #[derive(Default)]
-pub struct Watches(BTreeMap<WatchKey, Interest>);
+pub struct Watches {
+    source: Option<Open>,
+    /// By namespace; by `None`, the one on all of them.
+    copies: BTreeMap<Option<String>, Open>,
+}
+
+struct Open {
+    key: WatchKey,
+    interest: Interest,
+}
 
 impl Watches {
     /// Opens those that are needed for copies in `targets`, keeps those it has, leaves the others, and waits until all
@@ -37,24 +46,27 @@ impl Watches {
             namespace,
             what,
         };
+        let open = |had: Option<Open>, key: WatchKey| match had {
+            Some(open) if open.key == key => open,
+            _ => Open { interest: context.watches.join(key.clone(), tenant, sync), key },
+        };
         loop {
-            let everywhere = key(None, What::Copies);
             let source = key(Some(spec.source_namespace.clone()), What::Object(spec.source_name.clone()));
-            let mut wanted = vec![source];
-            if self.may_be_everywhere(tenant, &everywhere).await {
-                wanted.push(everywhere.clone());
+            self.source = Some(open(self.source.take(), source));
+            let namespaces: Vec<Option<String>> = if self.may_be_everywhere(tenant, spec).await {
+                vec![None]
             } else {
                 // In one that is not there a watch would be refused, or see nothing, until long after it has appeared.
                 let active = targets.iter().filter(|target| context.namespaces.is_active(target));
-                wanted.extend(active.map(|target| key(Some(target.clone()), What::Copies)));
-            }
-            let joined = wanted.into_iter().map(|key| {
-                let interest = self.0.remove(&key);
-                (key.clone(), interest.unwrap_or_else(|| context.watches.join(key, tenant, sync)))
+                active.cloned().map(Some).collect()
+            };
+            let joined = namespaces.into_iter().map(|namespace| {
+                let had = self.copies.remove(&namespace);
+                (namespace.clone(), open(had, key(namespace, What::Copies)))
             });
-            self.0 = joined.collect();
+            self.copies = joined.collect();
             let refused = self.refused().await;
-            if !refused.contains(&everywhere) {
+            if !refused.iter().any(|key| key.namespace.is_none()) {
                 return refused;
             }
             // It was allowed when it was asked for, and is not any more.
@@ -62,23 +74,16 @@ impl Watches {
         }
     }
 
-    async fn may_be_everywhere(&self, tenant: &TenantClient, everywhere: &WatchKey) -> bool {
-        match (self.0.get(everywhere), tenant.reach.is_everywhere(tenant, everywhere.kind).await) {
-            (Some(open), Ok(true)) if open.is_refused() => {
-                tenant.reach.is_not_everywhere(everywhere.kind);
-                false
-            }
-            (_, Ok(answer)) => answer,
-            // It could not be asked: what is open stays open.
-            (open, Err(_)) => open.is_some(),
-        }
+    async fn may_be_everywhere(&self, tenant: &TenantClient, spec: &ValidSync) -> bool {
+        // Where it could not be asked, what is open stays open.
+        let open = || self.copies.contains_key(&None);
+        tenant.reach.is_everywhere(tenant, spec.source_kind).await.unwrap_or_else(|_| open())
     }
 
     /// Waits for the watches, each and all no longer than [`crate::watch`] allows.
     async fn refused(&self) -> Vec<WatchKey> {
-        let settled =
-            join_all(self.0.iter().map(|(key, interest)| async move { (key, interest.settled().await) }))
-                .await;
+        let all = self.source.iter().chain(self.copies.values());
+        let settled = join_all(all.map(|open| async { (&open.key, open.interest.settled().await) })).await;
         let refused = settled.into_iter().filter(|(_, state)| *state == WatchState::Refused);
         refused.map(|(key, _)| key.clone()).collect()
     }
@@ -86,8 +91,7 @@ impl Watches {
     /// Which state of the source its watch shows, empty where it is not there; `None` while that is not known.
     #[must_use]
     pub fn source_version(&self, spec: &ValidSync) -> Option<String> {
-        let (_, interest) = self.0.iter().find(|(key, _)| key.what != What::Copies)?;
-        match interest.see(&spec.source_namespace, &spec.source_name) {
+        match self.source.as_ref()?.interest.see(&spec.source_namespace, &spec.source_name) {
             Seen::Unknown => None,
             Seen::Nothing => Some(String::new()),
             Seen::Object(meta) => meta.resource_version.clone(),
@@ -96,35 +100,37 @@ impl Watches {
 
     /// What the watches show of the copy at `place`.
     #[must_use]
-    pub fn see(&self, Place { kind, namespace, name }: &Place) -> Seen {
-        self.on_copies()
-            .find(|(key, _)| key.kind == *kind && key.namespace.as_ref().is_none_or(|only| only == namespace))
-            .map_or(Seen::Unknown, |(_, interest)| interest.see(namespace, name))
+    pub fn see(&self, place: &Place) -> Seen {
+        self.on(place).map_or(Seen::Unknown, |open| open.interest.see(&place.namespace, &place.name))
     }
 
     /// Where the watches show copies of `owner`.
     pub fn copies_of<'a>(&'a self, owner: &'a Owner) -> impl Iterator<Item = Place> + 'a {
-        self.on_copies().flat_map(move |(key, interest)| {
-            let ours = interest.all().into_iter().filter(|meta| Owner::of(meta).as_ref() == Some(owner));
-            let place = |meta: &_| {
-                let k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta { namespace, name, .. } = meta;
-                Some(Place { kind: key.kind, namespace: namespace.clone()?, name: name.clone()? })
-            };
-            ours.filter_map(move |meta| place(&meta)).collect::<Vec<_>>()
+        self.copies.values().flat_map(move |open| {
+            let ours = open.interest.all().into_iter().filter(|meta| Owner::of(meta).as_ref() == Some(owner));
+            ours.filter_map(|meta| Place::of(open.key.kind, &meta)).collect::<Vec<_>>()
         })
     }
 
     /// Has the resource visited again when something happens at these places, whose copies are another's.
     pub fn wait_for(&self, places: &[Place]) {
-        for (key, interest) in self.on_copies() {
-            let here = places.iter().filter(|place| {
-                place.kind == key.kind && key.namespace.as_ref().is_none_or(|only| *only == place.namespace)
-            });
-            interest.wait_for(here.map(|place| (place.namespace.clone(), place.name.clone())).collect());
+        let mut spots: BTreeMap<&Option<String>, BTreeSet<_>> =
+            self.copies.keys().map(|namespace| (namespace, BTreeSet::new())).collect();
+        for place in places {
+            if let Some(spots) = self.on(place).and_then(|open| spots.get_mut(&open.key.namespace)) {
+                spots.insert((place.namespace.clone(), place.name.clone()));
+            }
+        }
+        for (namespace, spots) in spots {
+            if let Some(open) = self.copies.get(namespace) {
+                open.interest.wait_for(spots);
+            }
         }
     }
 
-    fn on_copies(&self) -> impl Iterator<Item = (&WatchKey, &Interest)> {
-        self.0.iter().filter(|(key, _)| key.what == What::Copies)
+    /// The watch that covers `place`.
+    fn on(&self, place: &Place) -> Option<&Open> {
+        let open = self.copies.get(&None).or_else(|| self.copies.get(&Some(place.namespace.clone())))?;
+        (open.key.kind == place.kind).then_some(open)
     }
 }

@@ -12,6 +12,7 @@ use kube::Resource;
 use kube::core::DynamicResourceScope;
 use serde::{Deserialize, Serialize};
 use weaver_api::v1beta1::SourceKind;
+use weaver_api::validate::ValidSync;
 
 /// A `ConfigMap` or a `Secret`; which of them, the [`SourceKind`] says by which it is asked for.
 #[derive(Clone, Default, Deserialize, PartialEq, Serialize)]
@@ -49,6 +50,27 @@ pub struct Place {
     pub namespace: String,
     /// Its name.
     pub name: String,
+}
+
+impl Place {
+    /// Of an object of `kind` with this metadata; `None` where that names no place.
+    #[must_use]
+    pub fn of(kind: SourceKind, meta: &ObjectMeta) -> Option<Self> {
+        Some(Self { kind, namespace: meta.namespace.clone()?, name: meta.name.clone()? })
+    }
+
+    /// Of the source that `spec` names.
+    #[must_use]
+    pub fn of_source(spec: &ValidSync) -> Self {
+        let (kind, namespace, name) = (spec.source_kind, &spec.source_namespace, &spec.source_name);
+        Self { kind, namespace: namespace.clone(), name: name.clone() }
+    }
+
+    /// Of the copy that `spec` asks for in `namespace`.
+    #[must_use]
+    pub fn of_copy(spec: &ValidSync, namespace: &str) -> Self {
+        Self { kind: spec.source_kind, namespace: namespace.to_owned(), name: spec.copy_name.clone() }
+    }
 }
 
 impl fmt::Display for Place {

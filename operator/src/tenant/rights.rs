@@ -24,6 +24,9 @@ pub const SOURCE_VERBS: [&str; 3] = ["get", "list", "watch"];
 /// How many namespaces are asked about in one visit. Each costs six questions, and a status has its limit.
 pub const EXPLAINED: usize = 50;
 
+/// Questions in flight at once.
+const CONCURRENCY: usize = 8;
+
 /// For how many of them a Role is printed.
 const PRINTED: usize = 5;
 
@@ -82,24 +85,38 @@ pub fn for_target(kind: SourceKind, namespace: &str) -> Vec<Right> {
 /// # Errors
 /// If the API server cannot be asked.
 pub async fn missing(tenant: &TenantClient, rights: Vec<Right>) -> Result<BTreeSet<Right>, CallError> {
-    let reviews: Api<SelfSubjectAccessReview> = Api::all(tenant.client());
+    let reviews: &Api<SelfSubjectAccessReview> = &Api::all(tenant.client());
+    denied(rights, |attributes| async move {
+        let review = SelfSubjectAccessReview {
+            spec: SelfSubjectAccessReviewSpec {
+                resource_attributes: Some(attributes),
+                ..SelfSubjectAccessReviewSpec::default()
+            },
+            ..SelfSubjectAccessReview::default()
+        };
+        let answer = call(reviews.create(&PostParams::default(), &review)).await?;
+        Ok(answer.status.is_some_and(|status| status.allowed))
+    })
+    .await
+}
+
+/// Those of `rights` of which `ask` says that they are not held, in a stable order.
+///
+/// # Errors
+/// The first of `ask`'s.
+pub async fn denied<E, F>(
+    rights: Vec<Right>,
+    ask: impl Fn(ResourceAttributes) -> F,
+) -> Result<BTreeSet<Right>, E>
+where
+    F: Future<Output = Result<bool, E>>,
+{
     stream::iter(rights)
         .map(|right| {
-            let reviews = reviews.clone();
-            async move {
-                let review = SelfSubjectAccessReview {
-                    spec: SelfSubjectAccessReviewSpec {
-                        resource_attributes: Some(right.attributes()),
-                        ..SelfSubjectAccessReviewSpec::default()
-                    },
-                    ..SelfSubjectAccessReview::default()
-                };
-                let answer = call(reviews.create(&PostParams::default(), &review)).await?;
-                let allowed = answer.status.is_some_and(|status| status.allowed);
-                Ok((!allowed).then_some(right))
-            }
+            let allowed = ask(right.attributes());
+            async move { Ok((!allowed.await?).then_some(right)) }
         })
-        .buffer_unordered(8)
+        .buffer_unordered(CONCURRENCY)
         .try_filter_map(|right| async move { Ok(right) })
         .try_collect()
         .await

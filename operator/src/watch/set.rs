@@ -192,12 +192,6 @@ impl Interest {
         *inner.state.borrow()
     }
 
-    /// Is it refused, as far as is known now?
-    #[must_use]
-    pub fn is_refused(&self) -> bool {
-        *self.watched.inner.state.borrow() == WatchState::Refused
-    }
-
     /// What the watch shows of that object. One that is not established shows nothing: what it knew last may be
     /// long gone.
     #[must_use]

@@ -1,19 +1,7 @@
 //! `weaver sync explain` says what a person wants to know of a resource that is not as it should be.
 
-use std::process::Command;
-
 use serde_json::json;
-use weaver_tests::world::{World, given};
-
-fn explain(namespace: &str) -> String {
-    let done = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver"))
-        .args(["sync", "explain", "sync", "-n", namespace])
-        .env("KUBECONFIG", given("WEAVER_TEST_KUBECONFIG"))
-        .output()
-        .unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    String::from_utf8(done.stdout).unwrap()
-}
+use weaver_tests::world::{World, weaver};
 
 #[tokio::test]
 async fn what_is_desired_what_is_there_and_which_right_is_missing_are_explained() {
@@ -23,7 +11,8 @@ async fn what_is_desired_what_is_there_and_which_right_is_missing_are_explained(
     world.config_map(&bar, "settings", &[("theirs", "hunter2")]).await;
     world.sync(&team, "sync", world.spec(&team, &[&foo, &bar, &baz])).await;
     world.condition(&team, "sync", "Ready", "False", "MissingRights").await;
-    let said = explain(&team);
+    let (done, said) = weaver(&["sync", "explain", "sync", "-n", &team]);
+    assert!(done, "{said}");
     for line in [
         format!("source ConfigMap {team}/settings is there"),
         format!("ConfigMap {foo}/settings: holds the copy"),
@@ -44,7 +33,8 @@ async fn what_is_desired_what_is_there_and_which_right_is_missing_are_explained(
     world.sync(&team, "sync", spec).await;
     world.condition(&team, "sync", "Paused", "True", "Suspended").await;
     world.config_map(&team, "settings", &[("a", "hunter2"), ("b", "2")]).await;
-    let said = explain(&team);
+    let (done, said) = weaver(&["sync", "explain", "sync", "-n", &team]);
+    assert!(done, "{said}");
     let line = format!("ConfigMap {foo}/settings: is a copy and differs: data.a, data.b");
     assert!(said.lines().any(|found| found == line), "{said}");
     assert!(said.contains("holds every right that is needed") && !said.contains("hunter2"), "{said}");

@@ -1,22 +1,9 @@
 //! What a deleted resource has left behind is found, and handed on or removed, by a person.
 
-use std::process::Command;
-
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use weaver_api::marks::SYNC_UID_LABEL;
-use weaver_tests::world::{World, given};
-
-fn weaver(arguments: &[&str]) -> (bool, String) {
-    let done = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver"))
-        .arg("orphans")
-        .args(arguments)
-        .env("KUBECONFIG", given("WEAVER_TEST_KUBECONFIG"))
-        .output()
-        .unwrap();
-    let said = [done.stdout, done.stderr].concat();
-    (done.status.success(), String::from_utf8(said).unwrap())
-}
+use weaver_tests::world::{World, weaver};
 
 #[tokio::test]
 async fn copies_of_a_deleted_resource_are_listed_adopted_and_deleted() {
@@ -30,17 +17,17 @@ async fn copies_of_a_deleted_resource_are_listed_adopted_and_deleted() {
     world.condition(&team, "sync", "Ready", "True", "Synced").await;
     let objects = [&foo, &bar].map(|namespace| format!("ConfigMap/{namespace}/settings"));
     // While its resource lives, a copy is no orphan.
-    assert_eq!(weaver(&["list", "-n", &foo]), (true, String::new()));
-    let (done, said) = weaver(&["delete", &objects[0]]);
+    assert_eq!(weaver(&["orphans", "list", "-n", &foo]), (true, String::new()));
+    let (done, said) = weaver(&["orphans", "delete", &objects[0]]);
     assert!(!done && said.contains("is no copy whose ConfigMapSync is gone"), "{said}");
 
     world.delete_sync(&team, "sync").await;
-    let (_, said) = weaver(&["list"]);
+    let (_, said) = weaver(&["orphans", "list"]);
     for object in &objects {
         let line = format!("{object}\tcopy of ConfigMapSync {team}/sync\tfrom ConfigMap/{team}/settings");
         assert!(said.lines().any(|found| found == line), "{said}");
     }
-    let (done, said) = weaver(&["adopt", &objects[0]]);
+    let (done, said) = weaver(&["orphans", "adopt", &objects[0]]);
     assert!(done, "{said}");
     let kept = world.holds(&foo, "settings", &[("a", "1")]).await;
     assert!(!kept.metadata.labels.unwrap_or_default().contains_key(SYNC_UID_LABEL));
@@ -48,11 +35,11 @@ async fn copies_of_a_deleted_resource_are_listed_adopted_and_deleted() {
     let mark = |value| json!({"metadata": {"annotations": {"weaver.example.com/adopted": value}}});
     let params = PatchParams::default();
     world.config_maps(&bar).patch("settings", &params, &Patch::Merge(mark(Some("true")))).await.unwrap();
-    let (done, said) = weaver(&["delete", "-n", &bar, "--all"]);
+    let (done, said) = weaver(&["orphans", "delete", "-n", &bar, "--all"]);
     assert!(!done && said.contains("somebody's object before"), "{said}");
     world.config_maps(&bar).patch("settings", &params, &Patch::Merge(mark(None))).await.unwrap();
     // and any other is.
-    let (done, said) = weaver(&["delete", "-n", &bar, "--all"]);
+    let (done, said) = weaver(&["orphans", "delete", "-n", &bar, "--all"]);
     assert!(done, "{said}");
     world.lacks(&bar, "settings").await;
     world.finish().await;

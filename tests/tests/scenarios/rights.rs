@@ -1,14 +1,12 @@
 //! Missing rights are named exactly, and the resource recovers when they are granted.
 
-use std::process::Command;
-
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::rbac::v1::Role;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use weaver_tests::audit;
 use weaver_tests::tenant::TARGET;
-use weaver_tests::world::{World, eventually, given};
+use weaver_tests::world::{World, eventually, given, weaver};
 
 #[tokio::test]
 async fn missing_rights_are_named_and_the_printed_role_makes_it_ready_b17_b19_b21() {
@@ -71,37 +69,20 @@ async fn without_leave_to_mint_nothing_is_done_and_the_command_is_named_b7() {
     );
     world.lacks(&foo, "settings").await;
     // The command that the message names, run as the administrator.
-    let allowed = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver"))
-        .args(["tenant", "allow", &team, "sync"])
-        .env("KUBECONFIG", given("WEAVER_TEST_KUBECONFIG"))
-        .output()
-        .unwrap();
-    assert!(allowed.status.success(), "{}", String::from_utf8_lossy(&allowed.stderr));
+    let (done, said) = weaver(&["tenant", "allow", &team, "sync"]);
+    assert!(done, "{said}");
     world.holds(&foo, "settings", &[("a", "1")]).await;
-    let check = || {
-        let done = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver"))
-            .args(["tenant", "check", &team, "sync"])
-            .env("KUBECONFIG", given("WEAVER_TEST_KUBECONFIG"))
-            .output()
-            .unwrap();
-        (done.status.success(), String::from_utf8(done.stdout).unwrap())
-    };
-    let (fine, said) = check();
+    let (fine, said) = weaver(&["tenant", "check", &team, "sync"]);
     assert!(fine && said.contains("the operator may act as it") && !said.contains("WARNING"), "{said}");
     // And back again.
     let roles: Api<Role> = Api::namespaced(world.client.clone(), &team);
     assert!(roles.get_opt("weaver-mint-sync").await.unwrap().is_some());
     for words in ["mints no more tokens", "was not allowed"] {
-        let revoked = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver"))
-            .args(["tenant", "revoke", &team, "sync"])
-            .env("KUBECONFIG", given("WEAVER_TEST_KUBECONFIG"))
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&revoked.stdout);
-        assert!(revoked.status.success() && said.contains(words), "{said}");
+        let (done, said) = weaver(&["tenant", "revoke", &team, "sync"]);
+        assert!(done && said.contains(words), "{said}");
     }
     assert!(roles.get_opt("weaver-mint-sync").await.unwrap().is_none());
-    let (fine, said) = check();
+    let (fine, said) = weaver(&["tenant", "check", &team, "sync"]);
     assert!(!fine && said.contains(&format!("weaver tenant allow {team} sync")), "{said}");
     world.finish().await;
 }

@@ -1,0 +1,34 @@
+//! What an account may do, asked by a person who may ask it of others.
+
+use anyhow::Context as _;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use kube::Client;
+use kube::api::{Api, PostParams};
+use weaver_operator::tenant::Account;
+
+/// Does the API server allow `account` that?
+///
+/// # Errors
+/// If it cannot be asked, or does not let the person ask.
+pub async fn allowed(client: &Client, account: &Account, what: ResourceAttributes) -> anyhow::Result<bool> {
+    let Account { namespace, name } = account;
+    // The groups that every token of an account carries.
+    let groups = vec![
+        "system:serviceaccounts".into(),
+        format!("system:serviceaccounts:{namespace}"),
+        "system:authenticated".into(),
+    ];
+    let review = SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(format!("system:serviceaccount:{namespace}:{name}")),
+            groups: Some(groups),
+            resource_attributes: Some(what),
+            ..SubjectAccessReviewSpec::default()
+        },
+        ..SubjectAccessReview::default()
+    };
+    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+    let answer = reviews.create(&PostParams::default(), &review).await;
+    let answer = answer.with_context(|| format!("asking about the rights of {account}"))?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}
