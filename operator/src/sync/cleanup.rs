@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 use weaver_api::conditions::bounded;
 use weaver_api::convert;
+use weaver_api::marks::Owner;
 use weaver_api::names::{dns_label, dns_subdomain};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, DeletionPolicy, SourceKind};
 
@@ -23,9 +24,8 @@ use super::claim;
 use super::execute::{Kept, Mode, Removal};
 use super::leftovers;
 use super::reconcile::Context;
-use super::state::SyncState;
+use super::state::{Search, SyncState};
 use super::visit::owner;
-use super::watches::Watches;
 use crate::metrics::Written;
 use crate::tenant::call::CallError;
 use crate::tenant::object::Place;
@@ -53,7 +53,9 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
     let since = *state.deleting_since.get_or_insert_with(Instant::now);
     let reference = SyncRef::of(guarded);
     let uid = guarded.uid().unwrap_or_default();
-    state.watches = Watches::default();
+    let owner =
+        Owner { namespace: reference.namespace.clone(), name: reference.name.clone(), uid: uid.clone() };
+    state.leftovers.extend(std::mem::take(&mut state.watches).copies_of(&owner));
     let spec = guarded.0.as_ref().ok().and_then(ConfigMapSync::desired);
     let pass = match (&guarded.0, spec.and_then(leaves_copies)) {
         // Its deletionPolicy may be among what is lost.
@@ -179,14 +181,18 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
         Err(error @ MintError::Failed { .. }) => return Pass::Failed(error.to_string()),
         Err(error) => return Pass::Refused(error.to_string()),
     };
-    // What is known of its rights may be older than the rights that it was given back.
-    tenant.reach.forget();
-    match leftovers::find(&tenant, &owner, &context.namespaces.active(|_, _| true)).await {
-        Ok(found) => state.leftovers.extend(found),
-        Err(CallError::Forbidden(status) | CallError::Rejected(status)) => {
-            return Pass::Refused(status.message);
+    // What was found, written and shown in this life is known already.
+    if state.search != Search::Done(tenant.uid.clone()) {
+        // What is known of its rights may be older than the rights that it was given back.
+        tenant.reach.forget();
+        match leftovers::find(&tenant, &owner, &context.namespaces.active(|_, _| true)).await {
+            Ok(found) => state.leftovers.extend(found),
+            Err(CallError::Forbidden(status) | CallError::Rejected(status)) => {
+                return Pass::Refused(status.message);
+            }
+            Err(error) => return Pass::Failed(error.to_string()),
         }
-        Err(error) => return Pass::Failed(error.to_string()),
+        state.search = Search::Done(tenant.uid.clone());
     }
     let source = spec.source.unwrap_or_default();
     let (mut upstream, mut refused, mut failed) = (BTreeSet::new(), Vec::new(), Vec::new());

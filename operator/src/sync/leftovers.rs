@@ -3,21 +3,24 @@
 //! Found by label, so that what a namespace dropped from the list during our downtime still holds is found; of both
 //! kinds, because the source may have been of the other one then. Only where the account may list: what it may not
 //! list it could not have been given a copy to find in, and an audit log full of refusals would look like an attack.
-//! Searched once per resource and account after a start, and when a resource is deleted; in between, memory and the
-//! watches know.
+//! Searched once per resource and account after a start, where the resource does not show that there are none; and when
+//! a resource is deleted that was not searched for. In between, memory and the watches know.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::api::ListParams;
 use tracing::info;
+use weaver_api::conditions::READY;
 use weaver_api::marks::{Owner, SYNC_UID_LABEL};
-use weaver_api::v1beta1::{Source, SourceKind};
+use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind};
 use weaver_api::validate::ValidSync;
 
+use super::claim;
 use super::execute::{self, Kept, Mode, Removal};
 use super::reconcile::Context;
-use super::state::SyncState;
+use super::state::{Search, SyncState};
+use super::visit::owner;
 use crate::metrics::Written;
 use crate::tenant::TenantClient;
 use crate::tenant::call::{CallError, call};
@@ -73,24 +76,40 @@ async fn find_kind(
     Ok(lists.into_iter().flatten().filter_map(|object| Place::of(kind, &object.metadata)).collect())
 }
 
-/// Looks, once per account, for copies of an earlier life; tells why it failed.
+/// Shows the resource that no copy can be where its spec does not want one? So it is while our finalizer, which comes
+/// before the first copy, was never set; and where all was well with this very spec, and the spec alone says where
+/// copies are to be: whatever was written since was written there.
+#[must_use]
+pub fn are_none(sync: &ConfigMapSync, spec: &ValidSync) -> bool {
+    let status = sync.status.as_ref();
+    let observed = status.and_then(|status| status.observed_generation);
+    let was_ready = status.is_some_and(|status| {
+        status.conditions.iter().any(|condition| condition.type_ == READY && condition.status == "True")
+    });
+    let settled = was_ready && observed == sync.metadata.generation && spec.selector.is_none();
+    let is_new = observed.is_none() && !claim::is_taken(&sync.metadata);
+    is_new || settled
+}
+
+/// Looks, once per account and where there may be some, for copies of an earlier life; tells why it failed.
 pub async fn search(
     context: &Context,
     state: &mut SyncState,
     tenant: &TenantClient,
-    owner: &Owner,
+    sync: &ConfigMapSync,
+    spec: &ValidSync,
 ) -> Option<String> {
-    if state.searched.as_ref() == Some(&tenant.uid) {
-        return None;
-    }
-    match find(tenant, owner, &context.namespaces.active(|_, _| true)).await {
-        Ok(found) => {
-            state.leftovers.extend(found);
-            state.searched = Some(tenant.uid.clone());
-            None
-        }
-        Err(error) => Some(error.to_string()),
-    }
+    let found = match &state.search {
+        Search::Done(uid) if *uid == tenant.uid => return None,
+        Search::Open if are_none(sync, spec) => BTreeSet::new(),
+        _ => match find(tenant, &owner(sync), &context.namespaces.active(|_, _| true)).await {
+            Ok(found) => found,
+            Err(error) => return Some(error.to_string()),
+        },
+    };
+    state.leftovers.extend(found);
+    state.search = Search::Done(tenant.uid.clone());
+    None
 }
 
 /// Removes what stands at these places if it is a copy of `owner`, and tells of each what became of it.
@@ -156,4 +175,45 @@ pub async fn sweep(
     state.leftovers = swept.leftovers.keys().chain(&swept.removals).cloned().collect();
     state.verified.retain(|place, _| wanted(place));
     swept
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use weaver_api::marks::FINALIZER;
+
+    use super::super::outcome::tests::{spec, valid};
+    use super::*;
+
+    #[test]
+    fn b14_what_was_dropped_while_nobody_looked_is_searched_for_unless_the_resource_shows_that_there_is_nothing()
+     {
+        let named = spec(&["foo"]);
+        let mut selected = named.clone();
+        selected["targets"]["selector"] = json!({"matchLabels": {"a": "b"}});
+        let status = |observed: i64, ready: &str| {
+            json!({"observedGeneration": observed, "conditions": [{
+                "type": "Ready", "status": ready, "reason": "x", "message": "", "observedGeneration": observed,
+                "lastTransitionTime": "2020-01-01T00:00:00Z",
+            }]})
+        };
+        let held = [FINALIZER].as_slice();
+        for (case, finalizers, status, spec, expected) in [
+            ("new", [].as_slice(), Value::Null, &named, true),
+            ("new, selecting", &[], Value::Null, &selected, true),
+            ("claimed and never reported", held, Value::Null, &named, false),
+            ("ready", held, status(2, "True"), &named, true),
+            ("ready, and nobody knows what was selected", held, status(2, "True"), &selected, false),
+            ("ready before the spec changed", held, status(1, "True"), &named, false),
+            ("not ready", held, status(2, "False"), &named, false),
+            ("somebody took the finalizer away", &[], status(1, "True"), &named, false),
+        ] {
+            let sync: ConfigMapSync = serde_json::from_value(json!({
+                "apiVersion": "weaver.example.com/v1beta1", "kind": "ConfigMapSync", "spec": spec, "status": status,
+                "metadata": {"namespace": "team-a", "name": "sync", "generation": 2, "finalizers": finalizers},
+            }))
+            .unwrap();
+            assert_eq!(are_none(&sync, &valid(spec.clone())), expected, "{case}");
+        }
+    }
 }

@@ -16,6 +16,18 @@ use crate::tenant::Account;
 use crate::tenant::object::Place;
 use crate::watch::SyncRef;
 
+/// Whether leftovers of an earlier life have been looked for.
+#[derive(Debug, Default, PartialEq)]
+pub enum Search {
+    /// Not yet, and the resource itself may show that there are none.
+    #[default]
+    Open,
+    /// They are to be, whatever it shows.
+    Due,
+    /// They have been, as the account with this uid.
+    Done(String),
+}
+
 /// Memory of one resource.
 #[derive(Default)]
 pub struct SyncState {
@@ -33,8 +45,8 @@ pub struct SyncState {
     pub pace: Pace,
     /// The fresh look that was asked for last.
     pub sync_now: Option<String>,
-    /// Uid of the account as which leftovers of an earlier life have been searched.
-    pub searched: Option<String>,
+    /// Have leftovers of an earlier life been looked for?
+    pub search: Search,
     /// Copies that are not wanted any more and may still be there.
     pub leftovers: BTreeSet<Place>,
     /// The status last written, and the resourceVersion of the object that was judged then. A visit that is
@@ -57,7 +69,7 @@ impl SyncState {
     /// Nothing of what is known of copies is taken for granted any more.
     pub fn look_afresh(&mut self) {
         self.leftovers.extend(std::mem::take(&mut self.verified).into_keys());
-        self.searched = None;
+        self.search = Search::Due;
     }
 }
 

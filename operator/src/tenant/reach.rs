@@ -13,6 +13,7 @@ use k8s_openapi::api::authorization::v1::{
     ResourceRule, SelfSubjectRulesReview, SelfSubjectRulesReviewSpec, SubjectRulesReviewStatus,
 };
 use kube::api::{Api, PostParams};
+use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 use weaver_api::v1beta1::SourceKind;
 
@@ -28,6 +29,8 @@ pub struct Reach {
     lasts: Duration,
     everywhere: Mutex<HashMap<SourceKind, (Instant, bool)>>,
     within: Mutex<HashMap<String, (Instant, Access)>>,
+    /// Two resources that want to know the same wait for one answer.
+    asking: AsyncMutex<()>,
 }
 
 /// What an account may do in one namespace, by kind.
@@ -47,7 +50,7 @@ impl Reach {
     /// no right any more.
     #[must_use]
     pub fn new(lasts: Duration) -> Self {
-        Self { lasts, everywhere: Mutex::default(), within: Mutex::default() }
+        Self { lasts, everywhere: Mutex::default(), within: Mutex::default(), asking: AsyncMutex::default() }
     }
 
     /// May it list and watch objects of `kind` in all namespaces at once?
@@ -55,8 +58,15 @@ impl Reach {
     /// # Errors
     /// If the API server cannot be asked.
     pub async fn is_everywhere(&self, tenant: &TenantClient, kind: SourceKind) -> Result<bool, CallError> {
-        let known = lock(&self.everywhere).get(&kind).copied();
-        if let Some((_, answer)) = known.filter(|(asked, _)| asked.elapsed() < self.lasts) {
+        let known = || {
+            let known = lock(&self.everywhere).get(&kind).copied();
+            known.filter(|(asked, _)| asked.elapsed() < self.lasts).map(|(_, answer)| answer)
+        };
+        if let Some(answer) = known() {
+            return Ok(answer);
+        }
+        let _asking = self.asking.lock().await;
+        if let Some(answer) = known() {
             return Ok(answer);
         }
         let rights =
@@ -107,6 +117,7 @@ impl Reach {
         if self.is_everywhere(tenant, kind).await? {
             return Ok(namespaces.into_iter().collect());
         }
+        let _asking = self.asking.lock().await;
         let unknown: Vec<String> = {
             let mut known = lock(&self.within);
             known.retain(|_, (asked, _)| asked.elapsed() < self.lasts);
