@@ -182,7 +182,12 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
         Err(error) => return Pass::Refused(error.to_string()),
     };
     // What was found, written and shown in this life is known already.
-    if state.search != Search::Done(tenant.uid.clone()) {
+    let known = match &state.search {
+        Search::Done(uid) => *uid == tenant.uid,
+        Search::Open => leftovers::are_none(sync),
+        Search::Due => false,
+    };
+    if !known {
         // What is known of its rights may be older than the rights that it was given back.
         tenant.reach.forget();
         match leftovers::find(&tenant, &owner, &context.namespaces.active(|_, _| true)).await {

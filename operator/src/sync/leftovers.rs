@@ -80,14 +80,18 @@ async fn find_kind(
 /// before the first copy, was never set; and where all was well with this very spec, and the spec alone says where
 /// copies are to be: whatever was written since was written there.
 #[must_use]
-pub fn are_none(sync: &ConfigMapSync, spec: &ValidSync) -> bool {
-    let status = sync.status.as_ref();
+pub fn are_none(sync: &ConfigMapSync) -> bool {
+    let (meta, status) = (&sync.metadata, sync.status.as_ref());
     let observed = status.and_then(|status| status.observed_generation);
     let was_ready = status.is_some_and(|status| {
         status.conditions.iter().any(|condition| condition.type_ == READY && condition.status == "True")
     });
-    let settled = was_ready && observed == sync.metadata.generation && spec.selector.is_none();
-    let is_new = observed.is_none() && !claim::is_taken(&sync.metadata);
+    // That somebody deleted it counts as a change of the spec.
+    let of_spec = meta.generation.map(|now| now - i64::from(meta.deletion_timestamp.is_some()));
+    let targets = sync.desired().and_then(|spec| spec.targets.as_ref());
+    let selects = targets.is_some_and(|targets| targets.selector.is_some());
+    let settled = was_ready && observed.is_some() && observed == of_spec && !selects;
+    let is_new = observed.is_none() && !claim::is_taken(meta);
     is_new || settled
 }
 
@@ -97,11 +101,10 @@ pub async fn search(
     state: &mut SyncState,
     tenant: &TenantClient,
     sync: &ConfigMapSync,
-    spec: &ValidSync,
 ) -> Option<String> {
     let found = match &state.search {
         Search::Done(uid) if *uid == tenant.uid => return None,
-        Search::Open if are_none(sync, spec) => BTreeSet::new(),
+        Search::Open if are_none(sync) => BTreeSet::new(),
         _ => match find(tenant, &owner(sync), &context.namespaces.active(|_, _| true)).await {
             Ok(found) => found,
             Err(error) => return Some(error.to_string()),
@@ -179,10 +182,12 @@ pub async fn sweep(
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use k8s_openapi::jiff::Timestamp;
     use serde_json::{Value, json};
     use weaver_api::marks::FINALIZER;
 
-    use super::super::outcome::tests::{spec, valid};
+    use super::super::outcome::tests::spec;
     use super::*;
 
     #[test]
@@ -208,12 +213,17 @@ mod tests {
             ("not ready", held, status(2, "False"), &named, false),
             ("somebody took the finalizer away", &[], status(1, "True"), &named, false),
         ] {
-            let sync: ConfigMapSync = serde_json::from_value(json!({
+            let mut sync: ConfigMapSync = serde_json::from_value(json!({
                 "apiVersion": "weaver.example.com/v1beta1", "kind": "ConfigMapSync", "spec": spec, "status": status,
                 "metadata": {"namespace": "team-a", "name": "sync", "generation": 2, "finalizers": finalizers},
             }))
             .unwrap();
-            assert_eq!(are_none(&sync, &valid(spec.clone())), expected, "{case}");
+            assert_eq!(are_none(&sync), expected, "{case}");
+            // Its deletion is a generation of its own.
+            sync.metadata.generation = Some(3);
+            assert_eq!(are_none(&sync), expected && case.starts_with("new"), "{case}, and its spec changed");
+            sync.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+            assert_eq!(are_none(&sync), expected, "{case}, and deleted");
         }
     }
 }

@@ -101,7 +101,7 @@ pub async fn visit(
         None => Some(BTreeMap::new()),
     };
     let Some(targets) = targets else { return Visit::Outdated };
-    let search_failed = leftovers::search(context, state, &tenant, sync, &spec).await;
+    let search_failed = leftovers::search(context, state, &tenant, sync).await;
     let none_wanted =
         source == SourceState::Missing && spec.source_deletion_policy == SourceDeletionPolicy::Delete;
     let wanted = |place: &Place| {
