@@ -67,6 +67,8 @@ pub struct Work {
     pub unexplained: usize,
     /// There are copies, and our finalizer does not hold the resource.
     pub unheld: bool,
+    /// Of the source, or of a copy, no watch tells at present.
+    pub blind: bool,
 }
 
 /// The source, as the tenant sees it.
@@ -153,8 +155,8 @@ impl Visit {
             // Nobody tells when the account may know of a selected namespace at last.
             period = period.min(options.watch);
         }
-        if work.missing.as_ref().is_ok_and(|missing| !missing.is_empty()) {
-            // Nor what becomes of what it may not watch.
+        if work.blind {
+            // Nor what becomes of what cannot be watched, whether it may not or the watch fails.
             period = period.min(options.retry);
         }
         period

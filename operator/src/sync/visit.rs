@@ -21,7 +21,7 @@ use super::plan::{TakeOver, Takes};
 use super::reconcile::Context;
 use super::state::{Entry, SyncState};
 use super::targets::selects;
-use super::watches::Watches;
+use super::watches::{Joined, Watches};
 use crate::tenant::call::{CallError, lookup};
 use crate::tenant::object::Place;
 use crate::tenant::rights::{EXPLAINED, Right, for_source, for_target, missing};
@@ -79,7 +79,7 @@ pub async fn visit(
     };
     let Selection { desired, asked, hidden, failed: selection_failed } =
         select(context, &tenant, &spec).await;
-    let refused = state.watches.join(context, &entry.sync, &tenant, &spec, &desired).await;
+    let Joined { refused, blind } = state.watches.join(context, &entry.sync, &tenant, &spec, &desired).await;
     let shown = state.watches.source_version(&spec);
     let Read { source, version, absent_keys, copy } = read_source(&tenant, &spec, &owner).await;
     let targets = match &copy {
@@ -138,6 +138,7 @@ pub async fn visit(
         missing,
         unexplained,
         unheld,
+        blind,
     }))
 }
 

@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
-use weaver_api::marks::Owner;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use weaver_api::marks::{Owner, SYNC_ANNOTATION};
 use weaver_api::validate::ValidSync;
 
 use super::plan::Seen;
@@ -28,9 +29,17 @@ struct Open {
     interest: Interest,
 }
 
+/// How the watches are.
+pub struct Joined {
+    /// The account may not list or watch there.
+    pub refused: Vec<WatchKey>,
+    /// Of something no watch tells at present, be it refused or not.
+    pub blind: bool,
+}
+
 impl Watches {
     /// Opens those that are needed for copies in `targets`, keeps those it has, leaves the others, and waits until all
-    /// are settled; tells which are refused.
+    /// are settled.
     pub async fn join(
         &mut self,
         context: &Context,
@@ -38,7 +47,7 @@ impl Watches {
         tenant: &TenantClient,
         spec: &ValidSync,
         targets: &BTreeSet<String>,
-    ) -> Vec<WatchKey> {
+    ) -> Joined {
         let key = |namespace: Option<String>, what| WatchKey {
             account: tenant.account.clone(),
             uid: tenant.uid.clone(),
@@ -65,9 +74,9 @@ impl Watches {
                 (namespace.clone(), open(had, key(namespace, What::Copies)))
             });
             self.copies = joined.collect();
-            let refused = self.refused().await;
-            if !refused.iter().any(|key| key.namespace.is_none()) {
-                return refused;
+            let joined = self.settled().await;
+            if !joined.refused.iter().any(|key| key.namespace.is_none()) {
+                return joined;
             }
             // It was allowed when it was asked for, and is not any more.
             tenant.reach.is_not_everywhere(spec.source_kind);
@@ -81,11 +90,12 @@ impl Watches {
     }
 
     /// Waits for the watches, each and all no longer than [`crate::watch`] allows.
-    async fn refused(&self) -> Vec<WatchKey> {
+    async fn settled(&self) -> Joined {
         let all = self.source.iter().chain(self.copies.values());
         let settled = join_all(all.map(|open| async { (&open.key, open.interest.settled().await) })).await;
+        let blind = settled.iter().any(|(_, state)| *state != WatchState::Synced);
         let refused = settled.into_iter().filter(|(_, state)| *state == WatchState::Refused);
-        refused.map(|(key, _)| key.clone()).collect()
+        Joined { refused: refused.map(|(key, _)| key.clone()).collect(), blind }
     }
 
     /// Which state of the source its watch shows, empty where it is not there; `None` while that is not known.
@@ -105,10 +115,15 @@ impl Watches {
     }
 
     /// Where the watches show copies of `owner`.
-    pub fn copies_of<'a>(&'a self, owner: &'a Owner) -> impl Iterator<Item = Place> + 'a {
+    pub fn copies_of(&self, owner: &Owner) -> impl Iterator<Item = Place> {
+        // Compared as it stands there: a watch on all namespaces shows the copies of everybody.
+        let mark = owner.to_string();
         self.copies.values().flat_map(move |open| {
-            let ours = open.interest.all().into_iter().filter(|meta| Owner::of(meta).as_ref() == Some(owner));
-            ours.filter_map(|meta| Place::of(open.key.kind, &meta)).collect::<Vec<_>>()
+            let marked = |meta: &ObjectMeta| {
+                meta.annotations.as_ref().and_then(|all| all.get(SYNC_ANNOTATION)) == Some(&mark)
+            };
+            let ours = open.interest.those(marked);
+            ours.iter().filter_map(|meta| Place::of(open.key.kind, meta)).collect::<Vec<_>>()
         })
     }
 

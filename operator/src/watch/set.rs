@@ -150,11 +150,15 @@ impl WatchSet {
             triggers: self.triggers.clone(),
         });
         let length = u32::try_from(self.length.as_secs()).unwrap_or(290);
+        // From the API server's own memory: on k3s' database a list that must be up to date was seen to wait for a second.
+        // Nothing is done on what is shown here alone, and what came since follows as events. Pages are not had from there:
+        // asked for them, kube asks for no version.
+        let config =
+            watcher::Config { page_size: None, ..watcher::Config::default() }.any_semantic().timeout(length);
         let config = match &key.what {
-            What::Copies => watcher::Config::default().labels(SYNC_UID_LABEL),
-            What::Object(name) => watcher::Config::default().fields(&format!("metadata.name={name}")),
-        }
-        .timeout(length);
+            What::Copies => config.labels(SYNC_UID_LABEL),
+            What::Object(name) => config.fields(&format!("metadata.name={name}")),
+        };
         let pause = ExponentialBackoff::from(
             ExponentialBuilder::default()
                 .with_min_delay(Duration::from_millis(500))
@@ -210,10 +214,10 @@ impl Interest {
         self.watched.inner.users().insert(self.user.clone(), places);
     }
 
-    /// All objects, as last seen.
+    /// The objects that are `wanted`, as last seen.
     #[must_use]
-    pub fn all(&self) -> Vec<Arc<ObjectMeta>> {
-        self.watched.inner.objects().values().cloned().collect()
+    pub fn those(&self, wanted: impl Fn(&ObjectMeta) -> bool) -> Vec<Arc<ObjectMeta>> {
+        self.watched.inner.objects().values().filter(|meta| wanted(meta)).cloned().collect()
     }
 }
 
