@@ -11,7 +11,7 @@ use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
 use kube::core::PartialObjectMeta;
 use kube::runtime::controller::{Action, Config as ControllerConfig};
-use kube::runtime::{Controller, WatchStreamExt as _, watcher};
+use kube::runtime::{Controller, WatchStreamExt as _, reflector, watcher};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -79,7 +79,13 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let length = u32::try_from(options.watch.as_secs()).unwrap_or(290);
     let watch_config = watcher::Config::default().timeout(length);
-    let controller = Controller::new(resources, watch_config.clone())
+    let (store, writer) = reflector::store();
+    // Who set which field is most of an object with many targets, and nobody reads it here.
+    let resources = watcher(resources, watch_config.clone())
+        .modify(|resource| resource.managed_fields_mut().clear())
+        .reflect(writer)
+        .applied_objects();
+    let controller = Controller::for_stream(resources, store.clone())
         // How many visits there are at once is decided by their lanes.
         .with_config(ControllerConfig::default().concurrency(0))
         .reconcile_on(triggers.stream())
@@ -93,7 +99,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         ),
         watches: WatchSet::new(triggers.clone(), options.watch, options.retry),
         namespaces: Namespaces::default(),
-        store: controller.store(),
+        store,
         events: Events::new(client.clone()),
         metrics,
         states: States::default(),
