@@ -4,40 +4,42 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::api::{Api, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::json;
 
+use crate::metrics::Metrics;
 use crate::own::Own;
 use crate::proxy::{Hooks, Proxy};
-use crate::world::{World, eventually, given};
+use crate::wire::Wire;
+use crate::world::{World, given};
 
-/// A disposable server with our definitions and RBAC, and an operator that reaches it through a proxy.
+/// A disposable server with our definitions and RBAC, and an operator that reaches it through a proxy or over a wire.
 pub struct Alone {
     /// The server, not through the proxy.
     pub own: Own,
     /// The operator.
     pub operator: Operator,
-    _proxy: Proxy,
+    _proxy: Option<Proxy>,
 }
 
 /// A running operator; killed when dropped.
 pub struct Operator {
     child: Child,
     log: PathBuf,
-    patience: &'static str,
+    flags: Vec<String>,
 }
 
 impl Operator {
     /// Starts the built program on `operator.kubeconfig` of `dir`, with seconds where a user has minutes.
-    fn start(dir: &Path, patience: &'static str) -> Self {
+    fn start(dir: &Path, flags: Vec<String>) -> Self {
         let log = dir.join("operator.log");
         let output = File::options().create(true).append(true).open(&log).unwrap();
         let child = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver-operator"))
-            .args(["run", "--metrics", "127.0.0.1:0", "--retry", "2", "--cleanup-patience", patience])
+            .args(["run", "--metrics", "127.0.0.1:0"])
+            .args(&flags)
+            // A flag says otherwise.
+            .envs([("WEAVER_RETRY", "2"), ("WEAVER_CLEANUP_PATIENCE", "5")])
             .arg("--kubeconfig")
             .arg(dir.join("operator.kubeconfig"))
             .stdin(Stdio::null())
@@ -45,7 +47,7 @@ impl Operator {
             .stderr(output)
             .spawn()
             .unwrap();
-        Self { child, log, patience }
+        Self { child, log, flags }
     }
 
     /// Ends it as a power cut would.
@@ -66,6 +68,11 @@ impl Operator {
         self.child.try_wait().unwrap().is_some()
     }
 
+    /// What it counts.
+    pub async fn metrics(&self) -> Metrics {
+        Metrics::scrape(&self.log).await
+    }
+
     /// What it has logged.
     #[must_use]
     pub fn log(&self) -> String {
@@ -82,22 +89,18 @@ impl Drop for Operator {
 impl Alone {
     /// Starts everything; each request of the operator passes `hook` first.
     pub async fn start<H: Into<Hooks>>(hook: impl FnOnce(Client) -> H) -> Self {
-        Self::start_with(hook, "5").await
+        Self::start_with(hook, &[]).await
     }
 
-    /// The same with another patience, in seconds, for what is deleted and has lost its rights.
-    pub async fn start_with<H: Into<Hooks>>(hook: impl FnOnce(Client) -> H, patience: &'static str) -> Self {
+    /// The same with these flags of the operator.
+    pub async fn start_with<H: Into<Hooks>>(hook: impl FnOnce(Client) -> H, flags: &[&str]) -> Self {
         let own = Own::start().await;
         own.install().await.unwrap();
-        Self::on(own, hook, patience).await
+        Self::on(own, hook, flags).await
     }
 
     /// An operator on a server where the definitions are installed already.
-    pub async fn on<H: Into<Hooks>>(
-        own: Own,
-        hook: impl FnOnce(Client) -> H,
-        patience: &'static str,
-    ) -> Self {
+    pub async fn on<H: Into<Hooks>>(own: Own, hook: impl FnOnce(Client) -> H, flags: &[&str]) -> Self {
         own.apply("deploy/rbac/operator.yaml");
         let config = Config::from_custom_kubeconfig(
             Kubeconfig::read_from(own.server.kubeconfig()).unwrap(),
@@ -106,15 +109,30 @@ impl Alone {
         .await
         .unwrap();
         let proxy = Proxy::start(&config, hook(own.client.clone()).into()).await;
-        let kubeconfig = own.dir().join("operator.kubeconfig");
-        std::fs::write(kubeconfig, operator_kubeconfig(&own.client, &proxy).await).unwrap();
-        let operator = Operator::start(own.dir(), patience);
+        let url = format!("http://{}", proxy.address);
+        Self::at(own, &url, flags, Some(proxy)).await
+    }
+
+    /// Starts everything, with an operator that reaches the server, TLS and all, over a wire.
+    pub async fn behind_wire(flags: &[&str]) -> (Self, Wire) {
+        let own = Own::start().await;
+        own.install().await.unwrap();
+        own.apply("deploy/rbac/operator.yaml");
+        let wire = Wire::start(own.server.port()).await;
+        let url = format!("https://{}", wire.address);
+        (Self::at(own, &url, flags, None).await, wire)
+    }
+
+    async fn at(own: Own, url: &str, flags: &[&str], proxy: Option<Proxy>) -> Self {
+        let kubeconfig = json!(own.operator_kubeconfig(url).await).to_string();
+        std::fs::write(own.dir().join("operator.kubeconfig"), kubeconfig).unwrap();
+        let operator = Operator::start(own.dir(), flags.iter().map(|flag| (*flag).to_owned()).collect());
         Self { own, operator, _proxy: proxy }
     }
 
     /// Starts the operator again after [`Operator::kill`].
     pub fn restart_operator(&mut self) {
-        self.operator = Operator::start(self.own.dir(), self.operator.patience);
+        self.operator = Operator::start(self.own.dir(), self.operator.flags.clone());
     }
 
     /// A world on this server.
@@ -122,22 +140,4 @@ impl Alone {
     pub fn world(&self, name: &str) -> World {
         World::on(self.own.client.clone(), name, self.own.logs())
     }
-}
-
-async fn operator_kubeconfig(client: &Client, proxy: &Proxy) -> String {
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), weaver_api::OPERATOR_NAMESPACE);
-    let request = TokenRequest { spec: Some(TokenRequestSpec::default()), ..TokenRequest::default() };
-    let params = PostParams::default();
-    let answer = eventually("a token for the operator", || {
-        accounts.create_token_request(weaver_api::OPERATOR_ACCOUNT, &params, &request)
-    })
-    .await;
-    let token = answer.status.and_then(|status| status.token).unwrap();
-    let config = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "operator",
-        "clusters": [{"name": "proxy", "cluster": {"server": format!("http://{}", proxy.address)}}],
-        "users": [{"name": "operator", "user": {"token": token}}],
-        "contexts": [{"name": "operator", "context": {"cluster": "proxy", "user": "operator"}}],
-    });
-    config.to_string()
 }

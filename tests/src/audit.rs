@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::tenant::ACCOUNT;
 use crate::world::eventually;
 
 /// User of the operator's own requests.
@@ -12,7 +13,8 @@ const OPERATOR: &str = "system:serviceaccount:config-weaver:weaver-operator";
 /// Checks the log for a world with these namespaces, of which `tenants` hold ConfigMapSyncs:
 /// 1. the operator's own account never asked for a ConfigMap or a Secret, anywhere;
 /// 2. each such request of the operator's program in this world was made by an account of one of its tenants;
-/// 3. the log saw this world at all, so that silence is not mistaken for innocence.
+/// 3. each that was for all namespaces at once was made by an account that tenants have, in whichever world;
+/// 4. the log saw this world at all, so that silence is not mistaken for innocence.
 pub async fn check(log: &Path, namespaces: &[String], tenants: &[String]) {
     let events = eventually("the audit log has seen this world", || async {
         let events = events(log);
@@ -25,6 +27,11 @@ pub async fn check(log: &Path, namespaces: &[String], tenants: &[String]) {
         assert_ne!(user, OPERATOR, "the operator itself asked for content: {event:#}");
         // A token of a deleted account is no identity at all, and gets nothing but a 401.
         let refused = event["responseStatus"]["code"] == 401;
+        if is_operators_program(event) && target(event).is_none() && !refused {
+            let of_a_tenant =
+                user.starts_with("system:serviceaccount:") && user.ends_with(&format!(":{ACCOUNT}"));
+            assert!(of_a_tenant, "content of all namespaces was asked for by a stranger: {event:#}");
+        }
         let here = target(event).is_some_and(|name| namespaces.iter().any(|known| known == name));
         if is_operators_program(event) && here && !refused {
             let account = user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split(':').next());

@@ -9,7 +9,9 @@
 
 pub mod alone;
 pub mod audit;
+pub mod metrics;
 pub mod own;
 pub mod proxy;
 pub mod tenant;
+pub mod wire;
 pub mod world;

@@ -1,21 +1,28 @@
 //! A server of a test's own with the conversion webhook beside it, as the installer finds them.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
+use kube::api::{Api, PostParams};
+use kube::config::{AuthInfo, Kubeconfig};
 use tempfile::TempDir;
 use weaver_devstack::ports;
 use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
 use weaver_operator::installer::{self, InstallError, certificates};
 
-use crate::world::{Logs, client_of, given};
+use crate::world::{Logs, client_of, eventually, given};
 
 /// How long the installer waits for each step.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Lifetime of the tokens that are made here; none is renewed.
+const TOKEN_SECONDS: i64 = 12 * 3_600;
 
 /// A disposable server and a webhook; nothing is installed.
 pub struct Own {
@@ -31,20 +38,31 @@ pub struct Own {
 /// The conversion webhook as a process of its own; killed when dropped.
 pub struct Webhook {
     child: Option<Child>,
+    program: PathBuf,
     port: u16,
     certificates: PathBuf,
     log: PathBuf,
 }
 
 impl Own {
-    /// Starts both.
+    /// Starts both, the server with its audit log.
     pub async fn start() -> Self {
-        let dir = tempfile::tempdir_in("/tmp").unwrap();
         let binary = ServerBinary::from_environment().unwrap();
-        let server = Server::start(&binary, ServerOptions::new(dir.path()).audit()).unwrap();
+        Self::start_with(&binary, &given("WEAVER_TEST_BIN_DIR"), ServerOptions::audit).await
+    }
+
+    /// Starts this server, and the webhook of our programs in `bin_dir`.
+    pub async fn start_with(
+        binary: &ServerBinary,
+        bin_dir: &Path,
+        options: impl FnOnce(ServerOptions) -> ServerOptions,
+    ) -> Self {
+        let dir = tempfile::tempdir_in("/tmp").unwrap();
+        let server = Server::start(binary, options(ServerOptions::new(dir.path()))).unwrap();
         let client = client_of(&server.kubeconfig()).await;
         let mut webhook = Webhook {
             child: None,
+            program: bin_dir.join("weaver-operator"),
             port: ports::disposable().unwrap(),
             certificates: dir.path().join("webhook"),
             log: dir.path().join("webhook.log"),
@@ -56,7 +74,7 @@ impl Own {
 
     /// A directory that goes with the server.
     #[must_use]
-    pub fn dir(&self) -> &std::path::Path {
+    pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
@@ -73,6 +91,35 @@ impl Own {
     pub async fn install(&self) -> Result<installer::Report, InstallError> {
         let options = installer::Options { prove: installer::Prove::Always, patience: PATIENCE };
         installer::install(&self.client, &self.webhook.address(), &options, |_| ()).await
+    }
+
+    /// A kubeconfig of this server with a token of the account.
+    pub async fn kubeconfig_of(&self, namespace: &str, account: &str) -> Kubeconfig {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
+        let spec =
+            TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() };
+        let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
+        let params = PostParams::default();
+        let answer = eventually(&format!("a token for {namespace}/{account}"), || {
+            accounts.create_token_request(account, &params, &request)
+        })
+        .await;
+        let token = answer.status.and_then(|status| status.token).unwrap();
+        let mut kubeconfig = Kubeconfig::read_from(self.server.kubeconfig()).unwrap();
+        for user in &mut kubeconfig.auth_infos {
+            user.auth_info = Some(AuthInfo { token: Some(token.clone().into()), ..AuthInfo::default() });
+        }
+        kubeconfig
+    }
+
+    /// The kubeconfig of the operator's own account, by which it reaches the server at this URL.
+    pub async fn operator_kubeconfig(&self, url: &str) -> Kubeconfig {
+        let (namespace, account) = (weaver_api::OPERATOR_NAMESPACE, weaver_api::OPERATOR_ACCOUNT);
+        let mut kubeconfig = self.kubeconfig_of(namespace, account).await;
+        for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+            cluster.server = Some(url.to_owned());
+        }
+        kubeconfig
     }
 
     /// Runs kubectl as the administrator; what it printed.
@@ -120,7 +167,7 @@ impl Webhook {
     /// Starts it.
     pub fn start(&mut self) {
         let log = File::options().create(true).append(true).open(&self.log).unwrap();
-        let child = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver-operator"))
+        let child = Command::new(&self.program)
             .args(["webhook", "--listen", &format!("127.0.0.1:{}", self.port), "--certificates"])
             .arg(&self.certificates)
             .env("RUST_LOG", "weaver_operator=debug")

@@ -25,9 +25,14 @@ use tokio::task::JoinSet;
 /// Called with method and path of each request before it is handed on.
 pub type Hook = Arc<dyn Fn(Method, String) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// What is awaited around each request.
+/// Called with each request; what it gives is the answer, and the server never sees the request.
+pub type Instead = Arc<dyn Fn(&http::request::Parts) -> Option<Response<Body>> + Send + Sync>;
+
+/// What is done around each request.
 #[derive(Clone)]
 pub struct Hooks {
+    /// First of all, instead of anything else.
+    pub instead: Instead,
     /// Before it is handed on.
     pub before: Hook,
     /// Before its answer is handed back.
@@ -39,7 +44,7 @@ impl Hooks {
     #[must_use]
     pub fn none() -> Self {
         let nothing: Hook = Arc::new(|_, _| Box::pin(std::future::ready(())));
-        Self { before: nothing.clone(), after: nothing }
+        Self { instead: Arc::new(|_| None), before: nothing.clone(), after: nothing }
     }
 }
 
@@ -89,6 +94,9 @@ async fn forward(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     let (mut parts, body) = request.into_parts();
+    if let Some(answer) = (hooks.instead)(&parts) {
+        return Ok(answer);
+    }
     let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
     (hooks.before)(method.clone(), path.clone()).await;
     parts.headers.remove(http::header::HOST);

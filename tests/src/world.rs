@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use futures::{StreamExt as _, stream};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
@@ -20,6 +21,9 @@ use weaver_api::v1beta1::ConfigMapSync;
 
 /// Longest wait for anything that events bring about.
 pub const SOON: Duration = Duration::from_secs(40);
+
+/// Label of a world's namespaces.
+const WORLD: &str = "tests.weaver.example.com/world";
 
 /// One test's world.
 pub struct World {
@@ -117,17 +121,32 @@ impl World {
         format!("{}-{short}", self.prefix)
     }
 
-    /// Creates a namespace of this world.
+    /// Creates a namespace of this world, which [`World::selector`] selects.
     pub async fn namespace(&self, short: &str) -> String {
         let name = self.name(short);
+        let labels = [(WORLD.to_owned(), self.prefix.clone())].into();
         let namespace = Namespace {
-            metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() },
+            metadata: ObjectMeta { name: Some(name.clone()), labels: Some(labels), ..ObjectMeta::default() },
             ..Namespace::default()
         };
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         namespaces.create(&PostParams::default(), &namespace).await.unwrap();
         self.namespaces.lock().unwrap().push(name.clone());
         name
+    }
+
+    /// Creates that many, in order of their names.
+    pub async fn namespaces(&self, short: &str, count: usize) -> Vec<String> {
+        let made =
+            (0..count).map(|number| async move { self.namespace(&format!("{short}-{number:04}")).await });
+        let made: Vec<_> = made.collect();
+        stream::iter(made).buffered(16).collect().await
+    }
+
+    /// A selector of all namespaces of this world, and of no other.
+    #[must_use]
+    pub fn selector(&self) -> Value {
+        serde_json::json!({"matchLabels": {WORLD: self.prefix}})
     }
 
     /// Changes labels or annotations of a namespace, by a merge patch of its metadata.

@@ -1,6 +1,5 @@
 //! Many targets: one tenant's failures do not hold up another, and what is outdated is not written to the end.
 
-use futures::{StreamExt as _, stream};
 use serde_json::json;
 use weaver_tests::audit;
 use weaver_tests::tenant::TARGET;
@@ -50,14 +49,7 @@ async fn a_source_that_changes_during_a_fan_out_ends_it_and_the_last_state_is_ev
     let world = World::new("outdated").await;
     let team = world.tenant().await;
     world.grant_everywhere(&team, &TARGET).await;
-    let targets: Vec<String> = stream::iter(0..TARGETS)
-        .map(|number| {
-            let world = &world;
-            async move { world.namespace(&format!("to-{number}")).await }
-        })
-        .buffer_unordered(8)
-        .collect()
-        .await;
+    let targets = world.namespaces("to", TARGETS).await;
     world.config_map(&team, "settings", &[("a", "first")]).await;
     let names: Vec<&str> = targets.iter().map(String::as_str).collect();
     world.sync(&team, "sync", world.spec(&team, &names)).await;

@@ -37,7 +37,8 @@ struct Reaper {
 
 impl Reaper {
     fn hooks(self: &Arc<Self>) -> Hooks {
-        Hooks { before: self.clone().hook(Moment::Before), after: self.clone().hook(Moment::After) }
+        let [before, after] = [Moment::Before, Moment::After].map(|moment| self.clone().hook(moment));
+        Hooks { before, after, ..Hooks::none() }
     }
 
     fn hook(self: Arc<Self>, moment: Moment) -> Hook {

@@ -15,6 +15,7 @@ mod own_server;
 mod pacing;
 mod paused;
 mod policies;
+mod readers;
 mod rights;
 mod rules;
 mod secrets;

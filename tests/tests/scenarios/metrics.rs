@@ -1,50 +1,31 @@
 //! What the operator counts, read as a scraper reads it.
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use weaver_tests::metrics::Metrics;
 use weaver_tests::world::{World, eventually, given};
-
-/// The metrics of the operator under test; it logs where they are.
-async fn scrape() -> String {
-    let log = std::fs::read_to_string(given("WEAVER_TEST_OPERATOR_LOG")).unwrap();
-    let line = log.lines().find(|line| line.contains("metrics are served")).expect("the address is logged");
-    let address = line.split_once("address=").unwrap().1.split_whitespace().next().unwrap();
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    let (head, text) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.contains("application/openmetrics-text"), "{head}");
-    text.to_owned()
-}
-
-fn value(text: &str, series: &str) -> u64 {
-    let of_series = |line: &str| line.strip_prefix(series).and_then(|rest| rest.trim().parse().ok());
-    text.lines().find_map(of_series).unwrap_or_default()
-}
 
 #[tokio::test]
 async fn work_is_counted_and_nobody_is_named() {
     let world = World::new("metrics").await;
+    let log = given("WEAVER_TEST_OPERATOR_LOG");
     let (created, minted) =
         (r#"weaver_writes_total{change="Created"}"#, r#"weaver_tokens_total{result="Minted"}"#);
-    let before = scrape().await;
+    let before = Metrics::scrape(&log).await;
     let (team, foo) = world.synced().await;
-    let after = scrape().await;
+    let after = Metrics::scrape(&log).await;
     for series in [created, minted] {
-        assert!(value(&after, series) > value(&before, series), "{series}\n{after}");
+        assert!(after.value(series) > before.value(series), "{series}\n{}", after.0);
     }
     let watches = r#"weaver_requests_total{identity="Tenant",method="watch",code="2xx"}"#;
-    assert!(value(&after, watches) > 0 && value(&after, "weaver_visit_seconds_count") > 0, "{after}");
+    assert!(after.value(watches) > 0 && after.value("weaver_visit_seconds_count") > 0, "{}", after.0);
     eventually("the states of this world are told", || async {
-        let text = scrape().await;
-        let told = value(&text, r#"weaver_targets{state="synced"}"#) > 0
-            && value(&text, r#"weaver_resources{ready="true"}"#) > 0
-            && value(&text, r#"weaver_watches{state="synced"}"#) > 0;
-        if told { Ok(()) } else { Err(text) }
+        let now = Metrics::scrape(&log).await;
+        let told = now.value(r#"weaver_targets{state="synced"}"#) > 0
+            && now.value(r#"weaver_resources{ready="true"}"#) > 0
+            && now.value(r#"weaver_watches{state="synced"}"#) > 0;
+        if told { Ok(()) } else { Err(now.0) }
     })
     .await;
-    assert!(!after.contains(&team) && !after.contains(&foo), "{after}");
-    assert!(after.ends_with("# EOF\n"));
+    assert!(!after.0.contains(&team) && !after.0.contains(&foo), "{}", after.0);
+    assert!(after.0.ends_with("# EOF\n"));
     world.finish().await;
 }

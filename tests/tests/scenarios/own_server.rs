@@ -145,7 +145,7 @@ async fn own_server_the_watches_outlive_a_restart_of_the_api_server() {
 
 #[tokio::test]
 async fn own_server_a_resource_in_a_namespace_that_goes_is_not_held_up_by_patience_b24() {
-    let alone = Alone::start_with(bystander, "3600").await;
+    let alone = Alone::start_with(bystander, &["--cleanup-patience", "3600"]).await;
     let world = alone.world("going");
     let (team, foo) = world.synced().await;
     world.revoke(&foo).await;

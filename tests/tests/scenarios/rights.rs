@@ -1,7 +1,10 @@
 //! Missing rights are named exactly, and the resource recovers when they are granted.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::rbac::v1::Role;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use weaver_tests::audit;
@@ -145,6 +148,49 @@ async fn rights_that_are_taken_away_are_reported_and_come_back() {
     world.grant(&team, &foo, &TARGET).await;
     world.holds(&foo, "settings", &[("a", "2")]).await;
     world.condition(&team, "sync", "Ready", "True", "Synced").await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_right_that_was_taken_away_is_not_read_with_for_longer_than_a_watch_lasts() {
+    /// What the stack's operator is told, in seconds; and what the machine may need beside it.
+    const WATCH: i64 = 15;
+    const SLACK: i64 = 5;
+    let world = World::new("bounded").await;
+    let (team, foo) = world.synced().await;
+    let (user, log) = (format!("system:serviceaccount:{team}:sync"), given("WEAVER_TEST_AUDIT_LOG"));
+    world.revoke(&foo).await;
+    let revoked = Timestamp::now();
+    let last = eventually("each watch has ended, and the next one is refused", || async {
+        let events = audit::events(&log);
+        let watches = events.iter().filter(|event| {
+            event["verb"] == "watch"
+                && event["user"]["username"] == user
+                && event["objectRef"]["namespace"] == foo
+        });
+        let of = |stage: &'static str, code: u16| {
+            let these = watches.clone();
+            these.filter(move |event| event["stage"] == stage && event["responseStatus"]["code"] == code)
+        };
+        let begun: BTreeSet<_> =
+            of("ResponseStarted", 200).filter_map(|event| event["auditID"].as_str()).collect();
+        let ended: BTreeSet<_> =
+            of("ResponseComplete", 200).filter_map(|event| event["auditID"].as_str()).collect();
+        let refused = events.iter().any(|event| {
+            event["user"]["username"] == user
+                && event["objectRef"]["namespace"] == foo
+                && ["list", "watch"].iter().any(|verb| event["verb"] == *verb)
+                && event["responseStatus"]["code"] == 403
+        });
+        let last = of("ResponseComplete", 200).filter_map(|event| event["stageTimestamp"].as_str()).max();
+        match last {
+            Some(last) if refused && begun.is_subset(&ended) => Ok(last.parse::<Timestamp>().unwrap()),
+            _ => Err(format!("{begun:?} {ended:?} {refused}")),
+        }
+    })
+    .await;
+    let longer = last.duration_since(revoked).as_secs();
+    assert!(longer <= WATCH + SLACK, "a watch went on for {longer} s");
     world.finish().await;
 }
 

@@ -53,7 +53,7 @@ impl Upstream {
         let status = json!({"status": {"test": "kept"}});
         old.patch_status("sync", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
         own.install().await.unwrap();
-        let alone = Alone::on(own, |_| Hooks::none(), "5").await;
+        let alone = Alone::on(own, |_| Hooks::none(), &[]).await;
         Self { alone, world, team, foo, bar }
     }
 }
@@ -183,7 +183,7 @@ async fn an_object_of_a_newer_release_is_reported_and_blinds_nobody() {
             .iter()
             .any(|one| one.warnings.iter().any(|words| words.contains("conflictPolicy")))
     );
-    let _alone = Alone::on(own, |_| Hooks::none(), "5").await;
+    let _alone = Alone::on(own, |_| Hooks::none(), &[]).await;
 
     world.config_map(&team, "settings", &[("a", "1")]).await;
     world.sync(&team, "sync", world.spec(&team, &[&foo])).await;
@@ -225,7 +225,7 @@ async fn an_object_that_an_older_release_accepted_is_reported_and_can_still_be_w
     spec["resyncSeconds"] = json!(10);
     create_when_accepted(&own, &team, "large", spec).await;
     own.install().await.unwrap();
-    let _alone = Alone::on(own, |_| Hooks::none(), "5").await;
+    let _alone = Alone::on(own, |_| Hooks::none(), &[]).await;
     let ready = world.condition(&team, "large", "Ready", "False", "InvalidSpec").await;
     for words in ["spec.targets.namespaces", "1001", "spec.resyncSeconds"] {
         assert!(ready.message.contains(words), "{words:?} is not in: {}", ready.message);

@@ -1,0 +1,237 @@
+//! What happens between the operator and the API server: connections that are slow, freeze or end, watches that have
+//! expired, a server that asks for patience, refuses tokens, or is killed in the middle of the work. Whatever it is, the
+//! operator lives on, every edit arrives, and no copy is deleted on the way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use http::Response;
+use http::request::Parts;
+use kube::client::Body;
+use serde_json::json;
+use tokio::sync::watch;
+use weaver_tests::alone::Alone;
+use weaver_tests::proxy::Hooks;
+use weaver_tests::tenant::TARGET;
+use weaver_tests::world::{World, eventually};
+
+/// Somebody edits the source, and each of `targets` has it in the end.
+async fn edit_arrives(world: &World, team: &str, targets: &[String], value: &str) {
+    world.config_map(team, "settings", &[("a", value)]).await;
+    for target in targets {
+        world.holds(target, "settings", &[("a", value)]).await;
+    }
+}
+
+/// A tenant with copies in `count` namespaces, and the copies' uids.
+async fn copies(world: &World, count: usize) -> (String, Vec<String>, Vec<Option<String>>) {
+    let team = world.tenant().await;
+    let mut targets = Vec::new();
+    for number in 0..count {
+        targets.push(world.target(&team, &format!("to-{number}")).await);
+    }
+    let names: Vec<&str> = targets.iter().map(String::as_str).collect();
+    world.sync(&team, "sync", world.spec(&team, &names)).await;
+    edit_arrives(world, &team, &targets, "first").await;
+    let uids = uids(world, &targets).await;
+    (team, targets, uids)
+}
+
+async fn uids(world: &World, targets: &[String]) -> Vec<Option<String>> {
+    let mut uids = Vec::new();
+    for target in targets {
+        uids.push(world.config_maps(target).get("settings").await.unwrap().metadata.uid);
+    }
+    uids
+}
+
+#[tokio::test]
+#[ignore = "takes minutes: make test-long"]
+async fn own_server_over_slow_cut_and_frozen_connections_every_edit_arrives() {
+    let (mut alone, wire) = Alone::behind_wire(&["--watch", "5"]).await;
+    let world = alone.world("wire");
+    let (team, targets, before) = copies(&world, 20).await;
+
+    wire.slow_down(Duration::from_millis(100));
+    edit_arrives(&world, &team, &targets, "slow").await;
+    wire.slow_down(Duration::from_millis(20));
+    for round in 0..20 {
+        // In the middle of what the edit causes.
+        world.config_map(&team, "settings", &[("a", &format!("cut {round}"))]).await;
+        tokio::time::sleep(Duration::from_millis(30 + 7 * round)).await;
+        wire.cut();
+    }
+    edit_arrives(&world, &team, &targets, "cut").await;
+    wire.slow_down(Duration::ZERO);
+    // Nobody is told that nothing comes any more.
+    wire.freeze();
+    edit_arrives(&world, &team, &targets, "frozen").await;
+    assert_eq!(uids(&world, &targets).await, before, "a copy was deleted on the way");
+    assert!(!alone.operator.has_ended(), "{}", alone.operator.log());
+    // It does not answer cuts with a storm of connections.
+    assert!(wire.connections() < 300, "{} connections", wire.connections());
+    world.finish().await;
+}
+
+/// What the API server answers instead of what it would.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    None,
+    /// To each watch: that its beginning is not known any more.
+    Expired,
+    /// To everything.
+    TooManyRequests,
+    /// To everything.
+    Unavailable,
+    /// To every request with a tenant's token.
+    Unauthorized,
+}
+
+/// The fault of the moment, and how many requests have met it.
+struct Faults {
+    now: watch::Sender<Fault>,
+    met: Arc<AtomicUsize>,
+}
+
+impl Faults {
+    fn hooks(&self) -> Hooks {
+        let (now, met) = (self.now.subscribe(), self.met.clone());
+        let instead = move |request: &Parts| {
+            let answer = answer(*now.borrow(), request)?;
+            met.fetch_add(1, Ordering::SeqCst);
+            Some(answer)
+        };
+        Hooks { instead: Arc::new(instead), ..Hooks::none() }
+    }
+
+    /// Makes all requests meet `fault` from now on; how many met the last one.
+    fn turn(&self, fault: Fault) -> usize {
+        self.now.send_replace(fault);
+        self.met.swap(0, Ordering::SeqCst)
+    }
+}
+
+fn answer(fault: Fault, request: &Parts) -> Option<Response<Body>> {
+    let is_watch = request.uri.query().is_some_and(|query| query.contains("watch=true"));
+    let is_content = request.uri.path().split('/').any(|part| part == "configmaps");
+    let (code, reason) = match fault {
+        Fault::Expired if is_watch => (410, "Expired"),
+        Fault::TooManyRequests => (429, "TooManyRequests"),
+        Fault::Unavailable => (503, "ServiceUnavailable"),
+        Fault::Unauthorized if is_content => (401, "Unauthorized"),
+        _ => return None,
+    };
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code, "reason": reason,
+        "message": format!("the test says {reason}"),
+    });
+    // A watch that has begun already is told so by an event.
+    let (code, body) = match fault {
+        Fault::Expired => (200, json!({"type": "ERROR", "object": status})),
+        _ => (code, status),
+    };
+    let builder = Response::builder().status(code).header("content-type", "application/json");
+    Some(builder.header("retry-after", "1").body(Body::from(body.to_string().into_bytes())).unwrap())
+}
+
+#[tokio::test]
+#[ignore = "takes minutes: make test-long"]
+async fn own_server_expired_watches_a_minute_of_429_and_refused_tokens_pass() {
+    let faults = Faults { now: watch::Sender::new(Fault::None), met: Arc::default() };
+    // As long as a user has it, but for the pause between two tries.
+    let mut alone = Alone::start_with(|_| faults.hooks(), &["--watch", "5", "--retry", "15"]).await;
+    let world = alone.world("faults");
+    let (team, targets, before) = copies(&world, 5).await;
+    for (fault, seconds, most) in [
+        (Fault::Expired, 8, 200),
+        (Fault::TooManyRequests, 60, 900),
+        (Fault::Unavailable, 8, 200),
+        (Fault::Unauthorized, 8, 200),
+    ] {
+        faults.turn(fault);
+        let ends = Instant::now() + Duration::from_secs(seconds);
+        world.config_map(&team, "settings", &[("a", &format!("during {fault:?}"))]).await;
+        if fault == Fault::Unauthorized {
+            world.condition(&team, "sync", "Ready", "False", "SourceUnknown").await;
+        }
+        tokio::time::sleep(ends.saturating_duration_since(Instant::now())).await;
+        let met = faults.turn(Fault::None);
+        println!("{met} requests in {seconds} s met {fault:?}");
+        assert!((1..most).contains(&met), "{met} requests in {seconds} s met {fault:?}");
+        for target in &targets {
+            world.holds(target, "settings", &[("a", &format!("during {fault:?}"))]).await;
+        }
+        edit_arrives(&world, &team, &targets, &format!("after {fault:?}")).await;
+        world.condition(&team, "sync", "Ready", "True", "Synced").await;
+    }
+    assert_eq!(uids(&world, &targets).await, before, "a copy was deleted on the way");
+    assert!(!alone.operator.has_ended(), "{}", alone.operator.log());
+    world.finish().await;
+}
+
+#[tokio::test]
+#[ignore = "takes minutes: make test-long"]
+async fn own_server_an_api_server_that_is_killed_in_mid_fan_out_gets_the_rest_when_it_is_back() {
+    const TARGETS: usize = 200;
+    let (mut alone, _wire) = Alone::behind_wire(&[]).await;
+    let world = alone.world("killed");
+    let team = world.tenant().await;
+    world.grant_everywhere(&team, &TARGET).await;
+    let targets = world.namespaces("to", TARGETS).await;
+    let names: Vec<&str> = targets.iter().map(String::as_str).collect();
+    world.sync(&team, "sync", world.spec(&team, &names)).await;
+    edit_arrives(&world, &team, &targets, "first").await;
+    let before = uids(&world, &targets).await;
+    let writes = async || alone.operator.metrics().await.sum("weaver_writes_total");
+    for round in 0..3 {
+        let value = format!("round {round}");
+        let written = writes().await;
+        world.config_map(&team, "settings", &[("a", &value)]).await;
+        // Counted when a fan-out ends; so the last target tells that it has begun.
+        let last = world.config_maps(&targets[TARGETS / 4]);
+        eventually("the fan-out has begun", || async {
+            let now = last.get("settings").await.unwrap().data.unwrap_or_default();
+            if now["a"] == value { Ok(()) } else { Err(now) }
+        })
+        .await;
+        alone.own.server.kill().unwrap();
+        assert!(writes().await < written + TARGETS as u64, "the fan-out was over before the kill");
+        alone.own.server.restart().unwrap();
+        for target in &targets {
+            world.holds(target, "settings", &[("a", &value)]).await;
+        }
+        world.condition(&team, "sync", "Ready", "True", "Synced").await;
+    }
+    assert_eq!(uids(&world, &targets).await, before, "a copy was deleted on the way");
+    assert!(!alone.operator.has_ended(), "{}", alone.operator.log());
+    world.finish().await;
+}
+
+#[tokio::test]
+#[ignore = "takes minutes: make test-long"]
+async fn own_server_a_selector_may_match_five_thousand_namespaces() {
+    const SELECTED: usize = 5_000;
+    let (mut alone, _wire) = Alone::behind_wire(&[]).await;
+    let world = alone.world("many");
+    let team = world.tenant().await;
+    world.grant_everywhere(&team, &TARGET).await;
+    let targets = world.namespaces("to", SELECTED).await;
+    world.config_map(&team, "settings", &[("a", "1")]).await;
+    let mut spec = world.spec(&team, &[]);
+    // The tenant's own too, where the source stands and is not copied onto itself.
+    spec["targets"] = json!({"selector": world.selector()});
+    world.sync(&team, "sync", spec).await;
+    let begun = Instant::now();
+    let counted = async || {
+        let status = world.syncs(&team).get("sync").await.unwrap().status.unwrap_or_default();
+        (status.counts.unwrap_or_default().synced, status.truncated, status.targets.len())
+    };
+    while counted().await != (5_000, true, 128) {
+        assert!(begun.elapsed() < Duration::from_mins(3), "{:?}", counted().await);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    println!("{SELECTED} copies were made in {:?}", begun.elapsed());
+    world.holds(&targets[SELECTED - 1], "settings", &[("a", "1")]).await;
+    assert!(!alone.operator.has_ended(), "{}", alone.operator.log());
+}
