@@ -34,8 +34,12 @@ test: ## Every check and test, the scenario tests on a real API server included
 	@devstack/test.sh
 
 .PHONY: test-long
-test-long: ## Scenarios that take minutes: all orders of appearance, crowds of targets, a kill at each write
+test-long: ## Scenarios that take minutes: all orders of appearance, crowds of targets, faults, a kill at each write
 	@devstack/test_long.sh
+
+.PHONY: bench
+bench: ## What the operator costs and how fast it is, beside a bare client; 20 minutes
+	@devstack/bench.sh $(BENCH)
 
 .PHONY: cross
 cross: ## Release programs for the Raspberry Pi (aarch64)

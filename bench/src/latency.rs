@@ -1,0 +1,220 @@
+//! How long until a change is where it is to be, and what it costs on the way.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, DeleteParams, PostParams};
+use serde_json::json;
+use tokio::time::{Duration, Instant, sleep};
+
+use crate::bed::{Bed, padded};
+use crate::figures::{Budget, Figure, median};
+use crate::floor::{self, Floor};
+use crate::observer::Observer;
+use crate::operator::{Operator, between, of, total};
+
+/// Between two changes: the operator bounds how often the copies of one resource are written.
+const REST: Duration = Duration::from_millis(600);
+/// Changes of one object per round.
+const CHANGES: usize = 4;
+
+/// What an edit of a source with `targets` copies costs.
+pub struct Fan {
+    /// How many copies.
+    pub targets: usize,
+    /// Milliseconds until the first, the median and the last copy.
+    pub arrivals: [Vec<f64>; 3],
+    /// The bare client's last.
+    pub floor: Vec<f64>,
+    /// Requests.
+    pub requests: Vec<f64>,
+}
+
+/// Who measures.
+pub struct Latency<'a> {
+    pub bed: &'a Bed,
+    pub operator: &'a Operator,
+    pub observer: Observer,
+    pub floor: Floor,
+    pub rounds: usize,
+}
+
+impl Latency<'_> {
+    /// A source is edited, with that many copies.
+    pub async fn edits(&mut self, targets: usize) -> Result<(Fan, Vec<Figure>)> {
+        let name = format!("edit-{targets}");
+        let namespaces = self.bed.pool[..targets].to_vec();
+        let spots: Vec<_> = namespaces.iter().map(|namespace| (namespace.clone(), name.clone())).collect();
+        self.bed.sync(&name, &json!({"namespaces": namespaces})).await;
+        self.operator.settled(1).await?;
+        self.floor.write(&namespaces, &content("first")).await?;
+
+        let mut fan = Fan { targets, arrivals: [vec![], vec![], vec![]], floor: vec![], requests: vec![] };
+        let (mut cpu, mut reads) = (vec![], vec![]);
+        // The first round warms up and is not counted.
+        for round in 0..=self.rounds {
+            let value = format!("round {round}");
+            self.observer.forget();
+            let begun = Instant::now();
+            self.bed.write_source("floors-source", &value).await;
+            self.floor.write(&namespaces, &content(&value)).await?;
+            let arrived = self.observer.written(Floor::spots(&namespaces), 1).await?;
+            let floor = since(begun, arrived.last());
+            sleep(REST).await;
+
+            let (before, cpu_before) = (self.operator.metrics().await, self.operator.cpu()?);
+            self.observer.forget();
+            let begun = Instant::now();
+            self.bed.write_source(&name, &value).await;
+            let arrived = self.observer.written(spots.clone(), 1).await?;
+            let after = self.operator.quiet().await?;
+            if round == 0 {
+                continue;
+            }
+            fan.floor.push(floor);
+            let positions = [arrived.first(), arrived.get(arrived.len() / 2), arrived.last()];
+            for (arrivals, at) in fan.arrivals.iter_mut().zip(positions) {
+                arrivals.push(since(begun, at));
+            }
+            cpu.push(self.operator.cpu()? - cpu_before);
+            let asked = between(&before, &after);
+            fan.requests.push(total(&asked));
+            reads.push(of(&asked, &["get"]));
+        }
+        self.bed.delete(&[(self.bed.team.clone(), name)]).await;
+        let figures = fan.figures(cpu, reads);
+        Ok((fan, figures))
+    }
+
+    /// A copy of one resource with `targets` copies is deleted, or changed by somebody.
+    pub async fn repairs(&mut self, targets: usize) -> Result<Vec<Figure>> {
+        let name = format!("repair-{targets}");
+        let namespaces = self.bed.pool[..targets].to_vec();
+        self.bed.sync(&name, &json!({"namespaces": namespaces})).await;
+        self.operator.settled(1).await?;
+        self.floor.write(&namespaces, &content("first")).await?;
+        let client = self.bed.client.clone();
+        let (mut deleted, mut deleted_floor, mut changed, mut changed_floor) =
+            (vec![], vec![], vec![], vec![]);
+        for change in 0..self.rounds * CHANGES {
+            let namespace = &self.bed.pool[change % targets];
+            let (copy, own) =
+                ((namespace.clone(), name.clone()), (namespace.clone(), floor::NAME.to_owned()));
+            let only = std::slice::from_ref(namespace);
+
+            self.observer.forget();
+            let begun = Instant::now();
+            floor::delete(&client, &own).await?;
+            self.floor.forget(namespace);
+            self.floor.write(only, &content("first")).await?;
+            deleted_floor.push(since(begun, self.observer.written([own.clone()], 1).await?.last()));
+
+            self.observer.forget();
+            let begun = Instant::now();
+            floor::delete(&client, &copy).await?;
+            deleted.push(since(begun, self.observer.written([copy.clone()], 1).await?.last()));
+            sleep(REST).await;
+
+            let tamper = json!({"data": {"theirs": "tampered"}});
+            self.observer.forget();
+            let begun = Instant::now();
+            let metadata = floor::patch(&client, &own, &tamper).await?;
+            self.floor.saw(namespace, metadata);
+            self.floor.write(only, &content("first")).await?;
+            changed_floor.push(since(begun, self.observer.written([own], 2).await?.last()));
+
+            self.observer.forget();
+            let begun = Instant::now();
+            floor::patch(&client, &copy, &tamper).await?;
+            changed.push(since(begun, self.observer.written([copy], 2).await?.last()));
+            sleep(REST).await;
+        }
+        self.bed.delete(&[(self.bed.team.clone(), name)]).await;
+        let figure = |what: &str, own, floor| {
+            let what = format!("a copy of {targets} {what} → repaired");
+            Figure::new(what, "ms", own).beside(floor).within(Budget::OverFloor(15.0))
+        };
+        Ok(vec![figure("is deleted", deleted, deleted_floor), figure("is changed", changed, changed_floor)])
+    }
+
+    /// A namespace is created that a selector selects.
+    pub async fn namespaces(&mut self) -> Result<Figure> {
+        let name = "select".to_owned();
+        let label = "bench.example.com/selected";
+        self.bed.sync(&name, &json!({"selector": {"matchLabels": {label: "true"}}})).await;
+        self.operator.quiet().await?;
+        let namespaces: Api<Namespace> = Api::all(self.bed.client.clone());
+        let (mut own, mut floor) = (vec![], vec![]);
+        for change in 0..self.rounds * CHANGES {
+            for selected in [false, true] {
+                let namespace = self.bed.world.name(&format!("new-{change}-{selected}"));
+                let object: Namespace = serde_json::from_value(
+                    json!({"metadata": {"name": namespace, "labels": {label: selected.to_string()}}}),
+                )?;
+                self.observer.forget();
+                let begun = Instant::now();
+                namespaces.create(&PostParams::default(), &object).await?;
+                if selected {
+                    own.push(since(
+                        begun,
+                        self.observer.written([(namespace.clone(), name.clone())], 1).await?.last(),
+                    ));
+                } else {
+                    let only = [namespace.clone()];
+                    self.floor.write(&only, &content("first")).await?;
+                    floor.push(since(begun, self.observer.written(Floor::spots(&only), 1).await?.last()));
+                    self.floor.forget(&namespace);
+                }
+                sleep(REST).await;
+            }
+        }
+        self.bed.delete(&[(self.bed.team.clone(), name)]).await;
+        for change in 0..self.rounds * CHANGES {
+            for selected in [false, true] {
+                let name = self.bed.world.name(&format!("new-{change}-{selected}"));
+                namespaces.delete(&name, &DeleteParams::default()).await?;
+            }
+        }
+        let what = "a namespace is created → its copy";
+        Ok(Figure::new(what, "ms", own).beside(floor).within(Budget::OverFloor(10.0)))
+    }
+}
+
+impl Fan {
+    fn figures(&self, cpu: Vec<f64>, reads: Vec<f64>) -> Vec<Figure> {
+        let targets = self.targets;
+        let [first, middle, last] = self.arrivals.clone();
+        let edit = format!("an edit → {targets} copies");
+        let budget = f64::from(u32::try_from(targets).unwrap_or(u32::MAX)) + 3.0;
+        let last = Figure::new(format!("{edit}: the last"), "ms", last).beside(self.floor.clone());
+        // Nothing was asked for of a single copy: what the operator must find out first is as much as the write.
+        let last = if targets > 1 { last.within(Budget::TimesFloor(1.2)) } else { last };
+        let mut figures = vec![
+            last,
+            Figure::new(format!("{edit}: requests"), "", self.requests.clone())
+                .within(Budget::AtMost(budget)),
+            Figure::new(format!("{edit}: of them reads"), "", reads).within(Budget::AtMost(2.0)),
+            Figure::new(format!("{edit}: processor time"), "ms", cpu),
+        ];
+        if targets > 1 {
+            figures.insert(0, Figure::new(format!("{edit}: the median"), "ms", middle));
+            figures.insert(0, Figure::new(format!("{edit}: the first"), "ms", first));
+        }
+        figures
+    }
+
+    /// What a plot shows of it: targets against the median.
+    pub fn point(&self, values: &[f64]) -> (f64, f64) {
+        (f64::from(u32::try_from(self.targets).unwrap_or(u32::MAX)), median(values))
+    }
+}
+
+fn content(value: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([("settings".to_owned(), padded(value))])
+}
+
+/// Milliseconds.
+fn since(begun: Instant, at: Option<&Instant>) -> f64 {
+    at.map_or(f64::NAN, |at| at.saturating_duration_since(begun).as_secs_f64() * 1_000.0)
+}

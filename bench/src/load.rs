@@ -1,0 +1,151 @@
+//! What an operator costs that has nothing to do: memory, connections, requests; and what its start costs.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use kube::api::{Api, ListParams};
+use serde_json::json;
+use tokio::time::{Duration, Instant, sleep};
+use weaver_api::v1beta1::ConfigMapSync;
+
+use crate::bed::Bed;
+use crate::figures::{Budget, Figure};
+use crate::floor::Floor;
+use crate::observer::Spot;
+use crate::operator::{Memory, Operator, between, calls, of, total};
+
+/// Changes the API server's state.
+const WRITES: [&str; 4] = ["post", "put", "patch", "delete"];
+/// After the last request, until memory is looked at.
+const REST: Duration = Duration::from_secs(5);
+
+/// Resources that are all as they should be, as namespace and name.
+pub type Resources = Vec<(String, String)>;
+
+/// An operator's memory when it has started on resources that are as they should be, and has come to rest.
+pub async fn memory(bed: &Bed, resources: &Resources, rounds: usize) -> Result<Vec<Memory>> {
+    let mut all = Vec::new();
+    for _ in 0..rounds {
+        let operator = bed.operator(&[])?;
+        operator.settled(resources.len()).await?;
+        sleep(REST).await;
+        all.push(operator.memory()?);
+    }
+    Ok(all)
+}
+
+/// The same as two rows.
+pub fn memory_rows(what: &str, memory: &[Memory], budget: Option<f64>) -> Vec<Figure> {
+    let steady =
+        Figure::new(format!("memory, {what}"), "MiB", memory.iter().map(|memory| memory.now).collect());
+    let peak = Figure::new(
+        format!("memory at its peak, {what}"),
+        "MiB",
+        memory.iter().map(|memory| memory.peak).collect(),
+    );
+    vec![budget.map_or(steady.clone(), |budget| steady.within(Budget::AtMost(budget))), peak]
+}
+
+/// A start on resources that are as they should be, until each was visited; beside a client that lists the resources,
+/// and reads each source and each copy.
+pub async fn cold_start(
+    bed: &Bed,
+    floor: &Floor,
+    resources: &Resources,
+    targets: usize,
+    rounds: usize,
+) -> Result<Vec<Figure>> {
+    let syncs: Api<ConfigMapSync> = Api::all(bed.client.clone());
+    let copies = resources.iter().enumerate().flat_map(|(number, (team, name))| {
+        let from = number * targets % bed.pool.len();
+        let copies =
+            bed.pool[from..from + targets].iter().map(move |namespace| (namespace.clone(), name.clone()));
+        copies.chain([(team.clone(), name.clone())])
+    });
+    let spots: Vec<Spot> = copies.collect();
+    let (mut own, mut bare, mut requests, mut writes) = (vec![], vec![], vec![], vec![]);
+    for _ in 0..rounds {
+        let begun = Instant::now();
+        syncs.list(&ListParams::default()).await?;
+        floor.read(spots.clone()).await?;
+        bare.push(begun.elapsed().as_secs_f64() * 1_000.0);
+
+        let operator = bed.operator(&[])?;
+        let visits = u64::try_from(resources.len())?;
+        let visited = operator
+            .until("each resource was visited", |metrics| {
+                metrics.value(r#"weaver_visits_total{end="Settled"}"#) >= visits
+                    && metrics.value("weaver_visits_waiting") == 0
+            })
+            .await?;
+        own.push((visited - operator.begun()).as_secs_f64() * 1_000.0);
+        let asked = calls(&operator.quiet().await?.requests());
+        requests.push(total(&asked));
+        // Each account's token is minted by a POST, and what it may do is asked by some.
+        writes.push(of(&asked, &["put", "patch", "delete"]));
+    }
+    let what = format!("a start, {} resources × {targets} in sync", resources.len());
+    Ok(vec![
+        Figure::new(format!("{what}: until each was visited"), "ms", own).beside(bare),
+        Figure::new(format!("{what}: requests"), "", requests),
+        Figure::new(format!("{what}: of them writes"), "", writes).within(Budget::AtMost(0.0)),
+    ])
+}
+
+/// An operator that has nothing to do for so long.
+pub async fn idle(operator: &Operator, what: &str, length: Duration) -> Result<Vec<Figure>> {
+    let (before, cpu) = (operator.quiet().await?, operator.cpu()?);
+    sleep(length).await;
+    let after = operator.metrics().await;
+    let asked = between(&before, &after);
+    let minutes = length.as_secs_f64() / 60.0;
+    let what = format!("at rest for {} s, {what}", length.as_secs());
+    let watches = |requests: &BTreeMap<String, u64>| of(requests, &["watch"]);
+    let renewed = watches(&after.requests()) - watches(&before.requests());
+    Ok(vec![
+        Figure::new(format!("{what}: writes"), "", vec![of(&asked, &WRITES)]).within(Budget::AtMost(0.0)),
+        Figure::new(format!("{what}: reads a minute"), "", vec![of(&asked, &["get"]) / minutes]),
+        Figure::new(format!("{what}: watches a minute"), "", vec![renewed / minutes]),
+        Figure::new(
+            format!("{what}: processor time a minute"),
+            "ms",
+            vec![(operator.cpu()? - cpu) / minutes],
+        ),
+    ])
+}
+
+/// Somebody edits a `ConfigMap` that is nobody's source.
+pub async fn unrelated(bed: &Bed, operator: &Operator, edits: usize) -> Result<Figure> {
+    let namespace = &bed.pool[0];
+    bed.world.config_map(namespace, "unrelated", &[("a", "first")]).await;
+    let before = operator.quiet().await?;
+    for edit in 0..edits {
+        bed.world.config_map(namespace, "unrelated", &[("a", &edit.to_string())]).await;
+    }
+    let asked = between(&before, &operator.quiet().await?);
+    let what = format!("{edits} edits of an unrelated ConfigMap: requests");
+    Ok(Figure::new(what, "", vec![total(&asked)]).within(Budget::AtMost(0.0)))
+}
+
+/// The time comes to compare all copies again, and all are as they should be.
+pub async fn resync(bed: &Bed, targets: usize) -> Result<Vec<Figure>> {
+    /// The shortest there is.
+    const SECONDS: &str = "60";
+    let name = format!("resync-{targets}");
+    bed.sync(&name, &json!({"namespaces": &bed.pool[..targets]})).await;
+    let operator = bed.operator(&["--resync", SECONDS])?;
+    let before = operator.settled(1).await?;
+    let visits = before.sum("weaver_visits_total");
+    let cpu = operator.cpu()?;
+    sleep(Duration::from_mins(1)).await;
+    operator.until("there was a resync", |metrics| metrics.sum("weaver_visits_total") > visits).await?;
+    let asked = between(&before, &operator.quiet().await?);
+    let cpu = operator.cpu()? - cpu;
+    bed.delete(&[(bed.team.clone(), name)]).await;
+    let what = format!("a resync of {targets} targets with nothing to do");
+    Ok(vec![
+        Figure::new(format!("{what}: writes"), "", vec![of(&asked, &WRITES)]).within(Budget::AtMost(0.0)),
+        Figure::new(format!("{what}: requests"), "", vec![total(&asked)]),
+        Figure::new(format!("{what}: processor time, a minute's rest included"), "ms", vec![cpu]),
+    ])
+}

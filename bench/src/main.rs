@@ -1,0 +1,251 @@
+//! `weaver-bench`: what the operator costs and how fast it is, beside a bare client in the same run.
+//!
+//! Everything is measured on an API server of the run's own. Absolute times are the machine's; the columns that count are
+//! the comparison with the bare client and the numbers of requests. Nothing is asserted here: the budgets are printed
+//! beside what was measured.
+
+mod bed;
+mod figures;
+mod floor;
+mod latency;
+mod load;
+mod observer;
+mod operator;
+mod plot;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Parser, ValueEnum};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
+
+use bed::Bed;
+use figures::{Budget, Figure, median, table};
+use floor::Floor;
+use latency::{Fan, Latency};
+use load::{memory, memory_rows};
+use observer::Observer;
+use operator::Memory;
+use plot::{Line, draw};
+
+/// Measures the operator on an API server of its own.
+#[derive(Parser)]
+struct Args {
+    /// Rounds of each measurement
+    #[arg(long, default_value = "5", value_parser = clap::value_parser!(u8).range(1..=100))]
+    rounds: u8,
+    /// Seconds for which an operator is watched that has nothing to do
+    #[arg(long, default_value = "600")]
+    idle: u64,
+    /// Measure one half only
+    #[arg(long)]
+    only: Option<Half>,
+    /// The checkout
+    #[arg(long, default_value = ".")]
+    source: PathBuf,
+    /// Where the released operator lies
+    #[arg(long, default_value = "target/release")]
+    bin_dir: PathBuf,
+    /// Where tables, figures and plots go
+    #[arg(long, default_value = "target/bench")]
+    out: PathBuf,
+}
+
+/// What can be measured alone.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Half {
+    /// How long until a change is where it is to be
+    Latency,
+    /// What an operator costs that has nothing to do
+    Rest,
+}
+
+/// The most namespaces that anything is copied to.
+const POOL: usize = 1_000;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("installing the SIGTERM handler")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("installing the SIGINT handler")?;
+    // Whatever ends it, the server and the operator end with it.
+    tokio::select! {
+        done = measure(Args::parse()) => done,
+        _ = terminate.recv() => bail!("ended by SIGTERM"),
+        _ = interrupt.recv() => bail!("ended by SIGINT"),
+    }
+}
+
+async fn measure(args: Args) -> Result<()> {
+    let begun = Instant::now();
+    fs::create_dir_all(&args.out).with_context(|| format!("creating {}", args.out.display()))?;
+    let program = args.bin_dir.join("weaver-operator");
+    let bin_dir =
+        args.bin_dir.canonicalize().with_context(|| format!("{} is not built", program.display()))?;
+    let bed = Bed::start(&args.source, &bin_dir, POOL).await?;
+    let mut report = Report { figures: Vec::new(), begun };
+    let rounds = usize::from(args.rounds);
+    if args.only != Some(Half::Rest) {
+        let fans = latencies(&bed, &mut report, rounds).await?;
+        plot_edits(&args.out, &fans)?;
+    }
+    if args.only != Some(Half::Latency) {
+        report.add(load::resync(&bed, POOL).await?);
+        let grown = loads(&bed, &mut report, rounds, Duration::from_secs(args.idle)).await?;
+        plot_memory(&args.out, &grown)?;
+    }
+    report.write(&args)
+}
+
+async fn latencies(bed: &Bed, report: &mut Report, rounds: usize) -> Result<Vec<Fan>> {
+    let operator = bed.operator(&[])?;
+    let observer = Observer::start(&bed.client);
+    let floor = Floor::new(bed.as_tenant().await?);
+    let mut latency = Latency { bed, operator: &operator, observer, floor, rounds };
+    let mut fans = Vec::new();
+    for targets in [1, 10, 100, POOL] {
+        let (fan, figures) = latency.edits(targets).await?;
+        fans.push(fan);
+        report.add(figures);
+    }
+    for targets in [10, 100] {
+        report.add(latency.repairs(targets).await?);
+    }
+    report.add(vec![latency.namespaces().await?]);
+    Ok(fans)
+}
+
+/// Memory by number of resources, and what else can be seen of an operator at rest.
+async fn loads(
+    bed: &Bed,
+    report: &mut Report,
+    rounds: usize,
+    idle: Duration,
+) -> Result<Vec<(f64, Vec<Memory>)>> {
+    // An operator that makes the copies; those that are measured find them made.
+    let maker = bed.operator(&[])?;
+    let one = bed.of_one_tenant(1, 100).await;
+    maker.settled(1).await?;
+    drop(maker);
+    let of_one = memory(bed, &one, rounds).await?;
+    report.add(memory_rows("1 resource × 100", &of_one, Some(15.0)));
+
+    let maker = bed.operator(&[])?;
+    bed.delete(&one).await;
+    let hundred = bed.of_one_tenant(100, 10).await;
+    maker.settled(100).await?;
+    drop(maker);
+    report.add(load::cold_start(bed, &Floor::new(bed.as_tenant().await?), &hundred, 10, rounds).await?);
+    let of_hundred = memory(bed, &hundred, rounds).await?;
+    report.add(memory_rows("100 resources × 10, one account", &of_hundred, Some(30.0)));
+    let operator = bed.operator(&[])?;
+    operator.settled(100).await?;
+    report.add(vec![load::unrelated(bed, &operator, 20).await?]);
+    report.add(load::idle(&operator, "100 resources × 10", idle).await?);
+    drop(operator);
+    bed.ballast(5_000).await;
+    let with_ballast = memory(bed, &hundred, rounds).await?;
+    let now = |memory: &[Memory]| median(&memory.iter().map(|memory| memory.now).collect::<Vec<_>>());
+    report.add(memory_rows("the same with 5,000 ConfigMaps of 16 KiB beside", &with_ballast, None));
+    let grown = Figure::new("what those add", "MiB", vec![now(&with_ballast) - now(&of_hundred)]);
+    report.add(vec![grown.within(Budget::AtMost(2.0))]);
+
+    let maker = bed.operator(&[])?;
+    bed.delete(&hundred).await;
+    let tenants = bed.of_many_tenants(100).await;
+    maker.settled(100).await?;
+    report.add(vec![
+        Figure::new("connections, 100 accounts × 10 namespaces", "", vec![of_count(maker.connections()?)])
+            .within(Budget::AtMost(20.0)),
+    ]);
+    drop(maker);
+    let of_many = memory(bed, &tenants, rounds).await?;
+    report.add(memory_rows("100 accounts with Roles × 10", &of_many, Some(64.0)));
+
+    let maker = bed.operator(&[])?;
+    bed.delete(&tenants).await;
+    let thousand = bed.of_one_tenant(1_000, 1).await;
+    maker.settled(1_000).await?;
+    drop(maker);
+    let of_thousand = memory(bed, &thousand, rounds).await?;
+    report.add(memory_rows("1,000 resources × 1", &of_thousand, None));
+    Ok(vec![(1.0, of_one), (100.0, of_hundred), (1_000.0, of_thousand)])
+}
+
+fn of_count(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+fn plot_edits(out: &Path, fans: &[Fan]) -> Result<()> {
+    let arrivals = |which: usize| fans.iter().map(|fan| fan.point(&fan.arrivals[which])).collect();
+    let lines = [
+        Line { name: "first copy", points: arrivals(0) },
+        Line { name: "median copy", points: arrivals(1) },
+        Line { name: "last copy", points: arrivals(2) },
+        Line {
+            name: "last of a bare client",
+            points: fans.iter().map(|fan| fan.point(&fan.floor)).collect(),
+        },
+    ];
+    draw(&out.join("edit.svg"), "From an edit of the source to its copies", "targets", "ms", &lines)?;
+    let requests = fans.iter().map(|fan| fan.point(&fan.requests)).collect();
+    let lines = [Line { name: "requests", points: requests }];
+    draw(&out.join("requests.svg"), "Requests for an edit of the source", "targets", "requests", &lines)
+}
+
+fn plot_memory(out: &Path, grown: &[(f64, Vec<Memory>)]) -> Result<()> {
+    let of = |value: fn(&Memory) -> f64| {
+        let point = |(resources, memory): &(f64, Vec<Memory>)| {
+            (*resources, median(&memory.iter().map(value).collect::<Vec<_>>()))
+        };
+        grown.iter().map(point).collect()
+    };
+    let lines = [
+        Line { name: "at rest", points: of(|memory| memory.now) },
+        Line { name: "at its peak", points: of(|memory| memory.peak) },
+    ];
+    let title = "Memory of an operator after its start (100, 1,000 and 1,000 copies)";
+    draw(&out.join("memory.svg"), title, "resources", "MiB", &lines)
+}
+
+/// What was measured.
+struct Report {
+    figures: Vec<Figure>,
+    begun: Instant,
+}
+
+impl Report {
+    fn add(&mut self, figures: Vec<Figure>) {
+        for figure in &figures {
+            let [what, own, floor, against, budget, kept] = figure.row();
+            let seconds = self.begun.elapsed().as_secs();
+            eprintln!("{seconds:>5} s  {what}: {own}  {floor}  {against}  {budget}  {kept}");
+        }
+        self.figures.extend(figures);
+    }
+
+    fn write(&self, args: &Args) -> Result<()> {
+        let table = table(&self.figures);
+        let cpus = fs::read_to_string("/proc/cpuinfo").context("/proc/cpuinfo")?;
+        let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+        let raw = json!({
+            "date": jiff::Timestamp::now().to_string(),
+            "cpu": model.map_or("unknown", |(_, name)| name),
+            "cores": std::thread::available_parallelism().context("the number of processors")?.get(),
+            "kernel": fs::read_to_string("/proc/sys/kernel/osrelease").context("the kernel's release")?.trim(),
+            "rounds": args.rounds,
+            "idleSeconds": args.idle,
+            "seconds": self.begun.elapsed().as_secs(),
+            "figures": self.figures,
+        });
+        for (name, text) in [("table.md", table.clone()), ("raw.json", format!("{raw:#}\n"))] {
+            let path = args.out.join(name);
+            fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+        }
+        println!("\n{table}\nraw figures and plots are in {}", args.out.display());
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! Who looks on: a watch of the administrator's that notes when each copy arrives, the operator's as the floor's.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use futures::{StreamExt as _, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use kube::api::Api;
+use kube::core::PartialObjectMeta;
+use kube::runtime::watcher::{self, Event, watcher};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout_at};
+use weaver_api::marks::SYNC_UID_LABEL;
+
+use crate::floor;
+use crate::operator::PATIENCE;
+
+/// Namespace and name of an object.
+pub type Spot = (String, String);
+
+/// The watch; ends when dropped.
+pub struct Observer {
+    seen: UnboundedReceiver<(Spot, Instant)>,
+    task: AbortHandle,
+}
+
+impl Observer {
+    /// Begins to look.
+    pub fn start(client: &Client) -> Self {
+        let (tell, seen) = unbounded_channel();
+        let watches = [SYNC_UID_LABEL, floor::LABEL].map(|label| {
+            let objects: Api<PartialObjectMeta<ConfigMap>> = Api::all(client.clone());
+            watcher(objects, watcher::Config::default().labels(label)).boxed()
+        });
+        let task = tokio::spawn(async move {
+            let mut events = stream::select_all(watches);
+            while let Some(event) = events.next().await {
+                let Ok(Event::Apply(object)) = event else { continue };
+                let PartialObjectMeta { metadata, .. } = object;
+                let spot = (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default());
+                // Nobody listens any more: the measuring is over.
+                let _ = tell.send((spot, Instant::now()));
+            }
+        });
+        Self { seen, task: task.abort_handle() }
+    }
+
+    /// Forgets what it has seen until now.
+    pub fn forget(&mut self) {
+        while self.seen.try_recv().is_ok() {}
+    }
+
+    /// Waits until each of these objects was written `times` since [`Observer::forget`]; when each was, the first first.
+    pub async fn written(
+        &mut self,
+        spots: impl IntoIterator<Item = Spot>,
+        times: u32,
+    ) -> Result<Vec<Instant>> {
+        let mut missing: BTreeMap<Spot, u32> = spots.into_iter().map(|spot| (spot, times)).collect();
+        let mut arrived = Vec::with_capacity(missing.len());
+        let deadline = Instant::now() + PATIENCE;
+        while !missing.is_empty() {
+            let next = timeout_at(deadline, self.seen.recv()).await;
+            let next =
+                next.with_context(|| format!("{} copies have not come within {PATIENCE:?}", missing.len()))?;
+            let (spot, at) = next.context("the observer's watch has ended")?;
+            if let Some(left) = missing.get_mut(&spot) {
+                *left -= 1;
+                if *left == 0 {
+                    missing.remove(&spot);
+                    arrived.push(at);
+                }
+            }
+        }
+        Ok(arrived)
+    }
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

@@ -1,0 +1,197 @@
+//! The operator under measure: a process of its own, looked at from outside.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use tokio::time::{Instant, sleep};
+use weaver_tests::metrics::Metrics;
+
+/// No request for so long: the work is done. A visit that waits for its pace asks sooner.
+const QUIET: Duration = Duration::from_secs(1);
+/// Longest wait for anything.
+pub const PATIENCE: Duration = Duration::from_mins(3);
+
+/// A running operator; killed when dropped.
+pub struct Operator {
+    child: Child,
+    log: PathBuf,
+    server_port: u16,
+    begun: Instant,
+}
+
+/// Memory of a process in MiB.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    /// What it uses.
+    pub now: f64,
+    /// The most it has used.
+    pub peak: f64,
+}
+
+impl Operator {
+    /// Starts `program` with its defaults and these further flags; its log lies beside the kubeconfig.
+    pub fn start(program: &Path, kubeconfig: &Path, server_port: u16, flags: &[&str]) -> Result<Self> {
+        let log = kubeconfig.with_extension("log");
+        let output = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
+        let child = Command::new(program)
+            .args(["run", "--metrics", "127.0.0.1:0", "--kubeconfig"])
+            .arg(kubeconfig)
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(output)
+            .spawn()
+            .with_context(|| format!("starting {}", program.display()))?;
+        Ok(Self { child, log, server_port, begun: Instant::now() })
+    }
+
+    /// When it was started.
+    pub fn begun(&self) -> Instant {
+        self.begun
+    }
+
+    /// What it counts.
+    pub async fn metrics(&self) -> Metrics {
+        Metrics::scrape(&self.log).await
+    }
+
+    /// Waits until `done`, and tells when.
+    pub async fn until(&self, what: &str, done: impl Fn(&Metrics) -> bool) -> Result<Instant> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let metrics = self.metrics().await;
+            if done(&metrics) {
+                return Ok(Instant::now());
+            }
+            if Instant::now() > deadline {
+                bail!("not within {PATIENCE:?}: {what}; last seen:\n{}", metrics.0);
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits until this many resources are ready and it asks for nothing more.
+    pub async fn settled(&self, resources: usize) -> Result<Metrics> {
+        let ready = u64::try_from(resources)?;
+        let are_ready = |metrics: &Metrics| {
+            metrics.value(r#"weaver_resources{ready="true"}"#) == ready
+                && metrics.value("weaver_visits_waiting") == 0
+        };
+        self.until(&format!("{resources} resources are ready"), are_ready).await?;
+        self.quiet().await
+    }
+
+    /// Waits until it asks for nothing more; watches that end and begin anew do not count.
+    pub async fn quiet(&self) -> Result<Metrics> {
+        let asked = |metrics: &Metrics| calls(&metrics.requests()).values().sum::<u64>();
+        let deadline = Instant::now() + PATIENCE;
+        let (mut last, mut since) = (self.metrics().await, Instant::now());
+        loop {
+            sleep(QUIET / 10).await;
+            let now = self.metrics().await;
+            if asked(&now) != asked(&last) {
+                since = Instant::now();
+            }
+            last = now;
+            if since.elapsed() > QUIET {
+                return Ok(last);
+            }
+            ensure!(Instant::now() < deadline, "it does not come to rest within {PATIENCE:?}:\n{}", last.0);
+        }
+    }
+
+    /// Its memory now.
+    pub fn memory(&self) -> Result<Memory> {
+        let status = self.proc("status")?;
+        let field = |name: &str| -> Option<f64> {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            Some(line.split_whitespace().next()?.parse::<f64>().ok()? / 1024.0)
+        };
+        let (now, peak) = (field("VmRSS:"), field("VmHWM:"));
+        Ok(Memory { now: now.context("no VmRSS")?, peak: peak.context("no VmHWM")? })
+    }
+
+    /// Processor time of its threads in milliseconds.
+    pub fn cpu(&self) -> Result<f64> {
+        let dir = format!("/proc/{}/task", self.child.id());
+        let mut nanoseconds = 0.0;
+        for thread in fs::read_dir(&dir).with_context(|| dir.clone())? {
+            // One that has ended meanwhile did next to nothing. First of three fields (sched-stats of the kernel).
+            let Ok(stat) = fs::read_to_string(thread?.path().join("schedstat")) else { continue };
+            nanoseconds += stat.split_whitespace().next().context("an empty schedstat")?.parse::<f64>()?;
+        }
+        Ok(nanoseconds / 1e6)
+    }
+
+    /// Its connections to the API server.
+    pub fn connections(&self) -> Result<usize> {
+        let dir = format!("/proc/{}/fd", self.child.id());
+        let mut own = Vec::new();
+        for entry in fs::read_dir(&dir).with_context(|| dir.clone())? {
+            // One that is closed meanwhile cannot be read.
+            if let Ok(target) = fs::read_link(entry?.path()) {
+                let target = target.to_string_lossy().into_owned();
+                own.extend(
+                    target.strip_prefix("socket:[").map(|inode| inode.trim_end_matches(']').to_owned()),
+                );
+            }
+        }
+        let (port, established) = (format!(":{:04X}", self.server_port), "01");
+        let table = fs::read_to_string("/proc/net/tcp").context("/proc/net/tcp")?;
+        let of_ours = table.lines().filter(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            matches!(fields[..], [_, _, remote, state, _, _, _, _, _, inode, ..]
+                if remote.ends_with(&port) && state == established && own.iter().any(|own| own == inode))
+        });
+        Ok(of_ours.count())
+    }
+
+    fn proc(&self, file: &str) -> Result<String> {
+        let path = format!("/proc/{}/{file}", self.child.id());
+        fs::read_to_string(&path).with_context(|| format!("{path}; the log is {}", self.log.display()))
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        // It may have ended by itself; there is nothing to be done about a failure here.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Requests that are no watches.
+pub fn calls(requests: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    requests
+        .iter()
+        .filter(|(method, _)| *method != "watch")
+        .map(|(method, count)| (method.clone(), *count))
+        .collect()
+}
+
+/// What was asked between two looks, by method, watches apart.
+pub fn between(before: &Metrics, after: &Metrics) -> BTreeMap<String, u64> {
+    let before = before.requests();
+    let mut calls = calls(&after.requests());
+    for (method, count) in &mut calls {
+        *count -= before.get(method).copied().unwrap_or_default();
+    }
+    calls.retain(|_, count| *count > 0);
+    calls
+}
+
+/// How many requests of these methods.
+pub fn of(asked: &BTreeMap<String, u64>, methods: &[&str]) -> f64 {
+    let counts = methods.iter().filter_map(|method| asked.get(*method));
+    f64::from(u32::try_from(counts.sum::<u64>()).unwrap_or(u32::MAX))
+}
+
+/// How many requests.
+pub fn total(asked: &BTreeMap<String, u64>) -> f64 {
+    let methods: Vec<&str> = asked.keys().map(String::as_str).collect();
+    of(asked, &methods)
+}
