@@ -181,13 +181,8 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
         Err(error @ MintError::Failed { .. }) => return Pass::Failed(error.to_string()),
         Err(error) => return Pass::Refused(error.to_string()),
     };
-    // What was found, written and shown in this life is known already.
-    let known = match &state.search {
-        Search::Done(uid) => *uid == tenant.uid,
-        Search::Open => leftovers::are_none(sync),
-        Search::Due => false,
-    };
-    if !known {
+    // A search of before saw only where the account might list then.
+    if state.search == Search::Due || !leftovers::are_none(sync) {
         // What is known of its rights may be older than the rights that it was given back.
         tenant.reach.forget();
         match leftovers::find(&tenant, &owner, &context.namespaces.active(|_, _| true)).await {
@@ -197,7 +192,6 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
             }
             Err(error) => return Pass::Failed(error.to_string()),
         }
-        state.search = Search::Done(tenant.uid.clone());
     }
     let source = spec.source.unwrap_or_default();
     let (mut upstream, mut refused, mut failed) = (BTreeSet::new(), Vec::new(), Vec::new());

@@ -3,8 +3,8 @@
 //! Found by label, so that what a namespace dropped from the list during our downtime still holds is found; of both
 //! kinds, because the source may have been of the other one then. Only where the account may list: what it may not
 //! list it could not have been given a copy to find in, and an audit log full of refusals would look like an attack.
-//! Searched once per resource and account after a start, where the resource does not show that there are none; and when
-//! a resource is deleted that was not searched for. In between, memory and the watches know.
+//! Searched once per resource and account after a start, and when a resource is deleted, where the resource does not
+//! show that there are none. In between, memory and the watches know.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -147,3 +147,22 @@ async fn labels_and_annotations_follow_the_source_and_the_spec() {
     let annotations = world.object("foo", "settings").unwrap()["metadata"]["annotations"].clone();
     assert!(annotations["note"].is_null() && !annotations[SYNC_ANNOTATION].is_null(), "{annotations}");
 }
+
+#[tokio::test]
+async fn b14_what_could_not_be_seen_when_it_was_searched_for_goes_with_the_resource() {
+    let world = World::new(Duration::ZERO).await;
+    // Something is in the way, so the resource does not vouch for anything.
+    put_theirs(&world, &json!({}));
+    world.create(&spec(&["foo", "bar"]), &[]);
+    world.settle().await;
+    assert_eq!(world.condition("Ready")["status"], "False");
+    // A copy of an earlier life, which the account may see only now.
+    let metadata = world.object("bar", "settings").unwrap()["metadata"].clone();
+    let marks = json!({"labels": metadata["labels"], "annotations": metadata["annotations"]});
+    world.put("baz", "settings", "settings", &marks);
+    world.delete();
+    world.settle().await;
+    assert!(world.is_deleted());
+    assert_eq!([world.object("bar", "settings"), world.object("baz", "settings")], [None, None]);
+    assert_eq!(world.object("foo", "settings").unwrap()["data"], json!({"a": "theirs"}));
+}
