@@ -16,7 +16,6 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 use weaver_api::conditions::bounded;
 use weaver_api::convert;
-use weaver_api::marks::Owner;
 use weaver_api::names::{dns_label, dns_subdomain};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, DeletionPolicy, SourceKind};
 
@@ -53,9 +52,7 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
     let since = *state.deleting_since.get_or_insert_with(Instant::now);
     let reference = SyncRef::of(guarded);
     let uid = guarded.uid().unwrap_or_default();
-    let owner =
-        Owner { namespace: reference.namespace.clone(), name: reference.name.clone(), uid: uid.clone() };
-    state.leftovers.extend(std::mem::take(&mut state.watches).copies_of(&owner));
+    state.leftovers.extend(std::mem::take(&mut state.watches).copies_of(&owner(guarded)));
     let spec = guarded.0.as_ref().ok().and_then(ConfigMapSync::desired);
     let pass = match (&guarded.0, spec.and_then(leaves_copies)) {
         // Its deletionPolicy may be among what is lost.

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube::ResourceExt as _;
+use kube::{Resource, ResourceExt as _};
 use weaver_api::convert;
 use weaver_api::marks::Owner;
 use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy, SourceDeletionPolicy, SourceKind};
@@ -31,9 +31,9 @@ use crate::watch::{WatchKey, What};
 /// Type of a Secret that is a token of one account, made and kept by the API server's controllers.
 const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
 
-/// Identity of `sync` as its copies carry it.
+/// Identity of a resource as its copies carry it.
 #[must_use]
-pub fn owner(sync: &ConfigMapSync) -> Owner {
+pub fn owner(sync: &impl Resource) -> Owner {
     Owner {
         namespace: sync.namespace().unwrap_or_default(),
         name: sync.name_any(),
@@ -105,8 +105,8 @@ pub async fn visit(
     let none_wanted =
         source == SourceState::Missing && spec.source_deletion_policy == SourceDeletionPolicy::Delete;
     let wanted = |place: &Place| {
-        let asked = asked.contains(&place.namespace) && *place == Place::of_copy(&spec, &place.namespace);
-        asked && !none_wanted
+        let here = place.kind == spec.source_kind && place.name == spec.copy_name;
+        !none_wanted && here && asked.contains(&place.namespace)
     };
     let Swept { leftovers, removals } = match mode {
         Mode::Look => Swept::default(),

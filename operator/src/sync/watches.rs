@@ -19,14 +19,9 @@ use crate::watch::{Interest, SyncRef, WatchKey, WatchState, What};
 /// Watches that one resource uses.
 #[derive(Default)]
 pub struct Watches {
-    source: Option<Open>,
+    source: Option<Interest>,
     /// By namespace; by `None`, the one on all of them.
-    copies: BTreeMap<Option<String>, Open>,
-}
-
-struct Open {
-    key: WatchKey,
-    interest: Interest,
+    copies: BTreeMap<Option<String>, Interest>,
 }
 
 /// How the watches are.
@@ -55,9 +50,8 @@ impl Watches {
             namespace,
             what,
         };
-        let open = |had: Option<Open>, key: WatchKey| match had {
-            Some(open) if open.key == key => open,
-            _ => Open { interest: context.watches.join(key.clone(), tenant, sync), key },
+        let open = |had: Option<Interest>, key: WatchKey| {
+            had.filter(|open| *open.key() == key).unwrap_or_else(|| context.watches.join(key, tenant, sync))
         };
         loop {
             let source = key(Some(spec.source_namespace.clone()), What::Object(spec.source_name.clone()));
@@ -92,7 +86,7 @@ impl Watches {
     /// Waits for the watches, each and all no longer than [`crate::watch`] allows.
     async fn settled(&self) -> Joined {
         let all = self.source.iter().chain(self.copies.values());
-        let settled = join_all(all.map(|open| async { (&open.key, open.interest.settled().await) })).await;
+        let settled = join_all(all.map(|open| async { (open.key(), open.settled().await) })).await;
         let blind = settled.iter().any(|(_, state)| *state != WatchState::Synced);
         let refused = settled.into_iter().filter(|(_, state)| *state == WatchState::Refused);
         Joined { refused: refused.map(|(key, _)| key.clone()).collect(), blind }
@@ -101,7 +95,7 @@ impl Watches {
     /// Which state of the source its watch shows, empty where it is not there; `None` while that is not known.
     #[must_use]
     pub fn source_version(&self, spec: &ValidSync) -> Option<String> {
-        match self.source.as_ref()?.interest.see(&spec.source_namespace, &spec.source_name) {
+        match self.source.as_ref()?.see(&spec.source_namespace, &spec.source_name) {
             Seen::Unknown => None,
             Seen::Nothing => Some(String::new()),
             Seen::Object(meta) => meta.resource_version.clone(),
@@ -111,7 +105,7 @@ impl Watches {
     /// What the watches show of the copy at `place`.
     #[must_use]
     pub fn see(&self, place: &Place) -> Seen {
-        self.on(place).map_or(Seen::Unknown, |open| open.interest.see(&place.namespace, &place.name))
+        self.on(place).map_or(Seen::Unknown, |open| open.see(&place.namespace, &place.name))
     }
 
     /// Where the watches show copies of `owner`.
@@ -122,30 +116,26 @@ impl Watches {
             let marked = |meta: &ObjectMeta| {
                 meta.annotations.as_ref().and_then(|all| all.get(SYNC_ANNOTATION)) == Some(&mark)
             };
-            let ours = open.interest.those(marked);
-            ours.iter().filter_map(|meta| Place::of(open.key.kind, meta)).collect::<Vec<_>>()
+            let ours = open.those(marked);
+            ours.iter().filter_map(|meta| Place::of(open.key().kind, meta)).collect::<Vec<_>>()
         })
     }
 
     /// Has the resource visited again when something happens at these places, whose copies are another's.
     pub fn wait_for(&self, places: &[Place]) {
-        let mut spots: BTreeMap<&Option<String>, BTreeSet<_>> =
-            self.copies.keys().map(|namespace| (namespace, BTreeSet::new())).collect();
-        for place in places {
-            if let Some(spots) = self.on(place).and_then(|open| spots.get_mut(&open.key.namespace)) {
-                spots.insert((place.namespace.clone(), place.name.clone()));
-            }
+        let mut spots: BTreeMap<&Option<String>, BTreeSet<_>> = BTreeMap::new();
+        for (open, place) in places.iter().filter_map(|place| Some((self.on(place)?, place))) {
+            let here = spots.entry(&open.key().namespace).or_default();
+            here.insert((place.namespace.clone(), place.name.clone()));
         }
-        for (namespace, spots) in spots {
-            if let Some(open) = self.copies.get(namespace) {
-                open.interest.wait_for(spots);
-            }
+        for (namespace, open) in &self.copies {
+            open.wait_for(spots.remove(namespace).unwrap_or_default());
         }
     }
 
     /// The watch that covers `place`.
-    fn on(&self, place: &Place) -> Option<&Open> {
+    fn on(&self, place: &Place) -> Option<&Interest> {
         let open = self.copies.get(&None).or_else(|| self.copies.get(&Some(place.namespace.clone())))?;
-        (open.key.kind == place.kind).then_some(open)
+        (open.key().kind == place.kind).then_some(open)
     }
 }

@@ -196,6 +196,12 @@ impl Interest {
         *inner.state.borrow()
     }
 
+    /// Which watch it is.
+    #[must_use]
+    pub fn key(&self) -> &WatchKey {
+        &self.watched.inner.key
+    }
+
     /// What the watch shows of that object. One that is not established shows nothing: what it knew last may be
     /// long gone.
     #[must_use]
