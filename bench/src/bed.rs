@@ -24,8 +24,6 @@ pub struct Bed {
     kubeconfig: PathBuf,
     /// The administrator's view.
     pub world: World,
-    /// The administrator.
-    pub client: Client,
     /// Namespaces to copy into.
     pub pool: Vec<String>,
     /// A tenant whose account may write `ConfigMap`s in all namespaces.
@@ -40,8 +38,7 @@ impl Bed {
         let own = Own::start_with(&binary, bin_dir, |options: ServerOptions| options).await;
         own.install().await.context("installing our kinds")?;
         own.apply("deploy/rbac/operator.yaml");
-        let client = own.client.clone();
-        let world = World::on(client.clone(), "bench", own.logs());
+        let world = World::on(own.client.clone(), "bench", own.logs());
         let kubeconfig = own.dir().join("operator.kubeconfig");
         let url = format!("https://127.0.0.1:{}", own.server.port());
         let text = json!(own.operator_kubeconfig(&url).await).to_string();
@@ -51,7 +48,7 @@ impl Bed {
         let pool = world.namespaces("pool", size).await;
         let team = world.tenant().await;
         world.grant_everywhere(&team, &TARGET).await;
-        Ok(Self { own, program: bin_dir.join("weaver-operator"), kubeconfig, world, client, pool, team })
+        Ok(Self { own, program: bin_dir.join("weaver-operator"), kubeconfig, world, pool, team })
     }
 
     /// Starts an operator with its defaults and these flags.
@@ -70,7 +67,21 @@ impl Bed {
     /// Makes `name` in the tenant's namespace: a source of 1 KiB, and a resource that copies it to `targets`.
     pub async fn sync(&self, name: &str, targets: &Value) {
         self.write_source(name, "first").await;
-        self.world.sync(&self.team, name, spec(&self.team, name, targets)).await;
+        self.resource(&self.team, name, name, targets).await;
+    }
+
+    /// Makes the resource `name` of `team`, which copies `source` to `targets`.
+    async fn resource(&self, team: &str, name: &str, source: &str, targets: &Value) {
+        let mut spec = self.world.spec(team, &[]);
+        spec["source"]["name"] = json!(source);
+        spec["targets"] = targets.clone();
+        self.world.sync(team, name, spec).await;
+    }
+
+    /// The namespaces of the resource of this number, each with `size` of them, as often as the pool has them.
+    pub fn targets(&self, number: usize, size: usize) -> &[String] {
+        let from = number * size % self.pool.len();
+        &self.pool[from..from + size]
     }
 
     /// Writes the source `name`.
@@ -80,40 +91,32 @@ impl Bed {
 
     /// Deletes these resources, and waits until their copies are gone with them.
     pub async fn delete(&self, resources: &[(String, String)]) {
-        let deleted = resources.iter().map(|(namespace, name)| self.world.delete_sync(namespace, name));
-        let deleted: Vec<_> = deleted.collect();
-        stream::iter(deleted).buffer_unordered(AT_ONCE).collect::<()>().await;
+        at_once(resources.iter().map(|(namespace, name)| self.world.delete_sync(namespace, name))).await;
     }
 
     /// `count` resources of the one tenant, each with copies in `targets` namespaces of the pool.
     pub async fn of_one_tenant(&self, count: usize, targets: usize) -> Vec<(String, String)> {
-        let names: Vec<String> = (0..count).map(|number| format!("load-{number:04}")).collect();
-        let made = names.iter().enumerate().map(|(number, name)| async move {
-            let from = number * targets % self.pool.len();
-            self.sync(name, &json!({"namespaces": &self.pool[from..from + targets]})).await;
+        let made = (0..count).map(|number| async move {
+            let name = format!("load-{number:04}");
+            self.sync(&name, &json!({"namespaces": self.targets(number, targets)})).await;
+            (self.team.clone(), name)
         });
-        let made: Vec<_> = made.collect();
-        stream::iter(made).buffer_unordered(AT_ONCE).collect::<()>().await;
-        names.into_iter().map(|name| (self.team.clone(), name)).collect()
+        at_once(made).await
     }
 
     /// `count` tenants, each with a resource that copies to ten namespaces, in which a Role of their own lets them.
     pub async fn of_many_tenants(&self, count: usize) -> Vec<(String, String)> {
         let made = (0..count).map(|number| async move {
-            let (world, targets) = (&self.world, &self.pool[number * 10..number * 10 + 10]);
-            let team = world.namespace(&format!("team-{number:03}")).await;
-            world.account(&team).await;
-            world.allow_minting(&team).await;
-            world.grant_source(&team, &team, "settings").await;
+            let (world, targets) = (&self.world, self.targets(number, 10));
+            let team = world.tenant_called(&format!("team-{number:03}")).await;
             for target in targets {
                 world.grant(&team, target, &TARGET).await;
             }
             world.config_map(&team, "settings", &[("settings", &padded("first"))]).await;
-            world.sync(&team, "load", spec(&team, "settings", &json!({"namespaces": targets}))).await;
+            self.resource(&team, "load", "settings", &json!({"namespaces": targets})).await;
             (team, "load".to_owned())
         });
-        let made: Vec<_> = made.collect();
-        stream::iter(made).buffer_unordered(AT_ONCE).collect().await
+        at_once(made).await
     }
 
     /// `count` `ConfigMap`s of 16 KiB that are nobody's concern.
@@ -121,20 +124,19 @@ impl Bed {
         let (namespace, value) = (self.world.namespace("ballast").await, "x".repeat(16 * 1_024));
         let made = (0..count).map(|number| {
             let (namespace, value, world) = (&namespace, &value, &self.world);
-            async move { world.config_map(namespace, &format!("ballast-{number}"), &[("a", value)]).await }
+            async move {
+                world.config_map(namespace, &format!("ballast-{number}"), &[("a", value)]).await;
+            }
         });
-        let made: Vec<_> = made.collect();
-        stream::iter(made).buffer_unordered(AT_ONCE).map(drop).collect::<()>().await;
+        at_once(made).await;
     }
 }
 
-/// The spec of a resource that copies `source` of `team`.
-pub fn spec(team: &str, source: &str, targets: &Value) -> Value {
-    json!({
-        "serviceAccount": {"name": ACCOUNT},
-        "source": {"name": source, "namespace": team},
-        "targets": targets,
-    })
+/// Does these, a few at once; what comes of them is in no order.
+async fn at_once<T>(jobs: impl Iterator<Item: Future<Output = T>>) -> Vec<T> {
+    // A stream that borrows the iterator's closure would not be Send.
+    let jobs: Vec<_> = jobs.collect();
+    stream::iter(jobs).buffer_unordered(AT_ONCE).collect().await
 }
 
 /// 1 KiB that begins with `value`.

@@ -86,6 +86,11 @@ impl Figure {
     }
 }
 
+/// A count as a figure.
+pub fn count(count: u64) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
 /// The middle one, or the mean of the middle two; 0 of nothing.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
@@ -112,6 +117,8 @@ fn signed(value: f64) -> String {
 
 /// Three digits or so.
 fn short(value: f64) -> String {
+    // What is added makes a 0 of a -0.
+    let value = (value * 10.0).round() / 10.0 + 0.0;
     if value.fract().abs() < 1e-9 || value.abs() >= 100.0 {
         format!("{value:.0}")
     } else {
@@ -173,16 +180,17 @@ mod tests {
                 .beside(vec![100.0])
                 .within(Budget::TimesFloor(1.2)),
             Figure::new("writes", "", vec![0.0, 0.0]),
+            Figure::new("grown", "MiB", vec![-0.01]),
         ];
         let table = table(&figures);
         let rows: Vec<&str> = table.lines().collect();
-        assert_eq!(rows.len(), 4);
+        assert_eq!(rows.len(), 5);
         assert!(
             rows[2].contains("| 120 (110–130) ms")
                 && rows[2].contains("| × 1.20")
                 && rows[2].contains("| yes"),
             "{table}"
         );
-        assert!(rows[3].contains("| 0 "), "{table}");
+        assert!(rows[3].contains("| 0 ") && rows[4].contains("| 0 MiB"), "{table}");
     }
 }

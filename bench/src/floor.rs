@@ -55,18 +55,18 @@ impl Floor {
                     Some(_) => api.replace(NAME, &params, &object).await,
                     None => api.create(&params, &object).await,
                 };
-                let mut metadata = written.context("the floor's write")?.metadata;
-                metadata.managed_fields = None;
-                anyhow::Ok((namespace.clone(), metadata))
+                anyhow::Ok((namespace, written.context("the floor's write")?.metadata))
             }
         });
         let jobs: Vec<_> = jobs.collect();
         let done: Vec<_> = stream::iter(jobs).buffer_unordered(IN_FLIGHT).try_collect().await?;
-        self.written.extend(done);
+        for (namespace, metadata) in done {
+            self.saw(namespace, metadata);
+        }
         Ok(())
     }
 
-    /// Learns what somebody made of its object in `namespace`.
+    /// Learns what its object is in `namespace`.
     pub fn saw(&mut self, namespace: &str, mut metadata: ObjectMeta) {
         metadata.managed_fields = None;
         self.written.insert(namespace.to_owned(), metadata);

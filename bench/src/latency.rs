@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::bed::{Bed, padded};
-use crate::figures::{Budget, Figure, median};
+use crate::figures::{Budget, Figure, count, median};
 use crate::floor::{self, Floor};
 use crate::observer::Observer;
 use crate::operator::{Operator, between, of, total};
@@ -94,7 +94,7 @@ impl Latency<'_> {
         self.bed.sync(&name, &json!({"namespaces": namespaces})).await;
         self.operator.settled(1).await?;
         self.floor.write(&namespaces, &content("first")).await?;
-        let client = self.bed.client.clone();
+        let client = self.bed.world.client.clone();
         let (mut deleted, mut deleted_floor, mut changed, mut changed_floor) =
             (vec![], vec![], vec![], vec![]);
         for change in 0..self.rounds * CHANGES {
@@ -144,8 +144,8 @@ impl Latency<'_> {
         let label = "bench.example.com/selected";
         self.bed.sync(&name, &json!({"selector": {"matchLabels": {label: "true"}}})).await;
         self.operator.quiet().await?;
-        let namespaces: Api<Namespace> = Api::all(self.bed.client.clone());
-        let (mut own, mut floor) = (vec![], vec![]);
+        let namespaces: Api<Namespace> = Api::all(self.bed.world.client.clone());
+        let (mut own, mut floor, mut made) = (vec![], vec![], vec![]);
         for change in 0..self.rounds * CHANGES {
             for selected in [false, true] {
                 let namespace = self.bed.world.name(&format!("new-{change}-{selected}"));
@@ -166,15 +166,13 @@ impl Latency<'_> {
                     floor.push(since(begun, self.observer.written(Floor::spots(&only), 1).await?.last()));
                     self.floor.forget(&namespace);
                 }
+                made.push(namespace);
                 sleep(REST).await;
             }
         }
         self.bed.delete(&[(self.bed.team.clone(), name)]).await;
-        for change in 0..self.rounds * CHANGES {
-            for selected in [false, true] {
-                let name = self.bed.world.name(&format!("new-{change}-{selected}"));
-                namespaces.delete(&name, &DeleteParams::default()).await?;
-            }
+        for namespace in made {
+            namespaces.delete(&namespace, &DeleteParams::default()).await?;
         }
         let what = "a namespace is created → its copy";
         Ok(Figure::new(what, "ms", own).beside(floor).within(Budget::OverFloor(10.0)))
@@ -186,7 +184,7 @@ impl Fan {
         let targets = self.targets;
         let [first, middle, last] = self.arrivals.clone();
         let edit = format!("an edit → {targets} copies");
-        let budget = f64::from(u32::try_from(targets).unwrap_or(u32::MAX)) + 3.0;
+        let budget = self.copies() + 3.0;
         let last = Figure::new(format!("{edit}: the last"), "ms", last).beside(self.floor.clone());
         // Nothing was asked for of a single copy: what the operator must find out first is as much as the write.
         let last = if targets > 1 { last.within(Budget::TimesFloor(1.2)) } else { last };
@@ -206,7 +204,11 @@ impl Fan {
 
     /// What a plot shows of it: targets against the median.
     pub fn point(&self, values: &[f64]) -> (f64, f64) {
-        (f64::from(u32::try_from(self.targets).unwrap_or(u32::MAX)), median(values))
+        (self.copies(), median(values))
+    }
+
+    fn copies(&self) -> f64 {
+        count(u64::try_from(self.targets).unwrap_or(u64::MAX))
     }
 }
 

@@ -7,12 +7,13 @@ use kube::api::{Api, ListParams};
 use serde_json::json;
 use tokio::time::{Duration, Instant, sleep};
 use weaver_api::v1beta1::ConfigMapSync;
+use weaver_tests::memory::Memory;
 
 use crate::bed::Bed;
 use crate::figures::{Budget, Figure};
 use crate::floor::Floor;
 use crate::observer::Spot;
-use crate::operator::{Memory, Operator, between, calls, of, total};
+use crate::operator::{Operator, between, calls, of, total};
 
 /// Changes the API server's state.
 const WRITES: [&str; 4] = ["post", "put", "patch", "delete"];
@@ -29,7 +30,7 @@ pub async fn memory(bed: &Bed, resources: &Resources, rounds: usize) -> Result<V
         let operator = bed.operator(&[])?;
         operator.settled(resources.len()).await?;
         sleep(REST).await;
-        all.push(operator.memory()?);
+        all.push(operator.memory());
     }
     Ok(all)
 }
@@ -55,11 +56,10 @@ pub async fn cold_start(
     targets: usize,
     rounds: usize,
 ) -> Result<Vec<Figure>> {
-    let syncs: Api<ConfigMapSync> = Api::all(bed.client.clone());
+    let syncs: Api<ConfigMapSync> = Api::all(bed.world.client.clone());
     let copies = resources.iter().enumerate().flat_map(|(number, (team, name))| {
-        let from = number * targets % bed.pool.len();
-        let copies =
-            bed.pool[from..from + targets].iter().map(move |namespace| (namespace.clone(), name.clone()));
+        let targets = bed.targets(number, targets).iter();
+        let copies = targets.map(move |namespace| (namespace.clone(), name.clone()));
         copies.chain([(team.clone(), name.clone())])
     });
     let spots: Vec<Spot> = copies.collect();
@@ -79,7 +79,7 @@ pub async fn cold_start(
             })
             .await?;
         own.push((visited - operator.begun()).as_secs_f64() * 1_000.0);
-        let asked = calls(&operator.quiet().await?.requests());
+        let asked = calls(operator.quiet().await?.requests());
         requests.push(total(&asked));
         // Each account's token is minted by a POST, and what it may do is asked by some.
         writes.push(of(&asked, &["put", "patch", "delete"]));

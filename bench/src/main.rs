@@ -22,14 +22,14 @@ use clap::{Parser, ValueEnum};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
+use weaver_tests::memory::Memory;
 
 use bed::Bed;
-use figures::{Budget, Figure, median, table};
+use figures::{Budget, Figure, count, median, table};
 use floor::Floor;
 use latency::{Fan, Latency};
-use load::{memory, memory_rows};
+use load::{Resources, memory, memory_rows};
 use observer::Observer;
-use operator::Memory;
 use plot::{Line, draw};
 
 /// Measures the operator on an API server of its own.
@@ -102,7 +102,7 @@ async fn measure(args: Args) -> Result<()> {
 
 async fn latencies(bed: &Bed, report: &mut Report, rounds: usize) -> Result<Vec<Fan>> {
     let operator = bed.operator(&[])?;
-    let observer = Observer::start(&bed.client);
+    let observer = Observer::start(&bed.world.client);
     let floor = Floor::new(bed.as_tenant().await?);
     let mut latency = Latency { bed, operator: &operator, observer, floor, rounds };
     let mut fans = Vec::new();
@@ -125,19 +125,11 @@ async fn loads(
     rounds: usize,
     idle: Duration,
 ) -> Result<Vec<(f64, Vec<Memory>)>> {
-    // An operator that makes the copies; those that are measured find them made.
-    let maker = bed.operator(&[])?;
-    let one = bed.of_one_tenant(1, 100).await;
-    maker.settled(1).await?;
-    drop(maker);
+    let (_, one) = made(bed, &Resources::new(), bed.of_one_tenant(1, 100)).await?;
     let of_one = memory(bed, &one, rounds).await?;
     report.add(memory_rows("1 resource × 100", &of_one, Some(15.0)));
 
-    let maker = bed.operator(&[])?;
-    bed.delete(&one).await;
-    let hundred = bed.of_one_tenant(100, 10).await;
-    maker.settled(100).await?;
-    drop(maker);
+    let (_, hundred) = made(bed, &one, bed.of_one_tenant(100, 10)).await?;
     report.add(load::cold_start(bed, &Floor::new(bed.as_tenant().await?), &hundred, 10, rounds).await?);
     let of_hundred = memory(bed, &hundred, rounds).await?;
     report.add(memory_rows("100 resources × 10, one account", &of_hundred, Some(30.0)));
@@ -153,30 +145,32 @@ async fn loads(
     let grown = Figure::new("what those add", "MiB", vec![now(&with_ballast) - now(&of_hundred)]);
     report.add(vec![grown.within(Budget::AtMost(2.0))]);
 
-    let maker = bed.operator(&[])?;
-    bed.delete(&hundred).await;
-    let tenants = bed.of_many_tenants(100).await;
-    maker.settled(100).await?;
+    let (connections, tenants) = made(bed, &hundred, bed.of_many_tenants(100)).await?;
     report.add(vec![
-        Figure::new("connections, 100 accounts × 10 namespaces", "", vec![of_count(maker.connections()?)])
+        Figure::new("connections, 100 accounts × 10 namespaces", "", vec![count(connections)])
             .within(Budget::AtMost(20.0)),
     ]);
-    drop(maker);
     let of_many = memory(bed, &tenants, rounds).await?;
     report.add(memory_rows("100 accounts with Roles × 10", &of_many, Some(64.0)));
 
-    let maker = bed.operator(&[])?;
-    bed.delete(&tenants).await;
-    let thousand = bed.of_one_tenant(1_000, 1).await;
-    maker.settled(1_000).await?;
-    drop(maker);
+    let (_, thousand) = made(bed, &tenants, bed.of_one_tenant(1_000, 1)).await?;
     let of_thousand = memory(bed, &thousand, rounds).await?;
     report.add(memory_rows("1,000 resources × 1", &of_thousand, None));
     Ok(vec![(1.0, of_one), (100.0, of_hundred), (1_000.0, of_thousand)])
 }
 
-fn of_count(count: usize) -> f64 {
-    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+/// Lets an operator delete the resources there were and make the copies of these, which those that are measured find
+/// made; with them, its connections at the end.
+async fn made(
+    bed: &Bed,
+    before: &Resources,
+    resources: impl Future<Output = Resources>,
+) -> Result<(u64, Resources)> {
+    let maker = bed.operator(&[])?;
+    bed.delete(before).await;
+    let resources = resources.await;
+    maker.settled(resources.len()).await?;
+    Ok((maker.connections()?, resources))
 }
 
 fn plot_edits(out: &Path, fans: &[Fan]) -> Result<()> {

@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use tokio::time::{Instant, sleep};
+use weaver_tests::memory::Memory;
 use weaver_tests::metrics::Metrics;
+
+use crate::figures::count;
 
 /// No request for so long: the work is done. A visit that waits for its pace asks sooner.
 const QUIET: Duration = Duration::from_secs(1);
@@ -21,15 +24,6 @@ pub struct Operator {
     log: PathBuf,
     server_port: u16,
     begun: Instant,
-}
-
-/// Memory of a process in MiB.
-#[derive(Clone, Copy, Debug)]
-pub struct Memory {
-    /// What it uses.
-    pub now: f64,
-    /// The most it has used.
-    pub peak: f64,
 }
 
 impl Operator {
@@ -87,7 +81,7 @@ impl Operator {
 
     /// Waits until it asks for nothing more; watches that end and begin anew do not count.
     pub async fn quiet(&self) -> Result<Metrics> {
-        let asked = |metrics: &Metrics| calls(&metrics.requests()).values().sum::<u64>();
+        let asked = |metrics: &Metrics| calls(metrics.requests()).values().sum::<u64>();
         let deadline = Instant::now() + PATIENCE;
         let (mut last, mut since) = (self.metrics().await, Instant::now());
         loop {
@@ -105,14 +99,8 @@ impl Operator {
     }
 
     /// Its memory now.
-    pub fn memory(&self) -> Result<Memory> {
-        let status = self.proc("status")?;
-        let field = |name: &str| -> Option<f64> {
-            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-            Some(line.split_whitespace().next()?.parse::<f64>().ok()? / 1024.0)
-        };
-        let (now, peak) = (field("VmRSS:"), field("VmHWM:"));
-        Ok(Memory { now: now.context("no VmRSS")?, peak: peak.context("no VmHWM")? })
+    pub fn memory(&self) -> Memory {
+        Memory::of(self.child.id())
     }
 
     /// Processor time of its threads in milliseconds.
@@ -128,7 +116,7 @@ impl Operator {
     }
 
     /// Its connections to the API server.
-    pub fn connections(&self) -> Result<usize> {
+    pub fn connections(&self) -> Result<u64> {
         let dir = format!("/proc/{}/fd", self.child.id());
         let mut own = Vec::new();
         for entry in fs::read_dir(&dir).with_context(|| dir.clone())? {
@@ -147,12 +135,7 @@ impl Operator {
             matches!(fields[..], [_, _, remote, state, _, _, _, _, _, inode, ..]
                 if remote.ends_with(&port) && state == established && own.iter().any(|own| own == inode))
         });
-        Ok(of_ours.count())
-    }
-
-    fn proc(&self, file: &str) -> Result<String> {
-        let path = format!("/proc/{}/{file}", self.child.id());
-        fs::read_to_string(&path).with_context(|| format!("{path}; the log is {}", self.log.display()))
+        Ok(of_ours.fold(0, |count, _| count + 1))
     }
 }
 
@@ -165,18 +148,15 @@ impl Drop for Operator {
 }
 
 /// Requests that are no watches.
-pub fn calls(requests: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+pub fn calls(mut requests: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    requests.remove("watch");
     requests
-        .iter()
-        .filter(|(method, _)| *method != "watch")
-        .map(|(method, count)| (method.clone(), *count))
-        .collect()
 }
 
 /// What was asked between two looks, by method, watches apart.
 pub fn between(before: &Metrics, after: &Metrics) -> BTreeMap<String, u64> {
     let before = before.requests();
-    let mut calls = calls(&after.requests());
+    let mut calls = calls(after.requests());
     for (method, count) in &mut calls {
         *count -= before.get(method).copied().unwrap_or_default();
     }
@@ -186,12 +166,10 @@ pub fn between(before: &Metrics, after: &Metrics) -> BTreeMap<String, u64> {
 
 /// How many requests of these methods.
 pub fn of(asked: &BTreeMap<String, u64>, methods: &[&str]) -> f64 {
-    let counts = methods.iter().filter_map(|method| asked.get(*method));
-    f64::from(u32::try_from(counts.sum::<u64>()).unwrap_or(u32::MAX))
+    count(methods.iter().filter_map(|method| asked.get(*method)).sum())
 }
 
 /// How many requests.
 pub fn total(asked: &BTreeMap<String, u64>) -> f64 {
-    let methods: Vec<&str> = asked.keys().map(String::as_str).collect();
-    of(asked, &methods)
+    count(asked.values().sum())
 }

@@ -94,14 +94,11 @@ impl Alone {
 
     /// The same with these flags of the operator.
     pub async fn start_with<H: Into<Hooks>>(hook: impl FnOnce(Client) -> H, flags: &[&str]) -> Self {
-        let own = Own::start().await;
-        own.install().await.unwrap();
-        Self::on(own, hook, flags).await
+        Self::on(installed().await, hook, flags).await
     }
 
     /// An operator on a server where the definitions are installed already.
     pub async fn on<H: Into<Hooks>>(own: Own, hook: impl FnOnce(Client) -> H, flags: &[&str]) -> Self {
-        own.apply("deploy/rbac/operator.yaml");
         let config = Config::from_custom_kubeconfig(
             Kubeconfig::read_from(own.server.kubeconfig()).unwrap(),
             &KubeConfigOptions::default(),
@@ -115,15 +112,14 @@ impl Alone {
 
     /// Starts everything, with an operator that reaches the server, TLS and all, over a wire.
     pub async fn behind_wire(flags: &[&str]) -> (Self, Wire) {
-        let own = Own::start().await;
-        own.install().await.unwrap();
-        own.apply("deploy/rbac/operator.yaml");
+        let own = installed().await;
         let wire = Wire::start(own.server.port()).await;
         let url = format!("https://{}", wire.address);
         (Self::at(own, &url, flags, None).await, wire)
     }
 
     async fn at(own: Own, url: &str, flags: &[&str], proxy: Option<Proxy>) -> Self {
+        own.apply("deploy/rbac/operator.yaml");
         let kubeconfig = json!(own.operator_kubeconfig(url).await).to_string();
         std::fs::write(own.dir().join("operator.kubeconfig"), kubeconfig).unwrap();
         let operator = Operator::start(own.dir(), flags.iter().map(|flag| (*flag).to_owned()).collect());
@@ -140,4 +136,11 @@ impl Alone {
     pub fn world(&self, name: &str) -> World {
         World::on(self.own.client.clone(), name, self.own.logs())
     }
+}
+
+/// A server with our definitions.
+async fn installed() -> Own {
+    let own = Own::start().await;
+    own.install().await.unwrap();
+    own
 }

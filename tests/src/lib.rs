@@ -9,6 +9,7 @@
 
 pub mod alone;
 pub mod audit;
+pub mod memory;
 pub mod metrics;
 pub mod own;
 pub mod proxy;

@@ -19,7 +19,12 @@ pub const TARGET: [&str; 6] = ["get", "list", "watch", "create", "update", "dele
 impl World {
     /// A tenant namespace with an account, mintable, that may read `settings` of its own namespace.
     pub async fn tenant(&self) -> String {
-        let team = self.namespace("team").await;
+        self.tenant_called("team").await
+    }
+
+    /// The same in a namespace of another name, for a second tenant.
+    pub async fn tenant_called(&self, short: &str) -> String {
+        let team = self.namespace(short).await;
         self.account(&team).await;
         self.allow_minting(&team).await;
         self.grant_source(&team, &team, "settings").await;

@@ -2,15 +2,17 @@
 //!
 //! The API server's certificate is valid for the loopback address, so the operator needs no other trust than it has.
 
+use std::future::pending;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, split};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 /// A running wire; ends when dropped.
 pub struct Wire {
@@ -90,19 +92,19 @@ impl Wire {
 
 /// Hands on what comes, until one of the two ends is gone.
 async fn pump(
-    from: &mut (impl tokio::io::AsyncRead + Unpin),
-    to: &mut (impl tokio::io::AsyncWrite + Unpin),
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
     state: &State,
     number: u64,
 ) {
     let mut piece = vec![0; 16 * 1_024];
     while let Ok(length @ 1..) = from.read(&mut piece).await {
         if number < state.frozen.load(Ordering::SeqCst) {
-            std::future::pending::<()>().await;
+            pending::<()>().await;
         }
         let delay = state.delay.load(Ordering::SeqCst);
         if delay > 0 {
-            tokio::time::sleep(Duration::from_millis(delay)).await;
+            sleep(Duration::from_millis(delay)).await;
         }
         if to.write_all(&piece[..length]).await.is_err() {
             return;

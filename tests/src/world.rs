@@ -74,16 +74,28 @@ pub async fn client_of(kubeconfig: &Path) -> Client {
 }
 
 /// Asks `question` until it answers, or fails with what it said last.
-pub async fn eventually<T, E: Debug, F>(what: &str, mut question: impl FnMut() -> F) -> T
+pub async fn eventually<T, E: Debug, F>(what: &str, question: impl FnMut() -> F) -> T
 where
     F: Future<Output = Result<T, E>>,
 {
-    let deadline = Instant::now() + SOON;
+    eventually_within(SOON, what, question).await
+}
+
+/// The same for what takes longer.
+pub async fn eventually_within<T, E: Debug, F>(
+    limit: Duration,
+    what: &str,
+    mut question: impl FnMut() -> F,
+) -> T
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let deadline = Instant::now() + limit;
     loop {
         match question().await {
             Ok(answer) => return answer,
             Err(last) if Instant::now() > deadline => {
-                panic!("not within {SOON:?}: {what}; last seen: {last:#?}")
+                panic!("not within {limit:?}: {what}; last seen: {last:#?}")
             }
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }

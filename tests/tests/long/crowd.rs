@@ -10,10 +10,7 @@ use weaver_tests::world::{World, eventually, given};
 async fn ten_resources_with_a_thousand_failing_targets_each_do_not_hold_up_another_tenant_b33() {
     let world = World::new("crowd").await;
     let (healthy, foo) = world.synced().await;
-    let failing = world.namespace("failing").await;
-    world.account(&failing).await;
-    world.allow_minting(&failing).await;
-    world.grant_source(&failing, &failing, "settings").await;
+    let failing = world.tenant_called("failing").await;
     world.config_map(&failing, "settings", &[("a", "1")]).await;
     // None is there, and nothing is granted in any.
     let targets: Vec<String> = (0..1_000).map(|number| world.name(&format!("no-{number}"))).collect();

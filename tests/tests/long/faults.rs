@@ -14,36 +14,70 @@ use tokio::sync::watch;
 use weaver_tests::alone::Alone;
 use weaver_tests::proxy::Hooks;
 use weaver_tests::tenant::TARGET;
-use weaver_tests::world::{World, eventually};
+use weaver_tests::world::{World, eventually, eventually_within};
 
-/// Somebody edits the source, and each of `targets` has it in the end.
-async fn edit_arrives(world: &World, team: &str, targets: &[String], value: &str) {
-    world.config_map(team, "settings", &[("a", value)]).await;
-    for target in targets {
-        world.holds(target, "settings", &[("a", value)]).await;
-    }
+/// A tenant's copies, none of which may be deleted on the way.
+struct Copies<'a> {
+    world: &'a World,
+    team: String,
+    targets: Vec<String>,
+    uids: Vec<Option<String>>,
 }
 
-/// A tenant with copies in `count` namespaces, and the copies' uids.
-async fn copies(world: &World, count: usize) -> (String, Vec<String>, Vec<Option<String>>) {
-    let team = world.tenant().await;
-    let mut targets = Vec::new();
-    for number in 0..count {
-        targets.push(world.target(&team, &format!("to-{number}")).await);
+impl<'a> Copies<'a> {
+    /// In so many namespaces, each with a Role for the tenant.
+    async fn in_granted(world: &'a World, count: usize) -> Self {
+        let team = world.tenant().await;
+        let mut targets = Vec::new();
+        for number in 0..count {
+            targets.push(world.target(&team, &format!("to-{number}")).await);
+        }
+        Self::first(world, team, targets).await
     }
-    let names: Vec<&str> = targets.iter().map(String::as_str).collect();
-    world.sync(&team, "sync", world.spec(&team, &names)).await;
-    edit_arrives(world, &team, &targets, "first").await;
-    let uids = uids(world, &targets).await;
-    (team, targets, uids)
-}
 
-async fn uids(world: &World, targets: &[String]) -> Vec<Option<String>> {
-    let mut uids = Vec::new();
-    for target in targets {
-        uids.push(world.config_maps(target).get("settings").await.unwrap().metadata.uid);
+    async fn first(world: &'a World, team: String, targets: Vec<String>) -> Self {
+        let names: Vec<&str> = targets.iter().map(String::as_str).collect();
+        world.sync(&team, "sync", world.spec(&team, &names)).await;
+        let mut copies = Self { world, team, targets, uids: Vec::new() };
+        copies.edit_arrives("first").await;
+        copies.uids = copies.uids().await;
+        copies
     }
-    uids
+
+    /// Somebody edits the source.
+    async fn edit(&self, value: &str) {
+        self.world.config_map(&self.team, "settings", &[("a", value)]).await;
+    }
+
+    /// Each copy has it in the end.
+    async fn have(&self, value: &str) {
+        for target in &self.targets {
+            self.world.holds(target, "settings", &[("a", value)]).await;
+        }
+    }
+
+    async fn edit_arrives(&self, value: &str) {
+        self.edit(value).await;
+        self.have(value).await;
+    }
+
+    async fn ready(&self, status: &str, reason: &str) {
+        self.world.condition(&self.team, "sync", "Ready", status, reason).await;
+    }
+
+    async fn uids(&self) -> Vec<Option<String>> {
+        let mut uids = Vec::new();
+        for target in &self.targets {
+            uids.push(self.world.config_maps(target).get("settings").await.unwrap().metadata.uid);
+        }
+        uids
+    }
+
+    /// What holds after each fault.
+    async fn survive(&self, alone: &mut Alone) {
+        assert_eq!(self.uids().await, self.uids, "a copy was deleted on the way");
+        assert!(!alone.operator.has_ended(), "{}", alone.operator.log());
+    }
 }
 
 #[tokio::test]
@@ -51,24 +85,23 @@ async fn uids(world: &World, targets: &[String]) -> Vec<Option<String>> {
 async fn own_server_over_slow_cut_and_frozen_connections_every_edit_arrives() {
     let (mut alone, wire) = Alone::behind_wire(&["--watch", "5"]).await;
     let world = alone.world("wire");
-    let (team, targets, before) = copies(&world, 20).await;
+    let copies = Copies::in_granted(&world, 20).await;
 
     wire.slow_down(Duration::from_millis(100));
-    edit_arrives(&world, &team, &targets, "slow").await;
+    copies.edit_arrives("slow").await;
     wire.slow_down(Duration::from_millis(20));
     for round in 0..20 {
         // In the middle of what the edit causes.
-        world.config_map(&team, "settings", &[("a", &format!("cut {round}"))]).await;
+        copies.edit(&format!("cut {round}")).await;
         tokio::time::sleep(Duration::from_millis(30 + 7 * round)).await;
         wire.cut();
     }
-    edit_arrives(&world, &team, &targets, "cut").await;
+    copies.edit_arrives("cut").await;
     wire.slow_down(Duration::ZERO);
     // Nobody is told that nothing comes any more.
     wire.freeze();
-    edit_arrives(&world, &team, &targets, "frozen").await;
-    assert_eq!(uids(&world, &targets).await, before, "a copy was deleted on the way");
-    assert!(!alone.operator.has_ended(), "{}", alone.operator.log());
+    copies.edit_arrives("frozen").await;
+    copies.survive(&mut alone).await;
     // It does not answer cuts with a storm of connections.
     assert!(wire.connections() < 300, "{} connections", wire.connections());
     world.finish().await;
@@ -142,7 +175,7 @@ async fn own_server_expired_watches_a_minute_of_429_and_refused_tokens_pass() {
     // As long as a user has it, but for the pause between two tries.
     let mut alone = Alone::start_with(|_| faults.hooks(), &["--watch", "5", "--retry", "15"]).await;
     let world = alone.world("faults");
-    let (team, targets, before) = copies(&world, 5).await;
+    let copies = Copies::in_granted(&world, 5).await;
     for (fault, seconds, most) in [
         (Fault::Expired, 8, 200),
         (Fault::TooManyRequests, 60, 900),
@@ -151,22 +184,19 @@ async fn own_server_expired_watches_a_minute_of_429_and_refused_tokens_pass() {
     ] {
         faults.turn(fault);
         let ends = Instant::now() + Duration::from_secs(seconds);
-        world.config_map(&team, "settings", &[("a", &format!("during {fault:?}"))]).await;
+        copies.edit(&format!("during {fault:?}")).await;
         if fault == Fault::Unauthorized {
-            world.condition(&team, "sync", "Ready", "False", "SourceUnknown").await;
+            copies.ready("False", "SourceUnknown").await;
         }
         tokio::time::sleep(ends.saturating_duration_since(Instant::now())).await;
         let met = faults.turn(Fault::None);
         println!("{met} requests in {seconds} s met {fault:?}");
         assert!((1..most).contains(&met), "{met} requests in {seconds} s met {fault:?}");
-        for target in &targets {
-            world.holds(target, "settings", &[("a", &format!("during {fault:?}"))]).await;
-        }
-        edit_arrives(&world, &team, &targets, &format!("after {fault:?}")).await;
-        world.condition(&team, "sync", "Ready", "True", "Synced").await;
+        copies.have(&format!("during {fault:?}")).await;
+        copies.edit_arrives(&format!("after {fault:?}")).await;
+        copies.ready("True", "Synced").await;
     }
-    assert_eq!(uids(&world, &targets).await, before, "a copy was deleted on the way");
-    assert!(!alone.operator.has_ended(), "{}", alone.operator.log());
+    copies.survive(&mut alone).await;
     world.finish().await;
 }
 
@@ -179,17 +209,14 @@ async fn own_server_an_api_server_that_is_killed_in_mid_fan_out_gets_the_rest_wh
     let team = world.tenant().await;
     world.grant_everywhere(&team, &TARGET).await;
     let targets = world.namespaces("to", TARGETS).await;
-    let names: Vec<&str> = targets.iter().map(String::as_str).collect();
-    world.sync(&team, "sync", world.spec(&team, &names)).await;
-    edit_arrives(&world, &team, &targets, "first").await;
-    let before = uids(&world, &targets).await;
+    let copies = Copies::first(&world, team, targets).await;
     let writes = async || alone.operator.metrics().await.sum("weaver_writes_total");
     for round in 0..3 {
         let value = format!("round {round}");
         let written = writes().await;
-        world.config_map(&team, "settings", &[("a", &value)]).await;
+        copies.edit(&value).await;
         // Counted when a fan-out ends; so the last target tells that it has begun.
-        let last = world.config_maps(&targets[TARGETS / 4]);
+        let last = world.config_maps(&copies.targets[TARGETS / 4]);
         eventually("the fan-out has begun", || async {
             let now = last.get("settings").await.unwrap().data.unwrap_or_default();
             if now["a"] == value { Ok(()) } else { Err(now) }
@@ -198,13 +225,10 @@ async fn own_server_an_api_server_that_is_killed_in_mid_fan_out_gets_the_rest_wh
         alone.own.server.kill().unwrap();
         assert!(writes().await < written + TARGETS as u64, "the fan-out was over before the kill");
         alone.own.server.restart().unwrap();
-        for target in &targets {
-            world.holds(target, "settings", &[("a", &value)]).await;
-        }
-        world.condition(&team, "sync", "Ready", "True", "Synced").await;
+        copies.have(&value).await;
+        copies.ready("True", "Synced").await;
     }
-    assert_eq!(uids(&world, &targets).await, before, "a copy was deleted on the way");
-    assert!(!alone.operator.has_ended(), "{}", alone.operator.log());
+    copies.survive(&mut alone).await;
     world.finish().await;
 }
 
@@ -223,14 +247,12 @@ async fn own_server_a_selector_may_match_five_thousand_namespaces() {
     spec["targets"] = json!({"selector": world.selector()});
     world.sync(&team, "sync", spec).await;
     let begun = Instant::now();
-    let counted = async || {
+    eventually_within(Duration::from_mins(3), "each has its copy", || async {
         let status = world.syncs(&team).get("sync").await.unwrap().status.unwrap_or_default();
-        (status.counts.unwrap_or_default().synced, status.truncated, status.targets.len())
-    };
-    while counted().await != (5_000, true, 128) {
-        assert!(begun.elapsed() < Duration::from_mins(3), "{:?}", counted().await);
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
+        let seen = (status.counts.unwrap_or_default().synced, status.truncated, status.targets.len());
+        if seen == (5_000, true, 128) { Ok(()) } else { Err(seen) }
+    })
+    .await;
     println!("{SELECTED} copies were made in {:?}", begun.elapsed());
     world.holds(&targets[SELECTED - 1], "settings", &[("a", "1")]).await;
     assert!(!alone.operator.has_ended(), "{}", alone.operator.log());

@@ -7,10 +7,7 @@ use weaver_tests::world::{World, given};
 
 /// A tenant of its own beside the first, with a `settings` of its own (`b: 2`).
 async fn rival(world: &World, foo: &str) -> String {
-    let rival = world.namespace("rival").await;
-    world.account(&rival).await;
-    world.allow_minting(&rival).await;
-    world.grant_source(&rival, &rival, "settings").await;
+    let rival = world.tenant_called("rival").await;
     world.config_map(&rival, "settings", &[("b", "2")]).await;
     world.grant_as(&rival, foo, "rival", &TARGET).await;
     rival
