@@ -101,7 +101,7 @@ impl Machine {
             qmp: &dir.path().join("qmp"),
             snapshot,
         };
-        let running = switch_on(dir.path(), start, true)?;
+        let running = switch_on(dir.path(), start, true, |_| ())?;
         Ok(Self { card, setup, stage, overlay, running, dir })
     }
 

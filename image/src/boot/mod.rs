@@ -151,8 +151,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             qmp: &card.dir().join("qmp"),
             snapshot: None,
         };
-        let mut running = switch_on(card.dir(), start, false)?;
-        caught.tell(Some(running.emulator.pid()));
+        let mut running = switch_on(card.dir(), start, false, |pid| caught.tell(Some(pid)))?;
         let ended = running.emulator.wait_for_ever();
         caught.tell(None);
         ended?;

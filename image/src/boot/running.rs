@@ -62,16 +62,17 @@ pub fn free_ports() -> Result<Ports> {
 }
 
 /// Starts QEMU in `dir`. Takes other ports than `start.ports` when those are
-/// taken and `any_ports` allows it.
+/// taken and `any_ports` allows it. `tell` learns QEMU's process id before the
+/// guest does anything that somebody could see and end the machine for.
 ///
 /// # Errors
 /// When QEMU does not start, in its own words.
-pub fn switch_on(dir: &Path, mut start: Start<'_>, any_ports: bool) -> Result<Running> {
+pub fn switch_on(dir: &Path, mut start: Start<'_>, any_ports: bool, tell: impl Fn(u32)) -> Result<Running> {
     qmp::check_path(start.qmp)?;
     let mut tries = TRIES;
     loop {
         tries -= 1;
-        match start_once(dir, &start) {
+        match start_once(dir, &start, &tell) {
             Err(error) if any_ports && tries > 0 && is_taken(&format!("{error:#}")) => {
                 start.ports = free_ports()?;
             }
@@ -84,7 +85,7 @@ fn is_taken(error: &str) -> bool {
     error.contains("Could not set up host forwarding rule")
 }
 
-fn start_once(dir: &Path, start: &Start<'_>) -> Result<Running> {
+fn start_once(dir: &Path, start: &Start<'_>, tell: impl Fn(u32)) -> Result<Running> {
     let log = dir.join(QEMU_LOG);
     let mut command = Emulator::command();
     command.args(qemu::arguments(start)).current_dir(dir);
@@ -99,6 +100,7 @@ fn start_once(dir: &Path, start: &Start<'_>) -> Result<Running> {
         let left = deadline.saturating_duration_since(Instant::now());
         match Qmp::connect(start.qmp, left) {
             Ok(mut qmp) => {
+                tell(emulator.pid());
                 qmp.execute("cont", &json!({}), qmp::SHORT)?;
                 return Ok(Running { emulator, qmp, ports: start.ports });
             }
