@@ -5,6 +5,7 @@
 mod bad_input;
 mod contention;
 mod explain;
+mod footprint_own_server;
 mod foreign;
 mod installer_own_server;
 mod kubeconfig;
