@@ -12,7 +12,7 @@ use weaver_operator::args::{Args, Verb};
 use weaver_operator::log;
 use weaver_operator::run::NeedsHuman;
 
-#[tokio::main]
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         eprintln!("error: another TLS provider is installed already");
