@@ -132,11 +132,11 @@ impl Bed {
     }
 }
 
-/// Does these, a few at once; what comes of them is in no order.
+/// Does these, a few at once; what comes of them is in their order.
 async fn at_once<T>(jobs: impl Iterator<Item: Future<Output = T>>) -> Vec<T> {
     // A stream that borrows the iterator's closure would not be Send.
     let jobs: Vec<_> = jobs.collect();
-    stream::iter(jobs).buffer_unordered(AT_ONCE).collect().await
+    stream::iter(jobs).buffered(AT_ONCE).collect().await
 }
 
 /// 1 KiB that begins with `value`.
