@@ -75,9 +75,11 @@ fmt: ## Format Rust and Go
 	@gofmt -w testbed
 
 .PHONY: generate
-generate: ## Write deploy/crds/ and docs/api.md from the types in api/
+generate: ## Write deploy/crds/, docs/api.md and docs/codes.md from the types in api/ and the catalogue in diagnostics/
 	$(RUST)
 	@cargo run --locked --quiet -p weaver-api --example generate
+	@cargo run --locked --quiet -p weaver-diagnostics --example codes > docs/codes.md.new
+	@mv docs/codes.md.new docs/codes.md
 
 .PHONY: lint
 lint: ## Formatting, clippy, dependencies, Go vet, shell scripts: all checks that run nothing

@@ -3,6 +3,7 @@
 mod connection;
 mod crd;
 mod crd_diff;
+mod explain;
 mod kubeconfig;
 mod orphans;
 mod review;
@@ -28,6 +29,14 @@ enum Verb {
         #[command(subcommand)]
         verb: crd::Verb,
     },
+    /// What the errors of kubectl, k3s, k3d and others mean: `COMMAND 2>&1 | weaver explain`
+    ///
+    /// Tells each thing that is recognised once, as soon as it is there: its code, what it means here, what to type.
+    /// With codes: what stands in the catalogue.
+    ///
+    /// Exit status: 0 all was read, whatever was found; 1 it could not be read; 2 wrong usage.
+    #[command(verbatim_doc_comment)]
+    Explain(explain::Explain),
     /// Reaching this cluster from another machine
     Kubeconfig {
         #[command(subcommand)]
@@ -58,6 +67,7 @@ async fn main() -> ExitCode {
     }
     let done = match Args::parse().verb {
         Verb::Crd { verb } => crd::run(verb).await,
+        Verb::Explain(options) => explain::run(&options),
         Verb::Kubeconfig { verb } => kubeconfig::run(verb).await,
         Verb::Orphans { verb } => orphans::run(verb).await.map(|()| ExitCode::SUCCESS),
         Verb::Sync { verb } => sync::run(verb).await.map(|()| ExitCode::SUCCESS),

@@ -1,11 +1,15 @@
 //! What a check says: code, severity, sentence, evidence, remedy.
-//!
-//! A code is stable for ever: scripts, the override file and the documentation
-//! refer to it. The ids follow the catalogue of the requirements (section 8).
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
+
+pub use crate::code::Code;
+
+/// The last command of a repair that the running kernel does not know of yet.
+pub const REBOOT: &str = "sudo reboot";
+/// And the last words.
+pub const THEN_REBOOT: &str = "; then reboot";
 
 /// How bad a finding is. Ordered: the worst is the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -29,124 +33,6 @@ impl fmt::Display for Severity {
             Self::Warn => "warn",
             Self::Fail => "fail",
         })
-    }
-}
-
-macro_rules! codes {
-    ($($(#[$doc:meta])* $variant:ident = $id:literal $name:literal,)*) => {
-        /// The stable code of a finding.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Code { $($(#[$doc])* $variant,)* }
-
-        impl Code {
-            /// Every code there is.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// The short id, such as `N-02`.
-            #[must_use]
-            pub const fn id(self) -> &'static str {
-                match self { $(Self::$variant => $id,)* }
-            }
-
-            /// The readable name, such as `cgroup-token-on-second-line`.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-        }
-    };
-}
-
-codes! {
-    /// The memory controller is there and will be after the next boot.
-    MemoryCgroupOk = "N-00" "memory-cgroup-ok",
-    /// The kernel offers no memory controller.
-    MemoryCgroupAbsent = "N-01" "memory-cgroup-absent",
-    /// The parameter stands on a line that the firmware ignores.
-    CgroupTokenOnIgnoredLine = "N-02" "cgroup-token-on-second-line",
-    /// `cgroup_disable=memory` turns the controller off.
-    MemoryCgroupDisabled = "N-03" "memory-cgroup-disabled",
-    /// The boot file is right, the running kernel was started before.
-    RebootNeeded = "N-04" "reboot-needed",
-    /// The parameter was written into the stub that the firmware does not read.
-    CgroupTokenInStub = "N-05" "cgroup-token-in-stub",
-    /// The controller is there now and will be gone after the next boot.
-    MemoryCgroupLostAtBoot = "N-09" "memory-cgroup-lost-at-next-boot",
-    /// A boot file could not be read as text.
-    BootFileUnreadable = "N-10" "boot-file-unreadable",
-    /// Nothing tells whether the memory controller is there.
-    MemoryCgroupUnknown = "N-11" "memory-cgroup-unknown",
-    /// The board has less memory than k3s needs.
-    MemoryTooSmall = "N-12" "memory-too-small",
-    /// The root file system is too small for k3s and its images.
-    CardTooSmall = "N-13" "card-too-small",
-    /// Every configured name is served.
-    ServingNamesOk = "T-00" "serving-names-ok",
-    /// A configured name is not in the served certificate.
-    NameNotServed = "T-02" "name-not-served",
-    /// The served certificate is outside its dates.
-    CertificateDates = "T-04" "certificate-dates",
-    /// The served certificate does not chain to the cluster's CA.
-    CertificateUntrusted = "T-05" "certificate-untrusted",
-    /// A later file or a flag replaces configured names.
-    NamesShadowed = "T-06" "names-shadowed",
-    /// A configured name is not a name.
-    NameInvalid = "T-08" "name-invalid",
-    /// No certificate could be seen, so nothing is proven.
-    ServingNamesUnknown = "T-09" "serving-names-unknown",
-    /// The configuration of k3s does not parse.
-    K3sConfigInvalid = "F-01" "k3s-config-invalid",
-    /// A setting of k3s has a value of the wrong type.
-    K3sConfigWrongType = "F-02" "k3s-config-wrong-type",
-    /// A file of k3s could not be read.
-    K3sFileUnreadable = "F-03" "k3s-file-unreadable",
-    /// k3s has been starting for long, or has failed, and its API server does not answer.
-    K3sNotAnswering = "F-04" "k3s-not-answering",
-    /// The server of a kubeconfig is an address to listen at.
-    KubeconfigUnspecified = "K-01" "kubeconfig-server-unspecified",
-    /// The server of a kubeconfig is what kubectl falls back to without one.
-    KubeconfigFallback = "K-02" "kubeconfig-fallback-server",
-    /// A kubeconfig has a CA and asks not to verify by it.
-    KubeconfigInsecureWithCa = "K-03" "kubeconfig-insecure-with-ca",
-    /// The administrator's kubeconfig cannot be used.
-    KubeconfigUnusable = "K-06" "kubeconfig-unusable",
-    /// The administrator's kubeconfig can be read by others.
-    KubeconfigExposed = "K-07" "kubeconfig-exposed",
-    /// What `weaver.toml` asks for is in force.
-    WeaverTomlInForce = "B-00" "weaver-toml-in-force",
-    /// `weaver.toml` has faults, so nothing of it was taken.
-    WeaverTomlInvalid = "B-01" "weaver-toml-invalid",
-    /// `weaver.toml`, or the partition that it lies on, could not be read.
-    WeaverTomlUnreadable = "B-02" "weaver-toml-unreadable",
-    /// `weaver.toml` and cloud-init's `user-data` want different things.
-    UserDataClash = "B-03" "user-data-clash",
-    /// The imported token is still readable in `weaver.toml`.
-    TokenLeftOnCard = "B-04" "token-left-on-card",
-    /// A file or setting that `weaver.toml` asks for could not be made.
-    HostNotConfigured = "B-05" "host-not-configured",
-    /// What boot-config found could not be read.
-    BootConfigUnknown = "B-06" "boot-config-unknown",
-    /// The names are proven, and the operator could not be given its credentials or be started.
-    OperatorNotStarted = "K-08" "operator-not-started",
-    /// The root file system is nearly full.
-    DiskPressure = "H-03" "disk-pressure",
-    /// The clock stands before a date at which k3s ends itself.
-    ClockBeforeFloor = "H-04" "clock-before-1980",
-    /// Nothing says that the clock is right.
-    ClockNotSynchronised = "H-05" "clock-not-synchronised",
-    /// A line of the override file is no code.
-    OverrideNotACode = "H-06" "override-not-a-code",
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.id(), self.name())
-    }
-}
-
-impl Serialize for Code {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.id())
     }
 }
 
@@ -223,6 +109,20 @@ pub struct Remedy {
     /// The change to a file, as a unified diff.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
+    /// The same for `repair`, which makes it.
+    #[serde(skip)]
+    pub changes: Vec<Change>,
+}
+
+/// A file as it was seen and as it should be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Its path, as the host knows it.
+    pub file: String,
+    /// Its text; `None` where there is no such file.
+    pub from: Option<String>,
+    /// What it should be.
+    pub to: String,
 }
 
 impl Remedy {
@@ -230,6 +130,25 @@ impl Remedy {
     #[must_use]
     pub fn new(explain: impl Into<String>) -> Self {
         Self { explain: explain.into(), ..Self::default() }
+    }
+
+    /// This, and then `next`; the machine is restarted once, at the end.
+    #[must_use]
+    pub fn then(mut self, next: Self) -> Self {
+        self.commands.retain(|command| command != REBOOT);
+        self.commands.extend(next.commands);
+        self.explain = format!("{}; {}", self.explain.trim_end_matches(THEN_REBOOT), next.explain);
+        self.diff = Some(self.diff.unwrap_or_default() + &next.diff.unwrap_or_default());
+        self.changes.extend(next.changes);
+        self
+    }
+
+    /// The same without a restart, which what runs now does not need.
+    #[must_use]
+    pub fn without_reboot(mut self) -> Self {
+        self.commands.retain(|command| command != REBOOT);
+        self.explain.truncate(self.explain.trim_end_matches(THEN_REBOOT).len());
+        self
     }
 
     /// Adds a command.
@@ -290,15 +209,6 @@ impl Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn ids_and_names_are_unique() {
-        let ids: BTreeSet<_> = Code::ALL.iter().map(|c| c.id()).collect();
-        let names: BTreeSet<_> = Code::ALL.iter().map(|c| c.name()).collect();
-        assert_eq!(ids.len(), Code::ALL.len());
-        assert_eq!(names.len(), Code::ALL.len());
-    }
 
     #[test]
     fn a_finding_serialises_with_id_place_and_remedy() {

@@ -11,9 +11,12 @@
 //! contexts judged. Of a kernel command line it shows whole lines, as a diff.
 
 pub mod boot_config;
+pub mod catalogue;
 pub mod cmdline_repair;
+pub mod code;
 pub mod exit_code;
 pub mod finding;
+pub mod finding_text;
 pub mod k3s_config;
 pub mod k3s_unit;
 pub mod kept_cmdline;
@@ -21,8 +24,10 @@ pub mod kernel_cmdline;
 pub mod kubeconfig;
 pub mod kubeconfig_export;
 pub mod memory_cgroup;
+pub mod recognise;
 pub mod san;
 pub mod serving;
 pub mod text_file;
+pub mod tokens;
 pub mod weaver_toml;
 pub mod yaml_node;

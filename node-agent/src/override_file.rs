@@ -9,7 +9,10 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
+use weaver_diagnostics::{
+    catalogue,
+    finding::{Code, Finding, Place, Remedy, Severity},
+};
 
 use crate::host_root::HostRoot;
 
@@ -56,9 +59,8 @@ pub fn parse(file: &str, text: &str) -> Overrides {
         if word.is_empty() {
             continue;
         }
-        let is_meant = |code: &&Code| [code.id(), code.name()].iter().any(|w| w.eq_ignore_ascii_case(word));
-        match Code::ALL.iter().find(is_meant) {
-            Some(code) => drop(overrides.codes.entry(*code).or_insert(number)),
+        match catalogue::find(word) {
+            Some(code) => drop(overrides.codes.entry(code).or_insert(number)),
             None => overrides.unknown.push((number, word.chars().take(WIDTH).collect())),
         }
     }

@@ -92,7 +92,7 @@ fn the_owners_override_lets_k3s_start_and_is_reported() {
     assert_eq!(verdict.code, 0);
     verdict.finding("N-12").is("warn").says("overridden").seen_at("/boot/firmware/weaver-override:2");
     assert!(!is_blocked(&host));
-    assert!(host.read(PAGE).contains("WARN    N-12"));
+    assert!(host.read(PAGE).contains("N-12  WARN"));
     // The plain look says the same.
     host.preflight().finding("N-12").is("warn");
 }

@@ -5,9 +5,9 @@
 //! comes from a file are doubled, so that they are shown.
 
 use weaver_diagnostics::finding::Severity;
+use weaver_diagnostics::finding_text;
 
 use super::page::Page;
-use crate::report;
 
 /// Findings that are shown, and characters of a line of theirs.
 const SHOWN: usize = 3;
@@ -26,7 +26,7 @@ pub fn banner(page: &Page<'_>, card_fault: Option<&str>, full_text: &str) -> Str
     for finding in faults.iter().take(SHOWN) {
         let severity = finding.severity.to_string().to_uppercase();
         let (code, name) = (finding.code.id(), finding.name);
-        out.extend([&severity, " ", code, " ", name, ": ", &line(&finding.message), "\n"]);
+        out.extend([code, " ", &severity, " ", name, ": ", &line(&finding.message), "\n"]);
         let remedy = finding.remedy.as_ref();
         if let Some(first) = remedy.and_then(|remedy| remedy.explain.lines().next()) {
             out.extend(["     do: ", &line(first), "\n"]);
@@ -44,7 +44,7 @@ pub fn banner(page: &Page<'_>, card_fault: Option<&str>, full_text: &str) -> Str
 
 /// One line of a text from elsewhere, shown and not obeyed.
 fn line(text: &str) -> String {
-    report::cut(text, WIDTH).replace('\\', r"\\")
+    finding_text::cut(text, WIDTH).replace('\\', r"\\")
 }
 
 #[cfg(test)]
@@ -70,13 +70,13 @@ mod tests {
         for part in [
             "gate shut: no check has ended yet\n",
             "k3s is not started\n",
-            "FAIL N-12 memory-too-small: 451 MB\n     do: use another board\n",
+            "N-12 FAIL memory-too-small: 451 MB\n     do: use another board\n",
             "card: not up to date: no room\n",
             "sudo cat /run/weaver/node-status.txt\n",
         ] {
             assert!(banner.contains(part), "{part}: {banner}");
         }
-        assert!(banner.find("FAIL N-12") < banner.find("WARN T-06 names-shadowed: w\n"), "{banner}");
+        assert!(banner.find("N-12 FAIL") < banner.find("T-06 WARN names-shadowed: w\n"), "{banner}");
         assert!(!banner.contains("or none"), "{banner}");
     }
 

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use weaver_diagnostics::{
     exit_code,
     finding::{Finding, Severity},
+    finding_text,
 };
 
 use crate::{node_report::Report, report};
@@ -57,13 +58,13 @@ impl Page<'_> {
             (_, exit_code::REBOOT_NEEDED) => format!("known bad, a reboot cures it: {}", failures.join(", ")),
             _ => format!("known bad: {}", failures.join(", ")),
         };
-        report::cut(&verdict, LINE)
+        finding_text::cut(&verdict, LINE)
     }
 
     /// The gate, and why it is as it is.
     #[must_use]
     pub fn gate(&self) -> String {
-        format!("{}: {}", self.report.gate.word(), report::cut(&self.report.reason, LINE))
+        format!("{}: {}", self.report.gate.word(), finding_text::cut(&self.report.reason, LINE))
     }
 
     fn time_and_trust(&self) -> String {
@@ -77,7 +78,7 @@ impl Page<'_> {
     pub fn text(&self) -> String {
         let mut head = format!(
             "{PRODUCT}: status of the node {}\n\nverdict  {}\ntime     {}\ngate     {}\n",
-            report::cut(self.host_name, 100),
+            finding_text::cut(self.host_name, 100),
             self.verdict(),
             self.time_and_trust(),
             self.gate()
@@ -117,12 +118,12 @@ impl Page<'_> {
         }
         json!({
             "product": PRODUCT,
-            "host": report::cut(self.host_name, 100),
+            "host": finding_text::cut(self.host_name, 100),
             "time": self.time.to_string(),
             "clockSynchronised": self.synchronised,
             "verdict": self.verdict(),
             "gate": self.report.gate,
-            "reason": report::cut(&self.report.reason, LINE),
+            "reason": finding_text::cut(&self.report.reason, LINE),
             "k3sBlocked": self.report.k3s_blocked,
             "findingsLeftOff": sorted.len() - shown.len(),
             "findings": shown,
@@ -210,7 +211,7 @@ mod tests {
             "1970-01-01T00:00:00Z (clock not synchronised)\r\n",
             "gate     shut: no check has ended yet\r\n",
             "k3s      not started",
-            "FAIL    N-12  memory-too-small\r\n",
+            "N-12  FAIL    memory-too-small\r\n",
             "451 MB\\u{1b}[31m",
             "another board",
         ] {
@@ -227,7 +228,7 @@ mod tests {
         let report = Report { reason: "é".repeat(100_000), ..report(findings) };
         let page = Page { host_name: &"h".repeat(100_000), ..page(&report) };
         let text = page.text_for_windows();
-        assert!(text.len() <= LIMIT && text.contains("FAIL    N-12"), "{}", text.len());
+        assert!(text.len() <= LIMIT && text.contains("N-12  FAIL"), "{}", text.len());
         assert!(text.contains("the beginning is left off"));
         let json = page.json();
         assert!(serde_json::to_string_pretty(&json).unwrap().len() <= LIMIT);

@@ -9,13 +9,12 @@ use sd_notify::NotifyState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
-use weaver_diagnostics::finding::Finding;
+use weaver_diagnostics::{finding::Finding, finding_text::cut};
 use weaver_operator::durable_file;
 
 use crate::{
     node_report::{ChildReport, Definitions, Gate, Report},
     publish::{Publisher, card::Outcome},
-    report::cut,
 };
 
 /// Pause before a report that could not be written is tried again.

@@ -9,6 +9,7 @@ use std::{ffi::OsStr, path::PathBuf, process::Stdio, time::Duration};
 
 use tokio::{process::Command, time::timeout};
 use tracing::debug;
+use weaver_diagnostics::finding_text;
 
 /// Longest time for one call.
 pub const DEADLINE: Duration = Duration::from_secs(10);
@@ -124,7 +125,7 @@ impl Systemctl {
             }
             Err(_) => return Err(SystemctlError::TooLong { call, limit: self.deadline }),
         };
-        let words = crate::report::cut(String::from_utf8_lossy(&output.stderr).trim(), WORDS);
+        let words = finding_text::cut(String::from_utf8_lossy(&output.stderr).trim(), WORDS);
         debug!("systemctl {call}: {}; {words}", output.status);
         if !output.status.success() {
             return Err(SystemctlError::Refused { call, how: output.status.to_string(), words });

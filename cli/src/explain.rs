@@ -1,0 +1,162 @@
+//! `weaver explain`: what the errors of others mean, and what helps.
+//!
+//! Reads what is piped in, or a unit's journal, line by line, and tells each thing once, as soon as it is there. Needs no
+//! cluster and changes nothing. Tokens in a line are not repeated.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, IsTerminal as _, Write as _};
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, ValueEnum};
+use weaver_diagnostics::catalogue;
+use weaver_diagnostics::finding::{Code, Finding, Place};
+use weaver_diagnostics::finding_text;
+use weaver_diagnostics::recognise::Recogniser;
+
+/// A line is judged in pieces of at most so many bytes: what never ends a line must not fill the memory.
+const LONGEST: u64 = 64 * 1024;
+/// Lines of the journal's past that are read.
+const PAST: &str = "2000";
+
+#[derive(Args)]
+pub struct Explain {
+    /// Codes to explain (`N-01` or `memory-cgroup-absent`); without any, errors are looked for in what is piped in
+    #[arg(value_name = "CODE", value_parser = code, conflicts_with = "journal")]
+    codes: Vec<Code>,
+    /// Look through the journal of this unit since the last boot, and go on with what comes
+    #[arg(long, value_name = "UNIT")]
+    journal: Option<String>,
+    /// How findings are printed
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Output,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Output {
+    /// For a person
+    Text,
+    /// One JSON object per line
+    Json,
+}
+
+fn code(text: &str) -> Result<Code, String> {
+    catalogue::find(text).ok_or_else(|| "it is no code; docs/codes.md has all of them".to_owned())
+}
+
+pub fn run(options: &Explain) -> Result<ExitCode> {
+    let done = match (&options.codes[..], &options.journal) {
+        ([], None) => {
+            let stdin = io::stdin();
+            if stdin.is_terminal() {
+                eprintln!("reading from the terminal; mostly it is `COMMAND 2>&1 | weaver explain`");
+            }
+            explain(&mut stdin.lock(), "stdin", options.output)
+        }
+        ([], Some(unit)) => return journal(unit, options.output),
+        (codes, _) => codes.iter().try_for_each(|code| print(&catalogue::text(*code))),
+    };
+    // Whoever reads has read enough.
+    match done {
+        Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
+        done => done.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.write_all(b"\n").and_then(|()| out.flush())?)
+}
+
+fn journal(unit: &str, output: Output) -> Result<ExitCode> {
+    let mut child = Command::new("journalctl")
+        .args(["--boot", "--follow", "--no-pager", "--output", "cat", "--lines", PAST])
+        .arg(format!("--unit={unit}"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("journalctl cannot be run: on another machine than the Pi, pipe the log in instead")?;
+    let Some(lines) = child.stdout.take() else { bail!("journalctl has no output") };
+    let done = explain(&mut BufReader::new(lines), &format!("journal of {unit}"), output);
+    // It may have ended by itself; else nobody reads it any more.
+    let ended = end(&mut child);
+    match done {
+        Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
+        Ok(()) if !ended.is_some_and(|status| status.success()) => {
+            eprintln!("error: journalctl ended; what it said stands above");
+            Ok(ExitCode::FAILURE)
+        }
+        done => done.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+fn end(child: &mut Child) -> Option<std::process::ExitStatus> {
+    let ended = child.try_wait().ok().flatten();
+    if ended.is_none() {
+        let _ = child.kill();
+    }
+    child.wait().ok()
+}
+
+/// Tells what is recognised in `input`, each thing once.
+fn explain(input: &mut impl BufRead, source: &str, output: Output) -> Result<()> {
+    let recogniser = Recogniser::new().context("the signatures")?;
+    let mut seen = Seen { output, counts: BTreeMap::new() };
+    let (mut piece, mut last, mut line) = (Vec::new(), Vec::new(), 1);
+    loop {
+        piece.clear();
+        let length = io::Read::take(&mut *input, LONGEST).read_until(b'\n', &mut piece);
+        if length.with_context(|| format!("reading {source}"))? == 0 {
+            break;
+        }
+        if let Some(finding) = recogniser.judge(&piece, || Place::line(source, line)) {
+            seen.tell(&finding)?;
+        }
+        line += u64::from(piece.ends_with(b"\n"));
+        if !piece.trim_ascii().is_empty() {
+            std::mem::swap(&mut last, &mut piece);
+        }
+    }
+    if let Some(finding) = Recogniser::judge_last(&last, Place::line(source, line.saturating_sub(1))) {
+        seen.tell(&finding)?;
+    }
+    seen.sum_up(line - 1);
+    Ok(())
+}
+
+/// What was recognised, and how often.
+struct Seen {
+    output: Output,
+    counts: BTreeMap<(Code, String), u64>,
+}
+
+impl Seen {
+    fn tell(&mut self, finding: &Finding) -> Result<()> {
+        let count = self.counts.entry((finding.code, finding.message.clone())).or_default();
+        *count += 1;
+        if *count > 1 {
+            return Ok(());
+        }
+        match self.output {
+            Output::Text => print(&finding_text::text(finding)),
+            Output::Json => print(&serde_json::to_string(finding).context("writing a finding as JSON")?),
+        }
+    }
+
+    fn sum_up(&self, lines: u64) {
+        if self.counts.is_empty() {
+            eprintln!(
+                "nothing is recognised in {lines} lines; `sudo weaver-node-agent check` on the Pi judges the host itself"
+            );
+            return;
+        }
+        let of = |((code, _), count): (&(Code, String), &u64)| format!("{} ×{count}", code.id());
+        let counts: Vec<String> = self.counts.iter().map(of).collect();
+        eprintln!("in {lines} lines: {}", counts.join(", "));
+    }
+}

@@ -1,0 +1,5 @@
+//! Prints `docs/codes.md`; `make generate` writes it.
+
+fn main() {
+    print!("{}", weaver_diagnostics::catalogue::page());
+}

@@ -1,0 +1,121 @@
+//! Errors that others print, recognised: kubectl and helm, k3s and k3d, the kubelet, containerd and skopeo, the kernel;
+//! of TLS in Go's words, rustls' and OpenSSL's.
+//!
+//! A line is looked through once, for all signatures together. Where several are in it, the one that stands first in
+//! [`signatures`] counts: a webhook that fails by its certificate is a matter of the webhook. What a line names (names,
+//! accounts, namespaces) is untrusted: it becomes part of a command only where it can be nothing but such a name.
+
+mod rights;
+mod servers;
+mod signatures;
+mod storage;
+mod tls;
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use aho_corasick::{AhoCorasick, BuildError};
+
+use crate::catalogue;
+use crate::finding::{Code, Finding, Place, Remedy};
+use crate::tokens::without_tokens;
+use signatures::SIGNATURES;
+
+pub use tls::NameMismatch;
+
+/// What a line says in particular; the catalogue has the rest.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Told {
+    message: Option<String>,
+    remedy: Option<Remedy>,
+}
+
+impl Told {
+    fn message(message: impl Into<String>) -> Self {
+        Self { message: Some(message.into()), remedy: None }
+    }
+
+    fn remedy(self, remedy: Remedy) -> Self {
+        Self { remedy: Some(remedy), ..self }
+    }
+}
+
+/// Looks through lines.
+pub struct Recogniser {
+    needles: AhoCorasick,
+}
+
+impl Recogniser {
+    /// Ready for lines.
+    ///
+    /// # Errors
+    /// If the signatures are too many for one search, which does not depend on what is searched.
+    pub fn new() -> Result<Self, BuildError> {
+        let needles = SIGNATURES.iter().map(|signature| signature.needle);
+        Ok(Self { needles: AhoCorasick::builder().ascii_case_insensitive(true).build(needles)? })
+    }
+
+    /// What is wrong, if the line tells. `place` is that of the line.
+    #[must_use]
+    pub fn judge(&self, line: &[u8], place: impl FnOnce() -> Place) -> Option<Finding> {
+        let line = plain(line);
+        let hits = self.needles.find_overlapping_iter(line.as_bytes()).map(|hit| hit.pattern().as_usize());
+        let hits: BTreeSet<usize> = hits.collect();
+        let (code, told) = hits.into_iter().find_map(|index| {
+            let signature = &SIGNATURES[index];
+            Some((signature.code, signature.read(&line)?))
+        })?;
+        Some(finding(code, told, place(), &line))
+    }
+
+    /// What is wrong, if `line` is the last one and nothing more comes.
+    #[must_use]
+    pub fn judge_last(line: &[u8], place: Place) -> Option<Finding> {
+        let line = plain(line);
+        let told = servers::starts_k3d_server(&line)?;
+        Some(finding(Code::K3dNodeRestarting, told, place, &line))
+    }
+}
+
+fn finding(code: Code, told: Told, place: Place, line: &str) -> Finding {
+    let entry = catalogue::entry(code);
+    let message = told.message.unwrap_or_else(|| code.title().to_owned());
+    Finding::new(entry.severity, code, message)
+        .saw(place, without_tokens(line))
+        .remedy(told.remedy.unwrap_or_else(|| entry.remedy()))
+}
+
+/// As text, with the quotes of a log's fields unescaped and without terminal sequences.
+fn plain(line: &[u8]) -> Cow<'_, str> {
+    let text = String::from_utf8_lossy(line.trim_ascii_end());
+    if !text.contains(['\\', '\u{1b}']) {
+        return text;
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = &*text;
+    while let Some(at) = rest.find(['\\', '\u{1b}']) {
+        plain.push_str(&rest[..at]);
+        let (special, after) = rest[at..].split_at(1);
+        rest = match (special, after.strip_prefix('[')) {
+            ("\u{1b}", Some(sequence)) => {
+                sequence.find(|c: char| c.is_ascii_alphabetic()).map_or("", |end| &sequence[end + 1..])
+            }
+            ("\\", _) if after.starts_with('"') => after,
+            _ => {
+                plain.push_str(special);
+                after
+            }
+        };
+    }
+    plain.push_str(rest);
+    Cow::Owned(plain)
+}
+
+/// What stands in `text` after `before` and up to `end`, or to the end of the text.
+fn after<'a>(text: &'a str, before: &str, end: &[char]) -> Option<&'a str> {
+    let rest = &text[text.find(before)? + before.len()..];
+    Some(rest.split(end).next().unwrap_or_default())
+}

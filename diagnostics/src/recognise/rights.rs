@@ -1,0 +1,70 @@
+//! What the API server refuses.
+
+use super::{Told, after};
+use crate::finding::Remedy;
+
+/// Of a name in Kubernetes, of a resource or of a group: nothing that a shell would read otherwise.
+fn is_plain(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._/".contains(c);
+    !name.is_empty() && name.chars().all(plain) && !name.starts_with('-')
+}
+
+/// Namespace and name of the ServiceAccount that was refused.
+fn account(line: &str) -> Option<(&str, &str)> {
+    let user = after(line, "system:serviceaccount:", &['"', ' ', '\''])?;
+    user.split_once(':')
+}
+
+pub(super) fn missing(line: &str) -> Option<Told> {
+    let (namespace, account) = account(line)?;
+    let verb = after(line, "\" cannot ", &[' '])?;
+    let resource = after(line, "resource \"", &['"'])?;
+    let group = after(line, "in API group \"", &['"']).unwrap_or_default();
+    let target = after(line, "in the namespace \"", &['"']);
+    let place = target.map_or_else(|| "in the whole cluster".to_owned(), |ns| format!("in namespace {ns}"));
+    let of_group = if group.is_empty() { String::new() } else { format!(".{group}") };
+    let message = format!("ServiceAccount {namespace}/{account} may not {verb} {resource}{of_group} {place}");
+    let told = Told::message(message);
+    let words = [namespace, account, verb, resource];
+    if !words.into_iter().chain(target).all(is_plain) || !(group.is_empty() || is_plain(group)) {
+        return Some(told);
+    }
+    // `resource.group/subresource`, as kubectl takes it.
+    let (kind, rest) =
+        resource.split_once('/').map_or((resource, String::new()), |(kind, sub)| (kind, format!("/{sub}")));
+    let name = format!("{account}-{verb}-{kind}");
+    let of = format!("--verb={verb} --resource={kind}{of_group}{rest}");
+    let to = format!("--serviceaccount={namespace}:{account}");
+    let remedy = Remedy::new("whoever may grant it there types");
+    Some(told.remedy(match target {
+        Some(target) => remedy
+            .command(format!("kubectl create role {name} -n {target} {of}"))
+            .command(format!("kubectl create rolebinding {name} -n {target} --role={name} {to}")),
+        None => remedy
+            .command(format!("kubectl create clusterrole {namespace}-{name} {of}"))
+            .command(format!(
+                "kubectl create clusterrolebinding {namespace}-{name} --clusterrole={namespace}-{name} {to}"
+            )),
+    }))
+}
+
+pub(super) fn minting(line: &str) -> Told {
+    let wanted = after(line, "serviceaccounts \"", &['"']);
+    let namespace = after(line, "in the namespace \"", &['"']);
+    let (Some(wanted), Some(namespace)) = (wanted, namespace) else { return Told::default() };
+    let told = Told::message(format!("tokens of ServiceAccount {namespace}/{wanted} may not be minted"));
+    if !is_plain(wanted) || !is_plain(namespace) {
+        return told;
+    }
+    told.remedy(
+        Remedy::new(
+            "for the operator, allow it for this one account; in a Role of your own: `create` on \
+             `serviceaccounts/token` in API group \"\", which is the core group, with `resourceNames`",
+        )
+        .command(format!("weaver tenant allow {namespace} {wanted}")),
+    )
+}
+
+pub(super) fn field_is_immutable(line: &str) -> Option<Told> {
+    line.contains("field is immutable").then(Told::default)
+}

@@ -1,0 +1,204 @@
+//! Recorded texts, each recognised as exactly its code; and texts that are nothing.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Texts of others as they print them: by code, one per line, `#` before a comment.
+const KNOWN: &str = include_str!("corpus/known.txt");
+/// Lines of logs that mean no harm.
+const UNRELATED: &str = include_str!("corpus/unrelated.txt");
+
+static RECOGNISER: LazyLock<Recogniser> = LazyLock::new(|| Recogniser::new().unwrap());
+
+fn judge(line: &str) -> Option<Finding> {
+    RECOGNISER.judge(line.as_bytes(), || Place::line("log", 1))
+}
+
+/// The code that stands in front of each recorded text.
+fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
+    KNOWN.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(' '))
+}
+
+#[test]
+fn each_recorded_text_is_exactly_its_code() {
+    for (code, line) in known() {
+        assert_eq!(judge(line).map_or("none", |finding| finding.code.id()), code, "{line}");
+    }
+}
+
+#[test]
+fn each_code_that_is_recognised_has_three_wordings() {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (code, _) in known() {
+        *counts.entry(code).or_default() += 1;
+    }
+    for signature in SIGNATURES {
+        let count = counts.get(signature.code.id()).copied().unwrap_or_default();
+        assert!(count >= 3, "{} has {count} texts", signature.code);
+    }
+}
+
+#[test]
+fn no_signature_is_without_a_text() {
+    for signature in SIGNATURES {
+        let hit = known().any(|(code, line)| {
+            code == signature.code.id()
+                && plain(line.as_bytes()).to_ascii_lowercase().contains(signature.needle)
+        });
+        assert!(hit, "{} `{}`", signature.code, signature.needle);
+    }
+}
+
+#[test]
+fn unrelated_lines_are_nothing() {
+    for line in UNRELATED.lines() {
+        assert_eq!(judge(line).map(|finding| finding.code.id()), None, "{line}");
+    }
+}
+
+#[test]
+fn names_are_read_from_gos_words_and_from_those_of_rustls_and_openssl() {
+    let names = |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
+    for (text, used, presented) in [
+        (
+            "x509: certificate is valid for kubernetes, pi.lan, not raspi",
+            Some("raspi"),
+            names(&["kubernetes", "pi.lan"]),
+        ),
+        (
+            r#"msg="... x509: certificate is valid for 10.43.0.1, ::1, not 192.168.1.5""#,
+            Some("192.168.1.5"),
+            names(&["10.43.0.1", "::1"]),
+        ),
+        (
+            "x509: cannot validate certificate for 10.0.0.7 because it doesn't contain any IP SANs",
+            Some("10.0.0.7"),
+            names(&[]),
+        ),
+        ("x509: certificate is valid for 120 names, but none matched raspi", Some("raspi"), names(&[])),
+        (
+            "x509: certificate is not valid for any names, but wanted to match raspi",
+            Some("raspi"),
+            names(&[]),
+        ),
+        (
+            r#"certificate not valid for name "raspi"; certificate is only valid for DnsName("pi"), DnsName("localhost") or IpAddress(127.0.0.1)"#,
+            Some("raspi"),
+            names(&["pi", "localhost", "127.0.0.1"]),
+        ),
+        (
+            r#"certificate not valid for name "raspi"; certificate is only valid for DnsName("pi")"#,
+            Some("raspi"),
+            names(&["pi"]),
+        ),
+        ("invalid peer certificate: NotValidForName", None, names(&[])),
+        (
+            "SSL: no alternative certificate subject name matches target host name 'raspi'",
+            Some("raspi"),
+            names(&[]),
+        ),
+    ] {
+        let used = used.map(str::to_owned);
+        assert_eq!(NameMismatch::read(text), Some(NameMismatch { used, presented }), "{text}");
+    }
+}
+
+/// The words of the libraries in use, not of a recording.
+#[test]
+fn what_rustls_says_today_is_read() {
+    use rustls::pki_types::ServerName;
+    let error = rustls::Error::InvalidCertificate(rustls::CertificateError::NotValidForNameContext {
+        expected: ServerName::try_from("raspi").unwrap(),
+        presented: vec![r#"DnsName("pi")"#.to_owned(), "IpAddress(10.0.0.7)".to_owned()],
+    });
+    let read = NameMismatch::read(&error.to_string()).unwrap();
+    assert_eq!((read.used.as_deref(), read.presented.join(" ")), (Some("raspi"), "pi 10.0.0.7".to_owned()));
+}
+
+#[test]
+fn a_missing_name_comes_with_commands_that_name_it() {
+    let finding = judge("x509: certificate is valid for kubernetes, raspik3d, not raspi").unwrap();
+    assert!(finding.message.contains("`raspi`") && finding.message.contains("it has: kubernetes, raspik3d"));
+    let remedy = finding.remedy.unwrap();
+    assert!(remedy.explain.contains("--tls-server-name=raspik3d"), "{}", remedy.explain);
+    assert!(remedy.commands[1].starts_with("echo 'tls-san+: [\"raspi\"]'"), "{:?}", remedy.commands);
+}
+
+#[test]
+fn a_missing_right_comes_with_the_role_that_gives_it() {
+    let finding = judge(
+        r#"configmaps is forbidden: User "system:serviceaccount:team:sync" cannot list resource "configmaps" in API group "" in the namespace "foo""#,
+    )
+    .unwrap();
+    assert_eq!(finding.message, "ServiceAccount team/sync may not list configmaps in namespace foo");
+    assert_eq!(
+        finding.remedy.unwrap().commands,
+        [
+            "kubectl create role sync-list-configmaps -n foo --verb=list --resource=configmaps",
+            "kubectl create rolebinding sync-list-configmaps -n foo --role=sync-list-configmaps \
+             --serviceaccount=team:sync",
+        ]
+    );
+    let finding = judge(
+        r#"User \"system:serviceaccount:team:sync\" cannot patch resource \"deployments/scale\" in API group \"apps\" at the cluster scope"#,
+    )
+    .unwrap();
+    assert_eq!(
+        finding.message,
+        "ServiceAccount team/sync may not patch deployments/scale.apps in the whole cluster"
+    );
+    let commands = finding.remedy.unwrap().commands;
+    assert!(commands[0].ends_with("--verb=patch --resource=deployments.apps/scale"), "{commands:?}");
+}
+
+#[test]
+fn what_a_line_names_is_never_more_than_a_name_in_a_command() {
+    for line in [
+        "x509: certificate is valid for pi, not $(reboot)",
+        "x509: certificate is valid for `reboot`, not raspi'; reboot; '",
+        r#"User "system:serviceaccount:team;reboot:sync" cannot list resource "$(reboot)" in API group "" in the namespace "foo""#,
+        r#"serviceaccounts "sync;reboot" is forbidden: User "x" cannot create resource "serviceaccounts/token" in API group "" in the namespace "team""#,
+        "dial tcp: lookup $(reboot) on 1.1.1.1:53: no such host",
+        "Starting Node 'k3d-$(reboot)-server-0' failed to get ready",
+    ] {
+        let finding = judge(line).unwrap();
+        let commands = finding.remedy.unwrap_or_default().commands;
+        assert!(!commands.iter().any(|command| command.contains("reboot")), "{commands:?}");
+    }
+}
+
+#[test]
+fn a_k3d_that_hangs_is_known_by_its_last_line() {
+    let judge = |line: &str| Recogniser::judge_last(line.as_bytes(), Place::line("log", 9));
+    let finding = judge("INFO[0014] Starting Node 'k3d-k3s-default-server-0'").unwrap();
+    assert_eq!(finding.code, Code::K3dNodeRestarting);
+    assert!(finding.remedy.unwrap().commands[0].contains("docker logs --tail 50 k3d-k3s-default-server-0 "));
+    assert_eq!(judge("INFO[0014] Starting Node 'k3d-k3s-default-tools'"), None);
+    assert_eq!(judge("INFO[0020] Cluster 'k3s-default' created successfully!"), None);
+}
+
+#[test]
+fn colours_and_escaped_quotes_do_not_hide_an_error() {
+    let line = "\u{1b}[31mFATA\u{1b}[0m[0001] \u{1b}[1mfailed\u{1b}[0m to find memory cgroup (v2)";
+    let finding = judge(line).unwrap();
+    assert_eq!(finding.code, Code::MemoryCgroupAbsent);
+    assert_eq!(finding.evidence[0].saw, "FATA[0001] failed to find memory cgroup (v2)");
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let _ = RECOGNISER.judge(&bytes, || Place::file("log"));
+        let _ = Recogniser::judge_last(&bytes, Place::file("log"));
+    }
+
+    #[test]
+    fn no_rest_of_a_line_makes_a_reader_panic(index in 0..SIGNATURES.len(), before in ".{0,40}", rest in ".{0,80}") {
+        let line = format!("{before}{}{rest}", SIGNATURES[index].needle);
+        let _ = judge(&line);
+    }
+}

@@ -1,0 +1,127 @@
+//! What TLS says of a certificate.
+
+use std::fmt::Write as _;
+
+use super::{Told, after};
+use crate::finding::Remedy;
+use crate::san::{ServingName, nearest};
+
+/// A certificate that does not have the name that was used, as an error tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameMismatch {
+    /// The name that was used, where the error has it.
+    pub used: Option<String>,
+    /// The names in the certificate, where the error has them.
+    pub presented: Vec<String>,
+}
+
+impl NameMismatch {
+    /// Reads the words of Go (crypto/x509), rustls (0.23 and before), OpenSSL (curl, Python).
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        go(text).or_else(|| rustls(text)).or_else(|| openssl(text))
+    }
+}
+
+fn go(text: &str) -> Option<NameMismatch> {
+    const END: &[char] = &['"', ' ', ',', ';', '\''];
+    let named = |before| after(text, before, END).filter(|name| !name.is_empty()).map(str::to_owned);
+    // "… because it doesn't contain any IP SANs", "… not valid for any names, but wanted to match …", and with more
+    // than a hundred names their number.
+    for before in [
+        "cannot validate certificate for ",
+        "is not valid for any names, but wanted to match ",
+        "names, but none matched ",
+        "IP SANs, but none matched ",
+    ] {
+        if let Some(used) = named(before) {
+            return Some(NameMismatch { used: Some(used), presented: Vec::new() });
+        }
+    }
+    let list = &text[text.find("certificate is valid for ")? + "certificate is valid for ".len()..];
+    let (list, used) = list.split_once(", not ")?;
+    let used = used.split(END).next().filter(|used| !used.is_empty())?;
+    Some(NameMismatch {
+        used: Some(used.to_owned()),
+        presented: list.split(", ").map(str::to_owned).collect(),
+    })
+}
+
+fn rustls(text: &str) -> Option<NameMismatch> {
+    if text.contains("invalid peer certificate: NotValidForName") {
+        return Some(NameMismatch { used: None, presented: Vec::new() });
+    }
+    let used = after(text, "certificate not valid for name \"", &['"'])?;
+    let list = text.split_once("is only valid for ").map_or("", |(_, list)| list);
+    // DnsName("pi"), DnsName("raspi") or IpAddress(10.0.0.7)
+    let presented = list.replace(" or ", ", ");
+    let presented = presented.split(", ").filter_map(|name| {
+        let name = after(name, "(", &[')'])?.trim_matches('"');
+        (!name.is_empty()).then(|| name.to_owned())
+    });
+    Some(NameMismatch { used: Some(used.to_owned()), presented: presented.collect() })
+}
+
+fn openssl(text: &str) -> Option<NameMismatch> {
+    let quote: &[char] = &['\'', '’'];
+    for before in
+        ["matches target host name '", "matches target ipv4 address '", "certificate is not valid for '"]
+    {
+        if let Some(used) = after(text, before, quote) {
+            return Some(NameMismatch { used: Some(used.to_owned()), presented: Vec::new() });
+        }
+    }
+    None
+}
+
+pub(super) fn mismatch(line: &str) -> Option<Told> {
+    let NameMismatch { used, presented } = NameMismatch::read(line)?;
+    let mut message = used.as_ref().map_or_else(
+        || "the name that was used is not in the certificate".to_owned(),
+        |used| format!("the certificate does not have the name `{used}` that was used"),
+    );
+    if !presented.is_empty() {
+        let _ = write!(message, "; it has: {}", presented.join(", "));
+    }
+    let told = Told::message(message);
+    // Only what can be nothing but a name becomes part of a command.
+    let Some(name) = used.and_then(|used| used.parse::<ServingName>().ok()) else { return Some(told) };
+    let text = name.to_string();
+    let served = |wanted: &&String| wanted.parse::<ServingName>().is_ok() && !wanted.starts_with('*');
+    let presented: Vec<String> = presented.iter().filter(served).cloned().collect();
+    let verify = nearest(&text, &presented).or_else(|| presented.first().map(String::as_str));
+    let instead = verify.map_or_else(String::new, |served| {
+        format!(
+            "\nor keep the certificate: connect to `{served}` (a line in /etc/hosts makes that name known), or give \
+             kubectl `--tls-server-name={served}`"
+        )
+    });
+    let file = text.replace([':', '*'], "-");
+    Some(told.remedy(
+        Remedy::new(format!(
+            "on the Pi, have k3s serve {name} too; on our card by `names` under [api] in weaver.toml instead{instead}\n\
+             `--insecure-skip-tls-verify` is for diagnosis only: whoever answers gets your credentials"
+        ))
+        .command("sudo mkdir -p /etc/rancher/k3s/config.yaml.d")
+        .command(format!(
+            "echo 'tls-san+: [\"{name}\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/91-{file}.yaml"
+        ))
+        .command("sudo systemctl restart k3s"),
+    ))
+}
+
+pub(super) fn dates(line: &str) -> Told {
+    let lower = line.to_ascii_lowercase();
+    // Go says both in one sentence, and then which.
+    let early = lower.contains("is before ")
+        || lower.contains("certificate not valid yet")
+        || lower.contains("certificate is not yet valid") && !lower.contains("has expired");
+    let message = if early {
+        "the certificate is not valid yet by the clock of who connects"
+    } else if lower.contains("has expired or is not yet valid") && !lower.contains("is after ") {
+        "the certificate is outside its dates by the clock of who connects"
+    } else {
+        "the certificate has expired by the clock of who connects"
+    };
+    Told::message(message)
+}
