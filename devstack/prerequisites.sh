@@ -128,6 +128,8 @@ libarchive() {
 
 check_lint() {
   have shellcheck || packages+=(shellcheck)
+  # With it a test kills the agent at each of its writes.
+  have strace || packages+=(strace)
   # What it thinks of our units.
   have systemd-analyze || packages+=(systemd)
 }

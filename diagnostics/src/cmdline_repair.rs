@@ -5,16 +5,11 @@
 //! tests run them and look at the result.
 
 use crate::{
-    finding::Remedy,
+    finding::{Change, REBOOT, Remedy, THEN_REBOOT},
     kernel_cmdline::{
         MemorySetting, disable_token, ignored_enable, lines, memory_setting, tokens, without_memory,
     },
 };
-
-/// The last command of a repair.
-pub const REBOOT: &str = "sudo reboot";
-/// And the last words.
-pub const THEN_REBOOT: &str = "; then reboot";
 
 /// What the kernel needs to find on its command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,9 +30,14 @@ pub fn remedy(file: &str, text: &str, need: Need) -> Option<Remedy> {
     let mut replaced = 1;
 
     if need == Need::Enable && ignored_enable(text).is_some() {
+        if let Some(line) = old.iter().position(|line| opens_quote(line)) {
+            // Joined, the quote would reach into what follows.
+            return Some(close_quote(file, line + 1));
+        }
         commands.push(format!(r"sudo sed -i -z -E 's/[[:space:]]*\n[[:space:]]*/ /g; s/ $/\n/' {file}"));
         words.push("join the lines into one");
-        new = old.iter().map(|line| line.trim()).filter(|l| !l.is_empty()).collect::<Vec<_>>().join(" ");
+        new =
+            old.iter().map(|line| line.trim_ascii()).filter(|l| !l.is_empty()).collect::<Vec<_>>().join(" ");
         replaced = old.len() - usize::from(old.last().is_some_and(|line| line.is_empty()));
     }
     let must_drop =
@@ -59,29 +59,51 @@ pub fn remedy(file: &str, text: &str, need: Need) -> Option<Remedy> {
         words.push("take cgroup_disable=memory out");
     }
     if need == Need::Enable && !matches!(memory_setting(&new), MemorySetting::On(_)) {
-        if new.matches('"').count() % 2 == 1 {
-            // Whatever is added would become part of the quoted value.
-            return Some(Remedy::new(format!(
-                "line 1 of {file} opens a double quote and never closes it: close it, then check again"
-            )));
-        }
         if !text.is_empty() {
             commands.push(format!("sudo sed -i -E '1s/[[:space:]]*$/ cgroup_enable=memory/' {file}"));
         }
         words.push("add cgroup_enable=memory to the end of the first line");
-        new = [new.trim_end(), "cgroup_enable=memory"].join(if new.trim().is_empty() { "" } else { " " });
+        new = [new.trim_ascii_end(), "cgroup_enable=memory"].join(if new.trim_ascii().is_empty() {
+            ""
+        } else {
+            " "
+        });
     }
 
     let [first, rest @ ..] = words.as_slice() else {
         return None;
     };
+    if opens_quote(old[0]) || opens_quote(&new) {
+        // Nobody can say what of it is a value and what a parameter.
+        return Some(close_quote(file, 1));
+    }
     let explain = std::iter::once(*first).chain(rest.iter().copied()).collect::<Vec<_>>().join(", ");
     commands.push(REBOOT.to_owned());
+    let diff = diff(file, &old[..replaced], &new);
+    // A boot file without a root to mount is not mended by one parameter.
+    let is_whole = !text.trim_ascii().is_empty();
+    let mended = std::iter::once(new.as_str()).chain(old[replaced..].iter().copied());
+    let mut to = mended.collect::<Vec<_>>().join("\n");
+    if old.len() == replaced {
+        to.push('\n');
+    }
+    let change = Change { file: file.to_owned(), from: Some(text.to_owned()), to };
     Some(Remedy {
         explain: format!("in {file}: {explain}{THEN_REBOOT}"),
         commands,
-        diff: Some(diff(file, &old[..replaced], &new)),
+        diff: Some(diff),
+        changes: is_whole.then_some(change).into_iter().collect(),
     })
+}
+
+fn opens_quote(line: &str) -> bool {
+    line.matches('"').count() % 2 == 1
+}
+
+fn close_quote(file: &str, line: usize) -> Remedy {
+    Remedy::new(format!(
+        "line {line} of {file} opens a double quote and never closes it: close it, then check again"
+    ))
 }
 
 /// Every token equal to `token` becomes `rest`; white space stays.
@@ -96,7 +118,11 @@ fn replace_token(line: &str, token: &str, rest: &str) -> String {
         copied = at + token.len();
     }
     new.push_str(&line[copied..]);
-    if rest.is_empty() { new.split_whitespace().collect::<Vec<_>>().join(" ") } else { new }
+    if rest.is_empty() {
+        tokens(&new, 1).iter().map(|token| token.text).collect::<Vec<_>>().join(" ")
+    } else {
+        new
+    }
 }
 
 /// Whether a token can stand in a `sed` expression in single quotes as it is.
@@ -156,6 +182,9 @@ mod tests {
         ] {
             let mended = run_commands(text, need);
             assert_eq!(words(lines(&mended)[0]), words(want), "{text:?}");
+            let change = remedy("f", text, need).unwrap().changes.remove(0);
+            assert_eq!(words(lines(&change.to)[0]), words(want), "{text:?}");
+            assert!(change.to.ends_with('\n') && change.from.as_deref() == Some(text));
             assert_eq!(remedy("f", &mended, need), None, "a mended file needs nothing: {mended:?}");
         }
     }
@@ -174,7 +203,7 @@ mod tests {
     #[test]
     fn an_empty_file_gets_a_diff_and_no_command_that_would_do_nothing() {
         let remedy = remedy("f", "", Need::Enable).unwrap();
-        assert_eq!(remedy.commands, ["sudo reboot"]);
+        assert_eq!((remedy.commands, remedy.changes), (vec!["sudo reboot".to_owned()], vec![]));
         assert!(remedy.diff.unwrap().ends_with("+cgroup_enable=memory\n"));
     }
 
@@ -185,9 +214,19 @@ mod tests {
             enable: bool,
         ) {
             let need = if enable { Need::Enable } else { Need::NoDisable };
-            if let Some(diff) = remedy("f", &text, need).and_then(|remedy| remedy.diff) {
+            let Some(remedy) = remedy("f", &text, need) else { return Ok(()) };
+            if let Some(diff) = remedy.diff {
                 let new = diff.lines().last().unwrap().strip_prefix('+').unwrap().to_owned();
                 prop_assert_eq!(super::remedy("f", &new, need), None, "{:?}", new);
+            }
+            for change in remedy.changes {
+                prop_assert_eq!(super::remedy("f", &change.to, need), None, "{:?}", change.to);
+                // All other parameters stay, in their order.
+                let others = |text: &str| -> Vec<String> {
+                    let all = lines(text).into_iter().flat_map(|line| tokens(line, 1)).map(|token| token.text.to_owned());
+                    all.filter(|token| !token.trim_matches('"').starts_with("cgroup_")).collect()
+                };
+                prop_assert_eq!(others(&change.to), others(&text), "{:?} {:?}", text, change.to);
             }
         }
     }

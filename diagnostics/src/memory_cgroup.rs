@@ -8,9 +8,11 @@
 //! obeys the second wherever it stands. Neither an unknown controller nor an
 //! unreadable file is ever a failure.
 
+mod generator;
+
 use crate::{
-    cmdline_repair::{Need, REBOOT, THEN_REBOOT, remedy},
-    finding::{Code, Finding, Place, Remedy, Severity},
+    cmdline_repair::{Need, remedy},
+    finding::{Code, Finding, Place, REBOOT, Remedy, Severity},
     kernel_cmdline::{MemorySetting, Token, disable_token, ignored_enable, lines, memory_setting, tokens},
     text_file::TextFile,
 };
@@ -62,6 +64,8 @@ pub struct Facts {
     pub stub: Option<TextFile>,
     /// `/etc/default/raspi-extra-cmdline`.
     pub extra: Option<TextFile>,
+    /// Whether Debian's generator is there, which writes `cmdline.txt` anew and appends that file.
+    pub generator: bool,
 }
 
 /// What ends the release of Debian's own kernels.
@@ -122,9 +126,9 @@ fn present(facts: &Facts) -> Finding {
     let BootFile::Read(file) = &facts.boot_file else {
         return available();
     };
-    let lost = || with_remedy(lost("after the next boot"), file, Need::Enable);
+    let lost = || enabled(lost("after the next boot"), file, facts);
     match memory_setting(lines(&file.text)[0]) {
-        MemorySetting::On(_) => available(),
+        MemorySetting::On(_) => generator::forgets(facts).unwrap_or_else(available),
         MemorySetting::Off(token) => lost().saw(at(file, &token), token.text),
         MemorySetting::Unset => match ignored_enable(&file.text) {
             Some(token) => lost().saw(at(file, &token), ignored(&token)),
@@ -145,16 +149,11 @@ fn lost(when: &str) -> Finding {
 fn disable_pending(facts: &Facts) -> Option<Finding> {
     let files = disables(facts);
     let at_next_boot = files.iter().any(|(file, _)| file.path != EXTRA_CMDLINE);
-    let when = if at_next_boot {
-        "after the next boot"
-    } else {
-        "once the system has written cmdline.txt anew, as each update of the kernel does"
-    };
+    let when = if at_next_boot { "after the next boot" } else { generator::LATER };
     let mut finding = without_disables((!files.is_empty()).then(|| lost(when))?, &files);
-    if !at_next_boot && let Some(remedy) = &mut finding.remedy {
+    if !at_next_boot {
         // What is running and what boots next are both right.
-        remedy.commands.retain(|command| command != REBOOT);
-        remedy.explain = remedy.explain.trim_end_matches(THEN_REBOOT).to_owned();
+        finding.remedy = finding.remedy.map(Remedy::without_reboot);
     }
     Some(finding)
 }
@@ -215,9 +214,9 @@ fn absent_where_enable_works(facts: &Facts) -> Finding {
         }
         MemorySetting::Off(token) => {
             let finding = disabled().saw(at(file, &token), token.text);
-            with_remedy(finding, file, Need::Enable)
+            enabled(finding, file, facts)
         }
-        MemorySetting::Unset => with_remedy(missing_token(facts, file), file, Need::Enable),
+        MemorySetting::Unset => enabled(missing_token(facts, file), file, facts),
     }
 }
 
@@ -326,22 +325,28 @@ fn no_boot_file() -> Finding {
     )
 }
 
-/// Merges the repair of one more file into the finding's remedy.
-fn with_remedy(mut finding: Finding, file: &TextFile, need: Need) -> Finding {
-    let Some(next) = remedy(&file.path, &file.text, need) else {
-        return finding;
+/// Has the boot file enable the controller, and the generator keep it so.
+fn enabled(finding: Finding, file: &TextFile, facts: &Facts) -> Finding {
+    let finding = match generator::remedy(facts) {
+        // What stays wrong there comes back.
+        Some(kept) => and(finding, kept),
+        None => finding,
     };
+    with_remedy(finding, file, Need::Enable)
+}
+
+/// Adds the repair of one more file to the finding's remedy.
+fn with_remedy(finding: Finding, file: &TextFile, need: Need) -> Finding {
+    match remedy(&file.path, &file.text, need) {
+        Some(next) => and(finding, next),
+        None => finding,
+    }
+}
+
+fn and(mut finding: Finding, next: Remedy) -> Finding {
     finding.remedy = Some(match finding.remedy.take() {
         None => next,
-        Some(mut first) => {
-            first.commands.retain(|command| command != REBOOT);
-            first.commands.extend(next.commands);
-            Remedy {
-                explain: format!("{}; {}", first.explain.trim_end_matches(THEN_REBOOT), next.explain),
-                commands: first.commands,
-                diff: Some(first.diff.unwrap_or_default() + &next.diff.unwrap_or_default()),
-            }
-        }
+        Some(first) => first.then(next),
     });
     finding
 }

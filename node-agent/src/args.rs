@@ -43,6 +43,8 @@ pub enum Command {
     Preflight(PreflightArgs),
     /// Make the host what weaver.toml asks for; early in the boot, no network.
     BootConfig(BootConfigArgs),
+    /// Make the changes to boot files that `check` shows; never reboots.
+    Repair(RepairArgs),
     /// Keep checking, open the gate when the names are proven, keep the operator's token fresh.
     Run(RunArgs),
 }
@@ -96,7 +98,7 @@ impl Args {
         let host = match &mut self.command {
             Command::Check { host, .. } => host,
             // Its paths are judged as they are parsed.
-            Command::BootConfig(_) => return Ok(self),
+            Command::BootConfig(_) | Command::Repair(_) => return Ok(self),
             Command::Preflight(preflight) => {
                 preflight.host.root_default(&mut preflight.runtime_dir);
                 &mut preflight.host
@@ -172,6 +174,23 @@ pub struct PreflightArgs {
     /// Directory of what outlives a reboot, a path of the host.
     #[arg(long, value_name = "DIR", default_value = STATE_DIR)]
     pub state_dir: PathBuf,
+}
+
+/// What `repair` needs.
+#[derive(Debug, Clone, clap::Args)]
+pub struct RepairArgs {
+    /// Directory put in front of every path.
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+    /// Directory of what outlives a reboot, a path of the host.
+    #[arg(long, value_name = "DIR", default_value = STATE_DIR)]
+    pub state_dir: PathBuf,
+    /// Show the exact changes and make none.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Take the last repair back.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub undo: bool,
 }
 
 /// What `run` needs besides.

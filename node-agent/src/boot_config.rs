@@ -15,7 +15,7 @@ mod cmdline;
 mod host_facts;
 mod host_files;
 mod report_file;
-mod source;
+pub(crate) mod source;
 
 use std::path::Path;
 

@@ -19,7 +19,12 @@ pub struct BootFiles {
     pub stub: Option<TextFile>,
     /// `/etc/default/raspi-extra-cmdline`.
     pub extra: Option<TextFile>,
+    /// Whether the generator that appends it is there. Raspberry Pi OS has a hook of the same name that does not.
+    pub generator: bool,
 }
+
+/// Run at each change of a kernel.
+const HOOK: &str = "/etc/kernel/postinst.d/z50-raspi-firmware";
 
 /// Reads them all; never fails, what cannot be read is said so.
 #[must_use]
@@ -41,7 +46,8 @@ pub fn read(root: &HostRoot) -> BootFiles {
         })
         .or_else(|| old.map(BootFile::Read))
         .unwrap_or(BootFile::Missing);
-    BootFiles { cmdline, stub, extra: root.read_if_possible(EXTRA_CMDLINE) }
+    let generator = root.read_if_possible(HOOK).is_some_and(|hook| hook.text.contains(EXTRA_CMDLINE));
+    BootFiles { cmdline, stub, extra: root.read_if_possible(EXTRA_CMDLINE), generator }
 }
 
 impl HostRoot {

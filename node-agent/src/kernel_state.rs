@@ -30,6 +30,7 @@ pub fn memory_facts(root: &HostRoot) -> Facts {
         boot_file: boot.cmdline,
         stub: boot.stub,
         extra: boot.extra,
+        generator: boot.generator,
     }
 }
 

@@ -2,7 +2,7 @@
 //! findings, and keeps the gate of the operator.
 //!
 //! Guarantees: `check` and `preflight` change nothing; `preflight --gate` writes
-//! the block of k3s and the node's report; `run` writes into its runtime
+//! the block of k3s and the node's report; `repair` changes boot files when asked to; `run` writes into its runtime
 //! directory, with `--systemd` the same report, and applies only the manifests
 //! built into it; a known bad state keeps the gate shut, an unknown one never
 //! counts as bad; a verdict that turns bad after the gate opened is reported and
@@ -29,6 +29,7 @@ pub mod override_file;
 pub mod preflight_gate;
 pub mod probe;
 pub mod publish;
+pub mod repair;
 pub mod report;
 pub mod root_space;
 pub mod run;
@@ -56,6 +57,7 @@ pub async fn run_command(args: Args) -> anyhow::Result<u8> {
             show(&findings, output)
         }
         Command::BootConfig(args) => Ok(boot_config::run(&args)),
+        Command::Repair(args) => repair::run(&args),
         Command::Run(args) => run::run(args).await.map(|()| weaver_diagnostics::exit_code::FINE),
     }
 }

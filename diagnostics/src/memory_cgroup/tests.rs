@@ -29,6 +29,7 @@ fn facts(release: &str, pending: Option<&str>, running: &str, present: bool) -> 
         boot_file: pending.map_or(BootFile::Missing, |p| BootFile::Read(text(FILE, p))),
         stub: None,
         extra: None,
+        generator: false,
     }
 }
 
@@ -168,6 +169,36 @@ fn a_disable_in_the_generators_source_is_repaired_in_both_files() {
     let remedy = found.remedy.as_ref().unwrap();
     assert!(remedy.commands[0].ends_with(EXTRA_CMDLINE) && remedy.commands[1].ends_with(FILE));
     assert_eq!(remedy.commands.iter().filter(|c| c.contains("reboot")).count(), 1);
+}
+
+#[test]
+fn where_the_generator_writes_the_file_anew_it_is_told_too() {
+    for (extra, pending, present, files) in [
+        (None, PLAIN, false, &[EXTRA_CMDLINE, FILE][..]),
+        (Some("usb-storage.quirks=1:2:u\n"), PLAIN, false, &[EXTRA_CMDLINE, FILE]),
+        (Some("cgroup_enable=memory\n"), PLAIN, false, &[FILE]),
+        (Some("cgroup_disable=memory\n"), SECOND, true, &[EXTRA_CMDLINE, FILE]),
+        // Right today, and forgotten with the next kernel.
+        (None, ON, true, &[EXTRA_CMDLINE]),
+        (Some("cgroup_enable=memory\n"), ON, true, &[]),
+    ] {
+        let mut facts = facts(RPI, Some(pending), RUNNING_OFF, present);
+        facts.extra = extra.map(|content| text(EXTRA_CMDLINE, content));
+        facts.generator = true;
+        let found = findings(&facts).remove(0);
+        let Some(remedy) = found.remedy else {
+            assert!(files.is_empty() && found.severity == Severity::Ok, "{extra:?} {pending:?}");
+            continue;
+        };
+        let changed: Vec<_> = remedy.changes.iter().map(|change| change.file.as_str()).collect();
+        assert_eq!(changed, files, "{extra:?} {pending:?}");
+        assert_eq!(remedy.commands.iter().any(|c| c == REBOOT), files.contains(&FILE), "{remedy:?}");
+        for change in &remedy.changes {
+            assert!(matches!(memory_setting(lines(&change.to)[0]), MemorySetting::On(_)), "{change:?}");
+        }
+        let before = if files[0] == FILE { Some(pending) } else { extra };
+        assert_eq!(remedy.changes[0].from.as_deref(), before);
+    }
 }
 
 #[test]

@@ -79,8 +79,12 @@ fn finding(written: Written) -> Option<Finding> {
         let place = Place { file: seen.file, line: seen.line, column: seen.column };
         Evidence { place, saw: seen.saw }
     });
-    let remedy =
-        written.remedy.map(|done| Remedy { explain: done.explain, commands: done.commands, diff: done.diff });
+    let remedy = written.remedy.map(|done| Remedy {
+        explain: done.explain,
+        commands: done.commands,
+        diff: done.diff,
+        changes: Vec::new(),
+    });
     Some(Finding { evidence: evidence.collect(), remedy, ..Finding::new(severity, code, written.message) })
 }
 

@@ -50,7 +50,7 @@ pub(super) fn read(root: &HostRoot, file: &Path) -> Source {
 }
 
 /// Whether the boot partition is there; `None` for another directory, and where nobody tells.
-pub(super) fn is_mounted(root: &HostRoot, directory: &Path) -> Result<Option<bool>, String> {
+pub(crate) fn is_mounted(root: &HostRoot, directory: &Path) -> Result<Option<bool>, String> {
     if directory != Path::new(BOOT_DIR) {
         return Ok(None);
     }

@@ -1,0 +1,43 @@
+//! Debian's raspi-firmware writes `cmdline.txt` anew at each change of a kernel: what shall stay on it stands in a file
+//! that it appends.
+
+use super::{EXTRA_CMDLINE, Facts, lost};
+use crate::{
+    cmdline_repair::{self, Need},
+    finding::{Change, Finding, Place, Remedy},
+    kernel_cmdline::{MemorySetting, lines, memory_setting},
+};
+
+/// When it matters.
+pub(super) const LATER: &str =
+    "once the system has written cmdline.txt anew, as each update of the kernel does";
+
+/// The change that has the generator enable the controller; `None` where there is none, or it does already.
+pub(super) fn remedy(facts: &Facts) -> Option<Remedy> {
+    let text = facts.extra.as_ref().map_or("", |file| &file.text);
+    if !facts.generator || matches!(memory_setting(lines(text)[0]), MemorySetting::On(_)) {
+        return None;
+    }
+    if !text.trim().is_empty() {
+        return cmdline_repair::remedy(EXTRA_CMDLINE, text, Need::Enable);
+    }
+    let to = "cgroup_enable=memory\n".to_owned();
+    Some(Remedy {
+        explain: format!(
+            "in {EXTRA_CMDLINE}: write cgroup_enable=memory, or the next update of the kernel takes it away"
+        ),
+        commands: vec![format!("echo cgroup_enable=memory | sudo tee {EXTRA_CMDLINE}")],
+        diff: Some(format!("--- {EXTRA_CMDLINE}\n+++ {EXTRA_CMDLINE}\n@@ -0,0 +1 @@\n+{to}")),
+        changes: vec![Change {
+            file: EXTRA_CMDLINE.to_owned(),
+            from: facts.extra.as_ref().map(|file| file.text.clone()),
+            to,
+        }],
+    })
+}
+
+/// The boot file is right, and the next one that is written is not.
+pub(super) fn forgets(facts: &Facts) -> Option<Finding> {
+    let remedy = remedy(facts)?.without_reboot();
+    Some(lost(LATER).saw(Place::file(EXTRA_CMDLINE), "no cgroup_enable=memory").remedy(remedy))
+}

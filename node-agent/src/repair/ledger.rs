@@ -1,0 +1,95 @@
+//! Which repairs were made: what `--undo` goes by.
+//!
+//! A repair is noted before its first file is changed, with each file's whole text before and after.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use weaver_diagnostics::finding::Change;
+use weaver_operator::durable_file;
+
+const NAME: &str = "repairs.json";
+/// Repairs that are remembered.
+const KEPT: usize = 10;
+
+/// One repair.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// When it was made, by a clock that may be wrong.
+    pub time: Timestamp,
+    /// The codes of its causes.
+    pub codes: String,
+    /// What it changed.
+    pub changes: Vec<Change>,
+}
+
+/// The ledger, with nobody else at work.
+pub struct Ledger {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Ledger {
+    /// The ledger in `directory`, which is made where it is missing.
+    ///
+    /// # Errors
+    /// It cannot be made, or another repair is under way.
+    pub fn lock(directory: &Path) -> anyhow::Result<Self> {
+        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        let path = directory.join("repair.lock");
+        let lock = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        lock.try_lock().context("another repair is under way: wait for its end")?;
+        Ok(Self { path: directory.join(NAME), _lock: lock })
+    }
+
+    /// The last repair.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn last(&self) -> anyhow::Result<Option<Entry>> {
+        Ok(self.entries()?.pop())
+    }
+
+    /// Notes a repair.
+    ///
+    /// # Errors
+    /// The ledger cannot be read or written.
+    pub fn note(&self, time: Timestamp, codes: &str, changes: &[&Change]) -> anyhow::Result<()> {
+        let mut entries = self.entries()?;
+        let changes: Vec<Change> = changes.iter().copied().cloned().collect();
+        // One that was cut off is the same one when it goes on.
+        entries.retain(|entry| entry.changes != changes);
+        entries.push(Entry { time, codes: codes.to_owned(), changes });
+        entries.drain(..entries.len().saturating_sub(KEPT));
+        self.write(&entries)
+    }
+
+    /// Forgets the last repair.
+    ///
+    /// # Errors
+    /// The ledger cannot be read or written.
+    pub fn forget_last(&self) -> anyhow::Result<()> {
+        let mut entries = self.entries()?;
+        entries.pop();
+        self.write(&entries)
+    }
+
+    fn entries(&self) -> anyhow::Result<Vec<Entry>> {
+        let text = match fs::read_to_string(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            text => text.with_context(|| format!("cannot read {}", self.path.display()))?,
+        };
+        serde_json::from_str(&text).with_context(|| {
+            format!("{} is damaged; move it away, and what it knew of repairs with it", self.path.display())
+        })
+    }
+
+    fn write(&self, entries: &[Entry]) -> anyhow::Result<()> {
+        let text = serde_json::to_string_pretty(entries).context("writing the ledger as JSON")? + "\n";
+        Ok(durable_file::replace(&self.path, text.as_bytes(), 0o600)?)
+    }
+}

@@ -1,0 +1,154 @@
+//! `repair`: makes the changes that a finding shows, and takes them back.
+//!
+//! What to change is decided with the finding; here it is only done. Guarantees: a file is replaced whole, so that a cut
+//! leaves the old one or the new; the one before lies beside it and in the ledger; a file that is not as it was when it
+//! was judged is left alone; nothing is rebooted. Failure: it is said what was changed and what was not, and the same
+//! command goes on where it stopped.
+
+mod ledger;
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use anyhow::{Context as _, bail, ensure};
+use jiff::Timestamp;
+use weaver_diagnostics::{
+    boot_config::BOOT_DIR,
+    exit_code,
+    finding::{Change, Finding, REBOOT, Remedy},
+    memory_cgroup,
+};
+use weaver_operator::durable_file;
+
+use crate::{args::RepairArgs, boot_config, host_root::HostRoot, kernel_state, report};
+use ledger::Ledger;
+
+/// What the file before a repair is called, beside the file.
+const BEFORE: &str = "weaver-before";
+
+/// Runs the verb; the exit code of the process.
+///
+/// # Errors
+/// A change could not be made or taken back.
+pub fn run(args: &RepairArgs) -> anyhow::Result<u8> {
+    let root = HostRoot::new(args.root.clone());
+    let findings = memory_cgroup::findings(&kernel_state::memory_facts(&root));
+    let remedies: Vec<_> = findings.iter().filter_map(|finding| finding.remedy.as_ref()).collect();
+    let changes: Vec<_> = remedies.iter().flat_map(|remedy| &remedy.changes).collect();
+    if args.undo {
+        return undo(&root, &Ledger::lock(&root.real(&args.state_dir))?);
+    }
+    if changes.is_empty() {
+        say(&report::text(&findings))?;
+        say("Nothing was changed: there is no change that this command can make.\n")?;
+        return Ok(exit_code::of(&findings));
+    }
+    for diff in remedies.iter().filter_map(|remedy| remedy.diff.as_ref()) {
+        say(diff)?;
+    }
+    if args.dry_run {
+        say("Nothing was changed.\n")?;
+        return Ok(exit_code::of(&findings));
+    }
+    repair(&root, &Ledger::lock(&root.real(&args.state_dir))?, &findings, &changes)?;
+    if remedies.iter().any(|remedy| needs_reboot(remedy)) {
+        say(&format!("Changed. It counts from the next boot: {REBOOT}\n"))?;
+        return Ok(exit_code::REBOOT_NEEDED);
+    }
+    say("Changed.\n")?;
+    Ok(exit_code::FINE)
+}
+
+fn needs_reboot(remedy: &Remedy) -> bool {
+    !remedy.changes.is_empty() && remedy.commands.iter().any(|command| command == REBOOT)
+}
+
+fn say(text: &str) -> anyhow::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        // Whoever reads has read enough; what is under way is done all the same.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done.context("cannot write to standard output"),
+    }
+}
+
+fn repair(root: &HostRoot, ledger: &Ledger, findings: &[Finding], changes: &[&Change]) -> anyhow::Result<()> {
+    let mounted = boot_config::source::is_mounted(root, Path::new(BOOT_DIR));
+    let on_card = |change: &&Change| Path::new(&change.file).starts_with(BOOT_DIR);
+    if let Some(change) = changes.iter().copied().find(on_card) {
+        ensure!(
+            mounted != Ok(Some(false)),
+            "{} is not on the boot partition, which is not mounted: `sudo mount {BOOT_DIR}`, then check again",
+            change.file
+        );
+    }
+    for change in changes {
+        as_seen(root, &change.file, change.from.as_deref())?;
+    }
+    let codes = findings.iter().filter(|finding| finding.remedy.is_some()).map(|finding| finding.code.id());
+    ledger.note(Timestamp::now(), &codes.collect::<Vec<_>>().join(" "), changes)?;
+    for change in changes {
+        if let Some(from) = &change.from {
+            write(root, &format!("{}.{BEFORE}", change.file), &change.file, from)?;
+        }
+        write(root, &change.file, &change.file, &change.to)?;
+    }
+    Ok(())
+}
+
+/// Takes back the last repair, as far as nobody has changed the files since.
+fn undo(root: &HostRoot, ledger: &Ledger) -> anyhow::Result<u8> {
+    let Some(last) = ledger.last()? else {
+        say("There is no repair to take back.\n")?;
+        return Ok(exit_code::FINE);
+    };
+    for change in &last.changes {
+        if as_seen(root, &change.file, change.from.as_deref()).is_err() {
+            as_seen(root, &change.file, Some(&change.to))
+                .with_context(|| format!("its state before the repair of {} is in the ledger", last.time))?;
+        }
+    }
+    for change in last.changes.iter().rev() {
+        match &change.from {
+            Some(from) => write(root, &change.file, &change.file, from)?,
+            None => remove(root, &change.file)?,
+        }
+        say(&format!("{} is as it was before the repair of {}.\n", change.file, last.time))?;
+    }
+    ledger.forget_last()?;
+    Ok(exit_code::FINE)
+}
+
+/// Is the file what it was when it was judged?
+fn as_seen(root: &HostRoot, file: &str, text: Option<&str>) -> anyhow::Result<()> {
+    let now = root.read(file).with_context(|| format!("cannot read {file}"))?;
+    if now.as_ref().map(|now| now.text.as_str()) != text {
+        bail!("{file} was changed by somebody else meanwhile, and is left alone: check again");
+    }
+    Ok(())
+}
+
+/// Replaces `file` whole, with the mode of the file `like`.
+fn write(root: &HostRoot, file: &str, like: &str, text: &str) -> anyhow::Result<()> {
+    let mode = fs::metadata(root.real(like)).map_or(0o644, |metadata| metadata.permissions().mode() & 0o7777);
+    let path = root.real(file);
+    durable_file::replace(&path, text.as_bytes(), mode)?;
+    to_the_card(&path)
+}
+
+fn remove(root: &HostRoot, file: &str) -> anyhow::Result<()> {
+    match fs::remove_file(root.real(file)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {file}"))
+        }
+        _ => to_the_card(&root.real(file)),
+    }
+}
+
+/// Renaming a file on a FAT is on the card only when all of that file system is.
+fn to_the_card(path: &Path) -> anyhow::Result<()> {
+    let Some(directory) = path.parent() else { return Ok(()) };
+    let opened = File::open(directory).with_context(|| format!("cannot open {}", directory.display()))?;
+    nix::unistd::syncfs(&opened).with_context(|| format!("cannot write {} to its disk", directory.display()))
+}
