@@ -24,6 +24,7 @@ pub mod kernel_cmdline;
 pub mod kubeconfig;
 pub mod kubeconfig_export;
 pub mod memory_cgroup;
+pub mod power;
 pub mod recognise;
 pub mod san;
 pub mod serving;

@@ -29,7 +29,7 @@ const HOOK: &str = "/etc/kernel/postinst.d/z50-raspi-firmware";
 /// Reads them all; never fails, what cannot be read is said so.
 #[must_use]
 pub fn read(root: &HostRoot) -> BootFiles {
-    let model = root.read_device_model();
+    let model = root.device_model();
     let options = root
         .read_if_possible(format!("{BOOT_DIR}/config.txt"))
         .map_or_else(BootOptions::default, |config| boot_options(&config.text, model.as_deref()));
@@ -48,15 +48,6 @@ pub fn read(root: &HostRoot) -> BootFiles {
         .unwrap_or(BootFile::Missing);
     let generator = root.read_if_possible(HOOK).is_some_and(|hook| hook.text.contains(EXTRA_CMDLINE));
     BootFiles { cmdline, stub, extra: root.read_if_possible(EXTRA_CMDLINE), generator }
-}
-
-impl HostRoot {
-    /// The board's name; the device tree ends it with a NUL.
-    fn read_device_model(&self) -> Option<String> {
-        let bytes = std::fs::read(self.real("/proc/device-tree/model")).ok()?;
-        let text = String::from_utf8(bytes).ok()?;
-        Some(text.trim_end_matches('\0').trim().to_owned())
-    }
 }
 
 #[cfg(test)]

@@ -13,13 +13,13 @@ use rustls::RootCertStore;
 use weaver_diagnostics::{
     finding::{Finding, Severity},
     k3s_config::Effective,
-    memory_cgroup,
+    memory_cgroup, power,
     serving::{self, Stage},
 };
 
 use crate::{
-    args::HostArgs, host_limits, host_root::HostRoot, k3s_files, kernel_state, override_file, probe,
-    root_space,
+    args::HostArgs, board_power, data_mount, default_route, host_limits, host_root::HostRoot, k3s_files,
+    kernel_state, override_file, probe, root_space,
 };
 
 const DEFAULT_DATA_DIR: &str = "/var/lib/rancher/k3s";
@@ -61,6 +61,14 @@ impl From<HostArgs> for Host {
             unit: k3s_unit,
             api_address,
         }
+    }
+}
+
+impl Host {
+    /// Where k3s keeps its data.
+    fn data_dir(&self, effective: &Effective) -> PathBuf {
+        let configured = || effective.data_dir.as_ref().map(|setting| setting.value.clone().into());
+        self.data_dir.clone().or_else(configured).unwrap_or_else(|| DEFAULT_DATA_DIR.into())
     }
 }
 
@@ -109,6 +117,9 @@ fn judge_files(host: &Host, stage: Stage) -> Preflight {
     findings.extend(serving::wanted(&effective.tls_san, stage).1);
     findings.extend(host_limits::findings(&host.root, Timestamp::now()));
     findings.extend(root_space::finding(&host.root));
+    findings.extend(data_mount::finding(&host.root, &host.data_dir(&effective)));
+    findings.extend(default_route::finding(&host.root));
+    findings.extend(board_power::read(&host.root).as_ref().and_then(power::finding));
     Preflight { findings, effective }
 }
 
@@ -131,11 +142,7 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
     // A dying card can take seconds to answer: never on the runtime's thread.
     let files = tokio::task::spawn_blocking(move || {
         let Preflight { findings, effective } = judge_files(&reader, Stage::Serving);
-        let data_dir = reader
-            .data_dir
-            .clone()
-            .or_else(|| effective.data_dir.as_ref().map(|setting| setting.value.clone().into()))
-            .unwrap_or_else(|| DEFAULT_DATA_DIR.into());
+        let data_dir = reader.data_dir(&effective);
         let anchors = k3s_files::server_ca(&reader.root, &data_dir);
         let server_ca = k3s_files::server_ca_path(&data_dir);
         let kubeconfig = k3s_files::admin_kubeconfig(&reader.root, &reader.admin_kubeconfig);

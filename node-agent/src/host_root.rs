@@ -76,6 +76,14 @@ impl HostRoot {
         self.read(path).ok().flatten()
     }
 
+    /// The board's name; the device tree ends it with a NUL.
+    #[must_use]
+    pub fn device_model(&self) -> Option<String> {
+        let bytes = fs::read(self.real("/proc/device-tree/model")).ok()?;
+        let text = String::from_utf8(bytes).ok()?;
+        Some(text.trim_end_matches('\0').trim().to_owned())
+    }
+
     fn read_bytes(&self, path: &Path) -> Result<Option<Vec<u8>>, ReadError> {
         let real = self.real(path);
         // Looked at before it is opened: opening a pipe would wait for a writer.

@@ -15,10 +15,13 @@ use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 use weaver_operator::log;
 
 pub mod args;
+pub mod board_power;
 pub mod boot_config;
 pub mod boot_files;
 pub mod checks;
 pub mod clock_wait;
+pub mod data_mount;
+pub mod default_route;
 pub mod host_limits;
 pub mod host_root;
 pub mod k3s_block;

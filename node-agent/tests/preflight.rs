@@ -174,3 +174,33 @@ fn a_wrong_command_line_exits_2() {
     let status = Host::debian().agent("preflight").arg("--fly").output().unwrap().status;
     assert_eq!(status.code(), Some(2));
 }
+
+#[test]
+fn a_card_that_the_kernel_has_made_read_only_stops_k3s() {
+    let root = "25 1 254:2 / / ro,noatime shared:1 - ext4 /dev/mmcblk0p2 ro,errors=remount-ro\n";
+    let verdict = Host::debian().file("/proc/self/mountinfo", root).preflight();
+    assert_eq!(verdict.code, 10);
+    verdict.finding("H-07").is("fail").says("/ is mounted read-only").remedied_by("dmesg");
+}
+
+#[test]
+fn without_a_default_route_there_is_a_warning_for_one_may_come() {
+    const HEAD: &str = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n";
+    let verdict = Host::debian().file("/proc/net/route", HEAD).preflight();
+    assert_eq!(verdict.code, 0);
+    verdict.finding("H-01").is("warn").remedied_by("dummy0");
+    let route = "eth0\t00000000\t010200C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n";
+    assert!(!Host::debian().file("/proc/net/route", format!("{HEAD}{route}")).preflight().has("H-01"));
+}
+
+#[test]
+fn too_little_power_is_told_where_the_kernel_can_tell_and_else_unknown() {
+    let pi = || Host::debian().file("/proc/device-tree/model", "Raspberry Pi 4 Model B Rev 1.5\0");
+    let throttled = "/sys/devices/platform/soc/soc:firmware/get_throttled";
+    let verdict = pi().file(throttled, "50005\n").preflight();
+    assert_eq!(verdict.code, 0);
+    verdict.finding("H-02").is("warn").says("under-voltage, throttling").seen_at(throttled);
+    assert!(!pi().file(throttled, "0\n").preflight().has("H-02"));
+    pi().preflight().finding("H-02").is("unknown");
+    assert!(!Host::debian().preflight().has("H-02"), "no Pi");
+}

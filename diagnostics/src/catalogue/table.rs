@@ -131,7 +131,7 @@ pub const fn entry(code: Code) -> Entry {
             &[K3S_REQUIREMENTS],
         ),
         CardTooSmall => known(
-            Fail,
+            Warn,
             "The root file system has not the room for k3s, its images and its database.",
             "use a larger card; where the card is large, let the partition grow",
             &["sudo systemctl start weaver-grow-root.service", "df -h /"],
@@ -219,7 +219,7 @@ pub const fn entry(code: Code) -> Entry {
             &[K3S_CONFIGURATION],
         ),
         K3sFileUnreadable => known(
-            Warn,
+            Fail,
             "Its permissions or the file system keep the agent from reading it.",
             "run the check as root; look for errors of the card",
             &[CHECK, "dmesg --level err"],
@@ -291,14 +291,14 @@ pub const fn entry(code: Code) -> Entry {
         ),
         WeaverTomlInForce => known(Ok, "Each of its settings was made.", "", &[], &[]),
         WeaverTomlInvalid => known(
-            Fail,
+            Warn,
             "A line of it is no setting, or has no value that it can have.",
             "mend the lines that are named and reboot; until then the last good settings stay",
             &["sudo nano /boot/firmware/weaver.toml", "sudo reboot"],
             &[],
         ),
         WeaverTomlUnreadable => known(
-            Fail,
+            Warn,
             "The boot partition is not mounted, or damaged.",
             "check it",
             &["findmnt /boot/firmware", "sudo fsck.vfat -n /dev/disk/by-label/WEAVERBOOT"],
@@ -319,7 +319,7 @@ pub const fn entry(code: Code) -> Entry {
             &[],
         ),
         HostNotConfigured => known(
-            Fail,
+            Warn,
             "A file could not be written, or a service refused the setting.",
             "the finding names it",
             &["journalctl -u weaver-boot-config"],

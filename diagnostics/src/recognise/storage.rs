@@ -1,6 +1,7 @@
 //! What the kernel and k3s say of the host: its controllers, its power, its card.
 
 use super::{Told, after};
+use crate::power;
 
 pub(super) fn controller(line: &str) -> Option<Told> {
     let lower = line.to_ascii_lowercase();
@@ -13,23 +14,10 @@ pub(super) fn controller(line: &str) -> Option<Told> {
     })
 }
 
-/// Bits that say what happens now, and what has since the start (`vcgencmd get_throttled`).
 pub(super) fn throttled(line: &str) -> Option<Told> {
-    const NAMES: [(u32, &str); 4] =
-        [(0, "under-voltage"), (1, "frequency capped"), (2, "throttled"), (3, "soft temperature limit")];
-    let bits = after(line, "throttled=0x", &[' ', '"', ','])?;
-    let bits = u32::from_str_radix(bits.trim(), 16).ok()?;
-    let set = |shift: u32| -> Vec<&str> {
-        NAMES.iter().filter(|(bit, _)| bits >> (bit + shift) & 1 == 1).map(|(_, name)| *name).collect()
-    };
-    let (now, since) = (set(0), set(16));
-    match (now.is_empty(), since.is_empty()) {
-        (true, true) => None,
-        (false, _) => Some(Told::message(format!("the board reports now: {}", now.join(", ")))),
-        (true, false) => {
-            Some(Told::message(format!("the board has reported since it started: {}", since.join(", "))))
-        }
-    }
+    let flags = after(line, "throttled=0x", &[' ', '"', ','])?;
+    let reported = power::reported(u32::from_str_radix(flags.trim(), 16).ok()?);
+    (!reported.is_empty()).then(|| Told::message(format!("the board has reported {}", reported.join(", "))))
 }
 
 pub(super) fn device_fails(line: &str) -> Option<Told> {

@@ -142,7 +142,7 @@ pub(crate) fn mount(mountinfo: &str, directory: &Path) -> Mount {
         let Some((mount, source)) = line.split_once(" - ") else { return found };
         let mut fields = mount.split(' ').skip(4);
         let (Some(place), Some(options)) = (fields.next(), fields.next()) else { return found };
-        if unescaped(place) != directory {
+        if unescaped(place).trim_end_matches('/') != directory {
             return found;
         }
         let of_the_file_system = source.rsplit(' ').next().unwrap_or_default();

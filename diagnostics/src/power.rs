@@ -1,0 +1,84 @@
+//! Does the board get the power it needs, and can it be cooled enough?
+//!
+//! The firmware knows, and only some kernels have a reader: where there is none the answer is that it is not known.
+
+use crate::finding::{Code, Finding, Place, Remedy, Severity};
+
+/// What the firmware's flags mean: the lower half now, the upper since the start (`vcgencmd get_throttled`).
+const FLAGS: [(u32, &str); 4] = [
+    (0, "under-voltage"),
+    (1, "a capped frequency"),
+    (2, "throttling"),
+    (3, "the soft limit of its temperature"),
+];
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Power {
+    /// The firmware's flags.
+    Flags(Place, u32),
+    /// Whether the voltage is too low just now.
+    Alarm(Place, bool),
+    /// A Raspberry Pi whose kernel has no reader, as Debian's.
+    NoReader,
+}
+
+/// What these flags report, each once.
+#[must_use]
+pub fn reported(flags: u32) -> Vec<&'static str> {
+    let is_set = |bit: u32| (flags | flags >> 16) >> bit & 1 == 1;
+    FLAGS.iter().filter(|(bit, _)| is_set(*bit)).map(|(_, name)| *name).collect()
+}
+
+/// The verdict; nothing where all is well. What comes and goes is no part of the message: each change would be news.
+#[must_use]
+pub fn finding(power: &Power) -> Option<Finding> {
+    let (place, saw, what) = match power {
+        Power::Flags(place, flags) => (place, format!("{flags:#x}"), reported(*flags)),
+        Power::Alarm(place, alarm) => (place, "1".to_owned(), if *alarm { vec![FLAGS[0].1] } else { vec![] }),
+        Power::NoReader => {
+            let message =
+                "this kernel has no reader for the board's power: whether it is enough is not known";
+            return Some(Finding::new(Severity::Unknown, Code::UnderVoltage, message));
+        }
+    };
+    let message = format!("the board has reported {} since it started", what.join(", "));
+    (!what.is_empty()).then(|| {
+        Finding::new(Severity::Warn, Code::UnderVoltage, message).saw(place.clone(), saw).remedy(Remedy::new(
+            "use the supply made for the board and a short cable, and give it air; a card that is written to while the \
+             voltage is low may lose data",
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table() {
+        let place = || Place::file("/sys/x");
+        for (power, severity, words) in [
+            (Power::Flags(place(), 0), None, ""),
+            (
+                Power::Flags(place(), 0x5_0005),
+                Some(Severity::Warn),
+                "reported under-voltage, throttling since",
+            ),
+            (
+                Power::Flags(place(), 0x5_0000),
+                Some(Severity::Warn),
+                "reported under-voltage, throttling since",
+            ),
+            (Power::Flags(place(), 0x8), Some(Severity::Warn), "soft limit of its temperature"),
+            (Power::Flags(place(), 0xfff0_fff0), None, ""),
+            (Power::Alarm(place(), true), Some(Severity::Warn), "reported under-voltage since"),
+            (Power::Alarm(place(), false), None, ""),
+            (Power::NoReader, Some(Severity::Unknown), "no reader"),
+        ] {
+            let found = finding(&power);
+            assert_eq!(found.as_ref().map(|found| found.severity), severity, "{power:?}");
+            assert!(found.is_none_or(|found| found.message.contains(words)), "{power:?}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Can k3s write its data? A card with faults is mounted read-only by the kernel, and a k3s that starts on it ends itself
+//! again and again.
+
+use std::path::Path;
+
+use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
+
+use crate::host_root::HostRoot;
+use crate::publish::card::{MOUNTS, Mount, mount};
+
+/// A failure where the file system that holds `data_dir` is mounted read-only; what nobody tells is not judged.
+#[must_use]
+pub fn finding(root: &HostRoot, data_dir: &Path) -> Option<Finding> {
+    let mounts = root.read_if_possible(MOUNTS)?.text;
+    let holds = |directory: &&Path| mount(&mounts, directory) != Mount::Absent;
+    let place = data_dir.ancestors().find(holds)?;
+    (mount(&mounts, place) == Mount::ReadOnly).then(|| {
+        let message = format!(
+            "{} is mounted read-only: k3s cannot write to {}, and ends itself",
+            place.display(),
+            data_dir.display()
+        );
+        Finding::new(Severity::Fail, Code::CardFails, message)
+            .saw(Place::file(MOUNTS), format!("{}: ro", place.display()))
+            .remedy(
+                Remedy::new(
+                    "the kernel does so after a fault of the card; see what it says, save what you need, and use another \
+                     card and supply; where it was done on purpose, mount it writable",
+                )
+                .command("dmesg --level err,warn")
+                .command(format!("sudo mount -o remount,rw {}", place.display())),
+            )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn table() {
+        const ROOT: &str = "25 1 254:2 / / rw,noatime shared:1 - ext4 /dev/vda2 rw,errors=remount-ro\n";
+        const FAILED: &str = "25 1 254:2 / / ro,noatime shared:1 - ext4 /dev/vda2 ro,errors=remount-ro\n";
+        const DATA: &str = "30 25 8:1 / /var/lib/rancher rw shared:2 - ext4 /dev/sda1 rw\n";
+        const BOOT: &str = "36 25 254:1 / /boot/firmware ro shared:1 - vfat /dev/vda1 ro\n";
+        for (mounts, place) in [
+            (String::new(), None),
+            (ROOT.to_owned(), None),
+            (FAILED.to_owned(), Some("/ is mounted read-only")),
+            (format!("{ROOT}{BOOT}"), None),
+            // A root that is read-only on purpose, and a disk for the data.
+            (format!("{FAILED}{DATA}"), None),
+            (format!("{ROOT}{}", DATA.replace("rw", "ro")), Some("/var/lib/rancher is mounted read-only")),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            fs::create_dir_all(dir.path().join("proc/self")).unwrap();
+            fs::write(dir.path().join("proc/self/mountinfo"), &mounts).unwrap();
+            let root = HostRoot::new(dir.path().to_owned());
+            let found = finding(&root, Path::new("/var/lib/rancher/k3s"));
+            assert_eq!(found.is_some(), place.is_some(), "{mounts}");
+            assert!(found.is_none_or(|found| found.message.starts_with(place.unwrap())), "{mounts}");
+        }
+    }
+}
