@@ -155,8 +155,12 @@ impl Seen {
             );
             return;
         }
-        let of = |((code, _), count): (&(Code, String), &u64)| format!("{} ×{count}", code.id());
-        let counts: Vec<String> = self.counts.iter().map(of).collect();
+        let mut of_codes: BTreeMap<Code, u64> = BTreeMap::new();
+        for ((code, _), count) in &self.counts {
+            *of_codes.entry(*code).or_default() += count;
+        }
+        let counts: Vec<String> =
+            of_codes.iter().map(|(code, count)| format!("{} ×{count}", code.id())).collect();
         eprintln!("in {lines} lines: {}", counts.join(", "));
     }
 }
