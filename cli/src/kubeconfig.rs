@@ -1,4 +1,4 @@
-//! `weaver kubeconfig`: a kubeconfig by which another machine reaches this cluster.
+//! `weaver kubeconfig`: a kubeconfig by which another machine reaches this cluster, and what is wrong with one.
 //!
 //! Guarantees: it is exported only for a name that a handshake has just proven; what leaves is the administrator's
 //! own credential, so it is written with mode 0600 and never part of a message. Failure: nothing is written, and
@@ -10,7 +10,8 @@ mod handshake;
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -19,10 +20,13 @@ use jiff::Timestamp;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustls::RootCertStore;
 use serde_json::json;
+use weaver_diagnostics::exit_code;
 use weaver_diagnostics::finding::Severity;
+use weaver_diagnostics::finding_text;
+use weaver_diagnostics::kubeconfig::exposed;
 use weaver_diagnostics::kubeconfig_export::advice::{NotServed, hard_to_find};
 use weaver_diagnostics::kubeconfig_export::document::Document;
-use weaver_diagnostics::kubeconfig_export::lint::lint;
+use weaver_diagnostics::kubeconfig_export::lint::{lint, lint_for_use};
 use weaver_diagnostics::kubeconfig_export::{K3S_KUBECONFIG, Source, Wanted};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::Outcome;
@@ -41,6 +45,16 @@ pub enum Verb {
     /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, see the way out.
     #[command(verbatim_doc_comment)]
     Export(Export),
+    /// Say what is wrong with a kubeconfig, without connecting
+    ///
+    /// Looks at the context in force: address of the server, CA, verification, who may read the file.
+    ///
+    /// Exit status: 0 nothing that kubectl would refuse; 1 it could not be read; 10 it cannot work.
+    #[command(verbatim_doc_comment)]
+    Lint {
+        /// The kubeconfig [default: the first of KUBECONFIG, else ~/.kube/config]
+        file: Option<PathBuf>,
+    },
 }
 
 #[derive(Args)]
@@ -87,8 +101,11 @@ fn refusal(why: impl Display) -> anyhow::Error {
 }
 
 pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
-    let Verb::Export(arguments) = verb;
-    match export(&arguments).await {
+    let done = match verb {
+        Verb::Export(arguments) => export(&arguments).await,
+        Verb::Lint { file } => return judge(file),
+    };
+    match done {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) if error.is::<Refusal>() => {
             eprintln!("refused: {error}");
@@ -96,6 +113,29 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         }
         Err(error) => Err(error),
     }
+}
+
+fn judge(file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+    let file = file
+        .or_else(|| {
+            std::env::split_paths(&std::env::var_os("KUBECONFIG")?).find(|path| !path.as_os_str().is_empty())
+        })
+        .or_else(|| Some(std::env::home_dir()?.join(".kube/config")))
+        .context("name a kubeconfig")?;
+    let text = file::read(&file, "run this as the user whose kubeconfig it is").map_err(told)?;
+    // Where k3s has its own, this is the machine that it runs on.
+    let is_server = Path::new(K3S_KUBECONFIG).exists();
+    let mut findings = lint_for_use(&text, is_server);
+    let mode = std::fs::metadata(&file).map(|metadata| metadata.permissions().mode());
+    findings.extend(mode.ok().and_then(|mode| exposed(&text.path, mode)));
+    let mut out = io::stdout().lock();
+    for finding in &findings {
+        writeln!(out, "{}", finding_text::text(finding)).context("writing the findings")?;
+    }
+    if findings.is_empty() {
+        writeln!(out, "nothing is wrong with {}", text.path).context("writing the findings")?;
+    }
+    Ok(exit_code::of(&findings).into())
 }
 
 async fn export(arguments: &Export) -> anyhow::Result<()> {

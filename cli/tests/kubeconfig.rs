@@ -325,3 +325,51 @@ fn wrong_usage_is_told_before_anything_is_read() {
     }
     assert!(server.asked().is_empty());
 }
+
+/// `weaver kubeconfig lint`: exit code and what it said.
+fn lint(file: Option<&Path>, kubeconfig: Option<&Path>) -> (i32, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weaver"));
+    command.args(["kubeconfig", "lint"]).args(file).env_remove("KUBECONFIG").env("HOME", "/nowhere");
+    if let Some(path) = kubeconfig {
+        command.env("KUBECONFIG", path);
+    }
+    let output = command.output().unwrap();
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(!said.contains(KEY), "{said}");
+    (output.status.code().unwrap(), said)
+}
+
+#[test]
+fn a_kubeconfig_is_judged_without_a_connection() {
+    let scene = Scene::new(&Ca::new(), "https://pi.lan:6443");
+    fs::set_permissions(&scene.k3s, fs::Permissions::from_mode(0o600)).unwrap();
+    let fine = (0, format!("nothing is wrong with {}\n", scene.k3s.display()));
+    assert_eq!(lint(Some(&scene.k3s), None), fine);
+    assert_eq!(lint(None, Some(&scene.k3s)), fine);
+
+    fs::set_permissions(&scene.k3s, fs::Permissions::from_mode(0o644)).unwrap();
+    scene.change("https://pi.lan:6443", "https://0.0.0.0:34067");
+    let (code, said) = lint(Some(&scene.k3s), None);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("K-01  WARN") && said.contains("K-07  WARN"), "{said}");
+
+    scene.change("    server:", "    insecure-skip-tls-verify: true\n    server:");
+    let (code, said) = lint(Some(&scene.k3s), None);
+    assert_eq!(code, 10, "{said}");
+    assert!(said.contains("K-03  FAIL"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_a_kubeconfig_or_read_is_told() {
+    let scene = Scene::new(&Ca::new(), "https://pi.lan:6443");
+    scene.change("current-context: default\n", "");
+    let (code, said) = lint(Some(&scene.k3s), None);
+    assert_eq!(code, 10, "{said}");
+    assert!(
+        said.starts_with("K-06  FAIL") && said.contains("$ sudo weaver kubeconfig export NAME"),
+        "{said}"
+    );
+    let (code, said) = lint(None, None);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("/nowhere/.kube/config"), "{said}");
+}

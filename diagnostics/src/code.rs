@@ -107,6 +107,8 @@ codes! {
     KubeconfigUnusable = "K-06" "kubeconfig-unusable",
     /// The administrator's kubeconfig can be read by others.
     KubeconfigExposed = "K-07" "kubeconfig-exposed",
+    /// A kubeconfig asks for no verification.
+    KubeconfigInsecure = "K-09" "kubeconfig-insecure",
     /// What `weaver.toml` asks for is in force.
     WeaverTomlInForce = "B-00" "weaver-toml-in-force",
     /// `weaver.toml` has faults, so nothing of it was taken.

@@ -282,6 +282,14 @@ pub const fn entry(code: Code) -> Entry {
             &["sudo chmod 0600 /etc/rancher/k3s/k3s.yaml"],
             &[],
         ),
+        KubeconfigInsecure => known(
+            Warn,
+            "It has `insecure-skip-tls-verify`, mostly because the certificate lacked a name: whoever answers at that address \
+             gets the credentials.",
+            "have the name served and export the kubeconfig again; it verifies by the cluster's CA then",
+            &["sudo weaver kubeconfig export NAME"],
+            &[K3S_ACCESS],
+        ),
         OperatorNotStarted => known(
             Fail,
             "A step between the proven names and the running operator failed.",

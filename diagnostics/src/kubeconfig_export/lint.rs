@@ -24,8 +24,35 @@ pub fn lint(file: &TextFile) -> Vec<Finding> {
         let place = Place::at(&file.path, server.line, server.column);
         findings.extend(address(&place, server.as_str().unwrap_or_default()));
     }
-    findings.extend(insecure_with_ca(file, cluster));
+    findings.extend(insecure(file, cluster));
     findings
+}
+
+/// The same for who is about to use it: a file that cannot be used is a failure, and on another machine than the server
+/// a loopback address is a fault too.
+#[must_use]
+pub fn lint_for_use(file: &TextFile, is_server: bool) -> Vec<Finding> {
+    let mut findings = lint(file);
+    for finding in findings.iter_mut().filter(|finding| finding.code == Code::KubeconfigUnusable) {
+        finding.severity = Severity::Fail;
+        finding.remedy = Some(on_the_pi());
+    }
+    let root = yaml_node::parse(&file.text).ok().filter(|_| !is_server);
+    let server = root.as_ref().and_then(cluster_in_force).and_then(|cluster| cluster.get("server"));
+    findings.extend(server.and_then(|server| {
+        let url = server.as_str()?.parse::<ServerUrl>().ok().filter(ServerUrl::is_loopback)?;
+        let place = Place::at(&file.path, server.line, server.column);
+        let message =
+            format!("the server at {place} is {}: this machine, and not the one that k3s runs on", url.host);
+        let finding = Finding::new(Severity::Warn, Code::KubeconfigUnspecified, message);
+        Some(finding.saw(place, format!("host {}", url.host)).remedy(on_the_pi()))
+    }));
+    findings
+}
+
+fn on_the_pi() -> Remedy {
+    Remedy::new("export it on the machine that k3s runs on, with a name that the server's certificate has")
+        .command("sudo weaver kubeconfig export NAME")
 }
 
 fn cluster_in_force(root: &Node) -> Option<&Node> {
@@ -46,7 +73,7 @@ fn address(place: &Place, server: &str) -> Option<Finding> {
                 format!("the server at {place} is {}, an address to listen at: from another machine the connection is refused", url.host),
             )
             .saw(place.clone(), format!("host {}", url.host))
-            .remedy(Remedy::new("export it with a name that the server's certificate has").command("weaver kubeconfig export NAME")),
+            .remedy(on_the_pi()),
         ),
         Err(UrlError::Fallback) => Some(
             Finding::new(
@@ -64,19 +91,23 @@ fn address(place: &Place, server: &str) -> Option<Finding> {
     }
 }
 
-fn insecure_with_ca(file: &TextFile, cluster: &Node) -> Option<Finding> {
+fn insecure(file: &TextFile, cluster: &Node) -> Option<Finding> {
     let insecure = cluster.get("insecure-skip-tls-verify").filter(|node| node.as_str() == Some("true"))?;
-    cluster.get("certificate-authority-data").or_else(|| cluster.get("certificate-authority"))?;
     let place = Place::at(&file.path, insecure.line, insecure.column);
-    Some(
-        Finding::new(
-            Severity::Fail,
-            Code::KubeconfigInsecureWithCa,
-            format!("{place} turns verification off although there is a CA to verify by; kubectl refuses the two together"),
-        )
-        .saw(place, "insecure-skip-tls-verify: true")
-        .remedy(Remedy::new("remove insecure-skip-tls-verify: an exported name is verified")),
-    )
+    let has_ca =
+        ["certificate-authority-data", "certificate-authority"].iter().any(|key| cluster.get(key).is_some());
+    let finding = if has_ca {
+        let message = format!(
+            "{place} turns verification off although there is a CA to verify by; kubectl refuses the two together"
+        );
+        Finding::new(Severity::Fail, Code::KubeconfigInsecureWithCa, message)
+            .remedy(Remedy::new("remove insecure-skip-tls-verify: an exported name is verified"))
+    } else {
+        let message =
+            format!("{place} turns verification off: whoever answers at that address gets your credentials");
+        Finding::new(Severity::Warn, Code::KubeconfigInsecure, message).remedy(on_the_pi())
+    };
+    Some(finding.saw(place, "insecure-skip-tls-verify: true"))
 }
 
 #[cfg(test)]
@@ -120,20 +151,43 @@ mod tests {
     fn a_ca_and_no_verification() {
         let both = "    certificate-authority-data: QUJD\n    insecure-skip-tls-verify: true\n";
         assert_eq!(codes("https://pi:1", both), [(Code::KubeconfigInsecureWithCa, Severity::Fail)]);
-        assert_eq!(codes("https://pi:1", "    insecure-skip-tls-verify: true\n"), []);
+        let without_ca = codes("https://pi:1", "    insecure-skip-tls-verify: true\n");
+        assert_eq!(without_ca, [(Code::KubeconfigInsecure, Severity::Warn)]);
         assert_eq!(codes("https://pi:1", &both.replace("true", "false")), []);
+    }
+
+    #[test]
+    fn a_loopback_address_is_a_fault_on_another_machine_only() {
+        for (server, want) in [
+            ("https://127.0.0.1:6443", 1),
+            ("https://localhost:6443", 1),
+            ("https://[::1]:6443", 1),
+            ("https://pi.lan:6443", 0),
+            ("https://0.0.0.0:6443", 1),
+            ("http://localhost:8080", 1),
+        ] {
+            let text = format!(
+                "current-context: a\ncontexts:\n- {{name: a, context: {{cluster: c, user: u}}}}\nusers:\n- {{name: u, \
+                 user: {{token: x}}}}\nclusters:\n- name: c\n  cluster: {{server: '{server}'}}\n"
+            );
+            let file = TextFile::new("/k", text);
+            assert_eq!(lint_for_use(&file, false).len(), want, "{server}");
+            assert_eq!(lint_for_use(&file, true), lint(&file), "{server}");
+        }
     }
 
     #[test]
     fn a_file_without_a_cluster() {
         let found = lint(&TextFile::new("/k", "kind: Config\n"));
         assert_eq!(found.iter().map(|f| f.code).collect::<Vec<_>>(), [Code::KubeconfigUnusable]);
+        let found = lint_for_use(&TextFile::new("/k", "kind: Config\n"), true).remove(0);
+        assert_eq!((found.code, found.severity), (Code::KubeconfigUnusable, Severity::Fail));
     }
 
     proptest! {
         #[test]
         fn never_panics(text in "\\PC*", server in "\\PC{0,20}") {
-            let _ = lint(&TextFile::new("/k", text));
+            let _ = lint_for_use(&TextFile::new("/k", text), false);
             let _ = address(&Place::file("/k"), &server);
         }
     }

@@ -85,6 +85,12 @@ impl ServerUrl {
         self.host.parse().is_ok_and(|address: IpAddr| address.is_unspecified())
     }
 
+    /// Whether the host means the machine that connects.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        self.host == "localhost" || self.host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+    }
+
     /// The same URL with another host, and with another port where one is given.
     #[must_use]
     pub fn to(&self, host: &ServingName, port: Option<u16>) -> String {
