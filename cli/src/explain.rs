@@ -107,7 +107,7 @@ fn end(child: &mut Child) -> Option<std::process::ExitStatus> {
 fn explain(input: &mut impl BufRead, source: &str, output: Output) -> Result<()> {
     let recogniser = Recogniser::new().context("the signatures")?;
     let mut seen = Seen { output, counts: BTreeMap::new() };
-    let (mut piece, mut last, mut line) = (Vec::new(), Vec::new(), 1);
+    let (mut piece, mut last, mut line) = (Vec::new(), (0, Vec::new()), 1);
     loop {
         piece.clear();
         let length = io::Read::take(&mut *input, LONGEST).read_until(b'\n', &mut piece);
@@ -117,15 +117,18 @@ fn explain(input: &mut impl BufRead, source: &str, output: Output) -> Result<()>
         if let Some(finding) = recogniser.judge(&piece, || Place::line(source, line)) {
             seen.tell(&finding)?;
         }
-        line += u64::from(piece.ends_with(b"\n"));
+        let ends = piece.ends_with(b"\n");
         if !piece.trim_ascii().is_empty() {
-            std::mem::swap(&mut last, &mut piece);
+            last.0 = line;
+            std::mem::swap(&mut last.1, &mut piece);
         }
+        line += u64::from(ends);
     }
-    if let Some(finding) = Recogniser::judge_last(&last, Place::line(source, line.saturating_sub(1))) {
+    if let Some(finding) = Recogniser::judge_last(&last.1, Place::line(source, last.0)) {
         seen.tell(&finding)?;
     }
-    seen.sum_up(line - 1);
+    // The last line may lack its end.
+    seen.sum_up((line - 1).max(last.0));
     Ok(())
 }
 

@@ -58,7 +58,7 @@ fn where_nothing_is_recognised_the_next_step_is_told() {
 fn a_program_gets_a_json_object_per_line() {
     let done = piped(
         &["--output", "json"],
-        "x509: certificate is valid for pi, not raspi\nthe connection to the server localhost:8080 was refused\n",
+        "x509: certificate is valid for pi, not raspi\nThe connection to the server localhost:8080 was refused\n",
     );
     let findings: Vec<Value> = text(&done.stdout)
         .lines()
@@ -75,6 +75,7 @@ fn a_k3d_that_hangs_is_explained_when_its_output_ends() {
     let done =
         piped(&[], "INFO[0013] Starting servers...\nINFO[0014] Starting Node 'k3d-weaver-server-0'\n\n");
     assert!(text(&done.stdout).starts_with("N-08  FAIL"), "{done:?}");
+    assert!(text(&done.stdout).contains("seen  stdin:2: INFO[0014]"), "{done:?}");
     let done = piped(&[], "Starting Node 'k3d-weaver-server-0'\nCluster 'weaver' created successfully!\n");
     assert!(done.stdout.is_empty(), "{done:?}");
 }
@@ -97,6 +98,7 @@ fn bytes_that_are_no_text_and_a_line_without_end_are_no_trouble() {
     child.stdin.take().unwrap().write_all(&input).unwrap();
     let done = child.wait_with_output().unwrap();
     assert!(text(&done.stdout).contains("seen  stdin:2: flag provided"), "{done:?}");
+    assert_eq!(text(&done.stderr), "in 2 lines: T-07 ×1\n");
 }
 
 #[test]

@@ -29,7 +29,9 @@ pub fn remedy(file: &str, text: &str, need: Need) -> Option<Remedy> {
     let mut words = Vec::new();
     let mut replaced = 1;
 
-    if need == Need::Enable && ignored_enable(text).is_some() {
+    // Nobody knows what else stands there: an old line with another root, a note.
+    let is_ours = |line: &&str| tokens(line, 1).iter().all(|token| token.text.starts_with("cgroup_"));
+    if need == Need::Enable && ignored_enable(text).is_some() && old[1..].iter().all(is_ours) {
         if let Some(line) = old.iter().position(|line| opens_quote(line)) {
             // Joined, the quote would reach into what follows.
             return Some(close_quote(file, line + 1));
@@ -78,6 +80,10 @@ pub fn remedy(file: &str, text: &str, need: Need) -> Option<Remedy> {
         return Some(close_quote(file, 1));
     }
     let explain = std::iter::once(*first).chain(rest.iter().copied()).collect::<Vec<_>>().join(", ");
+    // A name of config.txt's, which a shell would read otherwise.
+    if !file.chars().all(|c| c.is_ascii_alphanumeric() || "._/+-".contains(c)) {
+        commands = vec!["sudo weaver-node-agent repair".to_owned()];
+    }
     commands.push(REBOOT.to_owned());
     let diff = diff(file, &old[..replaced], &new);
     // A boot file without a root to mount is not mended by one parameter.
@@ -174,6 +180,9 @@ mod tests {
             ("root=a", Need::Enable, "root=a cgroup_enable=memory"),
             ("root=a\n\ncgroup_enable=memory\n", Need::Enable, "root=a cgroup_enable=memory"),
             ("root=a\r\ncgroup_enable=cpu,memory\r\n", Need::Enable, "root=a cgroup_enable=cpu,memory"),
+            // What else stands on the lines that the firmware ignores stays ignored.
+            ("root=a\nroot=old cgroup_enable=memory\n", Need::Enable, "root=a cgroup_enable=memory"),
+            ("root=a\n# add cgroup_enable=memory\n", Need::Enable, "root=a cgroup_enable=memory"),
             ("cgroup_enable=memory cgroup_disable=memory x\n", Need::Enable, "cgroup_enable=memory x"),
             ("cgroup_disable=memory cgroup_disable=memory x\n", Need::NoDisable, "x"),
             ("a cgroup_disable=cpu,memory b\n", Need::NoDisable, "a cgroup_disable=cpu b"),
@@ -201,6 +210,12 @@ mod tests {
     }
 
     #[test]
+    fn a_file_name_that_a_shell_would_read_is_in_no_command() {
+        let remedy = remedy("/boot/firmware/a;reboot.txt", "root=a\n", Need::Enable).unwrap();
+        assert_eq!(remedy.commands, ["sudo weaver-node-agent repair", REBOOT]);
+    }
+
+    #[test]
     fn an_empty_file_gets_a_diff_and_no_command_that_would_do_nothing() {
         let remedy = remedy("f", "", Need::Enable).unwrap();
         assert_eq!((remedy.commands, remedy.changes), (vec!["sudo reboot".to_owned()], vec![]));
@@ -221,9 +236,9 @@ mod tests {
             }
             for change in remedy.changes {
                 prop_assert_eq!(super::remedy("f", &change.to, need), None, "{:?}", change.to);
-                // All other parameters stay, in their order.
+                // All other parameters of the line that counts stay, in their order, and none is added.
                 let others = |text: &str| -> Vec<String> {
-                    let all = lines(text).into_iter().flat_map(|line| tokens(line, 1)).map(|token| token.text.to_owned());
+                    let all = tokens(lines(text)[0], 1).into_iter().map(|token| token.text.to_owned());
                     all.filter(|token| !token.trim_matches('"').starts_with("cgroup_")).collect()
                 };
                 prop_assert_eq!(others(&change.to), others(&text), "{:?} {:?}", text, change.to);

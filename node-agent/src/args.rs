@@ -8,7 +8,10 @@ use std::{
 
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 
-use crate::{boot_config::BootConfigArgs, host_root::HostRoot};
+use crate::{
+    boot_config::{self, BootConfigArgs},
+    host_root::HostRoot,
+};
 
 /// No pause and no life is worth more; larger numbers would overflow a clock.
 const DAY: u64 = 86_400;
@@ -183,7 +186,7 @@ pub struct RepairArgs {
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
     /// Directory of what outlives a reboot, a path of the host.
-    #[arg(long, value_name = "DIR", default_value = STATE_DIR)]
+    #[arg(long, value_name = "DIR", default_value = STATE_DIR, value_parser = boot_config::absolute)]
     pub state_dir: PathBuf,
     /// Show the exact changes and make none.
     #[arg(long)]

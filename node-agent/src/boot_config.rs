@@ -30,6 +30,7 @@ use weaver_diagnostics::{
 };
 
 pub use args::BootConfigArgs;
+pub(crate) use args::absolute;
 pub use report_file::read_report;
 
 use crate::{host_root::HostRoot, report};

@@ -19,7 +19,7 @@ pub struct BootFiles {
     pub stub: Option<TextFile>,
     /// `/etc/default/raspi-extra-cmdline`.
     pub extra: Option<TextFile>,
-    /// Whether the generator that appends it is there. Raspberry Pi OS has a hook of the same name that does not.
+    /// Whether the generator that appends it is there, and the file can be read. Raspberry Pi OS has a hook of the same name that does not.
     pub generator: bool,
 }
 
@@ -46,8 +46,10 @@ pub fn read(root: &HostRoot) -> BootFiles {
         })
         .or_else(|| old.map(BootFile::Read))
         .unwrap_or(BootFile::Missing);
-    let generator = root.read_if_possible(HOOK).is_some_and(|hook| hook.text.contains(EXTRA_CMDLINE));
-    BootFiles { cmdline, stub, extra: root.read_if_possible(EXTRA_CMDLINE), generator }
+    let extra = root.read(EXTRA_CMDLINE);
+    let hook = root.read_if_possible(HOOK).is_some_and(|hook| hook.text.contains(EXTRA_CMDLINE));
+    // What cannot be read cannot be added to either.
+    BootFiles { cmdline, stub, generator: hook && extra.is_ok(), extra: extra.ok().flatten() }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! Can k3s write its data? A card with faults is mounted read-only by the kernel, and a k3s that starts on it ends itself
+//! Can k3s write its data? The kernel stops the writes to a card with faults, and a k3s that starts on it ends itself
 //! again and again.
 
+use std::fs;
 use std::path::Path;
 
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
@@ -12,8 +13,12 @@ use crate::publish::card::{MOUNTS, Mount, mount};
 #[must_use]
 pub fn finding(root: &HostRoot, data_dir: &Path) -> Option<Finding> {
     let mounts = root.read_if_possible(MOUNTS)?.text;
+    // A link may lead to another disk.
+    let top = fs::canonicalize(root.real("/")).ok()?;
+    let existing = root.real(data_dir).ancestors().find_map(|path| fs::canonicalize(path).ok())?;
+    let existing = Path::new("/").join(existing.strip_prefix(top).ok()?);
     let holds = |directory: &&Path| mount(&mounts, directory) != Mount::Absent;
-    let place = data_dir.ancestors().find(holds)?;
+    let place = existing.ancestors().find(holds)?;
     (mount(&mounts, place) == Mount::ReadOnly).then(|| {
         let message = format!(
             "{} is mounted read-only: k3s cannot write to {}, and ends itself",
@@ -27,8 +32,7 @@ pub fn finding(root: &HostRoot, data_dir: &Path) -> Option<Finding> {
                     "the kernel does so after a fault of the card; see what it says, save what you need, and use another \
                      card and supply; where it was done on purpose, mount it writable",
                 )
-                .command("dmesg --level err,warn")
-                .command(format!("sudo mount -o remount,rw {}", place.display())),
+                .command("sudo dmesg --level err,warn"),
             )
     })
 }
@@ -36,7 +40,6 @@ pub fn finding(root: &HostRoot, data_dir: &Path) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     #[test]
     fn table() {
@@ -48,6 +51,8 @@ mod tests {
             (String::new(), None),
             (ROOT.to_owned(), None),
             (FAILED.to_owned(), Some("/ is mounted read-only")),
+            // From Linux 6.12 on.
+            (ROOT.replace("rw,errors", "rw,emergency_ro,errors"), Some("/ is mounted read-only")),
             (format!("{ROOT}{BOOT}"), None),
             // A root that is read-only on purpose, and a disk for the data.
             (format!("{FAILED}{DATA}"), None),
@@ -55,11 +60,30 @@ mod tests {
         ] {
             let dir = tempfile::tempdir().unwrap();
             fs::create_dir_all(dir.path().join("proc/self")).unwrap();
+            fs::create_dir_all(dir.path().join("var/lib/rancher")).unwrap();
             fs::write(dir.path().join("proc/self/mountinfo"), &mounts).unwrap();
             let root = HostRoot::new(dir.path().to_owned());
             let found = finding(&root, Path::new("/var/lib/rancher/k3s"));
             assert_eq!(found.is_some(), place.is_some(), "{mounts}");
             assert!(found.is_none_or(|found| found.message.starts_with(place.unwrap())), "{mounts}");
+        }
+    }
+
+    #[test]
+    fn a_link_leads_to_the_disk_that_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        for made in ["proc/self", "var/lib", "mnt/ssd/rancher"] {
+            fs::create_dir_all(dir.path().join(made)).unwrap();
+        }
+        std::os::unix::fs::symlink(dir.path().join("mnt/ssd/rancher"), dir.path().join("var/lib/rancher"))
+            .unwrap();
+        let root = HostRoot::new(dir.path().to_owned());
+        for (card, ssd, is_bad) in [("ro", "rw", false), ("rw", "ro", true)] {
+            let mounts = format!(
+                "25 1 254:2 / / {card} - ext4 /dev/vda2 {card}\n26 25 8:1 / /mnt/ssd {ssd} - ext4 /dev/sda1 {ssd}\n"
+            );
+            fs::write(dir.path().join("proc/self/mountinfo"), mounts).unwrap();
+            assert_eq!(finding(&root, Path::new("/var/lib/rancher/k3s")).is_some(), is_bad, "{card} {ssd}");
         }
     }
 }

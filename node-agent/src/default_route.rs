@@ -17,7 +17,8 @@ const RTF_REJECT: u32 = 0x200;
 pub fn finding(root: &HostRoot) -> Option<Finding> {
     root.read_if_possible(ROUTES)?;
     (!has_default_route(root)).then(|| {
-        let message = "there is no default route: k3s takes its address from it, and ends itself without one";
+        let message = "there is no default route: k3s takes its address from it and ends itself without one, unless `node-ip` and \
+                       `advertise-address` are set";
         Finding::new(Severity::Warn, Code::NoDefaultRoute, message)
             .saw(Place::file(ROUTES), "no route to 0.0.0.0/0")
             .remedy(catalogue::entry(Code::NoDefaultRoute).remedy())

@@ -20,7 +20,7 @@ pub struct Entry {
     pub cause: &'static str,
     /// What to do, in words; empty where there is nothing to do.
     pub remedy: &'static str,
-    /// What to type, as it is.
+    /// What to type; words in capitals are to be filled in.
     pub commands: &'static [&'static str],
     /// Where it is written about.
     pub links: &'static [&'static str],

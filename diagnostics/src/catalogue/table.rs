@@ -82,6 +82,7 @@ pub const fn entry(code: Code) -> Entry {
             "boot with cgroup v2 (remove `systemd.unified_cgroup_hierarchy=0` from the kernel's parameters), or let the \
              kubelet run on v1 for as long as it still can",
             &[
+                "sudo mkdir -p /etc/rancher/k3s/config.yaml.d",
                 "echo 'kubelet-arg+: [\"fail-cgroupv1=false\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/92-cgroupv1.yaml",
                 RESTART_K3S,
             ],
@@ -92,7 +93,7 @@ pub const fn entry(code: Code) -> Entry {
             "Who connects asks DNS and /etc/hosts; kubectl asks nobody else, so a name in .local is not found by it.",
             "write the address of the Pi into /etc/hosts of the machine that connects (in a container: \
              `--add-host NAME:ADDRESS`), or use the address, where the certificate has it",
-            &["echo 'ADDRESS NAME' | sudo tee -a /etc/hosts"],
+            &[],
             &["https://github.com/kubernetes/kubectl/issues/48"],
         ),
         K3dNodeRestarting => known(
@@ -222,7 +223,7 @@ pub const fn entry(code: Code) -> Entry {
             Fail,
             "Its permissions or the file system keep the agent from reading it.",
             "run the check as root; look for errors of the card",
-            &[CHECK, "dmesg --level err"],
+            &[CHECK, "sudo dmesg --level err"],
             &[],
         ),
         K3sNotAnswering => known(
@@ -243,7 +244,7 @@ pub const fn entry(code: Code) -> Entry {
             Fail,
             "kubectl found no kubeconfig and took its default.",
             "say where the kubeconfig is",
-            &["export KUBECONFIG=~/.kube/config", "kubectl config get-contexts"],
+            &["export KUBECONFIG=FILE", "kubectl config get-contexts"],
             &[K3S_ACCESS],
         ),
         KubeconfigInsecureWithCa => known(
@@ -256,8 +257,9 @@ pub const fn entry(code: Code) -> Entry {
         KubeconfigUnreadable => known(
             Fail,
             "/etc/rancher/k3s/k3s.yaml is the administrator's and readable by root only, as it should be.",
-            "export one for yourself; mode 644 would give the cluster to every user of the machine",
-            &["sudo weaver kubeconfig export NAME > ~/.kube/config"],
+            "export one for yourself (`--merge` puts it into one that you have); mode 644 would give the cluster to every user of \
+             the machine",
+            &["sudo weaver kubeconfig export NAME --output NAME.yaml", "sudo chown \"$USER\" NAME.yaml"],
             &[K3S_ACCESS],
         ),
         ConnectionRefused => known(
@@ -366,7 +368,8 @@ pub const fn entry(code: Code) -> Entry {
         ScopeImmutable => known(
             Fail,
             "A definition is Namespaced or Cluster for ever; the new one is the other.",
-            "export the objects, delete the definition (and with it all of them), install the new one, import",
+            "compare first; deleting the definition deletes each of its objects, and a running operator deletes their copies with \
+             them: copy what you need before",
             &["weaver crd diff"],
             &[],
         ),
@@ -433,13 +436,13 @@ pub const fn entry(code: Code) -> Entry {
             "The database on the card did not answer in time: k3s needs writes that end within 10 ms, and many cards do not \
              keep that under load.",
             "use an SSD, or a card of class A2; take other writers off the card",
-            &["weaver explain --journal k3s", "iostat -x 5"],
+            &["weaver explain --journal k3s"],
             &["https://github.com/k3s-io/k3s/issues/2615", K3S_REQUIREMENTS],
         ),
         NoDefaultRoute => known(
             Fail,
             "k3s takes its address from the default route, also where there is no network to route to.",
-            "connect the network; without one, a dummy interface is enough",
+            "connect the network; without one, a dummy interface is enough, until the next boot",
             &[
                 "sudo ip link add dummy0 type dummy",
                 "sudo ip addr add 203.0.113.254/31 dev dummy0",
@@ -453,8 +456,9 @@ pub const fn entry(code: Code) -> Entry {
             Warn,
             "The supply or its cable gives less than 4.63 V under load, and writes to the card may fail then; or nothing takes \
              the heat away.",
-            "use the supply made for the board and a short cable; give the board air",
-            &["vcgencmd get_throttled"],
+            "use the supply made for the board and a short cable; give the board air; where `vcgencmd` is installed, \
+             `vcgencmd get_throttled` says what the firmware knows",
+            &[],
             &["https://github.com/raspberrypi/linux/issues/2367"],
         ),
         DiskPressure => known(
@@ -468,14 +472,14 @@ pub const fn entry(code: Code) -> Entry {
             Fail,
             "The kernel could not read or write the card, and has mounted it read-only to save what is there.",
             "copy what you need, and use another card and supply",
-            &["dmesg --level err,warn", "findmnt /"],
+            &["sudo dmesg --level err,warn", "findmnt /"],
             &[],
         ),
         ClockBeforeFloor => known(
             Fail,
             "A Pi has no battery for its clock, and k3s ends itself before 1980.",
             "let the clock be set: by a network, or by hand",
-            &["timedatectl", "sudo timedatectl set-time 'YYYY-MM-DD hh:mm:ss'", RESTART_K3S],
+            &["timedatectl", "sudo date -s 'YYYY-MM-DD hh:mm:ss'", RESTART_K3S],
             &[],
         ),
         ClockNotSynchronised => known(

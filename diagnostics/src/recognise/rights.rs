@@ -25,6 +25,10 @@ pub(super) fn missing(line: &str) -> Option<Told> {
     let of_group = if group.is_empty() { String::new() } else { format!(".{group}") };
     let message = format!("ServiceAccount {namespace}/{account} may not {verb} {resource}{of_group} {place}");
     let told = Told::message(message);
+    // A line that was cut off grants nothing in the whole cluster.
+    if target.is_none() && !line.contains("at the cluster scope") {
+        return Some(told);
+    }
     let words = [namespace, account, verb, resource];
     if !words.into_iter().chain(target).all(is_plain) || !(group.is_empty() || is_plain(group)) {
         return Some(told);
@@ -33,7 +37,11 @@ pub(super) fn missing(line: &str) -> Option<Told> {
     let (kind, rest) =
         resource.split_once('/').map_or((resource, String::new()), |(kind, sub)| (kind, format!("/{sub}")));
     let name = format!("{account}-{verb}-{kind}");
-    let of = format!("--verb={verb} --resource={kind}{of_group}{rest}");
+    let one = after(line, &format!("{kind}{of_group} \""), &['"'])
+        .filter(|one| line.contains("is forbidden") && is_plain(one))
+        .filter(|_| ["get", "update", "patch", "delete"].contains(&verb))
+        .map_or_else(String::new, |one| format!(" --resource-name={one}"));
+    let of = format!("--verb={verb} --resource={kind}{of_group}{rest}{one}");
     let to = format!("--serviceaccount={namespace}:{account}");
     let remedy = Remedy::new("whoever may grant it there types");
     Some(told.remedy(match target {

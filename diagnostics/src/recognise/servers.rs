@@ -72,7 +72,7 @@ pub(super) fn plain_http(line: &str) -> Told {
 pub(super) fn image_without_registry(line: &str) -> Option<Told> {
     let image = after(line, "docker.io/library/", &[' ', '"', ',', '@'])?;
     let lower = line.to_ascii_lowercase();
-    let refused = ["pull access denied", "insufficient_scope", "not found", "404", "authorization failed"]
+    let refused = ["pull access denied", "insufficient_scope", "not found", "authorization failed"]
         .iter()
         .any(|words| lower.contains(words));
     refused.then(|| {
@@ -91,10 +91,23 @@ pub(super) fn not_found(line: &str) -> Told {
         .filter(|name| !name.is_empty());
     let Some(name) = name else { return Told::default() };
     let told = Told::message(format!("the name `{name}` is not found"));
+    if !asks_the_api_server(line) {
+        return told.remedy(Remedy::new(
+            "where it is the Pi's: a line in /etc/hosts of the machine that connects makes it known, or the address does; \
+             else see whether there is a network, and a DNS server that knows it",
+        ));
+    }
     match name.parse::<ServingName>().ok().and_then(|name| hard_to_find(&name, None)) {
         Some(why) => told.remedy(Remedy::new(why)),
         None => told,
     }
+}
+
+/// Does the line tell of the API server, and not of any server?
+pub(super) fn asks_the_api_server(line: &str) -> bool {
+    ["Unable to connect to the server", "/api?timeout", "luster unreachable", "/cacerts", ":6443", ":6444"]
+        .iter()
+        .any(|words| line.contains(words))
 }
 
 fn server_refused(line: &str) -> Option<&str> {
@@ -103,7 +116,10 @@ fn server_refused(line: &str) -> Option<&str> {
 }
 
 pub(super) fn fallback_server(line: &str) -> Option<Told> {
-    (line.contains("refused") || line.contains("connectex")).then(Told::default)
+    let is_kubectls = ["The connection to the server", "/api", "/version", "luster unreachable"]
+        .iter()
+        .any(|words| line.contains(words));
+    (is_kubectls && line.contains("refused")).then(Told::default)
 }
 
 pub(super) fn listening_address(line: &str) -> Option<Told> {
@@ -113,7 +129,13 @@ pub(super) fn listening_address(line: &str) -> Option<Told> {
 
 pub(super) fn this_machine(line: &str) -> Option<Told> {
     let server = server_refused(line)?;
-    Some(Told::message(format!("{server} is this machine, and nothing answers there")))
+    Some(Told::message(format!("{server} is this machine, and nothing answers there")).remedy(
+        Remedy::new(
+            "on the Pi: k3s does not run, or is not ready yet; on another machine: this kubeconfig is the Pi's own, so \
+             export one there with `weaver kubeconfig export NAME`",
+        )
+        .command("systemctl status k3s"),
+    ))
 }
 
 pub(super) fn refused(line: &str) -> Option<Told> {

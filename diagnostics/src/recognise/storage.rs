@@ -1,6 +1,7 @@
 //! What the kernel and k3s say of the host: its controllers, its power, its card.
 
 use super::{Told, after};
+use crate::finding::Remedy;
 use crate::power;
 
 pub(super) fn controller(line: &str) -> Option<Told> {
@@ -10,7 +11,10 @@ pub(super) fn controller(line: &str) -> Option<Told> {
     Some(if named.contains("memory") {
         Told::default()
     } else {
-        Told::message(format!("the kernel offers no {} controller, which k3s needs", named.trim()))
+        Told::message(format!("the kernel offers no {} controller, which k3s needs", named.trim())).remedy(
+            Remedy::new("look for `cgroup_disable=` on the kernel's command line, and boot a kernel that has the controller")
+                .command("cat /proc/cmdline"),
+        )
     })
 }
 
@@ -25,9 +29,34 @@ pub(super) fn device_fails(line: &str) -> Option<Told> {
     Some(Told::message(format!("reading from or writing to {device} fails")))
 }
 
-/// A cgroup that cannot be made says the same, and the disk has room.
+/// A cgroup that cannot be made says the same, and so does a watch on a file that is one too many.
 pub(super) fn full(line: &str) -> Option<Told> {
-    (!line.contains("/sys/fs/cgroup/")).then(Told::default)
+    let is_else = ["/sys/fs/cgroup/", "inotify", "fsnotify"].iter().any(|word| line.contains(word));
+    (!is_else).then(Told::default)
+}
+
+/// Each Pod of a `DaemonSet` tolerates it.
+pub(super) fn tainted(line: &str) -> Option<Told> {
+    (line.contains("untolerated taint") || line.contains("had taint")).then(Told::default)
+}
+
+/// Much is read-only in a container, and should be.
+pub(super) fn read_only(line: &str) -> Option<Told> {
+    ["/var/lib/rancher/", "/var/lib/kubelet/", "/etc/rancher/"]
+        .iter()
+        .any(|place| line.contains(place))
+        .then(Told::default)
+}
+
+/// A kubelet that was told to run on v1 warns with the same words.
+pub(super) fn cgroup_v1(line: &str) -> Option<Told> {
+    line.contains("[ERROR").then(Told::default)
+}
+
+pub(super) fn slow_database(_: &str) -> Told {
+    Told::message(
+        "the database of k3s answers slowly; it needs writes that end within 10 ms, or leases are lost",
+    )
 }
 
 pub(super) fn evicting(line: &str) -> Option<Told> {

@@ -144,6 +144,16 @@ fn a_missing_right_comes_with_the_role_that_gives_it() {
         ]
     );
     let finding = judge(
+        r#"secrets "key" is forbidden: User "system:serviceaccount:team:sync" cannot get resource "secrets" in API group "" in the namespace "team""#,
+    );
+    let commands = finding.unwrap().remedy.unwrap().commands;
+    assert!(commands[0].ends_with("--verb=get --resource=secrets --resource-name=key"), "{commands:?}");
+    // Cut off before it says where.
+    let finding = judge(
+        r#"secrets is forbidden: User "system:serviceaccount:team:sync" cannot list resource "secrets" in API"#,
+    );
+    assert!(!finding.unwrap().remedy.unwrap().commands.iter().any(|command| command.contains("create")));
+    let finding = judge(
         r#"User \"system:serviceaccount:team:sync\" cannot patch resource \"deployments/scale\" in API group \"apps\" at the cluster scope"#,
     )
     .unwrap();
@@ -153,6 +163,18 @@ fn a_missing_right_comes_with_the_role_that_gives_it() {
     );
     let commands = finding.remedy.unwrap().commands;
     assert!(commands[0].ends_with("--verb=patch --resource=deployments.apps/scale"), "{commands:?}");
+}
+
+#[test]
+fn what_concerns_another_server_changes_nothing_of_k3s() {
+    for line in [
+        r#"failed to resolve image: failed to do request: Head "https://registry.example/v2/a": x509: certificate is valid for a, not registry.example"#,
+        r#"Head "https://registry.example/v2/a": x509: certificate signed by unknown authority"#,
+        "dial tcp: lookup registry.example on 192.168.1.1:53: no such host",
+    ] {
+        let finding = judge(line).unwrap();
+        assert_eq!(finding.remedy.unwrap().commands, Vec::<String>::new(), "{line}");
+    }
 }
 
 #[test]

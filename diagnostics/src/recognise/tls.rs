@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::servers::asks_the_api_server;
 use super::{Told, after};
 use crate::finding::Remedy;
 use crate::san::{ServingName, nearest};
@@ -86,6 +87,13 @@ pub(super) fn mismatch(line: &str) -> Option<Told> {
     let told = Told::message(message);
     // Only what can be nothing but a name becomes part of a command.
     let Some(name) = used.and_then(|used| used.parse::<ServingName>().ok()) else { return Some(told) };
+    let is_api_server = asks_the_api_server(line) || presented.iter().any(|name| name == "kubernetes");
+    if !is_api_server {
+        return Some(told.remedy(Remedy::new(format!(
+            "where that is the API server: have k3s serve {name} too (`tls-san+:` in a drop-in, restart), or connect by a \
+             name that it has; where it is another server, its certificate is the matter of who runs it"
+        ))));
+    }
     let text = name.to_string();
     let served = |wanted: &&String| wanted.parse::<ServingName>().is_ok() && !wanted.starts_with('*');
     let presented: Vec<String> = presented.iter().filter(served).cloned().collect();
@@ -107,6 +115,16 @@ pub(super) fn mismatch(line: &str) -> Option<Told> {
             "echo 'tls-san+: [\"{name}\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/91-{file}.yaml"
         ))
         .command("sudo systemctl restart k3s"),
+    ))
+}
+
+pub(super) fn untrusted(line: &str) -> Told {
+    if asks_the_api_server(line) {
+        return Told::default();
+    }
+    Told::default().remedy(Remedy::new(
+        "where that is the API server, export the kubeconfig again on the Pi (`weaver kubeconfig export NAME`); where it is \
+         another server, such as a registry, whoever connects needs the certificate of its CA",
     ))
 }
 

@@ -17,7 +17,7 @@ pub struct BootConfigArgs {
 }
 
 /// A relative path could start at the working directory or at the root given.
-fn absolute(text: &str) -> Result<PathBuf, &'static str> {
+pub(crate) fn absolute(text: &str) -> Result<PathBuf, &'static str> {
     let path = Path::new(text);
     if path.is_absolute() { Ok(path.to_owned()) } else { Err("name the path from the host's `/` on") }
 }

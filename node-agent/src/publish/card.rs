@@ -146,7 +146,9 @@ pub(crate) fn mount(mountinfo: &str, directory: &Path) -> Mount {
             return found;
         }
         let of_the_file_system = source.rsplit(' ').next().unwrap_or_default();
-        let is_read_only = [options, of_the_file_system].iter().any(|o| o.split(',').any(|o| o == "ro"));
+        // ext4 after a fault: `ro`, and from Linux 6.12 on `rw,emergency_ro`.
+        let refuses = |option: &str| ["ro", "emergency_ro", "shutdown"].contains(&option);
+        let is_read_only = [options, of_the_file_system].iter().any(|o| o.split(',').any(refuses));
         if is_read_only { Mount::ReadOnly } else { Mount::Writable }
     })
 }

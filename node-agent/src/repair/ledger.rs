@@ -60,9 +60,11 @@ impl Ledger {
     /// The ledger cannot be read or written.
     pub fn note(&self, time: Timestamp, codes: &str, changes: &[&Change]) -> anyhow::Result<()> {
         let mut entries = self.entries()?;
-        let changes: Vec<Change> = changes.iter().copied().cloned().collect();
-        // One that was cut off is the same one when it goes on.
-        entries.retain(|entry| entry.changes != changes);
+        // What is left of one that was cut off is that one.
+        if entries.last().is_some_and(|last| changes.iter().all(|change| last.changes.contains(change))) {
+            return Ok(());
+        }
+        let changes = changes.iter().copied().cloned().collect();
         entries.push(Entry { time, codes: codes.to_owned(), changes });
         entries.drain(..entries.len().saturating_sub(KEPT));
         self.write(&entries)
