@@ -4,6 +4,7 @@
 //! own credential, so it is written with mode 0600 and never part of a message. Failure: nothing is written, and
 //! the message names the remedy.
 
+mod fetch;
 mod file;
 mod handshake;
 
@@ -31,6 +32,8 @@ use weaver_diagnostics::kubeconfig_export::{K3S_KUBECONFIG, Source, Wanted};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::Outcome;
 
+use fetch::{Fetch, fetch};
+
 /// What we know must not be done.
 const REFUSED: u8 = 10;
 
@@ -45,6 +48,14 @@ pub enum Verb {
     /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, see the way out.
     #[command(verbatim_doc_comment)]
     Export(Export),
+    /// Export on the Pi over ssh, and merge it here
+    ///
+    /// Runs `sudo -n weaver kubeconfig export NAME` there. The name must lead to the same cluster from here, where
+    /// it leads anywhere. The kubeconfig that was there before is kept beside.
+    ///
+    /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, see the way out.
+    #[command(verbatim_doc_comment)]
+    Fetch(Fetch),
     /// Say what is wrong with a kubeconfig, without connecting
     ///
     /// Looks at the context in force: address of the server, CA, verification, who may read the file.
@@ -103,6 +114,7 @@ fn refusal(why: impl Display) -> anyhow::Error {
 pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     let done = match verb {
         Verb::Export(arguments) => export(&arguments).await,
+        Verb::Fetch(arguments) => fetch(&arguments).await,
         Verb::Lint { file } => return judge(file),
     };
     match done {
@@ -116,12 +128,7 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
 }
 
 fn judge(file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let file = file
-        .or_else(|| {
-            std::env::split_paths(&std::env::var_os("KUBECONFIG")?).find(|path| !path.as_os_str().is_empty())
-        })
-        .or_else(|| Some(std::env::home_dir()?.join(".kube/config")))
-        .context("name a kubeconfig")?;
+    let file = file.or_else(fetch::default_kubeconfig).context("name a kubeconfig")?;
     let text = file::read(&file, "run this as the user whose kubeconfig it is").map_err(told)?;
     // Where k3s has its own, this is the machine that it runs on.
     let is_server = Path::new(K3S_KUBECONFIG).exists();
@@ -231,23 +238,7 @@ async fn anchors(ca_data: &str) -> Result<RootCertStore, &'static str> {
 
 fn deliver(arguments: &Export, document: &Document, context: &str) -> anyhow::Result<()> {
     if let Some(path) = &arguments.merge {
-        let merge = file::merge_into(path, document, arguments.switch, Timestamp::now()).map_err(told)?;
-        let path = path.display();
-        for other in merge.redirected {
-            eprintln!(
-                "note: context {other} of {path} uses a cluster or user that was called {context}, and now this one"
-            );
-        }
-        match (merge.changed, merge.backup) {
-            (false, _) => eprintln!("{path} has context {context} already; nothing was written"),
-            (true, None) => eprintln!("wrote context {context} to {path}"),
-            (true, Some(backup)) => {
-                eprintln!("wrote context {context} to {path}; the old file is {}", backup.display());
-            }
-        }
-        if !arguments.switch {
-            eprintln!("use it with `kubectl --context {context}`, or export with --use");
-        }
+        merged(path, document, context, arguments.switch, Timestamp::now())?;
     } else if let Some(path) = &arguments.output {
         file::write(path, document, arguments.force).map_err(told)?;
         eprintln!("wrote {}: it holds an administrator's credential", path.display());
@@ -261,6 +252,34 @@ fn deliver(arguments: &Export, document: &Document, context: &str) -> anyhow::Re
                 "note: this is an administrator's credential; clear the screen, and prefer --output FILE"
             );
         }
+    }
+    Ok(())
+}
+
+/// Merges, and says what came of it.
+fn merged(
+    path: &Path,
+    document: &Document,
+    context: &str,
+    switch: bool,
+    now: Timestamp,
+) -> anyhow::Result<()> {
+    let merge = file::merge_into(path, document, switch, now).map_err(told)?;
+    let path = path.display();
+    for other in merge.redirected {
+        eprintln!(
+            "note: context {other} of {path} uses a cluster or user that was called {context}, and now this one"
+        );
+    }
+    match (merge.changed, merge.backup) {
+        (false, _) => eprintln!("{path} has context {context} already; nothing was written"),
+        (true, None) => eprintln!("wrote context {context} to {path}"),
+        (true, Some(backup)) => {
+            eprintln!("wrote context {context} to {path}; the old file is {}", backup.display());
+        }
+    }
+    if !switch {
+        eprintln!("use it with `kubectl --context {context}`, or make it the current one with --use");
     }
     Ok(())
 }

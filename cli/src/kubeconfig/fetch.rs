@@ -1,0 +1,149 @@
+//! `weaver kubeconfig fetch`: export on the Pi over ssh, and merge here.
+//!
+//! The name is proven twice: on the Pi by the export, and here, where it must lead to the same cluster. Somebody else's
+//! server under that name is refused; one that cannot be reached from here is a note, for the Pi has proven the name.
+//! What comes over ssh is an administrator's credential: it is in no message and in no file but the one that is merged.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use jiff::Timestamp;
+use weaver_diagnostics::kubeconfig_export::Source;
+use weaver_diagnostics::kubeconfig_export::advice::hard_to_find;
+use weaver_diagnostics::kubeconfig_export::document::Document;
+use weaver_diagnostics::san::ServingName;
+use weaver_diagnostics::serving::Outcome;
+use weaver_diagnostics::text_file::TextFile;
+
+use super::{REFUSED, anchors, entry_name, handshake, host, merged, refusal};
+
+/// Exit status of ssh where the connection itself failed.
+const SSH_FAILED: i32 = 255;
+
+#[derive(Args)]
+pub struct Fetch {
+    /// Where to log in, as ssh takes it: HOST, USER@HOST, or a Host of your ssh configuration
+    #[arg(value_name = "[USER@]HOST", value_parser = destination)]
+    from: String,
+    /// DNS name or address by which this machine reaches the API server, where not HOST
+    #[arg(long, value_parser = host)]
+    name: Option<ServingName>,
+    /// What cluster, user and context are called, where not NAME
+    #[arg(long, value_name = "NAME", value_parser = entry_name)]
+    context: Option<String>,
+    /// Merge into this kubeconfig [default: the first of KUBECONFIG, else ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    merge: Option<PathBuf>,
+    /// Make the context the current one
+    #[arg(long = "use")]
+    switch: bool,
+}
+
+/// Somewhere to log in, and never a flag of ssh.
+fn destination(text: &str) -> Result<String, &'static str> {
+    let is_plain = !text.is_empty() && !text.starts_with('-') && !text.contains(char::is_whitespace);
+    if is_plain { Ok(text.to_owned()) } else { Err("write HOST or USER@HOST") }
+}
+
+pub async fn fetch(arguments: &Fetch) -> anyhow::Result<()> {
+    let place = arguments.from.rsplit_once('@').map_or(&*arguments.from, |(_, place)| place);
+    let name = arguments.name.clone().map_or_else(
+        || {
+            host(place)
+                .map_err(|why| refusal(format!("{place} is no name to connect by: {why}; give --name")))
+        },
+        Ok,
+    )?;
+    let path =
+        arguments.merge.clone().or_else(default_kubeconfig).context("name a kubeconfig with --merge")?;
+    let text = TextFile::new(format!("what {} sent", arguments.from), exported(arguments, &name)?);
+    let source = Source::read(&text).map_err(refusal)?;
+    let document = Document::parse(&text).map_err(refusal)?;
+    let note = reached(&source, &name).await?;
+    let context = arguments.context.clone().unwrap_or_else(|| name.to_string());
+    merged(&path, &document, &context, arguments.switch, Timestamp::now())?;
+    if let Some(note) = note {
+        eprintln!("note: {note}");
+    }
+    Ok(())
+}
+
+/// The kubeconfig that a person means without saying so.
+pub fn default_kubeconfig() -> Option<PathBuf> {
+    let named = env::var_os("KUBECONFIG");
+    let first = named.and_then(|named| env::split_paths(&named).find(|path| !path.as_os_str().is_empty()));
+    first.or_else(|| Some(env::home_dir()?.join(".kube/config")))
+}
+
+/// What the export on the other machine printed; its notes and refusals are shown as they come.
+fn exported(arguments: &Fetch, name: &ServingName) -> anyhow::Result<String> {
+    let from = &arguments.from;
+    let context = arguments.context.iter().map(|context| format!(" --context {}", quoted(context)));
+    let export = format!("sudo -n weaver kubeconfig export {name}{}", context.collect::<String>());
+    let done = Command::new("ssh")
+        .args(["--", from, &export])
+        .stdin(Stdio::inherit())
+        .stderr(Stdio::inherit())
+        .stdout(Stdio::piped())
+        .output()
+        .context("ssh cannot be run: install it, or export on the Pi and copy the file")?;
+    match done.status.code() {
+        Some(0) => {}
+        Some(SSH_FAILED) => bail!("{from} cannot be logged in to; try `ssh {from}`"),
+        Some(code) if code == i32::from(REFUSED) => {
+            return Err(refusal(format!("{from} has refused to export {name}, see above")));
+        }
+        _ => bail!(
+            "`{export}` failed on {from}, see above: it needs `weaver` there, and sudo without a password; else run it \
+             there with --output, and copy the file"
+        ),
+    }
+    // Never part of a message: it holds a key.
+    String::from_utf8(done.stdout).ok().context("what ssh brought is no text")
+}
+
+/// Does the name lead to that cluster from here? A note where that cannot be told.
+async fn reached(source: &Source, name: &ServingName) -> anyhow::Result<Option<String>> {
+    let anchors = anchors(&source.ca_data).await.map_err(refusal)?;
+    let verified = source.tls_server_name.as_deref().map(host).transpose().map_err(refusal)?;
+    let endpoint = source.server.authority();
+    let seen = handshake::prove(&endpoint, anchors, verified.as_ref().unwrap_or(name)).await;
+    match seen.outcome {
+        Outcome::Proven => Ok(None),
+        Outcome::Unreachable(why) => {
+            let advice = hard_to_find(name, None).map_or_else(String::new, |advice| format!("\n{advice}"));
+            Ok(Some(format!("{endpoint} is not reached from this machine: {why}{advice}")))
+        }
+        Outcome::NotServed | Outcome::Untrusted(_) => Err(refusal(format!(
+            "{endpoint} leads to another server than the one that exported the kubeconfig: give the name or the address by \
+             which this machine reaches it with --name"
+        ))),
+        Outcome::Dates(why) => {
+            Ok(Some(format!("by the clock of this machine, the certificate at {endpoint} is no good: {why}")))
+        }
+    }
+}
+
+/// For the shell of the other machine.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_to_log_in_is_never_a_flag() {
+        for good in ["pi", "pi@raspi.lan", "admin@192.168.1.7", "my-alias"] {
+            assert_eq!(destination(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "-oProxyCommand=reboot", "a b"] {
+            assert!(destination(bad).is_err(), "{bad}");
+        }
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+}

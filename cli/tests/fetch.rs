@@ -1,0 +1,160 @@
+//! `weaver kubeconfig fetch` as a person runs it: an `ssh` of the test's own runs the command here, as a Pi would.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a failed step of a test ends the test")]
+
+#[path = "../../node-agent/tests/support/tls_server.rs"]
+mod tls_server;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use k8s_openapi::ByteString;
+use tempfile::TempDir;
+use tls_server::{Ca, TlsServer, closed_port};
+
+/// The base64 of the administrator's key.
+const KEY: &str = "aHVudGVyMg==";
+
+/// A Pi with a kubeconfig of k3s, and a laptop with an `ssh`.
+struct Scene {
+    dir: TempDir,
+}
+
+impl Scene {
+    fn new(ca: &Ca, server: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let scene = Self { dir };
+        let ca = serde_json::to_value(ByteString(ca.pem().into_bytes())).unwrap();
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: default\n\
+             clusters:\n- name: default\n  cluster:\n    server: {server}\n    certificate-authority-data: {}\n\
+             users:\n- name: default\n  user: {{client-certificate-data: QUJD, client-key-data: {KEY}}}\n\
+             contexts:\n- name: default\n  context: {{cluster: default, user: default}}\n",
+            ca.as_str().unwrap()
+        );
+        fs::write(scene.path("k3s.yaml"), text).unwrap();
+        let k3s = scene.path("k3s.yaml").display().to_string();
+        scene.program("weaver", &format!("exec {} \"$@\" --kubeconfig {k3s}", env!("CARGO_BIN_EXE_weaver")));
+        scene.program("sudo", "test \"$1\" = -n || exit 9\nshift\nexec \"$@\"");
+        scene.program("ssh", "echo \"$1 $2\" >&2\nexec sh -c \"$3\"");
+        scene
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn program(&self, name: &str, script: &str) {
+        let path = self.path(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Exit status and what was said, in which the key never is.
+    fn fetch(&self, arguments: &[&str]) -> (i32, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_weaver"))
+            .args(["kubeconfig", "fetch"])
+            .args(arguments)
+            .env("PATH", format!("{}:/usr/bin:/bin", self.dir.path().display()))
+            .env("KUBECONFIG", self.path("config"))
+            .output()
+            .unwrap();
+        assert!(output.stdout.is_empty());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!said.contains(KEY), "{said}");
+        (output.status.code().unwrap(), said)
+    }
+
+    fn config(&self) -> Option<String> {
+        fs::read_to_string(self.path("config")).ok()
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn what_the_pi_exports_is_merged_here() {
+    let ca = Ca::new();
+    let server = TlsServer::start(ca.leaf(&["localhost"]));
+    let scene = Scene::new(&ca, &format!("https://{}", server.address));
+    let (code, said) = scene.fetch(&["pi@localhost", "--context", "it's my pi"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("-- pi@localhost\n") && said.contains("wrote context it's my pi to "), "{said}");
+    assert!(!said.contains("is not reached"), "{said}");
+    let config = scene.config().unwrap();
+    let url = format!("https://localhost:{}", server.address.port());
+    assert!(
+        config.contains(&url) && config.contains(KEY) && config.contains("name: \"it's my pi\""),
+        "{config}"
+    );
+    assert!(!config.contains("current-context: \"it's"), "not asked for: {config}");
+    assert_eq!(mode(&scene.path("config")), 0o600);
+    // Proven there, and proven here.
+    let asked = || [None, Some("localhost".to_owned())];
+    assert_eq!(server.asked(), [asked(), asked()].concat());
+}
+
+#[test]
+fn what_the_pi_refuses_is_refused_and_nothing_is_written() {
+    let ca = Ca::new();
+    let server = TlsServer::start(ca.leaf(&["raspik3d"]));
+    let scene = Scene::new(&ca, &format!("https://{}", server.address));
+    let (code, said) = scene.fetch(&["pi@raspi"]);
+    assert_eq!(code, 10, "{said}");
+    assert!(
+        said.contains("raspi is not served") && said.contains("pi@raspi has refused to export raspi"),
+        "{said}"
+    );
+    assert_eq!(scene.config(), None);
+}
+
+#[test]
+fn somebody_elses_server_under_that_name_is_refused() {
+    let (ca, other) = (Ca::new(), Ca::new());
+    let server = TlsServer::start(other.leaf(&["localhost"]));
+    let scene = Scene::new(&ca, &format!("https://localhost:{}", server.address.port()));
+    // As if the Pi, where the name leads elsewhere, had proven it.
+    scene.program("weaver", &format!("cat {}", scene.path("k3s.yaml").display()));
+    let (code, said) = scene.fetch(&["pi@localhost"]);
+    assert_eq!(code, 10, "{said}");
+    assert!(said.contains("leads to another server") && said.contains("--name"), "{said}");
+    assert_eq!(scene.config(), None);
+}
+
+#[test]
+fn a_server_that_is_not_reached_from_here_is_a_note() {
+    let scene = Scene::new(&Ca::new(), &format!("https://localhost:{}", closed_port().port()));
+    scene.program("weaver", &format!("cat {}", scene.path("k3s.yaml").display()));
+    let (code, said) = scene.fetch(&["pi@localhost"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("is not reached from this machine"), "{said}");
+    assert!(scene.config().is_some());
+}
+
+#[test]
+fn each_step_that_fails_says_what_to_do() {
+    let scene = Scene::new(&Ca::new(), "https://127.0.0.1:1");
+    for (ssh, code, want) in [
+        ("exit 255", 1, "pi@raspi cannot be logged in to; try `ssh pi@raspi`"),
+        ("echo sudo: a password is required >&2; exit 1", 1, "sudo without a password"),
+        ("exit 127", 1, "it needs `weaver` there"),
+        ("echo hello", 10, "what pi@raspi sent"),
+        ("printf '\\377'", 1, "is no text"),
+    ] {
+        scene.program("ssh", ssh);
+        let (status, said) = scene.fetch(&["pi@raspi"]);
+        assert_eq!(status, code, "{said}");
+        assert!(said.contains(want), "{said}");
+        assert_eq!(scene.config(), None);
+    }
+    for bad in ["-oProxyCommand=true", "a b", ""] {
+        assert_eq!(scene.fetch(&["--", bad]).0, 2, "{bad}");
+    }
+    let (code, said) = scene.fetch(&["pi@my_alias_"]);
+    assert_eq!(code, 10, "{said}");
+    assert!(said.contains("give --name"), "{said}");
+}
