@@ -1,23 +1,23 @@
 //! `weaver kubeconfig`: a kubeconfig by which another machine reaches this cluster, and what is wrong with one.
 //!
-//! Guarantees: it is exported only for a name that a handshake has just proven; what leaves is the administrator's
-//! own credential, so it is written with mode 0600 and never part of a message. Failure: nothing is written, and
-//! the message names the remedy.
+//! Guarantees: it is exported only for a name that a handshake has just proven, but for `--insecure`, which says what it
+//! costs; what leaves is the administrator's own credential, so it is written with mode 0600 and never part of a message.
+//! Failure: nothing is written, and the message names the remedy.
 
+mod deliver;
 mod fetch;
 mod file;
 mod handshake;
 
 use std::fmt::Display;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
-use jiff::Timestamp;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustls::RootCertStore;
 use serde_json::json;
@@ -26,12 +26,12 @@ use weaver_diagnostics::finding::Severity;
 use weaver_diagnostics::finding_text;
 use weaver_diagnostics::kubeconfig::exposed;
 use weaver_diagnostics::kubeconfig_export::advice::{NotServed, hard_to_find};
-use weaver_diagnostics::kubeconfig_export::document::Document;
 use weaver_diagnostics::kubeconfig_export::lint::{lint, lint_for_use};
 use weaver_diagnostics::kubeconfig_export::{K3S_KUBECONFIG, Source, Wanted};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::Outcome;
 
+use deliver::{deliver, told};
 use fetch::{Fetch, fetch};
 
 /// What we know must not be done.
@@ -88,6 +88,11 @@ pub struct Export {
     /// Where to look at the certificate, as HOST:PORT; the server in the kubeconfig where not given
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     api_address: Option<String>,
+    /// Turn verification off, where the name is not served and cannot be: for diagnosis only
+    ///
+    /// The CA goes, as kubectl refuses the two together. Whoever answers at that address gets the credentials.
+    #[arg(long, conflicts_with = "tls_server_name")]
+    insecure: bool,
     /// Write to a new file instead, with mode 0600
     #[arg(long, value_name = "FILE", conflicts_with = "merge")]
     output: Option<PathBuf>,
@@ -166,7 +171,16 @@ async fn export(arguments: &Export) -> anyhow::Result<()> {
         })?),
         (None, None) => None,
     };
-    let peer = prove(arguments, &source, tls_server_name.as_ref()).await?;
+    let peer = if arguments.insecure {
+        eprintln!(
+            "warning: nothing is proven and nothing will be verified: whoever answers at {} gets these credentials; for \
+             diagnosis only",
+            arguments.name
+        );
+        None
+    } else {
+        prove(arguments, &source, tls_server_name.as_ref()).await?
+    };
     let context = arguments.context.clone().unwrap_or_else(|| arguments.name.to_string());
     let document = source.export(&Wanted {
         host: &arguments.name,
@@ -174,6 +188,7 @@ async fn export(arguments: &Export) -> anyhow::Result<()> {
         context: &context,
         tls_server_name: tls_server_name.as_ref(),
     });
+    let document = if arguments.insecure { document.without_verification() } else { document };
     deliver(arguments, &document, &context)?;
     if let Some(warning) = hard_to_find(&arguments.name, outward(peer)) {
         eprintln!("note: {warning}");
@@ -234,58 +249,6 @@ async fn anchors(ca_data: &str) -> Result<RootCertStore, &'static str> {
         anchors.add(certificate.into()).map_err(|_| BAD)?;
     }
     if anchors.is_empty() { Err(BAD) } else { Ok(anchors) }
-}
-
-fn deliver(arguments: &Export, document: &Document, context: &str) -> anyhow::Result<()> {
-    if let Some(path) = &arguments.merge {
-        merged(path, document, context, arguments.switch, Timestamp::now())?;
-    } else if let Some(path) = &arguments.output {
-        file::write(path, document, arguments.force).map_err(told)?;
-        eprintln!("wrote {}: it holds an administrator's credential", path.display());
-    } else {
-        let mut out = io::stdout().lock();
-        out.write_all(document.to_yaml().as_bytes())
-            .and_then(|()| out.flush())
-            .context("writing the kubeconfig")?;
-        if out.is_terminal() {
-            eprintln!(
-                "note: this is an administrator's credential; clear the screen, and prefer --output FILE"
-            );
-        }
-    }
-    Ok(())
-}
-
-/// Merges, and says what came of it.
-fn merged(
-    path: &Path,
-    document: &Document,
-    context: &str,
-    switch: bool,
-    now: Timestamp,
-) -> anyhow::Result<()> {
-    let merge = file::merge_into(path, document, switch, now).map_err(told)?;
-    let path = path.display();
-    for other in merge.redirected {
-        eprintln!(
-            "note: context {other} of {path} uses a cluster or user that was called {context}, and now this one"
-        );
-    }
-    match (merge.changed, merge.backup) {
-        (false, _) => eprintln!("{path} has context {context} already; nothing was written"),
-        (true, None) => eprintln!("wrote context {context} to {path}"),
-        (true, Some(backup)) => {
-            eprintln!("wrote context {context} to {path}; the old file is {}", backup.display());
-        }
-    }
-    if !switch {
-        eprintln!("use it with `kubectl --context {context}`, or make it the current one with --use");
-    }
-    Ok(())
-}
-
-fn told(error: file::FileError) -> anyhow::Error {
-    if error.is_refusal() { refusal(error) } else { anyhow!(error.to_string()) }
 }
 
 /// The address by which other machines reach the server that answered, where that can be told.

@@ -373,3 +373,16 @@ fn what_cannot_be_a_kubeconfig_or_read_is_told() {
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("/nowhere/.kube/config"), "{said}");
 }
+
+#[test]
+fn without_verification_there_is_no_ca_and_a_warning() {
+    let (scene, server) = Scene::serving(&["kubernetes"]);
+    let (config, words) = scene.exported(&["raspi", "--insecure"]);
+    let cluster = config["clusters"][0]["cluster"].as_object().unwrap();
+    assert_eq!(cluster["insecure-skip-tls-verify"], true);
+    assert_eq!(cluster["server"], format!("https://raspi:{}", server.address.port()).as_str());
+    assert!(!cluster.keys().any(|key| key.starts_with("certificate-authority")), "{cluster:?}");
+    assert!(words.starts_with("warning: nothing is proven") && words.contains("diagnosis only"), "{words}");
+    assert!(server.asked().is_empty(), "no name may be learned by the server");
+    scene.fails(2, &["raspi", "--insecure", "--tls-server-name", "kubernetes"], &["cannot be used with"]);
+}

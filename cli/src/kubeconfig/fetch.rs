@@ -18,7 +18,8 @@ use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::Outcome;
 use weaver_diagnostics::text_file::TextFile;
 
-use super::{REFUSED, anchors, entry_name, handshake, host, merged, refusal};
+use super::deliver::merged;
+use super::{REFUSED, anchors, entry_name, handshake, host, refusal};
 
 /// Exit status of ssh where the connection itself failed.
 const SSH_FAILED: i32 = 255;

@@ -181,3 +181,11 @@ users:
     laptop.answer(&config, &["config", "use-context", "pi"]);
     assert_eq!(laptop.view(&config)["current-context"], "pi");
 }
+
+#[test]
+fn kubectl_takes_a_kubeconfig_without_verification() {
+    let laptop = Laptop::new();
+    let insecure = laptop.path("insecure.yaml");
+    laptop.exported(&["127.0.0.1", "--insecure", "--output", "insecure.yaml"]);
+    assert!(laptop.answer(&insecure, &["get", "namespaces"]).contains("kube-system"));
+}

@@ -1,0 +1,63 @@
+//! Where an exported kubeconfig goes: to a file, into another, or to standard output.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
+use jiff::Timestamp;
+use weaver_diagnostics::kubeconfig_export::document::Document;
+
+use super::{Export, file, refusal};
+
+/// Writes what was exported, and says where it is.
+pub fn deliver(arguments: &Export, document: &Document, context: &str) -> anyhow::Result<()> {
+    if let Some(path) = &arguments.merge {
+        merged(path, document, context, arguments.switch, Timestamp::now())?;
+    } else if let Some(path) = &arguments.output {
+        file::write(path, document, arguments.force).map_err(told)?;
+        eprintln!("wrote {}: it holds an administrator's credential", path.display());
+    } else {
+        let mut out = io::stdout().lock();
+        out.write_all(document.to_yaml().as_bytes())
+            .and_then(|()| out.flush())
+            .context("writing the kubeconfig")?;
+        if out.is_terminal() {
+            eprintln!(
+                "note: this is an administrator's credential; clear the screen, and prefer --output FILE"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Merges, and says what came of it.
+pub fn merged(
+    path: &Path,
+    document: &Document,
+    context: &str,
+    switch: bool,
+    now: Timestamp,
+) -> anyhow::Result<()> {
+    let merge = file::merge_into(path, document, switch, now).map_err(told)?;
+    let path = path.display();
+    for other in merge.redirected {
+        eprintln!(
+            "note: context {other} of {path} uses a cluster or user that was called {context}, and now this one"
+        );
+    }
+    match (merge.changed, merge.backup) {
+        (false, _) => eprintln!("{path} has context {context} already; nothing was written"),
+        (true, None) => eprintln!("wrote context {context} to {path}"),
+        (true, Some(backup)) => {
+            eprintln!("wrote context {context} to {path}; the old file is {}", backup.display());
+        }
+    }
+    if !switch {
+        eprintln!("use it with `kubectl --context {context}`, or make it the current one with --use");
+    }
+    Ok(())
+}
+
+pub fn told(error: file::FileError) -> anyhow::Error {
+    if error.is_refusal() { refusal(error) } else { anyhow!(error.to_string()) }
+}
