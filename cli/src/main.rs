@@ -4,6 +4,7 @@ mod connection;
 mod crd;
 mod crd_diff;
 mod explain;
+mod k3d;
 mod kubeconfig;
 mod orphans;
 mod review;
@@ -37,6 +38,11 @@ enum Verb {
     /// Exit status: 0 all was read, whatever was found; 1 it could not be read; 2 wrong usage.
     #[command(verbatim_doc_comment)]
     Explain(explain::Explain),
+    /// A k3d cluster that laptops reach by name
+    K3d {
+        #[command(subcommand)]
+        verb: k3d::Verb,
+    },
     /// Reaching this cluster from another machine
     Kubeconfig {
         #[command(subcommand)]
@@ -68,6 +74,7 @@ async fn main() -> ExitCode {
     let done = match Args::parse().verb {
         Verb::Crd { verb } => crd::run(verb).await,
         Verb::Explain(options) => explain::run(&options),
+        Verb::K3d { verb } => k3d::run(verb),
         Verb::Kubeconfig { verb } => kubeconfig::run(verb).await,
         Verb::Orphans { verb } => orphans::run(verb).await.map(|()| ExitCode::SUCCESS),
         Verb::Sync { verb } => sync::run(verb).await.map(|()| ExitCode::SUCCESS),

@@ -17,6 +17,7 @@ pub mod code;
 pub mod exit_code;
 pub mod finding;
 pub mod finding_text;
+pub mod k3d;
 pub mod k3s_config;
 pub mod k3s_unit;
 pub mod kept_cmdline;

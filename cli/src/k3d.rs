@@ -1,0 +1,135 @@
+//! `weaver k3d`: a k3d cluster that laptops reach by name. Prints what k3d is to be given, and runs nothing.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use weaver_diagnostics::exit_code::KNOWN_BAD;
+use weaver_diagnostics::k3d::{Cluster, lint_k3s_arg};
+use weaver_diagnostics::san::ServingName;
+
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Print the configuration file of a cluster for `k3d cluster create --config FILE`, or the command
+    ///
+    /// The names are in the certificate of its API server, and the first of them and the port in the kubeconfig.
+    /// Without a port k3d takes another one for each cluster.
+    #[command(verbatim_doc_comment)]
+    Config(Config),
+    /// Say what is wrong with values of `--k3s-arg`
+    ///
+    /// Exit status: 0 nothing; 10 something.
+    #[command(verbatim_doc_comment)]
+    Lint {
+        /// As k3d takes them: --tls-san=raspi@server:*
+        #[arg(required = true, value_name = "VALUE", allow_hyphen_values = true)]
+        values: Vec<String>,
+    },
+}
+
+#[derive(Args)]
+pub struct Config {
+    /// Name of the cluster
+    #[arg(value_parser = cluster)]
+    cluster: String,
+    /// DNS name or address by which laptops reach it; may be given more than once
+    #[arg(long = "name", required = true, value_parser = name)]
+    names: Vec<ServingName>,
+    /// Port of its API on this machine
+    #[arg(long, default_value = "6443", value_parser = clap::value_parser!(u16).range(1..))]
+    api_port: u16,
+    /// Lead a port of this machine to one of the cluster's load balancer; may be given more than once
+    #[arg(long = "port", value_name = "HERE:THERE", value_parser = ports)]
+    ports: Vec<(u16, u16)>,
+    /// A registry that `k3d registry create` has made, as `k3d registry list` shows it, with its port inside
+    #[arg(long, value_name = "NAME:PORT", value_parser = registry)]
+    registry: Option<String>,
+    /// Print the command instead of the file; k3d then listens at the address that the first name has here alone
+    #[arg(long)]
+    command: bool,
+}
+
+pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+    let (text, code) = match verb {
+        Verb::Config(options) => {
+            let Config { cluster: name, names, api_port, ports, registry, command } = options;
+            let cluster = Cluster { name, names, api_port, ports, registry };
+            (if command { cluster.command() } else { cluster.config() }, ExitCode::SUCCESS)
+        }
+        Verb::Lint { values } => {
+            let faults: String = values
+                .iter()
+                .flat_map(|value| {
+                    lint_k3s_arg(value).into_iter().map(move |fault| format!("{value}: {fault}\n"))
+                })
+                .collect();
+            let code = if faults.is_empty() { ExitCode::SUCCESS } else { KNOWN_BAD.into() };
+            (faults, code)
+        }
+    };
+    io::stdout().write_all(text.as_bytes()).context("writing to standard output")?;
+    Ok(code)
+}
+
+/// As k3d wants it: it becomes part of host names.
+fn cluster(text: &str) -> Result<String, &'static str> {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let fits = (1..=32).contains(&text.len()) && !text.starts_with('-') && !text.ends_with('-');
+    if fits && text.chars().all(is_plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("write up to 32 letters a to z, digits and hyphens, none of those at an end")
+    }
+}
+
+fn name(text: &str) -> Result<ServingName, String> {
+    match text.parse() {
+        Ok(ServingName::Ip(address)) if address.is_unspecified() => {
+            Err("it is an address to listen at".to_owned())
+        }
+        Ok(ServingName::Wildcard(_)) => Err("it stands for many names: write one of them".to_owned()),
+        Ok(name) => Ok(name),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn ports(text: &str) -> anyhow::Result<(u16, u16)> {
+    let port = |text: &str| text.parse().ok().filter(|port| *port > 0);
+    let both = text.split_once(':').and_then(|(here, there)| Some((port(here)?, port(there)?)));
+    both.context("write two ports, such as 8080:80")
+}
+
+fn registry(text: &str) -> Result<String, &'static str> {
+    let (host, port) = text.rsplit_once(':').ok_or("write NAME:PORT, such as k3d-registry:5000")?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
+    if !host.is_empty() && host.chars().all(is_plain) && port.parse::<u16>().is_ok() {
+        Ok(text.to_owned())
+    } else {
+        Err("write NAME:PORT, such as k3d-registry:5000")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_values_are_taken() {
+        assert!(
+            cluster("edge-1").is_ok()
+                && cluster("").is_err()
+                && cluster("a b").is_err()
+                && cluster("-a").is_err()
+        );
+        assert!(
+            name("raspi").is_ok()
+                && name("0.0.0.0").is_err()
+                && name("*.pi").is_err()
+                && name("a;b").is_err()
+        );
+        assert_eq!(ports("8080:80").unwrap(), (8080, 80));
+        assert!(["80", "0:80", "80:", "x:y"].iter().all(|text| ports(text).is_err()));
+        assert!(registry("k3d-reg:5000").is_ok() && registry("reg").is_err() && registry("a b:1").is_err());
+    }
+}
