@@ -127,6 +127,11 @@ fn what_imager_appended_outlives_the_next_kernel(machine: &Machine) {
     let line = machine.run_within(anew, Duration::from_mins(5)).unwrap();
     assert_eq!(line.matches(APPENDED).count(), 1, "{line}");
     assert_eq!(line.trim_end().lines().count(), 1, "{line}");
+    // While there was none, the agent may have said so; the last word on the card is of the new one.
+    until("a report that has seen it", || {
+        let page = machine.attempt("cat /boot/firmware/NODE-STATUS.txt", Duration::from_mins(1))?.stdout;
+        Ok(if page.contains("cmdline.txt") { Ok(()) } else { Err(page) })
+    });
 }
 
 fn k3s_is_held_back(machine: &Machine) {
