@@ -135,7 +135,7 @@ impl Operator {
             matches!(fields[..], [_, _, remote, state, _, _, _, _, _, inode, ..]
                 if remote.ends_with(&port) && state == established && own.iter().any(|own| own == inode))
         });
-        Ok(of_ours.fold(0, |count, _| count + 1))
+        Ok(u64::try_from(of_ours.count())?)
     }
 }
 

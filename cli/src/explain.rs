@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Write as _};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place};
@@ -53,7 +53,7 @@ pub fn run(options: &Explain) -> Result<ExitCode> {
             }
             explain(&mut stdin.lock(), "stdin", options.output)
         }
-        ([], Some(unit)) => return journal(unit, options.output),
+        ([], Some(unit)) => journal(unit, options.output),
         (codes, _) => codes.iter().try_for_each(|code| print(&catalogue::text(*code))),
     };
     // Whoever reads has read enough.
@@ -73,7 +73,7 @@ fn print(text: &str) -> Result<()> {
     Ok(out.write_all(b"\n").and_then(|()| out.flush())?)
 }
 
-fn journal(unit: &str, output: Output) -> Result<ExitCode> {
+fn journal(unit: &str, output: Output) -> Result<()> {
     let mut child = Command::new("journalctl")
         .args(["--boot", "--follow", "--no-pager", "--output", "cat", "--lines", PAST])
         .arg(format!("--unit={unit}"))
@@ -81,26 +81,16 @@ fn journal(unit: &str, output: Output) -> Result<ExitCode> {
         .stdout(Stdio::piped())
         .spawn()
         .context("journalctl cannot be run: on another machine than the Pi, pipe the log in instead")?;
-    let Some(lines) = child.stdout.take() else { bail!("journalctl has no output") };
+    let lines = child.stdout.take().context("journalctl has no output")?;
     let done = explain(&mut BufReader::new(lines), &format!("journal of {unit}"), output);
-    // It may have ended by itself; else nobody reads it any more.
-    let ended = end(&mut child);
-    match done {
-        Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
-        Ok(()) if !ended.is_some_and(|status| status.success()) => {
-            eprintln!("error: journalctl ended; what it said stands above");
-            Ok(ExitCode::FAILURE)
-        }
-        done => done.map(|()| ExitCode::SUCCESS),
-    }
-}
-
-fn end(child: &mut Child) -> Option<std::process::ExitStatus> {
-    let ended = child.try_wait().ok().flatten();
-    if ended.is_none() {
+    if done.is_err() {
+        // Nobody reads it any more; it may have ended by itself.
         let _ = child.kill();
     }
-    child.wait().ok()
+    let ended = child.wait().context("waiting for journalctl");
+    done?;
+    ensure!(ended?.success(), "journalctl ended; what it said stands above");
+    Ok(())
 }
 
 /// Tells what is recognised in `input`, each thing once.

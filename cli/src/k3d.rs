@@ -5,9 +5,12 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
+use weaver_api::names::dns_label;
 use weaver_diagnostics::exit_code::KNOWN_BAD;
 use weaver_diagnostics::k3d::{Cluster, lint_k3s_arg};
 use weaver_diagnostics::san::ServingName;
+
+use crate::kubeconfig::host;
 
 #[derive(Subcommand)]
 pub enum Verb {
@@ -34,7 +37,7 @@ pub struct Config {
     #[arg(value_parser = cluster)]
     cluster: String,
     /// DNS name or address by which laptops reach it; may be given more than once
-    #[arg(long = "name", required = true, value_parser = name)]
+    #[arg(long = "name", required = true, value_parser = host)]
     names: Vec<ServingName>,
     /// Port of its API on this machine
     #[arg(long, default_value = "6443", value_parser = clap::value_parser!(u16).range(1..))]
@@ -74,23 +77,10 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
 
 /// As k3d wants it: it becomes part of host names.
 fn cluster(text: &str) -> Result<String, &'static str> {
-    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let fits = (1..=32).contains(&text.len()) && !text.starts_with('-') && !text.ends_with('-');
-    if fits && text.chars().all(is_plain) {
+    if text.len() <= 32 && dns_label(text).is_ok() {
         Ok(text.to_owned())
     } else {
         Err("write up to 32 letters a to z, digits and hyphens, none of those at an end")
-    }
-}
-
-fn name(text: &str) -> Result<ServingName, String> {
-    match text.parse() {
-        Ok(ServingName::Ip(address)) if address.is_unspecified() => {
-            Err("it is an address to listen at".to_owned())
-        }
-        Ok(ServingName::Wildcard(_)) => Err("it stands for many names: write one of them".to_owned()),
-        Ok(name) => Ok(name),
-        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -123,10 +113,10 @@ mod tests {
                 && cluster("-a").is_err()
         );
         assert!(
-            name("raspi").is_ok()
-                && name("0.0.0.0").is_err()
-                && name("*.pi").is_err()
-                && name("a;b").is_err()
+            host("raspi").is_ok()
+                && host("0.0.0.0").is_err()
+                && host("*.pi").is_err()
+                && host("a;b").is_err()
         );
         assert_eq!(ports("8080:80").unwrap(), (8080, 80));
         assert!(["80", "0:80", "80:", "x:y"].iter().all(|text| ports(text).is_err()));

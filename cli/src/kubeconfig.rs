@@ -268,7 +268,7 @@ fn outward(peer: Option<IpAddr>) -> Option<IpAddr> {
 }
 
 /// A name or address that can be a host.
-fn host(text: &str) -> Result<ServingName, String> {
+pub fn host(text: &str) -> Result<ServingName, String> {
     match text.parse() {
         Ok(ServingName::Wildcard(rest)) => {
             Err(format!("it stands for many names: write one of them, such as pi.{rest}"))

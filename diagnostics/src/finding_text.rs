@@ -3,7 +3,7 @@
 use crate::finding::{Finding, Remedy};
 
 /// No single line of evidence is worth more. What is to be done is never cut.
-pub const EVIDENCE: usize = 400;
+const EVIDENCE: usize = 400;
 /// A message holds the served names, which are worth reading to the end.
 const MESSAGE: usize = 8 * 1024;
 

@@ -17,9 +17,9 @@ pub fn finding(root: &HostRoot, data_dir: &Path) -> Option<Finding> {
     let top = fs::canonicalize(root.real("/")).ok()?;
     let existing = root.real(data_dir).ancestors().find_map(|path| fs::canonicalize(path).ok())?;
     let existing = Path::new("/").join(existing.strip_prefix(top).ok()?);
-    let holds = |directory: &&Path| mount(&mounts, directory) != Mount::Absent;
-    let place = existing.ancestors().find(holds)?;
-    (mount(&mounts, place) == Mount::ReadOnly).then(|| {
+    let mut mounted = existing.ancestors().map(|place| (place, mount(&mounts, place)));
+    let (place, state) = mounted.find(|(_, state)| *state != Mount::Absent)?;
+    (state == Mount::ReadOnly).then(|| {
         let message = format!(
             "{} is mounted read-only: k3s cannot write to {}, and ends itself",
             place.display(),

@@ -2,9 +2,9 @@
 //! findings, and keeps the gate of the operator.
 //!
 //! Guarantees: `check` and `preflight` change nothing; `preflight --gate` writes
-//! the block of k3s and the node's report; `repair` changes boot files when asked to; `run` writes into its runtime
-//! directory, with `--systemd` the same report, and applies only the manifests
-//! built into it; a known bad state keeps the gate shut, an unknown one never
+//! the block of k3s and the node's report; `repair` changes boot files when
+//! asked to; `run` writes into its runtime directory, with `--systemd` the same
+//! report, and applies only the manifests built into it; a known bad state keeps the gate shut, an unknown one never
 //! counts as bad; a verdict that turns bad after the gate opened is reported and
 //! stops nothing.
 

@@ -5,10 +5,10 @@
 //! [`signatures`] counts: a webhook that fails by its certificate is a matter of the webhook. What a line names (names,
 //! accounts, namespaces) is untrusted: it becomes part of a command only where it can be nothing but such a name.
 
+mod host;
 mod rights;
 mod servers;
 mod signatures;
-mod storage;
 mod tls;
 
 #[cfg(test)]

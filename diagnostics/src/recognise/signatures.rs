@@ -1,6 +1,6 @@
 //! What is looked for, in order of precedence.
 
-use super::{Told, rights, servers, storage, tls};
+use super::{Told, host, rights, servers, tls};
 use crate::finding::Code;
 
 /// An error that prints itself.
@@ -103,26 +103,26 @@ pub(super) const SIGNATURES: &[Signature] = &[
     judged(Code::ConnectionRefused, "the connection to the server ", servers::refused),
     // The host.
     says(Code::MemoryCgroupAbsent, "failed to find memory cgroup"),
-    judged(Code::MemoryCgroupAbsent, "failed to find cpuset cgroup", storage::controller),
-    judged(Code::MemoryCgroupAbsent, "failed to find cpu cgroup", storage::controller),
-    judged(Code::MemoryCgroupAbsent, "missing required cgroups: ", storage::controller),
+    judged(Code::MemoryCgroupAbsent, "failed to find cpuset cgroup", host::controller),
+    judged(Code::MemoryCgroupAbsent, "failed to find cpu cgroup", host::controller),
+    judged(Code::MemoryCgroupAbsent, "missing required cgroups: ", host::controller),
     says(Code::CgroupV1Refused, "configured to not run on a host using cgroup v1"),
-    judged(Code::CgroupV1Refused, "cgroup v1 support is unsupported", storage::cgroup_v1),
+    judged(Code::CgroupV1Refused, "cgroup v1 support is unsupported", host::cgroup_v1),
     says(Code::NoDefaultRoute, "no default routes found"),
     says(Code::NoDefaultRoute, "unable to find default route"),
     says(Code::NoDefaultRoute, "unable to select an ip from default routes"),
     says(Code::UnderVoltage, "undervoltage detected"),
     says(Code::UnderVoltage, "under-voltage detected"),
-    judged(Code::UnderVoltage, "throttled=0x", storage::throttled),
-    judged(Code::CardFails, "read-only file system", storage::read_only),
+    judged(Code::UnderVoltage, "throttled=0x", host::throttled),
+    judged(Code::CardFails, "read-only file system", host::read_only),
     says(Code::CardFails, "remounting filesystem read-only"),
-    judged(Code::CardFails, "i/o error, dev ", storage::device_fails),
-    judged(Code::DiskPressure, "no space left on device", storage::full),
-    judged(Code::DiskPressure, "node.kubernetes.io/disk-pressure", storage::tainted),
-    judged(Code::DiskPressure, "resourcename=\"ephemeral-storage\"", storage::evicting),
+    judged(Code::CardFails, "i/o error, dev ", host::device_fails),
+    judged(Code::DiskPressure, "no space left on device", host::full),
+    judged(Code::DiskPressure, "node.kubernetes.io/disk-pressure", host::tainted),
+    judged(Code::DiskPressure, "resourcename=\"ephemeral-storage\"", host::evicting),
     says(Code::LeaseLost, "leaderelection lost"),
     says(Code::LeaseLost, "failed to renew lease"),
     says(Code::LeaseLost, "leader election lost"),
-    tells(Code::LeaseLost, "slow sql", storage::slow_database),
+    tells(Code::LeaseLost, "slow sql", host::slow_database),
     says(Code::ClockBeforeFloor, "server time isn't set properly"),
 ];

@@ -34,12 +34,13 @@ const BEFORE: &str = "weaver-before";
 /// A change could not be made or taken back.
 pub fn run(args: &RepairArgs) -> anyhow::Result<u8> {
     let root = HostRoot::new(args.root.clone());
+    let ledger = || Ledger::lock(&root.real(&args.state_dir));
+    if args.undo {
+        return undo(&root, &ledger()?);
+    }
     let findings = memory_cgroup::findings(&kernel_state::memory_facts(&root));
     let remedies: Vec<_> = findings.iter().filter_map(|finding| finding.remedy.as_ref()).collect();
     let changes: Vec<_> = remedies.iter().flat_map(|remedy| &remedy.changes).collect();
-    if args.undo {
-        return undo(&root, &Ledger::lock(&root.real(&args.state_dir))?);
-    }
     if changes.is_empty() {
         say(&report::text(&findings))?;
         say("Nothing was changed: there is no change that this command can make.\n")?;
@@ -52,7 +53,7 @@ pub fn run(args: &RepairArgs) -> anyhow::Result<u8> {
         say("Nothing was changed.\n")?;
         return Ok(exit_code::of(&findings));
     }
-    repair(&root, &Ledger::lock(&root.real(&args.state_dir))?, &findings, &changes)?;
+    repair(&root, &ledger()?, &findings, &changes)?;
     if remedies.iter().any(|remedy| needs_reboot(remedy)) {
         say(&format!("Changed. It counts from the next boot: {REBOOT}\n"))?;
         return Ok(exit_code::REBOOT_NEEDED);
