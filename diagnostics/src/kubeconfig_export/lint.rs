@@ -11,9 +11,34 @@ use crate::{
     yaml_node::{self, Node},
 };
 
+/// Where a kubeconfig is looked at.
+#[derive(Clone, Copy, PartialEq)]
+enum Here {
+    /// On the machine that k3s runs on, or where nothing of that matters.
+    Server,
+    /// On another one: its loopback addresses lead elsewhere.
+    Laptop,
+}
+
 /// What is wrong with it; nothing where all is well.
 #[must_use]
 pub fn lint(file: &TextFile) -> Vec<Finding> {
+    judge(file, Here::Server)
+}
+
+/// The same for who is about to use it: a file that cannot be used is a failure, and on another machine than the server
+/// a loopback address is a fault too.
+#[must_use]
+pub fn lint_for_use(file: &TextFile, is_server: bool) -> Vec<Finding> {
+    let mut findings = judge(file, if is_server { Here::Server } else { Here::Laptop });
+    for finding in findings.iter_mut().filter(|finding| finding.code == Code::KubeconfigUnusable) {
+        finding.severity = Severity::Fail;
+        finding.remedy = Some(on_the_pi());
+    }
+    findings
+}
+
+fn judge(file: &TextFile, here: Here) -> Vec<Finding> {
     if let Some(finding) = unusable(file) {
         return vec![finding];
     }
@@ -22,31 +47,9 @@ pub fn lint(file: &TextFile) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(server) = cluster.get("server") {
         let place = Place::at(&file.path, server.line, server.column);
-        findings.extend(address(&place, server.as_str().unwrap_or_default()));
+        findings.extend(address(&place, server.as_str().unwrap_or_default(), here));
     }
     findings.extend(insecure(file, cluster));
-    findings
-}
-
-/// The same for who is about to use it: a file that cannot be used is a failure, and on another machine than the server
-/// a loopback address is a fault too.
-#[must_use]
-pub fn lint_for_use(file: &TextFile, is_server: bool) -> Vec<Finding> {
-    let mut findings = lint(file);
-    for finding in findings.iter_mut().filter(|finding| finding.code == Code::KubeconfigUnusable) {
-        finding.severity = Severity::Fail;
-        finding.remedy = Some(on_the_pi());
-    }
-    let root = yaml_node::parse(&file.text).ok().filter(|_| !is_server);
-    let server = root.as_ref().and_then(cluster_in_force).and_then(|cluster| cluster.get("server"));
-    findings.extend(server.and_then(|server| {
-        let url = server.as_str()?.parse::<ServerUrl>().ok().filter(ServerUrl::is_loopback)?;
-        let place = Place::at(&file.path, server.line, server.column);
-        let message =
-            format!("the server at {place} is {}: this machine, and not the one that k3s runs on", url.host);
-        let finding = Finding::new(Severity::Warn, Code::KubeconfigUnspecified, message);
-        Some(finding.saw(place, format!("host {}", url.host)).remedy(on_the_pi()))
-    }));
     findings
 }
 
@@ -64,7 +67,7 @@ fn cluster_in_force(root: &Node) -> Option<&Node> {
     entry("clusters", context.get("cluster")?)?.get("cluster")
 }
 
-fn address(place: &Place, server: &str) -> Option<Finding> {
+fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
     match server.parse::<ServerUrl>() {
         Ok(url) if url.is_unspecified() => Some(
             Finding::new(
@@ -75,6 +78,12 @@ fn address(place: &Place, server: &str) -> Option<Finding> {
             .saw(place.clone(), format!("host {}", url.host))
             .remedy(on_the_pi()),
         ),
+        Ok(url) if here == Here::Laptop && url.is_loopback() => {
+            let message =
+                format!("the server at {place} is {}: this machine, and not the one that k3s runs on", url.host);
+            let finding = Finding::new(Severity::Warn, Code::KubeconfigUnspecified, message);
+            Some(finding.saw(place.clone(), format!("host {}", url.host)).remedy(on_the_pi()))
+        }
         Err(UrlError::Fallback) => Some(
             Finding::new(
                 Severity::Fail,
@@ -188,7 +197,7 @@ mod tests {
         #[test]
         fn never_panics(text in "\\PC*", server in "\\PC{0,20}") {
             let _ = lint_for_use(&TextFile::new("/k", text), false);
-            let _ = address(&Place::file("/k"), &server);
+            let _ = address(&Place::file("/k"), &server, Here::Laptop);
         }
     }
 }
