@@ -2,20 +2,16 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 
-#[path = "../../node-agent/tests/support/tls_server.rs"]
-mod tls_server;
+mod support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use k8s_openapi::ByteString;
+use support::tls_server::{Ca, TlsServer, closed_port};
+use support::{KEY, k3s_kubeconfig};
 use tempfile::TempDir;
-use tls_server::{Ca, TlsServer, closed_port};
-
-/// The base64 of the administrator's key.
-const KEY: &str = "aHVudGVyMg==";
 
 /// A Pi with a kubeconfig of k3s, and a laptop with an `ssh`.
 struct Scene {
@@ -26,15 +22,7 @@ impl Scene {
     fn new(ca: &Ca, server: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let scene = Self { dir };
-        let ca = serde_json::to_value(ByteString(ca.pem().into_bytes())).unwrap();
-        let text = format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: default\n\
-             clusters:\n- name: default\n  cluster:\n    server: {server}\n    certificate-authority-data: {}\n\
-             users:\n- name: default\n  user: {{client-certificate-data: QUJD, client-key-data: {KEY}}}\n\
-             contexts:\n- name: default\n  context: {{cluster: default, user: default}}\n",
-            ca.as_str().unwrap()
-        );
-        fs::write(scene.path("k3s.yaml"), text).unwrap();
+        fs::write(scene.path("k3s.yaml"), k3s_kubeconfig(ca, server)).unwrap();
         let k3s = scene.path("k3s.yaml").display().to_string();
         scene.program("weaver", &format!("exec {} \"$@\" --kubeconfig {k3s}", env!("CARGO_BIN_EXE_weaver")));
         scene.program("sudo", "test \"$1\" = -n || exit 9\nshift\nexec \"$@\"");

@@ -2,21 +2,17 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 
-#[path = "../../node-agent/tests/support/tls_server.rs"]
-mod tls_server;
+mod support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use k8s_openapi::ByteString;
 use serde_json::Value;
+use support::tls_server::{Ca, TlsServer, closed_port};
+use support::{KEY, k3s_kubeconfig};
 use tempfile::TempDir;
-use tls_server::{Ca, TlsServer, closed_port};
-
-/// The base64 of the administrator's key.
-const KEY: &str = "aHVudGVyMg==";
 
 /// A directory with the kubeconfig of a k3s, whose CA is `ca` and which listens at `server`.
 struct Scene {
@@ -28,15 +24,7 @@ impl Scene {
     fn new(ca: &Ca, server: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let k3s = dir.path().join("k3s.yaml");
-        let ca = serde_json::to_value(ByteString(ca.pem().into_bytes())).unwrap();
-        let text = format!(
-            "apiVersion: v1\nkind: Config\npreferences: {{}}\ncurrent-context: default\n\
-             clusters:\n- name: default\n  cluster:\n    server: {server}\n    certificate-authority-data: {}\n\
-             users:\n- name: default\n  user: {{client-certificate-data: QUJD, client-key-data: {KEY}}}\n\
-             contexts:\n- name: default\n  context: {{cluster: default, user: default}}\n",
-            ca.as_str().unwrap()
-        );
-        fs::write(&k3s, text).unwrap();
+        fs::write(&k3s, k3s_kubeconfig(ca, server)).unwrap();
         Self { dir, k3s }
     }
 

@@ -45,7 +45,7 @@ fn alarm(root: &HostRoot) -> Option<Power> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use crate::host_root::fixture::host;
 
     #[test]
     fn each_reader_and_none() {
@@ -67,13 +67,8 @@ mod tests {
                 "true",
             ),
         ] {
-            let dir = tempfile::tempdir().unwrap();
-            for (path, text) in &files {
-                let path = dir.path().join(path.trim_start_matches('/'));
-                fs::create_dir_all(path.parent().unwrap()).unwrap();
-                fs::write(path, text).unwrap();
-            }
-            let read = format!("{:?}", read(&HostRoot::new(dir.path().to_owned())));
+            let (_dir, root) = host(&files);
+            let read = format!("{:?}", read(&root));
             assert!(read.contains(want), "{files:?}: {read}");
         }
     }

@@ -133,6 +133,24 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
+/// A host of a test's own.
+#[cfg(test)]
+pub(crate) mod fixture {
+    use super::*;
+
+    /// A host that has these files, until the directory is dropped.
+    pub(crate) fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, HostRoot) {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = dir.path().join(path.trim_start_matches('/'));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let root = HostRoot::new(dir.path().to_owned());
+        (dir, root)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -248,18 +248,7 @@ pub fn admin_kubeconfig(root: &HostRoot, path: &Path) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-
-    fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, HostRoot) {
-        let dir = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = dir.path().join(path.trim_start_matches('/'));
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        let root = HostRoot::new(dir.path().to_owned());
-        (dir, root)
-    }
+    use crate::host_root::fixture::host;
 
     fn judged(files: &[(&str, &str)]) -> Effective {
         let (_dir, root) = host(files);

@@ -76,16 +76,11 @@ fn controller(root: &HostRoot) -> Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use crate::host_root::fixture::host;
 
     fn verdict(files: &[(&str, &str)]) -> &'static str {
-        let dir = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = dir.path().join(path.trim_start_matches('/'));
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        match controller(&HostRoot::new(dir.path().to_owned())) {
+        let (_dir, root) = host(files);
+        match controller(&root) {
             Controller::Present(..) => "present",
             Controller::Absent(..) => "absent",
             Controller::Unknown(_) => "unknown",
