@@ -21,6 +21,8 @@ const usage = `k3s-testbed: a k3s-compatible control plane for development and t
 
   k3s-testbed server [flags]     run the control plane until SIGTERM (flags: server --help)
   k3s-testbed kubectl [args]     kubectl of the same version
+  k3s-testbed certificate rotate --service k3s-server
+                                 the served certificate is made anew at the next start
   k3s-testbed --version          version, in k3s' form
 `
 
@@ -42,6 +44,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return runServer(args[2:], stdout, stderr)
 	case "kubectl":
 		return runKubectl(args[2:])
+	case "certificate":
+		return runCertificate(args[2:], stdout, stderr)
 	case "--version", "-v", "version":
 		fmt.Fprint(stdout, versionText())
 		return 0

@@ -204,20 +204,35 @@ func check(v values) (Options, error) {
 
 // resolvePaths makes the two paths absolute and applies k3s' defaults.
 func resolvePaths(v values, o *Options) error {
-	dataDir, kubeconfig := systemDataDir, SystemKubeconfig
-	if os.Geteuid() != 0 {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return fmt.Errorf("no home directory, give --data-dir and --write-kubeconfig: %w", err)
-		}
-		dataDir, kubeconfig = filepath.Join(home, ".rancher", "k3s"), filepath.Join(home, ".kube", "k3s.yaml")
+	kubeconfig, err := ofUser(SystemKubeconfig, ".kube", "k3s.yaml")
+	if err != nil {
+		return err
 	}
-	var err error
-	if o.DataDir, err = filepath.Abs(v.last("data-dir", dataDir)); err != nil {
+	if o.DataDir, err = DataDir(v.last("data-dir", "")); err != nil {
 		return err
 	}
 	o.Kubeconfig, err = filepath.Abs(v.last("write-kubeconfig", kubeconfig))
 	return err
+}
+
+// DataDir is the directory given, or k3s' default for this user, absolute.
+func DataDir(given string) (string, error) {
+	if given != "" {
+		return filepath.Abs(given)
+	}
+	return ofUser(systemDataDir, ".rancher", "k3s")
+}
+
+// ofUser is the path for root, or that below the home directory of anybody else.
+func ofUser(system string, below ...string) (string, error) {
+	if os.Geteuid() == 0 {
+		return system, nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("no home directory, give --data-dir and --write-kubeconfig: %w", err)
+	}
+	return filepath.Join(append([]string{home}, below...)...), nil
 }
 
 // parseBool also knows the words of YAML 1.1, which k3s' parser accepts.

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -30,6 +31,14 @@ import (
 
 // renewDays is how many days before its end a served certificate is renewed, as in k3s.
 const renewDays = 120
+
+// regenerate is the file by which `certificate rotate` asks the next start for a new certificate.
+const regenerate = "dynamic-cert-regenerate"
+
+// AskForRegeneration leaves that file in a directory of certificates.
+func AskForRegeneration(certs string) error {
+	return pki.WriteFile(filepath.Join(certs, regenerate), nil, 0o600)
+}
 
 // Listener is the TLS port.
 type Listener struct {
@@ -71,6 +80,7 @@ func Secure(ctx context.Context, tcp net.Listener, certs pki.Tree, names []strin
 		SANs:                names,
 		ExpirationDaysCheck: renewDays,
 		FilterCN:            l.filter(names, strict),
+		RegenerateCerts:     func() bool { return os.Remove(filepath.Join(certs.Dir, regenerate)) == nil },
 		TLSConfig: &tls.Config{
 			ClientAuth: tls.RequestClientCert, // verified in identify, for an answer in HTTP
 			MinVersion: tls.VersionTLS12,
