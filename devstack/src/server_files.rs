@@ -9,14 +9,14 @@ use crate::layout::Layout;
 /// Names that `make up` asks the API server to serve besides its own.
 pub const NAMES: [&str; 2] = ["weaver.test", "config-weaver.local"];
 
-/// The configuration file: the names to serve. k3s reads YAML, and JSON is YAML.
+/// The configuration file: the names to serve, and the node's own. k3s reads YAML, and JSON is YAML.
 #[must_use]
 pub fn config(names: &[String]) -> String {
     // JSON's quoting is valid YAML, whatever the name holds.
-    let list = json!({ "tls-san": names });
+    let settings = json!({ "node-name": "devstack", "tls-san": names });
     format!(
         "# Written by weaver-devstack at each start of the API server. Your own settings\n\
-         # belong into config.yaml.d/*.yaml beside this file (`tls-san+:` appends).\n{list}\n"
+         # belong into config.yaml.d/*.yaml beside this file (`tls-san+:` appends).\n{settings}\n"
     )
 }
 
@@ -56,7 +56,6 @@ pub fn arguments(layout: &Layout, port: u16, audit: bool, extra: &[String]) -> V
         ("--write-kubeconfig-mode", "0600"),
         ("--bind-address", "127.0.0.1"),
         ("--https-listen-port", port.as_str()),
-        ("--node-name", "devstack"),
     ] {
         all.extend([flag, value].map(OsString::from));
     }

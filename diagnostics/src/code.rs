@@ -73,6 +73,8 @@ codes! {
     NameNotInCertificate = "T-01" "name-not-in-certificate",
     /// A configured name is not in the served certificate.
     NameNotServed = "T-02" "name-not-served",
+    /// A name is served that nobody has configured, or not any more.
+    NameStale = "T-03" "name-stale",
     /// The served certificate is outside its dates.
     CertificateDates = "T-04" "certificate-dates",
     /// The served certificate does not chain to the cluster's CA.

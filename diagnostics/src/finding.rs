@@ -125,6 +125,16 @@ pub struct Change {
     pub to: String,
 }
 
+impl Change {
+    /// As a unified diff.
+    #[must_use]
+    pub fn diff(&self) -> String {
+        let old = self.from.as_deref().unwrap_or_default();
+        let name = if self.from.is_some() { &self.file } else { "/dev/null" };
+        similar::TextDiff::from_lines(old, &self.to).unified_diff().header(name, &self.file).to_string()
+    }
+}
+
 impl Remedy {
     /// A remedy in words.
     #[must_use]

@@ -8,6 +8,8 @@
 //! Only the settings named here are looked at; every other value, tokens among
 //! them, is dropped unseen.
 
+use std::path::PathBuf;
+
 use crate::{
     finding::{Code, Finding, Place, Remedy, Severity},
     k3s_unit::Flag,
@@ -48,6 +50,8 @@ pub struct Effective {
     pub node_name: Option<Setting>,
     /// Names that lost to a later value.
     pub shadowed: Vec<Shadowed>,
+    /// The directory of the drop-ins, as far as whoever has read them says so.
+    pub drop_ins: PathBuf,
     /// What is wrong with the files; a failure means k3s does not start or
     /// does not do what was meant.
     pub findings: Vec<Finding>,

@@ -25,6 +25,7 @@ pub mod kernel_cmdline;
 pub mod kubeconfig;
 pub mod kubeconfig_export;
 pub mod memory_cgroup;
+pub mod name_repair;
 pub mod power;
 pub mod recognise;
 pub mod san;

@@ -168,7 +168,7 @@ fn without_port(host: &str) -> &str {
 
 /// Names that every certificate of k3s holds and that nobody means to type
 /// from another machine.
-fn is_inner(served: &str) -> bool {
+pub(crate) fn is_inner(served: &str) -> bool {
     served.starts_with("kubernetes") || served == "localhost" || served == "::1"
 }
 

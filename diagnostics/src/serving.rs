@@ -46,6 +46,9 @@ pub struct Observation {
     pub served: Vec<String>,
 }
 
+/// A name and its handshake.
+pub type Seen = (Wanted, Observation);
+
 /// The verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
@@ -111,7 +114,7 @@ fn not_a_name(setting: &Setting, error: &NameError, stage: Stage) -> Finding {
 
 /// Judges the handshakes. `endpoint` is the address they went to.
 #[must_use]
-pub fn judge(endpoint: &str, observations: &[(Wanted, Observation)]) -> Proof {
+pub fn judge(endpoint: &str, observations: &[Seen]) -> Proof {
     if observations.is_empty() {
         let message = "no names are configured (tls-san is empty), so there is nothing to prove";
         return Proof {
@@ -130,33 +133,33 @@ pub fn judge(endpoint: &str, observations: &[(Wanted, Observation)]) -> Proof {
 
 /// The wanted names whose handshake ended so, with the text of the first.
 fn select<'a>(
-    observations: &'a [(Wanted, Observation)],
+    observations: &'a [Seen],
     why: impl Fn(&'a Outcome) -> Option<&'a str>,
-) -> Option<(&'a str, Vec<&'a (Wanted, Observation)>)> {
+) -> Option<(&'a str, Vec<&'a Seen>)> {
     let chosen: Vec<_> = observations.iter().filter(|(_, o)| why(&o.outcome).is_some()).collect();
     let first = why(&chosen.first()?.1.outcome)?;
     Some((first, chosen))
 }
 
-fn list(chosen: &[&(Wanted, Observation)]) -> String {
+fn list(chosen: &[&Seen]) -> String {
     chosen.iter().map(|(w, _)| w.name.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// The configured names and their places, as evidence.
-fn with_origins(finding: Finding, chosen: &[&(Wanted, Observation)]) -> Finding {
+fn with_origins(finding: Finding, chosen: &[&Seen]) -> Finding {
     chosen
         .iter()
         .fold(finding, |finding, (w, _)| finding.saw(w.origin.clone(), format!("tls-san {}", w.name)))
 }
 
-fn proven(endpoint: &str, observations: &[(Wanted, Observation)]) -> Option<Finding> {
+fn proven(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
     let (_, chosen) = select(observations, |o| matches!(o, Outcome::Proven).then_some(""))?;
     let message = format!("the API server at {endpoint} proves: {}", list(&chosen));
     Some(with_origins(Finding::new(Severity::Ok, Code::ServingNamesOk, message), &chosen))
 }
 
 /// One finding per name: each may have a different nearest name.
-fn not_served(endpoint: &str, observations: &[(Wanted, Observation)]) -> Vec<Finding> {
+fn not_served(endpoint: &str, observations: &[Seen]) -> Vec<Finding> {
     observations
         .iter()
         .filter(|(_, o)| o.outcome == Outcome::NotServed)
@@ -184,16 +187,12 @@ fn ladder(name: &ServingName, nearest: Option<&str>) -> Remedy {
     });
     Remedy::new(format!(
         "restart k3s, which reads its configuration only at start; if {name} is still missing, renew its serving \
-         certificate with the last three commands (the CA and every kubeconfig stay valid){meant}"
+         certificate; `repair names` does as much of it as is needed (the CA and every kubeconfig stay valid){meant}"
     ))
-    .command("sudo systemctl restart k3s")
-    .command("sudo weaver-node-agent check")
-    .command("sudo systemctl stop k3s")
-    .command("sudo k3s certificate rotate --service k3s-server")
-    .command("sudo systemctl start k3s")
+    .command("sudo weaver-node-agent repair names")
 }
 
-fn dates(endpoint: &str, observations: &[(Wanted, Observation)]) -> Option<Finding> {
+fn dates(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
     let (why, chosen) = select(observations, |o| match o {
         Outcome::Dates(why) => Some(why),
         _ => None,
@@ -215,7 +214,7 @@ fn dates(endpoint: &str, observations: &[(Wanted, Observation)]) -> Option<Findi
     Some(with_origins(finding, &chosen))
 }
 
-fn untrusted(endpoint: &str, observations: &[(Wanted, Observation)]) -> Option<Finding> {
+fn untrusted(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
     let (why, chosen) = select(observations, |o| match o {
         Outcome::Untrusted(why) => Some(why),
         _ => None,
@@ -237,7 +236,7 @@ fn untrusted(endpoint: &str, observations: &[(Wanted, Observation)]) -> Option<F
     Some(with_origins(finding, &chosen))
 }
 
-fn unreachable(endpoint: &str, observations: &[(Wanted, Observation)]) -> Option<Finding> {
+fn unreachable(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
     let (why, chosen) = select(observations, |o| match o {
         Outcome::Unreachable(why) => Some(why),
         _ => None,
@@ -266,7 +265,7 @@ mod tests {
         Setting { value: value.into(), origin: Place::line("/c.yaml", 2) }
     }
 
-    fn seen(name: &str, outcome: Outcome, served: &[&str]) -> (Wanted, Observation) {
+    fn seen(name: &str, outcome: Outcome, served: &[&str]) -> Seen {
         let (mut names, _) = wanted(&[setting(name)], Stage::Serving);
         let served = served.iter().map(|s| (*s).to_owned()).collect();
         (names.remove(0), Observation { outcome, served })
@@ -319,8 +318,7 @@ mod tests {
         assert!(found.message.contains("valid for: pi, raspik3d"));
         let remedy = found.remedy.as_ref().unwrap();
         assert!(remedy.explain.contains("--tls-server-name=raspik3d"), "{}", remedy.explain);
-        assert_eq!(remedy.commands[0], "sudo systemctl restart k3s");
-        assert!(remedy.commands.iter().all(|c| !c.contains("rotate-ca")));
+        assert_eq!(remedy.commands, ["sudo weaver-node-agent repair names"]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod ssh_key;
 mod syntax;
 pub mod user_data;
 pub mod verdict;
-mod yaml_scalar;
+pub(crate) mod yaml_scalar;
 
 use std::{fmt, net::IpAddr, ops::Range};
 

@@ -46,7 +46,7 @@ pub enum Command {
     Preflight(PreflightArgs),
     /// Make the host what weaver.toml asks for; early in the boot, no network.
     BootConfig(BootConfigArgs),
-    /// Make the changes to boot files that `check` shows; never reboots.
+    /// Make the changes to boot files that `check` shows, never reboots; `repair names`: have the configured names served.
     Repair(RepairArgs),
     /// Keep checking, open the gate when the names are proven, keep the operator's token fresh.
     Run(RunArgs),
@@ -101,7 +101,11 @@ impl Args {
         let host = match &mut self.command {
             Command::Check { host, .. } => host,
             // Its paths are judged as they are parsed.
-            Command::BootConfig(_) | Command::Repair(_) => return Ok(self),
+            Command::BootConfig(_) => return Ok(self),
+            Command::Repair(repair) => match &mut repair.what {
+                Some(RepairWhat::Names(names)) => &mut names.host,
+                None => return Ok(self),
+            },
             Command::Preflight(preflight) => {
                 preflight.host.root_default(&mut preflight.runtime_dir);
                 &mut preflight.host
@@ -179,9 +183,54 @@ pub struct PreflightArgs {
     pub state_dir: PathBuf,
 }
 
-/// What `repair` needs.
+/// What `repair` is to mend.
 #[derive(Debug, Clone, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct RepairArgs {
+    /// Something else than the boot files.
+    #[command(subcommand)]
+    pub what: Option<RepairWhat>,
+    /// The boot files.
+    #[command(flatten)]
+    pub files: RepairFilesArgs,
+}
+
+/// What `repair` mends besides boot files.
+#[derive(Debug, Clone, Subcommand)]
+pub enum RepairWhat {
+    /// Have k3s serve every configured name, or no longer serve others; restarts k3s where that is needed.
+    Names(RepairNamesArgs),
+}
+
+/// What `repair names` needs.
+#[derive(Debug, Clone, clap::Args)]
+pub struct RepairNamesArgs {
+    /// Where to look.
+    #[command(flatten)]
+    pub host: HostArgs,
+    /// Directory of what outlives a reboot, a path of the host.
+    #[arg(long, value_name = "DIR", default_value = STATE_DIR, value_parser = boot_config::absolute)]
+    pub state_dir: PathBuf,
+    /// Show what would be done and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Take a name out of the certificate that is not configured (repeatable).
+    #[arg(long, value_name = "NAME")]
+    pub remove: Vec<String>,
+    /// How long k3s may take to come back.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=DAY))]
+    pub start_timeout: u64,
+    /// The program that renews certificates.
+    #[arg(long, value_name = "PATH", default_value = "k3s")]
+    pub k3s: PathBuf,
+    /// What speaks to systemd.
+    #[arg(long, value_name = "PATH", default_value = "systemctl", hide = true)]
+    pub systemctl: PathBuf,
+}
+
+/// What `repair` of boot files needs.
+#[derive(Debug, Clone, clap::Args)]
+pub struct RepairFilesArgs {
     /// Directory put in front of every path.
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,

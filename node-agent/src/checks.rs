@@ -13,8 +13,10 @@ use rustls::RootCertStore;
 use weaver_diagnostics::{
     finding::{Finding, Severity},
     k3s_config::Effective,
-    memory_cgroup, power,
-    serving::{self, Stage},
+    memory_cgroup,
+    name_repair::{self, OwnNames},
+    power,
+    serving::{self, Seen, Stage},
 };
 
 use crate::{
@@ -66,9 +68,16 @@ impl From<HostArgs> for Host {
 
 impl Host {
     /// Where k3s keeps its data.
-    fn data_dir(&self, effective: &Effective) -> PathBuf {
+    pub(crate) fn data_dir(&self, effective: &Effective) -> PathBuf {
         let configured = || effective.data_dir.as_ref().map(|setting| setting.value.clone().into());
         self.data_dir.clone().or_else(configured).unwrap_or_else(|| DEFAULT_DATA_DIR.into())
+    }
+
+    /// What k3s calls this host and its node, in the certificate too.
+    pub(crate) fn own_names(&self, effective: &Effective) -> OwnNames {
+        let files = ["/proc/sys/kernel/hostname", "/etc/hostname"].into_iter();
+        let names = files.filter_map(|path| Some(self.root.read_if_possible(path)?.text.trim().to_owned()));
+        OwnNames { names: names.chain(effective.node_name.iter().map(|name| name.value.clone())).collect() }
     }
 }
 
@@ -92,6 +101,10 @@ pub struct Check {
     pub api_address: SocketAddr,
     /// The file with the CA of its certificate, as the host knows it.
     pub server_ca: PathBuf,
+    /// The handshakes, one a configured name.
+    pub seen: Vec<Seen>,
+    /// The names of the served certificate; none where it was not seen.
+    pub served: Vec<String>,
 }
 
 impl Check {
@@ -130,6 +143,7 @@ struct Files {
     anchors: Result<RootCertStore, Box<Finding>>,
     server_ca: PathBuf,
     kubeconfig: Vec<Finding>,
+    own: OwnNames,
 }
 
 /// Everything, the handshakes included: names that are not served are probed
@@ -146,11 +160,12 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
         let anchors = k3s_files::server_ca(&reader.root, &data_dir);
         let server_ca = k3s_files::server_ca_path(&data_dir);
         let kubeconfig = k3s_files::admin_kubeconfig(&reader.root, &reader.admin_kubeconfig);
-        Files { findings, effective, anchors, server_ca, kubeconfig }
+        let own = reader.own_names(&effective);
+        Files { findings, effective, anchors, server_ca, kubeconfig, own }
     })
     .await
     .context("reading the host's files")?;
-    let Files { mut findings, effective, anchors, server_ca, kubeconfig } = files;
+    let Files { mut findings, effective, anchors, server_ca, kubeconfig, own } = files;
     let api_address = host.api_address.unwrap_or_else(|| {
         let port = effective.https_listen_port.unwrap_or(DEFAULT_PORT);
         (Ipv4Addr::LOCALHOST, port).into()
@@ -159,6 +174,7 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
     let (names, _) = serving::wanted(&effective.tls_san, Stage::Serving);
     let names_are_open = findings.iter().any(leaves_names_open);
     let mut proven = false;
+    let (mut seen, mut served) = (Vec::new(), Vec::new());
     match anchors {
         Err(finding) => findings.push(*finding),
         Ok(_) if names.is_empty() && names_are_open => {
@@ -167,16 +183,24 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
             ));
         }
         Ok(anchors) => {
-            let seen = probe::prove(api_address, anchors, &names, patience).await?;
-            let observations: Vec<_> = names.into_iter().zip(seen).collect();
-            let proof = serving::judge(&api_address.to_string(), &observations);
+            seen = probe::prove(api_address, anchors.clone(), names, patience).await?;
+            let endpoint = api_address.to_string();
+            let proof = serving::judge(&endpoint, &seen);
             findings.extend(proof.findings);
             proven = proof.proven && !names_are_open;
+            served = match seen.first() {
+                Some((_, seen)) => seen.served.clone(),
+                None => probe::served(api_address, anchors).await?,
+            };
+            if !names_are_open {
+                let stale = name_repair::stale(&served, &effective, &own);
+                findings.extend(name_repair::stale_finding(&endpoint, &stale));
+            }
         }
     }
     findings.extend(kubeconfig);
     override_file::apply(&host.root, &host.boot_dir, &mut findings);
-    Ok(Check { findings, proven, api_address, server_ca })
+    Ok(Check { findings, proven, api_address, server_ca, seen, served })
 }
 
 /// Whether a finding means that the list of names itself is not known whole.

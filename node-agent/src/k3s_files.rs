@@ -64,6 +64,7 @@ fn effective_without(
         unreadable.push(missing_config(&setting));
     }
     let mut effective = k3s_config::merge(&files, &start.flags);
+    effective.drop_ins = with_suffix(&config, ".d");
     effective.data_dir = effective.data_dir.or(start.data_dir);
     effective.node_name = effective.node_name.or(start.node_name);
     effective.findings.append(&mut unreadable);

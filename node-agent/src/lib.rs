@@ -36,8 +36,9 @@ pub mod repair;
 pub mod report;
 pub mod root_space;
 pub mod run;
+pub mod systemctl;
 
-use args::{Args, Command, Output};
+use args::{Args, Command, Output, RepairWhat};
 
 /// Runs one command and returns the exit code of the process.
 ///
@@ -60,7 +61,10 @@ pub async fn run_command(args: Args) -> anyhow::Result<u8> {
             show(&findings, output)
         }
         Command::BootConfig(args) => Ok(boot_config::run(&args)),
-        Command::Repair(args) => repair::run(&args),
+        Command::Repair(args) => match args.what {
+            None => repair::run(&args.files),
+            Some(RepairWhat::Names(names)) => repair::names::run(names).await,
+        },
         Command::Run(args) => run::run(args).await.map(|()| weaver_diagnostics::exit_code::FINE),
     }
 }

@@ -21,7 +21,7 @@ use rustls::{
 };
 use weaver_diagnostics::{
     san::ServingName,
-    serving::{Observation, Outcome, Wanted},
+    serving::{Observation, Outcome, Seen, Wanted},
 };
 use weaver_operator::handshake;
 
@@ -29,6 +29,21 @@ use weaver_operator::handshake;
 const POLL: Duration = Duration::from_millis(250);
 /// Handshakes at a time: they cost the API server more than us.
 const CONCURRENT: usize = 4;
+
+/// The names that the certificate has, by a handshake for one that every certificate of k3s has.
+///
+/// # Errors
+/// No verifier could be made from these anchors.
+pub async fn served(address: SocketAddr, anchors: RootCertStore) -> anyhow::Result<Vec<String>> {
+    let verifier = verifier(anchors)?;
+    Ok(handshake(address, verifier, &ServingName::Dns("localhost".to_owned())).await.served)
+}
+
+fn verifier(anchors: RootCertStore) -> anyhow::Result<Arc<WebPkiServerVerifier>> {
+    WebPkiServerVerifier::builder(Arc::new(anchors))
+        .build()
+        .context("making a verifier from the cluster's CA")
+}
 
 /// One observation per name, in their order. Names that are not proven are
 /// tried again until `patience` has passed: k3s goes on serving its old
@@ -40,15 +55,13 @@ const CONCURRENT: usize = 4;
 pub async fn prove(
     address: SocketAddr,
     anchors: RootCertStore,
-    names: &[Wanted],
+    names: Vec<Wanted>,
     patience: Duration,
-) -> anyhow::Result<Vec<Observation>> {
+) -> anyhow::Result<Vec<Seen>> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    let verifier = WebPkiServerVerifier::builder(Arc::new(anchors))
-        .build()
-        .context("making a verifier from the cluster's CA")?;
+    let verifier = verifier(anchors)?;
     let started = Instant::now();
     let mut observations = vec![Observation { outcome: Outcome::NotServed, served: Vec::new() }; names.len()];
     loop {
@@ -56,7 +69,8 @@ pub async fn prove(
         let round: Vec<_> = stream::iter(open)
             .map(|index| {
                 let verifier = Arc::clone(&verifier);
-                async move { (index, handshake(address, verifier, &names[index].name).await) }
+                let name = &names[index].name;
+                async move { (index, handshake(address, verifier, name).await) }
             })
             .buffer_unordered(CONCURRENT)
             .collect()
@@ -68,7 +82,7 @@ pub async fn prove(
         let proven = count(|o| *o == Outcome::Proven);
         let silent = count(|o| matches!(o, Outcome::Unreachable(_)));
         if proven == names.len() || silent == names.len() || started.elapsed() + POLL > patience {
-            return Ok(observations);
+            return Ok(names.into_iter().zip(observations).collect());
         }
         tokio::time::sleep(POLL).await;
     }

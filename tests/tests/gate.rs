@@ -218,7 +218,7 @@ mod own_server {
         for name in ["box.example", "localhost", "127.0.0.1"] {
             assert!(served.split(", ").any(|s| s == name), "{name} is served: {message}");
         }
-        assert_eq!(unserved["remedy"]["commands"][0], "sudo systemctl restart k3s");
+        assert_eq!(unserved["remedy"]["commands"][0], "sudo weaver-node-agent repair names");
         assert!(unserved["remedy"]["explain"].as_str().unwrap().contains("box.example"), "the nearest name");
 
         let agent = scene.run(&[]);

@@ -151,9 +151,12 @@ pub const fn entry(code: Code) -> Entry {
             Fail,
             "k3s was not restarted since the name was configured, a later file or a flag replaces the list, or its stored \
              certificate was frozen.",
-            "restart k3s; where the name is still missing, renew its certificate. The CA stays, and so does every \
-             kubeconfig",
+            "restart k3s; where the name is still missing, stop it, renew its certificate and start it again. The CA stays, \
+             and so does every kubeconfig. The agent does as much of it as is needed",
             &[
+                "sudo weaver-node-agent repair names --dry-run",
+                "sudo weaver-node-agent repair names",
+                "# by hand:",
                 RESTART_K3S,
                 CHECK,
                 "sudo systemctl stop k3s",
@@ -161,6 +164,17 @@ pub const fn entry(code: Code) -> Entry {
                 "sudo systemctl start k3s",
             ],
             &[K3S_CERTIFICATES],
+        ),
+        NameStale => known(
+            Warn,
+            "k3s never forgets a name that it has served: it is kept in a Secret and in a file, and right after a start k3s also \
+             takes in whatever name a client asks for. Who owns that name can be taken for this node.",
+            "have it taken out; deleting the Secret does not help, since k3s writes it back at once",
+            &[
+                "sudo weaver-node-agent repair names --dry-run --remove NAME",
+                "sudo weaver-node-agent repair names --remove NAME",
+            ],
+            &["https://github.com/k3s-io/k3s/issues/7312"],
         ),
         CertificateDates => known(
             Fail,

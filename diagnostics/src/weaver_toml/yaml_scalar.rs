@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 /// The text in double quotes; what is not printable ASCII is escaped.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {

@@ -6,6 +6,8 @@
 //! command goes on where it stopped.
 
 mod ledger;
+pub mod names;
+mod serving_secret;
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -17,12 +19,12 @@ use jiff::Timestamp;
 use weaver_diagnostics::{
     boot_config::BOOT_DIR,
     exit_code,
-    finding::{Change, Finding, REBOOT, Remedy},
+    finding::{Change, REBOOT, Remedy},
     memory_cgroup,
 };
 use weaver_operator::durable_file;
 
-use crate::{args::RepairArgs, boot_config, host_root::HostRoot, kernel_state, report};
+use crate::{args::RepairFilesArgs, boot_config, host_root::HostRoot, kernel_state, report};
 use ledger::Ledger;
 
 /// What the file before a repair is called, beside the file.
@@ -32,7 +34,7 @@ const BEFORE: &str = "weaver-before";
 ///
 /// # Errors
 /// A change could not be made or taken back.
-pub fn run(args: &RepairArgs) -> anyhow::Result<u8> {
+pub fn run(args: &RepairFilesArgs) -> anyhow::Result<u8> {
     let root = HostRoot::new(args.root.clone());
     let ledger = || Ledger::lock(&root.real(&args.state_dir));
     if args.undo {
@@ -53,7 +55,9 @@ pub fn run(args: &RepairArgs) -> anyhow::Result<u8> {
         say("Nothing was changed.\n")?;
         return Ok(exit_code::of(&findings));
     }
-    repair(&root, &ledger()?, &findings, &changes)?;
+    let codes: Vec<_> =
+        findings.iter().filter(|finding| finding.remedy.is_some()).map(|finding| finding.code.id()).collect();
+    repair(&root, &ledger()?, &codes.join(" "), &changes)?;
     if remedies.iter().any(|remedy| needs_reboot(remedy)) {
         say(&format!("Changed. It counts from the next boot: {REBOOT}\n"))?;
         return Ok(exit_code::REBOOT_NEEDED);
@@ -74,7 +78,7 @@ fn say(text: &str) -> anyhow::Result<()> {
     }
 }
 
-fn repair(root: &HostRoot, ledger: &Ledger, findings: &[Finding], changes: &[&Change]) -> anyhow::Result<()> {
+fn repair(root: &HostRoot, ledger: &Ledger, codes: &str, changes: &[&Change]) -> anyhow::Result<()> {
     let mounted = boot_config::source::is_mounted(root, Path::new(BOOT_DIR));
     let on_card = |change: &&Change| Path::new(&change.file).starts_with(BOOT_DIR);
     if let Some(change) = changes.iter().copied().find(on_card) {
@@ -87,8 +91,7 @@ fn repair(root: &HostRoot, ledger: &Ledger, findings: &[Finding], changes: &[&Ch
     for change in changes {
         as_seen(root, &change.file, change.from.as_deref())?;
     }
-    let codes = findings.iter().filter(|finding| finding.remedy.is_some()).map(|finding| finding.code.id());
-    ledger.note(Timestamp::now(), &codes.collect::<Vec<_>>().join(" "), changes)?;
+    ledger.note(Timestamp::now(), codes, changes)?;
     for change in changes {
         if let Some(from) = &change.from {
             write(root, &format!("{}.{BEFORE}", change.file), &change.file, from)?;

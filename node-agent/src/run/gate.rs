@@ -71,7 +71,7 @@ mod tests {
 
     fn check(proven: bool, findings: Vec<Finding>) -> Check {
         let api_address = ([127, 0, 0, 1], 6443).into();
-        Check { findings, proven, api_address, server_ca: "/ca".into() }
+        Check { findings, proven, api_address, server_ca: "/ca".into(), seen: vec![], served: vec![] }
     }
 
     #[test]

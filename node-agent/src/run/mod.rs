@@ -10,7 +10,7 @@
 //! `report.json`, or under systemd of all places, and the watchdog's. The end of any of them that was not asked for ends the
 //! process: a half-dead agent would look alive.
 
-mod cluster;
+pub(crate) mod cluster;
 mod credentials;
 mod definitions;
 mod gate;
@@ -20,7 +20,6 @@ mod manifests;
 mod renewal;
 mod status;
 mod supervisor;
-mod systemctl;
 mod units;
 mod watchdog;
 
@@ -40,9 +39,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use self::{status::Status, supervisor::Program, systemctl::Systemctl, units::Units, watchdog::Pulse};
+use self::{status::Status, supervisor::Program, units::Units, watchdog::Pulse};
 use crate::{
     args::RunArgs, host_root::HostRoot, node_report::Gate, preflight_gate::AGENT_LOCK, publish::Publisher,
+    systemctl::Systemctl,
 };
 
 /// How long a new agent waits for the lock: preflight holds it for a moment, to

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 
-use super::systemctl::{Systemctl, SystemctlError, UnitState};
+use crate::systemctl::{Systemctl, SystemctlError, UnitState};
 use crate::{k3s_block, node_report::Gate};
 
 const K3S: &str = "k3s.service";

@@ -13,6 +13,8 @@ use weaver_diagnostics::finding_text;
 
 /// Longest time for one call.
 pub const DEADLINE: Duration = Duration::from_secs(10);
+/// Longest time for the end of a unit: systemd's own limit, after which it kills, and a little.
+const STOPPING: Duration = Duration::from_secs(100);
 /// Characters of the program's own words that are shown.
 const WORDS: usize = 300;
 
@@ -92,6 +94,15 @@ impl Systemctl {
     /// The request could not be made.
     pub async fn start(&self, unit: &str) -> Result<(), SystemctlError> {
         self.call(&["start", "--no-block", unit]).await.map(drop)
+    }
+
+    /// Ends a unit and waits for that.
+    ///
+    /// # Errors
+    /// The request could not be made, or the unit does not end.
+    pub async fn stop(&self, unit: &str) -> Result<(), SystemctlError> {
+        let patient = Self { deadline: STOPPING, ..self.clone() };
+        patient.call(&["stop", unit]).await.map(drop)
     }
 
     /// The state of a unit.

@@ -1,0 +1,223 @@
+//! What to do next so that every configured name is served, and which name may be taken out of the certificate.
+//!
+//! A ladder, from the mildest rung on: a drop-in for names that another file has shadowed, a restart, a new certificate.
+//! Whoever acts looks again after each rung and asks again. No rung touches the CA, which would invalidate every
+//! kubeconfig outside this machine, and none is climbed that would leave k3s down.
+
+use std::path::PathBuf;
+
+use crate::{
+    finding::{Change, Code, Finding, Place, Remedy, Severity},
+    k3s_config::{Effective, Setting},
+    san::{ServingName, is_inner},
+    serving::{Outcome, Seen},
+    weaver_toml::yaml_scalar::quoted,
+};
+
+/// The drop-in that a repair writes; its name sorts behind what people choose.
+pub const DROP_IN: &str = "zz-weaver-names.yaml";
+/// The Secret in kube-system in which k3s keeps its serving certificate and the list of its names.
+pub const SECRET: &str = "k3s-serving";
+/// The annotation that stops k3s from changing the certificate.
+pub const FROZEN: &str = "listener.cattle.io/static";
+/// The annotations that are the list: one a name, which is their value.
+pub const LISTED: &str = "listener.cattle.io/cn-";
+
+/// How far the ladder was climbed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rung {
+    /// Nothing was done yet.
+    Ground,
+    /// The drop-in was written.
+    Configured,
+    /// k3s was restarted.
+    Restarted,
+    /// Its certificate was made anew.
+    Rotated,
+}
+
+/// What is so.
+#[derive(Debug, Clone)]
+pub struct State<'a> {
+    /// What holds k3s back when it is started.
+    pub preflight: &'a [Finding],
+    /// What k3s is asked for.
+    pub effective: &'a Effective,
+    /// The text of [`DROP_IN`], where there is one.
+    pub drop_in: Option<&'a str>,
+    /// The handshakes, one a configured name.
+    pub seen: &'a [Seen],
+    /// Whether k3s was told not to change its certificate.
+    pub frozen: bool,
+}
+
+/// What is next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Every configured name is served.
+    Done,
+    /// Write the drop-in.
+    Configure(Change),
+    /// Stop and start k3s.
+    Restart,
+    /// Stop k3s, have its certificate made anew, start it.
+    Rotate,
+    /// Nothing that helps is left, or it would do harm.
+    GiveUp(String),
+}
+
+impl Step {
+    /// Where it leads.
+    #[must_use]
+    pub const fn rung(&self) -> Option<Rung> {
+        match self {
+            Self::Done | Self::GiveUp(_) => None,
+            Self::Configure(_) => Some(Rung::Configured),
+            Self::Restart => Some(Rung::Restarted),
+            Self::Rotate => Some(Rung::Rotated),
+        }
+    }
+}
+
+/// The next step of somebody who stands on this rung.
+#[must_use]
+pub fn next(rung: Rung, state: &State<'_>) -> Step {
+    if let Some(bad) = state.preflight.iter().find(|finding| finding.severity == Severity::Fail) {
+        return Step::GiveUp(format!("stopped, k3s would not come back ({}): {}", bad.code, bad.message));
+    }
+    let lost: Vec<_> = state.effective.shadowed.iter().filter(|lost| !lost.by_flag).collect();
+    if rung == Rung::Ground && !lost.is_empty() {
+        return configure(state, &lost.iter().map(|lost| &lost.setting).collect::<Vec<_>>());
+    }
+    let ended = |test: fn(&Outcome) -> bool| state.seen.iter().find(|(_, seen)| test(&seen.outcome));
+    if let Some((_, seen)) =
+        ended(|outcome| matches!(outcome, Outcome::Unreachable(_) | Outcome::Untrusted(_)))
+    {
+        return Step::GiveUp(match &seen.outcome {
+            Outcome::Untrusted(why) => format!("who answers is not this cluster's k3s: {why}"),
+            Outcome::Unreachable(why) if rung < Rung::Restarted => {
+                format!("k3s does not answer ({why}): `systemctl status k3s` says whether it runs")
+            }
+            Outcome::Unreachable(why) => {
+                format!("k3s did not come back: {why}; `journalctl -u k3s -n 50` says why")
+            }
+            _ => String::new(),
+        });
+    }
+    let out_of_date = ended(|outcome| matches!(outcome, Outcome::Dates(_))).is_some();
+    let missing: Vec<_> = state
+        .seen
+        .iter()
+        .filter(|(_, seen)| seen.outcome != Outcome::Proven)
+        .map(|(wanted, _)| wanted.name.to_string())
+        .collect();
+    match rung {
+        Rung::Configured => Step::Restart,
+        _ if missing.is_empty() => Step::Done,
+        Rung::Ground => Step::Restart,
+        Rung::Restarted if state.frozen => Step::GiveUp(format!(
+            "{} cannot get into a certificate that somebody has frozen; if it is not meant to be, take the mark away with \
+             `sudo k3s kubectl -n kube-system annotate secret {SECRET} {FROZEN}-`, then repair again",
+            missing.join(", ")
+        )),
+        Rung::Restarted if !out_of_date => Step::Rotate,
+        Rung::Restarted | Rung::Rotated => Step::GiveUp(format!(
+            "{} is still not proven; `sudo weaver-node-agent check` says what is seen, `journalctl -u k3s` whether k3s drops \
+             it",
+            missing.join(", ")
+        )),
+    }
+}
+
+/// Where the drop-in is, or would be.
+#[must_use]
+pub fn drop_in(effective: &Effective) -> PathBuf {
+    effective.drop_ins.join(DROP_IN)
+}
+
+/// The drop-in with these names besides those that it has.
+fn configure(state: &State<'_>, lost: &[&Setting]) -> Step {
+    let file = drop_in(state.effective).display().to_string();
+    if let Some(lost) = state.effective.shadowed.iter().find(|lost| !lost.by_flag && lost.by.file >= file) {
+        return Step::GiveUp(format!(
+            "{} replaces the names of all files before it, this repair's too: write `tls-san+:` instead of `tls-san:` in \
+             it, then repair again",
+            lost.by
+        ));
+    }
+    let there = state.effective.tls_san.iter().filter(|setting| setting.origin.file == file);
+    let mut to =
+        "# Names that another file's `tls-san:` had replaced. Written by `weaver-node-agent repair names`.\n\
+                  tls-san+:\n"
+            .to_owned();
+    for setting in there.chain(lost.iter().copied()) {
+        to.extend(["  - ", &quoted(&setting.value), "\n"]);
+    }
+    Step::Configure(Change { file, from: state.drop_in.map(str::to_owned), to })
+}
+
+/// Names and addresses that k3s puts into its certificate by itself.
+#[derive(Debug, Clone, Default)]
+pub struct OwnNames {
+    /// The host's name and the node's, as far as they are known.
+    pub names: Vec<String>,
+}
+
+impl OwnNames {
+    /// Whether k3s serves the name although nobody has configured it.
+    #[must_use]
+    pub fn has(&self, served: &str) -> bool {
+        // Addresses come and go with the network, and k3s adds those of the host by itself.
+        is_inner(served)
+            || matches!(served.parse(), Ok(ServingName::Ip(_)))
+            || self.names.iter().any(|own| own.eq_ignore_ascii_case(served))
+    }
+}
+
+/// The served names that nobody asks for any more.
+pub fn stale<'a>(served: &'a [String], effective: &Effective, own: &OwnNames) -> Vec<&'a str> {
+    let wanted =
+        |name: &str| effective.tls_san.iter().any(|setting| setting.value.eq_ignore_ascii_case(name));
+    let is_name = |name: &&str| name.parse::<ServingName>().is_ok();
+    served.iter().map(String::as_str).filter(is_name).filter(|name| !wanted(name) && !own.has(name)).collect()
+}
+
+/// The warning about such names.
+#[must_use]
+pub fn stale_finding(endpoint: &str, names: &[&str]) -> Option<Finding> {
+    if names.is_empty() {
+        return None;
+    }
+    // In quotes for the sake of a wildcard.
+    let remove = names.iter().map(|name| format!("--remove '{name}'")).collect::<Vec<_>>().join(" ");
+    let finding = Finding::new(
+        Severity::Warn,
+        Code::NameStale,
+        format!("the API server at {endpoint} serves names that are not configured: {}", names.join(", ")),
+    );
+    Some(
+        finding.saw(Place::file(endpoint), "the certificate's names").remedy(
+            Remedy::new("to have them taken out (k3s is stopped and started once; pods run on):")
+                .command(format!("sudo weaver-node-agent repair names --dry-run {remove}"))
+                .command(format!("sudo weaver-node-agent repair names {remove}")),
+        ),
+    )
+}
+
+/// Whether a name may be taken out of the certificate.
+///
+/// # Errors
+/// Why not, and what to do instead.
+pub fn may_be_removed(name: &str, effective: &Effective, own: &OwnNames) -> Result<(), String> {
+    if let Some(setting) = effective.tls_san.iter().find(|setting| setting.value.eq_ignore_ascii_case(name)) {
+        return Err(format!("{name} is configured: take it out of {} first", setting.origin));
+    }
+    // An address may be removed: one that the host still has comes back.
+    if own.names.iter().any(|own| own.eq_ignore_ascii_case(name)) || is_inner(name) {
+        return Err(format!("{name} is a name that k3s gives itself: it would be back at the next start"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

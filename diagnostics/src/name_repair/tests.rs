@@ -1,0 +1,150 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    finding::{Code, Place},
+    k3s_config,
+    serving::{Observation, Stage, wanted},
+    text_file::TextFile,
+};
+
+const FIRST: &str = "/etc/rancher/k3s/config.yaml";
+const DIR: &str = "/etc/rancher/k3s/config.yaml.d";
+
+fn effective(files: &[(&str, &str)]) -> Effective {
+    let files: Vec<_> = files.iter().map(|(path, text)| TextFile::new(*path, *text)).collect();
+    Effective { drop_ins: DIR.into(), ..k3s_config::merge(&files, &[]) }
+}
+
+fn seen(effective: &Effective, outcome: &Outcome) -> Vec<Seen> {
+    let (names, _) = wanted(&effective.tls_san, Stage::Serving);
+    let observation = Observation { outcome: outcome.clone(), served: Vec::new() };
+    names.into_iter().map(|name| (name, observation.clone())).collect()
+}
+
+fn step(rung: Rung, effective: &Effective, outcome: &Outcome, frozen: bool) -> Step {
+    let seen = seen(effective, outcome);
+    next(rung, &State { preflight: &[], effective, drop_in: None, seen: &seen, frozen })
+}
+
+fn words(step: Step) -> String {
+    let Step::GiveUp(why) = step else { panic!("{step:?}") };
+    why
+}
+
+#[test]
+fn the_ladder_is_climbed_rung_by_rung_and_no_further_than_needed() {
+    use Rung::{Ground, Restarted, Rotated};
+    let wanted = effective(&[(FIRST, "tls-san: [pi]")]);
+    for (rung, outcome, want) in [
+        (Ground, Outcome::Proven, Step::Done),
+        (Ground, Outcome::NotServed, Step::Restart),
+        (Restarted, Outcome::Proven, Step::Done),
+        (Restarted, Outcome::NotServed, Step::Rotate),
+        (Rotated, Outcome::Proven, Step::Done),
+        // k3s renews at its start; a new certificate would have the dates of the same clock.
+        (Ground, Outcome::Dates("d".to_owned()), Step::Restart),
+    ] {
+        assert_eq!(step(rung, &wanted, &outcome, false), want, "{rung:?} {outcome:?}");
+    }
+    assert!(words(step(Rotated, &wanted, &Outcome::NotServed, false)).starts_with("pi is still not proven"));
+    assert!(
+        words(step(Restarted, &wanted, &Outcome::Dates("d".to_owned()), false)).contains("still not proven")
+    );
+    let frozen = words(step(Restarted, &wanted, &Outcome::NotServed, true));
+    assert!(frozen.contains("annotate secret k3s-serving listener.cattle.io/static-`"), "{frozen}");
+}
+
+#[test]
+fn nothing_is_restarted_that_would_not_come_back_or_is_not_ours() {
+    let wanted = effective(&[(FIRST, "tls-san: [pi]")]);
+    let bad = [Finding::new(Severity::Fail, Code::MemoryCgroupAbsent, "no controller")];
+    let seen = seen(&wanted, &Outcome::NotServed);
+    let state = State { preflight: &bad, effective: &wanted, drop_in: None, seen: &seen, frozen: false };
+    let why = words(next(Rung::Ground, &state));
+    assert!(why.contains("would not come back (N-01") && why.contains("no controller"), "{why}");
+    for (rung, outcome, want) in [
+        (Rung::Ground, Outcome::Untrusted("another CA".to_owned()), "is not this cluster's k3s: another CA"),
+        (Rung::Ground, Outcome::Unreachable("refused".to_owned()), "k3s does not answer (refused)"),
+        (Rung::Rotated, Outcome::Unreachable("refused".to_owned()), "k3s did not come back: refused"),
+    ] {
+        let why = words(step(rung, &wanted, &outcome, false));
+        assert!(why.contains(want), "{why}");
+    }
+}
+
+#[test]
+fn shadowed_names_get_a_drop_in_that_adds_to_all_others() {
+    let files = [
+        (FIRST, "tls-san: [pi, pi.lan]"),
+        ("/etc/rancher/k3s/config.yaml.d/50-more.yaml", "tls-san: [other]"),
+        ("/etc/rancher/k3s/config.yaml.d/zz-weaver-names.yaml", "tls-san+: [earlier]"),
+    ];
+    let wanted = effective(&files);
+    let Step::Configure(change) = step(Rung::Ground, &wanted, &Outcome::Proven, false) else { panic!() };
+    assert_eq!(change.file, "/etc/rancher/k3s/config.yaml.d/zz-weaver-names.yaml");
+    let after = effective(&[files[0], files[1], (change.file.as_str(), change.to.as_str())]);
+    let names: Vec<_> = after.tls_san.iter().map(|setting| setting.value.as_str()).collect();
+    assert_eq!(names, ["other", "earlier", "pi", "pi.lan"]);
+    assert_eq!(after.shadowed, []);
+    assert_eq!(step(Rung::Configured, &after, &Outcome::Proven, false), Step::Restart);
+
+    // What replaces the names behind the drop-in would replace those of the drop-in, too.
+    let later =
+        effective(&[(FIRST, "tls-san: [pi]"), ("/etc/rancher/k3s/config.yaml.d/zzz.yaml", "tls-san: [x]")]);
+    let why = words(step(Rung::Ground, &later, &Outcome::Proven, false));
+    assert!(why.contains("zzz.yaml:1:10 replaces the names of all files before it"), "{why}");
+}
+
+#[test]
+fn which_names_are_stale_and_which_may_go() {
+    let wanted = effective(&[(FIRST, "tls-san: [Pi.lan]")]);
+    let own = OwnNames { names: vec!["raspi".to_owned()] };
+    let served: Vec<_> = [
+        "pi.lan",
+        "raspi",
+        "RASPI",
+        "old.lan",
+        "kubernetes.default.svc",
+        "localhost",
+        "10.43.0.1",
+        "::1",
+        "*.lan",
+    ]
+    .map(str::to_owned)
+    .into();
+    assert_eq!(stale(&served, &wanted, &own), ["old.lan", "*.lan"]);
+    for (name, want) in [
+        ("old.lan", None),
+        ("192.168.1.9", None),
+        ("PI.LAN", Some("take it out of /etc/rancher/k3s/config.yaml:1:11 first")),
+        ("raspi", Some("k3s gives itself")),
+        ("kubernetes", Some("k3s gives itself")),
+    ] {
+        let refused = may_be_removed(name, &wanted, &own).err();
+        assert_eq!(refused.is_some(), want.is_some(), "{name} {refused:?}");
+        assert!(refused.unwrap_or_default().contains(want.unwrap_or_default()));
+    }
+    assert_eq!(wanted.tls_san[0].origin, Place::at(FIRST, 1, 11));
+}
+
+proptest! {
+    /// Wherever the ladder begins and whatever is seen, it ends, after three rungs at most.
+    #[test]
+    fn the_ladder_ends(outcomes in prop::collection::vec(0..5usize, 8), shadowed: bool, frozen: bool) {
+        let more = if shadowed { "tls-san: [other]" } else { "" };
+        let wanted = effective(&[(FIRST, "tls-san: [pi]"), ("/etc/rancher/k3s/config.yaml.d/50.yaml", more)]);
+        let kinds = [
+            Outcome::Proven, Outcome::NotServed, Outcome::Dates("d".into()),
+            Outcome::Untrusted("u".into()), Outcome::Unreachable("x".into()),
+        ];
+        let mut rung = Rung::Ground;
+        for outcome in outcomes {
+            let step = step(rung, &wanted, &kinds[outcome], frozen);
+            let Some(reached) = step.rung() else { return Ok(()) };
+            prop_assert!(reached > rung);
+            rung = reached;
+        }
+        prop_assert!(false, "no end");
+    }
+}

@@ -1,0 +1,307 @@
+//! `repair names`: has k3s serve every configured name, or no longer serve one.
+//!
+//! What is next is decided in `weaver_diagnostics::name_repair`; here it is done, and looked at by handshakes after each
+//! step. Guarantees: nothing is stopped that would not come back as far as the host can tell; the CA is never touched, so
+//! every kubeconfig goes on working; a file is written as `repair` writes it, and `repair --undo` takes it back. Failure:
+//! it is said how far it came, and the same command goes on from there.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use kube::Client;
+use tokio::{process::Command, time::Instant, time::sleep, time::timeout};
+use weaver_diagnostics::{
+    exit_code,
+    finding::{Change, Code, Finding, Severity},
+    finding_text,
+    k3s_config::Effective,
+    name_repair::{self, Rung, State, Step},
+};
+
+use super::{Ledger, repair, say, serving_secret};
+use crate::{
+    args::RepairNamesArgs,
+    checks::{self, Check, Host},
+    run::cluster,
+    systemctl::Systemctl,
+};
+
+const K3S: &str = "k3s.service";
+/// Longest time for `k3s certificate rotate`, which unpacks k3s where that was not done yet.
+const ROTATING: Duration = Duration::from_mins(2);
+const POLL: Duration = Duration::from_millis(500);
+/// How often a name is taken out that is back after the start.
+const ATTEMPTS: usize = 2;
+/// Characters of an explanation, which names what a file holds.
+const LONGEST: usize = 2000;
+
+/// Runs the verb; the exit code of the process.
+///
+/// # Errors
+/// A step could not be made.
+pub async fn run(args: RepairNamesArgs) -> anyhow::Result<u8> {
+    let names = Names { host: args.host.clone().into(), args };
+    if names.args.remove.is_empty() { names.climb().await } else { names.remove().await }
+}
+
+struct Names {
+    host: Host,
+    args: RepairNamesArgs,
+}
+
+/// What was seen.
+struct Look {
+    preflight: Vec<Finding>,
+    effective: Effective,
+    drop_in: Option<String>,
+    check: Check,
+    frozen: bool,
+}
+
+impl Look {
+    fn next(&self, rung: Rung) -> Step {
+        name_repair::next(
+            rung,
+            &State {
+                preflight: &self.preflight,
+                effective: &self.effective,
+                drop_in: self.drop_in.as_deref(),
+                seen: &self.check.seen,
+                frozen: self.frozen,
+            },
+        )
+    }
+}
+
+impl Names {
+    /// The ladder.
+    async fn climb(&self) -> anyhow::Result<u8> {
+        let mut rung = Rung::Ground;
+        let mut look = self.look().await?;
+        if look.check.seen.is_empty() && look.effective.shadowed.is_empty() {
+            return nothing_to_prove(&look);
+        }
+        if self.args.dry_run {
+            return show(&look);
+        }
+        loop {
+            let step = look.next(rung);
+            match &step {
+                Step::Done | Step::GiveUp(_) => return end(&step, rung, &look),
+                Step::Configure(change) => self.configure(change)?,
+                Step::Restart => self.restart(false).await?,
+                Step::Rotate => self.restart(true).await?,
+            }
+            rung = step.rung().unwrap_or(rung);
+            look = self.look().await?;
+        }
+    }
+
+    /// Looks until every name is proven or the time is over; a k3s that has just started is waited for.
+    async fn look(&self) -> anyhow::Result<Look> {
+        let host = self.host.clone();
+        let (preflight, drop_in) = tokio::task::spawn_blocking(move || {
+            let preflight = checks::preflight(&host);
+            let drop_in = host.root.read_if_possible(name_repair::drop_in(&preflight.effective));
+            (preflight, drop_in.map(|file| file.text))
+        })
+        .await
+        .context("judging the host")?;
+        let check = checks::check(&self.host, self.args.host.probe_patience()).await?;
+        // Who cannot say it is asked again on the next rung.
+        let frozen = match self.client().await {
+            Ok(client) => serving_secret::is_frozen(&client).await.unwrap_or(false),
+            Err(_) => false,
+        };
+        let checks::Preflight { findings, effective } = preflight;
+        Ok(Look { preflight: findings, effective, drop_in, check, frozen })
+    }
+
+    async fn client(&self) -> anyhow::Result<Client> {
+        cluster::connect(&self.host.root, &self.host.admin_kubeconfig).await
+    }
+
+    fn configure(&self, change: &Change) -> anyhow::Result<()> {
+        let ledger = Ledger::lock(&self.host.root.real(&self.args.state_dir))?;
+        if let Some(directory) = self.host.root.real(&change.file).parent() {
+            std::fs::create_dir_all(directory)
+                .with_context(|| format!("cannot make {}", directory.display()))?;
+        }
+        repair(&self.host.root, &ledger, Code::NamesShadowed.id(), &[change])?;
+        say(&format!("{} was written.\n", change.file))
+    }
+
+    /// Stops k3s, has its certificate made anew where asked, starts it, and waits until it answers.
+    async fn restart(&self, rotate: bool) -> anyhow::Result<()> {
+        let systemctl = Systemctl::new(self.args.systemctl.clone());
+        systemctl.stop(K3S).await?;
+        let rotated = if rotate { self.rotate().await } else { Ok(()) };
+        // Whatever became of it, k3s is not left down.
+        systemctl.start(K3S).await?;
+        rotated?;
+        let since = Instant::now();
+        let patience = Duration::from_secs(self.args.start_timeout);
+        loop {
+            let check = checks::check(&self.host, Duration::ZERO).await?;
+            let silent = check.served.is_empty();
+            if !silent || since.elapsed() > patience {
+                break;
+            }
+            sleep(POLL).await;
+        }
+        say(match (rotate, since.elapsed() > patience) {
+            (_, true) => "k3s was started and does not answer yet.\n",
+            (false, _) => "k3s was restarted.\n",
+            (true, _) => "k3s has made its certificate anew.\n",
+        })
+    }
+
+    async fn rotate(&self) -> anyhow::Result<()> {
+        let effective = checks::preflight(&self.host).effective;
+        let data_dir = self.host.data_dir(&effective);
+        let what = format!("`{} certificate rotate`", self.args.k3s.display());
+        // It reads no configuration file.
+        let ran = Command::new(&self.args.k3s)
+            .args(["certificate", "rotate", "--service", "k3s-server", "--data-dir"])
+            .arg(self.real(&data_dir))
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let ran = timeout(ROTATING, ran).await.with_context(|| format!("{what} does not end"))?;
+        let ran = ran.with_context(|| format!("cannot run {what}; name k3s with --k3s"))?;
+        if !ran.status.success() {
+            let words = finding_text::cut(String::from_utf8_lossy(&ran.stderr).trim(), 500);
+            bail!("{what} failed ({}): {words}", ran.status);
+        }
+        Ok(())
+    }
+
+    fn real(&self, path: &std::path::Path) -> PathBuf {
+        self.host.root.real(path)
+    }
+
+    /// Takes names out of the certificate.
+    async fn remove(&self) -> anyhow::Result<u8> {
+        let mut look = self.look().await?;
+        if let Some(bad) = look.preflight.iter().find(|f| f.severity == Severity::Fail) {
+            say(&finding_text::text(bad))?;
+            say("Nothing was changed: stopped, k3s would not come back.\n")?;
+            return Ok(exit_code::KNOWN_BAD);
+        }
+        let own = self.host.own_names(&look.effective);
+        for name in &self.args.remove {
+            if let Err(why) = name_repair::may_be_removed(name, &look.effective, &own) {
+                say(&format!("{why}\n"))?;
+                return Ok(exit_code::USAGE);
+            }
+        }
+        for attempt in 0.. {
+            if look.check.served.is_empty() {
+                say("k3s shows no certificate: `systemctl status k3s` says whether it runs.\n")?;
+                return Ok(exit_code::KNOWN_BAD);
+            }
+            let served = self.still_served(&look);
+            let names = served.join(", ");
+            if served.is_empty() {
+                let any_more = if attempt > 0 { " any more" } else { "" };
+                say(&format!("{} is not served{any_more}.\n", self.args.remove.join(", ")))?;
+                return Ok(exit_code::FINE);
+            }
+            if self.args.dry_run {
+                say(&format!(
+                    "would take {names} off the list in Secret kube-system/{}, stop k3s, have its certificate made anew \
+                     and start it\nNothing was changed.\n",
+                    name_repair::SECRET
+                ))?;
+                break;
+            }
+            if attempt == ATTEMPTS {
+                say(&format!(
+                    "{names} is served again: right after its start k3s takes in what a client asks for. Find the client \
+                     that still uses it, then repeat this.\n"
+                ))?;
+                break;
+            }
+            let client = self.client().await?;
+            if serving_secret::is_frozen(&client).await? {
+                bail!("the certificate is frozen by somebody: see the annotation {}", name_repair::FROZEN);
+            }
+            let data_dir = self.host.data_dir(&look.effective);
+            serving_secret::forget(&client, &self.real(&data_dir), &served).await?;
+            self.restart(true).await?;
+            look = self.look().await?;
+        }
+        Ok(exit_code::KNOWN_BAD)
+    }
+
+    fn still_served(&self, look: &Look) -> Vec<String> {
+        let is_served =
+            |name: &&String| look.check.served.iter().any(|served| served.eq_ignore_ascii_case(name));
+        self.args.remove.iter().filter(is_served).cloned().collect()
+    }
+}
+
+/// Nobody asks for a name, or who is asked for them has shown no certificate.
+fn nothing_to_prove(look: &Look) -> anyhow::Result<u8> {
+    let bad = look.check.findings.iter().filter(|finding| finding.severity > Severity::Ok);
+    for finding in bad.filter(|finding| finding.code.id().starts_with(['F', 'T'])) {
+        say(&finding_text::text(finding))?;
+    }
+    if !look.effective.tls_san.is_empty() {
+        return Ok(exit_code::KNOWN_BAD);
+    }
+    let file = name_repair::drop_in(&look.effective);
+    say(&format!("No name is configured: write one as `tls-san+:` into {}.\n", file.display()))?;
+    Ok(exit_code::FINE)
+}
+
+/// How it ended.
+fn end(step: &Step, rung: Rung, look: &Look) -> anyhow::Result<u8> {
+    if let Step::GiveUp(why) = step {
+        say(&format!("{}\n", finding_text::cut(why, LONGEST)))?;
+        return Ok(exit_code::KNOWN_BAD);
+    }
+    let names: Vec<_> = look.check.seen.iter().map(|(wanted, _)| wanted.name.to_string()).collect();
+    let reached = match rung {
+        Rung::Ground => "nothing was to be done",
+        Rung::Configured | Rung::Restarted => "after a restart",
+        Rung::Rotated => "after its certificate was made anew",
+    };
+    say(&format!("Every configured name is served, {reached}: {}\n", names.join(", ")))?;
+    Ok(exit_code::FINE)
+}
+
+/// The steps that would be made if none before them helped.
+fn show(look: &Look) -> anyhow::Result<u8> {
+    let mut rung = Rung::Ground;
+    loop {
+        let step = look.next(rung);
+        let Some(reached) = step.rung() else {
+            if rung == Rung::Ground {
+                return end(&step, rung, look);
+            }
+            say("Nothing was changed.\n")?;
+            return Ok(exit_code::KNOWN_BAD);
+        };
+        say(&would(&step))?;
+        rung = reached;
+    }
+}
+
+/// What a dry run says of a step.
+fn would(step: &Step) -> String {
+    match step {
+        Step::Configure(change) => change.diff(),
+        Step::Restart => {
+            "would restart k3s, which reads its configuration only at start (pods run on)\n".to_owned()
+        }
+        Step::Rotate => {
+            "where a name is still missing then: would stop k3s, `k3s certificate rotate --service \
+                         k3s-server`, start it\n"
+                .to_owned()
+        }
+        Step::Done | Step::GiveUp(_) => String::new(),
+    }
+}

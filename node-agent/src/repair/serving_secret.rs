@@ -1,0 +1,135 @@
+//! The list of names that k3s keeps beside its serving certificate: in a Secret of the cluster, and in a file.
+//!
+//! Only annotations are asked for and looked at, never the key that lies beside them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::{Instant, sleep, timeout};
+use weaver_diagnostics::name_repair::{FROZEN, LISTED, SECRET};
+
+const REQUEST: Duration = Duration::from_secs(15);
+const POLL: Duration = Duration::from_millis(250);
+/// How long the list must stay without the names: a k3s that has just started writes its own over it.
+const STEADY: Duration = Duration::from_secs(3);
+/// How long that may take.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What is looked at of the certificate's file.
+#[derive(Deserialize)]
+struct Stored {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+/// Whether k3s was told not to change its certificate.
+///
+/// # Errors
+/// The API server does not say.
+pub async fn is_frozen(client: &Client) -> anyhow::Result<bool> {
+    Ok(annotations(client).await?.get(FROZEN).is_some_and(|value| value == "true"))
+}
+
+async fn annotations(client: &Client) -> anyhow::Result<BTreeMap<String, String>> {
+    let what = format!("reading the annotations of the Secret kube-system/{SECRET}");
+    let api: Api<Secret> = Api::namespaced(client.clone(), "kube-system");
+    let secret = timeout(REQUEST, api.get_metadata_opt(SECRET)).await.with_context(|| what.clone())?;
+    let metadata = secret.with_context(|| what.clone())?.map(|secret| secret.metadata);
+    let annotations = metadata.with_context(|| format!("{what}: k3s has not made it yet"))?.annotations;
+    Ok(annotations.unwrap_or_default())
+}
+
+/// Takes the names off the list, in the Secret and by that in the file, and waits until they stay away.
+///
+/// # Errors
+/// The API server refuses, or they come back again and again.
+pub async fn forget(client: &Client, data_dir: &Path, names: &[String]) -> anyhow::Result<()> {
+    let file = data_dir.join("server/tls/dynamic-cert.json");
+    let api: Api<Secret> = Api::namespaced(client.clone(), "kube-system");
+    let begun = Instant::now();
+    let mut seen = begun;
+    while seen.elapsed() < STEADY {
+        let keys = listed(&annotations(client).await?, names);
+        if !keys.is_empty() {
+            let gone: BTreeMap<_, _> = keys.iter().map(|key| (key, json!(null))).collect();
+            let patch = Patch::Merge(json!({"metadata": {"annotations": gone}}));
+            let params = PatchParams::default();
+            timeout(REQUEST, api.patch_metadata(SECRET, &params, &patch))
+                .await
+                .context("no answer in time")
+                .and_then(|answer| Ok(answer?))
+                .with_context(|| format!("taking {} off the list in Secret {SECRET}", names.join(", ")))?;
+        }
+        if !keys.is_empty() || !listed(&stored(&file)?, names).is_empty() {
+            seen = Instant::now();
+        }
+        if begun.elapsed() > PATIENCE {
+            bail!(
+                "{} is put on the list of names again and again; does a client ask for it?",
+                names.join(", ")
+            );
+        }
+        sleep(POLL).await;
+    }
+    Ok(())
+}
+
+fn stored(file: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+    let what = || format!("cannot read {}", file.display());
+    let text = std::fs::read(file).with_context(what)?;
+    // The parser's own words are left out: they repeat what is in the file, a key among it.
+    let stored = serde_json::from_slice::<Stored>(&text).ok();
+    Ok(stored.with_context(|| format!("{}: it is damaged", what()))?.metadata.annotations)
+}
+
+/// The annotations that stand for these names.
+fn listed(annotations: &BTreeMap<String, String>, names: &[String]) -> Vec<String> {
+    let is_one = |value: &str| names.iter().any(|name| name.eq_ignore_ascii_case(value));
+    let listed = annotations.iter().filter(|(key, value)| key.starts_with(LISTED) && is_one(value));
+    listed.map(|(key, _)| key.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_found_by_its_value_since_long_keys_are_hashed() {
+        let annotations = [
+            ("listener.cattle.io/cn-old.lan", "old.lan"),
+            ("listener.cattle.io/cn-fd00__2-031fc1", "fd00::2"),
+            ("listener.cattle.io/fingerprint", "old.lan"),
+            ("listener.cattle.io/cn-pi.lan", "pi.lan"),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into();
+        let names = ["OLD.lan".to_owned(), "fd00::2".to_owned()];
+        assert_eq!(
+            listed(&annotations, &names),
+            ["listener.cattle.io/cn-fd00__2-031fc1", "listener.cattle.io/cn-old.lan"]
+        );
+    }
+
+    #[test]
+    fn a_damaged_file_is_named_and_not_repeated() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("dynamic-cert.json");
+        std::fs::write(&file, "{\"metadata\": hunter2").unwrap();
+        let error = format!("{:#}", stored(&file).unwrap_err());
+        assert!(error.contains("dynamic-cert.json: it is damaged") && !error.contains("hunter2"), "{error}");
+    }
+}

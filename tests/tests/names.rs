@@ -1,0 +1,236 @@
+//! `weaver-node-agent repair names` on a real API server: each rung of the ladder, and a name that gets out again.
+//! The server is the test's own, and systemd is a double that stops and starts it.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a failed step of a test ends the test")]
+
+mod own_server {
+    use std::{
+        fs::{self, File},
+        io::Write as _,
+        os::unix::fs::PermissionsExt as _,
+        path::{Path, PathBuf},
+        process::{Command, Stdio},
+        sync::{Arc, Mutex},
+        time::{Duration, Instant},
+    };
+
+    use serde_json::Value;
+    use tempfile::TempDir;
+    use weaver_devstack::{
+        kubectl::Kubectl,
+        server::{Server, ServerBinary, ServerOptions},
+    };
+    use weaver_tests::world::given;
+
+    /// Carries a unit's verb to the test, and waits until it is done.
+    const SYSTEMCTL: &str = "#!/bin/sh\nshift 2\necho \"$1\" >> \"${0%/*}/calls\"\necho \"$1\" > \"${0%/*}/ask\"\n\
+                             read -r done < \"${0%/*}/answer\"\n";
+
+    struct Scene {
+        server: Arc<Mutex<Server>>,
+        port: u16,
+        config: PathBuf,
+        data_dir: PathBuf,
+        kubeconfig: PathBuf,
+        kubectl: Kubectl,
+        program: PathBuf,
+        dir: TempDir,
+    }
+
+    impl Scene {
+        fn start(names: &[&str]) -> Self {
+            let dir = tempfile::tempdir_in("/tmp").unwrap();
+            let options = ServerOptions::new(dir.path()).tls_sans(names.iter().copied());
+            let binary = ServerBinary::from_environment().unwrap();
+            let server = Server::start(&binary, options).unwrap();
+            let scene = Self {
+                port: server.port(),
+                config: server.config_path(),
+                data_dir: server.data_dir(),
+                kubeconfig: server.kubeconfig(),
+                kubectl: server.kubectl(),
+                program: binary.path,
+                server: Arc::new(Mutex::new(server)),
+                dir,
+            };
+            scene.play_systemd();
+            scene
+        }
+
+        /// Answers the double, for as long as the test's process lives.
+        fn play_systemd(&self) {
+            let file = |name: &str| self.dir.path().join(name);
+            fs::write(file("systemctl"), SYSTEMCTL).unwrap();
+            fs::set_permissions(file("systemctl"), fs::Permissions::from_mode(0o755)).unwrap();
+            for pipe in ["ask", "answer"] {
+                assert!(Command::new("mkfifo").arg(file(pipe)).status().unwrap().success());
+            }
+            let server = Arc::downgrade(&self.server);
+            let (ask, answer) = (file("ask"), file("answer"));
+            std::thread::spawn(move || {
+                while let Ok(verb) = fs::read_to_string(&ask) {
+                    let Some(server) = server.upgrade() else { return };
+                    let mut server = server.lock().unwrap();
+                    match verb.trim() {
+                        "stop" => server.stop().unwrap(),
+                        "start" => server.restart().unwrap(),
+                        other => panic!("systemctl {other}"),
+                    }
+                    drop(server);
+                    writeln!(File::options().write(true).open(&answer).unwrap(), "done").unwrap();
+                }
+            });
+        }
+
+        fn drop_in(&self, name: &str, text: &str) {
+            let directory = format!("{}.d", self.config.display());
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(Path::new(&directory).join(name), text).unwrap();
+        }
+
+        fn agent(&self, verb: &[&str]) -> Command {
+            let mut agent = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver-node-agent"));
+            agent.args(verb);
+            agent.arg("--k3s-config").arg(&self.config);
+            agent.arg("--k3s-data-dir").arg(&self.data_dir);
+            agent.arg("--k3s-unit").arg(self.dir.path().join("no-unit"));
+            agent.arg("--admin-kubeconfig").arg(&self.kubeconfig);
+            agent.arg("--api-address").arg(format!("127.0.0.1:{}", self.port));
+            agent.args(["--probe-timeout", "3"]);
+            agent
+        }
+
+        /// The exit code and what was said.
+        fn repair(&self, flags: &[&str]) -> (Option<i32>, String) {
+            let mut agent = self.agent(&["repair", "names"]);
+            agent.arg("--k3s").arg(&self.program).arg("--systemctl").arg(self.dir.path().join("systemctl"));
+            agent.arg("--state-dir").arg(self.dir.path().join("state")).args(flags);
+            let output = agent.stdin(Stdio::null()).output().unwrap();
+            let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+            (output.status.code(), said)
+        }
+
+        /// What the agent says of the names: codes of findings that are not fine.
+        fn codes(&self) -> Vec<String> {
+            let output = self.agent(&["check", "-o", "json"]).output().unwrap();
+            let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let findings = report["findings"].as_array().unwrap().iter();
+            let bad = findings.filter(|f| f["severity"] != "ok").map(|f| f["code"].as_str().unwrap());
+            bad.filter(|code| code.starts_with('T')).map(str::to_owned).collect()
+        }
+
+        /// Whether a laptop gets an answer by this name, with the kubeconfig that it had before.
+        fn laptop(&self, kubeconfig: &Path, name: &str) -> bool {
+            Command::new(&self.program)
+                .args(["kubectl", "get", "--raw", "/readyz", "--tls-server-name", name, "--kubeconfig"])
+                .arg(kubeconfig)
+                .output()
+                .unwrap()
+                .status
+                .success()
+        }
+
+        fn laptops_kubeconfig(&self) -> PathBuf {
+            let copy = self.dir.path().join("laptop.yaml");
+            fs::copy(&self.kubeconfig, &copy).unwrap();
+            copy
+        }
+
+        fn calls(&self) -> String {
+            let calls = fs::read_to_string(self.dir.path().join("calls")).unwrap_or_default();
+            let _ = fs::remove_file(self.dir.path().join("calls"));
+            calls.split_whitespace().collect::<Vec<_>>().join(" ")
+        }
+
+        fn annotate(&self, annotation: &str) {
+            let secret =
+                ["-n", "kube-system", "annotate", "--overwrite", "secret", "k3s-serving", annotation];
+            let since = Instant::now();
+            // k3s makes it a moment after it is ready.
+            while let Err(error) = self.kubectl.run(&secret) {
+                assert!(since.elapsed() < Duration::from_secs(30), "{error:#}");
+                std::thread::park_timeout(Duration::from_millis(100));
+            }
+        }
+    }
+
+    #[test]
+    fn each_rung_is_proven_and_the_rung_reached_is_reported() {
+        let scene = Scene::start(&["pi.example"]);
+        let laptop = scene.laptops_kubeconfig();
+        let (code, said) = scene.repair(&[]);
+        assert_eq!((code, scene.calls().as_str()), (Some(0), ""), "{said}");
+        assert!(said.contains("served, nothing was to be done: pi.example"), "{said}");
+
+        // Asked for and not served: a restart is enough.
+        scene.drop_in("50.yaml", "tls-san+: [late.example]\n");
+        assert_eq!(scene.codes(), ["T-02"]);
+        let (code, said) = scene.repair(&["--dry-run"]);
+        assert_eq!((code, scene.calls().as_str()), (Some(10), ""), "{said}");
+        assert!(said.contains("would restart k3s") && said.ends_with("Nothing was changed.\n"), "{said}");
+        let (code, said) = scene.repair(&[]);
+        assert_eq!((code, scene.calls().as_str()), (Some(0), "stop start"), "{said}");
+        assert!(said.contains("k3s was restarted.") && said.contains("served, after a restart: "), "{said}");
+        assert!(scene.laptop(&laptop, "late.example") && scene.laptop(&laptop, "pi.example"));
+        assert_eq!(scene.codes(), Vec::<String>::new());
+
+        // Shadowed by a later file: a drop-in of our own, and a restart; taken back, it is shadowed again.
+        scene.drop_in("60.yaml", "tls-san: [other.example]\n");
+        let (code, said) = scene.repair(&["--dry-run"]);
+        assert_eq!(code, Some(10), "{said}");
+        assert!(said.contains("--- /dev/null\n") && said.contains("+  - \"late.example\"\n"), "{said}");
+        let (code, said) = scene.repair(&[]);
+        assert_eq!(code, Some(0), "{said}");
+        for name in ["pi.example", "late.example", "other.example"] {
+            assert!(said.contains(name) && scene.laptop(&laptop, name), "{said}");
+        }
+        assert_eq!(scene.codes(), Vec::<String>::new());
+        let mut undo = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver-node-agent"));
+        undo.args(["repair", "--undo", "--state-dir"]).arg(scene.dir.path().join("state"));
+        assert!(undo.output().unwrap().status.success());
+        assert_eq!(scene.codes(), ["T-06", "T-03"]);
+    }
+
+    #[test]
+    fn a_frozen_certificate_is_named_and_left_alone() {
+        let scene = Scene::start(&["pi.example"]);
+        scene.annotate("listener.cattle.io/static=true");
+        scene.drop_in("50.yaml", "tls-san+: [late.example]\n");
+        let (code, said) = scene.repair(&[]);
+        assert_eq!(code, Some(10), "{said}");
+        let remedy = "k3s kubectl -n kube-system annotate secret k3s-serving listener.cattle.io/static-";
+        assert!(
+            said.contains("late.example cannot get into a certificate") && said.contains(remedy),
+            "{said}"
+        );
+        scene.annotate("listener.cattle.io/static-");
+        let (code, said) = scene.repair(&[]);
+        assert_eq!(code, Some(0), "{said}");
+    }
+
+    #[test]
+    fn a_name_gets_out_and_what_laptops_have_goes_on_working() {
+        let scene = Scene::start(&["pi.example"]);
+        scene.drop_in("50.yaml", "tls-san+: [old.example]\n");
+        assert_eq!(scene.repair(&[]).0, Some(0));
+        let laptop = scene.laptops_kubeconfig();
+        for (name, want) in [("old.example", "take it out of "), ("kubernetes", "k3s gives itself")] {
+            let (code, said) = scene.repair(&["--remove", name]);
+            assert_eq!(code, Some(2), "{said}");
+            assert!(said.contains(want), "{said}");
+        }
+        scene.calls();
+
+        scene.drop_in("50.yaml", "");
+        assert_eq!(scene.codes(), ["T-03"]);
+        let (code, said) = scene.repair(&["--remove", "old.example", "--dry-run"]);
+        assert_eq!((code, scene.calls().as_str()), (Some(10), ""), "{said}");
+        let (code, said) = scene.repair(&["--remove", "old.example"]);
+        assert_eq!((code, scene.calls().as_str()), (Some(0), "stop start"), "{said}");
+        assert!(said.contains("old.example is not served any more"), "{said}");
+        assert_eq!(scene.codes(), Vec::<String>::new());
+        assert!(scene.laptop(&laptop, "pi.example") && !scene.laptop(&laptop, "old.example"));
+        let (code, said) = scene.repair(&["--remove", "old.example"]);
+        assert_eq!((code, scene.calls().as_str()), (Some(0), ""), "{said}");
+    }
+}
