@@ -40,7 +40,7 @@ enum Output {
     Json,
 }
 
-fn code(text: &str) -> Result<Code, String> {
+pub fn code(text: &str) -> Result<Code, String> {
     catalogue::find(text).ok_or_else(|| "it is no code; docs/codes.md has all of them".to_owned())
 }
 

@@ -6,8 +6,8 @@
 
 mod deliver;
 mod fetch;
-mod file;
-mod handshake;
+pub mod file;
+pub mod handshake;
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
@@ -32,6 +32,7 @@ use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::Outcome;
 
 use deliver::{deliver, told};
+pub use fetch::default_kubeconfig;
 use fetch::{Fetch, fetch};
 
 /// What we know must not be done.
@@ -133,7 +134,7 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
 }
 
 fn judge(file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let file = file.or_else(fetch::default_kubeconfig).context("name a kubeconfig")?;
+    let file = file.or_else(default_kubeconfig).context("name a kubeconfig")?;
     let text = file::read(&file, "run this as the user whose kubeconfig it is").map_err(told)?;
     // Where k3s has its own, this is the machine that it runs on.
     let is_server = Path::new(K3S_KUBECONFIG).exists();

@@ -3,6 +3,7 @@
 mod connection;
 mod crd;
 mod crd_diff;
+mod doctor;
 mod explain;
 mod k3d;
 mod kubeconfig;
@@ -30,6 +31,14 @@ enum Verb {
         #[command(subcommand)]
         verb: crd::Verb,
     },
+    /// Is all well, and if not, whose fault is it?
+    ///
+    /// Goes the way that kubectl goes: kubeconfig, name, certificate, credentials, then our kinds and what tenants asked
+    /// for. The first failure is the cause. On the Pi, as root, the agent's report comes first. Changes nothing.
+    ///
+    /// Exit status: 0 nothing known to be bad; 1 it could not look; 2 wrong usage; 10 known bad; 11 a reboot is missing.
+    #[command(verbatim_doc_comment)]
+    Doctor(doctor::Doctor),
     /// What the errors of kubectl, k3s, k3d and others mean: `COMMAND 2>&1 | weaver explain`
     ///
     /// Tells each thing that is recognised once, as soon as it is there: its code, what it means here, what to type.
@@ -73,6 +82,7 @@ async fn main() -> ExitCode {
     }
     let done = match Args::parse().verb {
         Verb::Crd { verb } => crd::run(verb).await,
+        Verb::Doctor(options) => doctor::run(&options).await,
         Verb::Explain(options) => explain::run(&options),
         Verb::K3d { verb } => k3d::run(verb),
         Verb::Kubeconfig { verb } => kubeconfig::run(verb).await,

@@ -263,7 +263,7 @@ impl<'a> Agent<'a> {
 
     /// Where the agent finds what belongs to this stack. The unit file does
     /// not exist: a k3s of the host has nothing to do with it.
-    fn places(&self) -> Vec<OsString> {
+    pub(crate) fn places(&self) -> Vec<OsString> {
         let layout = self.layout;
         let pairs: [(&str, PathBuf); 4] = [
             ("--k3s-config", layout.config()),

@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::shell::quoted;
+
 /// Seconds after which a call is ended from outside.
 const LIMIT: &str = "30";
 
@@ -41,9 +43,9 @@ impl Kubectl {
     /// A shell script that runs kubectl with this kubeconfig, for a person.
     #[must_use]
     pub fn script(&self) -> String {
-        let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', "'\\''"));
         format!(
-            "#!/bin/sh\n# kubectl for this stack, as an administrator.\nKUBECONFIG={} exec {} kubectl \"$@\"\n",
+            "#!/bin/sh\n# kubectl for this stack, as an administrator; in a shell that has read env, as KUBECONFIG says.\n\
+             [ -n \"${{WEAVER_STACK-}}\" ] || KUBECONFIG={}\nexport KUBECONFIG\nexec {} kubectl \"$@\"\n",
             quoted(&self.kubeconfig),
             quoted(&self.binary)
         )
@@ -111,8 +113,17 @@ mod tests {
         std::fs::write(&fake, "#!/bin/sh\necho \"$KUBECONFIG|$*\"\n").unwrap();
         std::fs::set_permissions(&fake, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let script = Kubectl::new(&fake, Path::new("/a b/config")).script();
-        let output = Command::new("sh").args(["-c", &script, "sh", "get", "pods"]).output().unwrap();
-        assert_eq!(String::from_utf8(output.stdout).unwrap(), "/a b/config|kubectl get pods\n");
+        let asked = |stack: &str| {
+            let mut shell = Command::new("sh");
+            shell
+                .args(["-c", &script, "sh", "get", "pods"])
+                .env("KUBECONFIG", "/mine")
+                .env("WEAVER_STACK", stack);
+            String::from_utf8(shell.output().unwrap().stdout).unwrap()
+        };
+        // Somebody's own kubeconfig never leads a stack's kubectl to another cluster.
+        assert_eq!(asked(""), "/a b/config|kubectl get pods\n");
+        assert_eq!(asked("/stack"), "/mine|kubectl get pods\n");
     }
 
     #[test]

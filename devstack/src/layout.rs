@@ -77,6 +77,12 @@ impl Layout {
         self.dir.join("k3s/config.yaml")
     }
 
+    /// What a shell reads to type commands that mean this stack.
+    #[must_use]
+    pub fn env_file(&self) -> PathBuf {
+        self.dir.join("env")
+    }
+
     /// The log of one process.
     #[must_use]
     pub fn log(&self, process: &str) -> PathBuf {

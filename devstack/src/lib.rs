@@ -24,6 +24,8 @@ pub mod process;
 pub mod programs;
 pub mod server;
 pub mod server_files;
+pub mod service;
+pub mod shell;
 pub mod signals;
 pub mod status;
 pub mod steps;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use weaver_devstack::programs::Programs;
-use weaver_devstack::{down, ports, status, up, with_server};
+use weaver_devstack::{down, ports, service, status, up, with_server};
 
 /// API server, node agent and operator on this machine, for development and tests.
 #[derive(Parser)]
@@ -38,6 +38,14 @@ enum Task {
     Down,
     /// Show what runs and which copies there are.
     Status,
+    /// What this stack's `systemctl` does.
+    #[command(hide = true)]
+    Service {
+        /// What to do.
+        verb: service::Verb,
+        /// With which service.
+        name: String,
+    },
     /// Run a command inside a fresh, disposable stack.
     WithServer {
         /// Below which directory the stack is made.
@@ -55,6 +63,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
     match command {
         Task::Up { port } => up::up(&run_dir, &programs()?, port),
         Task::Down => down::down(&run_dir).map(|()| ExitCode::SUCCESS),
+        Task::Service { verb, name } => service::service(&run_dir, &programs()?, verb, &name),
         Task::Status => status::status(&run_dir),
         Task::WithServer { scenarios, command } => {
             with_server::with_server(&scenarios, &programs()?, &command)

@@ -26,7 +26,7 @@ use crate::programs::Programs;
 use crate::server::{START_LIMIT, Server, ServerOptions};
 use crate::server_files::NAMES;
 use crate::steps::{Steps, say};
-use crate::{files, logs, ports};
+use crate::{files, logs, ports, shell};
 
 /// Known bad, as the agent's own `check` says it.
 pub const KNOWN_BAD: u8 = 10;
@@ -115,12 +115,14 @@ pub fn up(dir: &Path, programs: &Programs, preferred: u16) -> Result<ExitCode> {
     let table = wait_for_copies(&kubectl, &sample, &layout)?;
     steps.done("copies there", "");
 
-    files::replace(&layout.bin().join("kubectl"), kubectl.script().as_bytes(), 0o755)?;
+    shell::write(&layout, programs, &record, &kubectl)?;
     let command = dir.join("bin/kubectl");
     let command = command.display();
     say(format_args!(
         "\n{table}\nTry next:\n  {command} -n team-a patch configmap settings -p '{{\"data\":{{\"log-level\":\"debug\"}}}}' \
-         && {command} get configmap settings -n foo -o yaml\n  {command} get cms -A"
+         && {command} get configmap settings -n foo -o yaml\n  {command} get cms -A\n  \
+         . {}/env && weaver doctor",
+        dir.display()
     ));
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 macro_rules! codes {
     ($(#[doc = $title:literal] $variant:ident = $id:literal $name:literal,)*) => {
@@ -95,6 +95,8 @@ codes! {
     K3sFileUnreadable = "F-03" "k3s-file-unreadable",
     /// k3s has been starting for long, or has failed, and its API server does not answer.
     K3sNotAnswering = "F-04" "k3s-not-answering",
+    /// The version of Kubernetes is not one that Config Weaver is made for.
+    VersionNotSupported = "F-05" "version-not-supported",
     /// The server of a kubeconfig is an address to listen at.
     KubeconfigUnspecified = "K-01" "kubeconfig-server-unspecified",
     /// The server of a kubeconfig is what kubectl falls back to without one.
@@ -111,6 +113,12 @@ codes! {
     KubeconfigExposed = "K-07" "kubeconfig-exposed",
     /// A kubeconfig asks for no verification.
     KubeconfigInsecure = "K-09" "kubeconfig-insecure",
+    /// The API server answers by the kubeconfig, and takes its credentials.
+    Reached = "K-00" "reached",
+    /// The server does not answer, and does not refuse either.
+    ServerSilent = "K-10" "server-silent",
+    /// The API server does not take the credentials of a kubeconfig.
+    CredentialsRefused = "K-11" "credentials-refused",
     /// What `weaver.toml` asks for is in force.
     WeaverTomlInForce = "B-00" "weaver-toml-in-force",
     /// `weaver.toml` has faults, so nothing of it was taken.
@@ -145,12 +153,24 @@ codes! {
     CascadeOrphanDeletes = "C-05" "cascade-orphan-deletes",
     /// An owner stands in another namespace, where it counts as gone.
     OwnerInOtherNamespace = "C-06" "owner-in-other-namespace",
+    /// The kinds are installed as they should be, and converted.
+    KindsOk = "C-00" "kinds-ok",
+    /// A definition of our kinds is missing, or not as this version has it.
+    DefinitionDiffers = "C-07" "definition-differs",
+    /// A resource is not as it should be.
+    SyncNotReady = "C-08" "sync-not-ready",
+    /// Nobody acts on a resource.
+    NobodyActs = "C-09" "nobody-acts",
     /// Tokens of an account may not be minted.
     MintingForbidden = "A-01" "minting-forbidden",
     /// A ServiceAccount lacks a right.
     RightMissing = "A-02" "right-missing",
     /// A token was asked for less than ten minutes.
     TokenTooShort = "A-03" "token-too-short",
+    /// The operator may mint tokens of every account.
+    MintingTooWide = "A-04" "minting-too-wide",
+    /// What was to be looked at may not be seen with these rights.
+    MayNotLook = "A-05" "may-not-look",
     /// A lease was lost because the storage is too slow.
     LeaseLost = "L-01" "lease-lost",
     /// There is no default route, and k3s does not start without one.
@@ -167,11 +187,21 @@ codes! {
     ClockNotSynchronised = "H-05" "clock-not-synchronised",
     /// A line of the override file is no code.
     OverrideNotACode = "H-06" "override-not-a-code",
+    /// The clocks of two machines differ.
+    ClocksDiffer = "H-08" "clocks-differ",
 }
 
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.id(), self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Code {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let id = String::deserialize(deserializer)?;
+        let code = Self::ALL.iter().copied().find(|code| code.id() == id);
+        code.ok_or_else(|| de::Error::custom(format!("{id:?} is no code of this version")))
     }
 }
 

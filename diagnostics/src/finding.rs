@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub use crate::code::Code;
 
@@ -12,7 +12,7 @@ pub const REBOOT: &str = "sudo reboot";
 pub const THEN_REBOOT: &str = "; then reboot";
 
 /// How bad a finding is. Ordered: the worst is the greatest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Judged and fine.
@@ -37,7 +37,7 @@ impl fmt::Display for Severity {
 }
 
 /// A place in a file, or a file as a whole.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The file as its reader named it.
     pub file: String,
@@ -83,7 +83,7 @@ impl fmt::Display for Place {
 }
 
 /// One thing that was seen, and where.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// Where it was seen.
     #[serde(flatten)]
@@ -99,12 +99,12 @@ impl fmt::Display for Evidence {
 }
 
 /// What to do about it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remedy {
     /// What to do, in words.
     pub explain: String,
     /// The commands, in order, to be typed as they are.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
     /// The change to a file, as a unified diff.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -169,7 +169,7 @@ impl Remedy {
     }
 }
 
-/// One verdict.
+/// One verdict. Read back, as from an agent's report, it has the name that this program knows its code by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// How bad it is.
@@ -185,6 +185,23 @@ pub struct Finding {
     /// What to do; absent where there is nothing to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<Remedy>,
+}
+
+/// A finding as it is written.
+#[derive(Deserialize)]
+struct Told {
+    severity: Severity,
+    code: Code,
+    message: String,
+    evidence: Vec<Evidence>,
+    remedy: Option<Remedy>,
+}
+
+impl<'de> Deserialize<'de> for Finding {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Told { severity, code, message, evidence, remedy } = Told::deserialize(deserializer)?;
+        Ok(Self { evidence, remedy, ..Self::new(severity, code, message) })
+    }
 }
 
 impl Finding {
@@ -231,6 +248,7 @@ mod tests {
         assert_eq!(json["evidence"][0]["line"], 3);
         assert_eq!(json["remedy"]["commands"][0], "true");
         assert_eq!(finding.evidence[0].to_string(), "/etc/x.yaml:3:5: y");
+        assert_eq!(serde_json::from_value::<Finding>(json).unwrap(), finding);
     }
 
     #[test]

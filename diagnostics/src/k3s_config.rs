@@ -255,10 +255,11 @@ fn shadow_finding(by: &Place, shadowed: &[Shadowed]) -> Finding {
         ))
     } else {
         Remedy::new(format!(
-            "in {} write `tls-san+:` instead of `tls-san:`, which then adds to the earlier files",
+            "in {} write `tls-san+:` instead of `tls-san:`, which then adds to the earlier files; where that file is not \
+             yours to change, `repair names` adds the names by one of its own. It restarts k3s as well",
             by.file
         ))
-        .command("sudo systemctl restart k3s")
+        .command("sudo weaver-node-agent repair names")
     };
     let finding = Finding::new(
         Severity::Warn,

@@ -27,6 +27,7 @@ pub mod kubeconfig_export;
 pub mod memory_cgroup;
 pub mod name_repair;
 pub mod power;
+pub mod reach;
 pub mod recognise;
 pub mod san;
 pub mod serving;

@@ -176,8 +176,10 @@ impl OwnNames {
 
 /// The served names that nobody asks for any more.
 pub fn stale<'a>(served: &'a [String], effective: &Effective, own: &OwnNames) -> Vec<&'a str> {
-    let wanted =
-        |name: &str| effective.tls_san.iter().any(|setting| setting.value.eq_ignore_ascii_case(name));
+    // Who has lost a name to another file wants it back, and not out.
+    let lost = effective.shadowed.iter().map(|lost| &lost.setting);
+    let asked: Vec<_> = effective.tls_san.iter().chain(lost).map(|setting| setting.value.as_str()).collect();
+    let wanted = |name: &str| asked.iter().any(|asked| asked.eq_ignore_ascii_case(name));
     let is_name = |name: &&str| name.parse::<ServingName>().is_ok();
     served.iter().map(String::as_str).filter(is_name).filter(|name| !wanted(name) && !own.has(name)).collect()
 }

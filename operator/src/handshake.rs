@@ -13,6 +13,7 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, ToSocketAddrs};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -57,6 +58,78 @@ pub async fn handshake(
     });
     let served = std::mem::take(&mut *recorder.served.lock().unwrap_or_else(PoisonError::into_inner));
     Seen { ended, served, peer }
+}
+
+/// What the server at `endpoint` says the time is, in seconds since 1970: the second clock where a certificate's dates
+/// are in doubt.
+///
+/// Nothing is verified and nothing of a credential is sent, so whoever answers may say what he likes.
+pub async fn clock(endpoint: &str, host: ServerName<'static>) -> Option<i64> {
+    let provider = rustls::crypto::CryptoProvider::get_default()?;
+    let config = ClientConfig::builder()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody(provider.signature_verification_algorithms)))
+        .with_no_client_auth();
+    let asking = async {
+        let stream = TcpStream::connect(endpoint).await.ok()?;
+        let mut stream = TlsConnector::from(Arc::new(config)).connect(host, stream).await.ok()?;
+        stream.write_all(b"GET /ping HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.ok()?;
+        let mut answer = Vec::new();
+        // An end without a farewell is an end, too.
+        let _ = stream.take(ANSWER).read_to_end(&mut answer).await;
+        date_of(&String::from_utf8_lossy(&answer))
+    };
+    timeout(DEADLINE, asking).await.ok().flatten()
+}
+
+/// The longest answer that is read for its date: bytes.
+const ANSWER: u64 = 8 * 1024;
+
+fn date_of(answer: &str) -> Option<i64> {
+    let headers = answer.lines().take_while(|line| !line.is_empty());
+    let mut dates =
+        headers.filter_map(|line| line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("date")));
+    let time = jiff::fmt::rfc2822::parse(dates.next()?.1.trim()).ok()?;
+    Some(time.timestamp().as_second())
+}
+
+/// Takes every certificate, for a question that is worth nothing to anybody.
+#[derive(Debug)]
+struct Anybody(rustls::crypto::WebPkiSupportedAlgorithms);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.0)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.0)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
+    }
 }
 
 /// Verifies like a client and notes which names were shown.
@@ -116,4 +189,21 @@ fn names_of(certificate: &CertificateDer<'_>) -> Vec<String> {
         _ => None,
     };
     names.value.general_names.iter().filter_map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_date_of_an_answer() {
+        for (answer, want) in [
+            ("HTTP/1.1 401 Unauthorized\r\ndate: Sun, 22 Nov 2026 15:31:08 GMT\r\n\r\n", Some(1_795_361_468)),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nDate: Sun, 22 Nov 2026 15:31:08 GMT", None),
+            ("HTTP/1.1 200 OK\r\nDate: yesterday\r\n\r\n", None),
+            ("", None),
+        ] {
+            assert_eq!(date_of(answer), want, "{answer}");
+        }
+    }
 }

@@ -188,7 +188,7 @@ mod own_server {
         let mut undo = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver-node-agent"));
         undo.args(["repair", "--undo", "--state-dir"]).arg(scene.dir.path().join("state"));
         assert!(undo.output().unwrap().status.success());
-        assert_eq!(scene.codes(), ["T-06", "T-03"]);
+        assert_eq!(scene.codes(), ["T-06"]);
     }
 
     #[test]

@@ -186,8 +186,8 @@ pub const fn entry(code: Code) -> Entry {
         CertificateUntrusted => known(
             Fail,
             "The kubeconfig is of another cluster, or of this one before it was made anew; or somebody else answers.",
-            "export the kubeconfig again, on the Pi",
-            &["weaver kubeconfig export NAME"],
+            "export the kubeconfig again, on the Pi, or have it fetched from there",
+            &["sudo weaver kubeconfig export NAME", "weaver kubeconfig fetch USER@NAME"],
             &[K3S_ACCESS],
         ),
         NamesShadowed => known(
@@ -280,8 +280,8 @@ pub const fn entry(code: Code) -> Entry {
             Fail,
             "k3s does not run, or listens on another port: one of k3d is a new one for each cluster unless `--api-port` \
              says otherwise.",
-            "look whether k3s runs, and on which port",
-            &["systemctl status k3s", "sudo ss -ltnp"],
+            "on the Pi, see which port k3s listens on, if it runs, and start it if it does not",
+            &["sudo ss -ltnp", "sudo systemctl start k3s"],
             &[],
         ),
         KubeconfigUnusable => known(
@@ -312,6 +312,76 @@ pub const fn entry(code: Code) -> Entry {
             "the finding says which; the agent tries again by itself",
             &["systemctl status weaver-operator", "journalctl -u weaver-node-agent -n 50"],
             &[],
+        ),
+        Reached => known(Ok, "A request was answered.", "", &[], &[]),
+        ServerSilent => known(
+            Fail,
+            "The Pi is off, has another address now, or a firewall on the way drops what is sent.",
+            "see whether the Pi is there, and which address it has",
+            &["ping -c 3 NAME", "nc -vz NAME 6443", "sudo ss -ltnp 'sport = :6443'"],
+            &[K3S_REQUIREMENTS],
+        ),
+        CredentialsRefused => known(
+            Fail,
+            "The kubeconfig is older than the cluster, its certificate has expired, or its token was withdrawn.",
+            "export it again, on the Pi",
+            &["weaver kubeconfig fetch USER@NAME"],
+            &[K3S_ACCESS],
+        ),
+        VersionNotSupported => known(
+            Warn,
+            "What is new in Kubernetes may change what the operator relies on; what is old may lack it.",
+            "use a k3s of that range: the card names its own in image/k3s.lock",
+            &["k3s --version"],
+            &["https://docs.k3s.io/release-notes/v1.36.X"],
+        ),
+        ClocksDiffer => known(
+            Warn,
+            "A Pi has no battery for its clock, and a laptop that slept may be behind. Certificates and tokens are judged by it.",
+            "see on both machines whether the clock is synchronised",
+            &["timedatectl", "timedatectl timesync-status"],
+            &[],
+        ),
+        KindsOk => known(Ok, "Each definition is there, and an object was converted.", "", &[], &[]),
+        DefinitionDiffers => known(
+            Fail,
+            "They were never installed, are of another version, or somebody has changed them; the agent puts them back.",
+            "see the difference, and whether the agent runs",
+            &["weaver crd diff", "systemctl status weaver-node-agent"],
+            &[],
+        ),
+        SyncNotReady => known(
+            Warn,
+            "A right is missing, the source is not there, or somebody else's object is in the way: its conditions say which.",
+            "see what it says, and follow that",
+            &["weaver sync explain NAME -n NAMESPACE"],
+            &[],
+        ),
+        NobodyActs => known(
+            Fail,
+            "The operator does not run, or cannot reach the API server: what was changed has not been looked at.",
+            "start it again; where the agent has not started it yet, its report says why",
+            &["sudo systemctl restart weaver-operator", "cat /boot/firmware/NODE-STATUS.txt"],
+            &[],
+        ),
+        MintingTooWide => known(
+            Warn,
+            "Somebody has bound the right on serviceaccounts/token for the whole cluster: whoever may write a ConfigMapSync \
+             may then act as any account of that namespace.",
+            "bind it for single accounts, as `weaver tenant allow` does, and remove the wide binding",
+            &[
+                "kubectl get clusterrolebindings -o wide | grep weaver-operator",
+                "kubectl delete clusterrolebinding NAME",
+                "weaver tenant allow NAMESPACE ACCOUNT",
+            ],
+            &[RBAC],
+        ),
+        MayNotLook => known(
+            Unknown,
+            "The account of the kubeconfig has not the right to look there.",
+            "look with an administrator's kubeconfig",
+            &[],
+            &[RBAC],
         ),
         WeaverTomlInForce => known(Ok, "Each of its settings was made.", "", &[], &[]),
         WeaverTomlInvalid => known(

@@ -92,7 +92,7 @@ fn names_that_lost_are_reported_with_who_replaced_them() {
     assert!(found.message.contains("not in force: a;"), "{}", found.message);
     assert!(found.remedy.as_ref().unwrap().explain.contains("tls-san+"));
 
-    assert_eq!(found.remedy.as_ref().unwrap().commands, ["sudo systemctl restart k3s"]);
+    assert_eq!(found.remedy.as_ref().unwrap().commands, ["sudo weaver-node-agent repair names"]);
 
     let merged = merge(&[base], &[flag("tls-san", "x")]);
     assert!(merged.findings[0].message.contains("k3s.service:9"), "{}", merged.findings[0].message);

@@ -43,13 +43,13 @@ fn judge(file: &TextFile, here: Here) -> Vec<Finding> {
         return vec![finding];
     }
     let Ok(root) = yaml_node::parse(&file.text) else { return Vec::new() };
-    let Some(cluster) = cluster_in_force(&root) else { return Vec::new() };
+    let Some((name, cluster)) = cluster_in_force(&root) else { return Vec::new() };
     let mut findings = Vec::new();
     if let Some(server) = cluster.get("server") {
         let place = Place::at(&file.path, server.line, server.column);
         findings.extend(address(&place, server.as_str().unwrap_or_default(), here));
     }
-    findings.extend(insecure(file, cluster));
+    findings.extend(insecure(file, cluster, name));
     findings
 }
 
@@ -58,13 +58,15 @@ fn on_the_pi() -> Remedy {
         .command("sudo weaver kubeconfig export NAME")
 }
 
-fn cluster_in_force(root: &Node) -> Option<&Node> {
+/// The cluster of the context in force, and the name of its entry.
+fn cluster_in_force(root: &Node) -> Option<(&str, &Node)> {
     let entry = |list: &str, name: &Node| {
         let items = root.get(list)?.items();
         items.iter().find(|item| item.get("name").and_then(Node::as_str) == name.as_str())
     };
     let context = entry("contexts", root.get("current-context")?)?.get("context")?;
-    entry("clusters", context.get("cluster")?)?.get("cluster")
+    let name = context.get("cluster")?;
+    Some((name.as_str()?, entry("clusters", name)?.get("cluster")?))
 }
 
 fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
@@ -100,7 +102,20 @@ fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
     }
 }
 
-fn insecure(file: &TextFile, cluster: &Node) -> Option<Finding> {
+/// With the command, where kubectl's path to the entry can hold its name.
+fn verified(file: &TextFile, name: &str) -> Remedy {
+    let remedy = Remedy::new("remove insecure-skip-tls-verify: an exported name is verified");
+    let is_plain =
+        |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '/'));
+    if !is_plain(name) {
+        return remedy;
+    }
+    let kubeconfig =
+        if file.path.contains(['\'', ' ']) { String::new() } else { format!(" --kubeconfig {}", file.path) };
+    remedy.command(format!("kubectl config unset clusters.{name}.insecure-skip-tls-verify{kubeconfig}"))
+}
+
+fn insecure(file: &TextFile, cluster: &Node, name: &str) -> Option<Finding> {
     let insecure = cluster.get("insecure-skip-tls-verify").filter(|node| node.as_str() == Some("true"))?;
     let place = Place::at(&file.path, insecure.line, insecure.column);
     let has_ca =
@@ -109,8 +124,7 @@ fn insecure(file: &TextFile, cluster: &Node) -> Option<Finding> {
         let message = format!(
             "{place} turns verification off although there is a CA to verify by; kubectl refuses the two together"
         );
-        Finding::new(Severity::Fail, Code::KubeconfigInsecureWithCa, message)
-            .remedy(Remedy::new("remove insecure-skip-tls-verify: an exported name is verified"))
+        Finding::new(Severity::Fail, Code::KubeconfigInsecureWithCa, message).remedy(verified(file, name))
     } else {
         let message =
             format!("{place} turns verification off: whoever answers at that address gets your credentials");

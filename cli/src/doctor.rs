@@ -1,0 +1,96 @@
+//! `weaver doctor`: is all well, and if not, whose fault is it?
+//!
+//! Goes the way that kubectl goes, from the kubeconfig on this machine over the network to the cluster, and stops where it
+//! ends: the first failure is the cause. On the machine of the agent its last report is told too. Nothing is changed: what
+//! comes closest to a write is a dry run, which has one object converted.
+
+mod cluster;
+mod node;
+mod show;
+mod way;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use weaver_diagnostics::catalogue;
+use weaver_diagnostics::exit_code;
+use weaver_diagnostics::finding::{Code, Finding, Severity};
+use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
+
+/// The agent's report on a Pi.
+const REPORT: &str = "/run/weaver/report.json";
+
+#[derive(Args)]
+pub struct Doctor {
+    /// The kubeconfig to go by [default: the first of KUBECONFIG, else ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The report of a node agent, on its own machine [default: /run/weaver/report.json, where it is there]
+    #[arg(long, value_name = "FILE", env = "WEAVER_REPORT")]
+    report: Option<PathBuf>,
+    /// How findings are printed
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Output,
+    /// Look at nothing, and explain this code (repeatable)
+    #[arg(long, value_name = "CODE", value_parser = crate::explain::code)]
+    explain: Vec<Code>,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Output {
+    /// For a person
+    Text,
+    /// For a program
+    Json,
+}
+
+/// Where a thing was seen, and so whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// This machine: kubeconfig, names.
+    Here,
+    /// Between the two: nothing answers.
+    Network,
+    /// The machine that k3s runs on.
+    Node,
+    /// What runs in the cluster.
+    Cluster,
+}
+
+/// A finding and its side.
+#[derive(Debug, Serialize)]
+pub struct Seen {
+    side: Side,
+    #[serde(flatten)]
+    finding: Finding,
+}
+
+impl Seen {
+    fn is_bad(&self) -> bool {
+        self.finding.severity == Severity::Fail
+    }
+}
+
+pub async fn run(options: &Doctor) -> anyhow::Result<ExitCode> {
+    if !options.explain.is_empty() {
+        for code in &options.explain {
+            show::print(&format!("{}\n", catalogue::text(*code)))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut seen = node::report(options.report.as_deref(), Path::new(REPORT));
+    let is_node = !seen.is_empty() || Path::new(K3S_KUBECONFIG).exists();
+    let way = way::look(options.kubeconfig.clone(), is_node).await;
+    seen.extend(way.seen);
+    if let Some(client) = way.client {
+        seen.extend(cluster::look(&client).await);
+    }
+    match options.output {
+        Output::Text => show::text(&seen)?,
+        Output::Json => show::json(&seen)?,
+    }
+    Ok(exit_code::of(&seen.into_iter().map(|seen| seen.finding).collect::<Vec<_>>()).into())
+}

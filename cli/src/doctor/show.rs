@@ -1,0 +1,126 @@
+//! What was seen, for a person and for a program.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use anyhow::Context as _;
+use serde::Serialize;
+use weaver_diagnostics::exit_code;
+use weaver_diagnostics::finding::{Finding, Severity};
+use weaver_diagnostics::finding_text;
+
+use super::{Seen, Side};
+
+/// Prints; whoever reads may have read enough.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
+pub fn text(seen: &[Seen]) -> anyhow::Result<()> {
+    let colours =
+        io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let mut out = String::new();
+    for Seen { finding, .. } in seen {
+        out.push_str(&painted(finding, colours));
+    }
+    out.push_str(&verdict(seen));
+    print(&out)
+}
+
+/// What is fine takes two lines, and what is not all that is known of it.
+fn painted(finding: &Finding, colours: bool) -> String {
+    let text = if finding.severity == Severity::Ok {
+        let short = Finding { evidence: Vec::new(), ..finding.clone() };
+        finding_text::text(&short)
+    } else {
+        finding_text::text(finding) + "\n"
+    };
+    if !colours {
+        return text;
+    }
+    let colour = match finding.severity {
+        Severity::Ok => "32",
+        Severity::Unknown => "36",
+        Severity::Warn => "33",
+        Severity::Fail => "31;1",
+    };
+    let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
+    format!("\x1b[{colour}m{first}\x1b[0m\n{rest}")
+}
+
+fn verdict(seen: &[Seen]) -> String {
+    let Some(first) = seen.iter().find(|seen| seen.is_bad()) else {
+        let open = seen.iter().filter(|seen| seen.finding.severity > Severity::Ok).count();
+        return match open {
+            0 => "All is well.\n".to_owned(),
+            1 => "Nothing is known to be bad; one thing is worth a look, above.\n".to_owned(),
+            open => format!("Nothing is known to be bad; {open} things are worth a look, above.\n"),
+        };
+    };
+    let whose = match first.side {
+        Side::Here => "on this machine",
+        Side::Network => "between this machine and the server",
+        Side::Node => "on the machine that k3s runs on",
+        Side::Cluster => "in the cluster",
+    };
+    let others = seen.iter().filter(|seen| seen.is_bad()).count() - 1;
+    let then =
+        if others > 0 { ", then look again: other things may follow from it" } else { ", then look again" };
+    format!("The fault is {whose}: {}. Follow what it says to do{then}.\n", first.finding.code)
+}
+
+pub fn json(seen: &[Seen]) -> anyhow::Result<()> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Report<'a> {
+        exit_code: u8,
+        findings: &'a [Seen],
+    }
+    let findings: Vec<_> = seen.iter().map(|seen| seen.finding.clone()).collect();
+    let report = Report { exit_code: exit_code::of(&findings), findings: seen };
+    print(&(serde_json::to_string_pretty(&report).context("writing the findings as JSON")? + "\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weaver_diagnostics::finding::{Code, Place};
+
+    fn seen(side: Side, severity: Severity) -> Seen {
+        let finding = Finding::new(severity, Code::NameNotFound, "m").saw(Place::file("/f"), "s");
+        Seen { side, finding }
+    }
+
+    #[test]
+    fn the_first_failure_is_whose_fault_it_is() {
+        let all = [
+            seen(Side::Here, Severity::Warn),
+            seen(Side::Node, Severity::Fail),
+            seen(Side::Cluster, Severity::Fail),
+        ];
+        let words = verdict(&all);
+        assert!(
+            words.starts_with("The fault is on the machine that k3s runs on: N-07 name-not-found."),
+            "{words}"
+        );
+        assert!(words.contains("other things may follow"), "{words}");
+        assert_eq!(verdict(&all[..1]), "Nothing is known to be bad; one thing is worth a look, above.\n");
+        assert_eq!(verdict(&[seen(Side::Here, Severity::Ok)]), "All is well.\n");
+    }
+
+    #[test]
+    fn colours_go_around_the_first_line_only() {
+        let plain = painted(&seen(Side::Here, Severity::Fail).finding, false);
+        let coloured = painted(&seen(Side::Here, Severity::Fail).finding, true);
+        assert!(
+            coloured.starts_with("\x1b[31;1mN-07  FAIL") && plain.starts_with("N-07  FAIL"),
+            "{coloured}"
+        );
+        assert_eq!(coloured.replace("\x1b[31;1m", "").replace("\x1b[0m", ""), plain);
+        assert!(!painted(&seen(Side::Here, Severity::Ok).finding, false).contains("seen"));
+    }
+}

@@ -1,0 +1,188 @@
+//! From the kubeconfig to an answer of the API server, step by step.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::{Request, header::DATE};
+use jiff::Timestamp;
+use kube::client::Body;
+use kube::{Client, Config};
+use rustls::RootCertStore;
+use rustls::pki_types::ServerName;
+use tokio::time::timeout;
+use weaver_diagnostics::catalogue;
+use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
+use weaver_diagnostics::kubeconfig_export::lint::lint_for_use;
+use weaver_diagnostics::reach::{self, Clocks};
+use weaver_diagnostics::san::ServingName;
+use weaver_diagnostics::serving::{Observation, Outcome};
+use weaver_operator::connection;
+
+use super::{Seen, Side};
+use crate::kubeconfig::{default_kubeconfig, file, handshake};
+
+/// For one request.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What was seen, and who can be asked on.
+pub struct Way {
+    pub seen: Vec<Seen>,
+    pub client: Option<Client>,
+    /// Whether this is the machine that k3s runs on: then loopback addresses lead to it.
+    is_node: bool,
+}
+
+/// Goes it as far as it leads.
+pub async fn look(kubeconfig: Option<PathBuf>, is_node: bool) -> Way {
+    let mut way = Way { seen: Vec::new(), client: None, is_node };
+    way.client = way.go(kubeconfig).await;
+    way
+}
+
+impl Way {
+    fn note(&mut self, side: Side, findings: impl IntoIterator<Item = Finding>) {
+        self.seen.extend(findings.into_iter().map(|finding| Seen { side, finding }));
+    }
+
+    fn is_at_an_end(&self) -> bool {
+        self.seen.iter().any(Seen::is_bad)
+    }
+
+    /// Ends where something is known to be bad.
+    async fn go(&mut self, kubeconfig: Option<PathBuf>) -> Option<Client> {
+        let config = self.kubeconfig(kubeconfig).await?;
+        let host = config.cluster_url.host()?.trim_matches(['[', ']']).to_owned();
+        let port = config.cluster_url.port_u16().unwrap_or(443);
+        // What is no name was the kubeconfig's fault.
+        let name: ServingName =
+            config.tls_server_name.clone().unwrap_or_else(|| host.clone()).parse().ok()?;
+        let found = lookup(&host, port).await;
+        if let Ok(host) = host.parse() {
+            self.note(Side::Here, reach::lookup(&host, &found));
+        }
+        if self.is_at_an_end() {
+            return None;
+        }
+        let shown = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        if let Some(anchors) = anchors(&config) {
+            self.handshake(&shown, anchors, &name).await;
+        }
+        if self.is_at_an_end() {
+            return None;
+        }
+        let client = connection::client(&config).ok()?;
+        self.ask(&client, &shown).await;
+        (!self.is_at_an_end()).then_some(client)
+    }
+
+    async fn kubeconfig(&mut self, named: Option<PathBuf>) -> Option<Config> {
+        let Some(path) = named.or_else(default_kubeconfig) else {
+            let entry = catalogue::entry(Code::KubeconfigFallback);
+            let finding = Finding::new(Severity::Fail, Code::KubeconfigFallback, "there is no kubeconfig");
+            self.note(Side::Here, [finding.remedy(entry.remedy())]);
+            return None;
+        };
+        let text = match file::read(&path, "run this as the user whose kubeconfig it is") {
+            Ok(text) => text,
+            Err(error) => {
+                let code = if path.exists() { Code::KubeconfigUnreadable } else { Code::KubeconfigFallback };
+                let finding = Finding::new(Severity::Fail, code, format!("{:#}", anyhow::Error::from(error)));
+                self.note(Side::Here, [finding.remedy(catalogue::entry(code).remedy())]);
+                return None;
+            }
+        };
+        self.note(Side::Here, lint_for_use(&text, self.is_node));
+        if self.is_at_an_end() {
+            return None;
+        }
+        match connection::config(Some(&path), PATIENCE).await {
+            Ok(config) => Some(config),
+            Err(error) => {
+                let finding = Finding::new(Severity::Fail, Code::KubeconfigUnusable, format!("{error:#}"));
+                let finding = finding.remedy(catalogue::entry(Code::KubeconfigUnusable).remedy());
+                self.note(Side::Here, [finding.saw(Place::file(path.display().to_string()), "unusable")]);
+                None
+            }
+        }
+    }
+
+    async fn handshake(&mut self, endpoint: &str, anchors: RootCertStore, name: &ServingName) {
+        let seen = handshake::prove(endpoint, anchors, name).await;
+        let clocks = match &seen.outcome {
+            Outcome::Dates(_) => match ServerName::try_from("localhost") {
+                Ok(any) => weaver_operator::handshake::clock(endpoint, any).await.map(clocks),
+                Err(_) => None,
+            },
+            _ => None,
+        };
+        let side = match &seen.outcome {
+            Outcome::Unreachable(_) => Side::Network,
+            Outcome::Untrusted(_) => Side::Here,
+            _ => Side::Node,
+        };
+        let observation = Observation { outcome: seen.outcome, served: seen.served };
+        self.note(side, [reach::handshake(endpoint, name, &observation, clocks)]);
+    }
+
+    /// One request with the kubeconfig's credentials, which needs no right.
+    async fn ask(&mut self, client: &Client, endpoint: &str) {
+        let bad = |code: Code, message: String| {
+            Finding::new(Severity::Fail, code, message)
+                .saw(Place::file(endpoint), "GET /version")
+                .remedy(catalogue::entry(code).remedy())
+        };
+        let Ok(request) = Request::get("/version").body(Body::empty()) else { return };
+        let answer = match timeout(PATIENCE, client.send(request)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => {
+                return self.note(Side::Network, [bad(Code::ServerSilent, format!("{endpoint}: {error}"))]);
+            }
+            Err(_) => {
+                let message = format!("{endpoint} gives no answer within {} s", PATIENCE.as_secs());
+                return self.note(Side::Node, [bad(Code::K3sNotAnswering, message)]);
+            }
+        };
+        let date = answer.headers().get(DATE).and_then(|date| date.to_str().ok());
+        let there = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
+        let clocks = there.map(|there| clocks(there.timestamp().as_second()));
+        let status = answer.status();
+        if status.as_u16() == 401 {
+            let message = format!("{endpoint} does not take the credentials of the kubeconfig (401)");
+            return self.note(Side::Here, [bad(Code::CredentialsRefused, message)]);
+        }
+        if !status.is_success() {
+            return self
+                .note(Side::Node, [bad(Code::K3sNotAnswering, format!("{endpoint} answers {status}"))]);
+        }
+        let version = match client.apiserver_version().await {
+            Ok(version) => version.git_version,
+            Err(error) => {
+                return self.note(Side::Node, [bad(Code::K3sNotAnswering, format!("{endpoint}: {error}"))]);
+            }
+        };
+        let message = format!("{endpoint} answers, and takes the credentials; it is {version}");
+        self.note(Side::Node, [Finding::new(Severity::Ok, Code::Reached, message)]);
+        self.note(Side::Node, reach::version(&version));
+        self.note(Side::Node, clocks.and_then(reach::clocks));
+    }
+}
+
+fn clocks(there: i64) -> Clocks {
+    Clocks { here: Timestamp::now().as_second(), there }
+}
+
+async fn lookup(host: &str, port: u16) -> Result<Vec<IpAddr>, String> {
+    let found = timeout(PATIENCE, tokio::net::lookup_host((host, port))).await;
+    let found = found.map_err(|_| "no answer".to_owned())?.map_err(|error| error.to_string())?;
+    Ok(found.map(|address| address.ip()).collect())
+}
+
+/// The CA of the kubeconfig; none where it has none, or asks not to verify.
+fn anchors(config: &Config) -> Option<RootCertStore> {
+    let mut anchors = RootCertStore::empty();
+    for certificate in config.root_cert.iter().flatten().filter(|_| !config.accept_invalid_certs) {
+        anchors.add(certificate.clone().into()).ok()?;
+    }
+    (!anchors.is_empty()).then_some(anchors)
+}

@@ -1,0 +1,285 @@
+//! The way from the machine of a person to the API server, step by step: whose fault it is where it ends.
+//!
+//! What was seen comes in, findings go out. A step is only looked at when the one before it was good enough, so the first
+//! failure is the cause and not a consequence.
+
+use std::net::IpAddr;
+
+use crate::{
+    catalogue::{self, Entry},
+    finding::{Code, Finding, Place, Remedy, Severity},
+    kubeconfig_export::advice::hard_to_find,
+    san::{ServingName, nearest},
+    serving::{Observation, Outcome},
+};
+
+/// Clocks that differ by no more are one clock: seconds.
+const CLOCKS: i64 = 60;
+
+/// The name of the server and what the machine's resolver says of it.
+#[must_use]
+pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>) -> Option<Finding> {
+    if matches!(name, ServingName::Ip(_)) {
+        return None;
+    }
+    let place = Place::file(format!("{name}"));
+    match found {
+        Err(why) => Some(
+            Finding::new(
+                Severity::Fail,
+                Code::NameNotFound,
+                format!("this machine does not find {name}: {why}"),
+            )
+            .saw(place, why)
+            .remedy(
+                Remedy::new(
+                    "with the address of the Pi in place of ADDRESS, or a name or address that is found",
+                )
+                .command(format!("echo 'ADDRESS {name}' | sudo tee -a /etc/hosts")),
+            ),
+        ),
+        Ok(addresses) => {
+            let advice = hard_to_find(name, addresses.first().copied())?;
+            // The loopback names of this machine are the kubeconfig's matter.
+            if addresses.iter().all(IpAddr::is_loopback) {
+                return None;
+            }
+            let mut lines = advice.splitn(2, '\n');
+            let words = lines.next().unwrap_or_default().to_owned();
+            // Found here, by whatever means: only mDNS is a means that kubectl lacks.
+            let is_mdns = name.to_string().rsplit_once('.').is_some_and(|(_, last)| last == "local");
+            is_mdns.then(|| {
+                Finding::new(Severity::Warn, Code::NameNotFound, words)
+                    .saw(place, "found by this machine, perhaps by mDNS")
+                    .remedy(Remedy::new("where it says so").command(lines.next().unwrap_or_default().trim()))
+            })
+        }
+    }
+}
+
+/// Two clocks, and the certificate between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clocks {
+    /// That of this machine, in seconds since 1970.
+    pub here: i64,
+    /// That of the server.
+    pub there: i64,
+}
+
+impl Clocks {
+    fn apart(self) -> i64 {
+        self.there - self.here
+    }
+}
+
+/// The handshake at `endpoint` for `name`.
+#[must_use]
+pub fn handshake(endpoint: &str, name: &ServingName, seen: &Observation, clocks: Option<Clocks>) -> Finding {
+    let place = Place::file(endpoint);
+    match &seen.outcome {
+        Outcome::Proven => {
+            let message = format!("{endpoint} has a certificate of its cluster's CA for {name}");
+            Finding::new(Severity::Ok, Code::ServingNamesOk, message)
+        }
+        Outcome::NotServed => {
+            let near = nearest(&name.to_string(), &seen.served);
+            let message = format!(
+                "{endpoint} is the right server and has no certificate for {name}, only for: {}",
+                seen.served.join(", ")
+            );
+            let finding = Finding::new(Severity::Fail, Code::NameNotInCertificate, message);
+            finding.saw(place, "the certificate's names").remedy(not_in_certificate(name, near))
+        }
+        Outcome::Dates(why) => dates(place, endpoint, why, clocks),
+        Outcome::Untrusted(why) => of(
+            Code::CertificateUntrusted,
+            format!("{endpoint} is not the server that the kubeconfig is for: {why}"),
+        )
+        .saw(place, why),
+        Outcome::Unreachable(why) => unreachable(place, endpoint, why),
+    }
+}
+
+/// With the remedy of the catalogue.
+fn of(code: Code, message: String) -> Finding {
+    let entry: Entry = catalogue::entry(code);
+    Finding::new(entry.severity, code, message).remedy(entry.remedy())
+}
+
+fn not_in_certificate(name: &ServingName, near: Option<&str>) -> Remedy {
+    let served = near.map_or_else(String::new, |near| {
+        format!("; or keep the certificate and have kubectl verify `{near}`, with the last command")
+    });
+    let remedy =
+        Remedy::new(format!("on the Pi, have k3s serve the name with the first two commands{served}"))
+            .command(format!(
+                "echo 'tls-san+: [\"{name}\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/91-{}.yaml",
+                name.to_string().replace(':', "-")
+            ))
+            .command("sudo weaver-node-agent repair names");
+    match near {
+        Some(near) => remedy.command(format!(
+            "kubectl config set-cluster \"$(kubectl config view --minify -o \
+                              jsonpath='{{.clusters[0].name}}')\" --tls-server-name={near}"
+        )),
+        None => remedy,
+    }
+}
+
+fn dates(place: Place, endpoint: &str, why: &str, clocks: Option<Clocks>) -> Finding {
+    let whose = match clocks {
+        None => "whose clock is wrong could not be seen".to_owned(),
+        Some(clocks) if clocks.apart().abs() <= CLOCKS => {
+            "both clocks agree, so it is the certificate that is out of date".to_owned()
+        }
+        Some(clocks) => format!("{}, so one of the two clocks is wrong", apart(clocks)),
+    };
+    of(
+        Code::CertificateDates,
+        format!("the certificate at {endpoint} is no good by this machine's clock: {why}; {whose}"),
+    )
+    .saw(place, why)
+}
+
+fn apart(clocks: Clocks) -> String {
+    let (seconds, than) = match clocks.apart() {
+        ahead if ahead > 0 => (ahead, "ahead of"),
+        behind => (-behind, "behind"),
+    };
+    let time = match seconds {
+        ..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    };
+    format!("the server's clock is {time} {than} this machine's")
+}
+
+/// The two clocks, where they differ.
+#[must_use]
+pub fn clocks(clocks: Clocks) -> Option<Finding> {
+    (clocks.apart().abs() > CLOCKS).then(|| of(Code::ClocksDiffer, apart(clocks)))
+}
+
+fn unreachable(place: Place, endpoint: &str, why: &str) -> Finding {
+    let refused = why.contains("refused");
+    let (code, message) = if refused {
+        (Code::ConnectionRefused, format!("nothing listens at {endpoint}: {why}"))
+    } else {
+        (Code::ServerSilent, format!("{endpoint} does not answer: {why}"))
+    };
+    of(code, message).saw(place, why)
+}
+
+/// The Kubernetes versions that Config Weaver is made for: minor versions of 1.
+pub const VERSIONS: std::ops::RangeInclusive<u32> = 33..=37;
+
+/// Whether the server's version is one of them. `version` is as the server says it, such as `v1.36.4+k3s1`.
+#[must_use]
+pub fn version(version: &str) -> Option<Finding> {
+    let (first, last) = (VERSIONS.start(), VERSIONS.end());
+    let minor = version.strip_prefix("v1.").and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
+    match minor {
+        Some(minor) if VERSIONS.contains(&minor) => None,
+        _ => Some(of(
+            Code::VersionNotSupported,
+            format!("the API server is {version}; Config Weaver is made for 1.{first} to 1.{last}"),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn seen(outcome: Outcome, served: &[&str]) -> Observation {
+        Observation { outcome, served: served.iter().map(|s| (*s).to_owned()).collect() }
+    }
+
+    #[test]
+    fn a_name_that_is_not_found_is_the_fault_of_this_machine() {
+        let name: ServingName = "raspi".parse().unwrap();
+        let missing = lookup(&name, &Err("no such host".to_owned())).unwrap();
+        assert_eq!((missing.code, missing.severity), (Code::NameNotFound, Severity::Fail));
+        assert_eq!(missing.remedy.unwrap().commands, ["echo 'ADDRESS raspi' | sudo tee -a /etc/hosts"]);
+        let far = Ok(vec![IpAddr::from([192, 168, 1, 7])]);
+        assert_eq!(lookup(&name, &far), None);
+        let local = lookup(&"raspi.local".parse().unwrap(), &far).unwrap();
+        assert_eq!(local.severity, Severity::Warn);
+        assert!(local.message.contains("not mDNS"), "{}", local.message);
+        assert_eq!(
+            local.remedy.unwrap().commands,
+            ["echo '192.168.1.7 raspi.local' | sudo tee -a /etc/hosts"]
+        );
+        assert_eq!(lookup(&"10.0.0.1".parse().unwrap(), &far), None);
+    }
+
+    #[test]
+    fn each_end_of_a_handshake_has_its_code() {
+        let name: ServingName = "raspi".parse().unwrap();
+        for (outcome, code) in [
+            (Outcome::Proven, Code::ServingNamesOk),
+            (Outcome::NotServed, Code::NameNotInCertificate),
+            (Outcome::Dates("it has expired".into()), Code::CertificateDates),
+            (Outcome::Untrusted("another CA".into()), Code::CertificateUntrusted),
+            (Outcome::Unreachable("Connection refused (os error 111)".into()), Code::ConnectionRefused),
+            (Outcome::Unreachable("no answer within 5 s".into()), Code::ServerSilent),
+            (Outcome::Unreachable("Network is unreachable (os error 101)".into()), Code::ServerSilent),
+        ] {
+            let finding = handshake("raspi:6443", &name, &seen(outcome.clone(), &["raspik3d"]), None);
+            assert_eq!(finding.code, code, "{outcome:?}");
+            assert_eq!(finding.severity == Severity::Ok, outcome == Outcome::Proven);
+            assert_eq!(finding.remedy.is_some(), outcome != Outcome::Proven);
+        }
+        let finding = handshake("raspi:6443", &name, &seen(Outcome::NotServed, &["raspik3d"]), None);
+        let commands = finding.remedy.unwrap().commands;
+        assert!(
+            commands[0].contains("tls-san+: [\"raspi\"]")
+                && commands[2].ends_with("--tls-server-name=raspik3d")
+        );
+    }
+
+    #[test]
+    fn dates_are_judged_by_two_clocks() {
+        let name: ServingName = "raspi".parse().unwrap();
+        for (clocks, want) in [
+            (None, "could not be seen"),
+            (Some(Clocks { here: 100, there: 110 }), "both clocks agree"),
+            (
+                Some(Clocks { here: 100, there: 1_800_000_000 }),
+                "the server's clock is 20833 days ahead of this machine's",
+            ),
+            (Some(Clocks { here: 7300, there: 0 }), "the server's clock is 2 h behind this machine's"),
+        ] {
+            let seen = seen(Outcome::Dates("it is not valid yet".into()), &[]);
+            let message = handshake("raspi:6443", &name, &seen, clocks).message;
+            assert!(message.contains(want), "{message}");
+        }
+        assert_eq!(clocks(Clocks { here: 0, there: 60 }), None);
+        assert_eq!(
+            clocks(Clocks { here: 0, there: -90 }).unwrap().message,
+            "the server's clock is 90 s behind this machine's"
+        );
+    }
+
+    #[test]
+    fn which_versions_are_ours() {
+        for good in ["v1.33.0", "v1.36.4+k3s1", "v1.37.1+k3s1"] {
+            assert_eq!(version(good), None);
+        }
+        for bad in ["v1.32.9+k3s1", "v1.38.0", "v2.0.0", "", "1.36"] {
+            assert_eq!(version(bad).unwrap().code, Code::VersionNotSupported, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "\\PC*", here: i32, there: i32) {
+            let _ = version(&text);
+            let _ = lookup(&"pi.local".parse().unwrap(), &Err(text.clone()));
+            let two = Clocks { here: here.into(), there: there.into() };
+            let _ = dates(Place::file("e"), "e", &text, Some(two));
+        }
+    }
+}
