@@ -7,13 +7,13 @@ use serde_json::json;
 use crate::layout::Layout;
 
 /// Names that `make up` asks the API server to serve besides its own.
-pub const NAMES: [&str; 2] = ["weaver.test", "config-weaver.local"];
+pub const NAMES: [&str; 2] = ["weaver.test", "config-weaver.test"];
 
 /// The configuration file: the names to serve, and the node's own. k3s reads YAML, and JSON is YAML.
 #[must_use]
 pub fn config(names: &[String]) -> String {
     // JSON's quoting is valid YAML, whatever the name holds.
-    let settings = json!({ "node-name": "devstack", "tls-san": names });
+    let settings = json!({ "disable-agent": true, "node-name": "devstack", "tls-san": names });
     format!(
         "# Written by weaver-devstack at each start of the API server. Your own settings\n\
          # belong into config.yaml.d/*.yaml beside this file (`tls-san+:` appends).\n{settings}\n"
@@ -61,7 +61,6 @@ pub fn arguments(layout: &Layout, port: u16, audit: bool, extra: &[String]) -> V
     }
     all.extend(
         [
-            "--disable-agent",
             "--egress-selector-mode=disabled",
             "--disable=coredns,servicelb,traefik,local-storage,metrics-server",
         ]

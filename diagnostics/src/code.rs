@@ -67,6 +67,10 @@ codes! {
     MemoryTooSmall = "N-12" "memory-too-small",
     /// The root file system is too small for k3s and its images.
     CardTooSmall = "N-13" "card-too-small",
+    /// The kernel lacks a controller that k3s needs besides memory.
+    CgroupControllerMissing = "N-14" "cgroup-controller-missing",
+    /// The root of the cgroups cannot hand its controllers on.
+    CgroupRootThreaded = "N-15" "cgroup-root-threaded",
     /// Every configured name is served.
     ServingNamesOk = "T-00" "serving-names-ok",
     /// The name that was used is not in the certificate.
@@ -97,6 +101,8 @@ codes! {
     K3sNotAnswering = "F-04" "k3s-not-answering",
     /// The version of Kubernetes is not one that Config Weaver is made for.
     VersionNotSupported = "F-05" "version-not-supported",
+    /// Somebody else listens where k3s will.
+    PortTaken = "F-06" "port-taken",
     /// The server of a kubeconfig is an address to listen at.
     KubeconfigUnspecified = "K-01" "kubeconfig-server-unspecified",
     /// The server of a kubeconfig is what kubectl falls back to without one.
@@ -189,6 +195,14 @@ codes! {
     OverrideNotACode = "H-06" "override-not-a-code",
     /// The clocks of two machines differ.
     ClocksDiffer = "H-08" "clocks-differ",
+    /// There is swap on the card.
+    SwapOnCard = "H-09" "swap-on-card",
+    /// How fast the storage under k3s is.
+    CardSlow = "H-10" "card-slow",
+    /// The kernel has not a module that k3s needs.
+    ModuleMissing = "H-11" "module-missing",
+    /// The node would start under another name than it registered with.
+    IdentityDrift = "H-12" "identity-drift",
 }
 
 impl fmt::Display for Code {

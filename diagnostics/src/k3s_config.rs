@@ -48,6 +48,8 @@ pub struct Effective {
     pub data_dir: Option<Setting>,
     /// `node-name`; a value that is no text is k3s' to refuse.
     pub node_name: Option<Setting>,
+    /// `disable-agent`: there is no kubelet.
+    pub disable_agent: bool,
     /// Names that lost to a later value.
     pub shadowed: Vec<Shadowed>,
     /// The directory of the drop-ins, as far as whoever has read them says so.
@@ -115,6 +117,7 @@ impl Effective {
                         "data-dir: /var/lib/rancher/k3s",
                     )),
                 },
+                "disable-agent" => self.disable_agent = value.as_str() == Some("true"),
                 "node-name" => {
                     let name = value.as_str();
                     self.node_name = name.map(|name| Setting { value: name.to_owned(), origin: place });
@@ -141,6 +144,7 @@ impl Effective {
                 "data-dir" | "d" => {
                     self.data_dir = Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
                 }
+                "disable-agent" => self.disable_agent = flag.value != "false",
                 "node-name" => {
                     self.node_name = Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
                 }

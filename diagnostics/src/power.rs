@@ -51,9 +51,32 @@ pub fn finding(power: &Power) -> Option<Finding> {
     })
 }
 
+/// Where the firmware of a Pi begins to slow the processor down: thousandths of a degree Celsius.
+const HOT: i64 = 80_000;
+
+/// A warning at or above that; the temperature itself is evidence only, since each change would be news.
+#[must_use]
+pub fn heat(place: Place, millidegrees: i64) -> Option<Finding> {
+    (millidegrees >= HOT).then(|| {
+        let message = "the processor is at 80 °C or above, where the firmware slows it down";
+        Finding::new(Severity::Warn, Code::UnderVoltage, message)
+            .saw(place, format!("{} °C", millidegrees / 1000))
+            .remedy(Remedy::new("give the board air: a heat sink, a fan, a case with holes"))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn heat_from_80_degrees_on() {
+        let hot = |temperature| heat(Place::file("/t"), temperature);
+        assert_eq!(hot(79_999), None);
+        assert_eq!(hot(-20_000), None);
+        assert_eq!(hot(80_000).unwrap().message, hot(84_200).unwrap().message, "a degree more is no news");
+        assert_eq!(hot(84_200).unwrap().evidence[0].saw, "84 °C");
+    }
 
     #[test]
     fn table() {

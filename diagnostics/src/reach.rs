@@ -10,7 +10,7 @@ use crate::{
     finding::{Code, Finding, Place, Remedy, Severity},
     kubeconfig_export::advice::hard_to_find,
     san::{ServingName, nearest},
-    serving::{Observation, Outcome},
+    serving::{Observation, Outcome, Seen},
 };
 
 /// Clocks that differ by no more are one clock: seconds.
@@ -47,14 +47,33 @@ pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>) -> Option
             let mut lines = advice.splitn(2, '\n');
             let words = lines.next().unwrap_or_default().to_owned();
             // Found here, by whatever means: only mDNS is a means that kubectl lacks.
-            let is_mdns = name.to_string().rsplit_once('.').is_some_and(|(_, last)| last == "local");
-            is_mdns.then(|| {
+            name.is_mdns().then(|| {
                 Finding::new(Severity::Warn, Code::NameNotFound, words)
                     .saw(place, "found by this machine, perhaps by mDNS")
                     .remedy(Remedy::new("where it says so").command(lines.next().unwrap_or_default().trim()))
             })
         }
     }
+}
+
+/// The configured names that kubectl on a laptop is known not to find.
+#[must_use]
+pub fn hidden_names(seen: &[Seen]) -> Option<Finding> {
+    let hidden: Vec<_> = seen.iter().filter(|(wanted, _)| wanted.name.is_mdns()).collect();
+    let (first, _) = hidden.first()?;
+    let names = hidden.iter().map(|(wanted, _)| wanted.name.to_string()).collect::<Vec<_>>().join(", ");
+    let message = format!(
+        "kubectl does not find {names} by itself: it asks DNS and /etc/hosts only, and .local is answered by mDNS"
+    );
+    let finding = Finding::new(Severity::Warn, Code::NameNotFound, message).remedy(
+        Remedy::new("on each laptop, with the address of this Pi in place of ADDRESS; or configure a name without .local")
+            .command(format!("echo 'ADDRESS {}' | sudo tee -a /etc/hosts", first.name)),
+    );
+    Some(
+        hidden.iter().fold(finding, |finding, (wanted, _)| {
+            finding.saw(wanted.origin.clone(), wanted.name.to_string())
+        }),
+    )
 }
 
 /// Two clocks, and the certificate between them.
@@ -191,6 +210,10 @@ pub fn version(version: &str) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        k3s_config::Setting,
+        serving::{Stage, wanted},
+    };
     use proptest::prelude::*;
 
     fn seen(outcome: Outcome, served: &[&str]) -> Observation {
@@ -213,6 +236,22 @@ mod tests {
             ["echo '192.168.1.7 raspi.local' | sudo tee -a /etc/hosts"]
         );
         assert_eq!(lookup(&"10.0.0.1".parse().unwrap(), &far), None);
+    }
+
+    #[test]
+    fn a_name_of_mdns_is_served_and_not_found() {
+        let of = |names: &[&str]| -> Vec<Seen> {
+            let setting =
+                |name: &&str| Setting { value: (*name).to_owned(), origin: Place::line("/c.yaml", 2) };
+            let settings: Vec<_> = names.iter().map(setting).collect();
+            let (wanted, _) = wanted(&settings, Stage::Serving);
+            wanted.into_iter().map(|name| (name, seen(Outcome::Proven, &[]))).collect()
+        };
+        assert_eq!(hidden_names(&of(&["pi", "pi.lan", "192.168.1.7", "local"])), None);
+        let found = hidden_names(&of(&["pi.lan", "Pi.local", "b.local"])).unwrap();
+        assert!(found.message.contains("does not find pi.local, b.local"), "{}", found.message);
+        assert_eq!((found.severity, found.evidence.len()), (Severity::Warn, 2));
+        assert_eq!(found.remedy.unwrap().commands, ["echo 'ADDRESS pi.local' | sudo tee -a /etc/hosts"]);
     }
 
     #[test]

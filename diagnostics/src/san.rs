@@ -18,6 +18,15 @@ pub enum ServingName {
     Ip(IpAddr),
 }
 
+impl ServingName {
+    /// Whether the name is one that mDNS answers for, and so none that kubectl finds: it asks DNS and /etc/hosts only
+    /// (kubernetes/kubectl#48).
+    #[must_use]
+    pub fn is_mdns(&self) -> bool {
+        matches!(self, Self::Dns(name) if name.rsplit_once('.').is_some_and(|(_, last)| last == "local"))
+    }
+}
+
 impl fmt::Display for ServingName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -41,6 +41,9 @@ pub enum Command {
         /// How to print the findings.
         #[arg(short, long, value_enum, default_value_t = Output::Text)]
         output: Output,
+        /// Measure the storage under k3s, too: writes 800 KB, each small write by itself, and removes them.
+        #[arg(long)]
+        disk: bool,
     },
     /// Check what must hold before k3s starts; no network. Changes nothing without --gate.
     Preflight(PreflightArgs),

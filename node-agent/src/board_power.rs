@@ -1,8 +1,8 @@
 //! Reads what the board says of its power: the flags of the firmware on Raspberry Pi's kernels, the alarm of the voltage
 //! where that driver is built.
 
-use weaver_diagnostics::finding::Place;
-use weaver_diagnostics::power::Power;
+use weaver_diagnostics::finding::{Finding, Place};
+use weaver_diagnostics::power::{self, Power};
 
 use crate::host_root::HostRoot;
 
@@ -16,6 +16,14 @@ pub fn read(root: &HostRoot) -> Option<Power> {
         return None;
     }
     Some(flags(root).or_else(|| alarm(root)).unwrap_or(Power::NoReader))
+}
+
+/// A warning where the processor is so hot that the firmware slows it down.
+#[must_use]
+pub fn heat(root: &HostRoot) -> Option<Finding> {
+    const HEAT: &str = "/sys/class/thermal/thermal_zone0/temp";
+    let text = root.read_if_possible(HEAT)?.text;
+    power::heat(Place::file(HEAT), text.trim().parse().ok()?)
 }
 
 /// `soc/soc:firmware/get_throttled`, whose names differ from board to board: hexadecimal, without `0x`.

@@ -15,13 +15,14 @@ use weaver_diagnostics::{
     k3s_config::Effective,
     memory_cgroup,
     name_repair::{self, OwnNames},
-    power,
+    power, reach,
     serving::{self, Seen, Stage},
 };
 
 use crate::{
-    args::HostArgs, board_power, data_mount, default_route, host_limits, host_root::HostRoot, k3s_files,
-    kernel_state, override_file, probe, root_space,
+    args::HostArgs, board_power, card_speed, card_swap, cgroup_layout, data_mount, default_route,
+    host_limits, host_root::HostRoot, k3s_files, kernel_modules, kernel_state, node_identity, override_file,
+    ports_taken, probe, root_space,
 };
 
 const DEFAULT_DATA_DIR: &str = "/var/lib/rancher/k3s";
@@ -71,6 +72,12 @@ impl Host {
     pub(crate) fn data_dir(&self, effective: &Effective) -> PathBuf {
         let configured = || effective.data_dir.as_ref().map(|setting| setting.value.clone().into());
         self.data_dir.clone().or_else(configured).unwrap_or_else(|| DEFAULT_DATA_DIR.into())
+    }
+
+    /// Where the API server is, or will be.
+    fn api_address(&self, effective: &Effective) -> SocketAddr {
+        let port = effective.https_listen_port.unwrap_or(DEFAULT_PORT);
+        self.api_address.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, port).into())
     }
 
     /// What k3s calls this host and its node, in the certificate too.
@@ -132,6 +139,15 @@ fn judge_files(host: &Host, stage: Stage) -> Preflight {
     findings.extend(root_space::finding(&host.root));
     findings.extend(data_mount::finding(&host.root, &host.data_dir(&effective)));
     findings.extend(default_route::finding(&host.root));
+    findings.extend(card_swap::finding(&host.root));
+    if !effective.disable_agent {
+        // What a kubelet and its pods need.
+        findings.extend(cgroup_layout::finding(&host.root));
+        findings.extend(kernel_modules::finding(&host.root));
+        findings.extend(node_identity::finding(&host.root, &host.data_dir(&effective), &effective));
+    }
+    findings.extend(ports_taken::finding(&host.root, host.api_address(&effective).port()));
+    findings.extend(board_power::heat(&host.root));
     findings.extend(board_power::read(&host.root).as_ref().and_then(power::finding));
     Preflight { findings, effective }
 }
@@ -144,6 +160,13 @@ struct Files {
     server_ca: PathBuf,
     kubeconfig: Vec<Finding>,
     own: OwnNames,
+}
+
+/// A measurement of the storage under k3s, which writes to it.
+#[must_use]
+pub fn card_speed(host: &Host) -> Finding {
+    let effective = k3s_files::effective(&host.root, host.config.as_deref(), host.unit.as_deref());
+    card_speed::finding(&host.root.real(host.data_dir(&effective)))
 }
 
 /// Everything, the handshakes included: names that are not served are probed
@@ -166,10 +189,7 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
     .await
     .context("reading the host's files")?;
     let Files { mut findings, effective, anchors, server_ca, kubeconfig, own } = files;
-    let api_address = host.api_address.unwrap_or_else(|| {
-        let port = effective.https_listen_port.unwrap_or(DEFAULT_PORT);
-        (Ipv4Addr::LOCALHOST, port).into()
-    });
+    let api_address = host.api_address(&effective);
 
     let (names, _) = serving::wanted(&effective.tls_san, Stage::Serving);
     let names_are_open = findings.iter().any(leaves_names_open);
@@ -198,6 +218,7 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
             }
         }
     }
+    findings.extend(reach::hidden_names(&seen));
     findings.extend(kubeconfig);
     override_file::apply(&host.root, &host.boot_dir, &mut findings);
     Ok(Check { findings, proven, api_address, server_ca, seen, served })

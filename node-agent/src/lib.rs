@@ -18,6 +18,9 @@ pub mod args;
 pub mod board_power;
 pub mod boot_config;
 pub mod boot_files;
+pub mod card_speed;
+pub mod card_swap;
+pub mod cgroup_layout;
 pub mod checks;
 pub mod clock_wait;
 pub mod data_mount;
@@ -26,9 +29,12 @@ pub mod host_limits;
 pub mod host_root;
 pub mod k3s_block;
 pub mod k3s_files;
+pub mod kernel_modules;
 pub mod kernel_state;
+pub mod node_identity;
 pub mod node_report;
 pub mod override_file;
+pub mod ports_taken;
 pub mod preflight_gate;
 pub mod probe;
 pub mod publish;
@@ -46,10 +52,14 @@ use args::{Args, Command, Output, RepairWhat};
 /// The program itself failed; what it was asked to judge is never an error.
 pub async fn run_command(args: Args) -> anyhow::Result<u8> {
     match args.command {
-        Command::Check { host, output } => {
+        Command::Check { host, output, disk } => {
             let patience = host.probe_patience();
-            let check = checks::check(&host.into(), patience).await?;
-            show(&check.findings, output)
+            let host = host.into();
+            let mut findings = checks::check(&host, patience).await?.findings;
+            if disk {
+                findings.push(checks::card_speed(&host));
+            }
+            show(&findings, output)
         }
         Command::Preflight(args) => {
             let output = args.output;

@@ -138,6 +138,20 @@ pub const fn entry(code: Code) -> Entry {
             &["sudo systemctl start weaver-grow-root.service", "df -h /"],
             &[],
         ),
+        CgroupControllerMissing => known(
+            Fail,
+            "A parameter such as `cgroup_disable=cpu` turns it off, or the kernel was built without it.",
+            "remove the parameter from the kernel's command line and reboot, or use a kernel that has it",
+            &["cat /proc/cmdline", "sudo reboot"],
+            &[K3S_REQUIREMENTS],
+        ),
+        CgroupRootThreaded => known(
+            Warn,
+            "k3s runs in a container whose cgroup was made threaded; the kernel then refuses `+memory` below it.",
+            "give the container a cgroup namespace of its own, or run k3s on the host",
+            &["docker run --privileged --cgroupns=private rancher/k3s:VERSION"],
+            &["https://docs.kernel.org/admin-guide/cgroup-v2.html#threads"],
+        ),
         ServingNamesOk => known(Ok, "A handshake was made with each of them.", "", &[], &[]),
         NameNotInCertificate => known(
             Fail,
@@ -328,12 +342,56 @@ pub const fn entry(code: Code) -> Entry {
             &["weaver kubeconfig fetch USER@NAME"],
             &[K3S_ACCESS],
         ),
+        PortTaken => known(
+            Fail,
+            "Another Kubernetes, a web server, or a k3s that was started by hand has the port.",
+            "see who it is, and end it, or give k3s another `https-listen-port`",
+            &[],
+            &[K3S_REQUIREMENTS],
+        ),
         VersionNotSupported => known(
             Warn,
             "What is new in Kubernetes may change what the operator relies on; what is old may lack it.",
             "use a k3s of that range: the card names its own in image/k3s.lock",
             &["k3s --version"],
             &["https://docs.k3s.io/release-notes/v1.36.X"],
+        ),
+        SwapOnCard => known(
+            Warn,
+            "A small swap file on the card is what many systems begin with. It wears the card, and k3s' database waits behind it.",
+            "turn it off; swap in compressed memory (zram) does no harm",
+            &["sudo swapoff -a", "sudo systemctl disable --now dphys-swapfile", "grep swap /etc/fstab"],
+            &[],
+        ),
+        CardSlow => known(
+            Warn,
+            "k3s' database waits until each small write is on the card, and many cards take long over that.",
+            "use an SSD, or a card of class A2; take other writers off the card",
+            &["sudo weaver-node-agent check --disk"],
+            &[
+                "https://docs.k3s.io/reference/resource-profiling",
+                "https://github.com/k3s-io/k3s/issues/1850",
+            ],
+        ),
+        ModuleMissing => known(
+            Warn,
+            "The distribution keeps it in a package of its own, or the running kernel was upgraded and its modules are gone. \
+             Pods then have no network.",
+            "reboot after an upgrade; on Ubuntu 21.10 to 23.10 install the package with the rest of the modules",
+            &["sudo reboot", "sudo apt-get install linux-modules-extra-raspi"],
+            &["https://github.com/k3s-io/k3s/issues/5355"],
+        ),
+        IdentityDrift => known(
+            Warn,
+            "The host name has changed, or `node-name` has. What runs on the old node stays with it, and k3s waits for a node \
+             that does not come back.",
+            "keep the old name; or let it go, and delete the old node when the new one is there",
+            &[
+                "echo 'node-name: OLD' | sudo tee /etc/rancher/k3s/config.yaml.d/93-node-name.yaml",
+                "# or:",
+                "sudo k3s kubectl delete node OLD",
+            ],
+            &["https://github.com/k3s-io/k3s/issues/5787"],
         ),
         ClocksDiffer => known(
             Warn,

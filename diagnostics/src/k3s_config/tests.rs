@@ -182,3 +182,16 @@ proptest! {
         let _ = merge(&[file("/f", &text)], &[]);
     }
 }
+
+#[test]
+fn whether_there_is_a_kubelet() {
+    for (text, flags, want) in [
+        ("", vec![], false),
+        ("disable-agent: true\n", vec![], true),
+        ("disable-agent: false\n", vec![], false),
+        ("", vec![flag("disable-agent", "")], true),
+        ("disable-agent: true\n", vec![flag("disable-agent", "false")], false),
+    ] {
+        assert_eq!(merge(&[file("/c.yaml", text)], &flags).disable_agent, want, "{text} {flags:?}");
+    }
+}

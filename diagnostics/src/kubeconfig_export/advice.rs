@@ -61,9 +61,7 @@ pub fn hard_to_find(name: &ServingName, address: Option<IpAddr>) -> Option<Strin
     let why = match name {
         ServingName::Ip(ip) if ip.is_loopback() => return Some(only_here(name)),
         ServingName::Dns(dns) if dns == "localhost" => return Some(only_here(name)),
-        ServingName::Dns(dns) if dns.rsplit_once('.').is_some_and(|(_, last)| last == "local") => {
-            "kubectl asks DNS and /etc/hosts only, not mDNS, which answers for .local"
-        }
+        name if name.is_mdns() => "kubectl asks DNS and /etc/hosts only, not mDNS, which answers for .local",
         ServingName::Dns(dns) if !dns.contains('.') => {
             "a name without a dot is found only where the router or a search domain knows it"
         }
