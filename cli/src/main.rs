@@ -1,10 +1,12 @@
 //! `weaver`: the person's tool, on the Pi and on the laptop.
 
+mod config;
 mod connection;
 mod crd;
 mod crd_diff;
 mod doctor;
 mod explain;
+mod generated;
 mod k3d;
 mod kubeconfig;
 mod orphans;
@@ -12,9 +14,10 @@ mod review;
 mod sync;
 mod tenant;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// Config Weaver's tool for people.
 #[derive(Parser)]
@@ -26,6 +29,13 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// What a shell needs to complete what you type
+    Completion(generated::Completion),
+    /// The `weaver.toml` of a card
+    Config {
+        #[command(subcommand)]
+        verb: config::Verb,
+    },
     /// The kinds that Config Weaver adds to Kubernetes
     Crd {
         #[command(subcommand)]
@@ -57,6 +67,12 @@ enum Verb {
         #[command(subcommand)]
         verb: kubeconfig::Verb,
     },
+    /// Write the man pages to a directory
+    #[command(hide = true)]
+    Man {
+        /// The directory
+        directory: PathBuf,
+    },
     /// Copies whose ConfigMapSync is gone
     Orphans {
         #[command(subcommand)]
@@ -81,11 +97,14 @@ async fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let done = match Args::parse().verb {
+        Verb::Completion(options) => Ok(generated::completion(&options, Args::command())),
+        Verb::Config { verb } => config::run(verb),
         Verb::Crd { verb } => crd::run(verb).await,
         Verb::Doctor(options) => doctor::run(&options).await,
         Verb::Explain(options) => explain::run(&options),
         Verb::K3d { verb } => k3d::run(verb),
         Verb::Kubeconfig { verb } => kubeconfig::run(verb).await,
+        Verb::Man { directory } => generated::man(&directory, Args::command()),
         Verb::Orphans { verb } => orphans::run(verb).await.map(|()| ExitCode::SUCCESS),
         Verb::Sync { verb } => sync::run(verb).await.map(|()| ExitCode::SUCCESS),
         Verb::Tenant { verb } => tenant::run(verb).await.map(|()| ExitCode::SUCCESS),
@@ -105,7 +124,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory as _;
         Args::command().debug_assert();
     }
 }

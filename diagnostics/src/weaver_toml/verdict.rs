@@ -52,7 +52,9 @@ pub fn in_force(file: &str, config: Option<&Config>, key_owner: &str) -> Finding
     Finding::new(Severity::Ok, Code::WeaverTomlInForce, message)
 }
 
-fn asked(config: &Config, key_owner: &str) -> Vec<String> {
+/// What it asks for, each in a few words.
+#[must_use]
+pub fn asked(config: &Config, key_owner: &str) -> Vec<String> {
     let counted = |list: &[String], what: &str| {
         let plural = if list.len() == 1 { "" } else { "s" };
         (!list.is_empty()).then(|| format!("{} {what}{plural}", list.len()))

@@ -1,0 +1,202 @@
+//! `weaver config`: the card's `weaver.toml`, written and judged before the card goes into the Pi.
+//!
+//! The very code judges here that judges on the Pi at each start. Nothing is written over, and what is wrong leaves nothing
+//! half-written.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use clap::Subcommand;
+use serde_json::json;
+use weaver_diagnostics::exit_code;
+use weaver_diagnostics::finding_text;
+use weaver_diagnostics::text_file::TextFile;
+use weaver_diagnostics::weaver_toml::{self, FILE_LIMIT, plan, user_data, verdict};
+
+/// What every card has.
+const SAMPLE: &str = include_str!("../../image/overlay-boot/weaver.toml");
+
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Print a `weaver.toml` with every key explained, or write it to a new file
+    ///
+    /// Exit status: 0 done; 1 it could not be written; 2 wrong usage; 10 what was given cannot stand in it.
+    #[command(verbatim_doc_comment)]
+    Init {
+        /// The file to write [default: standard output]
+        file: Option<PathBuf>,
+        /// The host's name
+        #[arg(long, value_name = "NAME")]
+        hostname: Option<String>,
+        /// A name or address by which laptops reach the API server (repeatable)
+        #[arg(long = "name", value_name = "NAME")]
+        names: Vec<String>,
+        /// A public ssh key, or the .pub file that it stands in (repeatable)
+        #[arg(long, value_name = "KEY|FILE")]
+        ssh_key: Vec<String>,
+    },
+    /// Say what is wrong with a `weaver.toml`, and what it asks for
+    ///
+    /// A `user-data` beside it is looked at, too: the two may disagree.
+    ///
+    /// Exit status: 0 it can be taken; 1 it cannot be read; 2 wrong usage; 10 it has faults, and nothing of it would be taken.
+    #[command(verbatim_doc_comment)]
+    Check {
+        /// The file, or - for standard input
+        #[arg(default_value = "/boot/firmware/weaver.toml")]
+        file: PathBuf,
+    },
+}
+
+pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+    match verb {
+        Verb::Init { file, hostname, names, ssh_key } => {
+            init(file.as_deref(), &filled(hostname.as_deref(), &names, &keys(&ssh_key)?))
+        }
+        Verb::Check { file } => check(&file),
+    }
+}
+
+/// The keys themselves, of whatever was given.
+fn keys(given: &[String]) -> anyhow::Result<Vec<String>> {
+    given
+        .iter()
+        .map(|given| {
+            if given.contains(' ') {
+                return Ok(given.clone());
+            }
+            let text =
+                fs::read_to_string(given).with_context(|| format!("cannot read the ssh key {given}"))?;
+            if text.contains("PRIVATE KEY") {
+                bail!("{given} is a private key, which never leaves its machine: give {given}.pub");
+            }
+            Ok(text.trim().to_owned())
+        })
+        .collect()
+}
+
+/// The sample with these values in place of its examples.
+fn filled(hostname: Option<&str>, names: &[String], keys: &[String]) -> String {
+    let list = |values: &[String]| (!values.is_empty()).then(|| json!(values).to_string());
+    let values = [
+        ("#hostname =", hostname.map(|name| json!(name).to_string()), None),
+        ("#names =", list(names), Some("#[api]")),
+        ("#keys =", list(keys), Some("#[ssh]")),
+    ];
+    let mut text = String::new();
+    for line in SAMPLE.lines() {
+        let given = values.iter().find(|(key, value, _)| line.starts_with(key) && value.is_some());
+        let is_section = values.iter().any(|(_, value, section)| *section == Some(line) && value.is_some());
+        match given {
+            Some((key, Some(value), _)) => text.extend([&key[1..], " ", value]),
+            _ => text.push_str(if is_section { &line[1..] } else { line }),
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn init(file: Option<&Path>, text: &str) -> anyhow::Result<ExitCode> {
+    if let Err(faults) = weaver_toml::parse(text.as_bytes()) {
+        for fault in faults {
+            eprintln!("refused: {}; {}", fault.message, fault.remedy);
+        }
+        return Ok(ExitCode::from(exit_code::KNOWN_BAD));
+    }
+    let Some(path) = file else {
+        io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let mut new = new.with_context(|| format!("cannot make {}; it is not written over", path.display()))?;
+    new.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+    eprintln!("wrote {}: copy it to the card's first partition, the small one", path.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(path: &Path) -> anyhow::Result<ExitCode> {
+    let file = path.display().to_string();
+    let what = || format!("cannot read {file}");
+    let mut bytes = Vec::new();
+    let limit = FILE_LIMIT as u64 + 1;
+    if path == Path::new("-") {
+        io::stdin().take(limit).read_to_end(&mut bytes).with_context(what)?;
+    } else {
+        fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)).with_context(what)?;
+    }
+    let read = match weaver_toml::parse(&bytes) {
+        Ok(read) => read,
+        Err(faults) => {
+            let mut finding = verdict::invalid(&file, &faults);
+            finding.remedy = None;
+            print!("{}", finding_text::text(&finding));
+            return Ok(ExitCode::from(exit_code::KNOWN_BAD));
+        }
+    };
+    let beside = path.with_file_name("user-data");
+    let user_data = fs::read_to_string(&beside).unwrap_or_default();
+    let user_data =
+        user_data::read(&TextFile::new(beside.display().to_string(), user_data)).unwrap_or_default();
+    let owner = user_data.user.as_deref().unwrap_or(plan::ADMIN);
+    match verdict::asked(&read.config, owner).as_slice() {
+        [] => println!("{file} has no fault, and asks nothing of the host"),
+        asked => println!("{file} has no fault; it asks for: {}", asked.join(", ")),
+    }
+    if let Some(clash) = verdict::clash(&file, &read.config, &user_data) {
+        print!("{}", finding_text::text(&clash));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str =
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g me@laptop";
+
+    #[test]
+    fn what_was_given_stands_in_the_file_and_all_else_stays_a_comment() {
+        assert_eq!(filled(None, &[], &[]), SAMPLE);
+        let text = filled(Some("pi"), &["pi.lan".into(), "10.0.0.2".into()], &[KEY.into()]);
+        let config = weaver_toml::parse(text.as_bytes()).unwrap().config;
+        assert_eq!(config.hostname.unwrap().name, "pi");
+        assert_eq!(config.api_names, ["pi.lan", "10.0.0.2"]);
+        assert_eq!(config.ssh_keys, [KEY]);
+        assert_eq!(text.lines().count(), SAMPLE.lines().count());
+        assert!(text.contains("#[network]\n"));
+        let one = weaver_toml::parse(filled(None, &["pi".into()], &[]).as_bytes()).unwrap().config;
+        assert_eq!((one.hostname, one.ssh_keys.len()), (None, 0));
+    }
+
+    #[test]
+    fn what_cannot_stand_in_it_is_refused_before_anything_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("weaver.toml");
+        for (hostname, names) in
+            [(Some("A B"), vec![]), (None, vec!["pi:6443".to_owned()]), (Some("a\"\nx = 1"), vec![])]
+        {
+            init(Some(&path), &filled(hostname, &names, &[])).unwrap();
+            assert!(!path.exists());
+        }
+        init(Some(&path), &filled(Some("pi"), &[], &[])).unwrap();
+        let error = init(Some(&path), SAMPLE).unwrap_err();
+        assert!(format!("{error:#}").contains("it is not written over"), "{error:#}");
+        assert!(fs::read_to_string(&path).unwrap().contains("hostname = \"pi\""));
+    }
+
+    #[test]
+    fn a_private_key_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("id");
+        fs::write(&path, "-----BEGIN OPENSSH PRIVATE KEY-----\n").unwrap();
+        let error = keys(&[path.display().to_string()]).unwrap_err().to_string();
+        assert!(error.contains("never leaves its machine"), "{error}");
+        fs::write(&path, format!("{KEY}\n")).unwrap();
+        assert_eq!(keys(&[path.display().to_string(), KEY.to_owned()]).unwrap(), [KEY, KEY]);
+    }
+}
