@@ -81,16 +81,29 @@ pub async fn run(options: &Doctor) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let mut seen = node::report(options.report.as_deref(), Path::new(REPORT));
+    let seen = look(options.kubeconfig.clone(), options.report.as_deref()).await;
+    match options.output {
+        Output::Text => show::text(&seen)?,
+        Output::Json => show::print(&show::json(&seen)?)?,
+    }
+    Ok(exit_code::of(&seen.into_iter().map(|seen| seen.finding).collect::<Vec<_>>()).into())
+}
+
+/// Everything, as JSON.
+///
+/// # Errors
+/// It could not be written as JSON.
+pub async fn report() -> anyhow::Result<String> {
+    show::json(&look(None, None).await)
+}
+
+async fn look(kubeconfig: Option<PathBuf>, report: Option<&Path>) -> Vec<Seen> {
+    let mut seen = node::report(report, Path::new(REPORT));
     let is_node = !seen.is_empty() || Path::new(K3S_KUBECONFIG).exists();
-    let way = way::look(options.kubeconfig.clone(), is_node).await;
+    let way = way::look(kubeconfig, is_node).await;
     seen.extend(way.seen);
     if let Some(client) = way.client {
         seen.extend(cluster::look(&client).await);
     }
-    match options.output {
-        Output::Text => show::text(&seen)?,
-        Output::Json => show::json(&seen)?,
-    }
-    Ok(exit_code::of(&seen.into_iter().map(|seen| seen.finding).collect::<Vec<_>>()).into())
+    seen
 }

@@ -11,6 +11,7 @@ mod k3d;
 mod kubeconfig;
 mod orphans;
 mod review;
+mod support_bundle;
 mod sync;
 mod tenant;
 
@@ -78,6 +79,14 @@ enum Verb {
         #[command(subcommand)]
         verb: orphans::Verb,
     },
+    /// What somebody who is to help needs to see, in one file, without secrets
+    ///
+    /// doctor's findings, the agent's report, versions, boot files, and the last lines of the logs of k3s, of ours and of the
+    /// kernel. Tokens, private keys and what stands behind words like `password` are left out; look through it all the same.
+    ///
+    /// Exit status: 0 written; 1 it could not be; 2 wrong usage.
+    #[command(verbatim_doc_comment)]
+    SupportBundle(support_bundle::SupportBundle),
     /// What the operator makes of a ConfigMapSync
     Sync {
         #[command(subcommand)]
@@ -106,6 +115,7 @@ async fn main() -> ExitCode {
         Verb::Kubeconfig { verb } => kubeconfig::run(verb).await,
         Verb::Man { directory } => generated::man(&directory, Args::command()),
         Verb::Orphans { verb } => orphans::run(verb).await.map(|()| ExitCode::SUCCESS),
+        Verb::SupportBundle(options) => support_bundle::run(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::Sync { verb } => sync::run(verb).await.map(|()| ExitCode::SUCCESS),
         Verb::Tenant { verb } => tenant::run(verb).await.map(|()| ExitCode::SUCCESS),
     };

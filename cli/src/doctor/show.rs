@@ -73,7 +73,8 @@ fn verdict(seen: &[Seen]) -> String {
     format!("The fault is {whose}: {}. Follow what it says to do{then}.\n", first.finding.code)
 }
 
-pub fn json(seen: &[Seen]) -> anyhow::Result<()> {
+/// The findings for a program.
+pub fn json(seen: &[Seen]) -> anyhow::Result<String> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Report<'a> {
@@ -82,7 +83,7 @@ pub fn json(seen: &[Seen]) -> anyhow::Result<()> {
     }
     let findings: Vec<_> = seen.iter().map(|seen| seen.finding.clone()).collect();
     let report = Report { exit_code: exit_code::of(&findings), findings: seen };
-    print(&(serde_json::to_string_pretty(&report).context("writing the findings as JSON")? + "\n"))
+    Ok(serde_json::to_string_pretty(&report).context("writing the findings as JSON")? + "\n")
 }
 
 #[cfg(test)]

@@ -1,0 +1,145 @@
+//! `weaver support-bundle`: what somebody who is to help needs to see, in one file, without secrets.
+//!
+//! Guarantees: only what is named here is read; every text is redacted before it is written; the file is new and 0600.
+//! What cannot be read is said so in the bundle, in its place.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Context as _;
+use clap::Args;
+use jiff::Timestamp;
+use weaver_diagnostics::tokens::redacted;
+
+use crate::doctor;
+
+/// No text of the bundle is longer; of a longer one the end is kept.
+const LONGEST: usize = 1024 * 1024;
+
+/// Files that say how the host was started, and what the agent made of it.
+const FILES: [&str; 9] = [
+    "/etc/os-release",
+    "/proc/cmdline",
+    "/proc/meminfo",
+    "/boot/firmware/cmdline.txt",
+    "/boot/firmware/config.txt",
+    "/boot/firmware/NODE-STATUS.txt",
+    "/boot/firmware/node-status.json",
+    "/run/weaver/report.json",
+    "/etc/hosts",
+];
+
+/// What is run, and what its output is called.
+const COMMANDS: [(&str, &[&str]); 13] = [
+    ("uname.txt", &["uname", "-a"]),
+    ("k3s-version.txt", &["k3s", "--version"]),
+    ("units.txt", &["systemctl", "--no-pager", "list-units", "--all", "k3s*", "weaver*"]),
+    ("disk.txt", &["df", "-h"]),
+    ("clock.txt", &["timedatectl"]),
+    ("routes.txt", &["ip", "route"]),
+    ("log-kernel.txt", &["journalctl", "--boot", "--no-pager", "--dmesg", "--lines", "1000"]),
+    ("log-k3s.txt", &["journalctl", "--boot", "--no-pager", "--unit", "k3s", "--lines", "1000"]),
+    (
+        "log-boot-config.txt",
+        &["journalctl", "--boot", "--no-pager", "--unit", "weaver-boot-config", "--lines", "200"],
+    ),
+    (
+        "log-preflight.txt",
+        &["journalctl", "--boot", "--no-pager", "--unit", "weaver-preflight", "--lines", "200"],
+    ),
+    (
+        "log-node-agent.txt",
+        &["journalctl", "--boot", "--no-pager", "--unit", "weaver-node-agent", "--lines", "1000"],
+    ),
+    (
+        "log-webhook.txt",
+        &["journalctl", "--boot", "--no-pager", "--unit", "weaver-webhook", "--lines", "500"],
+    ),
+    (
+        "log-operator.txt",
+        &["journalctl", "--boot", "--no-pager", "--unit", "weaver-operator", "--lines", "1000"],
+    ),
+];
+
+#[derive(Args)]
+pub struct SupportBundle {
+    /// The file to write, a tar archive [default: weaver-support-TIME.tar here]
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Directory put in front of every path that is read
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    root: PathBuf,
+}
+
+pub async fn run(options: &SupportBundle) -> anyhow::Result<()> {
+    let now = Timestamp::now();
+    let usual = || format!("weaver-support-{}.tar", now.strftime("%Y%m%dT%H%M%SZ")).into();
+    let path = options.output.clone().unwrap_or_else(usual);
+    let what = || format!("cannot write {}", path.display());
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).with_context(what)?;
+    let mut bundle = Bundle { tar: tar::Builder::new(file), time: now };
+    bundle
+        .add("doctor.json", &doctor::report().await.unwrap_or_else(|error| format!("{error:#}")))
+        .with_context(what)?;
+    for file in FILES {
+        let name = file.trim_start_matches('/').replace('/', "_");
+        bundle.add(&name, &read(&options.root.join(file.trim_start_matches('/')))).with_context(what)?;
+    }
+    for (name, words) in COMMANDS {
+        bundle.add(name, &output(words)).with_context(what)?;
+    }
+    bundle
+        .tar
+        .into_inner()
+        .and_then(|mut file| file.flush().and_then(|()| file.sync_all()))
+        .with_context(what)?;
+    eprintln!("wrote {}: secrets are left out; look through it before you give it away", path.display());
+    Ok(())
+}
+
+struct Bundle {
+    tar: tar::Builder<File>,
+    time: Timestamp,
+}
+
+impl Bundle {
+    fn add(&mut self, name: &str, text: &str) -> std::io::Result<()> {
+        let text = redacted(text);
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o600);
+        header.set_mtime(self.time.as_second().try_into().unwrap_or(0));
+        self.tar.append_data(&mut header, Path::new("weaver-support").join(name), text.as_bytes())
+    }
+}
+
+fn read(path: &Path) -> String {
+    let mut bytes = Vec::new();
+    let is_file = std::fs::metadata(path).map(|metadata| metadata.is_file());
+    let done = match is_file {
+        Ok(false) => return format!("({} is no file)\n", path.display()),
+        Ok(true) => File::open(path).and_then(|file| file.take(LONGEST as u64).read_to_end(&mut bytes)),
+        Err(error) => Err(error),
+    };
+    match done {
+        Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) => format!("({}: {error})\n", path.display()),
+    }
+}
+
+fn output(words: &[&str]) -> String {
+    let Some((program, arguments)) = words.split_first() else { return String::new() };
+    let ran = Command::new("timeout").args(["20", program]).args(arguments).stdin(Stdio::null()).output();
+    match ran {
+        Ok(ran) => {
+            let text =
+                String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+            let begin = text.char_indices().rev().nth(LONGEST).map_or(0, |(at, _)| at);
+            text[begin..].to_owned()
+        }
+        Err(error) => format!("({program}: {error})\n"),
+    }
+}
