@@ -4,7 +4,9 @@
 //! costs; what leaves is the administrator's own credential, so it is written with mode 0600 and never part of a message.
 //! Failure: nothing is written, and the message names the remedy.
 
+mod account;
 mod deliver;
+mod every;
 mod fetch;
 pub mod file;
 pub mod handshake;
@@ -30,8 +32,11 @@ use weaver_diagnostics::kubeconfig_export::lint::{lint, lint_for_use};
 use weaver_diagnostics::kubeconfig_export::{K3S_KUBECONFIG, Source, Wanted};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::Outcome;
+use weaver_operator::tenant::Account;
 
+use account::{account, mint};
 use deliver::{deliver, told};
+use every::{ExportAll, export_all};
 pub use fetch::default_kubeconfig;
 use fetch::{Fetch, fetch};
 
@@ -49,6 +54,11 @@ pub enum Verb {
     /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, see the way out.
     #[command(verbatim_doc_comment)]
     Export(Export),
+    /// Write a kubeconfig for each name that the certificate has, ready to be carried away
+    ///
+    /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, see the way out.
+    #[command(verbatim_doc_comment)]
+    ExportAll(ExportAll),
     /// Export on the Pi over ssh, and merge it here
     ///
     /// Runs `sudo -n weaver kubeconfig export NAME` there. The name must lead to the same cluster from here, where
@@ -94,6 +104,12 @@ pub struct Export {
     /// The CA goes, as kubectl refuses the two together. Whoever answers at that address gets the credentials.
     #[arg(long, conflicts_with = "tls_server_name")]
     insecure: bool,
+    /// With a token of this account instead of the administrator's credential
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = account)]
+    as_account: Option<Account>,
+    /// How long that token is good: days
+    #[arg(long, value_name = "NUMBER", default_value_t = 90, requires = "as_account", value_parser = clap::value_parser!(u16).range(1..=3650))]
+    days: u16,
     /// Write to a new file instead, with mode 0600
     #[arg(long, value_name = "FILE", conflicts_with = "merge")]
     output: Option<PathBuf>,
@@ -120,6 +136,7 @@ fn refusal(why: impl Display) -> anyhow::Error {
 pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     let done = match verb {
         Verb::Export(arguments) => export(&arguments).await,
+        Verb::ExportAll(arguments) => export_all(&arguments).await,
         Verb::Fetch(arguments) => fetch(&arguments).await,
         Verb::Lint { file } => return judge(file),
     };
@@ -190,6 +207,14 @@ async fn export(arguments: &Export) -> anyhow::Result<()> {
         tls_server_name: tls_server_name.as_ref(),
     });
     let document = if arguments.insecure { document.without_verification() } else { document };
+    let document = match &arguments.as_account {
+        None => document,
+        Some(account) => {
+            let credential = mint(&arguments.kubeconfig, account, arguments.days).await?;
+            eprintln!("the token of {account} is good until {:.0}", credential.expires);
+            document.with_token(&credential.token)
+        }
+    };
     deliver(arguments, &document, &context)?;
     if let Some(warning) = hard_to_find(&arguments.name, outward(peer)) {
         eprintln!("note: {warning}");

@@ -177,7 +177,8 @@ fn without_port(host: &str) -> &str {
 
 /// Names that every certificate of k3s holds and that nobody means to type
 /// from another machine.
-pub(crate) fn is_inner(served: &str) -> bool {
+#[must_use]
+pub fn is_inner(served: &str) -> bool {
     served.starts_with("kubernetes") || served == "localhost" || served == "::1"
 }
 

@@ -15,19 +15,21 @@ pub fn deliver(arguments: &Export, document: &Document, context: &str) -> anyhow
         merged(path, document, context, arguments.switch, Timestamp::now())?;
     } else if let Some(path) = &arguments.output {
         file::write(path, document, arguments.force).map_err(told)?;
-        eprintln!("wrote {}: it holds an administrator's credential", path.display());
+        eprintln!("wrote {}: it holds {}", path.display(), credential(arguments));
     } else {
         let mut out = io::stdout().lock();
         out.write_all(document.to_yaml().as_bytes())
             .and_then(|()| out.flush())
             .context("writing the kubeconfig")?;
         if out.is_terminal() {
-            eprintln!(
-                "note: this is an administrator's credential; clear the screen, and prefer --output FILE"
-            );
+            eprintln!("note: this is {}; clear the screen, and prefer --output FILE", credential(arguments));
         }
     }
     Ok(())
+}
+
+fn credential(arguments: &Export) -> &'static str {
+    if arguments.as_account.is_some() { "a credential" } else { "an administrator's credential" }
 }
 
 /// Merges, and says what came of it.

@@ -17,7 +17,9 @@ use weaver_diagnostics::kubeconfig_export::document::Document;
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::Outcome;
 use weaver_diagnostics::text_file::TextFile;
+use weaver_operator::tenant::Account;
 
+use super::account::account;
 use super::deliver::merged;
 use super::{REFUSED, anchors, entry_name, handshake, host, refusal};
 
@@ -35,6 +37,9 @@ pub struct Fetch {
     /// What cluster, user and context are called, where not NAME
     #[arg(long, value_name = "NAME", value_parser = entry_name)]
     context: Option<String>,
+    /// With a token of this account instead of the administrator's credential
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = account)]
+    as_account: Option<Account>,
     /// Merge into this kubeconfig [default: the first of KUBECONFIG, else ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     merge: Option<PathBuf>,
@@ -83,7 +88,10 @@ pub fn default_kubeconfig() -> Option<PathBuf> {
 fn exported(arguments: &Fetch, name: &ServingName) -> anyhow::Result<String> {
     let from = &arguments.from;
     let context = arguments.context.iter().map(|context| format!(" --context {}", quoted(context)));
-    let export = format!("sudo -n weaver kubeconfig export {name}{}", context.collect::<String>());
+    let account = arguments.as_account.iter();
+    let account = account.map(|account| format!(" --as-account {}/{}", account.namespace, account.name));
+    let export =
+        format!("sudo -n weaver kubeconfig export {name}{}", context.chain(account).collect::<String>());
     let done = Command::new("ssh")
         .args(["--", from, &export])
         .stdin(Stdio::inherit())

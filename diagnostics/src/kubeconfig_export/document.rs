@@ -97,6 +97,16 @@ impl Document {
         self
     }
 
+    /// The same with a token as its only credential.
+    #[must_use]
+    pub fn with_token(mut self, token: &str) -> Self {
+        let users = self.0.get_mut("users").and_then(Value::as_array_mut);
+        for user in users.into_iter().flatten().filter_map(|entry| entry.get_mut("user")) {
+            *user = serde_json::json!({ "token": token });
+        }
+        self
+    }
+
     /// The value of a top-level key.
     #[must_use]
     pub(super) fn get(&self, key: &str) -> Option<&Value> {

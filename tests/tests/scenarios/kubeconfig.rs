@@ -189,3 +189,73 @@ fn kubectl_takes_a_kubeconfig_without_verification() {
     laptop.exported(&["127.0.0.1", "--insecure", "--output", "insecure.yaml"]);
     assert!(laptop.answer(&insecure, &["get", "namespaces"]).contains("kube-system"));
 }
+
+#[test]
+fn kubectl_takes_a_token_of_a_limited_account() {
+    let laptop = Laptop::new();
+    let admin = given("WEAVER_TEST_KUBECONFIG");
+    let refused =
+        laptop.export(&["127.0.0.1", "--as-account", "default/laptop-viewer", "--output", "pi.yaml"]);
+    let words = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(10), "{words}");
+    assert!(!laptop.path("pi.yaml").exists());
+    // What is printed is what is typed.
+    for command in words.lines().filter_map(|line| line.trim().strip_prefix("kubectl ")) {
+        laptop.answer(&admin, &command.split(' ').collect::<Vec<_>>());
+    }
+    laptop.exported(&[
+        "127.0.0.1",
+        "--as-account",
+        "default/laptop-viewer",
+        "--days",
+        "1",
+        "--output",
+        "pi.yaml",
+    ]);
+    let pi = laptop.path("pi.yaml");
+    let user = &laptop.view(&pi)["users"][0]["user"];
+    assert_eq!(user.as_object().unwrap().keys().collect::<Vec<_>>(), ["token"]);
+    let who = laptop.answer(&pi, &["auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"]);
+    assert_eq!(who, "system:serviceaccount:default:laptop-viewer");
+    assert!(laptop.answer(&pi, &["get", "configmaps", "-n", "default"]).contains("kube-root-ca.crt"));
+    assert!(!laptop.kubectl(&pi, &["get", "secrets", "-A"]).status.success());
+    laptop.answer(&admin, &["delete", "clusterrolebinding", "default-laptop-viewer-view"]);
+    laptop.answer(&admin, &["-n", "default", "delete", "serviceaccount", "laptop-viewer"]);
+}
+
+#[test]
+fn a_file_for_each_name_and_kubectl_takes_it() {
+    let laptop = Laptop::new();
+    let output = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver"))
+        .args(["kubeconfig", "export-all", "files", "--kubeconfig"])
+        .arg(given("WEAVER_TEST_KUBECONFIG"))
+        .current_dir(laptop.dir.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let port = port(&laptop.view(&given("WEAVER_TEST_KUBECONFIG")));
+    let mut names = Vec::new();
+    for entry in fs::read_dir(laptop.path("files")).unwrap() {
+        let file = entry.unwrap().path();
+        let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
+        // Only the look-up of the name is taken off kubectl.
+        let verified = laptop.view(&file)["clusters"][0]["cluster"]["server"].as_str().unwrap().to_owned();
+        assert!(verified.ends_with(&format!(":{port}")), "{verified}");
+        let host = verified
+            .trim_start_matches("https://")
+            .rsplit_once(':')
+            .unwrap()
+            .0
+            .trim_matches(['[', ']'])
+            .to_owned();
+        let server = format!("--server=https://127.0.0.1:{port}");
+        let verify = format!("--tls-server-name={host}");
+        assert!(
+            laptop.answer(&file, &["get", "namespaces", &server, &verify]).contains("kube-system"),
+            "{name}"
+        );
+        names.push(name);
+    }
+    assert!(names.contains(&SERVED.to_owned()), "{names:?}");
+    assert!(!names.iter().any(|name| name.starts_with("kubernetes") || name == "localhost"), "{names:?}");
+}

@@ -1,0 +1,79 @@
+//! The credential of a limited account, in place of the administrator's: a token, made for this one file.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use jiff::{Timestamp, ToSpan as _};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Api;
+use kube::api::PostParams;
+use weaver_operator::tenant::Account;
+
+use super::refusal;
+use crate::connection;
+
+/// The token, and when it ends.
+pub struct Credential {
+    pub token: String,
+    pub expires: Timestamp,
+}
+
+/// `NAMESPACE/NAME`.
+pub fn account(text: &str) -> Result<Account, &'static str> {
+    let is_name = |name: &str| {
+        !name.is_empty()
+            && name.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'-' | b'.'))
+    };
+    match text.split_once('/') {
+        Some((namespace, name)) if is_name(namespace) && is_name(name) => {
+            Ok(Account { namespace: namespace.to_owned(), name: name.to_owned() })
+        }
+        _ => Err("write NAMESPACE/NAME"),
+    }
+}
+
+/// Has a token made of an account that is there, with the administrator's rights.
+///
+/// # Errors
+/// There is no such account, or the API server refuses.
+pub async fn mint(kubeconfig: &Path, account: &Account, days: u16) -> anyhow::Result<Credential> {
+    let Account { namespace, name } = account;
+    let client = connection::client(Some(kubeconfig)).await?;
+    let accounts: Api<ServiceAccount> = Api::namespaced(client, namespace);
+    let what = || format!("having a token made of ServiceAccount {namespace}/{name}");
+    if accounts.get_opt(name).await.with_context(what)?.is_none() {
+        return Err(refusal(format!(
+            "there is no ServiceAccount {namespace}/{name}; one that may look at everything but Secrets is made with:\n  \
+             kubectl -n {namespace} create serviceaccount {name}\n  \
+             kubectl create clusterrolebinding {namespace}-{name}-view --clusterrole=view --serviceaccount={namespace}:{name}"
+        )));
+    }
+    let seconds = i64::from(days) * 24 * 60 * 60;
+    let spec = TokenRequestSpec { expiration_seconds: Some(seconds), ..TokenRequestSpec::default() };
+    let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
+    let answer =
+        accounts.create_token_request(name, &PostParams::default(), &request).await.with_context(what)?;
+    let status = answer.status.unwrap_or_default();
+    let token = status
+        .token
+        .filter(|token| !token.is_empty())
+        .with_context(|| format!("{}: no token came", what()))?;
+    let expires =
+        status.expiration_timestamp.map_or_else(|| Timestamp::now() + seconds.seconds(), |time| time.0);
+    Ok(Credential { token, expires })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_an_account_is_written() {
+        let found = account("team-a/laptop.1").unwrap();
+        assert_eq!((&*found.namespace, &*found.name), ("team-a", "laptop.1"));
+        for bad in ["", "team-a", "team-a/", "/laptop", "a/b/c", "Team/laptop", "a/b;c"] {
+            assert!(account(bad).is_err(), "{bad}");
+        }
+    }
+}
