@@ -7,9 +7,11 @@ mod crd_diff;
 mod doctor;
 mod explain;
 mod generated;
+mod ingress;
 mod k3d;
 mod kubeconfig;
 mod orphans;
+mod registry;
 mod review;
 mod support_bundle;
 mod sync;
@@ -58,6 +60,11 @@ enum Verb {
     /// Exit status: 0 all was read, whatever was found; 1 it could not be read; 2 wrong usage.
     #[command(verbatim_doc_comment)]
     Explain(explain::Explain),
+    /// What Traefik makes of Ingresses
+    Ingress {
+        #[command(subcommand)]
+        verb: ingress::Verb,
+    },
     /// A k3d cluster that laptops reach by name
     K3d {
         #[command(subcommand)]
@@ -78,6 +85,11 @@ enum Verb {
     Orphans {
         #[command(subcommand)]
         verb: orphans::Verb,
+    },
+    /// A registry of one's own
+    Registry {
+        #[command(subcommand)]
+        verb: registry::Verb,
     },
     /// What somebody who is to help needs to see, in one file, without secrets
     ///
@@ -111,10 +123,12 @@ async fn main() -> ExitCode {
         Verb::Crd { verb } => crd::run(verb).await,
         Verb::Doctor(options) => doctor::run(&options).await,
         Verb::Explain(options) => explain::run(&options),
+        Verb::Ingress { verb } => ingress::run(verb),
         Verb::K3d { verb } => k3d::run(verb),
         Verb::Kubeconfig { verb } => kubeconfig::run(verb).await,
         Verb::Man { directory } => generated::man(&directory, Args::command()),
         Verb::Orphans { verb } => orphans::run(verb).await.map(|()| ExitCode::SUCCESS),
+        Verb::Registry { verb } => Ok(registry::run(verb)),
         Verb::SupportBundle(options) => support_bundle::run(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::Sync { verb } => sync::run(verb).await.map(|()| ExitCode::SUCCESS),
         Verb::Tenant { verb } => tenant::run(verb).await.map(|()| ExitCode::SUCCESS),

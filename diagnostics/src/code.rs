@@ -147,6 +147,8 @@ codes! {
     ImageWithoutRegistry = "R-02" "image-without-registry",
     /// A registry is looked for among the Services.
     RegistryNotAService = "R-03" "registry-not-a-service",
+    /// An annotation of an Ingress has no effect with Traefik.
+    IngressAnnotationIgnored = "R-04" "ingress-annotation-ignored",
     /// The scope of a definition cannot be changed.
     ScopeImmutable = "C-01" "crd-scope-immutable",
     /// A token request is a subresource and no kind.

@@ -126,6 +126,15 @@ impl Node {
             _ => &[],
         }
     }
+
+    /// The keys and values of a mapping; none where this is none.
+    #[must_use]
+    pub fn entries(&self) -> &[(Self, Self)] {
+        match &self.value {
+            Value::Map(entries) => entries,
+            _ => &[],
+        }
+    }
 }
 
 impl Value {

@@ -42,7 +42,7 @@ const PARTS: [(&str, &str); 10] = [
     ("K", "Kubeconfig and connection"),
     ("F", "k3s: its files and its start"),
     ("B", "Boot: weaver.toml"),
-    ("R", "Registries and images"),
+    ("R", "Registries, images, ingress"),
     ("C", "Kinds and objects"),
     ("A", "Accounts and rights"),
     ("L", "Leases"),

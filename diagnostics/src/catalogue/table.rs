@@ -490,7 +490,10 @@ pub const fn entry(code: Code) -> Entry {
              default HTTPS endpoint, and not of the one configured.",
             "name the registry with `http://` in /etc/rancher/k3s/registries.yaml and restart k3s; for skopeo: \
              `--dest-tls-verify=false`",
-            &[RESTART_K3S],
+            &[
+                "weaver registry config REGISTRY:PORT --http | sudo tee /etc/rancher/k3s/registries.yaml",
+                RESTART_K3S,
+            ],
             &[K3S_REGISTRIES],
         ),
         ImageWithoutRegistry => known(
@@ -506,6 +509,13 @@ pub const fn entry(code: Code) -> Entry {
             "inside the cluster it is REGISTRY:5000, on your machine localhost with the port that Docker gave it",
             &["k3d registry list", "docker ps --filter label=k3d.role=registry"],
             &[],
+        ),
+        IngressAnnotationIgnored => known(
+            Warn,
+            "k3s brings Traefik, and the annotation is one of another controller or of Traefik's first version. Nothing says so.",
+            "write what Traefik has for it: mostly a Middleware, named in `traefik.ingress.kubernetes.io/router.middlewares`",
+            &["kubectl get ingress -A -o yaml | weaver ingress lint"],
+            &["https://doc.traefik.io/traefik/reference/routing-configuration/kubernetes/ingress/"],
         ),
         ScopeImmutable => known(
             Fail,

@@ -1,0 +1,53 @@
+//! `weaver ingress`: what Traefik, which k3s brings, makes of Ingresses that were written for others.
+
+use std::io::{self, Read as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, anyhow};
+use clap::Subcommand;
+use weaver_diagnostics::exit_code;
+use weaver_diagnostics::finding_text;
+use weaver_diagnostics::ingress::lint;
+use weaver_diagnostics::text_file::TextFile;
+
+/// What all Ingresses of a cluster are worth.
+const LIMIT: u64 = 64 * 1024 * 1024;
+
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Name the annotations that Traefik ignores: `kubectl get ingress -A -o yaml | weaver ingress lint`
+    ///
+    /// Exit status: 0 none; 1 it could not be read; 2 wrong usage; 10 some.
+    #[command(verbatim_doc_comment)]
+    Lint {
+        /// Manifests, or - for standard input
+        #[arg(default_value = "-")]
+        files: Vec<PathBuf>,
+    },
+}
+
+pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+    let Verb::Lint { files } = verb;
+    let mut any = false;
+    for path in files {
+        let shown = path.display().to_string();
+        let mut text = String::new();
+        let read = if shown == "-" {
+            io::stdin().take(LIMIT).read_to_string(&mut text)
+        } else {
+            std::fs::File::open(&path).and_then(|file| file.take(LIMIT).read_to_string(&mut text))
+        };
+        read.with_context(|| format!("cannot read {shown}"))?;
+        let findings = lint(&TextFile::new(shown.clone(), text)).map_err(|error| {
+            let line = error.line.map_or_else(String::new, |line| format!(":{line}"));
+            anyhow!("{shown}{line}: no valid YAML: {}", error.message)
+        })?;
+        let mut out = io::stdout().lock();
+        for finding in &findings {
+            any = true;
+            writeln!(out, "{}", finding_text::text(finding)).context("writing the findings")?;
+        }
+    }
+    Ok(if any { exit_code::KNOWN_BAD.into() } else { ExitCode::SUCCESS })
+}
