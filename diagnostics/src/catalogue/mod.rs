@@ -3,7 +3,13 @@
 //!
 //! `docs/codes.md` is this table; `make generate` writes it.
 
+mod cluster;
+mod connection;
+mod host;
+mod k3s;
+mod node;
 mod table;
+mod tls;
 
 use std::fmt::Write as _;
 
