@@ -1,7 +1,7 @@
 //! `weaver config`: the card's `weaver.toml`, written and judged before the card goes into the Pi.
 //!
-//! The very code judges here that judges on the Pi at each start. Nothing is written over, and what is wrong leaves nothing
-//! half-written.
+//! The very code judges here that judges on the Pi at each start. Nothing is written over, and nothing is written that would
+//! not be taken.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -113,7 +113,11 @@ fn init(file: Option<&Path>, text: &str) -> anyhow::Result<ExitCode> {
     };
     let new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let mut new = new.with_context(|| format!("cannot make {}; it is not written over", path.display()))?;
-    new.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+    if let Err(error) = new.write_all(text.as_bytes()) {
+        // Half a file would be in the way of the next attempt.
+        let _ = fs::remove_file(path);
+        return Err(error).with_context(|| format!("cannot write {}", path.display()));
+    }
     eprintln!("wrote {}: copy it to the card's first partition, the small one", path.display());
     Ok(ExitCode::SUCCESS)
 }
@@ -138,7 +142,8 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
         }
     };
     let beside = path.with_file_name("user-data");
-    let user_data = fs::read_to_string(&beside).unwrap_or_default();
+    let is_file = path != Path::new("-");
+    let user_data = is_file.then(|| fs::read_to_string(&beside).ok()).flatten().unwrap_or_default();
     let user_data =
         user_data::read(&TextFile::new(beside.display().to_string(), user_data)).unwrap_or_default();
     let owner = user_data.user.as_deref().unwrap_or(plan::ADMIN);

@@ -94,11 +94,12 @@ pub async fn run(options: &Doctor) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// It could not be written as JSON.
 pub async fn report() -> anyhow::Result<String> {
-    show::json(&look(None, None).await)
+    let named = std::env::var_os("WEAVER_REPORT").map(PathBuf::from);
+    show::json(&look(None, named.as_deref()).await)
 }
 
 async fn look(kubeconfig: Option<PathBuf>, report: Option<&Path>) -> Vec<Seen> {
-    let mut seen = node::report(report, Path::new(REPORT));
+    let mut seen = node::report(report, Path::new(REPORT), node::check);
     let is_node = !seen.is_empty() || Path::new(K3S_KUBECONFIG).exists();
     let way = way::look(kubeconfig, is_node).await;
     seen.extend(way.seen);

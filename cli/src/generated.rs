@@ -1,6 +1,6 @@
 //! Shell completion and man pages, made from the command line itself.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -15,9 +15,16 @@ pub struct Completion {
 }
 
 /// Prints the completion of a shell.
-pub fn completion(options: &Completion, mut command: Command) -> ExitCode {
-    clap_complete::generate(options.shell, &mut command, "weaver", &mut io::stdout());
-    ExitCode::SUCCESS
+pub fn completion(options: &Completion, mut command: Command) -> anyhow::Result<ExitCode> {
+    // In one go: clap ends the program where nobody reads on.
+    let mut script = Vec::new();
+    clap_complete::generate(options.shell, &mut command, "weaver", &mut script);
+    match io::stdout().write_all(&script) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("writing the completion")
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }
 
 /// Writes a page for the program and one for each verb.

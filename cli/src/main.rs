@@ -118,7 +118,7 @@ async fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let done = match Args::parse().verb {
-        Verb::Completion(options) => Ok(generated::completion(&options, Args::command())),
+        Verb::Completion(options) => generated::completion(&options, Args::command()),
         Verb::Config { verb } => config::run(verb),
         Verb::Crd { verb } => crd::run(verb).await,
         Verb::Doctor(options) => doctor::run(&options).await,

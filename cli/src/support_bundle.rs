@@ -16,7 +16,7 @@ use weaver_diagnostics::tokens::redacted;
 
 use crate::doctor;
 
-/// No text of the bundle is longer; of a longer one the end is kept.
+/// No text of the bundle is longer; of a longer output the end is kept, of a longer file the beginning.
 const LONGEST: usize = 1024 * 1024;
 
 /// Files that say how the host was started, and what the agent made of it.

@@ -45,7 +45,9 @@ impl Kubectl {
     pub fn script(&self) -> String {
         format!(
             "#!/bin/sh\n# kubectl for this stack, as an administrator; in a shell that has read env, as KUBECONFIG says.\n\
-             [ -n \"${{WEAVER_STACK-}}\" ] || KUBECONFIG={}\nexport KUBECONFIG\nexec {} kubectl \"$@\"\n",
+             [ -n \"${{KUBECONFIG-}}\" ] && [ \"${{WEAVER_STACK-}}\" = {} ] || KUBECONFIG={}\nexport KUBECONFIG\n\
+             exec {} kubectl \"$@\"\n",
+            quoted(self.kubeconfig.parent().unwrap_or(Path::new("/"))),
             quoted(&self.kubeconfig),
             quoted(&self.binary)
         )
@@ -123,7 +125,8 @@ mod tests {
         };
         // Somebody's own kubeconfig never leads a stack's kubectl to another cluster.
         assert_eq!(asked(""), "/a b/config|kubectl get pods\n");
-        assert_eq!(asked("/stack"), "/mine|kubectl get pods\n");
+        assert_eq!(asked("/another stack"), "/a b/config|kubectl get pods\n");
+        assert_eq!(asked("/a b"), "/mine|kubectl get pods\n");
     }
 
     #[test]

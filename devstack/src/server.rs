@@ -160,8 +160,17 @@ impl Server {
     /// As [`Self::start`].
     pub fn restart(&mut self) -> Result<()> {
         self.stop()?;
-        self.started = begin(&self.binary, &self.options, &self.layout, self.port, &self.notices)?;
+        self.start_again()?;
         self.wait_ready(START_LIMIT)
+    }
+
+    /// Starts it after [`Self::stop`], and does not wait.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_again(&mut self) -> Result<()> {
+        self.started = begin(&self.binary, &self.options, &self.layout, self.port, &self.notices)?;
+        Ok(())
     }
 
     /// Stops it in an orderly way.

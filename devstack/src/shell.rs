@@ -85,5 +85,5 @@ pub fn write(layout: &Layout, programs: &Programs, record: &ServerRecord, kubect
 /// A word for a shell.
 #[must_use]
 pub fn quoted(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }

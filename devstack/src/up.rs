@@ -24,7 +24,7 @@ use crate::layout::Layout;
 use crate::process::{self, Process};
 use crate::programs::Programs;
 use crate::server::{START_LIMIT, Server, ServerOptions};
-use crate::server_files::NAMES;
+use crate::server_files::{self, NAMES};
 use crate::steps::{Steps, say};
 use crate::{files, logs, ports, shell};
 
@@ -82,6 +82,11 @@ pub fn up(dir: &Path, programs: &Programs, preferred: u16) -> Result<ExitCode> {
     files::require_space(layout.dir(), files::SPACE_NEEDED)?;
     let mut steps = Steps::begin();
 
+    if !layout.config().exists() {
+        // What the host must be fit for: it says that there is no kubelet.
+        let names = NAMES.map(str::to_owned);
+        files::replace(&layout.config(), server_files::config(&names).as_bytes(), 0o600)?;
+    }
     if let Some(words) = Agent::new(programs, &layout, preferred).verdict(&["preflight"])? {
         return Ok(known_bad("known bad before the start (see above); nothing was started", &words));
     }

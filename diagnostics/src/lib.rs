@@ -33,6 +33,7 @@ pub mod recognise;
 pub mod registry;
 pub mod san;
 pub mod serving;
+pub mod shell;
 pub mod text_file;
 pub mod tokens;
 pub mod weaver_toml;

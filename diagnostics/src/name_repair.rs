@@ -11,7 +11,8 @@ use crate::{
     k3s_config::{Effective, Setting},
     san::{ServingName, is_inner},
     serving::{Outcome, Seen},
-    weaver_toml::yaml_scalar::quoted,
+    shell,
+    weaver_toml::yaml_scalar,
 };
 
 /// The drop-in that a repair writes; its name sorts behind what people choose.
@@ -47,8 +48,8 @@ pub struct State<'a> {
     pub drop_in: Option<&'a str>,
     /// The handshakes, one a configured name.
     pub seen: &'a [Seen],
-    /// Whether k3s was told not to change its certificate.
-    pub frozen: bool,
+    /// Whether k3s was told not to change its certificate, as far as it is known.
+    pub frozen: Option<bool>,
 }
 
 /// What is next.
@@ -85,6 +86,11 @@ pub fn next(rung: Rung, state: &State<'_>) -> Step {
     if let Some(bad) = state.preflight.iter().find(|finding| finding.severity == Severity::Fail) {
         return Step::GiveUp(format!("stopped, k3s would not come back ({}): {}", bad.code, bad.message));
     }
+    if state.seen.is_empty() && !state.effective.tls_san.is_empty() {
+        return Step::GiveUp(
+            "k3s has shown no certificate yet: `sudo weaver-node-agent check` says why".to_owned(),
+        );
+    }
     let lost: Vec<_> = state.effective.shadowed.iter().filter(|lost| !lost.by_flag).collect();
     if rung == Rung::Ground && !lost.is_empty() {
         return configure(state, &lost.iter().map(|lost| &lost.setting).collect::<Vec<_>>());
@@ -96,7 +102,7 @@ pub fn next(rung: Rung, state: &State<'_>) -> Step {
         return Step::GiveUp(match &seen.outcome {
             Outcome::Untrusted(why) => format!("who answers is not this cluster's k3s: {why}"),
             Outcome::Unreachable(why) if rung < Rung::Restarted => {
-                format!("k3s does not answer ({why}): `systemctl status k3s` says whether it runs")
+                format!("k3s does not answer ({why}): `sudo systemctl start k3s`, then repair again")
             }
             Outcome::Unreachable(why) => {
                 format!("k3s did not come back: {why}; `journalctl -u k3s -n 50` says why")
@@ -115,7 +121,12 @@ pub fn next(rung: Rung, state: &State<'_>) -> Step {
         Rung::Configured => Step::Restart,
         _ if missing.is_empty() => Step::Done,
         Rung::Ground => Step::Restart,
-        Rung::Restarted if state.frozen => Step::GiveUp(format!(
+        Rung::Restarted if state.frozen.is_none() => Step::GiveUp(format!(
+            "{} is still not proven, and whether somebody has frozen the certificate cannot be asked: wait until \
+             `sudo k3s kubectl get --raw /readyz` says ok, then repair again",
+            missing.join(", ")
+        )),
+        Rung::Restarted if state.frozen == Some(true) => Step::GiveUp(format!(
             "{} cannot get into a certificate that somebody has frozen; if it is not meant to be, take the mark away with \
              `sudo k3s kubectl -n kube-system annotate secret {SECRET} {FROZEN}-`, then repair again",
             missing.join(", ")
@@ -151,7 +162,7 @@ fn configure(state: &State<'_>, lost: &[&Setting]) -> Step {
                   tls-san+:\n"
             .to_owned();
     for setting in there.chain(lost.iter().copied()) {
-        to.extend(["  - ", &quoted(&setting.value), "\n"]);
+        to.extend(["  - ", &yaml_scalar::quoted(&setting.value), "\n"]);
     }
     Step::Configure(Change { file, from: state.drop_in.map(str::to_owned), to })
 }
@@ -190,8 +201,8 @@ pub fn stale_finding(endpoint: &str, names: &[&str]) -> Option<Finding> {
     if names.is_empty() {
         return None;
     }
-    // In quotes for the sake of a wildcard.
-    let remove = names.iter().map(|name| format!("--remove '{name}'")).collect::<Vec<_>>().join(" ");
+    let remove =
+        names.iter().map(|name| format!("--remove {}", shell::quoted(name))).collect::<Vec<_>>().join(" ");
     let finding = Finding::new(
         Severity::Warn,
         Code::NameStale,
@@ -199,7 +210,10 @@ pub fn stale_finding(endpoint: &str, names: &[&str]) -> Option<Finding> {
     );
     Some(
         finding.saw(Place::file(endpoint), "the certificate's names").remedy(
-            Remedy::new("to have them taken out (k3s is stopped and started once; pods run on):")
+            Remedy::new(
+            "to have them taken out (k3s is stopped and started; pods run on); the name of another server of the same \
+             cluster is at home there, and would be back:",
+        )
                 .command(format!("sudo weaver-node-agent repair names --dry-run {remove}"))
                 .command(format!("sudo weaver-node-agent repair names {remove}")),
         ),

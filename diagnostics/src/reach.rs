@@ -11,6 +11,7 @@ use crate::{
     kubeconfig_export::advice::hard_to_find,
     san::{ServingName, nearest},
     serving::{Observation, Outcome, Seen},
+    shell::quoted,
 };
 
 /// Clocks that differ by no more are one clock: seconds.
@@ -56,17 +57,18 @@ pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>) -> Option
     }
 }
 
-/// The configured names that kubectl on a laptop is known not to find.
+/// The configured names that kubectl on a laptop may not find.
 #[must_use]
 pub fn hidden_names(seen: &[Seen]) -> Option<Finding> {
     let hidden: Vec<_> = seen.iter().filter(|(wanted, _)| wanted.name.is_mdns()).collect();
     let (first, _) = hidden.first()?;
     let names = hidden.iter().map(|(wanted, _)| wanted.name.to_string()).collect::<Vec<_>>().join(", ");
     let message = format!(
-        "kubectl does not find {names} by itself: it asks DNS and /etc/hosts only, and .local is answered by mDNS"
+        "whether laptops find {names} is not known here: mDNS answers for .local, and the kubectl of many systems does not \
+         ask it"
     );
-    let finding = Finding::new(Severity::Warn, Code::NameNotFound, message).remedy(
-        Remedy::new("on each laptop, with the address of this Pi in place of ADDRESS; or configure a name without .local")
+    let finding = Finding::new(Severity::Unknown, Code::NameNotFound, message).remedy(
+        Remedy::new("where kubectl says \"no such host\", with the address of this Pi in place of ADDRESS; or configure a name without .local")
             .command(format!("echo 'ADDRESS {}' | sudo tee -a /etc/hosts", first.name)),
     );
     Some(
@@ -91,9 +93,15 @@ impl Clocks {
     }
 }
 
-/// The handshake at `endpoint` for `name`.
+/// The handshake at `endpoint` for `name`, both of which the file `kubeconfig` says.
 #[must_use]
-pub fn handshake(endpoint: &str, name: &ServingName, seen: &Observation, clocks: Option<Clocks>) -> Finding {
+pub fn handshake(
+    endpoint: &str,
+    name: &ServingName,
+    seen: &Observation,
+    clocks: Option<Clocks>,
+    kubeconfig: &str,
+) -> Finding {
     let place = Place::file(endpoint);
     match &seen.outcome {
         Outcome::Proven => {
@@ -107,7 +115,7 @@ pub fn handshake(endpoint: &str, name: &ServingName, seen: &Observation, clocks:
                 seen.served.join(", ")
             );
             let finding = Finding::new(Severity::Fail, Code::NameNotInCertificate, message);
-            finding.saw(place, "the certificate's names").remedy(not_in_certificate(name, near))
+            finding.saw(place, "the certificate's names").remedy(not_in_certificate(name, near, kubeconfig))
         }
         Outcome::Dates(why) => dates(place, endpoint, why, clocks),
         Outcome::Untrusted(why) => of(
@@ -125,21 +133,24 @@ fn of(code: Code, message: String) -> Finding {
     Finding::new(entry.severity, code, message).remedy(entry.remedy())
 }
 
-fn not_in_certificate(name: &ServingName, near: Option<&str>) -> Remedy {
+fn not_in_certificate(name: &ServingName, near: Option<&str>, kubeconfig: &str) -> Remedy {
     let served = near.map_or_else(String::new, |near| {
         format!("; or keep the certificate and have kubectl verify `{near}`, with the last command")
     });
     let remedy =
-        Remedy::new(format!("on the Pi, have k3s serve the name with the first two commands{served}"))
+        Remedy::new(format!("on the Pi, have k3s serve the name with the first three commands{served}"))
+            .command("sudo mkdir -p /etc/rancher/k3s/config.yaml.d")
             .command(format!(
                 "echo 'tls-san+: [\"{name}\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/91-{}.yaml",
                 name.to_string().replace(':', "-")
             ))
             .command("sudo weaver-node-agent repair names");
-    match near {
+    let file = quoted(kubeconfig);
+    match near.filter(|near| near.parse::<ServingName>().is_ok()) {
         Some(near) => remedy.command(format!(
-            "kubectl config set-cluster \"$(kubectl config view --minify -o \
-                              jsonpath='{{.clusters[0].name}}')\" --tls-server-name={near}"
+            "kubectl --kubeconfig {file} config set-cluster \"$(kubectl --kubeconfig {file} config view --minify -o \
+             jsonpath='{{.clusters[0].name}}')\" --tls-server-name={}",
+            quoted(near)
         )),
         None => remedy,
     }
@@ -249,8 +260,8 @@ mod tests {
         };
         assert_eq!(hidden_names(&of(&["pi", "pi.lan", "192.168.1.7", "local"])), None);
         let found = hidden_names(&of(&["pi.lan", "Pi.local", "b.local"])).unwrap();
-        assert!(found.message.contains("does not find pi.local, b.local"), "{}", found.message);
-        assert_eq!((found.severity, found.evidence.len()), (Severity::Warn, 2));
+        assert!(found.message.contains("find pi.local, b.local is not known"), "{}", found.message);
+        assert_eq!((found.severity, found.evidence.len()), (Severity::Unknown, 2));
         assert_eq!(found.remedy.unwrap().commands, ["echo 'ADDRESS pi.local' | sudo tee -a /etc/hosts"]);
     }
 
@@ -266,17 +277,16 @@ mod tests {
             (Outcome::Unreachable("no answer within 5 s".into()), Code::ServerSilent),
             (Outcome::Unreachable("Network is unreachable (os error 101)".into()), Code::ServerSilent),
         ] {
-            let finding = handshake("raspi:6443", &name, &seen(outcome.clone(), &["raspik3d"]), None);
+            let finding = handshake("raspi:6443", &name, &seen(outcome.clone(), &["raspik3d"]), None, "/k");
             assert_eq!(finding.code, code, "{outcome:?}");
             assert_eq!(finding.severity == Severity::Ok, outcome == Outcome::Proven);
             assert_eq!(finding.remedy.is_some(), outcome != Outcome::Proven);
         }
-        let finding = handshake("raspi:6443", &name, &seen(Outcome::NotServed, &["raspik3d"]), None);
+        let finding = handshake("raspi:6443", &name, &seen(Outcome::NotServed, &["raspik3d"]), None, "/my k");
         let commands = finding.remedy.unwrap().commands;
-        assert!(
-            commands[0].contains("tls-san+: [\"raspi\"]")
-                && commands[2].ends_with("--tls-server-name=raspik3d")
-        );
+        assert!(commands[1].contains("tls-san+: [\"raspi\"]"), "{commands:?}");
+        assert!(commands[3].starts_with("kubectl --kubeconfig '/my k' config set-cluster"), "{commands:?}");
+        assert!(commands[3].ends_with("--tls-server-name=raspik3d"), "{commands:?}");
     }
 
     #[test]
@@ -292,7 +302,7 @@ mod tests {
             (Some(Clocks { here: 7300, there: 0 }), "the server's clock is 2 h behind this machine's"),
         ] {
             let seen = seen(Outcome::Dates("it is not valid yet".into()), &[]);
-            let message = handshake("raspi:6443", &name, &seen, clocks).message;
+            let message = handshake("raspi:6443", &name, &seen, clocks, "/k").message;
             assert!(message.contains(want), "{message}");
         }
         assert_eq!(clocks(Clocks { here: 0, there: 60 }), None);

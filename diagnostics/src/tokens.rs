@@ -2,55 +2,100 @@
 
 use std::borrow::Cow;
 
-/// What stands in front of a secret, as a key of a setting or of an object.
-const KEYS: [&str; 10] = [
+/// What stands in front of a secret, in the name of a setting, a flag or a field.
+const KEYS: [&str; 13] = [
     "token",
     "password",
     "passwd",
+    "pwd",
     "passphrase",
     "secret",
     "psk",
     "key-data",
     "private-key",
+    "api-key",
+    "access-key",
     "authorization",
     "bearer",
 ];
+/// `-----BEGIN` in base64.
+const PEM: &str = "LS0tLS1CRUdJTi";
 
-/// The text as it may be given to others: no tokens, no private keys, nothing behind a key that sounds like a secret's.
-/// More goes than needs to: a line is cut where such a key stands.
+/// The text as it may be given to others: no tokens, no private keys, nothing behind a name that sounds like a secret's,
+/// nobody in a URL. More goes than needs to: a line is cut where such a name stands, and what is indented below it goes too.
 #[must_use]
 pub fn redacted(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut in_key = false;
+    // Below a name without a value on its line.
+    let mut below = None;
     for line in text.split_inclusive('\n') {
-        let is_begin = line.contains("-----BEGIN") && line.contains("PRIVATE KEY");
-        if is_begin && !in_key {
-            kept.push_str("(private key)\n");
+        let last = |mark: &str| line.rfind(mark);
+        let begins = last("-----BEGIN").filter(|_| line.contains("PRIVATE KEY"));
+        let ends = last("-----END");
+        if ends.is_some() && !in_key && begins.is_none() && line.contains("PRIVATE KEY") {
+            // Its beginning was cut off.
+            kept.clear();
         }
-        // A key on one line, as in JSON, has its end there too.
-        let ends = line.contains("-----END");
-        if is_begin || in_key {
-            in_key = !ends;
+        if begins.is_some() || in_key || (ends.is_some() && line.contains("PRIVATE KEY")) {
+            if !in_key {
+                kept.push_str("(private key)\n");
+            }
+            in_key = (in_key && ends.is_none()) || begins > ends;
             continue;
         }
+        let indent = line.len() - line.trim_start().len();
+        if below.is_some_and(|above| indent > above && !line.trim().is_empty()) {
+            continue;
+        }
+        below = None;
         match secret_at(line) {
-            Some(at) => kept.extend([&without_tokens(&line[..at]), "(removed)\n"]),
-            None => kept.push_str(&without_tokens(line)),
+            Some(at) => {
+                if matches!(line[at..].trim().trim_end_matches(['-', '+']), "" | "|" | ">") {
+                    below = Some(indent);
+                }
+                kept.extend([&*of_nobody(&line[..at]), "(removed)\n"]);
+            }
+            None => kept.push_str(&of_nobody(line)),
         }
     }
     kept
 }
 
-/// Where a line's secret begins: behind a key that says so.
+/// Without tokens, without PEM in base64, without who logs in by a URL.
+fn of_nobody(text: &str) -> String {
+    let text = without_tokens(text);
+    let mut kept = String::with_capacity(text.len());
+    for piece in text.split_inclusive(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',')) {
+        if piece.contains(PEM) {
+            kept.push_str("(pem)");
+            kept.extend(piece.chars().last().filter(|c| !c.is_ascii_alphanumeric()));
+            continue;
+        }
+        match piece.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?))) {
+            Some((scheme, (_, host))) => kept.extend([scheme, "://(removed)@", host]),
+            None => kept.push_str(piece),
+        }
+    }
+    kept
+}
+
+/// Where a line's secret begins: behind a name that says so.
 fn secret_at(line: &str) -> Option<usize> {
-    let lower = line.to_ascii_lowercase();
-    let ends = KEYS.iter().flat_map(|key| lower.match_indices(key).map(|(at, key)| at + key.len()));
-    ends.filter_map(|end| {
-        let rest = &line[end..];
-        let sign = rest.find(|c: char| !matches!(c, '"' | '\'' | '\\' | ' ' | '_' | '-'))?;
-        let is_given = rest[sign..].starts_with([':', '=']);
+    let lower = line.to_ascii_lowercase().replace('_', "-");
+    let ends = KEYS.iter().flat_map(|key| lower.match_indices(key).map(|(at, key)| (at, at + key.len())));
+    ends.filter_map(|(at, end)| {
+        let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+        let rest = &lower[end..];
+        let name = rest.len() - rest.trim_start_matches(of_name).len();
+        let gap = rest[name..].len() - rest[name..].trim_start_matches(['"', '\'', '\\', ' ', '\t']).len();
+        let begin = end + name + gap;
+        let is_given = lower[begin..].starts_with([':', '=']);
+        let is_flag = gap > 0
+            && lower[..at].rsplit(char::is_whitespace).next().is_some_and(|word| word.starts_with('-'));
         // `Authorization: Bearer …` and `bearer …` have no sign between.
-        (is_given || lower[..end].ends_with("bearer")).then_some(end + if is_given { sign + 1 } else { 0 })
+        let is_bearer = gap > 0 && lower[at..end] == *"bearer";
+        (is_given || is_flag || is_bearer).then_some(begin + usize::from(is_given))
     })
     .min()
 }
@@ -112,7 +157,19 @@ mod tests {
             ("{\"token\":\"hunter2\",\"a\":1}\n".to_owned(), "{\"token\":(removed)\n"),
             ("  password = hunter2".to_owned(), "  password =(removed)\n"),
             ("Authorization: Bearer abc\n".to_owned(), "Authorization:(removed)\n"),
-            ("curl -H bearer hunter2\n".to_owned(), "curl -H bearer(removed)\n"),
+            ("curl -H bearer hunter2\n".to_owned(), "curl -H bearer (removed)\n"),
+            ("k3s server --agent-token hunter2 --x\n".to_owned(), "k3s server --agent-token (removed)\n"),
+            ("etcd-s3-secret-key: hunter2\n".to_owned(), "etcd-s3-secret-key:(removed)\n"),
+            ("aws_secret_access_key\t= hunter2\n".to_owned(), "aws_secret_access_key\t=(removed)\n"),
+            ("secretKey: hunter2\n".to_owned(), "secretKey:(removed)\n"),
+            ("a: postgres://me:hunter2@db/x b\n".to_owned(), "a: postgres://(removed)@db/x b\n"),
+            ("tls.key: LS0tLS1CRUdJTiBFQw==\n".to_owned(), "tls.key: (pem)\n"),
+            ("  password: |\n    hunter2\n    more\n  next: 1\n".to_owned(), "  password:(removed)\n  next: 1\n"),
+            ("MHcCAQ\n-----END EC PRIVATE KEY-----\nb\n".to_owned(), "(private key)\nb\n"),
+            (
+                "a\n-----END CERTIFICATE----------BEGIN EC PRIVATE KEY-----\nMHcCAQ\n-----END EC PRIVATE KEY-----\n".to_owned(),
+                "a\n(private key)\n",
+            ),
             ("K3S_TOKEN=hunter2 k3s\n".to_owned(), "K3S_TOKEN=(removed)\n"),
             ("minting a token of a/b\n".to_owned(), "minting a token of a/b\n"),
             ("Secret team-a/settings is there\n".to_owned(), "Secret team-a/settings is there\n"),
@@ -124,9 +181,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_secret_behind_a_key_is_left(before in "[ -~]{0,20}", sign in "[:=] ?\"?", after in "[ -~]{0,20}") {
+        fn no_secret_behind_a_key_is_left(
+            before in "[ -~]{0,20}", more in "[a-zA-Z_.-]{0,8}", sign in "[ \t\"]{0,2}[:=] ?\"?", after in "[ -~]{0,20}",
+        ) {
             for key in KEYS {
-                let text = format!("{before}{key}{sign}hunter2{after}\nnext line\n");
+                let text = format!("{before}{key}{more}{sign}hunter2{after}\nnext line\n");
                 let kept = redacted(&text);
                 prop_assert!(!kept.contains("hunter2"), "{kept}");
                 prop_assert!(kept.ends_with("next line\n"));

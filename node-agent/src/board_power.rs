@@ -22,6 +22,7 @@ pub fn read(root: &HostRoot) -> Option<Power> {
 #[must_use]
 pub fn heat(root: &HostRoot) -> Option<Finding> {
     const HEAT: &str = "/sys/class/thermal/thermal_zone0/temp";
+    root.device_model().filter(|model| model.starts_with("Raspberry Pi"))?;
     let text = root.read_if_possible(HEAT)?.text;
     power::heat(Place::file(HEAT), text.trim().parse().ok()?)
 }

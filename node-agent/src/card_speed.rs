@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 
-/// Writes of one measurement, of which the second slowest is the 99th percentile.
+/// Writes of one measurement, of which the third slowest is the 99th percentile.
 const WRITES: usize = 200;
 /// Bytes of each.
 const BLOCK: usize = 4096;

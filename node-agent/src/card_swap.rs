@@ -1,7 +1,8 @@
 //! Is there swap on an SD card? It wears the card, and k3s' database waits behind it. Swap in compressed memory is fine.
 
 use weaver_diagnostics::catalogue;
-use weaver_diagnostics::finding::{Code, Finding, Place};
+use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
+use weaver_diagnostics::shell::quoted;
 
 use crate::host_root::HostRoot;
 
@@ -13,27 +14,35 @@ const CARD: &str = "/dev/mmcblk";
 #[must_use]
 pub fn finding(root: &HostRoot) -> Option<Finding> {
     let swaps = root.read_if_possible(SWAPS)?;
-    let root_is_card =
-        root.read_if_possible(MOUNTS).is_some_and(|mounts| mounts.text.lines().any(is_root_on_card));
+    let mounts = root.read_if_possible(MOUNTS).map(|mounts| mounts.text).unwrap_or_default();
     let (line, swap) = (1..).zip(swaps.text.lines()).skip(1).find_map(|(line, text)| {
         let mut fields = text.split_whitespace();
         let (path, kind) = (fields.next()?, fields.next()?);
-        let is_on_card = path.starts_with(CARD) || kind == "file" && root_is_card;
+        let is_on_card = path.starts_with(CARD)
+            || kind == "file" && source_under(&mounts, path).is_some_and(|source| source.starts_with(CARD));
         is_on_card.then(|| (line, path.to_owned()))
     })?;
     let entry = catalogue::entry(Code::SwapOnCard);
     Some(
         Finding::new(entry.severity, Code::SwapOnCard, format!("{swap} is swap on the card"))
             .saw(Place::line(SWAPS, line), &swap)
-            .remedy(entry.remedy()),
+            .remedy(
+                Remedy::new(entry.remedy)
+                    .command(format!("sudo swapoff {}", quoted(&swap)))
+                    .command("sudo systemctl disable --now dphys-swapfile")
+                    .command("grep swap /etc/fstab"),
+            ),
     )
 }
 
-/// `… MOUNT-POINT OPTIONS … - TYPE SOURCE …`
-fn is_root_on_card(line: &str) -> bool {
-    let is_root = line.split(' ').nth(4) == Some("/");
-    let source = line.split_once(" - ").and_then(|(_, rest)| rest.split(' ').nth(1));
-    is_root && source.is_some_and(|source| source.starts_with(CARD))
+/// What is mounted where the file is: of the lines `… MOUNT-POINT OPTIONS … - TYPE SOURCE …` the nearest.
+fn source_under<'a>(mounts: &'a str, file: &str) -> Option<&'a str> {
+    let mounted = mounts.lines().filter_map(|line| {
+        let point = line.split(' ').nth(4)?;
+        let source = line.split_once(" - ")?.1.split(' ').nth(1)?;
+        std::path::Path::new(file).starts_with(point).then_some((point.len(), source))
+    });
+    mounted.max_by_key(|(length, _)| *length).map(|(_, source)| source)
 }
 
 #[cfg(test)]
@@ -53,6 +62,11 @@ mod tests {
             ("/dev/mmcblk0p3 partition 1 0 -2\n", ssd, true),
             ("/var/swap file 1 0 -2\n", card, true),
             ("/var/swap file 1 0 -2\n", ssd, false),
+            (
+                "/mnt/ssd/swap file 1 0 -2\n",
+                &format!("{card}27 25 8:1 / /mnt/ssd rw - ext4 /dev/sda1 rw\n"),
+                false,
+            ),
             ("/dev/sda3 partition 1 0 -2\n", card, false),
         ] {
             let (_dir, root) = host(&[(SWAPS, &format!("{HEAD}{swap}")), (MOUNTS, mounts)]);

@@ -146,8 +146,8 @@ fn judge_files(host: &Host, stage: Stage) -> Preflight {
         findings.extend(kernel_modules::finding(&host.root));
         findings.extend(node_identity::finding(&host.root, &host.data_dir(&effective), &effective));
     }
-    findings.extend(ports_taken::finding(&host.root, host.api_address(&effective).port()));
-    findings.extend(board_power::heat(&host.root));
+    let kubelet = !effective.disable_agent;
+    findings.extend(ports_taken::finding(&host.root, host.api_address(&effective).port(), kubelet));
     findings.extend(board_power::read(&host.root).as_ref().and_then(power::finding));
     Preflight { findings, effective }
 }
@@ -160,6 +160,12 @@ struct Files {
     server_ca: PathBuf,
     kubeconfig: Vec<Finding>,
     own: OwnNames,
+}
+
+/// What is so at this moment and another way the next: for a person who asks, and no news for the card.
+#[must_use]
+pub fn momentary(host: &Host) -> Option<Finding> {
+    board_power::heat(&host.root)
 }
 
 /// A measurement of the storage under k3s, which writes to it.

@@ -56,6 +56,7 @@ pub async fn run_command(args: Args) -> anyhow::Result<u8> {
             let patience = host.probe_patience();
             let host = host.into();
             let mut findings = checks::check(&host, patience).await?.findings;
+            findings.extend(checks::momentary(&host));
             if disk {
                 findings.push(checks::card_speed(&host));
             }

@@ -1,13 +1,14 @@
 //! Is the node still the one that it registered as? A host name that changed makes k3s register a second node, and what
 //! ran on the first stays there, unreachable (k3s-io/k3s#5787).
 //!
-//! The name that it registered with stands in its kubelet's certificate.
+//! The name that it registered with stands in its kubelet's certificate, until k3s starts and has another one made: this
+//! is what preflight can say before that.
 
 use std::path::Path;
 
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use weaver_diagnostics::catalogue;
-use weaver_diagnostics::finding::{Code, Finding, Place};
+use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
 use weaver_diagnostics::k3s_config::Effective;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
@@ -22,17 +23,17 @@ pub fn finding(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Optio
     let path = data_dir.join(CERTIFICATE);
     let registered = registered(&root.read_if_possible(&path)?.text)?;
     let (now, place) = match &effective.node_name {
-        Some(setting) => (setting.value.clone(), setting.origin.clone()),
+        Some(setting) => (setting.value.to_ascii_lowercase(), setting.origin.clone()),
         None => (root.read_if_possible(HOST_NAME)?.text.trim().to_ascii_lowercase(), Place::file(HOST_NAME)),
     };
-    if now == registered || now.is_empty() {
+    // With `with-node-id` k3s adds a number of its own.
+    let is_same = registered.strip_prefix(&now).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+    if is_same || now.is_empty() {
         return None;
     }
     let entry = catalogue::entry(Code::IdentityDrift);
-    let remedy = entry.commands.iter().map(|command| command.replace("OLD", &registered)).fold(
-        weaver_diagnostics::finding::Remedy::new(entry.remedy),
-        weaver_diagnostics::finding::Remedy::command,
-    );
+    let commands = entry.commands.iter().map(|command| command.replace("OLD", &registered));
+    let remedy = commands.fold(Remedy::new(entry.remedy), Remedy::command);
     let message =
         format!("this node registered as {registered}, and k3s would start it as {now}: a second node");
     Some(
@@ -80,7 +81,8 @@ mod tests {
         for (certificate, host_name, node_name, want) in [
             (old.as_str(), "raspi\n", None, None),
             (&old, "Raspi\n", None, None),
-            (&old, "other\n", Some("raspi"), None),
+            (&old, "other\n", Some("Raspi"), None),
+            (&certificate("system:node:raspi-1a2b3c4d"), "raspi\n", None, None),
             (&old, "other\n", None, Some("registered as raspi, and k3s would start it as other")),
             (&old, "raspi\n", Some("pi"), Some("would start it as pi")),
             (&certificate("admin"), "raspi\n", None, None),
@@ -90,7 +92,7 @@ mod tests {
             assert_eq!(found.is_some(), want.is_some(), "{host_name:?} {node_name:?}");
             let Some(found) = found else { continue };
             assert!(found.message.contains(want.unwrap()), "{}", found.message);
-            assert!(found.remedy.unwrap().commands[0].contains("raspi"));
+            assert!(found.remedy.unwrap().commands[1].contains("node-name: raspi"));
         }
         let (_dir, root) = host(&[]);
         assert_eq!(finding(&root, Path::new(DATA), &Effective::default()), None);

@@ -12,26 +12,27 @@ use crate::host_root::HostRoot;
 const SOCKETS: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 /// A socket's state: it listens.
 const LISTEN: &str = "0A";
-/// Ports of the kubelet, and the one by which k3s reaches its own API server.
-const OTHERS: [u16; 2] = [10_250, 6_444];
+/// The kubelet's.
+const KUBELET: u16 = 10_250;
 
-/// What is taken of the API server's port and the kubelet's; nothing where nothing can be read.
+/// What is taken of the API server's ports (k3s takes the one above it for itself) and, with a `kubelet`, of that one's. Only
+/// a warning: two programs can have one port at different addresses. Nothing where nothing can be read.
 #[must_use]
-pub fn finding(root: &HostRoot, api_port: u16) -> Option<Finding> {
+pub fn finding(root: &HostRoot, api_port: u16, kubelet: bool) -> Option<Finding> {
     let listening: BTreeSet<u16> = SOCKETS
         .iter()
         .filter_map(|path| root.read_if_possible(path))
         .flat_map(|file| file.text.lines().filter_map(port).collect::<Vec<_>>())
         .collect();
-    let taken: Vec<_> =
-        [api_port].into_iter().chain(OTHERS).filter(|port| listening.contains(port)).collect();
+    let needed = [api_port, api_port.saturating_add(1)].into_iter().chain(kubelet.then_some(KUBELET));
+    let taken: Vec<_> = needed.filter(|port| listening.contains(port)).collect();
     let first = *taken.first()?;
     if runs(root) {
         return None;
     }
     let all = taken.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
     let entry = catalogue::entry(Code::PortTaken);
-    let message = format!("port {all} is taken while k3s does not run: it will not start");
+    let message = format!("port {all} is taken while k3s does not run: it may not start");
     Some(
         Finding::new(entry.severity, Code::PortTaken, message)
             .saw(Place::file(SOCKETS[0]), format!("something listens on port {first}"))
@@ -66,6 +67,8 @@ mod tests {
             format!("  sl  local_address rem_address   st\n   0: 00000000:{port:04X} 00000000:0000 0A 0\n")
         };
         let (api, kubelet, other) = (listens(6443), listens(10_250), listens(22));
+        let (_dir, root) = host(&[(SOCKETS[0], kubelet.as_str())]);
+        assert_eq!(finding(&root, 6443, false), None, "without a kubelet its port is anybody's");
         let connected = api.replace(" 0A ", " 01 ");
         for (files, want) in [
             (vec![(SOCKETS[0], api.as_str())], Some("port 6443 is taken")),
@@ -80,7 +83,7 @@ mod tests {
             (vec![], None),
         ] {
             let (_dir, root) = host(&files);
-            let found = finding(&root, 6443).map(|found| found.message);
+            let found = finding(&root, 6443, true).map(|found| found.message);
             assert_eq!(found.is_some(), want.is_some(), "{files:?}");
             assert!(found.unwrap_or_default().contains(want.unwrap_or_default()), "{files:?}");
         }

@@ -126,6 +126,8 @@ impl Systemctl {
             .env_remove("WATCHDOG_USEC")
             .env_remove("WATCHDOG_PID")
             .stdin(Stdio::null())
+            // Ctrl-C is for who waits, and not for what was asked.
+            .process_group(0)
             .kill_on_drop(true)
             .output();
         let output = match timeout(self.deadline, output).await {

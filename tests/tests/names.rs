@@ -73,7 +73,7 @@ mod own_server {
                     let mut server = server.lock().unwrap();
                     match verb.trim() {
                         "stop" => server.stop().unwrap(),
-                        "start" => server.restart().unwrap(),
+                        "start" => server.start_again().unwrap(),
                         other => panic!("systemctl {other}"),
                     }
                     drop(server);

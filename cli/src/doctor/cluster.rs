@@ -7,8 +7,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ListParams, PostParams};
-use kube::core::{ApiResource, DynamicObject, Status};
+use kube::core::{ApiResource, DeserializeGuard, DynamicObject, Status};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 use tokio::time::timeout;
@@ -23,6 +24,8 @@ use crate::{crd_diff, review};
 
 /// For one request.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// For one that a webhook answers: the API server itself waits 30 s for it.
+const CONVERTING: Duration = Duration::from_secs(40);
 /// The operator has seen a change long before.
 const SEEN_BY: SignedDuration = SignedDuration::from_mins(1);
 /// Resources that are named each; of more there is a count.
@@ -50,9 +53,17 @@ fn of(code: Code, message: String) -> Finding {
 
 /// The answer in time, or what is to be said of there being none.
 async fn asked<T>(what: &str, call: impl Future<Output = kube::Result<T>>) -> Result<T, Box<Finding>> {
+    asked_for(PATIENCE, what, call).await
+}
+
+async fn asked_for<T>(
+    patience: Duration,
+    what: &str,
+    call: impl Future<Output = kube::Result<T>>,
+) -> Result<T, Box<Finding>> {
     let bad = |code, why: String| Box::new(of(code, format!("{what}: {why}")));
-    match timeout(PATIENCE, call).await {
-        Err(_) => Err(bad(Code::K3sNotAnswering, format!("no answer within {} s", PATIENCE.as_secs()))),
+    match timeout(patience, call).await {
+        Err(_) => Err(bad(Code::K3sNotAnswering, format!("no answer within {} s", patience.as_secs()))),
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(kube::Error::Api(error))) => Err(bad(code_of(&error), error.message.clone())),
         Ok(Err(error)) => Err(bad(Code::K3sNotAnswering, error.to_string())),
@@ -108,10 +119,12 @@ fn webhook_url(installed: &CustomResourceDefinition) -> Option<String> {
 /// Has one object converted, which is not kept.
 async fn conversion(client: &Client) -> Finding {
     let old = ApiResource::erase::<v1alpha1::ConfigMapSync>(&());
-    let api: Api<DynamicObject> = Api::default_namespaced_with(client.clone(), &old);
+    // The context's own may not be there.
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &old);
     let object = DynamicObject::new("weaver-doctor", &old).data(json!({"spec": {"testNum": 1}}));
     let params = PostParams { dry_run: true, ..PostParams::default() };
-    match asked("having an object converted (dry run)", api.create(&params, &object)).await {
+    let what = "having an object converted (dry run)";
+    match asked_for(CONVERTING, what, api.create(&params, &object)).await {
         Ok(_) => {
             let message = "our kinds are installed, and an object was converted";
             Finding::new(Severity::Ok, Code::KindsOk, message)
@@ -122,13 +135,18 @@ async fn conversion(client: &Client) -> Finding {
 
 /// What tenants asked for.
 async fn resources(client: &Client) -> Vec<Finding> {
-    let api: Api<ConfigMapSync> = Api::all(client.clone());
+    // One that does not parse is told, and hides no other.
+    let api: Api<DeserializeGuard<ConfigMapSync>> = Api::all(client.clone());
     let list = match asked("listing ConfigMapSyncs", api.list(&ListParams::default().limit(MOST))).await {
         Ok(list) => list,
         Err(finding) => return vec![*finding],
     };
     let now = Timestamp::now();
-    let mut bad: Vec<Finding> = list.iter().filter_map(|sync| judge(sync, now)).collect();
+    let judged = list.iter().filter_map(|guard| match &guard.0 {
+        Ok(sync) => judge(sync, now),
+        Err(error) => Some(not_understood(&error.metadata, &error.error)),
+    });
+    let mut bad: Vec<Finding> = judged.collect();
     let more = bad.len().saturating_sub(NAMED);
     bad.truncate(NAMED);
     if more > 0 {
@@ -138,9 +156,20 @@ async fn resources(client: &Client) -> Vec<Finding> {
     bad
 }
 
+fn not_understood(metadata: &ObjectMeta, why: &str) -> Finding {
+    let name =
+        [&metadata.namespace, &metadata.name].map(|part| part.as_deref().unwrap_or_default()).join("/");
+    let message = format!("{name} is not understood by this version: {why}");
+    of(Code::SyncNotReady, message).saw(Place::file(format!("ConfigMapSync {name}")), "not understood")
+}
+
 fn judge(sync: &ConfigMapSync, now: Timestamp) -> Option<Finding> {
     let (namespace, name) = (sync.namespace().unwrap_or_default(), sync.name_any());
     let place = Place::file(format!("ConfigMapSync {namespace}/{name}"));
+    // On its way out it has a generation more, which no status will ever show.
+    if sync.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
     let status = sync.status.as_ref();
     let observed = status.and_then(|status| status.observed_generation);
     let changed = changed_at(sync)?;

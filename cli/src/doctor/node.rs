@@ -23,8 +23,24 @@ struct Definitions {
     reason: String,
 }
 
-/// The report at `named`, or at `usual` where there is one.
-pub fn report(named: Option<&Path>, usual: &Path) -> Vec<Seen> {
+/// What an agent holds beside its report.
+const LOCK: &str = "agent.lock";
+
+/// What only an agent that runs can say, and no check of now.
+const OF_THE_AGENT: [Code; 9] = [
+    Code::WeaverTomlInvalid,
+    Code::WeaverTomlUnreadable,
+    Code::UserDataClash,
+    Code::TokenLeftOnCard,
+    Code::HostNotConfigured,
+    Code::BootConfigUnknown,
+    Code::ClockNotSynchronised,
+    Code::K3sNotAnswering,
+    Code::OperatorNotStarted,
+];
+
+/// The report at `named`, or at `usual` where there is one, brought up to date by `check` where its agent runs here.
+pub fn report(named: Option<&Path>, usual: &Path, check: impl FnOnce() -> Option<Vec<Finding>>) -> Vec<Seen> {
     let path = named.unwrap_or(usual);
     let unknown = |why: &str, remedy: &str| {
         let message = format!("the agent's report {} cannot be read: {why}", path.display());
@@ -38,13 +54,17 @@ pub fn report(named: Option<&Path>, usual: &Path) -> Vec<Seen> {
         Ok(text) => text,
     };
     match serde_json::from_slice::<Report>(&text) {
-        Ok(report) => told(report, check(), path),
+        Ok(report) => {
+            // A report that was brought from another machine is as it is.
+            let is_ours = path.with_file_name(LOCK).exists();
+            told(report, is_ours.then(check).flatten(), path)
+        }
         Err(error) => unknown(&format!("{error}; is it of another version?"), "sudo weaver-node-agent check"),
     }
 }
 
 /// A check of now; the report is as old as the last change.
-fn check() -> Option<Vec<Finding>> {
+pub fn check() -> Option<Vec<Finding>> {
     #[derive(Deserialize)]
     struct Check {
         findings: Vec<Finding>,
@@ -56,7 +76,13 @@ fn check() -> Option<Vec<Finding>> {
 }
 
 fn told(report: Report, now: Option<Vec<Finding>>, path: &Path) -> Vec<Seen> {
-    let mut findings = now.unwrap_or(report.findings);
+    let mut findings = match now {
+        None => report.findings,
+        Some(mut now) => {
+            now.extend(report.findings.into_iter().filter(|finding| OF_THE_AGENT.contains(&finding.code)));
+            now
+        }
+    };
     let place = || Place::file(path.display().to_string());
     let has_failed = findings.iter().any(|finding| finding.severity == Severity::Fail);
     if report.gate != "open" && !has_failed {
@@ -88,7 +114,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("report.json");
         std::fs::write(&path, json).unwrap();
-        report(Some(&path), &path).iter().map(|seen| (seen.finding.code, seen.finding.severity)).collect()
+        report(Some(&path), &path, || panic!("no agent runs there"))
+            .iter()
+            .map(|seen| (seen.finding.code, seen.finding.severity))
+            .collect()
     }
 
     #[test]
@@ -114,7 +143,25 @@ mod tests {
         ] {
             assert_eq!(codes(json), want, "{json}");
         }
-        assert!(report(None, Path::new("/nowhere")).is_empty());
-        assert_eq!(report(Some(Path::new("/nowhere")), Path::new("/")).len(), 1);
+        assert!(report(None, Path::new("/nowhere"), || None).is_empty());
+        assert_eq!(report(Some(Path::new("/nowhere")), Path::new("/"), || None).len(), 1);
+    }
+    #[test]
+    fn a_check_of_now_replaces_what_it_judges_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("report.json");
+        let of = |code: &str| {
+            format!(r#"{{"severity":"warn","code":"{code}","name":"x","message":"m","evidence":[]}}"#)
+        };
+        let json = format!(
+            r#"{{"gate":"open","reason":"","findings":[{},{}],"definitions":{{"installed":true,"reason":""}}}}"#,
+            of("B-01"),
+            of("T-06")
+        );
+        std::fs::write(&path, json).unwrap();
+        std::fs::write(dir.path().join(LOCK), "").unwrap();
+        let now = || Some(vec![Finding::new(Severity::Warn, Code::NameStale, "m")]);
+        let codes: Vec<_> = report(Some(&path), &path, now).iter().map(|seen| seen.finding.code).collect();
+        assert_eq!(codes, [Code::NameStale, Code::WeaverTomlInvalid]);
     }
 }

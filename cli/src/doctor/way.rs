@@ -51,32 +51,54 @@ impl Way {
 
     /// Ends where something is known to be bad.
     async fn go(&mut self, kubeconfig: Option<PathBuf>) -> Option<Client> {
-        let config = self.kubeconfig(kubeconfig).await?;
-        let host = config.cluster_url.host()?.trim_matches(['[', ']']).to_owned();
+        let (path, config) = self.kubeconfig(kubeconfig).await?;
+        let host = config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let port = config.cluster_url.port_u16().unwrap_or(443);
-        // What is no name was the kubeconfig's fault.
-        let name: ServingName =
-            config.tls_server_name.clone().unwrap_or_else(|| host.clone()).parse().ok()?;
+        let verified = config.tls_server_name.clone().unwrap_or_else(|| host.clone());
+        let name: ServingName = match verified.trim_end_matches('.').parse() {
+            Ok(name) => name,
+            Err(error) => {
+                self.unusable(&path, format!("no certificate can be verified for `{verified}`: {error}"));
+                return None;
+            }
+        };
         let found = lookup(&host, port).await;
-        if let Ok(host) = host.parse() {
+        if let Ok(host) = host.parse()
+            && !is_in_hosts_file(&host)
+        {
             self.note(Side::Here, reach::lookup(&host, &found));
         }
         if self.is_at_an_end() {
             return None;
         }
         let shown = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        if let Some(anchors) = anchors(&config) {
-            self.handshake(&shown, anchors, &name).await;
+        match anchors(&config) {
+            Ok(Some(anchors)) => self.handshake(&shown, anchors, &name, &path).await,
+            // Then the system's own CAs count, or none: the request itself will tell.
+            Ok(None) => {}
+            Err(why) => self.unusable(&path, why),
         }
         if self.is_at_an_end() {
             return None;
         }
-        let client = connection::client(&config).ok()?;
+        let client = match connection::client(&config) {
+            Ok(client) => client,
+            Err(error) => {
+                self.unusable(&path, format!("{error:#}"));
+                return None;
+            }
+        };
         self.ask(&client, &shown).await;
         (!self.is_at_an_end()).then_some(client)
     }
 
-    async fn kubeconfig(&mut self, named: Option<PathBuf>) -> Option<Config> {
+    fn unusable(&mut self, file: &str, why: String) {
+        let finding = Finding::new(Severity::Fail, Code::KubeconfigUnusable, why);
+        let finding = finding.remedy(catalogue::entry(Code::KubeconfigUnusable).remedy());
+        self.note(Side::Here, [finding.saw(Place::file(file), "unusable")]);
+    }
+
+    async fn kubeconfig(&mut self, named: Option<PathBuf>) -> Option<(String, Config)> {
         let Some(path) = named.or_else(default_kubeconfig) else {
             let entry = catalogue::entry(Code::KubeconfigFallback);
             let finding = Finding::new(Severity::Fail, Code::KubeconfigFallback, "there is no kubeconfig");
@@ -97,17 +119,15 @@ impl Way {
             return None;
         }
         match connection::config(Some(&path), PATIENCE).await {
-            Ok(config) => Some(config),
+            Ok(config) => Some((text.path, config)),
             Err(error) => {
-                let finding = Finding::new(Severity::Fail, Code::KubeconfigUnusable, format!("{error:#}"));
-                let finding = finding.remedy(catalogue::entry(Code::KubeconfigUnusable).remedy());
-                self.note(Side::Here, [finding.saw(Place::file(path.display().to_string()), "unusable")]);
+                self.unusable(&text.path, format!("{error:#}"));
                 None
             }
         }
     }
 
-    async fn handshake(&mut self, endpoint: &str, anchors: RootCertStore, name: &ServingName) {
+    async fn handshake(&mut self, endpoint: &str, anchors: RootCertStore, name: &ServingName, file: &str) {
         let seen = handshake::prove(endpoint, anchors, name).await;
         let clocks = match &seen.outcome {
             Outcome::Dates(_) => match ServerName::try_from("localhost") {
@@ -122,7 +142,7 @@ impl Way {
             _ => Side::Node,
         };
         let observation = Observation { outcome: seen.outcome, served: seen.served };
-        self.note(side, [reach::handshake(endpoint, name, &observation, clocks)]);
+        self.note(side, [reach::handshake(endpoint, name, &observation, clocks, file)]);
     }
 
     /// One request with the kubeconfig's credentials, which needs no right.
@@ -172,6 +192,14 @@ fn clocks(there: i64) -> Clocks {
     Clocks { here: Timestamp::now().as_second(), there }
 }
 
+/// Who has the name in /etc/hosts needs no other way to find it.
+fn is_in_hosts_file(name: &ServingName) -> bool {
+    let hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+    let lines = hosts.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let mut names = lines.flat_map(|line| line.split_whitespace().skip(1));
+    names.any(|known| known.eq_ignore_ascii_case(&name.to_string()))
+}
+
 async fn lookup(host: &str, port: u16) -> Result<Vec<IpAddr>, String> {
     let found = timeout(PATIENCE, tokio::net::lookup_host((host, port))).await;
     let found = found.map_err(|_| "no answer".to_owned())?.map_err(|error| error.to_string())?;
@@ -179,10 +207,11 @@ async fn lookup(host: &str, port: u16) -> Result<Vec<IpAddr>, String> {
 }
 
 /// The CA of the kubeconfig; none where it has none, or asks not to verify.
-fn anchors(config: &Config) -> Option<RootCertStore> {
+fn anchors(config: &Config) -> Result<Option<RootCertStore>, String> {
     let mut anchors = RootCertStore::empty();
     for certificate in config.root_cert.iter().flatten().filter(|_| !config.accept_invalid_certs) {
-        anchors.add(certificate.clone().into()).ok()?;
+        let added = anchors.add(certificate.clone().into());
+        added.map_err(|error| format!("its CA is no certificate that can be used: {error}"))?;
     }
-    (!anchors.is_empty()).then_some(anchors)
+    Ok((!anchors.is_empty()).then_some(anchors))
 }

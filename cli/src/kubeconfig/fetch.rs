@@ -16,6 +16,7 @@ use weaver_diagnostics::kubeconfig_export::advice::hard_to_find;
 use weaver_diagnostics::kubeconfig_export::document::Document;
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::Outcome;
+use weaver_diagnostics::shell::quoted;
 use weaver_diagnostics::text_file::TextFile;
 use weaver_operator::tenant::Account;
 
@@ -136,11 +137,6 @@ async fn reached(source: &Source, name: &ServingName) -> anyhow::Result<Option<S
     }
 }
 
-/// For the shell of the other machine.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,6 +149,5 @@ mod tests {
         for bad in ["", "-oProxyCommand=reboot", "a b"] {
             assert!(destination(bad).is_err(), "{bad}");
         }
-        assert_eq!(quoted("it's"), r"'it'\''s'");
     }
 }

@@ -8,7 +8,7 @@ pub(super) const SWAP_ON_CARD: Entry = known(
     Warn,
     "A small swap file on the card is what many systems begin with. It wears the card, and k3s' database waits behind it.",
     "turn it off; swap in compressed memory (zram) does no harm",
-    &["sudo swapoff -a", "sudo systemctl disable --now dphys-swapfile", "grep swap /etc/fstab"],
+    &["sudo swapoff PATH", "sudo systemctl disable --now dphys-swapfile", "grep swap /etc/fstab"],
     &[],
 );
 
@@ -35,6 +35,7 @@ pub(super) const IDENTITY_DRIFT: Entry = known(
      that does not come back.",
     "keep the old name; or let it go, and delete the old node when the new one is there",
     &[
+        "sudo mkdir -p /etc/rancher/k3s/config.yaml.d",
         "echo 'node-name: OLD' | sudo tee /etc/rancher/k3s/config.yaml.d/93-node-name.yaml",
         "# or:",
         "sudo k3s kubectl delete node OLD",

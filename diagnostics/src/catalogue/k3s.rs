@@ -37,9 +37,9 @@ pub(super) const K3S_NOT_ANSWERING: Entry = known(
 );
 
 pub(super) const PORT_TAKEN: Entry = known(
-    Fail,
+    Warn,
     "Another Kubernetes, a web server, or a k3s that was started by hand has the port.",
-    "see who it is, and end it, or give k3s another `https-listen-port`",
+    "see who it is, and end it; for the API's own port another `https-listen-port` will do",
     &[],
     &[K3S_REQUIREMENTS],
 );

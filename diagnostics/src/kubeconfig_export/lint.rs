@@ -7,6 +7,7 @@ use super::server_url::{ServerUrl, UrlError};
 use crate::{
     finding::{Code, Finding, Place, Remedy, Severity},
     kubeconfig::unusable,
+    shell::quoted,
     text_file::TextFile,
     yaml_node::{self, Node},
 };
@@ -110,9 +111,9 @@ fn verified(file: &TextFile, name: &str) -> Remedy {
     if !is_plain(name) {
         return remedy;
     }
-    let kubeconfig =
-        if file.path.contains(['\'', ' ']) { String::new() } else { format!(" --kubeconfig {}", file.path) };
-    remedy.command(format!("kubectl config unset clusters.{name}.insecure-skip-tls-verify{kubeconfig}"))
+    let file = quoted(&file.path);
+    remedy
+        .command(format!("kubectl --kubeconfig {file} config unset clusters.{name}.insecure-skip-tls-verify"))
 }
 
 fn insecure(file: &TextFile, cluster: &Node, name: &str) -> Option<Finding> {

@@ -22,7 +22,8 @@ fn seen(effective: &Effective, outcome: &Outcome) -> Vec<Seen> {
     names.into_iter().map(|name| (name, observation.clone())).collect()
 }
 
-fn step(rung: Rung, effective: &Effective, outcome: &Outcome, frozen: bool) -> Step {
+fn step(rung: Rung, effective: &Effective, outcome: &Outcome, frozen: impl Into<Option<bool>>) -> Step {
+    let frozen = frozen.into();
     let seen = seen(effective, outcome);
     next(rung, &State { preflight: &[], effective, drop_in: None, seen: &seen, frozen })
 }
@@ -51,6 +52,7 @@ fn the_ladder_is_climbed_rung_by_rung_and_no_further_than_needed() {
     assert!(
         words(step(Restarted, &wanted, &Outcome::Dates("d".to_owned()), false)).contains("still not proven")
     );
+    assert!(words(step(Restarted, &wanted, &Outcome::NotServed, None)).contains("cannot be asked"));
     let frozen = words(step(Restarted, &wanted, &Outcome::NotServed, true));
     assert!(frozen.contains("annotate secret k3s-serving listener.cattle.io/static-`"), "{frozen}");
 }
@@ -60,7 +62,8 @@ fn nothing_is_restarted_that_would_not_come_back_or_is_not_ours() {
     let wanted = effective(&[(FIRST, "tls-san: [pi]")]);
     let bad = [Finding::new(Severity::Fail, Code::MemoryCgroupAbsent, "no controller")];
     let seen = seen(&wanted, &Outcome::NotServed);
-    let state = State { preflight: &bad, effective: &wanted, drop_in: None, seen: &seen, frozen: false };
+    let state =
+        State { preflight: &bad, effective: &wanted, drop_in: None, seen: &seen, frozen: Some(false) };
     let why = words(next(Rung::Ground, &state));
     assert!(why.contains("would not come back (N-01") && why.contains("no controller"), "{why}");
     for (rung, outcome, want) in [

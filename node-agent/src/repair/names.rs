@@ -1,9 +1,9 @@
 //! `repair names`: has k3s serve every configured name, or no longer serve one.
 //!
 //! What is next is decided in `weaver_diagnostics::name_repair`; here it is done, and looked at by handshakes after each
-//! step. Guarantees: nothing is stopped that would not come back as far as the host can tell; the CA is never touched, so
-//! every kubeconfig goes on working; a file is written as `repair` writes it, and `repair --undo` takes it back. Failure:
-//! it is said how far it came, and the same command goes on from there.
+//! step. Guarantees: nothing is stopped that would not come back as far as the host can tell, and whatever fails in between,
+//! k3s is started again; the CA is never touched, so every kubeconfig goes on working; a file is written as `repair` writes
+//! it, and `repair --undo` takes it back. Failure: it is said how far it came; once k3s answers, the same command goes on.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -11,7 +11,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use kube::Client;
-use tokio::{process::Command, time::Instant, time::sleep, time::timeout};
+use tokio::{
+    process::Command,
+    signal::unix::{SignalKind, signal},
+    time::{Instant, sleep, timeout},
+};
 use weaver_diagnostics::{
     exit_code,
     finding::{Change, Code, Finding, Severity},
@@ -32,6 +36,8 @@ const K3S: &str = "k3s.service";
 /// Longest time for `k3s certificate rotate`, which unpacks k3s where that was not done yet.
 const ROTATING: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(500);
+/// For one answer to whether the API is ready.
+const ANSWER: Duration = Duration::from_secs(5);
 /// How often a name is taken out that is back after the start.
 const ATTEMPTS: usize = 2;
 /// Characters of an explanation, which names what a file holds.
@@ -57,7 +63,7 @@ struct Look {
     effective: Effective,
     drop_in: Option<String>,
     check: Check,
-    frozen: bool,
+    frozen: Option<bool>,
 }
 
 impl Look {
@@ -112,8 +118,8 @@ impl Names {
         let check = checks::check(&self.host, self.args.host.probe_patience()).await?;
         // Who cannot say it is asked again on the next rung.
         let frozen = match self.client().await {
-            Ok(client) => serving_secret::is_frozen(&client).await.unwrap_or(false),
-            Err(_) => false,
+            Ok(client) => serving_secret::is_frozen(&client).await.ok(),
+            Err(_) => None,
         };
         let checks::Preflight { findings, effective } = preflight;
         Ok(Look { preflight: findings, effective, drop_in, check, frozen })
@@ -136,19 +142,17 @@ impl Names {
     /// Stops k3s, has its certificate made anew where asked, starts it, and waits until it answers.
     async fn restart(&self, rotate: bool) -> anyhow::Result<()> {
         let systemctl = Systemctl::new(self.args.systemctl.clone());
-        systemctl.stop(K3S).await?;
-        let rotated = if rotate { self.rotate().await } else { Ok(()) };
-        // Whatever became of it, k3s is not left down.
+        // Between its end and its start nobody who closes a terminal may leave k3s down: taken, the signals do nothing.
+        let _taken = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
+        let stopped = systemctl.stop(K3S).await;
+        let rotated = if rotate && stopped.is_ok() { self.rotate().await } else { Ok(()) };
         systemctl.start(K3S).await?;
+        stopped?;
         rotated?;
         let since = Instant::now();
         let patience = Duration::from_secs(self.args.start_timeout);
-        loop {
-            let check = checks::check(&self.host, Duration::ZERO).await?;
-            let silent = check.served.is_empty();
-            if !silent || since.elapsed() > patience {
-                break;
-            }
+        // Its port answers long before its API, and with the old certificate until then.
+        while !self.is_ready().await && since.elapsed() < patience {
             sleep(POLL).await;
         }
         say(match (rotate, since.elapsed() > patience) {
@@ -156,6 +160,12 @@ impl Names {
             (false, _) => "k3s was restarted.\n",
             (true, _) => "k3s has made its certificate anew.\n",
         })
+    }
+
+    async fn is_ready(&self) -> bool {
+        let Ok(client) = self.client().await else { return false };
+        let Ok(request) = http::Request::get("/readyz").body(Vec::new()) else { return false };
+        matches!(timeout(ANSWER, client.request_text(request)).await, Ok(Ok(_)))
     }
 
     async fn rotate(&self) -> anyhow::Result<()> {
@@ -167,6 +177,8 @@ impl Names {
             .args(["certificate", "rotate", "--service", "k3s-server", "--data-dir"])
             .arg(self.real(&data_dir))
             .stdin(Stdio::null())
+            // Ctrl-C is for who waits, and not for what must be done.
+            .process_group(0)
             .kill_on_drop(true)
             .output();
         let ran = timeout(ROTATING, ran).await.with_context(|| format!("{what} does not end"))?;
@@ -249,7 +261,8 @@ fn nothing_to_prove(look: &Look) -> anyhow::Result<u8> {
     for finding in bad.filter(|finding| finding.code.id().starts_with(['F', 'T'])) {
         say(&finding_text::text(finding))?;
     }
-    if !look.effective.tls_san.is_empty() {
+    let code = exit_code::of(&look.check.findings);
+    if !look.effective.tls_san.is_empty() || code != exit_code::FINE {
         return Ok(exit_code::KNOWN_BAD);
     }
     let file = name_repair::drop_in(&look.effective);
@@ -264,6 +277,17 @@ fn end(step: &Step, rung: Rung, look: &Look) -> anyhow::Result<u8> {
         return Ok(exit_code::KNOWN_BAD);
     }
     let names: Vec<_> = look.check.seen.iter().map(|(wanted, _)| wanted.name.to_string()).collect();
+    // What no rung reaches: a name that is none, or that a flag replaces.
+    let left =
+        look.check.findings.iter().filter(|f| matches!(f.code, Code::NameInvalid | Code::NamesShadowed));
+    let left: Vec<_> = left.filter(|finding| finding.severity > Severity::Ok).cloned().collect();
+    if !left.is_empty() {
+        for finding in &left {
+            say(&finding_text::text(finding))?;
+        }
+        say(&format!("What can be served is served: {}\n", names.join(", ")))?;
+        return Ok(exit_code::KNOWN_BAD);
+    }
     let reached = match rung {
         Rung::Ground => "nothing was to be done",
         Rung::Configured | Rung::Restarted => "after a restart",
