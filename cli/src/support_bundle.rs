@@ -137,7 +137,10 @@ fn output(words: &[&str]) -> String {
         Ok(ran) => {
             let text =
                 String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
-            let begin = text.char_indices().rev().nth(LONGEST).map_or(0, |(at, _)| at);
+            let cut = text.char_indices().rev().nth(LONGEST).map_or(0, |(at, _)| at);
+            // From the next line on: half a secret is not known as one.
+            let begin =
+                if cut == 0 { 0 } else { text[cut..].find('\n').map_or(text.len(), |end| cut + end + 1) };
             text[begin..].to_owned()
         }
         Err(error) => format!("({program}: {error})\n"),

@@ -10,7 +10,7 @@ use crate::{
     finding::{Change, Code, Finding, Place, Remedy, Severity},
     k3s_config::{Effective, Setting},
     san::{ServingName, is_inner},
-    serving::{Outcome, Seen},
+    serving::{Outcome, Seen, Stage, wanted},
     shell,
     weaver_toml::yaml_scalar,
 };
@@ -48,8 +48,8 @@ pub struct State<'a> {
     pub drop_in: Option<&'a str>,
     /// The handshakes, one a configured name.
     pub seen: &'a [Seen],
-    /// Whether k3s was told not to change its certificate, as far as it is known.
-    pub frozen: Option<bool>,
+    /// Whether k3s was told not to change its certificate, or why that is not known.
+    pub frozen: Result<bool, &'a str>,
 }
 
 /// What is next.
@@ -86,14 +86,17 @@ pub fn next(rung: Rung, state: &State<'_>) -> Step {
     if let Some(bad) = state.preflight.iter().find(|finding| finding.severity == Severity::Fail) {
         return Step::GiveUp(format!("stopped, k3s would not come back ({}): {}", bad.code, bad.message));
     }
-    if state.seen.is_empty() && !state.effective.tls_san.is_empty() {
-        return Step::GiveUp(
-            "k3s has shown no certificate yet: `sudo weaver-node-agent check` says why".to_owned(),
-        );
-    }
     let lost: Vec<_> = state.effective.shadowed.iter().filter(|lost| !lost.by_flag).collect();
     if rung == Rung::Ground && !lost.is_empty() {
         return configure(state, &lost.iter().map(|lost| &lost.setting).collect::<Vec<_>>());
+    }
+    if state.seen.is_empty()
+        && !wanted(&state.effective.tls_san, Stage::Serving).0.is_empty()
+        && rung != Rung::Configured
+    {
+        return Step::GiveUp(
+            "k3s has shown no certificate yet: `sudo weaver-node-agent check` says why".to_owned(),
+        );
     }
     let ended = |test: fn(&Outcome) -> bool| state.seen.iter().find(|(_, seen)| test(&seen.outcome));
     if let Some((_, seen)) =
@@ -121,12 +124,12 @@ pub fn next(rung: Rung, state: &State<'_>) -> Step {
         Rung::Configured => Step::Restart,
         _ if missing.is_empty() => Step::Done,
         Rung::Ground => Step::Restart,
-        Rung::Restarted if state.frozen.is_none() => Step::GiveUp(format!(
-            "{} is still not proven, and whether somebody has frozen the certificate cannot be asked: wait until \
-             `sudo k3s kubectl get --raw /readyz` says ok, then repair again",
+        Rung::Restarted if let Err(why) = state.frozen => Step::GiveUp(format!(
+            "{} is still not proven, and whether somebody has frozen the certificate cannot be asked: {why}; with \
+             --admin-kubeconfig FILE that can be, then repair again",
             missing.join(", ")
         )),
-        Rung::Restarted if state.frozen == Some(true) => Step::GiveUp(format!(
+        Rung::Restarted if state.frozen == Ok(true) => Step::GiveUp(format!(
             "{} cannot get into a certificate that somebody has frozen; if it is not meant to be, take the mark away with \
              `sudo k3s kubectl -n kube-system annotate secret {SECRET} {FROZEN}-`, then repair again",
             missing.join(", ")

@@ -18,6 +18,8 @@ const KEYS: [&str; 13] = [
     "authorization",
     "bearer",
 ];
+/// A word of so many letters that are all of base64 is no word: the lines of a PEM have 64.
+const LONG: usize = 60;
 /// `-----BEGIN` in base64.
 const PEM: &str = "LS0tLS1CRUdJTi";
 
@@ -27,8 +29,8 @@ const PEM: &str = "LS0tLS1CRUdJTi";
 pub fn redacted(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut in_key = false;
-    // Below a name without a value on its line.
-    let mut below = None;
+    // Below a name whose value is not, or not whole, on its line; behind a line that goes on.
+    let (mut below, mut goes_on) = (None, false);
     for line in text.split_inclusive('\n') {
         let last = |mark: &str| line.rfind(mark);
         let begins = last("-----BEGIN").filter(|_| line.contains("PRIVATE KEY"));
@@ -45,37 +47,45 @@ pub fn redacted(text: &str) -> String {
             continue;
         }
         let indent = line.len() - line.trim_start().len();
-        if below.is_some_and(|above| indent > above && !line.trim().is_empty()) {
+        let is_below = |above| {
+            line.trim().is_empty() || indent > above || indent == above && line[indent..].starts_with("- ")
+        };
+        if below.is_some_and(is_below) || std::mem::take(&mut goes_on) {
+            goes_on = line.trim_end().ends_with('\\');
             continue;
         }
         below = None;
-        match secret_at(line) {
-            Some(at) => {
-                if matches!(line[at..].trim().trim_end_matches(['-', '+']), "" | "|" | ">") {
-                    below = Some(indent);
-                }
-                kept.extend([&*of_nobody(&line[..at]), "(removed)\n"]);
-            }
-            None => kept.push_str(&of_nobody(line)),
+        let Some(at) = secret_at(line) else {
+            kept.push_str(&of_nobody(line));
+            continue;
+        };
+        let value = line[at..].trim();
+        if value.is_empty() || value.starts_with(['|', '>', '[', '{', '!', '\\']) {
+            below = Some(indent);
         }
+        goes_on = line.trim_end().ends_with('\\');
+        kept.extend([&*of_nobody(&line[..at]), "(removed)\n"]);
     }
     kept
 }
 
-/// Without tokens, without PEM in base64, without who logs in by a URL.
+/// Without tokens, without what is in base64 and long, without who logs in by a URL.
 fn of_nobody(text: &str) -> String {
-    let text = without_tokens(text);
     let mut kept = String::with_capacity(text.len());
-    for piece in text.split_inclusive(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',')) {
-        if piece.contains(PEM) {
-            kept.push_str("(pem)");
-            kept.extend(piece.chars().last().filter(|c| !c.is_ascii_alphanumeric()));
-            continue;
+    for piece in without_tokens(text).split_inclusive(char::is_whitespace) {
+        let word = piece.trim_end();
+        let space = &piece[word.len()..];
+        let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+        let join = word.find("K10").filter(|at| word[*at..].contains("::"));
+        let login = word.find("://").and_then(|at| Some((at + 3, at + 3 + word[at + 3..].rfind('@')?)));
+        match (join, login) {
+            _ if word.contains(PEM) => kept.push_str("(pem)"),
+            _ if word.len() >= LONG && word.chars().all(is_base64) => kept.push_str("(base64)"),
+            (Some(at), _) => kept.extend([&word[..at], "(token)"]),
+            (None, Some((from, to))) => kept.extend([&word[..from], "(removed)", &word[to..]]),
+            (None, None) => kept.push_str(word),
         }
-        match piece.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?))) {
-            Some((scheme, (_, host))) => kept.extend([scheme, "://(removed)@", host]),
-            None => kept.push_str(piece),
-        }
+        kept.push_str(space);
     }
     kept
 }
@@ -88,11 +98,14 @@ fn secret_at(line: &str) -> Option<usize> {
         let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
         let rest = &lower[end..];
         let name = rest.len() - rest.trim_start_matches(of_name).len();
-        let gap = rest[name..].len() - rest[name..].trim_start_matches(['"', '\'', '\\', ' ', '\t']).len();
+        let gap =
+            rest[name..].len() - rest[name..].trim_start_matches(['"', '\'', '\\', ' ', '\t', ',']).len();
         let begin = end + name + gap;
         let is_given = lower[begin..].starts_with([':', '=']);
         let is_flag = gap > 0
-            && lower[..at].rsplit(char::is_whitespace).next().is_some_and(|word| word.starts_with('-'));
+            && lower[..at].rsplit(char::is_whitespace).next().is_some_and(|word| {
+                word.trim_start_matches(|c: char| "[](){}'\"`\\,".contains(c)).starts_with('-')
+            });
         // `Authorization: Bearer …` and `bearer …` have no sign between.
         let is_bearer = gap > 0 && lower[at..end] == *"bearer";
         (is_given || is_flag || is_bearer).then_some(begin + usize::from(is_given))
@@ -165,6 +178,14 @@ mod tests {
             ("a: postgres://me:hunter2@db/x b\n".to_owned(), "a: postgres://(removed)@db/x b\n"),
             ("tls.key: LS0tLS1CRUdJTiBFQw==\n".to_owned(), "tls.key: (pem)\n"),
             ("  password: |\n    hunter2\n    more\n  next: 1\n".to_owned(), "  password:(removed)\n  next: 1\n"),
+            ("password: |2-\n  hunter2\n\n  more\nb\n".to_owned(), "password:(removed)\nb\n"),
+            ("tokens:\n- hunter2\n- more\nb\n".to_owned(), "tokens:(removed)\nb\n"),
+            ("\"tokens\": [\n  \"hunter2\"\n],\n".to_owned(), "\"tokens\":(removed)\n],\n"),
+            ("'--token' \\\n'hunter2' \\\n\nb\n".to_owned(), "'--token' \\(removed)\nb\n"),
+            ("run [\"--token\",\"hunter2\"]\n".to_owned(), "run [\"--token\",\"(removed)\n"),
+            ("x postgres://me:hun,t'er2@db/x\n".to_owned(), "x postgres://(removed)@db/x\n"),
+            ("join K10c0ffee::server:p@ss!word now\n".to_owned(), "join (token) now\n"),
+            (format!("  {}\nb\n", "QUJD".repeat(16)), "  (base64)\nb\n"),
             ("MHcCAQ\n-----END EC PRIVATE KEY-----\nb\n".to_owned(), "(private key)\nb\n"),
             (
                 "a\n-----END CERTIFICATE----------BEGIN EC PRIVATE KEY-----\nMHcCAQ\n-----END EC PRIVATE KEY-----\n".to_owned(),
@@ -182,7 +203,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_secret_behind_a_key_is_left(
-            before in "[ -~]{0,20}", more in "[a-zA-Z_.-]{0,8}", sign in "[ \t\"]{0,2}[:=] ?\"?", after in "[ -~]{0,20}",
+            before in "[ -~]{0,20}", more in "[a-zA-Z_.-]{0,8}", sign in "[ \t\"]{0,2}[:=] ?\"?", after in "[ -\\[\\]-~]{0,20}",
         ) {
             for key in KEYS {
                 let text = format!("{before}{key}{more}{sign}hunter2{after}\nnext line\n");

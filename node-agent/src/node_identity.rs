@@ -27,7 +27,7 @@ pub fn finding(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Optio
         None => (root.read_if_possible(HOST_NAME)?.text.trim().to_ascii_lowercase(), Place::file(HOST_NAME)),
     };
     // With `with-node-id` k3s adds a number of its own.
-    let is_same = registered.strip_prefix(&now).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+    let is_same = registered.strip_prefix(&now).is_some_and(|rest| rest.is_empty() || is_node_id(rest));
     if is_same || now.is_empty() {
         return None;
     }
@@ -42,6 +42,11 @@ pub fn finding(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Optio
             .saw(place, now)
             .remedy(remedy),
     )
+}
+
+/// What `with-node-id` adds: a hyphen and eight hexadecimal digits.
+fn is_node_id(rest: &str) -> bool {
+    rest.strip_prefix('-').is_some_and(|id| id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// The name of the node in its kubelet's certificate.
@@ -85,6 +90,7 @@ mod tests {
             (&certificate("system:node:raspi-1a2b3c4d"), "raspi\n", None, None),
             (&old, "other\n", None, Some("registered as raspi, and k3s would start it as other")),
             (&old, "raspi\n", Some("pi"), Some("would start it as pi")),
+            (&certificate("system:node:raspi-2"), "raspi\n", None, Some("would start it as raspi")),
             (&certificate("admin"), "raspi\n", None, None),
             ("no certificate", "raspi\n", None, None),
         ] {

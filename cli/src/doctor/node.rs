@@ -1,5 +1,6 @@
 //! What the agent of this machine says: of host and names by a check of now, of its gate by its last report.
 
+use std::fs::TryLockError;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -39,6 +40,9 @@ const OF_THE_AGENT: [Code; 9] = [
     Code::OperatorNotStarted,
 ];
 
+/// What was so while it lived.
+const OF_ITS_LIFE: [Code; 2] = [Code::K3sNotAnswering, Code::OperatorNotStarted];
+
 /// The report at `named`, or at `usual` where there is one, brought up to date by `check` where its agent runs here.
 pub fn report(named: Option<&Path>, usual: &Path, check: impl FnOnce() -> Option<Vec<Finding>>) -> Vec<Seen> {
     let path = named.unwrap_or(usual);
@@ -56,8 +60,9 @@ pub fn report(named: Option<&Path>, usual: &Path, check: impl FnOnce() -> Option
     match serde_json::from_slice::<Report>(&text) {
         Ok(report) => {
             // A report that was brought from another machine is as it is.
-            let is_ours = path.with_file_name(LOCK).exists();
-            told(report, is_ours.then(check).flatten(), path)
+            let lock = path.with_file_name(LOCK);
+            let now = lock.exists().then(check).flatten();
+            told(report, now, is_held(&lock), path)
         }
         Err(error) => unknown(&format!("{error}; is it of another version?"), "sudo weaver-node-agent check"),
     }
@@ -75,11 +80,26 @@ pub fn check() -> Option<Vec<Finding>> {
     Some(serde_json::from_slice::<Check>(&output.stdout).ok()?.findings)
 }
 
-fn told(report: Report, now: Option<Vec<Finding>>, path: &Path) -> Vec<Seen> {
+/// Whether an agent lives: its lock ends with it, and the file does not.
+fn is_held(lock: &Path) -> bool {
+    std::fs::File::open(lock)
+        .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+fn told(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> Vec<Seen> {
     let mut findings = match now {
         None => report.findings,
         Some(mut now) => {
-            now.extend(report.findings.into_iter().filter(|finding| OF_THE_AGENT.contains(&finding.code)));
+            let stays = |code| OF_THE_AGENT.contains(&code) && (lives || !OF_ITS_LIFE.contains(&code));
+            now.extend(report.findings.into_iter().filter(|finding| stays(finding.code)));
+            if !lives {
+                let message = "the node agent does not run: nothing is watched, and what is stopped stays so";
+                now.push(
+                    Finding::new(Severity::Warn, Code::OperatorNotStarted, message)
+                        .saw(Place::file(path.display().to_string()), "nobody holds the agent's lock")
+                        .remedy(Remedy::new("start it").command("sudo systemctl start weaver-node-agent")),
+                );
+            }
             now
         }
     };
@@ -154,14 +174,23 @@ mod tests {
             format!(r#"{{"severity":"warn","code":"{code}","name":"x","message":"m","evidence":[]}}"#)
         };
         let json = format!(
-            r#"{{"gate":"open","reason":"","findings":[{},{}],"definitions":{{"installed":true,"reason":""}}}}"#,
+            r#"{{"gate":"open","reason":"","findings":[{},{},{}],"definitions":{{"installed":true,"reason":""}}}}"#,
             of("B-01"),
-            of("T-06")
+            of("T-06"),
+            of("F-04")
         );
         std::fs::write(&path, json).unwrap();
         std::fs::write(dir.path().join(LOCK), "").unwrap();
         let now = || Some(vec![Finding::new(Severity::Warn, Code::NameStale, "m")]);
-        let codes: Vec<_> = report(Some(&path), &path, now).iter().map(|seen| seen.finding.code).collect();
-        assert_eq!(codes, [Code::NameStale, Code::WeaverTomlInvalid]);
+        let codes =
+            || -> Vec<_> { report(Some(&path), &path, now).iter().map(|seen| seen.finding.code).collect() };
+        assert_eq!(
+            codes(),
+            [Code::NameStale, Code::WeaverTomlInvalid, Code::OperatorNotStarted],
+            "nobody runs"
+        );
+        let agent = std::fs::File::open(dir.path().join(LOCK)).unwrap();
+        agent.lock().unwrap();
+        assert_eq!(codes(), [Code::NameStale, Code::WeaverTomlInvalid, Code::K3sNotAnswering]);
     }
 }

@@ -25,6 +25,9 @@ use crate::kubeconfig::{default_kubeconfig, file, handshake};
 /// For one request.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// For the longest: one that a webhook has to answer, for which the API server waits 30 s. Each call has a limit of its own.
+const LONGEST: Duration = Duration::from_secs(45);
+
 /// What was seen, and who can be asked on.
 pub struct Way {
     pub seen: Vec<Seen>,
@@ -118,7 +121,7 @@ impl Way {
         if self.is_at_an_end() {
             return None;
         }
-        match connection::config(Some(&path), PATIENCE).await {
+        match connection::config(Some(&path), LONGEST).await {
             Ok(config) => Some((text.path, config)),
             Err(error) => {
                 self.unusable(&text.path, format!("{error:#}"));

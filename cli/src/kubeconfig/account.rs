@@ -5,9 +5,10 @@ use std::path::Path;
 use anyhow::Context as _;
 use jiff::{Timestamp, ToSpan as _};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::Api;
 use kube::api::PostParams;
+use weaver_diagnostics::shell::quoted;
 use weaver_operator::tenant::Account;
 
 use super::refusal;
@@ -40,13 +41,19 @@ pub fn account(text: &str) -> Result<Account, &'static str> {
 pub async fn mint(kubeconfig: &Path, account: &Account, days: u16) -> anyhow::Result<Credential> {
     let Account { namespace, name } = account;
     let client = connection::client(Some(kubeconfig)).await?;
+    let namespaces: Api<Namespace> = Api::all(client.clone());
     let accounts: Api<ServiceAccount> = Api::namespaced(client, namespace);
     let what = || format!("having a token made of ServiceAccount {namespace}/{name}");
     if accounts.get_opt(name).await.with_context(what)?.is_none() {
+        let kubectl = format!("kubectl --kubeconfig {}", quoted(&kubeconfig.display().to_string()));
+        let is_there = namespaces.get_opt(namespace).await.with_context(what)?.is_some();
+        let first =
+            if is_there { String::new() } else { format!("\n  {kubectl} create namespace {namespace}") };
         return Err(refusal(format!(
-            "there is no ServiceAccount {namespace}/{name}; one that may look at everything but Secrets is made with:\n  \
-             kubectl -n {namespace} create serviceaccount {name}\n  \
-             kubectl create clusterrolebinding {namespace}-{name}-view --clusterrole=view --serviceaccount={namespace}:{name}"
+            "there is no ServiceAccount {namespace}/{name}; one that may look at everything but Secrets is made with:{first}\n  \
+             {kubectl} -n {namespace} create serviceaccount {name}\n  \
+             {kubectl} create clusterrolebinding {namespace}-{name}-view --clusterrole=view \
+             --serviceaccount={namespace}:{name}"
         )));
     }
     let seconds = i64::from(days) * 24 * 60 * 60;

@@ -54,13 +54,18 @@ pub async fn export_all(arguments: &ExportAll) -> anyhow::Result<()> {
         )));
     }
     let directory = &arguments.directory;
+    let file_of = |name: &ServingName| directory.join(name.to_string().replace(':', "-") + ".yaml");
+    // Before the first is written: half of them would be in the way of the next attempt.
+    if let Some(there) = names.iter().map(file_of).find(|file| !arguments.force && file.exists()) {
+        return Err(refusal(format!("{} exists; --force replaces such files", there.display())));
+    }
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(directory)
         .with_context(|| format!("cannot make {}", directory.display()))?;
     for name in names {
-        let file = directory.join(name.to_string().replace(':', "-")).with_added_extension("yaml");
+        let file = file_of(&name);
         let one = Export {
             name,
             kubeconfig: arguments.kubeconfig.clone(),
@@ -76,7 +81,8 @@ pub async fn export_all(arguments: &ExportAll) -> anyhow::Result<()> {
             merge: None,
             switch: false,
         };
-        export(&one).await?;
+        let shown = directory.display();
+        export(&one).await.with_context(|| format!("{shown} is not whole; repeat with --force"))?;
     }
     Ok(())
 }

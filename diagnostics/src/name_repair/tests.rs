@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     finding::{Code, Place},
     k3s_config,
-    serving::{Observation, Stage, wanted},
+    serving::Observation,
     text_file::TextFile,
 };
 
@@ -23,7 +23,7 @@ fn seen(effective: &Effective, outcome: &Outcome) -> Vec<Seen> {
 }
 
 fn step(rung: Rung, effective: &Effective, outcome: &Outcome, frozen: impl Into<Option<bool>>) -> Step {
-    let frozen = frozen.into();
+    let frozen = frozen.into().ok_or("no answer");
     let seen = seen(effective, outcome);
     next(rung, &State { preflight: &[], effective, drop_in: None, seen: &seen, frozen })
 }
@@ -52,7 +52,9 @@ fn the_ladder_is_climbed_rung_by_rung_and_no_further_than_needed() {
     assert!(
         words(step(Restarted, &wanted, &Outcome::Dates("d".to_owned()), false)).contains("still not proven")
     );
-    assert!(words(step(Restarted, &wanted, &Outcome::NotServed, None)).contains("cannot be asked"));
+    assert!(
+        words(step(Restarted, &wanted, &Outcome::NotServed, None)).contains("cannot be asked: no answer")
+    );
     let frozen = words(step(Restarted, &wanted, &Outcome::NotServed, true));
     assert!(frozen.contains("annotate secret k3s-serving listener.cattle.io/static-`"), "{frozen}");
 }
@@ -62,8 +64,7 @@ fn nothing_is_restarted_that_would_not_come_back_or_is_not_ours() {
     let wanted = effective(&[(FIRST, "tls-san: [pi]")]);
     let bad = [Finding::new(Severity::Fail, Code::MemoryCgroupAbsent, "no controller")];
     let seen = seen(&wanted, &Outcome::NotServed);
-    let state =
-        State { preflight: &bad, effective: &wanted, drop_in: None, seen: &seen, frozen: Some(false) };
+    let state = State { preflight: &bad, effective: &wanted, drop_in: None, seen: &seen, frozen: Ok(false) };
     let why = words(next(Rung::Ground, &state));
     assert!(why.contains("would not come back (N-01") && why.contains("no controller"), "{why}");
     for (rung, outcome, want) in [

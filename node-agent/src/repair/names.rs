@@ -5,15 +5,17 @@
 //! k3s is started again; the CA is never touched, so every kubeconfig goes on working; a file is written as `repair` writes
 //! it, and `repair --undo` takes it back. Failure: it is said how far it came; once k3s answers, the same command goes on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use futures::future;
 use kube::Client;
 use tokio::{
     process::Command,
     signal::unix::{SignalKind, signal},
+    sync::Mutex,
     time::{Instant, sleep, timeout},
 };
 use weaver_diagnostics::{
@@ -48,13 +50,30 @@ const LONGEST: usize = 2000;
 /// # Errors
 /// A step could not be made.
 pub async fn run(args: RepairNamesArgs) -> anyhow::Result<u8> {
-    let names = Names { host: args.host.clone().into(), args };
-    if names.args.remove.is_empty() { names.climb().await } else { names.remove().await }
+    let names = Names { host: args.host.clone().into(), args, k3s_is_down: Mutex::default() };
+    let work =
+        async { if names.args.remove.is_empty() { names.climb().await } else { names.remove().await } };
+    let mut signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
+    let interrupted = async {
+        let arrivals: Vec<_> = signals.iter_mut().flatten().map(|signal| Box::pin(signal.recv())).collect();
+        if arrivals.is_empty() {
+            future::pending::<()>().await;
+        }
+        future::select_all(arrivals).await;
+        // Nobody who closes a terminal may leave k3s down.
+        names.k3s_is_down.lock().await
+    };
+    tokio::select! {
+        done = work => done,
+        _ = interrupted => bail!("interrupted; k3s was not left down"),
+    }
 }
 
 struct Names {
     host: Host,
     args: RepairNamesArgs,
+    /// Held between the end of k3s and its start.
+    k3s_is_down: Mutex<()>,
 }
 
 /// What was seen.
@@ -63,7 +82,7 @@ struct Look {
     effective: Effective,
     drop_in: Option<String>,
     check: Check,
-    frozen: Option<bool>,
+    frozen: Result<bool, String>,
 }
 
 impl Look {
@@ -75,7 +94,7 @@ impl Look {
                 effective: &self.effective,
                 drop_in: self.drop_in.as_deref(),
                 seen: &self.check.seen,
-                frozen: self.frozen,
+                frozen: self.frozen.as_ref().map(|frozen| *frozen).map_err(String::as_str),
             },
         )
     }
@@ -97,8 +116,8 @@ impl Names {
             match &step {
                 Step::Done | Step::GiveUp(_) => return end(&step, rung, &look),
                 Step::Configure(change) => self.configure(change)?,
-                Step::Restart => self.restart(false).await?,
-                Step::Rotate => self.restart(true).await?,
+                Step::Restart => self.restart(&look.effective, false).await?,
+                Step::Rotate => self.restart(&look.effective, true).await?,
             }
             rung = step.rung().unwrap_or(rung);
             look = self.look().await?;
@@ -118,9 +137,10 @@ impl Names {
         let check = checks::check(&self.host, self.args.host.probe_patience()).await?;
         // Who cannot say it is asked again on the next rung.
         let frozen = match self.client().await {
-            Ok(client) => serving_secret::is_frozen(&client).await.ok(),
-            Err(_) => None,
+            Ok(client) => serving_secret::is_frozen(&client).await,
+            Err(error) => Err(error),
         };
+        let frozen = frozen.map_err(|error| format!("{error:#}"));
         let checks::Preflight { findings, effective } = preflight;
         Ok(Look { preflight: findings, effective, drop_in, check, frozen })
     }
@@ -140,42 +160,49 @@ impl Names {
     }
 
     /// Stops k3s, has its certificate made anew where asked, starts it, and waits until it answers.
-    async fn restart(&self, rotate: bool) -> anyhow::Result<()> {
+    async fn restart(&self, effective: &Effective, rotate: bool) -> anyhow::Result<()> {
         let systemctl = Systemctl::new(self.args.systemctl.clone());
-        // Between its end and its start nobody who closes a terminal may leave k3s down: taken, the signals do nothing.
-        let _taken = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
+        let data_dir = self.real(&self.host.data_dir(effective));
+        let down = self.k3s_is_down.lock().await;
         let stopped = systemctl.stop(K3S).await;
-        let rotated = if rotate && stopped.is_ok() { self.rotate().await } else { Ok(()) };
-        systemctl.start(K3S).await?;
+        let rotated = if rotate && stopped.is_ok() { self.rotate(&data_dir).await } else { Ok(()) };
+        if systemctl.start(K3S).await.is_err() {
+            systemctl.start(K3S).await.context("k3s is stopped now: `sudo systemctl start k3s`")?;
+        }
+        drop(down);
         stopped?;
         rotated?;
         let since = Instant::now();
         let patience = Duration::from_secs(self.args.start_timeout);
-        // Its port answers long before its API, and with the old certificate until then.
-        while !self.is_ready().await && since.elapsed() < patience {
+        let mut is_ready = self.is_ready().await;
+        while !is_ready && since.elapsed() < patience {
             sleep(POLL).await;
+            is_ready = self.is_ready().await;
         }
-        say(match (rotate, since.elapsed() > patience) {
-            (_, true) => "k3s was started and does not answer yet.\n",
-            (false, _) => "k3s was restarted.\n",
-            (true, _) => "k3s has made its certificate anew.\n",
+        say(match (rotate, is_ready) {
+            (_, false) => "k3s was started and does not answer yet.\n",
+            (false, true) => "k3s was restarted.\n",
+            (true, true) => "k3s has made its certificate anew.\n",
         })
     }
 
+    /// Its port answers long before its API does, and with the old certificate until then. Who cannot ask the API takes what
+    /// there is.
     async fn is_ready(&self) -> bool {
-        let Ok(client) = self.client().await else { return false };
+        let Ok(client) = self.client().await else {
+            let check = checks::check(&self.host, Duration::ZERO).await;
+            return check.is_ok_and(|check| !check.served.is_empty());
+        };
         let Ok(request) = http::Request::get("/readyz").body(Vec::new()) else { return false };
         matches!(timeout(ANSWER, client.request_text(request)).await, Ok(Ok(_)))
     }
 
-    async fn rotate(&self) -> anyhow::Result<()> {
-        let effective = checks::preflight(&self.host).effective;
-        let data_dir = self.host.data_dir(&effective);
+    async fn rotate(&self, data_dir: &Path) -> anyhow::Result<()> {
         let what = format!("`{} certificate rotate`", self.args.k3s.display());
         // It reads no configuration file.
         let ran = Command::new(&self.args.k3s)
             .args(["certificate", "rotate", "--service", "k3s-server", "--data-dir"])
-            .arg(self.real(&data_dir))
+            .arg(data_dir)
             .stdin(Stdio::null())
             // Ctrl-C is for who waits, and not for what must be done.
             .process_group(0)
@@ -190,7 +217,7 @@ impl Names {
         Ok(())
     }
 
-    fn real(&self, path: &std::path::Path) -> PathBuf {
+    fn real(&self, path: &Path) -> PathBuf {
         self.host.root.real(path)
     }
 
@@ -242,7 +269,7 @@ impl Names {
             }
             let data_dir = self.host.data_dir(&look.effective);
             serving_secret::forget(&client, &self.real(&data_dir), &served).await?;
-            self.restart(true).await?;
+            self.restart(&look.effective, true).await?;
             look = self.look().await?;
         }
         Ok(exit_code::KNOWN_BAD)
@@ -257,12 +284,13 @@ impl Names {
 
 /// Nobody asks for a name, or who is asked for them has shown no certificate.
 fn nothing_to_prove(look: &Look) -> anyhow::Result<u8> {
-    let bad = look.check.findings.iter().filter(|finding| finding.severity > Severity::Ok);
-    for finding in bad.filter(|finding| finding.code.id().starts_with(['F', 'T'])) {
+    let of_names = |finding: &&Finding| finding.code.id().starts_with(['F', 'T']);
+    let said = look.check.findings.iter().filter(of_names).filter(|finding| finding.severity > Severity::Ok);
+    let said: Vec<_> = said.cloned().collect();
+    for finding in &said {
         say(&finding_text::text(finding))?;
     }
-    let code = exit_code::of(&look.check.findings);
-    if !look.effective.tls_san.is_empty() || code != exit_code::FINE {
+    if !look.effective.tls_san.is_empty() || exit_code::of(&said) != exit_code::FINE {
         return Ok(exit_code::KNOWN_BAD);
     }
     let file = name_repair::drop_in(&look.effective);

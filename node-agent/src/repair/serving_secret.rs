@@ -48,9 +48,8 @@ async fn annotations(client: &Client) -> anyhow::Result<BTreeMap<String, String>
     let what = format!("reading the annotations of the Secret kube-system/{SECRET}");
     let api: Api<Secret> = Api::namespaced(client.clone(), "kube-system");
     let secret = timeout(REQUEST, api.get_metadata_opt(SECRET)).await.with_context(|| what.clone())?;
-    let metadata = secret.with_context(|| what.clone())?.map(|secret| secret.metadata);
-    let annotations = metadata.with_context(|| format!("{what}: k3s has not made it yet"))?.annotations;
-    Ok(annotations.unwrap_or_default())
+    // Before k3s has made it there is nothing on it.
+    Ok(secret.context(what)?.and_then(|secret| secret.metadata.annotations).unwrap_or_default())
 }
 
 /// Takes the names off the list, in the Secret and by that in the file, and waits until they stay away.

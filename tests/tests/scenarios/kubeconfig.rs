@@ -194,8 +194,7 @@ fn kubectl_takes_a_kubeconfig_without_verification() {
 fn kubectl_takes_a_token_of_a_limited_account() {
     let laptop = Laptop::new();
     let admin = given("WEAVER_TEST_KUBECONFIG");
-    let refused =
-        laptop.export(&["127.0.0.1", "--as-account", "default/laptop-viewer", "--output", "pi.yaml"]);
+    let refused = laptop.export(&["127.0.0.1", "--as-account", "laptops/viewer", "--output", "pi.yaml"]);
     let words = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(10), "{words}");
     assert!(!laptop.path("pi.yaml").exists());
@@ -203,24 +202,16 @@ fn kubectl_takes_a_token_of_a_limited_account() {
     for command in words.lines().filter_map(|line| line.trim().strip_prefix("kubectl ")) {
         laptop.answer(&admin, &command.split(' ').collect::<Vec<_>>());
     }
-    laptop.exported(&[
-        "127.0.0.1",
-        "--as-account",
-        "default/laptop-viewer",
-        "--days",
-        "1",
-        "--output",
-        "pi.yaml",
-    ]);
+    laptop.exported(&["127.0.0.1", "--as-account", "laptops/viewer", "--days", "1", "--output", "pi.yaml"]);
     let pi = laptop.path("pi.yaml");
     let user = &laptop.view(&pi)["users"][0]["user"];
     assert_eq!(user.as_object().unwrap().keys().collect::<Vec<_>>(), ["token"]);
     let who = laptop.answer(&pi, &["auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"]);
-    assert_eq!(who, "system:serviceaccount:default:laptop-viewer");
+    assert_eq!(who, "system:serviceaccount:laptops:viewer");
     assert!(laptop.answer(&pi, &["get", "configmaps", "-n", "default"]).contains("kube-root-ca.crt"));
     assert!(!laptop.kubectl(&pi, &["get", "secrets", "-A"]).status.success());
-    laptop.answer(&admin, &["delete", "clusterrolebinding", "default-laptop-viewer-view"]);
-    laptop.answer(&admin, &["-n", "default", "delete", "serviceaccount", "laptop-viewer"]);
+    laptop.answer(&admin, &["delete", "clusterrolebinding", "laptops-viewer-view"]);
+    laptop.answer(&admin, &["delete", "namespace", "laptops", "--wait=false"]);
 }
 
 #[test]
