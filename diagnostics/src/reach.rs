@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use crate::{
-    catalogue::{self, Entry},
+    catalogue,
     finding::{Code, Finding, Place, Remedy, Severity},
     kubeconfig_export::advice::hard_to_find,
     san::{ServingName, nearest},
@@ -118,19 +118,13 @@ pub fn handshake(
             finding.saw(place, "the certificate's names").remedy(not_in_certificate(name, near, kubeconfig))
         }
         Outcome::Dates(why) => dates(place, endpoint, why, clocks),
-        Outcome::Untrusted(why) => of(
+        Outcome::Untrusted(why) => catalogue::finding(
             Code::CertificateUntrusted,
             format!("{endpoint} is not the server that the kubeconfig is for: {why}"),
         )
         .saw(place, why),
         Outcome::Unreachable(why) => unreachable(place, endpoint, why),
     }
-}
-
-/// With the remedy of the catalogue.
-fn of(code: Code, message: String) -> Finding {
-    let entry: Entry = catalogue::entry(code);
-    Finding::new(entry.severity, code, message).remedy(entry.remedy())
 }
 
 fn not_in_certificate(name: &ServingName, near: Option<&str>, kubeconfig: &str) -> Remedy {
@@ -164,7 +158,7 @@ fn dates(place: Place, endpoint: &str, why: &str, clocks: Option<Clocks>) -> Fin
         }
         Some(clocks) => format!("{}, so one of the two clocks is wrong", apart(clocks)),
     };
-    of(
+    catalogue::finding(
         Code::CertificateDates,
         format!("the certificate at {endpoint} is no good by this machine's clock: {why}; {whose}"),
     )
@@ -188,7 +182,7 @@ fn apart(clocks: Clocks) -> String {
 /// The two clocks, where they differ.
 #[must_use]
 pub fn clocks(clocks: Clocks) -> Option<Finding> {
-    (clocks.apart().abs() > CLOCKS).then(|| of(Code::ClocksDiffer, apart(clocks)))
+    (clocks.apart().abs() > CLOCKS).then(|| catalogue::finding(Code::ClocksDiffer, apart(clocks)))
 }
 
 fn unreachable(place: Place, endpoint: &str, why: &str) -> Finding {
@@ -198,7 +192,7 @@ fn unreachable(place: Place, endpoint: &str, why: &str) -> Finding {
     } else {
         (Code::ServerSilent, format!("{endpoint} does not answer: {why}"))
     };
-    of(code, message).saw(place, why)
+    catalogue::finding(code, message).saw(place, why)
 }
 
 /// The Kubernetes versions that Config Weaver is made for: minor versions of 1.
@@ -211,7 +205,7 @@ pub fn version(version: &str) -> Option<Finding> {
     let minor = version.strip_prefix("v1.").and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
     match minor {
         Some(minor) if VERSIONS.contains(&minor) => None,
-        _ => Some(of(
+        _ => Some(catalogue::finding(
             Code::VersionNotSupported,
             format!("the API server is {version}; Config Weaver is made for 1.{first} to 1.{last}"),
         )),

@@ -19,8 +19,7 @@ const NEEDED: [&str; 2] = ["cpu", "cpuset"];
 #[must_use]
 pub fn finding(root: &HostRoot) -> Option<Finding> {
     let of = |code: Code, message: String, place: &str, saw: &str| {
-        let entry = catalogue::entry(code);
-        Finding::new(entry.severity, code, message).saw(Place::file(place), saw).remedy(entry.remedy())
+        catalogue::finding(code, message).saw(Place::file(place), saw)
     };
     let Some(list) = root.read_if_possible(LIST) else {
         let (layout, place) = if root.read_if_possible(HYBRID).is_some() {

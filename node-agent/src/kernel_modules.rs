@@ -21,9 +21,7 @@ pub fn finding(root: &HostRoot) -> Option<Finding> {
     let release = release.text.trim();
     let directory = format!("/lib/modules/{release}");
     let of = |message: String, saw: &str| {
-        let entry = catalogue::entry(Code::ModuleMissing);
-        let finding = Finding::new(entry.severity, Code::ModuleMissing, message);
-        Some(finding.saw(Place::file(&directory), saw).remedy(entry.remedy()))
+        Some(catalogue::finding(Code::ModuleMissing, message).saw(Place::file(&directory), saw))
     };
     // Where there are no modules at all, there is a kernel without any.
     root.is_dir("/lib/modules").then_some(())?;

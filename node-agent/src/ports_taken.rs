@@ -31,12 +31,12 @@ pub fn finding(root: &HostRoot, api_port: u16, kubelet: bool) -> Option<Finding>
         return None;
     }
     let all = taken.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
-    let entry = catalogue::entry(Code::PortTaken);
+    let remedy = catalogue::entry(Code::PortTaken).remedy();
     let message = format!("port {all} is taken while k3s does not run: it may not start");
     Some(
-        Finding::new(entry.severity, Code::PortTaken, message)
+        catalogue::finding(Code::PortTaken, message)
             .saw(Place::file(SOCKETS[0]), format!("something listens on port {first}"))
-            .remedy(entry.remedy().command(format!("sudo ss -ltnp 'sport = :{first}'"))),
+            .remedy(remedy.command(format!("sudo ss -ltnp 'sport = :{first}'"))),
     )
 }
 

@@ -46,11 +46,6 @@ pub async fn look(client: &Client) -> Vec<Seen> {
     findings.into_iter().map(|finding| Seen { side: Side::Cluster, finding }).collect()
 }
 
-fn of(code: Code, message: String) -> Finding {
-    let entry = catalogue::entry(code);
-    Finding::new(entry.severity, code, message).remedy(entry.remedy())
-}
-
 /// The answer in time, or what is to be said of there being none.
 async fn asked<T>(what: &str, call: impl Future<Output = kube::Result<T>>) -> Result<T, Box<Finding>> {
     asked_for(PATIENCE, what, call).await
@@ -61,7 +56,7 @@ async fn asked_for<T>(
     what: &str,
     call: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, Box<Finding>> {
-    let bad = |code, why: String| Box::new(of(code, format!("{what}: {why}")));
+    let bad = |code, why: String| Box::new(catalogue::finding(code, format!("{what}: {why}")));
     match timeout(patience, call).await {
         Err(_) => Err(bad(Code::K3sNotAnswering, format!("no answer within {} s", patience.as_secs()))),
         Ok(Ok(answer)) => Ok(answer),
@@ -95,18 +90,20 @@ async fn definitions(client: &Client) -> Vec<Finding> {
             Ok(diff) if diff.is_empty() => {}
             Ok(_) if installed.is_none() => {
                 let message = format!("{name} is not installed: nothing of ours works in this cluster");
-                findings.push(of(Code::DefinitionDiffers, message).saw(place, "missing"));
+                findings.push(catalogue::finding(Code::DefinitionDiffers, message).saw(place, "missing"));
             }
             Ok(diff) => {
                 let message = format!("{name} is not as this version of weaver has it");
                 let lines = diff.lines().filter(|line| line.starts_with(['+', '-'])).count();
-                let mut finding =
-                    of(Code::DefinitionDiffers, message).saw(place, format!("{lines} lines differ"));
+                let mut finding = catalogue::finding(Code::DefinitionDiffers, message)
+                    .saw(place, format!("{lines} lines differ"));
                 // It may be the older one of the two, and still be right.
                 finding.severity = Severity::Warn;
                 findings.push(finding);
             }
-            Err(error) => findings.push(of(Code::DefinitionDiffers, format!("{name}: {error:#}"))),
+            Err(error) => {
+                findings.push(catalogue::finding(Code::DefinitionDiffers, format!("{name}: {error:#}")));
+            }
         }
     }
     findings
@@ -160,7 +157,8 @@ fn not_understood(metadata: &ObjectMeta, why: &str) -> Finding {
     let name =
         [&metadata.namespace, &metadata.name].map(|part| part.as_deref().unwrap_or_default()).join("/");
     let message = format!("{name} is not understood by this version: {why}");
-    of(Code::SyncNotReady, message).saw(Place::file(format!("ConfigMapSync {name}")), "not understood")
+    catalogue::finding(Code::SyncNotReady, message)
+        .saw(Place::file(format!("ConfigMapSync {name}")), "not understood")
 }
 
 fn judge(sync: &ConfigMapSync, now: Timestamp) -> Option<Finding> {
@@ -177,7 +175,7 @@ fn judge(sync: &ConfigMapSync, now: Timestamp) -> Option<Finding> {
         let message =
             format!("{namespace}/{name} was changed at {changed:.0}, and nobody has looked at it since");
         return Some(
-            of(Code::NobodyActs, message)
+            catalogue::finding(Code::NobodyActs, message)
                 .saw(place, format!("observed generation {}", observed.unwrap_or(0))),
         );
     }
@@ -215,9 +213,9 @@ async fn minting(client: &Client) -> Option<Finding> {
         ..ResourceAttributes::default()
     };
     match timeout(PATIENCE, review::allowed(client, &operator, what)).await {
-        Ok(Ok(true)) => Some(of(
+        Ok(Ok(true)) => Some(catalogue::finding(
             Code::MintingTooWide,
-            "the operator may mint tokens of every account of the cluster, not only of those that tenants allowed".into(),
+            "the operator may mint tokens of every account of the cluster, not only of those that tenants allowed",
         )),
         // Who may not ask about others has nothing to mend here either.
         _ => None,

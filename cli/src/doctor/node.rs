@@ -86,6 +86,10 @@ fn is_held(lock: &Path) -> bool {
         .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
+fn its_log() -> Remedy {
+    Remedy::new("see what the agent says").command("journalctl -u weaver-node-agent -n 30")
+}
+
 fn told(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> Vec<Seen> {
     let mut findings = match now {
         None => report.findings,
@@ -108,9 +112,9 @@ fn told(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> 
     if report.gate != "open" && !has_failed {
         let message = format!("the agent has not started the operator: {}", report.reason);
         findings.push(
-            Finding::new(Severity::Fail, Code::OperatorNotStarted, message).saw(place(), "gate shut").remedy(
-                Remedy::new("see what the agent says").command("journalctl -u weaver-node-agent -n 30"),
-            ),
+            Finding::new(Severity::Fail, Code::OperatorNotStarted, message)
+                .saw(place(), "gate shut")
+                .remedy(its_log()),
         );
     }
     if !report.definitions.installed {
@@ -118,9 +122,7 @@ fn told(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> 
         findings.push(
             Finding::new(Severity::Fail, Code::DefinitionDiffers, message)
                 .saw(place(), "definitions not installed")
-                .remedy(
-                    Remedy::new("see what the agent says").command("journalctl -u weaver-node-agent -n 30"),
-                ),
+                .remedy(its_log()),
         );
     }
     findings.into_iter().map(|finding| Seen { side: Side::Node, finding }).collect()
@@ -166,6 +168,7 @@ mod tests {
         assert!(report(None, Path::new("/nowhere"), || None).is_empty());
         assert_eq!(report(Some(Path::new("/nowhere")), Path::new("/"), || None).len(), 1);
     }
+
     #[test]
     fn a_check_of_now_replaces_what_it_judges_and_nothing_else() {
         let dir = tempfile::tempdir().unwrap();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::{Request, header::DATE};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::client::Body;
 use kube::{Client, Config};
 use rustls::RootCertStore;
@@ -151,9 +152,8 @@ impl Way {
     /// One request with the kubeconfig's credentials, which needs no right.
     async fn ask(&mut self, client: &Client, endpoint: &str) {
         let bad = |code: Code, message: String| {
-            Finding::new(Severity::Fail, code, message)
-                .saw(Place::file(endpoint), "GET /version")
-                .remedy(catalogue::entry(code).remedy())
+            let finding = catalogue::finding(code, message).saw(Place::file(endpoint), "GET /version");
+            Finding { severity: Severity::Fail, ..finding }
         };
         let Ok(request) = Request::get("/version").body(Body::empty()) else { return };
         let answer = match timeout(PATIENCE, client.send(request)).await {
@@ -178,10 +178,15 @@ impl Way {
             return self
                 .note(Side::Node, [bad(Code::K3sNotAnswering, format!("{endpoint} answers {status}"))]);
         }
-        let version = match client.apiserver_version().await {
+        let version = match timeout(PATIENCE, answer.into_body().collect_bytes()).await {
+            Ok(Ok(body)) => serde_json::from_slice::<Info>(&body).map_err(|error| error.to_string()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("its answer has no end within {} s", PATIENCE.as_secs())),
+        };
+        let version = match version {
             Ok(version) => version.git_version,
-            Err(error) => {
-                return self.note(Side::Node, [bad(Code::K3sNotAnswering, format!("{endpoint}: {error}"))]);
+            Err(why) => {
+                return self.note(Side::Node, [bad(Code::K3sNotAnswering, format!("{endpoint}: {why}"))]);
             }
         };
         let message = format!("{endpoint} answers, and takes the credentials; it is {version}");

@@ -13,7 +13,7 @@ mod tls;
 
 use std::fmt::Write as _;
 
-use crate::finding::{Code, Remedy, Severity};
+use crate::finding::{Code, Finding, Remedy, Severity};
 
 pub use table::entry;
 
@@ -38,6 +38,13 @@ impl Entry {
     pub fn remedy(&self) -> Remedy {
         self.commands.iter().copied().fold(Remedy::new(self.remedy), Remedy::command)
     }
+}
+
+/// A finding as the catalogue has it: as bad as its code can be, with its remedy. Whoever knows better replaces either.
+#[must_use]
+pub fn finding(code: Code, message: impl Into<String>) -> Finding {
+    let entry = entry(code);
+    Finding::new(entry.severity, code, message).remedy(entry.remedy())
 }
 
 /// What the letter of a code stands for.

@@ -81,11 +81,12 @@ impl Recogniser {
 }
 
 fn finding(code: Code, told: Told, place: Place, line: &str) -> Finding {
-    let entry = catalogue::entry(code);
     let message = told.message.unwrap_or_else(|| code.title().to_owned());
-    Finding::new(entry.severity, code, message)
-        .saw(place, without_tokens(line))
-        .remedy(told.remedy.unwrap_or_else(|| entry.remedy()))
+    let finding = catalogue::finding(code, message).saw(place, without_tokens(line));
+    match told.remedy {
+        Some(remedy) => finding.remedy(remedy),
+        None => finding,
+    }
 }
 
 /// As text, with the quotes of a log's fields unescaped and without terminal sequences.
