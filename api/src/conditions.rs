@@ -1,4 +1,4 @@
-//! Conditions of a `ConfigMapSync`: their names, and how a new verdict is folded into the old list.
+//! Conditions of our kinds: their names, and how a new verdict is folded into the old list.
 //!
 //! All types are present from the first visit, always in one order; `lastTransitionTime` moves only when the
 //! status of a condition does. The fold is pure, so an unchanged world gives an unchanged list and no write.
@@ -24,6 +24,21 @@ pub const MIGRATED: &str = "Migrated";
 
 /// Types of a `ConfigMapSync`'s conditions, in the order in which they are shown.
 pub const ORDER: [&str; 7] = [READY, SOURCE_FOUND, AUTHORIZED, TARGETS_SYNCED, CONFLICTED, PAUSED, MIGRATED];
+
+/// The memory cgroup controller is there.
+pub const MEMORY_CGROUP_ENABLED: &str = "MemoryCgroupEnabled";
+/// Every configured name was proven.
+pub const SERVING_NAMES_COVERED: &str = "ServingNamesCovered";
+/// Somebody vouches for the clock.
+pub const CLOCK_SYNCHRONISED: &str = "ClockSynchronised";
+/// The storage under k3s can be written and has room.
+pub const STORAGE_HEALTHY: &str = "StorageHealthy";
+/// The board gets the power that it needs.
+pub const POWER_HEALTHY: &str = "PowerHealthy";
+
+/// Types of a `NodeReport`'s conditions, in the order in which they are shown.
+pub const NODE_ORDER: [&str; 5] =
+    [MEMORY_CGROUP_ENABLED, SERVING_NAMES_COVERED, CLOCK_SYNCHRONISED, STORAGE_HEALTHY, POWER_HEALTHY];
 
 /// Longest message that is written; the API's own limit is 32,768.
 const MAX_MESSAGE: usize = 16_384;
@@ -54,7 +69,7 @@ impl Truth {
 /// A verdict on one condition.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Verdict {
-    /// One of [`ORDER`].
+    /// One of [`ORDER`] or [`NODE_ORDER`].
     pub kind: &'static str,
     /// Does it hold?
     pub truth: Truth,
@@ -71,16 +86,17 @@ impl Verdict {
     }
 }
 
-/// The list to write: `verdicts` in [`ORDER`], each with the transition time it had if its status is the same.
+/// The list to write: `verdicts` in this order, each with the transition time it had if its status is the same.
 /// A type without a verdict keeps what it was, or is `Unknown`.
 #[must_use]
 pub fn fold(
+    order: &[&'static str],
     existing: &[Condition],
     verdicts: &[Verdict],
     generation: Option<i64>,
     now: &Time,
 ) -> Vec<Condition> {
-    ORDER
+    order
         .iter()
         .map(|&kind| {
             let before = existing.iter().find(|condition| condition.type_ == kind);
@@ -144,36 +160,36 @@ mod tests {
 
     #[test]
     fn b26_the_transition_time_moves_only_with_the_status() {
-        let first = fold(&[], &ready(Truth::False, "one"), Some(1), &at(1));
-        let reworded = fold(&first, &ready(Truth::False, "two"), Some(2), &at(2));
+        let first = fold(&ORDER, &[], &ready(Truth::False, "one"), Some(1), &at(1));
+        let reworded = fold(&ORDER, &first, &ready(Truth::False, "two"), Some(2), &at(2));
         assert_eq!(reworded[0].last_transition_time, at(1));
         assert_eq!((reworded[0].message.as_str(), reworded[0].observed_generation), ("two", Some(2)));
-        let turned = fold(&reworded, &ready(Truth::True, "two"), Some(2), &at(3));
+        let turned = fold(&ORDER, &reworded, &ready(Truth::True, "two"), Some(2), &at(3));
         assert_eq!(turned[0].last_transition_time, at(3));
     }
 
     #[test]
     fn an_unchanged_world_gives_an_unchanged_list() {
-        let first = fold(&[], &ready(Truth::True, "all"), Some(1), &at(1));
-        assert_eq!(fold(&first, &ready(Truth::True, "all"), Some(1), &at(99)), first);
+        let first = fold(&ORDER, &[], &ready(Truth::True, "all"), Some(1), &at(1));
+        assert_eq!(fold(&ORDER, &first, &ready(Truth::True, "all"), Some(1), &at(99)), first);
     }
 
     #[test]
     fn every_type_is_present_from_the_first_visit_and_in_order() {
-        let list = fold(&[], &[], None, &at(1));
+        let list = fold(&ORDER, &[], &[], None, &at(1));
         assert_eq!(list.iter().map(|c| c.type_.as_str()).collect::<Vec<_>>(), ORDER);
         assert!(list.iter().all(|c| c.status == "Unknown" && !c.reason.is_empty()));
     }
 
     #[test]
     fn a_message_holds_no_control_characters_but_line_breaks() {
-        let list = fold(&[], &ready(Truth::False, "one\n\u{1b}[31mtwo\t\u{9b}\0ä"), None, &at(1));
+        let list = fold(&ORDER, &[], &ready(Truth::False, "one\n\u{1b}[31mtwo\t\u{9b}\0ä"), None, &at(1));
         assert_eq!(list[0].message, "one\n [31mtwo   ä");
     }
 
     #[test]
     fn a_long_message_is_cut_between_characters() {
-        let list = fold(&[], &ready(Truth::False, &"ä".repeat(20_000)), None, &at(1));
+        let list = fold(&ORDER, &[], &ready(Truth::False, &"ä".repeat(20_000)), None, &at(1));
         assert!(list[0].message.len() < 32_768 && list[0].message.ends_with("(cut)"));
     }
 }

@@ -3,8 +3,9 @@
 //! A code is stable for ever: scripts, the override file and the documentation
 //! refer to it. The ids follow the catalogue of the requirements (section 8).
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 macro_rules! codes {
@@ -27,6 +28,12 @@ macro_rules! codes {
             #[must_use]
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title.trim_ascii(),)* }
+            }
+
+            /// The name as the reason of a condition or an event, such as `MemoryCgroupAbsent`.
+            #[must_use]
+            pub const fn reason(self) -> &'static str {
+                match self { $(Self::$variant => stringify!($variant),)* }
             }
 
             /// The readable name, such as `cgroup-token-on-second-line`.
@@ -224,6 +231,17 @@ impl<'de> Deserialize<'de> for Code {
 impl Serialize for Code {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.id())
+    }
+}
+
+impl JsonSchema for Code {
+    fn schema_name() -> Cow<'static, str> {
+        "Code".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let ids: Vec<_> = Self::ALL.iter().map(|code| code.id()).collect();
+        json_schema!({ "description": "A stable code; docs/codes.md has each.", "type": "string", "enum": ids })
     }
 }
 

@@ -278,6 +278,9 @@ pub struct RunArgs {
     /// Directory of the webhook's CA and certificate, which the agent makes and renews.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/weaver/webhook")]
     pub certificates: PathBuf,
+    /// Address and port at which metrics are served, without credentials; absent: nowhere.
+    #[arg(long, env = "WEAVER_AGENT_METRICS", value_name = "IP:PORT")]
+    pub metrics: Option<SocketAddr>,
     /// Pause between checks while the gate is shut.
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub retry_seconds: u64,

@@ -80,6 +80,13 @@ impl Host {
         self.api_address.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, port).into())
     }
 
+    /// What k3s calls this node; `None` where nothing tells.
+    #[must_use]
+    pub fn node_name(&self) -> Option<String> {
+        let effective = k3s_files::effective(&self.root, self.config.as_deref(), self.unit.as_deref());
+        node_identity::name(&self.root, &self.data_dir(&effective), &effective)
+    }
+
     /// What k3s calls this host and its node, in the certificate too.
     pub(crate) fn own_names(&self, effective: &Effective) -> OwnNames {
         let files = ["/proc/sys/kernel/hostname", "/etc/hostname"].into_iter();

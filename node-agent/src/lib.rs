@@ -4,7 +4,7 @@
 //! Guarantees: `check` and `preflight` change nothing; `preflight --gate` writes
 //! the block of k3s and the node's report; `repair` changes boot files when
 //! asked to; `run` writes into its runtime directory, with `--systemd` the same
-//! report, and applies only the manifests built into it; a known bad state keeps the gate shut, an unknown one never
+//! report, and in the cluster the manifests built into it, its node's `NodeReport` and three labels of its Node; a known bad state keeps the gate shut, an unknown one never
 //! counts as bad; a verdict that turns bad after the gate opened is reported and
 //! stops nothing.
 
@@ -31,8 +31,10 @@ pub mod k3s_block;
 pub mod k3s_files;
 pub mod kernel_modules;
 pub mod kernel_state;
+pub mod node_facts;
 pub mod node_identity;
 pub mod node_report;
+pub mod node_verdicts;
 pub mod override_file;
 pub mod ports_taken;
 pub mod preflight_gate;

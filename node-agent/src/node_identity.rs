@@ -22,10 +22,7 @@ const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 pub fn finding(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Option<Finding> {
     let path = data_dir.join(CERTIFICATE);
     let registered = registered(&root.read_if_possible(&path)?.text)?;
-    let (now, place) = match &effective.node_name {
-        Some(setting) => (setting.value.to_ascii_lowercase(), setting.origin.clone()),
-        None => (root.read_if_possible(HOST_NAME)?.text.trim().to_ascii_lowercase(), Place::file(HOST_NAME)),
-    };
+    let (now, place) = wanted(root, effective)?;
     // With `with-node-id` k3s adds a number of its own.
     let is_same = registered.strip_prefix(&now).is_some_and(|rest| rest.is_empty() || is_node_id(rest));
     if is_same || now.is_empty() {
@@ -42,6 +39,21 @@ pub fn finding(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Optio
             .saw(place, now)
             .remedy(remedy),
     )
+}
+
+/// The node's name: as it registered, else as k3s would have it register; `None` where nothing tells.
+#[must_use]
+pub fn name(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Option<String> {
+    let registered = || registered(&root.read_if_possible(data_dir.join(CERTIFICATE))?.text);
+    registered().or_else(|| Some(wanted(root, effective)?.0)).filter(|name| !name.is_empty())
+}
+
+/// The name under which k3s would start, and where it stands.
+fn wanted(root: &HostRoot, effective: &Effective) -> Option<(String, Place)> {
+    Some(match &effective.node_name {
+        Some(setting) => (setting.value.to_ascii_lowercase(), setting.origin.clone()),
+        None => (root.read_if_possible(HOST_NAME)?.text.trim().to_ascii_lowercase(), Place::file(HOST_NAME)),
+    })
 }
 
 /// What `with-node-id` adds: a hyphen and eight hexadecimal digits.
@@ -102,5 +114,21 @@ mod tests {
         }
         let (_dir, root) = host(&[]);
         assert_eq!(finding(&root, Path::new(DATA), &Effective::default()), None);
+    }
+
+    #[test]
+    fn the_name_is_the_registered_one_until_there_is_none() {
+        let path = format!("{DATA}/{CERTIFICATE}");
+        let name = |files: &[(&str, &str)]| {
+            let (_dir, root) = host(files);
+            name(&root, Path::new(DATA), &Effective::default())
+        };
+        assert_eq!(
+            name(&[(&path, &certificate("system:node:old")), (HOST_NAME, "new\n")]).as_deref(),
+            Some("old")
+        );
+        assert_eq!(name(&[(HOST_NAME, "Raspi\n")]).as_deref(), Some("raspi"));
+        assert_eq!(name(&[(HOST_NAME, "\n")]), None);
+        assert_eq!(name(&[]), None);
     }
 }

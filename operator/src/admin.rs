@@ -1,47 +1,18 @@
-//! Serves the metrics to whoever asks on the loopback interface.
-//!
-//! A port that another program has keeps nobody's configuration from being copied: it is told with the flag that
-//! changes it, and tried again.
+//! What the operator looks up of itself when somebody reads its metrics.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::Router;
-use axum::http::header::CONTENT_TYPE;
-use axum::routing::get;
-use tokio::net::TcpListener;
-use tracing::{info, warn};
 use weaver_api::conditions::READY;
 
-use crate::metrics::{self, Snapshot};
+use crate::metrics::Snapshot;
+use crate::metrics_page;
 use crate::sync::reconcile::Context;
 
-/// Pause before the port is tried again.
-const PAUSE: Duration = Duration::from_mins(1);
-
-/// Serves on `address`, for ever.
+/// Serves the metrics on `address`, for ever.
 pub async fn serve(address: SocketAddr, context: Arc<Context>) {
-    let listener = loop {
-        match TcpListener::bind(address).await {
-            Ok(listener) => break listener,
-            Err(error) => {
-                warn!(%address, %error, "no metrics: the address cannot be had; pass --metrics ADDR (WEAVER_METRICS), or `none`");
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
-    };
-    if let Ok(address) = listener.local_addr() {
-        info!(%address, "metrics are served at /metrics");
-    }
-    let metrics = get(move || {
-        let context = context.clone();
-        async move { ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], context.metrics.text(&snapshot(&context))) }
-    });
-    if let Err(error) = axum::serve(listener, Router::new().route("/metrics", metrics)).await {
-        warn!(%error, "metrics are not served any more");
-    }
-    std::future::pending::<()>().await;
+    let remedy = "pass --metrics ADDR (WEAVER_METRICS), or `none`";
+    metrics_page::serve(address, remedy, move || context.metrics.text(&snapshot(&context))).await;
 }
 
 fn snapshot(context: &Context) -> Snapshot {

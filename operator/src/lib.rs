@@ -7,7 +7,7 @@
 //! - [`installer`]: puts our kinds and the webhook's certificates in place; for `weaver crd` and the node agent.
 //! - [`durable_file`]: files that are replaced whole.
 //! - [`transport`]: requests over few HTTP/2 connections.
-//! - [`metrics`]: what is counted, and [`admin`]: where it is read.
+//! - [`metrics`]: what is counted, and [`admin`]: what is looked up; [`metrics_page`]: where both are read.
 //! - [`handshake`]: one TLS handshake, for the node agent and `weaver kubeconfig`.
 //! - [`log`]: to the journal with fields, or to standard error.
 //! - [`service_manager`]: what systemd is told: ready, and alive.
@@ -25,6 +25,7 @@ pub mod handshake;
 pub mod installer;
 pub mod log;
 pub mod metrics;
+pub mod metrics_page;
 pub mod run;
 pub mod service_manager;
 pub mod sync;

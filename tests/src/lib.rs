@@ -7,6 +7,7 @@
 // This crate is tests throughout: a broken promise ends the test, and says where.
 #![allow(clippy::expect_used, clippy::missing_panics_doc, clippy::panic, clippy::unwrap_used)]
 
+pub mod agent;
 pub mod alone;
 pub mod audit;
 pub mod memory;

@@ -1,4 +1,4 @@
-//! The operator's metrics, read as a scraper reads them.
+//! Metrics, read as a scraper reads them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use crate::world::eventually;
 
-/// What the operator told at one moment.
+/// What was told at one moment.
 #[derive(Clone, Debug)]
 pub struct Metrics(pub String);
 
@@ -22,6 +22,11 @@ impl Metrics {
             address.map(str::to_owned).ok_or(log.len())
         })
         .await;
+        Self::at(&address).await
+    }
+
+    /// What is told at this address.
+    pub async fn at(address: &str) -> Self {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await.unwrap();
         let mut answer = String::new();

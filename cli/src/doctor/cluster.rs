@@ -31,7 +31,7 @@ const SEEN_BY: SignedDuration = SignedDuration::from_mins(1);
 /// Resources that are named each; of more there is a count.
 const NAMED: usize = 10;
 /// Resources that are looked at.
-const MOST: u32 = 1000;
+pub const MOST: u32 = 1000;
 
 /// Looks at everything.
 pub async fn look(client: &Client) -> Vec<Seen> {
@@ -47,7 +47,7 @@ pub async fn look(client: &Client) -> Vec<Seen> {
 }
 
 /// The answer in time, or what is to be said of there being none.
-async fn asked<T>(what: &str, call: impl Future<Output = kube::Result<T>>) -> Result<T, Box<Finding>> {
+pub async fn asked<T>(what: &str, call: impl Future<Output = kube::Result<T>>) -> Result<T, Box<Finding>> {
     asked_for(PATIENCE, what, call).await
 }
 

@@ -134,6 +134,29 @@ fn the_diagnosis_is_readable_with_the_card_in_a_laptop() {
 
 #[test]
 #[ignore = "needs the booted image: make image-smoke"]
+fn the_cluster_is_told_how_the_node_is() {
+    let machine = machine().unwrap();
+    let report = until("the NodeReport", || {
+        let text = machine.kubectl(API_NAME, &["get", "nodereport", "raspi", "-o", "json"])?;
+        let report: serde_json::Value = serde_json::from_str(&text)?;
+        let is_whole = report["status"]["conditions"].is_array();
+        Ok(if is_whole { Ok(report) } else { Err(text) })
+    });
+    let status = &report["status"];
+    assert_eq!(status["board"], "Raspberry Pi 4 Model B Rev 1.5");
+    assert_eq!(status["bootMedium"], "virtio");
+    let conditions = status["conditions"].as_array().unwrap().iter();
+    let conditions: BTreeMap<_, _> =
+        conditions.map(|c| (c["type"].as_str().unwrap(), &c["status"])).collect();
+    assert_eq!(conditions["MemoryCgroupEnabled"], "True");
+    assert_eq!(conditions["ServingNamesCovered"], "True");
+    assert_eq!(conditions["PowerHealthy"], "Unknown", "Debian's kernel has no reader");
+    let listens = machine.run("ss -Hltn 'sport = :9446'").unwrap();
+    assert!(listens.contains("127.0.0.1:9446") && listens.lines().count() == 1, "{listens}");
+}
+
+#[test]
+#[ignore = "needs the booted image: make image-smoke"]
 fn the_node_made_its_own_identity_and_took_its_owners_wishes() {
     let machine = machine().unwrap();
     let run = |command: &str| machine.run(command).unwrap().trim().to_owned();

@@ -1,4 +1,4 @@
-//! What `run` does in the cluster, as the administrator: applies the manifests
+//! What `run` does in the cluster, as the administrator: connects, applies the manifests
 //! and mints the operator's token. Every request has a deadline.
 
 use std::{path::Path, time::Duration};
@@ -23,7 +23,7 @@ use super::{credentials::Token, manifests};
 use crate::host_root::HostRoot;
 
 /// The owner of what the agent applies.
-const MANAGER: &str = "weaver-node-agent";
+pub const MANAGER: &str = "weaver-node-agent";
 const USER_AGENT: &str = concat!("weaver-node-agent/", env!("CARGO_PKG_VERSION"));
 const REQUEST: Duration = Duration::from_secs(15);
 
@@ -101,7 +101,11 @@ pub async fn mint(client: &Client, seconds: i64) -> anyhow::Result<Token> {
     Ok(Token { secret: token.into(), lifetime, expires: expires.0 })
 }
 
-async fn deadline<T>(what: &str, call: impl Future<Output = kube::Result<T>>) -> anyhow::Result<T> {
+/// What the call answers within its time.
+///
+/// # Errors
+/// It was refused, or there was no answer; the message begins with `what`.
+pub async fn deadline<T>(what: &str, call: impl Future<Output = kube::Result<T>>) -> anyhow::Result<T> {
     timeout(REQUEST, call)
         .await
         .with_context(|| format!("{what}: no answer within {} s", REQUEST.as_secs()))?

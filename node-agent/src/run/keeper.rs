@@ -90,11 +90,13 @@ pub async fn keep(
             // The first "no" is waited for, since a name appears a moment after
             // a start. Once known, one look per round is enough.
             let patience = if known_bad { Duration::ZERO } else { keeper.args.host.probe_patience() };
+            let begun = Instant::now();
             keeper.pulse.beat();
             keeper.guard_k3s().await?;
             let check = checks::check(&keeper.host, patience).await?;
             known_bad = check.failures().next().is_some();
             keeper.observe(&check).await?;
+            keeper.status.counts.round(begun.elapsed());
             keeper.pause(&check).await;
         }
     };
@@ -247,6 +249,7 @@ impl Keeper {
             renewed_in_seconds = (renewal.at - now).as_secs(),
             "wrote a new token of the operator"
         );
+        self.status.counts.token(token.expires);
         self.renewal = Some(renewal);
         Ok(())
     }

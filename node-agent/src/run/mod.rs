@@ -6,9 +6,9 @@
 //! k3s' block, and publishes its report in all the places that preflight does.
 //!
 //! Tasks under one cancellation token: the gate keeper, the keeper of the
-//! definitions, the supervisors of operator and webhook, the writer of
-//! `report.json`, or under systemd of all places, and the watchdog's. The end of any of them that was not asked for ends the
-//! process: a half-dead agent would look alive.
+//! definitions, the keeper of the `NodeReport`, the supervisors of operator and webhook, the server of metrics, the writer of
+//! `report.json`, or under systemd of all places, and the watchdog's. The end of any of them that was not asked for ends
+//! the process: a half-dead agent would look alive.
 
 pub(crate) mod cluster;
 mod credentials;
@@ -17,7 +17,10 @@ mod gate;
 mod keeper;
 mod leftover;
 mod manifests;
+mod metrics;
+mod pace;
 mod renewal;
+mod reporter;
 mod status;
 mod supervisor;
 mod units;
@@ -25,6 +28,7 @@ mod watchdog;
 
 use std::{
     fs, io,
+    net::SocketAddr,
     os::unix::fs::DirBuilderExt as _,
     path::Path,
     time::{Duration, Instant},
@@ -38,6 +42,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
+use weaver_operator::metrics_page;
 
 use self::{status::Status, supervisor::Program, units::Units, watchdog::Pulse};
 use crate::{
@@ -74,6 +79,9 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let (serve, served) = watch::channel(false);
     let mut tasks = JoinSet::new();
     let pulse = Pulse::new();
+    if let Some(address) = args.metrics {
+        tasks.spawn(serve_metrics(address, status.clone(), stop.clone()));
+    }
     if args.systemd {
         tasks.spawn(status::publish_on_change(status.clone(), publisher(&args), stop.clone()));
         let bound = keeper::longest_silence(&args);
@@ -88,6 +96,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         // Never gated: what is stored must stay readable.
         tasks.spawn(supervisor::supervise(program, watch::channel(true).1, stop.clone()));
     }
+    tasks.spawn(reporter::keep(args.host.clone().into(), status.clone(), stop.clone()));
     tasks.spawn(definitions::keep(args.clone(), status.clone(), serve, stop.clone()));
     let by_systemd = args.systemd;
     let units =
@@ -122,6 +131,15 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         }
     }
     outcome
+}
+
+async fn serve_metrics(address: SocketAddr, status: Status, stop: CancellationToken) -> anyhow::Result<()> {
+    let report = status.subscribe();
+    let remedy = "pass another --metrics ADDR (WEAVER_AGENT_METRICS)";
+    tokio::select! {
+        () = metrics_page::serve(address, remedy, move || status.counts.text(&report.borrow())) => Ok(()),
+        () = stop.cancelled() => Ok(()),
+    }
 }
 
 fn publisher(args: &RunArgs) -> Publisher {

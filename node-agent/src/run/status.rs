@@ -12,6 +12,7 @@ use tracing::{error, info, warn};
 use weaver_diagnostics::{finding::Finding, finding_text::cut};
 use weaver_operator::durable_file;
 
+use super::metrics::Counts;
 use crate::{
     node_report::{ChildReport, Definitions, Gate, Report},
     publish::{Publisher, card::Outcome},
@@ -33,12 +34,19 @@ pub struct Status {
     path: PathBuf,
     /// Whether a round of checks has ended.
     checked: watch::Sender<bool>,
+    /// What is counted besides.
+    pub counts: Counts,
 }
 
 impl Status {
     /// A gate that is shut because nothing was checked yet.
     pub fn new(path: PathBuf) -> Self {
-        Self { report: watch::Sender::new(Report::unchecked()), path, checked: watch::Sender::new(false) }
+        Self {
+            report: watch::Sender::new(Report::unchecked()),
+            path,
+            checked: watch::Sender::new(false),
+            counts: Counts::default(),
+        }
     }
 
     /// Writes the report as it is now.
@@ -50,9 +58,24 @@ impl Status {
         Ok(durable_file::replace(&self.path, &json, 0o640)?)
     }
 
+    /// Returns when a round of checks has ended.
+    ///
+    /// # Errors
+    /// Nobody checks any more.
+    pub async fn checked(&self) -> anyhow::Result<()> {
+        self.checked.subscribe().wait_for(|checked| *checked).await.map(drop).context("nobody checks")
+    }
+
+    /// The report and its changes.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<Report> {
+        self.report.subscribe()
+    }
+
     /// The findings of a check; new ones are logged.
     pub fn set_findings(&self, findings: Vec<Finding>) {
         self.change(|report| change_findings(report, findings));
+        self.checked.send_replace(true);
     }
 
     /// The gate and why it is as it is; a change is logged.
@@ -147,9 +170,8 @@ pub async fn publish_on_change(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut report = status.report.subscribe();
-    let mut checked = status.checked.subscribe();
     tokio::select! {
-        checked = checked.wait_for(|checked| *checked) => drop(checked?),
+        checked = status.checked() => checked?,
         () = stop.cancelled() => return Ok(()),
     }
     let (mut publisher, mut told) = (publisher, None);

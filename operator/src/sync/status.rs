@@ -34,7 +34,7 @@ pub fn status(
     let verdicts = verdicts(visit, carried);
     let mut status = ConfigMapSyncStatus {
         observed_generation: generation,
-        conditions: conditions::fold(&before.conditions, &verdicts, generation, now),
+        conditions: conditions::fold(&conditions::ORDER, &before.conditions, &verdicts, generation, now),
         ..ConfigMapSyncStatus::default()
     };
     // Where nothing was looked at, nothing is known of any target.

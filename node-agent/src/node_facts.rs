@@ -1,0 +1,142 @@
+//! Reads what a `NodeReport` says of the node itself, and which readers there are for its health.
+
+use std::path::{Path, PathBuf};
+
+use weaver_diagnostics::power::Power;
+
+use crate::{
+    board_power, clock_wait,
+    host_root::HostRoot,
+    publish::card::{MOUNTS, Mount, mount},
+};
+
+const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
+const KERNEL: &str = "/proc/sys/kernel/osrelease";
+const BLOCK_DEVICES: &str = "/sys/class/block";
+
+/// The facts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// The board, as its device tree names it.
+    pub board: Option<String>,
+    /// The operating system's name.
+    pub os: Option<String>,
+    /// Release of the running kernel.
+    pub kernel: Option<String>,
+    /// What holds the root file system: `sd`, `emmc`, `usb`, `nvme`, `virtio`.
+    pub boot_medium: Option<&'static str>,
+    /// Whether somebody has set the clock.
+    pub clock_is_set: bool,
+    /// Whether it is known what is mounted.
+    pub storage_is_seen: bool,
+    /// Whether the kernel tells how the board's power is.
+    pub power_is_seen: bool,
+}
+
+/// What can be read.
+#[must_use]
+pub fn read(root: &HostRoot) -> NodeFacts {
+    let trimmed = |path| root.read_if_possible(path).map(|file| file.text.trim().to_owned());
+    let mounts = root.read_if_possible(MOUNTS).map(|file| file.text).unwrap_or_default();
+    NodeFacts {
+        board: root.device_model(),
+        os: OS_RELEASE.iter().find_map(|path| pretty_name(&root.read_if_possible(path)?.text)),
+        kernel: trimmed(KERNEL),
+        boot_medium: root_device(&mounts).and_then(|device| medium(root, device)),
+        clock_is_set: clock_wait::is_synchronised(root),
+        storage_is_seen: mount(&mounts, Path::new("/")) != Mount::Absent,
+        power_is_seen: matches!(board_power::read(root), Some(Power::Flags(..) | Power::Alarm(..))),
+    }
+}
+
+fn pretty_name(os_release: &str) -> Option<String> {
+    let value = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(value.trim().trim_matches(['"', '\'']).to_owned()).filter(|name| !name.is_empty())
+}
+
+/// The device whose file system is `/`, such as `mmcblk0p2`.
+fn root_device(mounts: &str) -> Option<&str> {
+    let line = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some("/"))?;
+    line.split_once(" - ")?.1.split(' ').nth(1)?.strip_prefix("/dev/")
+}
+
+fn medium(root: &HostRoot, device: &str) -> Option<&'static str> {
+    if device.starts_with("mmcblk") {
+        let disk = device.split('p').next()?;
+        let kind = root.read_if_possible(format!("{BLOCK_DEVICES}/{disk}/device/type"))?.text;
+        return Some(if kind.trim() == "MMC" { "emmc" } else { "sd" });
+    }
+    if device.starts_with("nvme") {
+        return Some("nvme");
+    }
+    if device.starts_with("vd") {
+        return Some("virtio");
+    }
+    // A disk's place among the devices: `…/usb1/1-1/…`.
+    let place: PathBuf = std::fs::read_link(root.real(format!("{BLOCK_DEVICES}/{device}"))).ok()?;
+    place.iter().any(|part| part.to_string_lossy().starts_with("usb")).then_some("usb")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host_root::fixture::host;
+
+    fn mounted(device: &str) -> String {
+        format!("25 1 179:2 / / rw,noatime shared:1 - ext4 /dev/{device} rw\n")
+    }
+
+    #[test]
+    fn each_medium() {
+        for (device, files, want) in [
+            ("mmcblk0p2", vec![("/sys/class/block/mmcblk0/device/type", "SD\n")], Some("sd")),
+            ("mmcblk0p2", vec![("/sys/class/block/mmcblk0/device/type", "MMC\n")], Some("emmc")),
+            ("mmcblk0p2", vec![], None),
+            ("nvme0n1p2", vec![], Some("nvme")),
+            ("vda2", vec![], Some("virtio")),
+            ("sda2", vec![], None),
+            ("root", vec![], None),
+        ] {
+            let (_dir, root) = host(&files);
+            assert_eq!(medium(&root, root_device(&mounted(device)).unwrap()), want, "{device} {files:?}");
+        }
+        let (dir, root) = host(&[]);
+        let block = dir.path().join("sys/class/block");
+        std::fs::create_dir_all(&block).unwrap();
+        for (device, place) in [
+            ("sda2", "../../devices/pci0/usb2/2-1/host0/sda/sda2"),
+            ("sdb2", "../../devices/pci0/ata1/sdb/sdb2"),
+        ] {
+            std::os::unix::fs::symlink(place, block.join(device)).unwrap();
+        }
+        assert_eq!((medium(&root, "sda2"), medium(&root, "sdb2")), (Some("usb"), None));
+    }
+
+    #[test]
+    fn what_nobody_tells_is_not_made_up() {
+        let (_dir, root) = host(&[]);
+        assert_eq!(read(&root), NodeFacts::default());
+    }
+
+    #[test]
+    fn a_pi_with_the_image() {
+        let (_dir, root) = host(&[
+            ("/proc/device-tree/model", "Raspberry Pi 4 Model B Rev 1.5\0"),
+            ("/etc/os-release", "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 13 (trixie)\"\n"),
+            (KERNEL, "6.12.57+deb13-arm64\n"),
+            (MOUNTS, &mounted("mmcblk0p2")),
+            ("/sys/class/block/mmcblk0/device/type", "SD\n"),
+            (clock_wait::MARK, ""),
+        ]);
+        let facts = NodeFacts {
+            board: Some("Raspberry Pi 4 Model B Rev 1.5".into()),
+            os: Some("Debian GNU/Linux 13 (trixie)".into()),
+            kernel: Some("6.12.57+deb13-arm64".into()),
+            boot_medium: Some("sd"),
+            clock_is_set: true,
+            storage_is_seen: true,
+            power_is_seen: false,
+        };
+        assert_eq!(read(&root), facts);
+    }
+}

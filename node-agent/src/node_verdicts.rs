@@ -1,0 +1,235 @@
+//! What a `NodeReport` says, from what was found. Pure.
+//!
+//! Guarantees: the same findings give the same status, whatever the time; what was seen besides, such as the room that
+//! is left, is shown and is no news by itself; what could not be looked at is `Unknown`, never healthy. An owner's
+//! override lets the next step start and cures nothing: its condition stays `False`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use weaver_api::conditions::{
+    CLOCK_SYNCHRONISED, MEMORY_CGROUP_ENABLED, NODE_ORDER, POWER_HEALTHY, SERVING_NAMES_COVERED,
+    STORAGE_HEALTHY, Truth, Verdict, bounded, fold,
+};
+use weaver_api::v1beta1::{self as node_report, NodeReportStatus};
+use weaver_diagnostics::finding::{Code, Finding, Remedy, Severity};
+
+use crate::node_facts::NodeFacts;
+
+/// Bytes of a message, of a remedy, and of one line of what was seen.
+const MESSAGE: usize = 4096;
+const SEEN: usize = 512;
+/// Entries of what was seen that are shown.
+const MOST_SEEN: usize = 16;
+
+/// How a condition follows from findings.
+struct Rule {
+    condition: &'static str,
+    /// Known bad, whatever is said besides.
+    bad: &'static [Code],
+    /// Not known.
+    open: &'static [Code],
+    /// Known good, where nothing is bad or open.
+    good: &'static [Code],
+}
+
+const RULES: [Rule; 5] = [
+    Rule {
+        condition: MEMORY_CGROUP_ENABLED,
+        bad: &[
+            Code::MemoryCgroupAbsent,
+            Code::CgroupTokenOnIgnoredLine,
+            Code::MemoryCgroupDisabled,
+            Code::RebootNeeded,
+            Code::CgroupTokenInStub,
+        ],
+        open: &[Code::MemoryCgroupUnknown],
+        good: &[Code::MemoryCgroupOk, Code::MemoryCgroupLostAtBoot],
+    },
+    Rule {
+        condition: SERVING_NAMES_COVERED,
+        bad: &[Code::NameNotServed, Code::NameInvalid, Code::CertificateDates, Code::CertificateUntrusted],
+        open: &[
+            Code::ServingNamesUnknown,
+            Code::K3sConfigInvalid,
+            Code::K3sConfigWrongType,
+            Code::K3sFileUnreadable,
+        ],
+        good: &[Code::ServingNamesOk],
+    },
+    Rule {
+        condition: CLOCK_SYNCHRONISED,
+        bad: &[Code::ClockBeforeFloor],
+        open: &[Code::ClockNotSynchronised],
+        good: &[],
+    },
+    Rule {
+        condition: STORAGE_HEALTHY,
+        bad: &[Code::CardFails, Code::DiskPressure, Code::CardTooSmall],
+        open: &[],
+        good: &[],
+    },
+    Rule { condition: POWER_HEALTHY, bad: &[Code::UnderVoltage], open: &[], good: &[] },
+];
+
+/// The status that these findings deserve after `before`.
+#[must_use]
+pub fn status(
+    before: &NodeReportStatus,
+    facts: &NodeFacts,
+    k3s_version: Option<String>,
+    findings: &[Finding],
+    now: &Time,
+) -> NodeReportStatus {
+    let verdicts: Vec<_> = RULES.iter().map(|rule| rule.judge(facts, findings)).collect();
+    NodeReportStatus {
+        board: facts.board.clone(),
+        os: facts.os.clone(),
+        kernel: facts.kernel.clone(),
+        k3s_version,
+        boot_medium: facts.boot_medium.map(str::to_owned),
+        conditions: fold(&NODE_ORDER, &before.conditions, &verdicts, None, now),
+        findings: by_code(findings),
+    }
+}
+
+/// Whether both say the same, but for what was seen besides.
+#[must_use]
+pub fn says_the_same(one: &NodeReportStatus, other: &NodeReportStatus) -> bool {
+    let plain = |status: &NodeReportStatus| {
+        let mut plain = status.clone();
+        plain.findings.iter_mut().for_each(|finding| finding.evidence.clear());
+        plain
+    };
+    plain(one) == plain(other)
+}
+
+/// The worst that was found: `ok`, `unknown`, `warn` or `fail`.
+#[must_use]
+pub fn health(findings: &[Finding]) -> Severity {
+    findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Unknown)
+}
+
+impl Rule {
+    fn judge(&self, facts: &NodeFacts, findings: &[Finding]) -> Verdict {
+        let first = |codes: &[Code], is: fn(Severity) -> bool| {
+            findings.iter().find(|finding| codes.contains(&finding.code) && is(finding.severity))
+        };
+        let is_bad = |severity| matches!(severity, Severity::Warn | Severity::Fail);
+        let verdict = |truth, finding: &Finding| {
+            Verdict::new(self.condition, truth, finding.code.reason(), bounded(&finding.message, MESSAGE))
+        };
+        if let Some(finding) = first(self.bad, is_bad) {
+            return verdict(Truth::False, finding);
+        }
+        let unknown = first(self.open, |_| true).or_else(|| first(self.bad, |s| s == Severity::Unknown));
+        if let Some(finding) = unknown {
+            return verdict(Truth::Unknown, finding);
+        }
+        if let Some(finding) = first(self.good, |_| true) {
+            return verdict(Truth::True, finding);
+        }
+        let looked = match self.condition {
+            CLOCK_SYNCHRONISED => facts.clock_is_set,
+            STORAGE_HEALTHY => facts.storage_is_seen,
+            POWER_HEALTHY => facts.power_is_seen,
+            _ => false,
+        };
+        if looked {
+            Verdict::new(
+                self.condition,
+                Truth::True,
+                "NothingFound",
+                "nothing was found that is not as it should be",
+            )
+        } else {
+            Verdict::new(self.condition, Truth::Unknown, "NotSeen", "nothing on this node tells")
+        }
+    }
+}
+
+/// One entry a code, the worst first of those that share one.
+fn by_code(findings: &[Finding]) -> Vec<node_report::Finding> {
+    let mut sorted: Vec<&Finding> = findings.iter().collect();
+    sorted.sort_by_key(|finding| (finding.code.id(), std::cmp::Reverse(finding.severity)));
+    let shared = sorted.chunk_by(|one, next| one.code == next.code);
+    shared.filter_map(entry).collect()
+}
+
+fn entry(shared: &[&Finding]) -> Option<node_report::Finding> {
+    let joined = |lines: Vec<String>| {
+        let mut said: Vec<String> = Vec::new();
+        for line in lines.into_iter().filter(|line| !line.is_empty()) {
+            if !said.contains(&line) {
+                said.push(line);
+            }
+        }
+        bounded(&said.join("\n"), MESSAGE)
+    };
+    let evidence = shared.iter().flat_map(|finding| &finding.evidence).take(MOST_SEEN);
+    Some(node_report::Finding {
+        code: shared.first()?.code.id().to_owned(),
+        severity: severity(shared.first()?.severity),
+        message: joined(shared.iter().map(|finding| finding.message.clone()).collect()),
+        evidence: evidence.map(|seen| bounded(&seen.to_string(), SEEN)).collect(),
+        remedy: joined(shared.iter().filter_map(|finding| finding.remedy.as_ref()).map(to_type).collect()),
+    })
+}
+
+fn to_type(remedy: &Remedy) -> String {
+    let commands = remedy.commands.iter().map(|command| format!("\n$ {command}"));
+    let diff = remedy.diff.iter().map(|diff| format!("\n{diff}"));
+    std::iter::once(remedy.explain.clone()).chain(commands).chain(diff).collect()
+}
+
+const fn severity(severity: Severity) -> node_report::Severity {
+    match severity {
+        Severity::Ok => node_report::Severity::Ok,
+        Severity::Unknown => node_report::Severity::Unknown,
+        Severity::Warn => node_report::Severity::Warn,
+        Severity::Fail => node_report::Severity::Fail,
+    }
+}
+
+/// What is new between two states of the findings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct News {
+    /// The reason of an event.
+    pub reason: &'static str,
+    /// Whether it is something bad; else something bad has gone.
+    pub is_bad: bool,
+    /// A sentence that begins with the code.
+    pub note: String,
+}
+
+/// What has turned bad, and what is no longer so. A code that this version does not know is an older one's matter.
+#[must_use]
+pub fn news(before: &[node_report::Finding], after: &[node_report::Finding]) -> Vec<News> {
+    let is_bad = |finding: &&node_report::Finding| {
+        matches!(finding.severity, node_report::Severity::Warn | node_report::Severity::Fail)
+    };
+    let has = |findings: &[node_report::Finding], like: &node_report::Finding| {
+        findings.iter().filter(is_bad).any(|f| f.code == like.code && f.severity == like.severity)
+    };
+    let known =
+        |finding: &node_report::Finding| Code::ALL.iter().copied().find(|code| code.id() == finding.code);
+    let found = after.iter().filter(is_bad).filter(|finding| !has(before, finding)).filter_map(|finding| {
+        let code = known(finding)?;
+        Some(News {
+            reason: code.reason(),
+            is_bad: true,
+            note: format!("{}: {}", code.id(), finding.message),
+        })
+    });
+    let gone = before
+        .iter()
+        .filter(is_bad)
+        .filter(|finding| !after.iter().filter(is_bad).any(|f| f.code == finding.code));
+    let gone = gone.filter_map(|finding| {
+        let code = known(finding)?;
+        Some(News { reason: code.reason(), is_bad: false, note: format!("{code}: no longer so") })
+    });
+    found.chain(gone).collect()
+}
+
+#[cfg(test)]
+#[path = "node_verdicts_tests.rs"]
+mod tests;

@@ -1,0 +1,148 @@
+use k8s_openapi::jiff::Timestamp;
+use weaver_diagnostics::finding::Place;
+
+use super::*;
+
+fn at(second: i64) -> Time {
+    Time(Timestamp::from_second(second).unwrap())
+}
+
+fn found(severity: Severity, code: Code, message: &str) -> Finding {
+    Finding::new(severity, code, message)
+}
+
+fn conditions(facts: &NodeFacts, findings: &[Finding]) -> Vec<(String, String, String)> {
+    let status = status(&NodeReportStatus::default(), facts, None, findings, &at(1));
+    status.conditions.into_iter().map(|c| (c.type_, c.status, c.reason)).collect()
+}
+
+#[test]
+fn each_condition_from_what_was_found() {
+    use Code::*;
+    use Severity::{Fail, Ok, Unknown, Warn};
+    let seen =
+        NodeFacts { clock_is_set: true, storage_is_seen: true, power_is_seen: true, ..NodeFacts::default() };
+    for (index, findings, facts, want, reason) in [
+        (0, vec![(Ok, MemoryCgroupOk)], &seen, "True", "MemoryCgroupOk"),
+        (0, vec![(Fail, MemoryCgroupAbsent)], &seen, "False", "MemoryCgroupAbsent"),
+        // Overridden by the owner: k3s may start, and the controller is still not there.
+        (0, vec![(Warn, MemoryCgroupAbsent)], &seen, "False", "MemoryCgroupAbsent"),
+        (0, vec![(Warn, MemoryCgroupLostAtBoot)], &seen, "True", "MemoryCgroupLostAtBoot"),
+        (0, vec![(Unknown, MemoryCgroupUnknown)], &seen, "Unknown", "MemoryCgroupUnknown"),
+        (0, vec![], &seen, "Unknown", "NotSeen"),
+        (1, vec![(Ok, ServingNamesOk)], &seen, "True", "ServingNamesOk"),
+        (1, vec![(Ok, ServingNamesOk), (Fail, NameNotServed)], &seen, "False", "NameNotServed"),
+        (1, vec![(Ok, ServingNamesOk), (Warn, NameInvalid)], &seen, "False", "NameInvalid"),
+        (1, vec![(Ok, ServingNamesOk), (Unknown, K3sFileUnreadable)], &seen, "Unknown", "K3sFileUnreadable"),
+        (1, vec![(Unknown, ServingNamesUnknown)], &seen, "Unknown", "ServingNamesUnknown"),
+        (2, vec![], &seen, "True", "NothingFound"),
+        (
+            2,
+            vec![(Fail, ClockBeforeFloor), (Unknown, ClockNotSynchronised)],
+            &seen,
+            "False",
+            "ClockBeforeFloor",
+        ),
+        (2, vec![(Unknown, ClockNotSynchronised)], &seen, "Unknown", "ClockNotSynchronised"),
+        (3, vec![], &seen, "True", "NothingFound"),
+        (3, vec![(Warn, DiskPressure)], &seen, "False", "DiskPressure"),
+        (3, vec![(Fail, CardFails)], &seen, "False", "CardFails"),
+        (4, vec![(Warn, UnderVoltage)], &seen, "False", "UnderVoltage"),
+        // A Pi whose kernel has no reader.
+        (4, vec![(Unknown, UnderVoltage)], &NodeFacts::default(), "Unknown", "UnderVoltage"),
+        (4, vec![], &NodeFacts::default(), "Unknown", "NotSeen"),
+        (2, vec![], &NodeFacts::default(), "Unknown", "NotSeen"),
+        (3, vec![], &NodeFacts::default(), "Unknown", "NotSeen"),
+    ] {
+        let list: Vec<_> = findings.iter().map(|(severity, code)| found(*severity, *code, "m")).collect();
+        let (kind, status, because) = conditions(facts, &list)[index].clone();
+        assert_eq!((status.as_str(), because.as_str()), (want, reason), "{kind} {findings:?}");
+    }
+}
+
+#[test]
+fn findings_that_share_a_code_are_one_entry() {
+    let one = found(Severity::Fail, Code::NameNotServed, "a is not served")
+        .saw(Place::line("/c", 1), "tls-san a")
+        .remedy(Remedy::new("mend").command("repair"));
+    let two = found(Severity::Fail, Code::NameNotServed, "b is not served")
+        .saw(Place::line("/c", 2), "tls-san b")
+        .remedy(Remedy::new("mend").command("repair"));
+    let other = found(Severity::Ok, Code::MemoryCgroupOk, "fine");
+    let entries = by_code(&[one, other, two]);
+    assert_eq!(entries.iter().map(|entry| entry.code.as_str()).collect::<Vec<_>>(), ["N-00", "T-02"]);
+    assert_eq!(entries[1].message, "a is not served\nb is not served");
+    assert_eq!(entries[1].evidence, ["/c:1: tls-san a", "/c:2: tls-san b"]);
+    assert_eq!(entries[1].remedy, "mend\n$ repair");
+}
+
+#[test]
+fn what_was_seen_besides_is_no_news() {
+    let full = |free: &str| {
+        let finding = found(Severity::Warn, Code::DiskPressure, "nearly full").saw(Place::file("/"), free);
+        status(&NodeReportStatus::default(), &NodeFacts::default(), None, &[finding], &at(1))
+    };
+    assert_ne!(full("7 MiB"), full("6 MiB"));
+    assert!(says_the_same(&full("7 MiB"), &full("6 MiB")));
+    let before = full("7 MiB");
+    let later = status(&before, &NodeFacts::default(), None, &[], &at(2));
+    assert!(!says_the_same(&before, &later));
+    let unmoved =
+        before.conditions.iter().zip(&later.conditions).filter(|(one, other)| one.status == other.status);
+    assert!(unmoved.clone().count() == 4 && unmoved.clone().all(|(one, other)| one == other), "B26");
+}
+
+#[test]
+fn news_are_what_turned_bad_and_what_is_gone() {
+    use Severity::{Fail, Ok, Unknown, Warn};
+    let entries = |findings: &[(Severity, Code)]| {
+        by_code(&findings.iter().map(|(severity, code)| found(*severity, *code, "m")).collect::<Vec<_>>())
+    };
+    let (slow, full) = (Code::MemoryCgroupAbsent, Code::DiskPressure);
+    for (before, after, want) in [
+        (vec![], vec![(Ok, Code::MemoryCgroupOk), (Unknown, Code::ClockNotSynchronised)], vec![]),
+        (vec![], vec![(Fail, slow)], vec![(true, "N-01: m")]),
+        (vec![(Fail, slow)], vec![(Fail, slow)], vec![]),
+        // Overridden, and no longer so: the finding is another, and not gone.
+        (vec![(Fail, slow)], vec![(Warn, slow)], vec![(true, "N-01: m")]),
+        (vec![(Warn, full)], vec![(Unknown, full)], vec![(false, "H-03 disk-pressure: no longer so")]),
+        (
+            vec![(Warn, full)],
+            vec![(Fail, slow)],
+            vec![(true, "N-01: m"), (false, "H-03 disk-pressure: no longer so")],
+        ),
+    ] {
+        let told = news(&entries(&before), &entries(&after));
+        let told: Vec<_> = told.iter().map(|news| (news.is_bad, news.note.as_str())).collect();
+        assert_eq!(told, want, "{before:?} -> {after:?}");
+    }
+    let foreign = node_report::Finding {
+        code: "Z-99".into(),
+        severity: node_report::Severity::Fail,
+        ..Default::default()
+    };
+    assert_eq!(news(&[foreign], &[]), []);
+}
+
+#[test]
+fn the_worst_is_the_health() {
+    assert_eq!(health(&[]), Severity::Unknown);
+    let findings =
+        [found(Severity::Ok, Code::MemoryCgroupOk, ""), found(Severity::Warn, Code::SwapOnCard, "")];
+    assert_eq!(health(&findings), Severity::Warn);
+}
+
+#[test]
+fn a_status_takes_no_more_than_the_api_does() {
+    let evidence = |finding: Finding| {
+        (0..40).fold(finding, |finding, n| finding.saw(Place::line("/f", n), "x".repeat(9_000)))
+    };
+    let long: Vec<_> =
+        Code::ALL.iter().map(|code| evidence(found(Severity::Fail, *code, &"ä".repeat(90_000)))).collect();
+    let status = status(&NodeReportStatus::default(), &NodeFacts::default(), None, &long, &at(1));
+    assert!(status.findings.len() <= 128);
+    assert!(status.findings.iter().all(|finding| finding.evidence.len() <= 16));
+    assert!(status.conditions.iter().all(|condition| condition.message.len() < 32_768));
+    // What etcd, and kine, take of one object.
+    assert!(serde_json::to_vec(&status).unwrap().len() < 1_500_000);
+}

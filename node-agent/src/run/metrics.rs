@@ -1,0 +1,127 @@
+//! What the agent tells a Prometheus, in the text form of `OpenMetrics`.
+//!
+//! Labels have values from closed sets: codes, severities. No name of this host or of its network is one.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::{Registry, Unit},
+};
+
+use crate::node_report::{Gate, Report};
+
+/// What is counted as it happens; the rest is in the report.
+#[derive(Debug, Clone, Default)]
+pub struct Counts(Arc<Numbers>);
+
+#[derive(Debug, Default)]
+struct Numbers {
+    rounds: AtomicU64,
+    last_round_micros: AtomicU64,
+    token_expires: AtomicI64,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct Found {
+    code: &'static str,
+    severity: String,
+}
+
+impl Counts {
+    /// A round of checks has ended.
+    pub fn round(&self, took: Duration) {
+        self.0.rounds.fetch_add(1, Relaxed);
+        self.0.last_round_micros.store(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    /// The operator has a token until then.
+    pub fn token(&self, expires: Timestamp) {
+        self.0.token_expires.store(expires.as_second(), Relaxed);
+    }
+
+    /// Everything, with the report as it is.
+    #[must_use]
+    pub fn text(&self, report: &Report) -> String {
+        let mut registry = Registry::with_prefix("weaver_node");
+        let gauge = |value: bool| -> Gauge {
+            let gauge = Gauge::default();
+            gauge.set(value.into());
+            gauge
+        };
+        let findings = Family::<Found, Gauge>::default();
+        for finding in &report.findings {
+            let found = Found { code: finding.code.id(), severity: finding.severity.to_string() };
+            findings.get_or_create(&found).inc();
+        }
+        registry.register("findings", "Findings of the last round by code and severity", findings);
+        registry.register("gate_open", "Whether the operator may run", gauge(report.gate == Gate::Open));
+        let blocked = report.k3s_blocked.unwrap_or_default();
+        registry.register("k3s_blocked", "Whether k3s is kept from being started", gauge(blocked));
+        let installed = report.definitions.installed;
+        registry.register(
+            "definitions_installed",
+            "Whether our kinds are installed and converted",
+            gauge(installed),
+        );
+        let rounds = Counter::<u64>::default();
+        rounds.inc_by(self.0.rounds.load(Relaxed));
+        registry.register("rounds", "Rounds of checks that have ended", rounds);
+        let took = Gauge::<f64, AtomicU64>::default();
+        took.set(Duration::from_micros(self.0.last_round_micros.load(Relaxed)).as_secs_f64());
+        registry.register_with_unit("round", "How long the last round of checks took", Unit::Seconds, took);
+        let expires: Gauge = Gauge::default();
+        expires.set(self.0.token_expires.load(Relaxed));
+        registry.register_with_unit(
+            "operator_token_expires",
+            "When the operator's token expires, since 1970; 0: it has none of this agent",
+            Unit::Seconds,
+            expires,
+        );
+        let mut text = String::new();
+        // Writing to a text does not fail.
+        let _ = encode(&mut text, &registry);
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weaver_diagnostics::finding::{Code, Finding, Severity};
+
+    #[test]
+    fn what_was_found_and_counted_is_told() {
+        let counts = Counts::default();
+        counts.round(Duration::from_millis(7));
+        counts.round(Duration::from_millis(5));
+        counts.token(Timestamp::from_second(1_800_000_000).unwrap());
+        let not_served = || Finding::new(Severity::Fail, Code::NameNotServed, "box.example");
+        let findings =
+            vec![not_served(), not_served(), Finding::new(Severity::Ok, Code::MemoryCgroupOk, "fine")];
+        let report = Report { findings, gate: Gate::Open, k3s_blocked: Some(true), ..Report::unchecked() };
+        let text = counts.text(&report);
+        for line in [
+            r#"weaver_node_findings{code="T-02",severity="fail"} 2"#,
+            r#"weaver_node_findings{code="N-00",severity="ok"} 1"#,
+            "weaver_node_gate_open 1",
+            "weaver_node_k3s_blocked 1",
+            "weaver_node_definitions_installed 0",
+            "weaver_node_rounds_total 2",
+            "weaver_node_round_seconds 0.005",
+            "weaver_node_operator_token_expires_seconds 1800000000",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains("box.example"), "{text}");
+    }
+}

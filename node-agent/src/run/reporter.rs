@@ -1,0 +1,221 @@
+//! Keeps the `NodeReport` of this node in the API, its Node's labels, and tells events: for who asks the cluster and
+//! not the board.
+//!
+//! Guarantees: written on change only; a look every ten minutes finds what somebody else has changed. An event is told
+//! once for each finding that turns bad and once when it is gone, across restarts of the agent: what the API has is
+//! what was told. Whatever fails is tried again and holds up nothing else.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use k8s_openapi::api::core::v1::{Node, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{
+    Api, Client, Resource as _,
+    api::{Patch, PatchParams, PostParams},
+    core::PartialObjectMeta,
+    runtime::events::{Event, EventType, Recorder, Reporter},
+};
+use serde_json::{Value, json};
+use tokio::{
+    task::spawn_blocking,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info};
+use weaver_api::{
+    conditions::bounded,
+    v1beta1::{NodeReport, NodeReportFields},
+};
+use weaver_diagnostics::finding::{Finding, Severity};
+
+use super::{
+    cluster::{self, MANAGER, deadline},
+    pace::{Growing, jittered},
+    status::Status,
+};
+use crate::{
+    checks::Host,
+    node_facts::{self, NodeFacts},
+    node_verdicts::{self, News},
+};
+
+/// Pause between two looks where nothing has changed here.
+const LOOK: Duration = Duration::from_mins(10);
+/// Pauses after a failure.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(1));
+/// Longest time for one round, all requests together.
+const ROUND: Duration = Duration::from_mins(1);
+/// Bytes of an event's note; the API server takes 1,024 with the words that it was cut.
+const NOTE: usize = 1_000;
+
+/// Labels of a Node, below the group of our kinds.
+const BOARD: &str = "weaver.example.com/board";
+const BOOT_MEDIUM: &str = "weaver.example.com/boot-medium";
+const HEALTH: &str = "weaver.example.com/health";
+
+/// Runs until `stop`.
+pub async fn keep(host: Host, status: Status, stop: CancellationToken) -> anyhow::Result<()> {
+    let work = async {
+        status.checked().await?;
+        let mut report = status.subscribe();
+        let mut again = Growing::new(AGAIN.0, AGAIN.1);
+        let mut told = None;
+        loop {
+            let findings = report.borrow_and_update().findings.clone();
+            let round = timeout(ROUND, publish(&host, &findings)).await;
+            let round = round.unwrap_or_else(|_| Err(anyhow!("not done within {} s", ROUND.as_secs())));
+            let failure = round.err().map(|failure| format!("{failure:#}"));
+            if failure != told {
+                let failed = failure.as_deref().map(|failure| format!("is not written: {failure}"));
+                info!("the NodeReport {}", failed.as_deref().unwrap_or("says what was found"));
+            }
+            let pause = if failure.is_some() {
+                again.next()
+            } else {
+                again.reset();
+                jittered(LOOK)
+            };
+            told = failure;
+            tokio::select! {
+                changed = report.wait_for(|report| report.findings != findings) => drop(changed?),
+                () = sleep(pause) => {}
+            }
+        }
+    };
+    tokio::select! {
+        ended = work => ended,
+        () = stop.cancelled() => Ok(()),
+    }
+}
+
+/// One look at what the API has, and what follows from it.
+async fn publish(host: &Host, findings: &[Finding]) -> anyhow::Result<()> {
+    let reader = host.clone();
+    let read = spawn_blocking(move || (reader.node_name(), node_facts::read(&reader.root)));
+    let (name, facts) = read.await.context("reading the node's facts")?;
+    let name = name.context("the node has no name: neither node-name nor a host name")?;
+    let client = cluster::connect(&host.root, &host.admin_kubeconfig).await?;
+    let version = deadline("asking for the version", client.apiserver_version()).await?.git_version;
+
+    let reports: Api<NodeReport> = Api::all(client.clone());
+    let what = format!("the NodeReport {name}");
+    let observed = if let Some(observed) = deadline(&what, reports.get_opt(&name)).await? {
+        observed
+    } else {
+        let new = NodeReport::new(&name, NodeReportFields {});
+        deadline(&what, reports.create(&PostParams::default(), &new)).await?
+    };
+    let before = observed.status.clone().unwrap_or_default();
+    let now = Time(jiff::Timestamp::now());
+    let desired = node_verdicts::status(&before, &facts, Some(version), findings, &now);
+    if !node_verdicts::says_the_same(&before, &desired) {
+        let whole = serde_json::from_value(json!([{ "op": "add", "path": "/status", "value": desired }]));
+        let patch: Patch<NodeReport> = Patch::Json(whole.context("the status as a patch")?);
+        deadline(&what, reports.patch_status(&name, &PatchParams::default(), &patch)).await?;
+    }
+    let news = node_verdicts::news(&before.findings, &desired.findings);
+    let node = label(&client, &name, &labels(&facts, node_verdicts::health(findings))).await?;
+    tell(client, &node.unwrap_or_else(|| observed.object_ref(&())), news).await;
+    Ok(())
+}
+
+/// The labels of a Node; `null` for what is not known.
+fn labels(facts: &NodeFacts, health: Severity) -> Value {
+    json!({
+        BOARD: facts.board.as_deref().and_then(label_value),
+        BOOT_MEDIUM: facts.boot_medium,
+        HEALTH: health.to_string(),
+    })
+}
+
+/// As much of a text as may be a label's value: `Raspberry Pi 4 Model B` becomes `raspberry-pi-4-model-b`.
+fn label_value(text: &str) -> Option<String> {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let words: String = text.chars().map(plain).collect();
+    let words = words.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
+    let value = words[..words.len().min(63)].trim_end_matches('-');
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+/// Gives the Node these labels where it has others; the Node, unless there is none, as with a server that is no node.
+async fn label(client: &Client, name: &str, labels: &Value) -> anyhow::Result<Option<ObjectReference>> {
+    let what = format!("the Node {name}");
+    let nodes: Api<Node> = Api::all(client.clone());
+    let Some(node) = deadline(&what, nodes.get_metadata_opt(name)).await? else { return Ok(None) };
+    if differ(&node, labels) {
+        let patch = Patch::Merge(json!({ "metadata": { "labels": labels } }));
+        let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+        deadline(&what, nodes.patch_metadata(name, &params, &patch)).await?;
+    }
+    Ok(Some(ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Node".to_owned()),
+        name: Some(name.to_owned()),
+        uid: node.metadata.uid,
+        ..ObjectReference::default()
+    }))
+}
+
+fn differ(node: &PartialObjectMeta<Node>, labels: &Value) -> bool {
+    let has = |key: &String| node.metadata.labels.as_ref().and_then(|labels| labels.get(key).cloned());
+    labels
+        .as_object()
+        .is_some_and(|labels| labels.iter().any(|(key, value)| has(key).as_deref() != value.as_str()))
+}
+
+/// Nothing is lost where an event cannot be told: the state stands in the report.
+async fn tell(client: Client, about: &ObjectReference, news: Vec<News>) {
+    let recorder = Recorder::new(client, Reporter { controller: MANAGER.to_owned(), instance: None });
+    for News { reason, is_bad, note } in news {
+        let event = Event {
+            type_: if is_bad { EventType::Warning } else { EventType::Normal },
+            reason: reason.to_owned(),
+            note: Some(bounded(&note, NOTE)),
+            action: "Check".to_owned(),
+            secondary: None,
+        };
+        if let Err(failure) = deadline("telling an event", recorder.publish(&event, about)).await {
+            debug!("{failure:#}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_as_the_value_of_a_label() {
+        for (text, want) in [
+            ("Raspberry Pi 4 Model B Rev 1.5", Some("raspberry-pi-4-model-b-rev-1-5")),
+            ("  ", None),
+            ("größe", Some("gr-e")),
+            ("a", Some("a")),
+        ] {
+            assert_eq!(label_value(text).as_deref(), want, "{text}");
+        }
+        let long = label_value(&format!("{}-{}", "a".repeat(62), "b".repeat(9))).unwrap();
+        assert_eq!(long, "a".repeat(62));
+    }
+
+    #[test]
+    fn labels_are_written_where_they_differ() {
+        let facts = NodeFacts { board: Some("Pi".into()), ..NodeFacts::default() };
+        let labels = labels(&facts, Severity::Warn);
+        let node = |pairs: &[(&str, &str)]| {
+            let mut node = PartialObjectMeta::<Node>::default();
+            let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            node.metadata.labels = Some(pairs.collect());
+            node
+        };
+        let same = [(BOARD, "pi"), (HEALTH, "warn"), ("other", "x")];
+        assert!(!differ(&node(&same), &labels));
+        assert!(differ(&node(&[(BOARD, "pi"), (HEALTH, "ok")]), &labels));
+        assert!(
+            differ(&node(&[(BOARD, "pi"), (HEALTH, "warn"), (BOOT_MEDIUM, "sd")]), &labels),
+            "not known any more"
+        );
+        assert!(differ(&PartialObjectMeta::default(), &labels));
+    }
+}

@@ -1,0 +1,43 @@
+//! Serves metrics to whoever asks at an address, mostly one of the loopback interface.
+//!
+//! A port that another program has keeps nobody from his work: it is told with what changes it, and tried again.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::header::CONTENT_TYPE;
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tracing::{info, warn};
+
+/// Content type of what is served: the text form of `OpenMetrics`.
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Pause before the port is tried again.
+const PAUSE: Duration = Duration::from_mins(1);
+
+/// Serves what `text` says at `/metrics`, for ever; `remedy` is what to do where the address cannot be had.
+pub async fn serve(
+    address: SocketAddr,
+    remedy: &str,
+    text: impl Fn() -> String + Clone + Send + Sync + 'static,
+) {
+    let listener = loop {
+        match TcpListener::bind(address).await {
+            Ok(listener) => break listener,
+            Err(error) => {
+                warn!(%address, %error, "no metrics: the address cannot be had; {remedy}");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    };
+    if let Ok(address) = listener.local_addr() {
+        info!(%address, "metrics are served at /metrics");
+    }
+    let page = get(move || async move { ([(CONTENT_TYPE, OPENMETRICS)], text()) });
+    if let Err(error) = axum::serve(listener, Router::new().route("/metrics", page)).await {
+        warn!(%error, "metrics are not served any more");
+    }
+    std::future::pending::<()>().await;
+}

@@ -1,0 +1,219 @@
+//! A server of a test's own, and the node agent beside it, which starts the operator.
+
+#![allow(clippy::must_use_candidate, reason = "mostly run for what they do")]
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use weaver_devstack::ports;
+use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
+
+use crate::world::given;
+
+/// How long anything may take.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A server that is asked to serve `box.example`.
+pub struct Scene {
+    /// The server.
+    pub server: Server,
+    /// The program of the webhook.
+    pub webhook: PathBuf,
+    /// A directory that goes with the server.
+    pub dir: TempDir,
+    webhook_port: u16,
+}
+
+impl Scene {
+    /// Starts the server.
+    pub fn start() -> Self {
+        let dir = tempfile::tempdir_in("/tmp").unwrap();
+        let options = ServerOptions::new(dir.path()).tls_sans(["box.example"]).audit();
+        let server = Server::start(&ServerBinary::from_environment().unwrap(), options).unwrap();
+        let webhook = given("WEAVER_TEST_BIN_DIR").join("weaver-operator");
+        Self { server, webhook, dir, webhook_port: ports::disposable().unwrap() }
+    }
+
+    /// Asks for one more name; the running server does not know it yet.
+    pub fn configure(&self, name: &str) {
+        self.add("zz-gate.yaml", &format!("tls-san+: [{name}]\n"));
+    }
+
+    /// Takes that name back.
+    pub fn take_back(&self) {
+        fs::remove_file(self.drop_ins().join("zz-gate.yaml")).unwrap();
+    }
+
+    /// Writes a file of configuration that the running server does not know yet.
+    pub fn add(&self, file: &str, text: &str) {
+        fs::create_dir_all(self.drop_ins()).unwrap();
+        fs::write(self.drop_ins().join(file), text).unwrap();
+    }
+
+    fn drop_ins(&self) -> PathBuf {
+        let mut directory = self.server.config_path().into_os_string();
+        directory.push(".d");
+        directory.into()
+    }
+
+    fn agent(&self, verb: &str) -> Command {
+        let mut agent = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver-node-agent"));
+        agent.arg(verb);
+        agent.arg("--k3s-config").arg(self.server.config_path());
+        agent.arg("--k3s-data-dir").arg(self.server.data_dir());
+        // A k3s that this machine may run besides is none of ours.
+        agent.arg("--k3s-unit").arg(self.dir.path().join("no-unit"));
+        agent.arg("--admin-kubeconfig").arg(self.server.kubeconfig());
+        agent.arg("--api-address").arg(format!("127.0.0.1:{}", self.server.port()));
+        agent
+    }
+
+    /// What `check` finds, and its exit code.
+    pub fn check(&self) -> (Option<i32>, Value) {
+        let Output { status, stdout, .. } =
+            self.agent("check").args(["-o", "json", "--probe-timeout", "2"]).output().unwrap();
+        (status.code(), serde_json::from_slice(&stdout).unwrap())
+    }
+
+    /// Starts the agent.
+    pub fn run(&self, flags: &[&str]) -> Agent {
+        let (runtime, log) = (self.dir.path().join("weaver"), self.dir.path().join("agent.log"));
+        let output = File::options().create(true).append(true).open(&log).unwrap();
+        let mut command = self.agent("run");
+        command.arg("--runtime-dir").arg(&runtime);
+        command.arg("--operator").arg(given("WEAVER_TEST_BIN_DIR").join("weaver-operator"));
+        command.arg("--webhook").arg(&self.webhook);
+        command.arg("--webhook-address").arg(format!("127.0.0.1:{}", self.webhook_port));
+        command.arg("--certificates").arg(self.dir.path().join("webhook"));
+        command.args(["--probe-timeout", "2", "--recheck-seconds", "1"]).args(flags);
+        command.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
+        Agent { log, child: command.spawn().unwrap(), runtime }
+    }
+
+    /// Who the API server takes this kubeconfig for.
+    pub fn whoami(&self, kubeconfig: &Path) -> String {
+        self.kubectl_as(kubeconfig, &["auth", "whoami", "-o", "json"]).1
+    }
+
+    /// What kubectl prints, as the administrator.
+    #[track_caller]
+    pub fn kubectl(&self, arguments: &[&str]) -> String {
+        let (done, words) = self.kubectl_as(&self.server.kubeconfig(), arguments);
+        assert!(done, "{arguments:?}: {words}");
+        words
+    }
+
+    /// Whether kubectl succeeded, and what it said.
+    pub fn kubectl_as(&self, kubeconfig: &Path, arguments: &[&str]) -> (bool, String) {
+        let output = Command::new(&self.server.binary().path)
+            .arg("kubectl")
+            .args(arguments)
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .output()
+            .unwrap();
+        let done = output.status.success();
+        (done, String::from_utf8(if done { output.stdout } else { output.stderr }).unwrap())
+    }
+
+    /// A manifest as upstream's users have it.
+    pub fn apply_upstreams_sample(&self) {
+        let path = self.dir.path().join("old.yaml");
+        let text = "apiVersion: weaver.example.com/v1alpha1\nkind: ConfigMapSync\n\
+                    metadata: {name: old, namespace: default}\nspec: {testNum: 5}\n";
+        fs::write(&path, text).unwrap();
+        self.kubectl(&["apply", "-f", path.to_str().unwrap()]);
+    }
+}
+
+/// A running agent; it and its operator are ended with the test.
+pub struct Agent {
+    /// Where it logs.
+    pub log: PathBuf,
+    child: Child,
+    runtime: PathBuf,
+}
+
+impl Agent {
+    /// The first report of which this is true.
+    #[track_caller]
+    pub fn wait_for(&self, what: &str, says: impl Fn(&Value) -> bool) -> Value {
+        let since = Instant::now();
+        loop {
+            let report = fs::read(self.runtime.join("report.json")).ok();
+            let report: Option<Value> = report.and_then(|text| serde_json::from_slice(&text).ok());
+            if let Some(report) = report.as_ref().filter(|report| says(report)) {
+                return report.clone();
+            }
+            let log = || fs::read_to_string(&self.log).unwrap_or_default();
+            assert!(since.elapsed() < PATIENCE, "no {what}: {report:#?}\n{}", log());
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until the operator runs; its process.
+    pub fn open(&self) -> u64 {
+        let report =
+            self.wait_for("open gate and operator", |r| r["gate"] == "open" && r["operator"].is_object());
+        pid(&report)
+    }
+
+    /// A file of the runtime directory.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.runtime.join(name)
+    }
+
+    /// The operator's token.
+    pub fn token(&self) -> String {
+        fs::read_to_string(self.file("operator.token")).unwrap()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: &str) {
+        send(u64::from(self.child.id()), signal);
+    }
+
+    /// Ends it in order.
+    pub fn stop(mut self) {
+        self.signal("TERM");
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            self.signal("TERM");
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Asks until it is done.
+#[track_caller]
+pub fn until(what: &str, question: impl Fn() -> (bool, String)) {
+    let since = Instant::now();
+    loop {
+        let (done, words) = question();
+        if done {
+            return;
+        }
+        assert!(since.elapsed() < PATIENCE, "not in time: {what}; last seen: {words}");
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+}
+
+/// Sends a process a signal.
+pub fn send(pid: u64, signal: &str) {
+    assert!(Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status().unwrap().success());
+}
+
+/// The operator's process of a report.
+#[must_use]
+pub fn pid(report: &Value) -> u64 {
+    report["operator"]["pid"].as_u64().unwrap()
+}
