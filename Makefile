@@ -75,11 +75,12 @@ fmt: ## Format Rust and Go
 	@gofmt -w testbed
 
 .PHONY: generate
-generate: ## Write deploy/crds/, docs/api.md and docs/codes.md from the types in api/ and the catalogue in diagnostics/
+generate: ## Write deploy/crds/, docs/api.md, docs/codes.md and docs/schema/ from the types and the catalogue
 	$(RUST)
 	@cargo run --locked --quiet -p weaver-api --example generate
 	@cargo run --locked --quiet -p weaver-diagnostics --example codes > docs/codes.md.new
 	@mv docs/codes.md.new docs/codes.md
+	@cargo run --locked --quiet -p weaver-node-agent --example schemas
 
 .PHONY: lint
 lint: ## Formatting, clippy, dependencies, Go vet, shell scripts: all checks that run nothing

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use crate::code::Code;
@@ -12,7 +13,7 @@ pub const REBOOT: &str = "sudo reboot";
 pub const THEN_REBOOT: &str = "; then reboot";
 
 /// How bad a finding is. Ordered: the worst is the greatest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Judged and fine.
@@ -37,7 +38,7 @@ impl fmt::Display for Severity {
 }
 
 /// A place in a file, or a file as a whole.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
     /// The file as its reader named it.
     pub file: String,
@@ -83,7 +84,7 @@ impl fmt::Display for Place {
 }
 
 /// One thing that was seen, and where.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// Where it was seen.
     #[serde(flatten)]
@@ -99,7 +100,7 @@ impl fmt::Display for Evidence {
 }
 
 /// What to do about it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Remedy {
     /// What to do, in words.
     pub explain: String,
@@ -170,7 +171,7 @@ impl Remedy {
 }
 
 /// One verdict. Read back, as from an agent's report, it has the name that this program knows its code by.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Finding {
     /// How bad it is.
     pub severity: Severity,

@@ -44,6 +44,7 @@ pub mod repair;
 pub mod report;
 pub mod root_space;
 pub mod run;
+pub mod schemas;
 pub mod systemctl;
 
 use args::{Args, Command, Output, RepairWhat};

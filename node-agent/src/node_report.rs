@@ -1,11 +1,12 @@
 //! The node's report, `report.json`: what preflight and the agent both fill in
 //! and publish.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use weaver_diagnostics::finding::Finding;
 
 /// The report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Report {
     /// Whether the operator may run.
     pub gate: Gate,
@@ -28,7 +29,7 @@ pub struct Report {
 }
 
 /// The state of the gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Gate {
     /// The operator may run.
@@ -49,7 +50,7 @@ impl Gate {
 }
 
 /// The definitions of our kinds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Definitions {
     /// They are as this agent wants them, and the webhook answers.
     pub installed: bool,
@@ -58,14 +59,14 @@ pub struct Definitions {
 }
 
 /// A running child.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChildReport {
     /// Its process.
     pub pid: u32,
 }
 
 /// What the boot partition shows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Card {
     /// What this report says.
     pub current: bool,

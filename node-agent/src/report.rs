@@ -1,6 +1,7 @@
 //! Findings for a person, for a program and for the log.
 
 use anyhow::Context as _;
+use schemars::JsonSchema;
 use serde::Serialize;
 use weaver_diagnostics::{
     exit_code,
@@ -36,18 +37,22 @@ pub fn log(finding: &Finding) {
     }
 }
 
+/// What `check -o json` and `preflight -o json` print.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckReport<'a> {
+    /// The exit code of the process: 0, 10 (known bad) or 11 (a reboot cures it).
+    pub exit_code: u8,
+    /// What was found.
+    pub findings: &'a [Finding],
+}
+
 /// The findings for a program.
 ///
 /// # Errors
 /// They could not be written as JSON.
 pub fn json(findings: &[Finding]) -> anyhow::Result<String> {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Report<'a> {
-        exit_code: u8,
-        findings: &'a [Finding],
-    }
-    let report = Report { exit_code: exit_code::of(findings), findings };
+    let report = CheckReport { exit_code: exit_code::of(findings), findings };
     serde_json::to_string_pretty(&report).map(|text| text + "\n").context("writing the findings as JSON")
 }
 

@@ -6,6 +6,8 @@
 //! at every start, and each change costs the card a write.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 use weaver_diagnostics::{
     exit_code,
@@ -13,7 +15,10 @@ use weaver_diagnostics::{
     finding_text,
 };
 
-use crate::{node_report::Report, report};
+use crate::{
+    node_report::{Gate, Report},
+    report,
+};
 
 /// Bytes of each form of the page, at most.
 pub const LIMIT: usize = 64 * 1024;
@@ -34,6 +39,32 @@ pub struct Page<'a> {
     pub report: &'a Report,
 }
 
+/// `node-status.json`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeStatus<'a> {
+    /// Product and version.
+    pub product: &'static str,
+    /// The node's name.
+    pub host: String,
+    /// When it was made: RFC 3339.
+    pub time: String,
+    /// Whether that time can be trusted.
+    pub clock_synchronised: bool,
+    /// The state in one line.
+    pub verdict: String,
+    /// Whether the operator may run.
+    pub gate: Gate,
+    /// Why.
+    pub reason: String,
+    /// Whether k3s is kept from being started; null where nobody says.
+    pub k3s_blocked: Option<bool>,
+    /// How many findings did not fit.
+    pub findings_left_off: usize,
+    /// What was found, the worst first.
+    pub findings: Vec<&'a Finding>,
+}
+
 impl Page<'_> {
     /// Product and version.
     #[must_use]
@@ -51,9 +82,7 @@ impl Page<'_> {
     pub fn verdict(&self) -> String {
         let failures: Vec<_> = self.failures().map(|f| format!("{} {}", f.code.id(), f.name)).collect();
         let verdict = match (&failures[..], exit_code::of(&self.report.findings)) {
-            ([], _) if self.report.gate == crate::node_report::Gate::Open => {
-                "fine: every configured name is proven".to_owned()
-            }
+            ([], _) if self.report.gate == Gate::Open => "fine: every configured name is proven".to_owned(),
             ([], _) => format!("nothing is known to be bad, and not all is proven: {}", self.report.reason),
             (_, exit_code::REBOOT_NEEDED) => format!("known bad, a reboot cures it: {}", failures.join(", ")),
             _ => format!("known bad: {}", failures.join(", ")),
@@ -114,20 +143,22 @@ impl Page<'_> {
             let size = text.len() + text.lines().count() * 4 + 2;
             let Some(left) = room.checked_sub(size) else { break };
             room = left;
-            shown.push(value);
+            shown.push(*finding);
         }
-        json!({
-            "product": PRODUCT,
-            "host": finding_text::cut(self.host_name, 100),
-            "time": self.time.to_string(),
-            "clockSynchronised": self.synchronised,
-            "verdict": self.verdict(),
-            "gate": self.report.gate,
-            "reason": finding_text::cut(&self.report.reason, LINE),
-            "k3sBlocked": self.report.k3s_blocked,
-            "findingsLeftOff": sorted.len() - shown.len(),
-            "findings": shown,
-        })
+        let status = NodeStatus {
+            product: PRODUCT,
+            host: finding_text::cut(self.host_name, 100),
+            time: self.time.to_string(),
+            clock_synchronised: self.synchronised,
+            verdict: self.verdict(),
+            gate: self.report.gate,
+            reason: finding_text::cut(&self.report.reason, LINE),
+            k3s_blocked: self.report.k3s_blocked,
+            findings_left_off: sorted.len() - shown.len(),
+            findings: shown,
+        };
+        // What is made of texts, numbers and findings that were values above does not fail.
+        serde_json::to_value(status).unwrap_or_default()
     }
 }
 
@@ -167,7 +198,6 @@ pub fn essence(page: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node_report::Gate;
     use weaver_diagnostics::finding::{Code, Place, Remedy};
 
     fn report(findings: Vec<Finding>) -> Report {
