@@ -281,10 +281,10 @@ pub struct RunArgs {
     /// Address and port at which metrics are served, without credentials; absent: nowhere.
     #[arg(long, env = "WEAVER_AGENT_METRICS", value_name = "IP:PORT")]
     pub metrics: Option<SocketAddr>,
-    /// Pause between checks while the gate is shut.
+    /// First pause between checks after a change; it grows while nothing changes, to 10 s while the gate is shut.
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub retry_seconds: u64,
-    /// Pause between checks while the gate is open.
+    /// Longest pause between checks while the gate is open.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub recheck_seconds: u64,
     /// Lifetime to ask for the operator's token (the API server allows 600 and more).

@@ -3,7 +3,7 @@
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -80,6 +80,20 @@ impl Host {
         self.api_address.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, port).into())
     }
 
+    /// The directories whose files are read here and change by somebody's hand, as they really are.
+    fn places(&self, effective: &Effective) -> Vec<PathBuf> {
+        let beside = |path: &Path| path.parent().map(Path::to_owned);
+        let unit = self.unit.as_deref().and_then(beside);
+        let usual = ["/boot", "/etc/default", "/etc/systemd/system", "/etc/systemd/system/k3s.service.d"];
+        let places = usual.into_iter().map(PathBuf::from).chain(unit).chain([
+            self.boot_dir.clone(),
+            effective.drop_ins.clone(),
+            self.data_dir(effective).join("server/tls"),
+        ]);
+        let places = places.chain(beside(&effective.drop_ins)).chain(beside(&self.admin_kubeconfig));
+        places.map(|place| self.root.real(place)).collect()
+    }
+
     /// What k3s calls this node; `None` where nothing tells.
     #[must_use]
     pub fn node_name(&self) -> Option<String> {
@@ -119,6 +133,8 @@ pub struct Check {
     pub seen: Vec<Seen>,
     /// The names of the served certificate; none where it was not seen.
     pub served: Vec<String>,
+    /// The directories in which a change is worth another check, as they really are.
+    pub places: Vec<PathBuf>,
 }
 
 impl Check {
@@ -167,6 +183,7 @@ struct Files {
     server_ca: PathBuf,
     kubeconfig: Vec<Finding>,
     own: OwnNames,
+    places: Vec<PathBuf>,
 }
 
 /// What is so at this moment and another way the next: for a person who asks, and no news for the card.
@@ -197,11 +214,12 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
         let server_ca = k3s_files::server_ca_path(&data_dir);
         let kubeconfig = k3s_files::admin_kubeconfig(&reader.root, &reader.admin_kubeconfig);
         let own = reader.own_names(&effective);
-        Files { findings, effective, anchors, server_ca, kubeconfig, own }
+        let places = reader.places(&effective);
+        Files { findings, effective, anchors, server_ca, kubeconfig, own, places }
     })
     .await
     .context("reading the host's files")?;
-    let Files { mut findings, effective, anchors, server_ca, kubeconfig, own } = files;
+    let Files { mut findings, effective, anchors, server_ca, kubeconfig, own, places } = files;
     let api_address = host.api_address(&effective);
 
     let (names, _) = serving::wanted(&effective.tls_san, Stage::Serving);
@@ -234,7 +252,7 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
     findings.extend(reach::hidden_names(&seen));
     findings.extend(kubeconfig);
     override_file::apply(&host.root, &host.boot_dir, &mut findings);
-    Ok(Check { findings, proven, api_address, server_ca, seen, served })
+    Ok(Check { findings, proven, api_address, server_ca, seen, served, places })
 }
 
 /// Whether a finding means that the list of names itself is not known whole.

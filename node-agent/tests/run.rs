@@ -193,3 +193,27 @@ fn two_agents_do_not_share_a_runtime_directory() {
     assert!(String::from_utf8_lossy(&second.stderr).contains("another weaver-node-agent uses"));
     assert_eq!(first.stop(), Some(0));
 }
+
+#[test]
+fn a_change_is_seen_long_before_the_next_look() {
+    let ca = Ca::new();
+    let server = TlsServer::start(ca.leaf(&["box.example"]));
+    let host = Host::debian().server_ca(&ca.pem()).file(CONFIG, "tls-san: [box.example]\n");
+    let agent = Agent::start(&host, &server, "/bin/true", |command| {
+        // The test ends first.
+        command.args(["--retry-seconds", "3600", "--recheck-seconds", "3600"]);
+    });
+    agent.wait_for("first check", |r| reason(r).contains("k3s.yaml"));
+    let host = host.file(CONFIG, "tls-san: [bux.example]\n");
+    agent
+        .wait_for("file that was edited", |r| reason(r).contains("bux.example is configured and not served"));
+    // In a directory that was not there before.
+    let host =
+        host.file("/etc/rancher/k3s/config.yaml.d/50-more.yaml", "tls-san+: [box.example, bax.example]\n");
+    agent.wait_for("new drop-in", |r| reason(r).contains("bax.example is configured"));
+    std::fs::remove_file(host.path("/etc/rancher/k3s/config.yaml.d/50-more.yaml")).unwrap();
+    let host = host.file(CONFIG, "tls-san: [box.example]\n");
+    agent.wait_for("cure", |r| reason(r).contains("k3s.yaml"));
+    assert_eq!(agent.stop(), Some(0));
+    drop(host);
+}

@@ -34,7 +34,7 @@ use weaver_operator::installer::{
     self, InstallError, MigrateError, Options, Outcome, Prove, Webhook, certificates,
 };
 
-use super::{cluster, credentials::GROUP, status::Status};
+use super::{cluster, credentials::GROUP, pace::jittered, status::Status};
 use crate::{args::RunArgs, checks::Host};
 
 /// Pause between two looks where nothing seems to have changed.
@@ -82,7 +82,7 @@ pub async fn keep(
                     sleep(settle).await;
                     tokio::select! {
                         () = changed(client) => {}
-                        () = sleep(RECHECK) => {}
+                        () = sleep(jittered(RECHECK)) => {}
                     }
                 }
                 Err(failure) => {

@@ -1,4 +1,4 @@
-//! Keeps the gate: checks, opens it once, renews the operator's token; under
+//! Keeps the gate: checks when something has changed and from time to time, opens it once, renews the operator's token; under
 //! systemd also looks after the units in each round.
 
 use std::{fs, time::Duration};
@@ -11,7 +11,9 @@ use tracing::{info, warn};
 
 use super::{
     cluster, credentials,
+    drift::Drift,
     gate::{Verdict, is_silent, open_reason, verdict},
+    pace::Growing,
     renewal::Renewal,
     status::Status,
     units::{Round, Units},
@@ -33,9 +35,12 @@ const ROUND: Duration = Duration::from_mins(5);
 /// How long the keeper may be silent before it counts as stuck.
 #[must_use]
 pub fn longest_silence(args: &RunArgs) -> Duration {
-    let pause = args.recheck_seconds.max(args.retry_seconds);
-    ROUND + Duration::from_secs(pause) + args.host.probe_patience()
+    let pause = Duration::from_secs(args.recheck_seconds.max(args.retry_seconds)).max(SHUT);
+    ROUND + pause * 2 + args.host.probe_patience()
 }
+
+/// Longest pause between two checks while the gate is shut, unless a longer one is asked for.
+const SHUT: Duration = Duration::from_secs(10);
 
 /// Longest time for opening the gate or renewing, all requests together.
 const OPENING: Duration = Duration::from_secs(90);
@@ -59,6 +64,10 @@ struct Keeper {
     /// What systemd runs, where it does.
     units: Option<Units>,
     pulse: Pulse,
+    /// Pauses between checks.
+    pace: Growing,
+    /// Changes of the host's files, where the kernel tells of them.
+    drift: Option<Drift>,
 }
 
 /// Runs until `stop`.
@@ -72,6 +81,7 @@ pub async fn keep(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let was_open = units.is_some() && credentials::kubeconfig_path(&args.runtime_dir).exists();
+    let pace = Growing::new(Duration::from_secs(args.retry_seconds));
     let mut keeper = Keeper {
         host: args.host.clone().into(),
         args,
@@ -83,6 +93,8 @@ pub async fn keep(
         open_pause: Duration::ZERO,
         units,
         pulse,
+        pace,
+        drift: drift(),
     };
     let work = async {
         let mut known_bad = false;
@@ -97,12 +109,27 @@ pub async fn keep(
             known_bad = check.failures().next().is_some();
             keeper.observe(&check).await?;
             keeper.status.counts.round(begun.elapsed());
+            if let Some(drift) = &mut keeper.drift {
+                drift.watch(&check.places);
+            }
             keeper.pause(&check).await;
         }
     };
     tokio::select! {
         ended = work => ended,
         () = stop.cancelled() => Ok(()),
+    }
+}
+
+fn drift() -> Option<Drift> {
+    let drift = Drift::new();
+    drift.inspect_err(|error| warn!("changes of files are seen at the next check only: {error}")).ok()
+}
+
+async fn changed(drift: Option<&mut Drift>) {
+    match drift {
+        Some(drift) => drift.changed().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -180,19 +207,30 @@ impl Keeper {
         (Gate::Shut, reason, Some(why))
     }
 
-    /// Until the next check; renewals in between happen on time.
+    /// Until the next check: when its time has come, or something has changed; renewals in between happen on time.
     async fn pause(&mut self, check: &Check) {
-        let pause = if self.renewal.is_some() { self.args.recheck_seconds } else { self.args.retry_seconds };
-        let next_check = Instant::now() + Duration::from_secs(pause).max(self.open_pause);
-        while let Some(renew_at) =
-            self.renewal.as_ref().map(|renewal| renewal.at).filter(|at| *at < next_check)
-        {
-            tokio::time::sleep_until(renew_at).await;
+        let asked = |seconds| Duration::from_secs(seconds);
+        let longest = match &self.renewal {
+            Some(_) => asked(self.args.recheck_seconds),
+            None => SHUT.max(asked(self.args.retry_seconds)),
+        };
+        let next_check = Instant::now() + self.pace.next(longest).max(self.open_pause);
+        loop {
+            let renewal = self.renewal.as_ref().map(|renewal| renewal.at).filter(|at| *at < next_check);
+            tokio::select! {
+                () = tokio::time::sleep_until(renewal.unwrap_or(next_check)) => {}
+                () = changed(self.drift.as_mut()) => {
+                    self.pace.reset();
+                    return;
+                }
+            }
+            if renewal.is_none() {
+                return;
+            }
             self.pulse.beat();
             self.renew_again(check).await;
             self.status.set_gate(Gate::Open, self.open_reason(check));
         }
-        tokio::time::sleep_until(next_check).await;
     }
 
     fn open_reason(&self, check: &Check) -> String {

@@ -13,6 +13,7 @@
 pub(crate) mod cluster;
 mod credentials;
 mod definitions;
+mod drift;
 mod gate;
 mod keeper;
 mod leftover;

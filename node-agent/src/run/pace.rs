@@ -9,25 +9,24 @@ pub fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(0.9 + 0.2 * fastrand::f64())
 }
 
-/// Pauses that grow from the first to the longest, and begin anew.
+/// Pauses that grow, and begin anew.
 #[derive(Debug, Clone, Copy)]
 pub struct Growing {
     first: Duration,
-    longest: Duration,
     next: Duration,
 }
 
 impl Growing {
-    /// From `first` on; never longer than `longest`, nor shorter than `first`.
+    /// From `first` on.
     #[must_use]
-    pub fn new(first: Duration, longest: Duration) -> Self {
-        Self { first, longest: longest.max(first), next: first }
+    pub const fn new(first: Duration) -> Self {
+        Self { first, next: first }
     }
 
-    /// This time's pause; the next is twice as long.
-    pub fn next(&mut self) -> Duration {
-        let pause = self.next;
-        self.next = (pause * 2).min(self.longest);
+    /// This time's pause; the next is twice as long. Never longer than `longest`.
+    pub fn next(&mut self, longest: Duration) -> Duration {
+        let pause = self.next.min(longest);
+        self.next = pause * 2;
         jittered(pause)
     }
 
@@ -44,14 +43,14 @@ mod tests {
     #[test]
     fn pauses_double_up_to_the_longest_and_begin_anew() {
         let seconds = Duration::from_secs;
-        let mut pauses = Growing::new(seconds(1), seconds(10));
+        let mut pauses = Growing::new(seconds(1));
         for want in [1, 2, 4, 8, 10, 10] {
-            let (pause, want) = (pauses.next(), seconds(want));
+            let (pause, want) = (pauses.next(seconds(10)), seconds(want));
             assert!(want.mul_f64(0.9) <= pause && pause <= want.mul_f64(1.1), "{want:?} {pause:?}");
         }
         pauses.reset();
-        assert!(pauses.next() <= seconds(2));
-        assert!(Growing::new(seconds(30), seconds(10)).next() >= seconds(27), "what was asked for counts");
+        assert!(pauses.next(seconds(10)) <= seconds(2));
+        assert!(Growing::new(seconds(30)).next(seconds(10)) <= seconds(11));
     }
 
     #[test]

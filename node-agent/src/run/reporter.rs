@@ -59,7 +59,7 @@ pub async fn keep(host: Host, status: Status, stop: CancellationToken) -> anyhow
     let work = async {
         status.checked().await?;
         let mut report = status.subscribe();
-        let mut again = Growing::new(AGAIN.0, AGAIN.1);
+        let mut again = Growing::new(AGAIN.0);
         let mut told = None;
         loop {
             let findings = report.borrow_and_update().findings.clone();
@@ -71,7 +71,7 @@ pub async fn keep(host: Host, status: Status, stop: CancellationToken) -> anyhow
                 info!("the NodeReport {}", failed.as_deref().unwrap_or("says what was found"));
             }
             let pause = if failure.is_some() {
-                again.next()
+                again.next(AGAIN.1)
             } else {
                 again.reset();
                 jittered(LOOK)
