@@ -187,7 +187,7 @@ mod tests {
             ("cgroup_disable=memory cgroup_disable=memory x\n", Need::NoDisable, "x"),
             ("a cgroup_disable=cpu,memory b\n", Need::NoDisable, "a cgroup_disable=cpu b"),
             ("a cgroup_disable=\"memory\" b\n", Need::NoDisable, "a b"),
-            ("a \"cgroup_disable=cpu,memory\" b\n", Need::NoDisable, "a cgroup_disable=cpu b"),
+            ("a \"cgroup_disable=cpu,memory\" b\n", Need::NoDisable, "a \"cgroup_disable=cpu\" b"),
         ] {
             let mended = run_commands(text, need);
             assert_eq!(words(lines(&mended)[0]), words(want), "{text:?}");

@@ -21,9 +21,7 @@ impl Token<'_> {
     /// Whether this is `KEY=…memory…`, the value being a comma list that may
     /// be quoted as a whole or after the `=`.
     fn names_memory(&self, key: &str) -> bool {
-        self.text.trim_matches('"').split_once('=').is_some_and(|(name, value)| {
-            name == key && value.trim_matches('"').split(',').any(|item| item.trim() == "memory")
-        })
+        list(self.text).is_some_and(|(name, value)| name == key && value.split(',').any(is_memory))
     }
 
     /// Whether this is `cgroup_enable=` with `memory` in its list.
@@ -121,12 +119,29 @@ pub fn disable_token(line: &str) -> Option<Token<'_>> {
     tokens(line, 1).into_iter().find(Token::disables_memory)
 }
 
-/// A disable token without `memory`: `None` where nothing is left of it.
+/// A disable token without `memory`, every other byte as it was: a quote that lost its other one would reach into what
+/// follows. `None` where nothing is left of its list.
 #[must_use]
 pub fn without_memory(token: &str) -> Option<String> {
-    let (name, value) = token.trim_matches('"').split_once('=')?;
-    let rest: Vec<_> = value.trim_matches('"').split(',').filter(|item| item.trim() != "memory").collect();
-    (!rest.is_empty()).then(|| format!("{name}={}", rest.join(",")))
+    let (_, value) = list(token)?;
+    let rest: Vec<_> = value.split(',').filter(|item| !is_memory(item)).collect();
+    let at = value.as_ptr().addr() - token.as_ptr().addr();
+    (!rest.is_empty()).then(|| [&token[..at], &rest.join(","), &token[at + value.len()..]].concat())
+}
+
+/// Name and value of a parameter, as the kernel's `next_arg` takes quotes away: those around it all, and those around
+/// the value.
+fn list(token: &str) -> Option<(&str, &str)> {
+    let (name, value) = unquoted(token).split_once('=')?;
+    Some((name, unquoted(value)))
+}
+
+fn unquoted(text: &str) -> &str {
+    text.strip_prefix('"').map_or(text, |rest| rest.strip_suffix('"').unwrap_or(rest))
+}
+
+fn is_memory(item: &str) -> bool {
+    item.trim() == "memory"
 }
 
 /// Whether `/boot/cmdline.txt` is the note that the file has moved.
@@ -195,6 +210,20 @@ mod tests {
     fn memory_is_taken_out_of_a_list() {
         assert_eq!(without_memory("cgroup_disable=memory"), None);
         assert_eq!(without_memory("cgroup_disable=cpu,memory").as_deref(), Some("cgroup_disable=cpu"));
+        assert_eq!(
+            without_memory("cgroup_disable=\"memory, cpu\"").as_deref(),
+            Some("cgroup_disable=\" cpu\"")
+        );
+        assert_eq!(
+            without_memory("\"cgroup_disable=memory,a b\"").as_deref(),
+            Some("\"cgroup_disable=a b\"")
+        );
+        // Found by the fuzzer: without its quote, the rest of the line was one parameter.
+        assert_eq!(
+            without_memory("cgroup_disable=memory,e=\"a b\"").as_deref(),
+            Some("cgroup_disable=e=\"a b\"")
+        );
+        assert_eq!(without_memory("cgroup_disable=\"memory\""), None);
     }
 
     #[test]
