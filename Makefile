@@ -34,11 +34,15 @@ test: ## Every check and test, the scenario tests on a real API server included
 	@devstack/test.sh
 
 .PHONY: test-long
-test-long: ## Scenarios that take minutes: all orders of appearance, crowds of targets, faults, a kill at each write
+test-long: ## Scenarios that take minutes: all orders of appearance, crowds of targets, faults, a kill at each write; fuzzing
 	@devstack/test_long.sh
 
+.PHONY: fuzz
+fuzz: ## Fuzz each parser for 30 s, or FUZZ_SECONDS=…; in test-long too
+	@devstack/fuzz.sh
+
 .PHONY: bench
-bench: ## What the operator costs and how fast it is, beside a bare client; 20 minutes
+bench: ## What operator and node agent cost, and how fast the operator is beside a bare client; half an hour
 	@devstack/bench.sh $(BENCH)
 
 .PHONY: cross
@@ -72,6 +76,7 @@ boot: ## Boot the image in out/ in QEMU, its console on this terminal
 fmt: ## Format Rust and Go
 	$(RUST) go
 	@cargo fmt --all
+	@cargo fmt --manifest-path diagnostics/fuzz/Cargo.toml
 	@gofmt -w testbed
 
 .PHONY: generate

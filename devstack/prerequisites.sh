@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a recipe of the Makefile needs on this machine.
 #
-#   devstack/prerequisites.sh NEED...      needs: rust cross go cc curl lint image
+#   devstack/prerequisites.sh NEED...      needs: rust cross go cc cxx curl lint image
 #
 # Does nothing, quickly, when all is there. Debian packages that are missing are
 # installed through apt-get (with sudo when not root); what cannot be installed
@@ -35,6 +35,8 @@ check_cc() {
     packages+=(libc6-dev)
   fi
 }
+
+check_cxx() { have c++ || packages+=(g++); }
 
 check_curl() {
   have curl || packages+=(curl)
@@ -179,7 +181,7 @@ install_packages() {
 have git || packages+=(git)
 for need in "$@"; do
   case $need in
-    rust | cross | go | cc | curl | lint | image) "check_$need" ;;
+    rust | cross | go | cc | cxx | curl | lint | image) "check_$need" ;;
     *)
       echo "prerequisites: $need is not a need; known: rust cross go cc curl lint image" >&2
       exit 2

@@ -46,6 +46,7 @@ go_format() {
 }
 
 # shellcheck source=testbed/flags.sh
+rust_format() { cargo fmt --all --check && cargo fmt --manifest-path diagnostics/fuzz/Cargo.toml --check; }
 go_vet() { (cd testbed && . ./flags.sh && go vet -vettool="$PWD/../devstack/own_vet.sh" ./...); }
 
 # Vetted already.
@@ -53,7 +54,7 @@ go_vet() { (cd testbed && . ./flags.sh && go vet -vettool="$PWD/../devstack/own_
 go_test() { (cd testbed && . ./flags.sh && go test -vet=off ./...); }
 
 lint() {
-  step "Rust format" cargo fmt --all --check
+  step "Rust format" rust_format
   step "Go format" go_format
   step "shell scripts" shellcheck -x .ci/run devstack/*.sh testbed/*.sh image/rootfs/*.sh image/overlay/usr/lib/weaver/*
   step "cargo-deny $deny_version, once per machine" tool cargo-deny "$deny_version"

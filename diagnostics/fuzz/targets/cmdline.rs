@@ -1,0 +1,33 @@
+//! The kernel command line: what is mended is right afterwards, and nothing else of its tokens changes.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weaver_diagnostics::boot_config::{boot_options, candidates};
+use weaver_diagnostics::cmdline_repair::{Need, remedy};
+use weaver_diagnostics::kept_cmdline::kept;
+use weaver_diagnostics::kernel_cmdline::{lines, tokens};
+
+const FILE: &str = "/boot/firmware/cmdline.txt";
+
+fuzz_target!(|text: &str| {
+    let _ = candidates(&boot_options(text, Some("Raspberry Pi 4 Model B")));
+    let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let _ = kept(text, rest, first);
+    for need in [Need::Enable, Need::NoDisable] {
+        let Some(remedy) = remedy(FILE, text, need) else { continue };
+        let [change] = &remedy.changes[..] else { continue };
+        assert_eq!(change.from.as_deref(), Some(text));
+        assert!(
+            weaver_diagnostics::cmdline_repair::remedy(FILE, &change.to, need).is_none(),
+            "{:?}",
+            change.to
+        );
+        // What has nothing to do with it stays, in its order.
+        let foreign = |text: &str| -> Vec<String> {
+            let tokens = tokens(lines(text)[0], 1).into_iter().map(|token| token.text.to_owned());
+            tokens.filter(|token| !token.contains("cgroup_")).collect()
+        };
+        assert_eq!(foreign(&change.to)[..foreign(text).len()], foreign(text)[..]);
+    }
+});
