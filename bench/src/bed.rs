@@ -7,11 +7,12 @@ use futures::{StreamExt as _, stream};
 use kube::config::KubeConfigOptions;
 use kube::{Client, Config};
 use serde_json::{Value, json};
-use weaver_devstack::server::{ServerBinary, ServerOptions};
+use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
 use weaver_tests::own::Own;
 use weaver_tests::tenant::{ACCOUNT, TARGET};
 use weaver_tests::world::World;
 
+use crate::agent::Places;
 use crate::operator::Operator;
 
 /// Things done at once while preparing.
@@ -35,7 +36,9 @@ impl Bed {
     pub async fn start(source: &Path, bin_dir: &Path, size: usize) -> Result<Self> {
         let binary = ServerBinary::choose(source)?;
         eprintln!("API server: {}", binary.version()?);
-        let own = Own::start_with(&binary, bin_dir, |options: ServerOptions| options).await;
+        let own =
+            Own::start_with(&binary, bin_dir, |options: ServerOptions| options.tls_sans(["bench.example"]))
+                .await;
         own.install().await.context("installing our kinds")?;
         own.apply("deploy/rbac/operator.yaml");
         let world = World::on(own.client.clone(), "bench", own.logs());
@@ -49,6 +52,23 @@ impl Bed {
         let team = world.tenant().await;
         world.grant_everywhere(&team, &TARGET).await;
         Ok(Self { own, program: bin_dir.join("weaver-operator"), kubeconfig, world, pool, team })
+    }
+
+    /// The server.
+    pub fn server(&self) -> &Server {
+        &self.own.server
+    }
+
+    /// Where an agent is to look.
+    pub fn places(&self) -> Places {
+        let url = self.own.webhook.address().url;
+        let webhook = url.trim_start_matches("https://").trim_end_matches("/convert");
+        Places {
+            program: self.program.with_file_name("weaver-node-agent"),
+            dir: self.own.dir().to_owned(),
+            webhook: webhook.to_owned(),
+            certificates: self.own.dir().join("webhook"),
+        }
     }
 
     /// Starts an operator with its defaults and these flags.

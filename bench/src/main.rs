@@ -4,6 +4,7 @@
 //! the comparison with the bare client and the numbers of requests. Nothing is asserted here: the budgets are printed
 //! beside what was measured.
 
+mod agent;
 mod bed;
 mod figures;
 mod floor;
@@ -12,7 +13,9 @@ mod load;
 mod observer;
 mod operator;
 mod plot;
+mod processor;
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -32,7 +35,7 @@ use load::{Resources, memory, memory_rows};
 use observer::Observer;
 use plot::{Line, draw};
 
-/// Measures the operator on an API server of its own.
+/// Measures operator and node agent on an API server of their own.
 #[derive(Parser)]
 struct Args {
     /// Rounds of each measurement
@@ -41,15 +44,18 @@ struct Args {
     /// Seconds for which an operator is watched that has nothing to do
     #[arg(long, default_value = "600")]
     idle: u64,
-    /// Measure one half only
+    /// Measure one part only
     #[arg(long)]
-    only: Option<Half>,
+    only: Option<Part>,
     /// The checkout
     #[arg(long, default_value = ".")]
     source: PathBuf,
     /// Where the released operator lies
     #[arg(long, default_value = "target/release")]
     bin_dir: PathBuf,
+    /// Instead of all that: run this, and print its memory at its peak in MiB
+    #[arg(long, hide = true, num_args = 1.., allow_hyphen_values = true)]
+    peak_of: Vec<OsString>,
     /// Where tables, figures and plots go
     #[arg(long, default_value = "target/bench")]
     out: PathBuf,
@@ -57,11 +63,13 @@ struct Args {
 
 /// What can be measured alone.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-enum Half {
+enum Part {
     /// How long until a change is where it is to be
     Latency,
     /// What an operator costs that has nothing to do
     Rest,
+    /// What the node agent costs
+    Agent,
 }
 
 /// The most namespaces that anything is copied to.
@@ -69,11 +77,15 @@ const POOL: usize = 1_000;
 
 #[tokio::main]
 async fn main() -> Result<()> {
+    let args = Args::parse();
+    if !args.peak_of.is_empty() {
+        return processor::tell_peak(&args.peak_of);
+    }
     let mut terminate = signal(SignalKind::terminate()).context("installing the SIGTERM handler")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("installing the SIGINT handler")?;
     // Whatever ends it, the server and the operator end with it.
     tokio::select! {
-        done = measure(Args::parse()) => done,
+        done = measure(args) => done,
         _ = terminate.recv() => bail!("ended by SIGTERM"),
         _ = interrupt.recv() => bail!("ended by SIGINT"),
     }
@@ -85,14 +97,20 @@ async fn measure(args: Args) -> Result<()> {
     let program = args.bin_dir.join("weaver-operator");
     let bin_dir =
         args.bin_dir.canonicalize().with_context(|| format!("{} is not built", program.display()))?;
-    let bed = Bed::start(&args.source, &bin_dir, POOL).await?;
+    let pool = if args.only == Some(Part::Agent) { 1 } else { POOL };
+    let bed = Bed::start(&args.source, &bin_dir, pool).await?;
     let mut report = Report { figures: Vec::new(), begun };
     let rounds = usize::from(args.rounds);
-    if args.only != Some(Half::Rest) {
+    let asked = |part| args.only.is_none_or(|only| only == part);
+    if asked(Part::Agent) {
+        report.add(agent::checks(bed.server(), &bed.places(), rounds)?);
+        report.add(agent::rest(bed.server(), &bed.places(), Duration::from_secs(args.idle)).await?);
+    }
+    if asked(Part::Latency) {
         let fans = latencies(&bed, &mut report, rounds).await?;
         plot_edits(&args.out, &fans)?;
     }
-    if args.only != Some(Half::Latency) {
+    if asked(Part::Rest) {
         report.add(load::resync(&bed, POOL).await?);
         let grown = loads(&bed, &mut report, rounds, Duration::from_secs(args.idle)).await?;
         plot_memory(&args.out, &grown)?;

@@ -12,6 +12,7 @@ use weaver_tests::memory::Memory;
 use weaver_tests::metrics::Metrics;
 
 use crate::figures::count;
+use crate::processor;
 
 /// No request for so long: the work is done. A visit that waits for its pace asks sooner.
 const QUIET: Duration = Duration::from_secs(1);
@@ -105,14 +106,7 @@ impl Operator {
 
     /// Processor time of its threads in milliseconds.
     pub fn cpu(&self) -> Result<f64> {
-        let dir = format!("/proc/{}/task", self.child.id());
-        let mut nanoseconds = 0.0;
-        for thread in fs::read_dir(&dir).with_context(|| dir.clone())? {
-            // One that has ended meanwhile did next to nothing. First of three fields (sched-stats of the kernel).
-            let Ok(stat) = fs::read_to_string(thread?.path().join("schedstat")) else { continue };
-            nanoseconds += stat.split_whitespace().next().context("an empty schedstat")?.parse::<f64>()?;
-        }
-        Ok(nanoseconds / 1e6)
+        processor::time(self.child.id())
     }
 
     /// Its connections to the API server.
