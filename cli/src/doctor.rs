@@ -6,6 +6,7 @@
 //! comes closest to a write is a dry run, which has one object converted.
 
 mod cluster;
+mod containers;
 mod node;
 mod reports;
 mod show;
@@ -109,6 +110,10 @@ async fn look(kubeconfig: Option<PathBuf>, report: Option<&Path>) -> Vec<Seen> {
     if let Some(client) = way.client {
         seen.extend(cluster::look(&client).await);
         seen.extend(reports::look(&client, is_asked).await);
+    }
+    if let Some(socket) = containers::socket(std::env::var("DOCKER_HOST").ok()) {
+        let is_bad = seen.iter().any(Seen::is_bad);
+        seen.extend(containers::look(&socket, is_bad).await);
     }
     seen
 }

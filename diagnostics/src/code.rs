@@ -78,6 +78,8 @@ codes! {
     CgroupControllerMissing = "N-14" "cgroup-controller-missing",
     /// The root of the cgroups cannot hand its controllers on.
     CgroupRootThreaded = "N-15" "cgroup-root-threaded",
+    /// The host has a name by which no node can be registered.
+    HostNameUnusable = "N-16" "host-name-unusable",
     /// Every configured name is served.
     ServingNamesOk = "T-00" "serving-names-ok",
     /// The name that was used is not in the certificate.
@@ -110,6 +112,8 @@ codes! {
     VersionNotSupported = "F-05" "version-not-supported",
     /// Somebody else listens where k3s will.
     PortTaken = "F-06" "port-taken",
+    /// A setting is spelled as k3s does not know it.
+    SettingMisspelled = "F-07" "setting-misspelled",
     /// The server of a kubeconfig is an address to listen at.
     KubeconfigUnspecified = "K-01" "kubeconfig-server-unspecified",
     /// The server of a kubeconfig is what kubectl falls back to without one.
@@ -212,6 +216,10 @@ codes! {
     ModuleMissing = "H-11" "module-missing",
     /// The node would start under another name than it registered with.
     IdentityDrift = "H-12" "identity-drift",
+    /// The host does not find its own name.
+    OwnNameNotFound = "H-13" "own-name-not-found",
+    /// Rules of both kinds of iptables are in force.
+    IptablesMixed = "H-14" "iptables-mixed",
 }
 
 impl fmt::Display for Code {

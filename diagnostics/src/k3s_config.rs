@@ -11,8 +11,10 @@
 use std::path::PathBuf;
 
 use crate::{
+    catalogue,
     finding::{Code, Finding, Place, Remedy, Severity},
     k3s_unit::Flag,
+    shell::quoted,
     text_file::TextFile,
     yaml_node::{self, Node, Value},
 };
@@ -122,7 +124,7 @@ impl Effective {
                     let name = value.as_str();
                     self.node_name = name.map(|name| Setting { value: name.to_owned(), origin: place });
                 }
-                _ => {}
+                key => self.findings.extend(misspelled(key, place)),
             }
         }
     }
@@ -190,6 +192,48 @@ impl Effective {
         }
         self.findings.extend(places.iter().map(|by| shadow_finding(by, &self.shadowed)));
     }
+}
+
+/// The settings on which names and the reach of the API server depend.
+const WATCHED: [&str; 7] = [
+    "tls-san",
+    "https-listen-port",
+    "data-dir",
+    "node-name",
+    "node-ip",
+    "bind-address",
+    "write-kubeconfig-mode",
+];
+
+/// A key that is one of those but for its case, its hyphens or a plural: k3s passes over it.
+fn misspelled(key: &str, place: Place) -> Option<Finding> {
+    if WATCHED.contains(&key) {
+        return None;
+    }
+    let plain = |key: &str| key.replace(['-', '_', ' '], "").to_ascii_lowercase();
+    let given = plain(key);
+    let meant = WATCHED.iter().find(|known| {
+        let known = plain(known);
+        given == known || given.strip_suffix('s') == Some(&known)
+    })?;
+    let message = format!("k3s does not know `{key}` and passes over it; `{meant}` is what it knows");
+    let finding = catalogue::finding(Code::SettingMisspelled, message);
+    let is_plain = key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    let finding = if is_plain {
+        let file = quoted(&place.file);
+        let then = if *meant == "tls-san" {
+            "sudo weaver-node-agent repair names"
+        } else {
+            "sudo systemctl restart k3s"
+        };
+        let remedy = Remedy::new(format!("write `{meant}`, and have k3s take it"))
+            .command(format!("sudo sed -i 's/^{key}/{meant}/' {file}"))
+            .command(then);
+        finding.remedy(remedy)
+    } else {
+        finding
+    };
+    Some(finding.saw(place, key))
 }
 
 /// The names of one value: a list, or a single value as k3s accepts it.

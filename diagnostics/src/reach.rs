@@ -10,16 +10,16 @@ use crate::{
     finding::{Code, Finding, Place, Remedy, Severity},
     kubeconfig_export::advice::hard_to_find,
     san::{ServingName, nearest},
-    serving::{Observation, Outcome, Seen},
+    serving::{Observation, Outcome, Seen, Wanted},
     shell::quoted,
 };
 
 /// Clocks that differ by no more are one clock: seconds.
 const CLOCKS: i64 = 60;
 
-/// The name of the server and what the machine's resolver says of it.
+/// The name of the server and what the machine's resolver says of it; `is_node`: k3s runs on this machine.
 #[must_use]
-pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>) -> Option<Finding> {
+pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>, is_node: bool) -> Option<Finding> {
     if matches!(name, ServingName::Ip(_)) {
         return None;
     }
@@ -39,12 +39,12 @@ pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>) -> Option
                 .command(format!("echo 'ADDRESS {name}' | sudo tee -a /etc/hosts")),
             ),
         ),
+        // A tunnel ends here too, and whoever made it knows of it.
+        Ok(addresses) if addresses.iter().all(IpAddr::is_loopback) => (!is_node
+            && *name != ServingName::Dns("localhost".to_owned()))
+        .then(|| leads_here(name, addresses)),
         Ok(addresses) => {
             let advice = hard_to_find(name, addresses.first().copied())?;
-            // The loopback names of this machine are the kubeconfig's matter.
-            if addresses.iter().all(IpAddr::is_loopback) {
-                return None;
-            }
             let mut lines = advice.splitn(2, '\n');
             let words = lines.next().unwrap_or_default().to_owned();
             // Found here, by whatever means: only mDNS is a means that kubectl lacks.
@@ -55,6 +55,41 @@ pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>) -> Option
             })
         }
     }
+}
+
+/// Debian writes `127.0.1.1` with the own name into /etc/hosts: two machines of one name find themselves.
+fn leads_here(name: &ServingName, addresses: &[IpAddr]) -> Finding {
+    let address = addresses.first().map(ToString::to_string).unwrap_or_default();
+    let message = format!("{name} leads to this machine itself ({address}), and k3s does not run on it");
+    Finding::new(Severity::Warn, Code::NameNotFound, message).saw(Place::file(name.to_string()), address).remedy(
+        Remedy::new(
+            "unless a tunnel to the Pi ends here: see which line of /etc/hosts has it, and write the address of the Pi there; \
+             two machines of one name need another name",
+        )
+        .command(format!("getent hosts {}", quoted(&name.to_string()))),
+    )
+}
+
+/// Configured names without a dot, of which kubectl on a laptop may not find any.
+#[must_use]
+pub fn unqualified_names(names: &[Wanted]) -> Option<Finding> {
+    let is_short = |wanted: &&Wanted| matches!(&wanted.name, ServingName::Dns(name) if !name.contains('.') && name != "localhost");
+    let short: Vec<_> = names.iter().filter(is_short).collect();
+    let first = short.first()?;
+    let list = short.iter().map(|wanted| wanted.name.to_string()).collect::<Vec<_>>().join(", ");
+    let message = format!(
+        "whether laptops find {list} is not known here: a name without a dot is found where the router or a search domain \
+         knows it"
+    );
+    let finding = Finding::new(Severity::Unknown, Code::NameNotFound, message).remedy(
+        Remedy::new("where kubectl says \"no such host\", with the address of this Pi in place of ADDRESS")
+            .command(format!("echo 'ADDRESS {}' | sudo tee -a /etc/hosts", first.name)),
+    );
+    Some(
+        short
+            .iter()
+            .fold(finding, |finding, wanted| finding.saw(wanted.origin.clone(), wanted.name.to_string())),
+    )
 }
 
 /// The configured names that kubectl on a laptop may not find.
@@ -228,19 +263,45 @@ mod tests {
     #[test]
     fn a_name_that_is_not_found_is_the_fault_of_this_machine() {
         let name: ServingName = "raspi".parse().unwrap();
-        let missing = lookup(&name, &Err("no such host".to_owned())).unwrap();
+        let missing = lookup(&name, &Err("no such host".to_owned()), false).unwrap();
         assert_eq!((missing.code, missing.severity), (Code::NameNotFound, Severity::Fail));
         assert_eq!(missing.remedy.unwrap().commands, ["echo 'ADDRESS raspi' | sudo tee -a /etc/hosts"]);
         let far = Ok(vec![IpAddr::from([192, 168, 1, 7])]);
-        assert_eq!(lookup(&name, &far), None);
-        let local = lookup(&"raspi.local".parse().unwrap(), &far).unwrap();
+        assert_eq!(lookup(&name, &far, false), None);
+        let local = lookup(&"raspi.local".parse().unwrap(), &far, false).unwrap();
         assert_eq!(local.severity, Severity::Warn);
         assert!(local.message.contains("not mDNS"), "{}", local.message);
         assert_eq!(
             local.remedy.unwrap().commands,
             ["echo '192.168.1.7 raspi.local' | sudo tee -a /etc/hosts"]
         );
-        assert_eq!(lookup(&"10.0.0.1".parse().unwrap(), &far), None);
+        assert_eq!(lookup(&"10.0.0.1".parse().unwrap(), &far, false), None);
+    }
+
+    #[test]
+    fn the_trap_of_127_0_1_1() {
+        let here = Ok(vec![IpAddr::from([127, 0, 1, 1])]);
+        let name: ServingName = "raspi".parse().unwrap();
+        let trap = lookup(&name, &here, false).unwrap();
+        assert_eq!((trap.code, trap.severity), (Code::NameNotFound, Severity::Warn));
+        assert!(trap.message.contains("127.0.1.1"), "{}", trap.message);
+        assert_eq!(lookup(&name, &here, true), None, "on the Pi itself it is right");
+        assert_eq!(lookup(&"localhost".parse().unwrap(), &here, false), None);
+    }
+
+    #[test]
+    fn a_name_without_a_dot_is_perhaps_not_found() {
+        let of = |names: &[&str]| {
+            let settings: Vec<_> = names
+                .iter()
+                .map(|name| Setting { value: (*name).to_owned(), origin: Place::line("/c.yaml", 2) })
+                .collect();
+            unqualified_names(&wanted(&settings, Stage::Serving).0)
+        };
+        assert_eq!(of(&["raspi.lan", "192.168.1.7", "localhost"]), None);
+        let found = of(&["raspi.lan", "raspi", "pi"]).unwrap();
+        assert!(found.message.contains("find raspi, pi is not known"), "{}", found.message);
+        assert_eq!((found.severity, found.evidence.len()), (Severity::Unknown, 2));
     }
 
     #[test]
@@ -320,7 +381,7 @@ mod tests {
         #[test]
         fn no_text_makes_it_panic(text in "\\PC*", here: i32, there: i32) {
             let _ = version(&text);
-            let _ = lookup(&"pi.local".parse().unwrap(), &Err(text.clone()));
+            let _ = lookup(&"pi.local".parse().unwrap(), &Err(text.clone()), false);
             let two = Clocks { here: here.into(), there: there.into() };
             let _ = dates(Place::file("e"), "e", &text, Some(two));
         }

@@ -112,6 +112,21 @@ fn not_a_name(setting: &Setting, error: &NameError, stage: Stage) -> Finding {
     .remedy(Remedy::new(explain).command("sudo systemctl restart k3s"))
 }
 
+/// Says of the names that are not served whether k3s was started since they were written: `is_newer` of a file,
+/// compared with what k3s writes at each start; `None` where nobody knows.
+pub fn say_why(findings: &mut [Finding], is_newer: impl Fn(&str) -> Option<bool>) {
+    for finding in findings.iter_mut().filter(|finding| finding.code == Code::NameNotServed) {
+        let Some(place) = finding.evidence.first().map(|seen| seen.place.clone()) else { continue };
+        let Some(is_newer) = is_newer(&place.file) else { continue };
+        let saw = if is_newer {
+            "written after k3s was last started, which reads it at start only"
+        } else {
+            "k3s was started since it was written: it has kept an older certificate, or takes the names from somewhere else"
+        };
+        *finding = finding.clone().saw(Place::file(place.file), saw);
+    }
+}
+
 /// Judges the handshakes. `endpoint` is the address they went to.
 #[must_use]
 pub fn judge(endpoint: &str, observations: &[Seen]) -> Proof {

@@ -2,6 +2,8 @@
 //! proof of the served names.
 
 use std::{
+    collections::BTreeMap,
+    fs,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     time::Duration,
@@ -21,8 +23,8 @@ use weaver_diagnostics::{
 
 use crate::{
     args::HostArgs, board_power, card_speed, card_swap, cgroup_layout, data_mount, default_route,
-    host_limits, host_root::HostRoot, k3s_files, kernel_modules, kernel_state, node_identity, override_file,
-    ports_taken, probe, root_space,
+    host_limits, host_names, host_root::HostRoot, iptables_mode, k3s_files, kernel_modules, kernel_state,
+    node_identity, override_file, ports_taken, probe, root_space,
 };
 
 const DEFAULT_DATA_DIR: &str = "/var/lib/rancher/k3s";
@@ -92,6 +94,15 @@ impl Host {
         ]);
         let places = places.chain(beside(&effective.drop_ins)).chain(beside(&self.admin_kubeconfig));
         places.map(|place| self.root.real(place)).collect()
+    }
+
+    /// Of the files that name what is to be served, whether they were written after k3s was last started: it writes its
+    /// kubeconfig at each start.
+    fn newer(&self, effective: &Effective) -> BTreeMap<String, bool> {
+        let written = |path: &Path| fs::metadata(self.root.real(path)).ok()?.modified().ok();
+        let Some(started) = written(&self.admin_kubeconfig) else { return BTreeMap::new() };
+        let files = effective.tls_san.iter().map(|name| &name.origin.file);
+        files.filter_map(|file| Some((file.clone(), written(Path::new(file))? > started))).collect()
     }
 
     /// What k3s calls this node; `None` where nothing tells.
@@ -167,6 +178,8 @@ fn judge_files(host: &Host, stage: Stage) -> Preflight {
         // What a kubelet and its pods need.
         findings.extend(cgroup_layout::finding(&host.root));
         findings.extend(kernel_modules::finding(&host.root));
+        findings.extend(host_names::findings(&host.root, &effective));
+        findings.extend(iptables_mode::finding(&host.root));
         findings.extend(node_identity::finding(&host.root, &host.data_dir(&effective), &effective));
     }
     let kubelet = !effective.disable_agent;
@@ -184,12 +197,16 @@ struct Files {
     kubeconfig: Vec<Finding>,
     own: OwnNames,
     places: Vec<PathBuf>,
+    newer: BTreeMap<String, bool>,
 }
 
-/// What is so at this moment and another way the next: for a person who asks, and no news for the card.
+/// What is so at this moment and another way the next, or perhaps no fault at all: for a person who asks, and no news
+/// for the card.
 #[must_use]
-pub fn momentary(host: &Host) -> Option<Finding> {
-    board_power::heat(&host.root)
+pub fn momentary(host: &Host) -> Vec<Finding> {
+    let effective = k3s_files::effective(&host.root, host.config.as_deref(), host.unit.as_deref());
+    let (names, _) = serving::wanted(&effective.tls_san, Stage::Serving);
+    board_power::heat(&host.root).into_iter().chain(reach::unqualified_names(&names)).collect()
 }
 
 /// A measurement of the storage under k3s, which writes to it.
@@ -215,11 +232,12 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
         let kubeconfig = k3s_files::admin_kubeconfig(&reader.root, &reader.admin_kubeconfig);
         let own = reader.own_names(&effective);
         let places = reader.places(&effective);
-        Files { findings, effective, anchors, server_ca, kubeconfig, own, places }
+        let newer = reader.newer(&effective);
+        Files { findings, effective, anchors, server_ca, kubeconfig, own, places, newer }
     })
     .await
     .context("reading the host's files")?;
-    let Files { mut findings, effective, anchors, server_ca, kubeconfig, own, places } = files;
+    let Files { mut findings, effective, anchors, server_ca, kubeconfig, own, places, newer } = files;
     let api_address = host.api_address(&effective);
 
     let (names, _) = serving::wanted(&effective.tls_san, Stage::Serving);
@@ -249,6 +267,7 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
             }
         }
     }
+    serving::say_why(&mut findings, |file| newer.get(file).copied());
     findings.extend(reach::hidden_names(&seen));
     findings.extend(kubeconfig);
     override_file::apply(&host.root, &host.boot_dir, &mut findings);

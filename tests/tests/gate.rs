@@ -38,6 +38,8 @@ mod own_server {
         for name in ["box.example", "localhost", "127.0.0.1"] {
             assert!(served.split(", ").any(|s| s == name), "{name} is served: {message}");
         }
+        let why = unserved["evidence"].as_array().unwrap().last().unwrap()["saw"].as_str().unwrap();
+        assert!(why.starts_with("written after k3s was last started"), "{why}");
         assert_eq!(unserved["remedy"]["commands"][0], "sudo weaver-node-agent repair names");
         assert!(unserved["remedy"]["explain"].as_str().unwrap().contains("box.example"), "the nearest name");
 

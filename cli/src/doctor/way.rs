@@ -67,10 +67,11 @@ impl Way {
             }
         };
         let found = lookup(&host, port).await;
-        if let Ok(host) = host.parse()
-            && !is_in_hosts_file(&host)
-        {
-            self.note(Side::Here, reach::lookup(&host, &found));
+        if let Ok(host) = host.parse() {
+            let told = reach::lookup(&host, &found, self.is_node);
+            // Who has the name in /etc/hosts needs no other way to find it.
+            let is_far = found.as_ref().is_ok_and(|found| !found.iter().all(IpAddr::is_loopback));
+            self.note(Side::Here, told.filter(|_| !(is_far && is_in_hosts_file(&host))));
         }
         if self.is_at_an_end() {
             return None;
@@ -200,7 +201,6 @@ fn clocks(there: i64) -> Clocks {
     Clocks { here: Timestamp::now().as_second(), there }
 }
 
-/// Who has the name in /etc/hosts needs no other way to find it.
 fn is_in_hosts_file(name: &ServingName) -> bool {
     let hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
     let lines = hosts.lines().map(|line| line.split('#').next().unwrap_or_default());

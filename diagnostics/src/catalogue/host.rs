@@ -114,3 +114,21 @@ pub(super) const OVERRIDE_NOT_A_CODE: Entry = known(
     &["cat /boot/firmware/weaver-override"],
     &[],
 );
+
+pub(super) const OWN_NAME_NOT_FOUND: Entry = known(
+    Warn,
+    "Neither /etc/hosts nor a module of nsswitch.conf knows the host's name: sudo waits for a name server at each \
+     call, and without a network nothing knows it.",
+    "give it the line that Debian gives every host",
+    &["echo '127.0.1.1 NAME' | sudo tee -a /etc/hosts"],
+    &["https://www.debian.org/doc/manuals/debian-reference/ch05.en.html"],
+);
+
+pub(super) const IPTABLES_MIXED: Entry = known(
+    Warn,
+    "Another program, or one from before an upgrade, has made rules of the older kind; packets pass both sets.",
+    "see what they are; a restart takes them away, unless that program makes them anew: then have it take the newer \
+     kind, too",
+    &["sudo iptables-legacy-save", "sudo ip6tables-legacy-save", "sudo reboot"],
+    &["https://github.com/k3s-io/k3s/issues/703", "https://wiki.debian.org/nftables"],
+);

@@ -1,7 +1,7 @@
 //! k3s' files and start, and weaver.toml.
 
 use super::Entry;
-use super::table::{CHECK, K3S_CONFIGURATION, K3S_REQUIREMENTS, known};
+use super::table::{CHECK, K3S_CONFIGURATION, K3S_REQUIREMENTS, RESTART_K3S, known};
 use crate::finding::Severity::{Fail, Ok, Unknown, Warn};
 
 pub(super) const K3S_CONFIG_INVALID: Entry = known(
@@ -100,4 +100,12 @@ pub(super) const BOOT_CONFIG_UNKNOWN: Entry = known(
     "read its log",
     &["journalctl -u weaver-boot-config"],
     &[],
+);
+
+pub(super) const SETTING_MISSPELLED: Entry = known(
+    Warn,
+    "k3s passes over keys that it does not know, with one line in its log.",
+    "write the key as k3s does, and start k3s anew",
+    &["sudo journalctl -b -u k3s | grep 'Unknown flag'", RESTART_K3S],
+    &[K3S_CONFIGURATION],
 );

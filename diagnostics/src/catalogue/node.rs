@@ -135,3 +135,11 @@ pub(super) const CGROUP_ROOT_THREADED: Entry = known(
     &["docker run --privileged --cgroupns=private rancher/k3s:VERSION"],
     &["https://docs.kernel.org/admin-guide/cgroup-v2.html#threads"],
 );
+
+pub(super) const HOST_NAME_UNUSABLE: Entry = known(
+    Warn,
+    "k3s registers the node under the host's name in lower case, and the API server takes letters, digits, hyphens and dots.",
+    "give the host another name: in weaver.toml, or with the first command; then start k3s anew",
+    &["sudo hostnamectl set-hostname NAME", RESTART_K3S],
+    &["https://kubernetes.io/docs/concepts/overview/working-with-objects/names/"],
+);

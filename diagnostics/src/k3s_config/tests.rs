@@ -195,3 +195,32 @@ fn whether_there_is_a_kubelet() {
         assert_eq!(merge(&[file("/c.yaml", text)], &flags).disable_agent, want, "{text} {flags:?}");
     }
 }
+
+#[test]
+fn a_key_that_k3s_passes_over_is_named_with_what_was_meant() {
+    for (key, meant) in [
+        ("tls_san", Some("tls-san")),
+        ("tls-sans", Some("tls-san")),
+        ("tlsSan", Some("tls-san")),
+        ("TLS-SAN", Some("tls-san")),
+        ("node_name", Some("node-name")),
+        ("tls-san", None),
+        ("tls-san+", None),
+        ("tls-san-security", None),
+        ("node-ip", None),
+        ("bind-address", None),
+        ("node-label", None),
+        ("data-dirs", Some("data-dir")),
+    ] {
+        let effective = merge(&[file("/c.yaml", &format!("{key}: [raspi]\n"))], &[]);
+        let found = effective.findings.iter().find(|finding| finding.code == Code::SettingMisspelled);
+        assert_eq!(found.is_some(), meant.is_some(), "{key}");
+        if let (Some(found), Some(meant)) = (found, meant) {
+            assert!(found.message.contains(&format!("`{meant}` is what")), "{}", found.message);
+            assert_eq!(found.evidence[0].place.line, Some(1));
+            assert!(effective.tls_san.is_empty());
+            let commands = &found.remedy.as_ref().unwrap().commands;
+            assert_eq!(commands[0], format!("sudo sed -i 's/^{key}/{meant}/' /c.yaml"));
+        }
+    }
+}
