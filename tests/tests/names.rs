@@ -112,11 +112,34 @@ mod own_server {
 
         /// What the agent says of the names: codes of findings that are not fine.
         fn codes(&self) -> Vec<String> {
-            let output = self.agent(&["check", "-o", "json"]).output().unwrap();
-            let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-            let findings = report["findings"].as_array().unwrap().iter();
-            let bad = findings.filter(|f| f["severity"] != "ok").map(|f| f["code"].as_str().unwrap());
+            let findings = self.findings();
+            let bad = findings.iter().filter(|f| f["severity"] != "ok").map(|f| f["code"].as_str().unwrap());
             bad.filter(|code| code.starts_with('T')).map(str::to_owned).collect()
+        }
+
+        fn findings(&self) -> Vec<Value> {
+            let output = self.agent(&["check", "-o", "json"]).output().unwrap();
+            let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
+            serde_json::from_value(report["findings"].take()).unwrap()
+        }
+
+        /// The code of TLS by which `weaver doctor` says why a laptop does not get there by this name.
+        fn doctor_of_the_laptop(&self, name: &str) -> String {
+            let kubeconfig = self.laptops_kubeconfig();
+            let kubectl =
+                ["kubectl", "config", "set-cluster", "default", "--tls-server-name", name, "--kubeconfig"];
+            assert!(
+                Command::new(&self.program).args(kubectl).arg(&kubeconfig).output().unwrap().status.success()
+            );
+            let mut doctor = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver"));
+            doctor
+                .args(["doctor", "-o", "json", "--kubeconfig"])
+                .arg(&kubeconfig)
+                .env_remove("WEAVER_REPORT");
+            let report: Value = serde_json::from_slice(&doctor.output().unwrap().stdout).unwrap();
+            let findings = report["findings"].as_array().unwrap().iter();
+            let mut bad = findings.filter(|f| f["severity"] == "fail").map(|f| f["code"].as_str().unwrap());
+            bad.find(|code| code.starts_with('T')).unwrap_or("fine").to_owned()
         }
 
         /// Whether a laptop gets an answer by this name, with the kubeconfig that it had before.
@@ -189,6 +212,63 @@ mod own_server {
         undo.args(["repair", "--undo", "--state-dir"]).arg(scene.dir.path().join("state"));
         assert!(undo.output().unwrap().status.success());
         assert_eq!(scene.codes(), ["T-06"]);
+    }
+
+    /// A name that the Secret claims and the certificate does not have: no restart adds it, only a new certificate does.
+    #[test]
+    fn the_last_rung_is_a_new_certificate() {
+        let scene = Scene::start(&["pi.example"]);
+        let laptop = scene.laptops_kubeconfig();
+        scene.annotate("listener.cattle.io/cn-late.example=late.example");
+        scene.drop_in("50.yaml", "tls-san+: [late.example]\n");
+        let (code, said) = scene.repair(&[]);
+        assert_eq!((code, scene.calls().as_str()), (Some(0), "stop start stop start"), "{said}");
+        assert!(said.contains("served, after its certificate was made anew: "), "{said}");
+        for name in ["pi.example", "late.example"] {
+            assert!(scene.laptop(&laptop, name), "{name}: {said}");
+        }
+        assert_eq!(scene.codes(), Vec::<String>::new());
+    }
+
+    /// Each combination of asked for, served and used has its verdict on either side, and its cure.
+    #[test]
+    fn asked_served_and_used() {
+        let scene = Scene::start(&["asked-served-used.test", "asked-served.test"]);
+        scene.drop_in("50.yaml", "tls-san+: [served-used.test, served.test]\n");
+        assert_eq!(scene.repair(&[]).0, Some(0));
+        scene.drop_in("50.yaml", "tls-san+: [asked-used.test, asked.test]\n");
+        scene.calls();
+
+        let on_the_pi = |code: &str| {
+            let finding = scene.findings().into_iter().filter(|finding| finding["code"] == code);
+            finding.map(|finding| finding["message"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let not_served = on_the_pi("T-02");
+        assert_eq!(not_served.len(), 2, "{not_served:?}");
+        assert!(not_served[0].starts_with("asked-used.test is configured and not served"), "{not_served:?}");
+        assert!(not_served[1].starts_with("asked.test is configured and not served"), "{not_served:?}");
+        let stale = on_the_pi("T-03").join("\n");
+        assert!(stale.contains("served-used.test") && stale.contains("served.test"), "{stale}");
+        assert!(!stale.contains("asked-served"), "{stale}");
+
+        let used = ["asked-served-used.test", "asked-used.test", "served-used.test", "used.test"];
+        let on_the_laptop = || used.map(|name| scene.doctor_of_the_laptop(name));
+        assert_eq!(on_the_laptop(), ["fine", "T-01", "fine", "T-01"]);
+
+        // What is asked for and not served takes a restart.
+        let (code, said) = scene.repair(&[]);
+        assert_eq!((code, scene.calls().as_str()), (Some(0), "stop start"), "{said}");
+        assert_eq!(on_the_laptop(), ["fine", "fine", "fine", "T-01"]);
+        // What is used and nothing else is to be asked for.
+        scene.drop_in("91-used.test.yaml", "tls-san+: [\"used.test\"]\n");
+        assert_eq!(scene.repair(&[]).0, Some(0));
+        assert_eq!(on_the_laptop(), ["fine"; 4]);
+        // What is served and nothing else is taken out; and what is used will be missed.
+        assert_eq!(scene.codes(), ["T-03"]);
+        let (code, said) = scene.repair(&["--remove", "served.test", "--remove", "served-used.test"]);
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(scene.codes(), Vec::<String>::new());
+        assert_eq!(on_the_laptop(), ["fine", "fine", "T-01", "fine"]);
     }
 
     #[test]
