@@ -3,6 +3,7 @@
 //! - [`tenant`]: who acts. Tokens minted per account, one client per account, what a refusal means.
 //! - [`watch`]: what wakes us. Metadata-only watches, opened as the tenant, shared and counted.
 //! - [`sync`]: what is done. Pure plans, a thin executor, the status as a fold of the outcomes.
+//! - [`service_token`]: which tokens a ServiceToken's Secret is to hold.
 //! - [`webhook`]: a process of its own that converts our objects between their versions.
 //! - [`installer`]: puts our kinds and the webhook's certificates in place; for `weaver crd` and the node agent.
 //! - [`durable_file`]: files that are replaced whole.
@@ -28,6 +29,7 @@ pub mod metrics;
 pub mod metrics_page;
 pub mod run;
 pub mod service_manager;
+pub mod service_token;
 pub mod sync;
 pub mod tenant;
 pub mod transport;

@@ -1,0 +1,269 @@
+//! What is to be done for one `ServiceToken`: which tokens are minted, which stay to the byte, which leave the Secret.
+//! Pure, and without a secret: of what stands in the Secret it knows the claims.
+//!
+//! A token is judged by its claims, by the uid of its account and by that of the Secret that it is bound to; the clock
+//! is that of the API server, which issues and judges them. What cannot be known just now changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use weaver_api::validate::{ValidServiceToken, ValidToken};
+
+use super::claims::{Claims, NotAToken};
+
+/// Share of a life by which the tokens of one Secret are renewed earlier than asked, so that many that were made
+/// together are not renewed together, and by which one that is nearly due joins one that is: percent.
+const SPREAD: u32 = 5;
+
+/// What was seen of the Secret.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Seen {
+    /// Its uid.
+    pub uid: String,
+    /// Whether this resource has made it.
+    pub is_ours: bool,
+    /// No content can be changed any more.
+    pub is_immutable: bool,
+    /// It is on its way out, and nothing can be bound to it any more.
+    pub is_terminating: bool,
+    /// What stands under each key.
+    pub keys: BTreeMap<String, Result<Claims, NotAToken>>,
+}
+
+/// What was seen of an account.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Account {
+    /// It lets itself be minted for.
+    Willing {
+        /// Its uid.
+        uid: String,
+    },
+    /// It exists, and has not the label by which its owner agrees.
+    Unwilling,
+    /// There is none.
+    Missing,
+    /// It could not be asked for.
+    Unknown,
+}
+
+/// Everything that counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// What is asked for.
+    pub asked: &'a ValidServiceToken,
+    /// Uid of the resource.
+    pub uid: &'a str,
+    /// The Secret, where there is one.
+    pub secret: Option<&'a Seen>,
+    /// The accounts of the tokens, by name; one that is absent here is not known.
+    pub accounts: &'a BTreeMap<String, Account>,
+    /// The API server's own audiences, which a token has for whom none is asked; `None` where they are not known.
+    pub own_audiences: Option<&'a [String]>,
+    /// The API server's clock.
+    pub now: Timestamp,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Plan {
+    /// Nothing, for this reason.
+    Refuse(Refusal),
+    /// This.
+    Act(Work),
+}
+
+/// Why the Secret is not written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Refusal {
+    /// Somebody else made it.
+    Foreign,
+    /// Somebody has made it immutable.
+    Immutable,
+    /// It is being deleted: what comes after it is another one.
+    Terminating,
+}
+
+/// The work on one Secret.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Work {
+    /// There is no Secret: it is made first, empty, since its uid is what tokens are bound to.
+    pub creates: bool,
+    /// Each token that is asked for, in the order of the spec.
+    pub tokens: Vec<(String, Verdict)>,
+    /// Keys that leave the Secret.
+    pub removed: BTreeSet<String>,
+    /// When something is due next; `None`: only a change can bring work.
+    pub next: Option<Timestamp>,
+}
+
+/// What becomes of one token.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// It stays to the byte, until then.
+    Fresh {
+        /// When it is due.
+        renewed_at: Timestamp,
+    },
+    /// It is minted.
+    Mint(Why),
+    /// It is not minted before.
+    NotYet(Timestamp),
+    /// It may not be minted, and does not stay.
+    Refused(Because),
+    /// Whether it may be minted is not known: what stands there stays.
+    Unknown,
+}
+
+/// Why a token is minted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Why {
+    /// The Secret has no such key, or there is none.
+    Missing,
+    /// What stands there is no token.
+    NotAToken,
+    /// It is another account's.
+    OtherAccount,
+    /// Its account was deleted and made again.
+    AccountRecreated,
+    /// It is meant for others.
+    OtherAudiences,
+    /// It is bound to another Secret, or to none: deleting this one would not revoke it.
+    OtherSecret,
+    /// It has expired.
+    Expired,
+    /// Its time has come.
+    Due,
+}
+
+/// Why a token may not be minted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Because {
+    /// There is no such account.
+    NoAccount,
+    /// Its owner has not agreed.
+    NotAgreed,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "there was none",
+            Self::NotAToken => "what stood there was no token",
+            Self::OtherAccount => "it was another account's",
+            Self::AccountRecreated => "its account was made anew",
+            Self::OtherAudiences => "it was meant for other audiences",
+            Self::OtherSecret => "it was not bound to this Secret",
+            Self::Expired => "it had expired",
+            Self::Due => "it was due",
+        })
+    }
+}
+
+/// The plan for these facts.
+#[must_use]
+pub fn plan(facts: &Facts<'_>) -> Plan {
+    match facts.secret {
+        Some(secret) if !secret.is_ours => return Plan::Refuse(Refusal::Foreign),
+        Some(secret) if secret.is_terminating => return Plan::Refuse(Refusal::Terminating),
+        Some(secret) if secret.is_immutable => return Plan::Refuse(Refusal::Immutable),
+        _ => {}
+    }
+    let mut tokens: Vec<_> =
+        facts.asked.tokens.iter().map(|token| (token.key.clone(), facts.judge(token))).collect();
+    if tokens.iter().any(|(_, verdict)| matches!(verdict, Verdict::Mint(_))) {
+        facts.join_nearly_due(&mut tokens);
+    }
+    let is_kept = |key: &str| {
+        tokens.iter().any(|(asked, verdict)| asked == key && !matches!(verdict, Verdict::Refused(_)))
+    };
+    let present = facts.secret.iter().flat_map(|secret| secret.keys.keys());
+    let removed = present.filter(|key| !is_kept(key)).cloned().collect();
+    let next = tokens.iter().filter_map(|(_, verdict)| match verdict {
+        Verdict::Fresh { renewed_at: time } | Verdict::NotYet(time) => Some(*time),
+        _ => None,
+    });
+    Plan::Act(Work { creates: facts.secret.is_none(), next: next.min(), tokens, removed })
+}
+
+impl Facts<'_> {
+    fn judge(&self, token: &ValidToken) -> Verdict {
+        let uid = match self.accounts.get(&token.account) {
+            Some(Account::Willing { uid }) => uid,
+            Some(Account::Unwilling) => return Verdict::Refused(Because::NotAgreed),
+            Some(Account::Missing) => return Verdict::Refused(Because::NoAccount),
+            Some(Account::Unknown) | None => return Verdict::Unknown,
+        };
+        match self.fresh_until(token, uid) {
+            Ok(renewed_at) => Verdict::Fresh { renewed_at },
+            Err(why) => match token.not_before {
+                Some(time) if time > self.now => Verdict::NotYet(time),
+                _ => Verdict::Mint(why),
+            },
+        }
+    }
+
+    /// When the token that stands there is due; or why it is not the one that is asked for.
+    fn fresh_until(&self, token: &ValidToken, account_uid: &str) -> Result<Timestamp, Why> {
+        let secret = self.secret.ok_or(Why::Missing)?;
+        let claims = secret.keys.get(&token.key).ok_or(Why::Missing)?;
+        let claims = claims.as_ref().map_err(|NotAToken| Why::NotAToken)?;
+        if claims.account.name != token.account {
+            return Err(Why::OtherAccount);
+        }
+        if claims.account.uid != account_uid {
+            return Err(Why::AccountRecreated);
+        }
+        let asked = if token.audiences.is_empty() { self.own_audiences } else { Some(&token.audiences[..]) };
+        if asked.is_some_and(|asked| !same(asked, &claims.audiences)) {
+            return Err(Why::OtherAudiences);
+        }
+        if claims.secret.as_ref().is_none_or(|bound| bound.uid != secret.uid) {
+            return Err(Why::OtherSecret);
+        }
+        if claims.expires_at <= self.now {
+            return Err(Why::Expired);
+        }
+        let renewed_at = self.renewed_at(claims, token.lifetime);
+        if renewed_at <= self.now { Err(Why::Due) } else { Ok(renewed_at) }
+    }
+
+    /// After the asked share of its life. A shorter life that is asked for since counts at once; a longer one from the
+    /// next token on.
+    fn renewed_at(&self, claims: &Claims, asked: Duration) -> Timestamp {
+        let life = claims.expires_at.duration_since(claims.issued_at);
+        let life = life
+            .min(SignedDuration::try_from(asked).unwrap_or(SignedDuration::MAX))
+            .max(SignedDuration::ZERO);
+        let percent = i32::from(self.asked.renew_at_percent) * 100 - self.spread();
+        claims.issued_at.saturating_add(life / 10_000 * percent.max(1)).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Hundredths of a percent, the same for each token of a resource and other ones for another resource.
+    fn spread(&self) -> i32 {
+        let mut hasher = DefaultHasher::new();
+        self.uid.hash(&mut hasher);
+        i32::try_from(hasher.finish() % u64::from(SPREAD * 100)).unwrap_or_default()
+    }
+
+    /// Those that would be due a moment later: one write instead of two.
+    fn join_nearly_due(&self, tokens: &mut [(String, Verdict)]) {
+        for (token, (_, verdict)) in self.asked.tokens.iter().zip(tokens) {
+            let early = SignedDuration::try_from(token.lifetime * SPREAD / 100).unwrap_or_default();
+            let is_nearly_due = |at: Timestamp| at.duration_since(self.now) <= early;
+            if matches!(verdict, Verdict::Fresh { renewed_at } if is_nearly_due(*renewed_at)) {
+                *verdict = Verdict::Mint(Why::Due);
+            }
+        }
+    }
+}
+
+fn same(one: &[String], other: &[String]) -> bool {
+    one.iter().collect::<BTreeSet<_>>() == other.iter().collect()
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -1,0 +1,279 @@
+use proptest::prelude::*;
+
+use super::super::claims::Named;
+use super::*;
+
+const HOUR: i64 = 3_600;
+const OWN: &str = "https://kubernetes.default.svc";
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn wish(key: &str, account: &str) -> ValidToken {
+    ValidToken {
+        key: key.into(),
+        account: account.into(),
+        audiences: Vec::new(),
+        lifetime: Duration::from_hours(1),
+        not_before: None,
+    }
+}
+
+fn asked(tokens: Vec<ValidToken>) -> ValidServiceToken {
+    ValidServiceToken { writer: "writer".into(), secret_name: None, tokens, renew_at_percent: 80 }
+}
+
+/// Issued at 0, for an hour.
+fn claims(account: &str) -> Claims {
+    Claims {
+        account: Named { name: account.into(), uid: format!("uid-of-{account}") },
+        namespace: "team-a".into(),
+        audiences: vec![OWN.into()],
+        secret: Some(Named { name: "tokens".into(), uid: "secret-1".into() }),
+        issued_at: at(0),
+        expires_at: at(HOUR),
+    }
+}
+
+fn seen(keys: &[(&str, Result<Claims, NotAToken>)]) -> Seen {
+    Seen {
+        uid: "secret-1".into(),
+        is_ours: true,
+        is_immutable: false,
+        is_terminating: false,
+        keys: keys.iter().map(|(key, claims)| ((*key).to_owned(), claims.clone())).collect(),
+    }
+}
+
+fn willing(names: &[&str]) -> BTreeMap<String, Account> {
+    let account = |name: &&str| ((*name).to_owned(), Account::Willing { uid: format!("uid-of-{name}") });
+    names.iter().map(account).collect()
+}
+
+struct Scene {
+    asked: ValidServiceToken,
+    secret: Option<Seen>,
+    accounts: BTreeMap<String, Account>,
+    now: i64,
+}
+
+impl Scene {
+    /// One token of `robot` under `a`, as it should be, ten minutes old.
+    fn new() -> Self {
+        Self {
+            asked: asked(vec![wish("a", "robot")]),
+            secret: Some(seen(&[("a", Ok(claims("robot")))])),
+            accounts: willing(&["robot"]),
+            now: 600,
+        }
+    }
+
+    fn plan(&self) -> Plan {
+        let own = [OWN.to_owned()];
+        plan(&Facts {
+            asked: &self.asked,
+            uid: "resource-1",
+            secret: self.secret.as_ref(),
+            accounts: &self.accounts,
+            own_audiences: Some(&own),
+            now: at(self.now),
+        })
+    }
+
+    #[track_caller]
+    fn work(&self) -> Work {
+        match self.plan() {
+            Plan::Act(work) => work,
+            Plan::Refuse(refusal) => panic!("{refusal:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn verdict(&self) -> Verdict {
+        self.work().tokens.remove(0).1
+    }
+
+    fn claims(&mut self) -> &mut Claims {
+        self.secret.as_mut().unwrap().keys.get_mut("a").unwrap().as_mut().unwrap()
+    }
+}
+
+#[test]
+fn a_token_that_is_as_it_should_be_stays() {
+    let scene = Scene::new();
+    let work = scene.work();
+    assert!(!work.creates && work.removed.is_empty());
+    let (_, Verdict::Fresh { renewed_at }) = work.tokens[0] else { panic!("{work:?}") };
+    // At 80 % of its hour, and up to 5 % of that earlier.
+    assert!((at(HOUR * 75 / 100)..=at(HOUR * 80 / 100)).contains(&renewed_at), "{renewed_at}");
+    assert_eq!(work.next, Some(renewed_at));
+}
+
+#[test]
+fn r_x02_each_case_in_which_a_token_is_issued_again() {
+    type Edit = fn(&mut Scene);
+    let cases: [(Edit, Why); 10] = [
+        (|scene| scene.secret = None, Why::Missing),
+        (|scene| scene.secret.as_mut().unwrap().keys.clear(), Why::Missing),
+        (
+            |scene| drop(scene.secret.as_mut().unwrap().keys.insert("a".into(), Err(NotAToken))),
+            Why::NotAToken,
+        ),
+        (|scene| scene.claims().account.name = "other".into(), Why::OtherAccount),
+        (|scene| scene.claims().account.uid = "an-older-one".into(), Why::AccountRecreated),
+        (|scene| scene.claims().audiences = vec!["vault".into()], Why::OtherAudiences),
+        (|scene| scene.asked.tokens[0].audiences = vec!["vault".into()], Why::OtherAudiences),
+        (|scene| scene.secret.as_mut().unwrap().uid = "secret-2".into(), Why::OtherSecret),
+        (|scene| scene.now = HOUR * 80 / 100, Why::Due),
+        (|scene| scene.now = HOUR, Why::Expired),
+    ];
+    for (edit, why) in cases {
+        let mut scene = Scene::new();
+        edit(&mut scene);
+        assert_eq!(scene.verdict(), Verdict::Mint(why));
+        assert_eq!(scene.work().creates, scene.secret.is_none());
+    }
+    let mut scene = Scene::new();
+    scene.claims().secret = None;
+    assert_eq!(scene.verdict(), Verdict::Mint(Why::OtherSecret));
+}
+
+#[test]
+fn audiences_are_a_set() {
+    let mut scene = Scene::new();
+    scene.asked.tokens[0].audiences = vec!["b".into(), "a".into()];
+    scene.claims().audiences = vec!["a".into(), "b".into()];
+    assert!(matches!(scene.verdict(), Verdict::Fresh { .. }));
+}
+
+#[test]
+fn r_x03_the_other_keys_stay_and_what_is_not_asked_for_leaves() {
+    let mut scene = Scene::new();
+    scene.asked.tokens.push(wish("b", "gone"));
+    scene.asked.tokens.push(wish("c", "shy"));
+    scene.asked.tokens.push(wish("d", "robot"));
+    scene.accounts.insert("gone".into(), Account::Missing);
+    scene.accounts.insert("shy".into(), Account::Unwilling);
+    let keys = &mut scene.secret.as_mut().unwrap().keys;
+    keys.extend([("c".to_owned(), Ok(claims("shy"))), ("old".to_owned(), Ok(claims("robot")))]);
+    let work = scene.work();
+    let verdicts: Vec<_> = work.tokens.iter().map(|(_, verdict)| verdict.clone()).collect();
+    assert!(matches!(verdicts[0], Verdict::Fresh { .. }));
+    assert_eq!(
+        verdicts[1..],
+        [
+            Verdict::Refused(Because::NoAccount),
+            Verdict::Refused(Because::NotAgreed),
+            Verdict::Mint(Why::Missing)
+        ]
+    );
+    assert_eq!(
+        work.removed,
+        ["c".to_owned(), "old".to_owned()].into(),
+        "an account that withdraws takes its token"
+    );
+}
+
+#[test]
+fn what_cannot_be_known_changes_nothing() {
+    let mut scene = Scene::new();
+    for account in [Some(Account::Unknown), None] {
+        scene.accounts.clear();
+        scene.accounts.extend(account.map(|account| ("robot".to_owned(), account)));
+        let work = scene.work();
+        assert_eq!((work.tokens[0].1.clone(), work.removed.len()), (Verdict::Unknown, 0));
+    }
+}
+
+#[test]
+fn a_token_waits_for_its_time_and_an_older_one_stays_until_it_is_due() {
+    let mut scene = Scene::new();
+    scene.asked.tokens[0].not_before = Some(at(5_000));
+    assert!(matches!(scene.verdict(), Verdict::Fresh { .. }));
+    scene.now = HOUR * 80 / 100;
+    assert_eq!(scene.verdict(), Verdict::NotYet(at(5_000)));
+    assert_eq!((scene.work().next, scene.work().removed.len()), (Some(at(5_000)), 0));
+    scene.now = 5_000;
+    assert_eq!(scene.verdict(), Verdict::Mint(Why::Expired));
+}
+
+#[test]
+fn a_shorter_life_counts_at_once_and_a_longer_one_from_the_next_token_on() {
+    let mut scene = Scene::new();
+    scene.asked.tokens[0].lifetime = Duration::from_mins(10);
+    assert_eq!(scene.verdict(), Verdict::Mint(Why::Due));
+    scene.asked.tokens[0].lifetime = Duration::from_hours(24);
+    assert!(matches!(scene.verdict(), Verdict::Fresh { .. }));
+}
+
+#[test]
+fn two_that_are_due_within_a_moment_are_one_write() {
+    let mut scene = Scene::new();
+    scene.asked.tokens.extend([wish("b", "robot"), wish("c", "robot")]);
+    let later = |seconds: i64| {
+        Ok(Claims { issued_at: at(seconds), expires_at: at(HOUR + seconds), ..claims("robot") })
+    };
+    scene.secret = Some(seen(&[("a", later(0)), ("b", later(60)), ("c", later(1_000))]));
+    scene.now = HOUR * 80 / 100;
+    let work = scene.work();
+    assert_eq!(work.tokens[0].1, Verdict::Mint(Why::Due));
+    assert_eq!(work.tokens[1].1, Verdict::Mint(Why::Due), "a minute early");
+    assert!(matches!(work.tokens[2].1, Verdict::Fresh { .. }));
+}
+
+#[test]
+fn r_x05_what_is_not_ours_or_cannot_be_written_is_left_alone() {
+    for (edit, refusal) in [
+        ((|seen| seen.is_ours = false) as fn(&mut Seen), Refusal::Foreign),
+        (|seen| seen.is_immutable = true, Refusal::Immutable),
+        (|seen| seen.is_terminating = true, Refusal::Terminating),
+    ] {
+        let mut scene = Scene::new();
+        edit(scene.secret.as_mut().unwrap());
+        assert_eq!(scene.plan(), Plan::Refuse(refusal));
+    }
+}
+
+#[test]
+fn a_clock_that_jumps_back_mints_nothing() {
+    let mut scene = Scene::new();
+    for now in [0, -1, -86_400 * 365] {
+        scene.now = now;
+        assert!(matches!(scene.verdict(), Verdict::Fresh { .. }), "{now}");
+    }
+}
+
+proptest! {
+    /// Whatever the times: a token that was minted now, as asked, is not minted again; and what is fresh is due before it
+    /// expires.
+    #[test]
+    fn what_was_just_minted_stays(now in -1_000_000_000_i64..4_000_000_000, life in 600_i64..86_400, percent in 1_u8..100) {
+        let mut scene = Scene::new();
+        scene.now = now;
+        scene.asked.renew_at_percent = percent;
+        scene.asked.tokens[0].lifetime = Duration::from_secs(life.unsigned_abs());
+        scene.claims().issued_at = at(now);
+        scene.claims().expires_at = at(now + life);
+        match scene.verdict() {
+            Verdict::Fresh { renewed_at } => prop_assert!(renewed_at > at(now) && renewed_at < at(now + life)),
+            other => prop_assert!(false, "{:?}", other),
+        }
+    }
+
+    #[test]
+    fn each_key_is_kept_minted_or_removed_and_no_foreign_one_stays(
+        wished in proptest::collection::btree_set("[a-c]", 1..4), present in proptest::collection::btree_set("[a-e]", 0..6),
+    ) {
+        let mut scene = Scene::new();
+        scene.asked.tokens = wished.iter().map(|key| wish(key, "robot")).collect();
+        let keys: Vec<_> = present.iter().map(|key| (key.as_str(), Ok(claims("robot")))).collect();
+        scene.secret = Some(seen(&keys));
+        let work = scene.work();
+        let expected: BTreeSet<_> = present.difference(&wished).cloned().collect();
+        prop_assert_eq!(work.removed, expected);
+        for (key, verdict) in work.tokens {
+            prop_assert_eq!(matches!(verdict, Verdict::Mint(_)), !present.contains(&key));
+        }
+    }
+}
