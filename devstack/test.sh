@@ -45,8 +45,9 @@ go_format() {
   }
 }
 
-# shellcheck source=testbed/flags.sh
 rust_format() { cargo fmt --all --check && cargo fmt --manifest-path diagnostics/fuzz/Cargo.toml --check; }
+
+# shellcheck source=testbed/flags.sh
 go_vet() { (cd testbed && . ./flags.sh && go vet -vettool="$PWD/../devstack/own_vet.sh" ./...); }
 
 # Vetted already.

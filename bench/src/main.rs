@@ -1,8 +1,8 @@
-//! `weaver-bench`: what the operator costs and how fast it is, beside a bare client in the same run.
+//! `weaver-bench`: what operator and node agent cost, and how fast the operator is beside a bare client in the same run.
 //!
-//! Everything is measured on an API server of the run's own. Absolute times are the machine's; the columns that count are
-//! the comparison with the bare client and the numbers of requests. Nothing is asserted here: the budgets are printed
-//! beside what was measured.
+//! Everything is measured on an API server of the run's own. Absolute times are the machine's; the columns that count
+//! are the comparison with the bare client and the numbers of requests. Nothing is asserted here: the budgets are
+//! printed beside what was measured.
 
 mod agent;
 mod bed;

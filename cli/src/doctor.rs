@@ -1,8 +1,8 @@
 //! `weaver doctor`: is all well, and if not, whose fault is it?
 //!
 //! Goes the way that kubectl goes, from the kubeconfig on this machine over the network to the cluster, and stops where it
-//! ends: the first failure is the cause. On the machine of the agent its last report is told too, and of the other nodes what their
-//! agents say in the cluster. Nothing is changed: what
+//! ends: the first failure is the cause. On the machine of the agent its last report is told too, and of the other
+//! nodes what their agents say in the cluster. Nothing is changed: what
 //! comes closest to a write is a dry run, which has one object converted.
 
 mod cluster;
@@ -103,13 +103,12 @@ pub async fn report() -> anyhow::Result<String> {
 
 async fn look(kubeconfig: Option<PathBuf>, report: Option<&Path>) -> Vec<Seen> {
     let mut seen = node::report(report, Path::new(REPORT), node::check);
-    let is_asked = !seen.is_empty();
-    let is_node = is_asked || Path::new(K3S_KUBECONFIG).exists();
+    let is_node = !seen.is_empty() || Path::new(K3S_KUBECONFIG).exists();
     let way = way::look(kubeconfig, is_node).await;
     seen.extend(way.seen);
     if let Some(client) = way.client {
         seen.extend(cluster::look(&client).await);
-        seen.extend(reports::look(&client, is_asked).await);
+        seen.extend(reports::look(&client, node::name(report, Path::new(REPORT))).await);
     }
     if let Some(socket) = containers::socket(std::env::var("DOCKER_HOST").ok()) {
         let is_bad = seen.iter().any(Seen::is_bad);

@@ -218,7 +218,7 @@ codes! {
     IdentityDrift = "H-12" "identity-drift",
     /// The host does not find its own name.
     OwnNameNotFound = "H-13" "own-name-not-found",
-    /// Rules of both kinds of iptables are in force.
+    /// Rules of both kinds of iptables may be in force.
     IptablesMixed = "H-14" "iptables-mixed",
 }
 

@@ -40,9 +40,10 @@ pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>, is_node: 
             ),
         ),
         // A tunnel ends here too, and whoever made it knows of it.
-        Ok(addresses) if addresses.iter().all(IpAddr::is_loopback) => (!is_node
-            && *name != ServingName::Dns("localhost".to_owned()))
-        .then(|| leads_here(name, addresses)),
+        Ok(addresses) if addresses.iter().all(IpAddr::is_loopback) => {
+            let is_right = is_node || is_localhost(name);
+            (!is_right).then(|| leads_here(name, addresses))
+        }
         Ok(addresses) => {
             let advice = hard_to_find(name, addresses.first().copied())?;
             let mut lines = advice.splitn(2, '\n');
@@ -57,10 +58,15 @@ pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>, is_node: 
     }
 }
 
+/// Loopback everywhere: RFC 6761, 6.3.
+fn is_localhost(name: &ServingName) -> bool {
+    matches!(name, ServingName::Dns(name) if name == "localhost" || name.ends_with(".localhost"))
+}
+
 /// Debian writes `127.0.1.1` with the own name into /etc/hosts: two machines of one name find themselves.
 fn leads_here(name: &ServingName, addresses: &[IpAddr]) -> Finding {
     let address = addresses.first().map(ToString::to_string).unwrap_or_default();
-    let message = format!("{name} leads to this machine itself ({address}), and k3s does not run on it");
+    let message = format!("{name} leads to this machine itself ({address})");
     Finding::new(Severity::Warn, Code::NameNotFound, message).saw(Place::file(name.to_string()), address).remedy(
         Remedy::new(
             "unless a tunnel to the Pi ends here: see which line of /etc/hosts has it, and write the address of the Pi there; \
@@ -286,7 +292,9 @@ mod tests {
         assert_eq!((trap.code, trap.severity), (Code::NameNotFound, Severity::Warn));
         assert!(trap.message.contains("127.0.1.1"), "{}", trap.message);
         assert_eq!(lookup(&name, &here, true), None, "on the Pi itself it is right");
-        assert_eq!(lookup(&"localhost".parse().unwrap(), &here, false), None);
+        for local in ["localhost", "k3d.localhost"] {
+            assert_eq!(lookup(&local.parse().unwrap(), &here, false), None, "{local}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
+use weaver_operator::args::{Metrics, metrics};
 
 use crate::{
     boot_config::{self, BootConfigArgs},
@@ -278,9 +279,9 @@ pub struct RunArgs {
     /// Directory of the webhook's CA and certificate, which the agent makes and renews.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/weaver/webhook")]
     pub certificates: PathBuf,
-    /// Address and port at which metrics are served, without credentials; absent: nowhere.
-    #[arg(long, env = "WEAVER_AGENT_METRICS", value_name = "IP:PORT")]
-    pub metrics: Option<SocketAddr>,
+    /// Address and port at which metrics are served, without credentials; `none`: nowhere.
+    #[arg(long, env = "WEAVER_AGENT_METRICS", value_name = "ADDR", default_value = "none", value_parser = metrics)]
+    pub metrics: Metrics,
     /// First pause between checks after a change; it grows while nothing changes, to 10 s while the gate is shut.
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub retry_seconds: u64,
@@ -358,6 +359,7 @@ mod tests {
             &["run", "--systemd", "--operator", "/bin/true"],
             &["run", "--systemd", "--webhook", "/bin/true"],
             &["run", "--systemctl", "/bin/true"],
+            &["run", "--metrics", "9446"],
             &["fly"],
         ] {
             let args = std::iter::once("weaver-node-agent").chain(wrong.iter().copied());

@@ -82,11 +82,19 @@ impl Host {
         self.api_address.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, port).into())
     }
 
+    /// The directories in which a change is worth a check, as they really are.
+    #[must_use]
+    pub fn all_places(&self) -> Vec<PathBuf> {
+        let effective = k3s_files::effective(&self.root, self.config.as_deref(), self.unit.as_deref());
+        self.places(&effective)
+    }
+
     /// The directories whose files are read here and change by somebody's hand, as they really are.
     fn places(&self, effective: &Effective) -> Vec<PathBuf> {
         let beside = |path: &Path| path.parent().map(Path::to_owned);
         let unit = self.unit.as_deref().and_then(beside);
-        let usual = ["/boot", "/etc/default", "/etc/systemd/system", "/etc/systemd/system/k3s.service.d"];
+        let usual =
+            ["/boot", "/etc", "/etc/default", "/etc/systemd/system", "/etc/systemd/system/k3s.service.d"];
         let places = usual.into_iter().map(PathBuf::from).chain(unit).chain([
             self.boot_dir.clone(),
             effective.drop_ins.clone(),

@@ -11,6 +11,9 @@ use crate::host_root::HostRoot;
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 const HOSTS: &str = "/etc/hosts";
 const NSSWITCH: &str = "/etc/nsswitch.conf";
+const RESOLV: &str = "/etc/resolv.conf";
+/// Where systemd-resolved listens.
+const STUBS: [&str; 2] = ["127.0.0.53", "127.0.0.54"];
 /// Modules that answer for the own name by themselves: nss-myhostname(8), nss-resolve(8).
 const MODULES: [&str; 2] = ["myhostname", "resolve"];
 
@@ -53,6 +56,14 @@ fn not_found(root: &HostRoot, name: &str) -> Option<Finding> {
     let line = switch.lines().find_map(|line| line.trim_start().strip_prefix("hosts:"));
     let line = line.unwrap_or("files dns").split('#').next().unwrap_or_default();
     if line.split_whitespace().any(|module| MODULES.contains(&module)) {
+        return None;
+    }
+    // Where systemd-resolved answers, it knows the own name without any other server.
+    let resolv = root.read_if_possible(RESOLV).map(|file| file.text).unwrap_or_default();
+    let asks_resolved = resolv.lines().filter_map(|line| line.strip_prefix("nameserver"));
+    if line.split_whitespace().any(|module| module == "dns")
+        && asks_resolved.map(str::trim).any(|server| STUBS.contains(&server))
+    {
         return None;
     }
     let message = format!("this host does not find its own name {name} without a name server");
@@ -120,6 +131,11 @@ mod tests {
                 .collect();
             let want = if is_found { vec![] } else { vec![Code::OwnNameNotFound] };
             assert_eq!(codes(&files, None), want, "{hosts:?} {switch:?}");
+        }
+        for (server, is_found) in [("127.0.0.53", true), ("192.168.1.1", false)] {
+            let resolv = format!("# x\nnameserver {server}\n");
+            let files = [NAME, (HOSTS, "127.0.0.1 localhost\n"), (RESOLV, resolv.as_str())];
+            assert_eq!(codes(&files, None).is_empty(), is_found, "{server}");
         }
         let (_dir, root) = host(&[NAME, (HOSTS, "127.0.0.1 localhost\n")]);
         let finding = findings(&root, &Effective::default()).remove(0);

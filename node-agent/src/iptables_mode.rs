@@ -1,4 +1,4 @@
-//! Which `iptables` k3s takes, and whether rules of the other kind are in force beside its own: packets are then judged
+//! Which `iptables` k3s takes, and whether there may be rules of the other kind beside its own: packets are then judged
 //! by both, and Services seem to work by chance (k3s-io/k3s#703, rancher/docs#2370).
 
 use std::path::{Path, PathBuf};
@@ -14,7 +14,8 @@ const LEGACY_TABLES: [&str; 2] = ["/proc/net/ip_tables_names", "/proc/net/ip6_ta
 /// More links lead nowhere.
 const MOST_LINKS: usize = 8;
 
-/// A warning where both kinds are in use. Without an `iptables` of the host k3s takes its own, which finds out by
+/// A word where both kinds may be in use: tables are seen, and not whether they hold rules; kernels before 5.15 have them
+/// as soon as k3s loads the modules. Without an `iptables` of the host k3s takes its own, which finds out by
 /// itself; and of a host of the older kind nothing tells whether there are rules of the newer one.
 #[must_use]
 pub fn finding(root: &HostRoot) -> Option<Finding> {
@@ -28,8 +29,8 @@ pub fn finding(root: &HostRoot) -> Option<Finding> {
         let tables = tables.split_whitespace().collect::<Vec<_>>().join(", ");
         (!tables.is_empty()).then_some((*path, tables))
     })?;
-    let message =
-        "iptables makes rules of the newer kind (nft), and tables of the older one are loaded beside them";
+    let message = "iptables makes rules of the newer kind (nft), and tables of the older one are loaded beside them: whether \
+                   they hold rules is not known";
     Some(
         catalogue::finding(Code::IptablesMixed, message)
             .saw(Place::file(program), format!("leads to {}", end.display()))

@@ -42,7 +42,7 @@ pub fn read(root: &HostRoot) -> NodeFacts {
         board: root.device_model(),
         os: OS_RELEASE.iter().find_map(|path| pretty_name(&root.read_if_possible(path)?.text)),
         kernel: trimmed(KERNEL),
-        boot_medium: root_device(&mounts).and_then(|device| medium(root, device)),
+        boot_medium: root_device(root, &mounts).and_then(|device| medium(root, &device)),
         clock_is_set: clock_wait::is_synchronised(root),
         storage_is_seen: mount(&mounts, Path::new("/")) != Mount::Absent,
         power_is_seen: matches!(board_power::read(root), Some(Power::Flags(..) | Power::Alarm(..))),
@@ -54,10 +54,17 @@ fn pretty_name(os_release: &str) -> Option<String> {
     Some(value.trim().trim_matches(['"', '\'']).to_owned()).filter(|name| !name.is_empty())
 }
 
-/// The device whose file system is `/`, such as `mmcblk0p2`.
-fn root_device(mounts: &str) -> Option<&str> {
+/// The device whose file system is `/`, such as `mmcblk0p2`. Without an initramfs the kernel calls it `/dev/root`, and its
+/// numbers say which it is.
+fn root_device(root: &HostRoot, mounts: &str) -> Option<String> {
     let line = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some("/"))?;
-    line.split_once(" - ")?.1.split(' ').nth(1)?.strip_prefix("/dev/")
+    let source = line.split_once(" - ")?.1.split(' ').nth(1)?.strip_prefix("/dev/")?;
+    if source != "root" {
+        return Some(source.to_owned());
+    }
+    let numbers = line.split(' ').nth(2)?;
+    let device = std::fs::read_link(root.real(format!("/sys/dev/block/{numbers}"))).ok()?;
+    Some(device.file_name()?.to_string_lossy().into_owned())
 }
 
 fn medium(root: &HostRoot, device: &str) -> Option<&'static str> {
@@ -98,9 +105,14 @@ mod tests {
             ("root", vec![], None),
         ] {
             let (_dir, root) = host(&files);
-            assert_eq!(medium(&root, root_device(&mounted(device)).unwrap()), want, "{device} {files:?}");
+            let device = root_device(&root, &mounted(device));
+            assert_eq!(device.and_then(|device| medium(&root, &device)), want, "{files:?}");
         }
         let (dir, root) = host(&[]);
+        let numbers = dir.path().join("sys/dev/block");
+        std::fs::create_dir_all(&numbers).unwrap();
+        std::os::unix::fs::symlink("../../devices/x/mmcblk0/mmcblk0p2", numbers.join("179:2")).unwrap();
+        assert_eq!(root_device(&root, &mounted("root")).as_deref(), Some("mmcblk0p2"));
         let block = dir.path().join("sys/class/block");
         std::fs::create_dir_all(&block).unwrap();
         for (device, place) in [

@@ -8,6 +8,9 @@ use weaver_diagnostics::finding::Finding;
 /// The report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Report {
+    /// The node's name in the cluster, once the cluster was told of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// Whether the operator may run.
     pub gate: Gate,
     /// Why.
@@ -79,6 +82,7 @@ impl Report {
     #[must_use]
     pub fn unchecked() -> Self {
         Self {
+            node: None,
             gate: Gate::Shut,
             reason: "no check has ended yet".to_owned(),
             findings: Vec::new(),

@@ -4,7 +4,9 @@
 //! is left, is shown and is no news by itself; what could not be looked at is `Unknown`, never healthy. An owner's
 //! override lets the next step start and cures nothing: its condition stays `False`.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use weaver_api::conditions::{
     CLOCK_SYNCHRONISED, MEMORY_CGROUP_ENABLED, NODE_ORDER, POWER_HEALTHY, SERVING_NAMES_COVERED,
     STORAGE_HEALTHY, Truth, Verdict, bounded, fold,
@@ -12,7 +14,7 @@ use weaver_api::conditions::{
 use weaver_api::v1beta1::{self as node_report, NodeReportStatus};
 use weaver_diagnostics::finding::{Code, Finding, Remedy, Severity};
 
-use crate::node_facts::NodeFacts;
+use crate::{node_facts::NodeFacts, publish::page::evidence_counts};
 
 /// Bytes of a message, of a remedy, and of one line of what was seen.
 const MESSAGE: usize = 4096;
@@ -96,16 +98,36 @@ pub fn status(
 pub fn says_the_same(one: &NodeReportStatus, other: &NodeReportStatus) -> bool {
     let plain = |status: &NodeReportStatus| {
         let mut plain = status.clone();
-        plain.findings.iter_mut().for_each(|finding| finding.evidence.clear());
+        let besides = plain.findings.iter_mut().filter(|finding| !evidence_counts(&finding.code));
+        besides.for_each(|finding| finding.evidence.clear());
         plain
     };
     plain(one) == plain(other)
 }
 
-/// The worst that was found: `ok`, `unknown`, `warn` or `fail`.
+/// The same of findings as they are found.
 #[must_use]
-pub fn health(findings: &[Finding]) -> Severity {
-    findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Unknown)
+pub fn are_the_same(one: &[Finding], other: &[Finding]) -> bool {
+    by_code(one).len() == by_code(other).len() && {
+        let status =
+            |findings| NodeReportStatus { findings: by_code(findings), ..NodeReportStatus::default() };
+        says_the_same(&status(one), &status(other))
+    }
+}
+
+/// What a scheduler may go by: `fail` or `warn` as the worst that was found; `unknown` where the memory controller or the
+/// names could not be judged; else `ok`. What no kernel tells, such as the power of a Pi on Debian's, is no lack of health.
+#[must_use]
+pub fn health(findings: &[Finding], conditions: &[Condition]) -> Severity {
+    let worst = findings.iter().map(|finding| finding.severity).max();
+    let is_open = [MEMORY_CGROUP_ENABLED, SERVING_NAMES_COVERED].iter().any(|kind| {
+        !conditions.iter().any(|condition| condition.type_ == *kind && condition.status != "Unknown")
+    });
+    match worst {
+        Some(bad @ (Severity::Warn | Severity::Fail)) => bad,
+        _ if is_open => Severity::Unknown,
+        _ => Severity::Ok,
+    }
 }
 
 impl Rule {
@@ -200,34 +222,44 @@ pub struct News {
     pub note: String,
 }
 
-/// What has turned bad, and what is no longer so. A code that this version does not know is an older one's matter.
+/// The codes that are bad in a report, of which its agent has told.
 #[must_use]
-pub fn news(before: &[node_report::Finding], after: &[node_report::Finding]) -> Vec<News> {
-    let is_bad = |finding: &&node_report::Finding| {
-        matches!(finding.severity, node_report::Severity::Warn | node_report::Severity::Fail)
-    };
-    let has = |findings: &[node_report::Finding], like: &node_report::Finding| {
-        findings.iter().filter(is_bad).any(|f| f.code == like.code && f.severity == like.severity)
-    };
-    let known =
-        |finding: &node_report::Finding| Code::ALL.iter().copied().find(|code| code.id() == finding.code);
-    let found = after.iter().filter(is_bad).filter(|finding| !has(before, finding)).filter_map(|finding| {
-        let code = known(finding)?;
-        Some(News {
-            reason: code.reason(),
-            is_bad: true,
-            note: format!("{}: {}", code.id(), finding.message),
-        })
+pub fn told(findings: &[node_report::Finding]) -> BTreeMap<String, node_report::Severity> {
+    findings.iter().filter(|finding| is_bad(finding)).map(|f| (f.code.clone(), f.severity)).collect()
+}
+
+/// What has turned bad since it was told, and what is known to be gone; `told` is brought up to date. What could not be
+/// looked at is neither. A code that this version does not know is an older one's matter.
+#[must_use]
+pub fn news(told: &mut BTreeMap<String, node_report::Severity>, now: &[node_report::Finding]) -> Vec<News> {
+    let known = |id: &str| Code::ALL.iter().copied().find(|code| code.id() == id);
+    let mut news = Vec::new();
+    for finding in now.iter().filter(|finding| is_bad(finding)) {
+        let Some(code) = known(&finding.code) else { continue };
+        if told.insert(finding.code.clone(), finding.severity) != Some(finding.severity) {
+            let note = format!("{}: {}", code.id(), finding.message);
+            news.push(News { reason: code.reason(), is_bad: true, note });
+        }
+    }
+    told.retain(|id, _| {
+        let Some(code) = known(id) else { return false };
+        let stays = now.iter().any(|finding| {
+            let is_open = RULES.iter().any(|rule| {
+                rule.bad.contains(&code) && rule.open.iter().any(|open| open.id() == finding.code)
+            });
+            is_open || finding.code == *id && finding.severity != node_report::Severity::Ok
+        });
+        if !stays {
+            let note = format!("{code}: no longer so");
+            news.push(News { reason: code.reason(), is_bad: false, note });
+        }
+        stays
     });
-    let gone = before
-        .iter()
-        .filter(is_bad)
-        .filter(|finding| !after.iter().filter(is_bad).any(|f| f.code == finding.code));
-    let gone = gone.filter_map(|finding| {
-        let code = known(finding)?;
-        Some(News { reason: code.reason(), is_bad: false, note: format!("{code}: no longer so") })
-    });
-    found.chain(gone).collect()
+    news
+}
+
+const fn is_bad(finding: &node_report::Finding) -> bool {
+    matches!(finding.severity, node_report::Severity::Warn | node_report::Severity::Fail)
 }
 
 #[cfg(test)]

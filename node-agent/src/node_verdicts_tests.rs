@@ -84,6 +84,9 @@ fn what_was_seen_besides_is_no_news() {
     };
     assert_ne!(full("7 MiB"), full("6 MiB"));
     assert!(says_the_same(&full("7 MiB"), &full("6 MiB")));
+    let of_names =
+        |why: &str| vec![found(Severity::Fail, Code::NameNotServed, "a").saw(Place::file("/c"), why)];
+    assert!(!are_the_same(&of_names("older"), &of_names("newer")), "there it says why");
     let before = full("7 MiB");
     let later = status(&before, &NodeFacts::default(), None, &[], &at(2));
     assert!(!says_the_same(&before, &later));
@@ -93,43 +96,70 @@ fn what_was_seen_besides_is_no_news() {
 }
 
 #[test]
-fn news_are_what_turned_bad_and_what_is_gone() {
+fn news_are_what_turned_bad_and_what_is_known_to_be_gone() {
     use Severity::{Fail, Ok, Unknown, Warn};
     let entries = |findings: &[(Severity, Code)]| {
         by_code(&findings.iter().map(|(severity, code)| found(*severity, *code, "m")).collect::<Vec<_>>())
     };
-    let (slow, full) = (Code::MemoryCgroupAbsent, Code::DiskPressure);
+    let (slow, full, name) = (Code::MemoryCgroupAbsent, Code::DiskPressure, Code::NameNotServed);
     for (before, after, want) in [
         (vec![], vec![(Ok, Code::MemoryCgroupOk), (Unknown, Code::ClockNotSynchronised)], vec![]),
         (vec![], vec![(Fail, slow)], vec![(true, "N-01: m")]),
         (vec![(Fail, slow)], vec![(Fail, slow)], vec![]),
         // Overridden, and no longer so: the finding is another, and not gone.
         (vec![(Fail, slow)], vec![(Warn, slow)], vec![(true, "N-01: m")]),
-        (vec![(Warn, full)], vec![(Unknown, full)], vec![(false, "H-03 disk-pressure: no longer so")]),
+        (vec![(Warn, full)], vec![(Unknown, full)], vec![]),
+        (vec![(Warn, full)], vec![], vec![(false, "H-03 disk-pressure: no longer so")]),
+        // k3s restarts: nothing is known of its names.
+        (vec![(Fail, name)], vec![(Unknown, Code::ServingNamesUnknown)], vec![]),
+        (
+            vec![(Fail, name)],
+            vec![(Ok, Code::ServingNamesOk)],
+            vec![(false, "T-02 name-not-served: no longer so")],
+        ),
         (
             vec![(Warn, full)],
             vec![(Fail, slow)],
             vec![(true, "N-01: m"), (false, "H-03 disk-pressure: no longer so")],
         ),
     ] {
-        let told = news(&entries(&before), &entries(&after));
-        let told: Vec<_> = told.iter().map(|news| (news.is_bad, news.note.as_str())).collect();
-        assert_eq!(told, want, "{before:?} -> {after:?}");
+        let mut known = told(&entries(&before));
+        let news = news(&mut known, &entries(&after));
+        let news: Vec<_> = news.iter().map(|news| (news.is_bad, news.note.as_str())).collect();
+        assert_eq!(news, want, "{before:?} -> {after:?}");
+    }
+    // It stays told while nothing is known, and is neither told again nor forgotten.
+    let mut known = told(&entries(&[(Fail, name)]));
+    for (now, count) in
+        [(vec![(Unknown, Code::ServingNamesUnknown)], 0), (vec![(Fail, name)], 0), (vec![], 1), (vec![], 0)]
+    {
+        assert_eq!(news(&mut known, &entries(&now)).len(), count, "{now:?}");
     }
     let foreign = node_report::Finding {
         code: "Z-99".into(),
         severity: node_report::Severity::Fail,
         ..Default::default()
     };
-    assert_eq!(news(&[foreign], &[]), []);
+    assert_eq!(news(&mut told(&[foreign]), &[]), []);
 }
 
 #[test]
-fn the_worst_is_the_health() {
-    assert_eq!(health(&[]), Severity::Unknown);
-    let findings =
-        [found(Severity::Ok, Code::MemoryCgroupOk, ""), found(Severity::Warn, Code::SwapOnCard, "")];
-    assert_eq!(health(&findings), Severity::Warn);
+fn the_health_is_the_worst_and_not_what_no_kernel_tells() {
+    use Severity::{Fail, Ok, Unknown, Warn};
+    let good = [(Ok, Code::MemoryCgroupOk), (Ok, Code::ServingNamesOk)];
+    for (more, want) in [
+        (vec![], Ok),
+        (vec![(Unknown, Code::UnderVoltage), (Unknown, Code::NameNotFound)], Ok),
+        (vec![(Unknown, Code::ServingNamesUnknown)], Unknown),
+        (vec![(Warn, Code::SwapOnCard), (Unknown, Code::UnderVoltage)], Warn),
+        (vec![(Warn, Code::SwapOnCard), (Fail, Code::CardFails)], Fail),
+    ] {
+        let findings: Vec<_> =
+            good.iter().chain(&more).map(|(severity, code)| found(*severity, *code, "m")).collect();
+        let status = status(&NodeReportStatus::default(), &NodeFacts::default(), None, &findings, &at(1));
+        assert_eq!(health(&findings, &status.conditions), want, "{more:?}");
+    }
+    assert_eq!(health(&[], &[]), Unknown);
 }
 
 #[test]

@@ -64,8 +64,12 @@ pub struct Metrics(pub Option<SocketAddr>);
 
 const METRICS: &str = "127.0.0.1:9445";
 
-fn metrics(text: &str) -> Result<Metrics, String> {
-    if text == "none" {
+/// Reads an address, or `none`.
+///
+/// # Errors
+/// It is neither.
+pub fn metrics(text: &str) -> Result<Metrics, String> {
+    if matches!(text, "none" | "") {
         return Ok(Metrics(None));
     }
     let address =

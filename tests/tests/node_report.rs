@@ -92,6 +92,7 @@ mod own_server {
         });
         // A laptop, whose weaver has nothing but the kubeconfig.
         let doctor = std::process::Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver"))
+            .env("DOCKER_HOST", "unix:///nonexistent")
             .args(["doctor", "-o", "json", "--kubeconfig"])
             .arg(scene.server.kubeconfig())
             .output()
@@ -107,10 +108,24 @@ mod own_server {
         assert_eq!(metrics.value("weaver_node_gate_open"), 1, "it was proven before");
         assert!(metrics.value("weaver_node_operator_token_expires_seconds") > 1_700_000_000);
 
+        let agent_report = agent.file("report.json");
         // An agent that is started again tells nothing twice.
         agent.stop();
+        fs::remove_file(agent_report).unwrap();
+        let agent = scene.run(&["--metrics", &address]);
+        agent.wait_for("first check", |report| {
+            report["reason"].as_str().is_some_and(|why| why.contains("T-02"))
+        });
+        let rounds = |at_least: u64| {
+            let address = address.clone();
+            async move {
+                while Metrics::at(&address).await.value("weaver_node_rounds_total") < at_least {
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                }
+            }
+        };
+        rounds(4).await;
         scene.take_back();
-        let agent = scene.run(&[]);
         agent.open();
         until("the report says that it is gone", || names_are(&scene, "True"));
         until("an event tells that it is gone", || {

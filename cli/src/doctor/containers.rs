@@ -66,7 +66,7 @@ pub async fn look(socket: &Path, is_bad: bool) -> Vec<Seen> {
     if !socket.exists() {
         return Vec::new();
     }
-    let findings = match asked(socket).await {
+    let findings = match asked(socket, is_bad).await {
         Ok(findings) => findings,
         Err(error) if is_bad => {
             let message = format!("the containers of k3d, if there are any, cannot be seen: {error:#}");
@@ -80,14 +80,17 @@ pub async fn look(socket: &Path, is_bad: bool) -> Vec<Seen> {
     findings.into_iter().map(|finding| Seen { side: Side::Node, finding }).collect()
 }
 
-async fn asked(socket: &Path) -> anyhow::Result<Vec<Finding>> {
+async fn asked(socket: &Path, is_bad: bool) -> anyhow::Result<Vec<Finding>> {
     let list: Vec<Listed> = get_json(socket, "/containers/json?all=true").await?;
     let mut findings = Vec::new();
     for container in list.iter().filter(|container| container.is_server()) {
-        let inspected: Inspected = get_json(socket, &format!("/containers/{}/json", container.id)).await?;
-        let Some(finding) = container.judge(inspected.restart_count) else { continue };
+        // It may be gone by now, and not every log can be read: what is known is said all the same.
+        let inspected: Result<Inspected, _> =
+            get_json(socket, &format!("/containers/{}/json", container.id)).await;
+        let restarts = inspected.map(|inspected| inspected.restart_count).unwrap_or_default();
+        let Some(finding) = container.judge(restarts, is_bad) else { continue };
         let path = format!("/containers/{}/logs?stdout=true&stderr=true&tail={TAIL}", container.id);
-        let log = lines(&get(socket, &path).await?);
+        let log = get(socket, &path).await.map(|log| lines(&log)).unwrap_or_default();
         findings.push(finding);
         findings.extend(recognised(container.name(), &log));
     }
@@ -107,7 +110,8 @@ impl Listed {
         }
     }
 
-    fn judge(&self, restarts: u32) -> Option<Finding> {
+    /// Of one that was stopped, or has come up after some tries, a word is worth it where something does not work.
+    fn judge(&self, restarts: u32, is_bad: bool) -> Option<Finding> {
         let name = self.name();
         let bad = |severity, message: String| {
             let remedy = Remedy::new(catalogue::entry(Code::K3dNodeRestarting).remedy);
@@ -117,9 +121,10 @@ impl Listed {
             Some(finding.saw(Place::file(name), saw).remedy(remedy.command(log)))
         };
         match self.state.as_str() {
+            "restarting" => bad(Severity::Fail, format!("{name} ends and is started again and again")),
+            _ if !is_bad => None,
             "running" if restarts < RESTARTS => None,
             "running" => bad(Severity::Warn, format!("{name} runs, and has ended {restarts} times before")),
-            "restarting" => bad(Severity::Fail, format!("{name} ends and is started again and again")),
             // `k3d cluster stop` leaves them so.
             state => bad(Severity::Warn, format!("{name} does not run: it is {state}")),
         }

@@ -35,7 +35,9 @@ fn how_bad_each_state_is() {
         ("exited", 0, Some(Severity::Warn)),
         ("created", 0, Some(Severity::Warn)),
     ] {
-        let finding = listed("k3d-a-server-0", state).judge(restarts);
+        let finding = listed("k3d-a-server-0", state).judge(restarts, true);
+        let quiet = listed("k3d-a-server-0", state).judge(restarts, false);
+        assert_eq!(quiet.is_some(), state == "restarting", "{state}: nothing else is amiss");
         assert_eq!(finding.as_ref().map(|finding| finding.severity), want, "{state} {restarts}");
         assert!(
             finding.is_none_or(|f| f.remedy.unwrap().commands[0].contains("k3d-a-server-0 2>&1 | weaver"))

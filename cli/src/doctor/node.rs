@@ -68,6 +68,16 @@ pub fn report(named: Option<&Path>, usual: &Path, check: impl FnOnce() -> Option
     }
 }
 
+/// The name of the node in the cluster that the report at `named`, or at `usual`, is of.
+pub fn name(named: Option<&Path>, usual: &Path) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        node: Option<String>,
+    }
+    let text = std::fs::read(named.unwrap_or(usual)).ok()?;
+    serde_json::from_slice::<Named>(&text).ok()?.node
+}
+
 /// A check of now; the report is as old as the last change.
 pub fn check() -> Option<Vec<Finding>> {
     #[derive(Deserialize)]

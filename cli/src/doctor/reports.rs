@@ -1,8 +1,6 @@
 //! What the agents of all nodes have said in the cluster: so a laptop sees what is wrong on a board that it has no other
 //! way to.
 
-use std::fs;
-
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use weaver_api::v1beta1::{self as api, NodeReport};
@@ -11,16 +9,14 @@ use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use super::cluster::{MOST, asked};
 use super::{Seen, Side};
 
-const HOST_NAME: &str = "/proc/sys/kernel/hostname";
-
-/// What is known bad or worth a look, of every node but this machine where its agent was asked itself.
-pub async fn look(client: &Client, is_asked: bool) -> Vec<Seen> {
-    let own = is_asked.then(|| fs::read_to_string(HOST_NAME).ok()).flatten();
-    let own = own.map(|name| name.trim().to_ascii_lowercase());
+/// What is known bad or worth a look, of every node but the one whose agent was asked itself.
+pub async fn look(client: &Client, asked_itself: Option<String>) -> Vec<Seen> {
     let reports: Api<NodeReport> = Api::all(client.clone());
     let params = ListParams::default().limit(MOST);
     let findings = match asked("listing NodeReports", reports.list(&params)).await {
-        Ok(list) => list.iter().filter(|report| Some(report.name_any()) != own).flat_map(told).collect(),
+        Ok(list) => {
+            list.iter().filter(|report| Some(report.name_any()) != asked_itself).flat_map(told).collect()
+        }
         // A tenant may not, and needs it for nothing; a missing definition is told by itself.
         Err(finding) if matches!(finding.code, Code::MayNotLook | Code::DefinitionDiffers) => Vec::new(),
         Err(finding) => vec![*finding],

@@ -2,7 +2,7 @@
 
 use super::Entry;
 use super::table::{K3S_AIRGAP, RESTART_K3S, known};
-use crate::finding::Severity::{Fail, Warn};
+use crate::finding::Severity::{Fail, Unknown, Warn};
 
 pub(super) const SWAP_ON_CARD: Entry = known(
     Warn,
@@ -125,10 +125,10 @@ pub(super) const OWN_NAME_NOT_FOUND: Entry = known(
 );
 
 pub(super) const IPTABLES_MIXED: Entry = known(
-    Warn,
-    "Another program, or one from before an upgrade, has made rules of the older kind; packets pass both sets.",
-    "see what they are; a restart takes them away, unless that program makes them anew: then have it take the newer \
-     kind, too",
-    &["sudo iptables-legacy-save", "sudo ip6tables-legacy-save", "sudo reboot"],
+    Unknown,
+    "Another program, or one from before an upgrade, may have made rules of the older kind; packets pass both sets.",
+    "see whether these print rules; if they do and Services work by chance, have the program that makes them take the newer \
+     kind, too, and restart",
+    &["sudo iptables-legacy-save", "sudo ip6tables-legacy-save"],
     &["https://github.com/k3s-io/k3s/issues/703", "https://wiki.debian.org/nftables"],
 );

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use weaver_diagnostics::{
     exit_code,
-    finding::{Finding, Severity},
+    finding::{Code, Finding, Severity},
     finding_text,
 };
 
@@ -176,6 +176,13 @@ fn tail(text: &str, longest: usize) -> String {
     format!("(the beginning is left off, it is too long; `weaver-node-agent check` prints all)\n\n{rest}")
 }
 
+/// Whether another evidence is another finding: of weaver.toml, where another fault may be in another line; and of a name
+/// that is not served, where it says why. Elsewhere it may be a time or a counter.
+#[must_use]
+pub fn evidence_counts(code: &str) -> bool {
+    code.starts_with("B-") || code == Code::NameNotServed.id()
+}
+
 /// What of a page, in its form for programs, makes it another page.
 #[must_use]
 pub fn essence(page: &Value) -> Value {
@@ -185,10 +192,8 @@ pub fn essence(page: &Value) -> Value {
         .iter()
         .filter(is_known_bad)
         .map(|finding| {
-            // Of weaver.toml the lines count too: another fault in another line is news. Elsewhere evidence
-            // may be a time or a counter.
-            let is_of_boot_config = finding["code"].as_str().is_some_and(|code| code.starts_with("B-"));
-            let evidence = is_of_boot_config.then_some(&finding["evidence"]);
+            let evidence =
+                finding["code"].as_str().is_some_and(evidence_counts).then_some(&finding["evidence"]);
             json!([finding["code"], finding["severity"], finding["message"], evidence])
         })
         .collect();
@@ -198,7 +203,7 @@ pub fn essence(page: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weaver_diagnostics::finding::{Code, Place, Remedy};
+    use weaver_diagnostics::finding::{Place, Remedy};
 
     fn report(findings: Vec<Finding>) -> Report {
         Report { findings, k3s_blocked: Some(false), ..Report::unchecked() }

@@ -8,7 +8,7 @@
 use std::{
     collections::{HashMap, HashSet},
     ffi::{OsStr, OsString},
-    io,
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -16,6 +16,7 @@ use std::{
 use futures::StreamExt as _;
 use inotify::{Event, EventMask, EventStream, Inotify, WatchDescriptor, WatchMask};
 use tokio::time::timeout;
+use tracing::warn;
 
 use crate::publish::card;
 
@@ -31,6 +32,10 @@ pub struct Drift {
     events: EventStream<Vec<u8>>,
     /// The names that count in each directory; `None`: every one.
     names: HashMap<WatchDescriptor, Option<HashSet<OsString>>>,
+    /// A change was seen and not told yet.
+    is_pending: bool,
+    /// It was said that the kernel does not tell of changes.
+    is_deaf: bool,
 }
 
 impl Drift {
@@ -40,7 +45,7 @@ impl Drift {
     /// The kernel has no more of them to give.
     pub fn new() -> io::Result<Self> {
         let events = Inotify::init()?.into_event_stream(vec![0; BUFFER])?;
-        Ok(Self { events, names: HashMap::new() })
+        Ok(Self { events, names: HashMap::new(), is_pending: false, is_deaf: false })
     }
 
     /// Watches these directories and no others; to be called again after each look, since a directory may be a new one.
@@ -63,7 +68,7 @@ impl Drift {
     }
 
     /// The directory, or the nearest above it that exists with the name that is missing there.
-    fn nearest(&self, directory: &Path) -> Option<(WatchDescriptor, Option<OsString>)> {
+    fn nearest(&mut self, directory: &Path) -> Option<(WatchDescriptor, Option<OsString>)> {
         let mask = WatchMask::CLOSE_WRITE
             | WatchMask::CREATE
             | WatchMask::DELETE
@@ -74,20 +79,34 @@ impl Drift {
             | WatchMask::ONLYDIR;
         let mut missing = None;
         for place in directory.ancestors() {
-            if let Ok(watch) = self.events.watches().add(place, mask) {
-                return Some((watch, missing));
+            match self.events.watches().add(place, mask) {
+                Ok(watch) => return Some((watch, missing)),
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+                // As where all watches of the user are taken.
+                Err(error) => self.deaf(&format!("{}: {error}", place.display())),
             }
             missing = place.file_name().map(OsStr::to_owned);
         }
         None
     }
 
-    /// Returns when something has changed, and its writer has been quiet for a moment.
+    fn deaf(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.is_deaf, true) {
+            warn!("changes of files are seen at the next check only: {why}");
+        }
+    }
+
+    /// Returns when something has changed, and its writer has been quiet for a moment. Who stops waiting before is told the
+    /// next time.
     pub async fn changed(&mut self) {
-        self.next().await;
+        if !self.is_pending {
+            self.next().await;
+            self.is_pending = true;
+        }
         let quiet = async { while timeout(QUIET, self.next()).await.is_ok() {} };
         // Who never stops writing is looked at now and then.
         let _ = timeout(LONGEST, quiet).await;
+        self.is_pending = false;
     }
 
     async fn next(&mut self) {
@@ -96,7 +115,7 @@ impl Drift {
                 return;
             }
         }
-        // Without the kernel's word, the timers are left.
+        self.deaf("the kernel tells nothing any more");
         std::future::pending::<()>().await;
     }
 

@@ -1,5 +1,6 @@
-//! Keeps the gate: checks when something has changed and from time to time, opens it once, renews the operator's token; under
-//! systemd also looks after the units in each round.
+//! Keeps the gate: checks when something has changed and from time to time,
+//! opens it once, renews the operator's token; under systemd also looks after
+//! the units in each round.
 
 use std::{fs, time::Duration};
 
@@ -98,6 +99,12 @@ pub async fn keep(
     };
     let work = async {
         let mut known_bad = false;
+        // What changes while the first check reads counts too.
+        let host = keeper.host.clone();
+        let places = tokio::task::spawn_blocking(move || host.all_places()).await.context("reading")?;
+        if let Some(drift) = &mut keeper.drift {
+            drift.watch(&places);
+        }
         loop {
             // The first "no" is waited for, since a name appears a moment after
             // a start. Once known, one look per round is enough.
@@ -106,12 +113,12 @@ pub async fn keep(
             keeper.pulse.beat();
             keeper.guard_k3s().await?;
             let check = checks::check(&keeper.host, patience).await?;
-            known_bad = check.failures().next().is_some();
-            keeper.observe(&check).await?;
-            keeper.status.counts.round(begun.elapsed());
             if let Some(drift) = &mut keeper.drift {
                 drift.watch(&check.places);
             }
+            known_bad = check.failures().next().is_some();
+            keeper.observe(&check).await?;
+            keeper.status.counts.round(begun.elapsed());
             keeper.pause(&check).await;
         }
     };
@@ -214,6 +221,7 @@ impl Keeper {
             Some(_) => asked(self.args.recheck_seconds),
             None => SHUT.max(asked(self.args.retry_seconds)),
         };
+        let earliest = Instant::now() + self.open_pause;
         let next_check = Instant::now() + self.pace.next(longest).max(self.open_pause);
         loop {
             let renewal = self.renewal.as_ref().map(|renewal| renewal.at).filter(|at| *at < next_check);
@@ -221,6 +229,8 @@ impl Keeper {
                 () = tokio::time::sleep_until(renewal.unwrap_or(next_check)) => {}
                 () = changed(self.drift.as_mut()) => {
                     self.pace.reset();
+                    // Each attempt to open the gate costs a token, whoever writes what.
+                    tokio::time::sleep_until(earliest).await;
                     return;
                 }
             }

@@ -5,9 +5,10 @@
 //! With `--systemd` it starts no children but asks systemd for units, keeps
 //! k3s' block, and publishes its report in all the places that preflight does.
 //!
-//! Tasks under one cancellation token: the gate keeper, the keeper of the
-//! definitions, the keeper of the `NodeReport`, the supervisors of operator and webhook, the server of metrics, the writer of
-//! `report.json`, or under systemd of all places, and the watchdog's. The end of any of them that was not asked for ends
+//! Tasks under one cancellation token: the gate keeper, the keepers of the
+//! definitions and of the `NodeReport`, the supervisors of operator and webhook,
+//! the server of metrics, the writer of `report.json`, or under systemd of all
+//! places, and the watchdog's. The end of any of them that was not asked for ends
 //! the process: a half-dead agent would look alive.
 
 pub(crate) mod cluster;
@@ -80,7 +81,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let (serve, served) = watch::channel(false);
     let mut tasks = JoinSet::new();
     let pulse = Pulse::new();
-    if let Some(address) = args.metrics {
+    if let Some(address) = args.metrics.0 {
         tasks.spawn(serve_metrics(address, status.clone(), stop.clone()));
     }
     if args.systemd {
@@ -136,7 +137,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
 
 async fn serve_metrics(address: SocketAddr, status: Status, stop: CancellationToken) -> anyhow::Result<()> {
     let report = status.subscribe();
-    let remedy = "pass another --metrics ADDR (WEAVER_AGENT_METRICS)";
+    let remedy = "set WEAVER_AGENT_METRICS (--metrics) to another one, or to `none`";
     tokio::select! {
         () = metrics_page::serve(address, remedy, move || status.counts.text(&report.borrow())) => Ok(()),
         () = stop.cancelled() => Ok(()),

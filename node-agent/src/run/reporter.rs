@@ -1,15 +1,17 @@
 //! Keeps the `NodeReport` of this node in the API, its Node's labels, and tells events: for who asks the cluster and
 //! not the board.
 //!
-//! Guarantees: written on change only; a look every ten minutes finds what somebody else has changed. An event is told
-//! once for each finding that turns bad and once when it is gone, across restarts of the agent: what the API has is
-//! what was told. Whatever fails is tried again and holds up nothing else.
+//! Guarantees: written on change only, and the more seldom the more often something changes, since the API's database is
+//! on the same card; a look every ten minutes finds what somebody else has changed. An event is told once for each
+//! finding that turns bad and once when it is known to be gone; what an agent before this one has told stands in the
+//! API. One that could not be told is told later, unless the agent ends before. Whatever fails is tried again and holds up
+//! nothing else.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::core::v1::{Node, ObjectReference};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::{
     Api, Client, Resource as _,
     api::{Patch, PatchParams, PostParams},
@@ -25,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 use weaver_api::{
     conditions::bounded,
-    v1beta1::{NodeReport, NodeReportFields},
+    v1beta1::{self as node_report, NodeReport, NodeReportFields},
 };
 use weaver_diagnostics::finding::{Finding, Severity};
 
@@ -42,6 +44,8 @@ use crate::{
 
 /// Pause between two looks where nothing has changed here.
 const LOOK: Duration = Duration::from_mins(10);
+/// Pauses after a round that wrote something: the first, and the longest where each of them does.
+const SETTLE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(10));
 /// Pauses after a failure.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(1));
 /// Longest time for one round, all requests together.
@@ -54,32 +58,50 @@ const BOARD: &str = "weaver.example.com/board";
 const BOOT_MEDIUM: &str = "weaver.example.com/boot-medium";
 const HEALTH: &str = "weaver.example.com/health";
 
+/// What is carried from round to round.
+#[derive(Default)]
+struct Memory {
+    /// A connection that works.
+    session: Option<(Client, Recorder)>,
+    /// What was told of; `None` until the API was asked what an agent before this one has told.
+    told: Option<BTreeMap<String, node_report::Severity>>,
+    /// What is still to be told.
+    news: Vec<News>,
+}
+
 /// Runs until `stop`.
 pub async fn keep(host: Host, status: Status, stop: CancellationToken) -> anyhow::Result<()> {
     let work = async {
         status.checked().await?;
         let mut report = status.subscribe();
-        let mut again = Growing::new(AGAIN.0);
-        let mut told = None;
+        let (mut again, mut settle) = (Growing::new(AGAIN.0), Growing::new(SETTLE.0));
+        let (mut memory, mut said) = (Memory::default(), None);
         loop {
             let findings = report.borrow_and_update().findings.clone();
-            let round = timeout(ROUND, publish(&host, &findings)).await;
+            let round = timeout(ROUND, publish(&host, &status, &findings, &mut memory)).await;
             let round = round.unwrap_or_else(|_| Err(anyhow!("not done within {} s", ROUND.as_secs())));
-            let failure = round.err().map(|failure| format!("{failure:#}"));
-            if failure != told {
+            let failure = round.as_ref().err().map(|failure| format!("{failure:#}"));
+            if failure != said {
                 let failed = failure.as_deref().map(|failure| format!("is not written: {failure}"));
                 info!("the NodeReport {}", failed.as_deref().unwrap_or("says what was found"));
             }
-            let pause = if failure.is_some() {
-                again.next(AGAIN.1)
-            } else {
-                again.reset();
-                jittered(LOOK)
+            said = failure;
+            let (quiet, look) = match round {
+                Err(_) => {
+                    memory.session = None;
+                    (Duration::ZERO, again.next(AGAIN.1))
+                }
+                Ok(wrote) => {
+                    again.reset();
+                    (if wrote { settle.next(SETTLE.1) } else { Duration::ZERO }, jittered(LOOK))
+                }
             };
-            told = failure;
+            sleep(quiet).await;
             tokio::select! {
-                changed = report.wait_for(|report| report.findings != findings) => drop(changed?),
-                () = sleep(pause) => {}
+                changed = report.wait_for(|report| !node_verdicts::are_the_same(&report.findings, &findings)) => {
+                    drop(changed?);
+                }
+                () = sleep(look) => settle.reset(),
             }
         }
     };
@@ -89,35 +111,94 @@ pub async fn keep(host: Host, status: Status, stop: CancellationToken) -> anyhow
     }
 }
 
-/// One look at what the API has, and what follows from it.
-async fn publish(host: &Host, findings: &[Finding]) -> anyhow::Result<()> {
+/// One look at what the API has, and what follows from it; whether something was written.
+async fn publish(
+    host: &Host,
+    status: &Status,
+    findings: &[Finding],
+    memory: &mut Memory,
+) -> anyhow::Result<bool> {
     let reader = host.clone();
     let read = spawn_blocking(move || (reader.node_name(), node_facts::read(&reader.root)));
     let (name, facts) = read.await.context("reading the node's facts")?;
     let name = name.context("the node has no name: neither node-name nor a host name")?;
-    let client = cluster::connect(&host.root, &host.admin_kubeconfig).await?;
+    status.set_node(&name);
+    let (client, recorder) = if let Some(session) = &memory.session {
+        session.clone()
+    } else {
+        let client = cluster::connect(&host.root, &host.admin_kubeconfig).await?;
+        let reporter = Reporter { controller: MANAGER.to_owned(), instance: None };
+        let session = (client.clone(), Recorder::new(client, reporter));
+        memory.session.insert(session).clone()
+    };
     let version = deadline("asking for the version", client.apiserver_version()).await?.git_version;
 
     let reports: Api<NodeReport> = Api::all(client.clone());
     let what = format!("the NodeReport {name}");
+    let mut wrote = false;
     let observed = if let Some(observed) = deadline(&what, reports.get_opt(&name)).await? {
         observed
     } else {
+        wrote = true;
         let new = NodeReport::new(&name, NodeReportFields {});
         deadline(&what, reports.create(&PostParams::default(), &new)).await?
     };
     let before = observed.status.clone().unwrap_or_default();
     let now = Time(jiff::Timestamp::now());
     let desired = node_verdicts::status(&before, &facts, Some(version), findings, &now);
+    let told = memory.told.get_or_insert_with(|| node_verdicts::told(&before.findings));
+    let news = node_verdicts::news(told, &desired.findings);
+    memory.news.extend(news);
     if !node_verdicts::says_the_same(&before, &desired) {
+        wrote = true;
         let whole = serde_json::from_value(json!([{ "op": "add", "path": "/status", "value": desired }]));
         let patch: Patch<NodeReport> = Patch::Json(whole.context("the status as a patch")?);
         deadline(&what, reports.patch_status(&name, &PatchParams::default(), &patch)).await?;
     }
-    let news = node_verdicts::news(&before.findings, &desired.findings);
-    let node = label(&client, &name, &labels(&facts, node_verdicts::health(findings))).await?;
-    tell(client, &node.unwrap_or_else(|| observed.object_ref(&())), news).await;
-    Ok(())
+
+    let nodes: Api<Node> = Api::all(client);
+    let of_node = format!("the Node {name}");
+    // Where there is none, as with a server that runs no pods, events are about the report.
+    let node = deadline(&of_node, nodes.get_metadata_opt(&name)).await?;
+    let about = node.as_ref().map_or_else(|| observed.object_ref(&()), |node| reference(node, &name));
+    tell(&recorder, &about, &mut memory.news).await;
+    let Some(node) = node else { return Ok(wrote) };
+    if let Some(owner) = owner(&node, &name)
+        && observed.metadata.owner_references.as_ref() != Some(&vec![owner.clone()])
+    {
+        wrote = true;
+        // A report goes with its Node.
+        let patch = Patch::Merge(json!({ "metadata": { "ownerReferences": [owner] } }));
+        deadline(&what, reports.patch_metadata(&name, &PatchParams::default(), &patch)).await?;
+    }
+    let labels = labels(&facts, node_verdicts::health(findings, &desired.conditions));
+    if differ(&node, &labels) {
+        wrote = true;
+        let patch = Patch::Merge(json!({ "metadata": { "labels": labels } }));
+        let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+        deadline(&of_node, nodes.patch_metadata(&name, &params, &patch)).await?;
+    }
+    Ok(wrote)
+}
+
+fn reference(node: &PartialObjectMeta<Node>, name: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Node".to_owned()),
+        name: Some(name.to_owned()),
+        uid: node.metadata.uid.clone(),
+        ..ObjectReference::default()
+    }
+}
+
+fn owner(node: &PartialObjectMeta<Node>, name: &str) -> Option<OwnerReference> {
+    Some(OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "Node".to_owned(),
+        name: name.to_owned(),
+        uid: node.metadata.uid.clone()?,
+        ..OwnerReference::default()
+    })
 }
 
 /// The labels of a Node; `null` for what is not known.
@@ -138,25 +219,6 @@ fn label_value(text: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-/// Gives the Node these labels where it has others; the Node, unless there is none, as with a server that is no node.
-async fn label(client: &Client, name: &str, labels: &Value) -> anyhow::Result<Option<ObjectReference>> {
-    let what = format!("the Node {name}");
-    let nodes: Api<Node> = Api::all(client.clone());
-    let Some(node) = deadline(&what, nodes.get_metadata_opt(name)).await? else { return Ok(None) };
-    if differ(&node, labels) {
-        let patch = Patch::Merge(json!({ "metadata": { "labels": labels } }));
-        let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-        deadline(&what, nodes.patch_metadata(name, &params, &patch)).await?;
-    }
-    Ok(Some(ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Node".to_owned()),
-        name: Some(name.to_owned()),
-        uid: node.metadata.uid,
-        ..ObjectReference::default()
-    }))
-}
-
 fn differ(node: &PartialObjectMeta<Node>, labels: &Value) -> bool {
     let has = |key: &String| node.metadata.labels.as_ref().and_then(|labels| labels.get(key).cloned());
     labels
@@ -164,20 +226,21 @@ fn differ(node: &PartialObjectMeta<Node>, labels: &Value) -> bool {
         .is_some_and(|labels| labels.iter().any(|(key, value)| has(key).as_deref() != value.as_str()))
 }
 
-/// Nothing is lost where an event cannot be told: the state stands in the report.
-async fn tell(client: Client, about: &ObjectReference, news: Vec<News>) {
-    let recorder = Recorder::new(client, Reporter { controller: MANAGER.to_owned(), instance: None });
-    for News { reason, is_bad, note } in news {
+/// Those that cannot be told now stay in the list.
+async fn tell(recorder: &Recorder, about: &ObjectReference, news: &mut Vec<News>) {
+    while let Some(News { reason, is_bad, note }) = news.first() {
         let event = Event {
-            type_: if is_bad { EventType::Warning } else { EventType::Normal },
-            reason: reason.to_owned(),
-            note: Some(bounded(&note, NOTE)),
+            type_: if *is_bad { EventType::Warning } else { EventType::Normal },
+            reason: (*reason).to_owned(),
+            note: Some(bounded(note, NOTE)),
             action: "Check".to_owned(),
             secondary: None,
         };
         if let Err(failure) = deadline("telling an event", recorder.publish(&event, about)).await {
             debug!("{failure:#}");
+            return;
         }
+        news.remove(0);
     }
 }
 

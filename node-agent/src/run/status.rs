@@ -72,6 +72,11 @@ impl Status {
         self.report.subscribe()
     }
 
+    /// The node's name in the cluster.
+    pub fn set_node(&self, name: &str) {
+        self.change(|report| report.node = Some(name.to_owned()));
+    }
+
     /// The findings of a check; new ones are logged.
     pub fn set_findings(&self, findings: Vec<Finding>) {
         self.change(|report| change_findings(report, findings));
