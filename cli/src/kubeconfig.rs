@@ -10,12 +10,12 @@ mod every;
 mod fetch;
 pub mod file;
 pub mod handshake;
+mod judge;
+mod merge;
 
 use std::fmt::Display;
-use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -23,12 +23,9 @@ use clap::{Args, Subcommand};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustls::RootCertStore;
 use serde_json::json;
-use weaver_diagnostics::exit_code;
 use weaver_diagnostics::finding::Severity;
-use weaver_diagnostics::finding_text;
-use weaver_diagnostics::kubeconfig::exposed;
 use weaver_diagnostics::kubeconfig_export::advice::{NotServed, hard_to_find};
-use weaver_diagnostics::kubeconfig_export::lint::{lint, lint_for_use};
+use weaver_diagnostics::kubeconfig_export::lint::lint;
 use weaver_diagnostics::kubeconfig_export::{K3S_KUBECONFIG, Source, Wanted};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::Outcome;
@@ -39,6 +36,8 @@ use deliver::{deliver, told};
 use every::{ExportAll, export_all};
 pub use fetch::default_kubeconfig;
 use fetch::{Fetch, fetch};
+use judge::judge;
+use merge::{Merge, merge};
 
 /// What we know must not be done.
 const REFUSED: u8 = 10;
@@ -67,6 +66,14 @@ pub enum Verb {
     /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, see the way out.
     #[command(verbatim_doc_comment)]
     Fetch(Fetch),
+    /// Merge a kubeconfig that was carried here into the one that kubectl reads
+    ///
+    /// Same names are replaced, all else stays, and so does the current context without --use. The kubeconfig that was
+    /// there before is kept beside.
+    ///
+    /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, see the way out.
+    #[command(verbatim_doc_comment)]
+    Merge(Merge),
     /// Say what is wrong with a kubeconfig, without connecting
     ///
     /// Looks at the context in force: address of the server, CA, verification, who may read the file.
@@ -82,8 +89,11 @@ pub enum Verb {
 #[derive(Args)]
 pub struct Export {
     /// DNS name or address by which the other machine reaches the API server
-    #[arg(value_parser = host)]
-    name: ServingName,
+    #[arg(value_parser = host, required_unless_present = "named")]
+    name: Option<ServingName>,
+    /// The same, for who writes it so
+    #[arg(long = "name", value_name = "NAME", value_parser = host, conflicts_with = "name", hide = true)]
+    named: Option<ServingName>,
     /// The administrator's kubeconfig to start from
     #[arg(long, value_name = "FILE", default_value = K3S_KUBECONFIG)]
     kubeconfig: PathBuf,
@@ -124,6 +134,13 @@ pub struct Export {
     switch: bool,
 }
 
+impl Export {
+    /// By which the other machine reaches the API server.
+    fn name(&self) -> anyhow::Result<&ServingName> {
+        self.name.as_ref().or(self.named.as_ref()).context("name the server")
+    }
+}
+
 /// Nothing was written, and trying again does not help.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -138,6 +155,7 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Export(arguments) => export(&arguments).await,
         Verb::ExportAll(arguments) => export_all(&arguments).await,
         Verb::Fetch(arguments) => fetch(&arguments).await,
+        Verb::Merge(arguments) => merge(&arguments),
         Verb::Lint { file } => return judge(file),
     };
     match done {
@@ -150,25 +168,8 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn judge(file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let file = file.or_else(default_kubeconfig).context("name a kubeconfig")?;
-    let text = file::read(&file, "run this as the user whose kubeconfig it is").map_err(told)?;
-    // Where k3s has its own, this is the machine that it runs on.
-    let is_server = Path::new(K3S_KUBECONFIG).exists();
-    let mut findings = lint_for_use(&text, is_server);
-    let mode = std::fs::metadata(&file).map(|metadata| metadata.permissions().mode());
-    findings.extend(mode.ok().and_then(|mode| exposed(&text.path, mode)));
-    let mut out = io::stdout().lock();
-    for finding in &findings {
-        writeln!(out, "{}", finding_text::text(finding)).context("writing the findings")?;
-    }
-    if findings.is_empty() {
-        writeln!(out, "nothing is wrong with {}", text.path).context("writing the findings")?;
-    }
-    Ok(exit_code::of(&findings).into())
-}
-
 async fn export(arguments: &Export) -> anyhow::Result<()> {
+    let name = arguments.name()?;
     let denied = "it holds an administrator's key: run this with sudo, and leave its mode alone";
     let text = file::read(&arguments.kubeconfig, denied).map_err(told)?;
     let findings = lint(&text);
@@ -191,17 +192,16 @@ async fn export(arguments: &Export) -> anyhow::Result<()> {
     };
     let peer = if arguments.insecure {
         eprintln!(
-            "warning: nothing is proven and nothing will be verified: whoever answers at {} gets these credentials; for \
-             diagnosis only",
-            arguments.name
+            "warning: nothing is proven and nothing will be verified: whoever answers at {name} gets these credentials; \
+             for diagnosis only"
         );
         None
     } else {
         prove(arguments, &source, tls_server_name.as_ref()).await?
     };
-    let context = arguments.context.clone().unwrap_or_else(|| arguments.name.to_string());
+    let context = arguments.context.clone().unwrap_or_else(|| name.to_string());
     let document = source.export(&Wanted {
-        host: &arguments.name,
+        host: name,
         port: arguments.port,
         context: &context,
         tls_server_name: tls_server_name.as_ref(),
@@ -216,7 +216,7 @@ async fn export(arguments: &Export) -> anyhow::Result<()> {
         }
     };
     deliver(arguments, &document, &context)?;
-    if let Some(warning) = hard_to_find(&arguments.name, outward(peer)) {
+    if let Some(warning) = hard_to_find(name, outward(peer)) {
         eprintln!("note: {warning}");
     }
     Ok(())
@@ -231,7 +231,7 @@ async fn prove(
     let file = arguments.kubeconfig.display();
     let endpoint = arguments.api_address.clone().unwrap_or_else(|| source.server.authority());
     let anchors = anchors(&source.ca_data).await.map_err(|why| refusal(format!("{file}: {why}")))?;
-    let name = tls_server_name.unwrap_or(&arguments.name);
+    let name = tls_server_name.map_or_else(|| arguments.name(), Ok)?;
     let seen = handshake::prove(&endpoint, anchors, name).await;
     match seen.outcome {
         Outcome::Proven => Ok(seen.peer),

@@ -67,7 +67,8 @@ pub async fn export_all(arguments: &ExportAll) -> anyhow::Result<()> {
     for name in names {
         let file = file_of(&name);
         let one = Export {
-            name,
+            name: Some(name),
+            named: None,
             kubeconfig: arguments.kubeconfig.clone(),
             port: None,
             context: None,

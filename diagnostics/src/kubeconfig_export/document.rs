@@ -76,6 +76,12 @@ impl Document {
         wrong_form(&map).map_or(Ok(Self(map)), |why| Err(fault(None, None, why)))
     }
 
+    /// The name of the context in force; `None` where it names none.
+    #[must_use]
+    pub fn current_context(&self) -> Option<String> {
+        self.get("current-context").and_then(text_of).filter(|name| !name.is_empty())
+    }
+
     /// As YAML text in the order that `kubectl config` writes.
     #[must_use]
     pub fn to_yaml(&self) -> String {

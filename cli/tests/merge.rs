@@ -1,0 +1,98 @@
+//! `weaver kubeconfig merge` as a person runs it, after the file was carried here.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a failed step of a test ends the test")]
+
+mod support;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use support::tls_server::{Ca, TlsServer};
+use support::{KEY, k3s_kubeconfig};
+use tempfile::TempDir;
+
+struct Laptop(TempDir);
+
+impl Laptop {
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Exit status and what was said, in which the key never is.
+    fn weaver(&self, arguments: &[&str]) -> (i32, String) {
+        let mut weaver = Command::new(env!("CARGO_BIN_EXE_weaver"));
+        weaver
+            .arg("kubeconfig")
+            .args(arguments)
+            .env("KUBECONFIG", self.path("config"))
+            .current_dir(self.0.path());
+        let output = weaver.output().unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(!said.contains(KEY), "{said}");
+        (output.status.code().unwrap(), said)
+    }
+}
+
+#[test]
+fn what_was_exported_is_merged_where_it_was_carried_to() {
+    let ca = Ca::new();
+    let server = TlsServer::start(ca.leaf(&["raspi.lan"]));
+    let laptop = Laptop(tempfile::tempdir().unwrap());
+    fs::write(laptop.path("k3s.yaml"), k3s_kubeconfig(&ca, &format!("https://{}", server.address))).unwrap();
+    let export = ["export", "--name", "raspi.lan", "--kubeconfig", "k3s.yaml", "--output", "raspi.yaml"];
+    let (code, said) = laptop.weaver(&export);
+    assert_eq!(code, 0, "{said}");
+
+    let (code, said) = laptop.weaver(&["merge", "raspi.yaml"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("wrote context raspi.lan to"), "{said}");
+    let config = fs::read_to_string(laptop.path("config")).unwrap();
+    assert!(
+        config.contains("raspi.lan")
+            && config.contains(KEY)
+            && !config.contains("current-context: raspi.lan")
+    );
+    let (code, said) = laptop.weaver(&["merge", "raspi.yaml", "--use"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("the old file is"), "{said}");
+    assert!(fs::read_to_string(laptop.path("config")).unwrap().contains("current-context: raspi.lan"));
+    let (code, said) = laptop.weaver(&["merge", "raspi.yaml", "--use"]);
+    assert_eq!((code, said.contains("nothing was written")), (0, true), "{said}");
+}
+
+#[test]
+fn what_would_not_work_here_is_refused() {
+    let laptop = Laptop(tempfile::tempdir().unwrap());
+    fs::write(laptop.path("k3s.yaml"), k3s_kubeconfig(&Ca::new(), "https://127.0.0.1:6443")).unwrap();
+    let whole = fs::read_to_string(laptop.path("k3s.yaml")).unwrap();
+    fs::write(laptop.path("torn.yaml"), &whole[..whole.len() / 2]).unwrap();
+    fs::write(laptop.path("no.yaml"), "kind: Config\nclusters: []\n").unwrap();
+    for (file, want) in [
+        ("k3s.yaml", "127.0.0.1: this machine, and not the one that k3s runs on; export it on"),
+        ("torn.yaml", "torn.yaml"),
+        ("no.yaml", "no.yaml"),
+        ("none.yaml", "none.yaml"),
+    ] {
+        let (code, said) = laptop.weaver(&["merge", file]);
+        assert!(matches!(code, 1 | 10), "{said}");
+        assert!(said.contains(want), "{file}: {said}");
+        assert!(!laptop.path("config").exists(), "{file}");
+    }
+    let good = whole.replace("127.0.0.1", "raspi.lan");
+    fs::write(laptop.path("config"), &good).unwrap();
+    let (code, said) = laptop.weaver(&["merge", "config"]);
+    assert_eq!(code, 10, "{said}");
+    assert!(said.contains("is the file to merge into"), "{said}");
+    assert_eq!(fs::read_to_string(laptop.path("config")).unwrap(), good);
+}
+
+#[test]
+fn the_name_is_given_once() {
+    let laptop = Laptop(tempfile::tempdir().unwrap());
+    for arguments in
+        [&["export"][..], &["export", "a.lan", "--name", "b.lan"], &["export", "--name", "https://a"]]
+    {
+        assert_eq!(laptop.weaver(arguments).0, 2, "{arguments:?}");
+    }
+}
