@@ -83,12 +83,19 @@ impl Claims {
     /// It is none.
     pub fn read(token: &str) -> Result<Self, NotAToken> {
         let mut parts = token.split('.');
-        let (Some(_), Some(payload), Some(_), None) =
+        let (Some(header), Some(payload), Some(signature), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
             return Err(NotAToken);
         };
-        let payload = URL_SAFE_NO_PAD.decode(payload).map_err(|_| NotAToken)?;
+        let decoded = |part: &str| {
+            let bytes = URL_SAFE_NO_PAD.decode(part).map_err(|_| NotAToken)?;
+            if bytes.is_empty() { Err(NotAToken) } else { Ok(bytes) }
+        };
+        // One that was cut off is none, whatever is left of it.
+        decoded(header)?;
+        decoded(signature)?;
+        let payload = decoded(payload)?;
         let Payload { aud, iat, exp, kubernetes } =
             serde_json::from_slice(&payload).map_err(|_| NotAToken)?;
         let time = |seconds| Timestamp::from_second(seconds).map_err(|_| NotAToken);
@@ -146,6 +153,10 @@ pub(crate) mod tests {
         let legacy = token(
             &json!({"iss": "kubernetes/serviceaccount", "kubernetes.io/serviceaccount/namespace": "a"}),
         );
+        let whole = token(&claims(("robot", "u-1"), ("tokens", "s-1"), (100, 3_700)));
+        let cut = whole.rsplit_once('.').unwrap().0.to_owned() + ".";
+        assert_eq!(Claims::read(&cut), Err(NotAToken));
+        assert_eq!(Claims::read(&format!("{whole}\n")), Err(NotAToken));
         for text in ["", "hunter2", "a.b.c", "a.b", "....", &no_claims, &legacy, &format!("{no_claims}.x")] {
             assert_eq!(Claims::read(text), Err(NotAToken), "{text}");
         }

@@ -2,7 +2,8 @@
 //! Pure, and without a secret: of what stands in the Secret it knows the claims.
 //!
 //! A token is judged by its claims, by the uid of its account and by that of the Secret that it is bound to; the clock
-//! is that of the API server, which issues and judges them. What cannot be known just now changes nothing.
+//! is that of the API server, which issues and judges them. What cannot be known just now changes nothing. Whether the API
+//! server would take a token is not asked (design 3): one that was revoked otherwise, as by new signing keys, is not seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,9 +15,15 @@ use weaver_api::validate::{ValidServiceToken, ValidToken};
 
 use super::claims::{Claims, NotAToken};
 
-/// Share of a life by which the tokens of one Secret are renewed earlier than asked, so that many that were made
+/// Share of the age at which it is renewed by which a token is renewed earlier than asked, so that many that were made
 /// together are not renewed together, and by which one that is nearly due joins one that is: percent.
-const SPREAD: u32 = 5;
+const SPREAD: i32 = 5;
+
+/// No token is renewed before this age: one that is due when it is minted would be minted for ever.
+const SHORTEST_AGE: SignedDuration = SignedDuration::from_secs(30);
+
+/// How far in the future the API server takes a token's start.
+const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 
 /// What was seen of the Secret.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -95,7 +102,8 @@ pub struct Work {
     pub tokens: Vec<(String, Verdict)>,
     /// Keys that leave the Secret.
     pub removed: BTreeSet<String>,
-    /// When something is due next; `None`: only a change can bring work.
+    /// When something is due next by the clock. What is minted, refused or not known is the caller's to look at again: it
+    /// is told of no change of an account.
     pub next: Option<Timestamp>,
 }
 
@@ -110,7 +118,12 @@ pub enum Verdict {
     /// It is minted.
     Mint(Why),
     /// It is not minted before.
-    NotYet(Timestamp),
+    NotYet {
+        /// Then.
+        until: Timestamp,
+        /// Whether what stands there is what was asked for, but for its age: else it does not stay.
+        stays: bool,
+    },
     /// It may not be minted, and does not stay.
     Refused(Because),
     /// Whether it may be minted is not known: what stands there stays.
@@ -134,6 +147,8 @@ pub enum Why {
     OtherSecret,
     /// It has expired.
     Expired,
+    /// It was issued by a clock that was far ahead: the API server refuses it until then.
+    NotYetValid,
     /// Its time has come.
     Due,
 }
@@ -157,6 +172,7 @@ impl fmt::Display for Why {
             Self::OtherAudiences => "it was meant for other audiences",
             Self::OtherSecret => "it was not bound to this Secret",
             Self::Expired => "it had expired",
+            Self::NotYetValid => "it was issued in the future",
             Self::Due => "it was due",
         })
     }
@@ -177,12 +193,14 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
         facts.join_nearly_due(&mut tokens);
     }
     let is_kept = |key: &str| {
-        tokens.iter().any(|(asked, verdict)| asked == key && !matches!(verdict, Verdict::Refused(_)))
+        let leaves =
+            |verdict: &Verdict| matches!(verdict, Verdict::Refused(_) | Verdict::NotYet { stays: false, .. });
+        tokens.iter().any(|(asked, verdict)| asked == key && !leaves(verdict))
     };
     let present = facts.secret.iter().flat_map(|secret| secret.keys.keys());
     let removed = present.filter(|key| !is_kept(key)).cloned().collect();
     let next = tokens.iter().filter_map(|(_, verdict)| match verdict {
-        Verdict::Fresh { renewed_at: time } | Verdict::NotYet(time) => Some(*time),
+        Verdict::Fresh { renewed_at: time } | Verdict::NotYet { until: time, .. } => Some(*time),
         _ => None,
     });
     Plan::Act(Work { creates: facts.secret.is_none(), next: next.min(), tokens, removed })
@@ -199,7 +217,10 @@ impl Facts<'_> {
         match self.fresh_until(token, uid) {
             Ok(renewed_at) => Verdict::Fresh { renewed_at },
             Err(why) => match token.not_before {
-                Some(time) if time > self.now => Verdict::NotYet(time),
+                Some(until) if until > self.now => Verdict::NotYet {
+                    until,
+                    stays: matches!(why, Why::Due | Why::Expired | Why::NotYetValid),
+                },
                 _ => Verdict::Mint(why),
             },
         }
@@ -223,6 +244,9 @@ impl Facts<'_> {
         if claims.secret.as_ref().is_none_or(|bound| bound.uid != secret.uid) {
             return Err(Why::OtherSecret);
         }
+        if claims.issued_at.duration_since(self.now) > LEEWAY {
+            return Err(Why::NotYetValid);
+        }
         if claims.expires_at <= self.now {
             return Err(Why::Expired);
         }
@@ -237,23 +261,31 @@ impl Facts<'_> {
         let life = life
             .min(SignedDuration::try_from(asked).unwrap_or(SignedDuration::MAX))
             .max(SignedDuration::ZERO);
-        let percent = i32::from(self.asked.renew_at_percent) * 100 - self.spread();
-        claims.issued_at.saturating_add(life / 10_000 * percent.max(1)).unwrap_or(Timestamp::MAX)
+        claims.issued_at.saturating_add(self.age(life)).unwrap_or(Timestamp::MAX)
     }
 
-    /// Hundredths of a percent, the same for each token of a resource and other ones for another resource.
+    /// The age at which a token of this life is renewed, never so short that it would be due when it is minted.
+    fn age(&self, life: SignedDuration) -> SignedDuration {
+        let percent = i32::from(self.asked.renew_at_percent) * (10_000 - self.spread()) / 100;
+        (life / 10_000 * percent).max(SHORTEST_AGE.min(life))
+    }
+
+    /// Hundredths of a percent below `SPREAD`, the same for each token of a resource and other ones for another resource.
     fn spread(&self) -> i32 {
         let mut hasher = DefaultHasher::new();
         self.uid.hash(&mut hasher);
-        i32::try_from(hasher.finish() % u64::from(SPREAD * 100)).unwrap_or_default()
+        i32::try_from(hasher.finish() % u64::from(SPREAD.unsigned_abs() * 100)).unwrap_or_default()
     }
 
     /// Those that would be due a moment later: one write instead of two.
     fn join_nearly_due(&self, tokens: &mut [(String, Verdict)]) {
         for (token, (_, verdict)) in self.asked.tokens.iter().zip(tokens) {
-            let early = SignedDuration::try_from(token.lifetime * SPREAD / 100).unwrap_or_default();
+            let life = SignedDuration::try_from(token.lifetime).unwrap_or(SignedDuration::MAX);
+            let early = self.age(life) / 100 * SPREAD;
             let is_nearly_due = |at: Timestamp| at.duration_since(self.now) <= early;
-            if matches!(verdict, Verdict::Fresh { renewed_at } if is_nearly_due(*renewed_at)) {
+            let may_be_minted = token.not_before.is_none_or(|time| time <= self.now);
+            if may_be_minted && matches!(verdict, Verdict::Fresh { renewed_at } if is_nearly_due(*renewed_at))
+            {
                 *verdict = Verdict::Mint(Why::Due);
             }
         }
