@@ -68,18 +68,23 @@ fn what_would_not_work_here_is_refused() {
     let whole = fs::read_to_string(laptop.path("k3s.yaml")).unwrap();
     fs::write(laptop.path("torn.yaml"), &whole[..whole.len() / 2]).unwrap();
     fs::write(laptop.path("no.yaml"), "kind: Config\nclusters: []\n").unwrap();
+    fs::write(laptop.path("mended.yaml"), whole.replace("127.0.0.1", "raspi.lan")).unwrap();
+    let named = whole.replace("127.0.0.1", "raspi.lan").replace("default", "raspi");
+    fs::write(laptop.path("paths.yaml"), named.replace("client-key-data:", "client-key:")).unwrap();
     for (file, want) in [
         ("k3s.yaml", "127.0.0.1: this machine, and not the one that k3s runs on; export it on"),
         ("torn.yaml", "torn.yaml"),
         ("no.yaml", "no.yaml"),
-        ("none.yaml", "none.yaml"),
+        ("none.yaml", "none.yaml is not there"),
+        ("mended.yaml", "as every k3s does"),
+        ("paths.yaml", "has `client-key`"),
     ] {
         let (code, said) = laptop.weaver(&["merge", file]);
         assert!(matches!(code, 1 | 10), "{said}");
         assert!(said.contains(want), "{file}: {said}");
         assert!(!laptop.path("config").exists(), "{file}");
     }
-    let good = whole.replace("127.0.0.1", "raspi.lan");
+    let good = named;
     fs::write(laptop.path("config"), &good).unwrap();
     let (code, said) = laptop.weaver(&["merge", "config"]);
     assert_eq!(code, 10, "{said}");

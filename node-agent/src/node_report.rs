@@ -8,7 +8,7 @@ use weaver_diagnostics::finding::Finding;
 /// The report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Report {
-    /// The node's name in the cluster, once the cluster was told of it.
+    /// The node's name in the cluster, once the cluster has a report of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Whether the operator may run.

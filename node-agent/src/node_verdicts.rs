@@ -211,6 +211,25 @@ const fn severity(severity: Severity) -> node_report::Severity {
     }
 }
 
+/// Codes of which nothing is known while another is there.
+const HIDDEN: [(&[Code], Code); 2] = [
+    (
+        &[Code::NameNotServed, Code::NameStale, Code::CertificateDates, Code::CertificateUntrusted],
+        Code::ServingNamesUnknown,
+    ),
+    (
+        &[
+            Code::MemoryCgroupAbsent,
+            Code::CgroupTokenOnIgnoredLine,
+            Code::MemoryCgroupDisabled,
+            Code::RebootNeeded,
+            Code::CgroupTokenInStub,
+            Code::MemoryCgroupLostAtBoot,
+        ],
+        Code::MemoryCgroupUnknown,
+    ),
+];
+
 /// What is new between two states of the findings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct News {
@@ -244,9 +263,7 @@ pub fn news(told: &mut BTreeMap<String, node_report::Severity>, now: &[node_repo
     told.retain(|id, _| {
         let Some(code) = known(id) else { return false };
         let stays = now.iter().any(|finding| {
-            let is_open = RULES.iter().any(|rule| {
-                rule.bad.contains(&code) && rule.open.iter().any(|open| open.id() == finding.code)
-            });
+            let is_open = HIDDEN.iter().any(|(codes, by)| codes.contains(&code) && by.id() == finding.code);
             is_open || finding.code == *id && finding.severity != node_report::Severity::Ok
         });
         if !stays {

@@ -111,6 +111,7 @@ fn news_are_what_turned_bad_and_what_is_known_to_be_gone() {
         (vec![(Warn, full)], vec![(Unknown, full)], vec![]),
         (vec![(Warn, full)], vec![], vec![(false, "H-03 disk-pressure: no longer so")]),
         // k3s restarts: nothing is known of its names.
+        (vec![(Warn, Code::NameStale)], vec![(Unknown, Code::ServingNamesUnknown)], vec![]),
         (vec![(Fail, name)], vec![(Unknown, Code::ServingNamesUnknown)], vec![]),
         (
             vec![(Fail, name)],

@@ -52,6 +52,10 @@ mod own_server {
         agent.open();
 
         until("the names are covered", || names_are(&scene, "True"));
+        until("the Node owns the report", || {
+            let report = report(&scene);
+            (report["metadata"]["ownerReferences"][0]["name"] == NAME, report.to_string())
+        });
         let first = report(&scene);
         assert!(first["status"]["kernel"].as_str().unwrap().contains('.'), "{first:#}");
         assert!(first["status"]["k3sVersion"].as_str().unwrap().starts_with("v1."), "{first:#}");

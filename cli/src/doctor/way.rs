@@ -101,7 +101,11 @@ impl Way {
             }
         };
         self.ask(&client, &shown).await;
-        (!self.is_at_an_end()).then_some(client)
+        if self.is_at_an_end() {
+            self.note(Side::Here, leads_here);
+            return None;
+        }
+        Some(client)
     }
 
     fn unusable(&mut self, file: &str, why: String) {

@@ -82,6 +82,46 @@ impl Document {
         self.get("current-context").and_then(text_of).filter(|name| !name.is_empty())
     }
 
+    /// The same with what the context in force names, and nothing else; `None` where it names none, or nothing that is there.
+    #[must_use]
+    pub fn in_force(&self) -> Option<Self> {
+        let context = self.current_context()?;
+        let entry = self.entry("contexts", &context)?;
+        let named = |key: &str| entry["context"].get(key).and_then(text_of);
+        let mut only = Self::empty();
+        for (list, name) in
+            [("contexts", Some(context.clone())), ("clusters", named("cluster")), ("users", named("user"))]
+        {
+            only.set(list, Value::Array(vec![self.entry(list, &name?)?.clone()]));
+        }
+        only.set("current-context", context.into());
+        Some(only)
+    }
+
+    /// What of a document would mean another thing in another directory, or run a program there.
+    #[must_use]
+    pub fn outside(&self) -> Option<&'static str> {
+        const KEYS: [&str; 6] = [
+            "certificate-authority",
+            "client-certificate",
+            "client-key",
+            "tokenFile",
+            "exec",
+            "auth-provider",
+        ];
+        let of = |list: &str, key: &str| {
+            self.entries(list).iter().map(|entry| entry[key].clone()).collect::<Vec<_>>()
+        };
+        let parts = [of("clusters", "cluster"), of("users", "user")].concat();
+        KEYS.into_iter().find(|key| parts.iter().any(|part| part.get(key).is_some()))
+    }
+
+    /// Names of its clusters, users and contexts.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        LISTS.iter().flat_map(|list| self.entries(list)).filter_map(name_of).collect()
+    }
+
     /// As YAML text in the order that `kubectl config` writes.
     #[must_use]
     pub fn to_yaml(&self) -> String {

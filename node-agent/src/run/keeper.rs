@@ -196,6 +196,7 @@ impl Keeper {
         let is_good = verdict == Verdict::Good;
         let renewed = match &verdict {
             Verdict::Bad(why) | Verdict::Unproven(why) if !self.was_open => {
+                self.open_pause = Duration::ZERO;
                 return (Gate::Shut, why.clone(), None);
             }
             // What is bad now stops neither a running operator nor its token.

@@ -2,14 +2,14 @@
 //! not the board.
 //!
 //! Guarantees: written on change only, and the more seldom the more often something changes, since the API's database is
-//! on the same card; a look every ten minutes finds what somebody else has changed. An event is told once for each
-//! finding that turns bad and once when it is known to be gone; what an agent before this one has told stands in the
-//! API. One that could not be told is told later, unless the agent ends before. Whatever fails is tried again and holds up
-//! nothing else.
+//! on the same card: after ten minutes at the latest, and what came and went in between is not told. A look every ten
+//! minutes or so finds what somebody else has changed. An event is told once for each finding that turns bad and once when
+//! it is known to be gone; what an agent before this one has told stands in the API. One that could not be told is told
+//! later, unless the agent ends before. Whatever fails is tried again and holds up nothing else.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use k8s_openapi::api::core::v1::{Node, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::{
@@ -32,7 +32,7 @@ use weaver_api::{
 use weaver_diagnostics::finding::{Finding, Severity};
 
 use super::{
-    cluster::{self, MANAGER, deadline},
+    cluster::{self, MANAGER, REQUEST, deadline},
     pace::{Growing, jittered},
     status::Status,
 };
@@ -53,6 +53,9 @@ const ROUND: Duration = Duration::from_mins(1);
 /// Bytes of an event's note; the API server takes 1,024 with the words that it was cut.
 const NOTE: usize = 1_000;
 
+/// News that wait; no more codes can turn bad and good in between.
+const MOST_NEWS: usize = 256;
+
 /// Labels of a Node, below the group of our kinds.
 const BOARD: &str = "weaver.example.com/board";
 const BOOT_MEDIUM: &str = "weaver.example.com/boot-medium";
@@ -62,7 +65,9 @@ const HEALTH: &str = "weaver.example.com/health";
 #[derive(Default)]
 struct Memory {
     /// A connection that works.
-    session: Option<(Client, Recorder)>,
+    client: Option<Client>,
+    /// The last round wrote something.
+    wrote: bool,
     /// What was told of; `None` until the API was asked what an agent before this one has told.
     told: Option<BTreeMap<String, node_report::Severity>>,
     /// What is still to be told.
@@ -86,16 +91,15 @@ pub async fn keep(host: Host, status: Status, stop: CancellationToken) -> anyhow
                 info!("the NodeReport {}", failed.as_deref().unwrap_or("says what was found"));
             }
             said = failure;
-            let (quiet, look) = match round {
-                Err(_) => {
-                    memory.session = None;
-                    (Duration::ZERO, again.next(AGAIN.1))
-                }
-                Ok(wrote) => {
-                    again.reset();
-                    (if wrote { settle.next(SETTLE.1) } else { Duration::ZERO }, jittered(LOOK))
-                }
+            let look = if round.is_ok() {
+                again.reset();
+                jittered(LOOK)
+            } else {
+                memory.client = None;
+                again.next(AGAIN.1)
             };
+            let quiet =
+                if std::mem::take(&mut memory.wrote) { settle.next(SETTLE.1) } else { Duration::ZERO };
             sleep(quiet).await;
             tokio::select! {
                 changed = report.wait_for(|report| !node_verdicts::are_the_same(&report.findings, &findings)) => {
@@ -111,74 +115,72 @@ pub async fn keep(host: Host, status: Status, stop: CancellationToken) -> anyhow
     }
 }
 
-/// One look at what the API has, and what follows from it; whether something was written.
+/// One look at what the API has, and what follows from it.
 async fn publish(
     host: &Host,
     status: &Status,
     findings: &[Finding],
     memory: &mut Memory,
-) -> anyhow::Result<bool> {
+) -> anyhow::Result<()> {
     let reader = host.clone();
     let read = spawn_blocking(move || (reader.node_name(), node_facts::read(&reader.root)));
     let (name, facts) = read.await.context("reading the node's facts")?;
     let name = name.context("the node has no name: neither node-name nor a host name")?;
-    status.set_node(&name);
-    let (client, recorder) = if let Some(session) = &memory.session {
-        session.clone()
+    let client = if let Some(client) = &memory.client {
+        client.clone()
     } else {
         let client = cluster::connect(&host.root, &host.admin_kubeconfig).await?;
-        let reporter = Reporter { controller: MANAGER.to_owned(), instance: None };
-        let session = (client.clone(), Recorder::new(client, reporter));
-        memory.session.insert(session).clone()
+        memory.client.insert(client).clone()
     };
     let version = deadline("asking for the version", client.apiserver_version()).await?.git_version;
 
     let reports: Api<NodeReport> = Api::all(client.clone());
     let what = format!("the NodeReport {name}");
-    let mut wrote = false;
     let observed = if let Some(observed) = deadline(&what, reports.get_opt(&name)).await? {
         observed
     } else {
-        wrote = true;
+        memory.wrote = true;
         let new = NodeReport::new(&name, NodeReportFields {});
         deadline(&what, reports.create(&PostParams::default(), &new)).await?
     };
+    status.set_node(&name);
     let before = observed.status.clone().unwrap_or_default();
     let now = Time(jiff::Timestamp::now());
     let desired = node_verdicts::status(&before, &facts, Some(version), findings, &now);
     let told = memory.told.get_or_insert_with(|| node_verdicts::told(&before.findings));
     let news = node_verdicts::news(told, &desired.findings);
     memory.news.extend(news);
+    memory.news.truncate(MOST_NEWS);
     if !node_verdicts::says_the_same(&before, &desired) {
-        wrote = true;
+        memory.wrote = true;
         let whole = serde_json::from_value(json!([{ "op": "add", "path": "/status", "value": desired }]));
         let patch: Patch<NodeReport> = Patch::Json(whole.context("the status as a patch")?);
         deadline(&what, reports.patch_status(&name, &PatchParams::default(), &patch)).await?;
     }
 
-    let nodes: Api<Node> = Api::all(client);
+    let nodes: Api<Node> = Api::all(client.clone());
     let of_node = format!("the Node {name}");
     // Where there is none, as with a server that runs no pods, events are about the report.
     let node = deadline(&of_node, nodes.get_metadata_opt(&name)).await?;
     let about = node.as_ref().map_or_else(|| observed.object_ref(&()), |node| reference(node, &name));
-    tell(&recorder, &about, &mut memory.news).await;
-    let Some(node) = node else { return Ok(wrote) };
+    let told = tell(client, &about, &mut memory.news).await;
+    let Some(node) = node else { return told };
     if let Some(owner) = owner(&node, &name)
         && observed.metadata.owner_references.as_ref() != Some(&vec![owner.clone()])
     {
-        wrote = true;
+        memory.wrote = true;
         // A report goes with its Node.
         let patch = Patch::Merge(json!({ "metadata": { "ownerReferences": [owner] } }));
         deadline(&what, reports.patch_metadata(&name, &PatchParams::default(), &patch)).await?;
     }
     let labels = labels(&facts, node_verdicts::health(findings, &desired.conditions));
     if differ(&node, &labels) {
-        wrote = true;
+        memory.wrote = true;
         let patch = Patch::Merge(json!({ "metadata": { "labels": labels } }));
         let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
         deadline(&of_node, nodes.patch_metadata(&name, &params, &patch)).await?;
     }
-    Ok(wrote)
+    told
 }
 
 fn reference(node: &PartialObjectMeta<Node>, name: &str) -> ObjectReference {
@@ -226,8 +228,10 @@ fn differ(node: &PartialObjectMeta<Node>, labels: &Value) -> bool {
         .is_some_and(|labels| labels.iter().any(|(key, value)| has(key).as_deref() != value.as_str()))
 }
 
-/// Those that cannot be told now stay in the list.
-async fn tell(recorder: &Recorder, about: &ObjectReference, news: &mut Vec<News>) {
+/// Those that cannot be told now stay in the list. A recorder of its own each time: kube's counts what has the same reason
+/// as one event, with the words of the first.
+async fn tell(client: Client, about: &ObjectReference, news: &mut Vec<News>) -> anyhow::Result<()> {
+    let recorder = Recorder::new(client, Reporter { controller: MANAGER.to_owned(), instance: None });
     while let Some(News { reason, is_bad, note }) = news.first() {
         let event = Event {
             type_: if *is_bad { EventType::Warning } else { EventType::Normal },
@@ -236,12 +240,18 @@ async fn tell(recorder: &Recorder, about: &ObjectReference, news: &mut Vec<News>
             action: "Check".to_owned(),
             secondary: None,
         };
-        if let Err(failure) = deadline("telling an event", recorder.publish(&event, about)).await {
-            debug!("{failure:#}");
-            return;
+        match timeout(REQUEST, recorder.publish(&event, about)).await {
+            Ok(Ok(())) => {}
+            // Whatever is done, the API server will not take it: it holds up no other.
+            Ok(Err(kube::Error::Api(refusal))) if (400..500).contains(&refusal.code) => {
+                debug!("an event was refused: {}", refusal.message);
+            }
+            Ok(Err(failure)) => return Err(failure).context("telling an event"),
+            Err(_) => bail!("telling an event: no answer within {} s", REQUEST.as_secs()),
         }
         news.remove(0);
     }
+    Ok(())
 }
 
 #[cfg(test)]
