@@ -222,6 +222,14 @@ codes! {
     IptablesMixed = "H-14" "iptables-mixed",
 }
 
+impl Code {
+    /// The code of this id; `None` where this version has none.
+    #[must_use]
+    pub fn of_id(id: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.id() == id)
+    }
+}
+
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.id(), self.name())
@@ -231,8 +239,7 @@ impl fmt::Display for Code {
 impl<'de> Deserialize<'de> for Code {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let id = String::deserialize(deserializer)?;
-        let code = Self::ALL.iter().copied().find(|code| code.id() == id);
-        code.ok_or_else(|| de::Error::custom(format!("{id:?} is no code of this version")))
+        Self::of_id(&id).ok_or_else(|| de::Error::custom(format!("{id:?} is no code of this version")))
     }
 }
 

@@ -80,43 +80,37 @@ fn leads_here(name: &ServingName, addresses: &[IpAddr]) -> Finding {
 #[must_use]
 pub fn unqualified_names(names: &[Wanted]) -> Option<Finding> {
     let is_short = |wanted: &&Wanted| matches!(&wanted.name, ServingName::Dns(name) if !name.contains('.') && name != "localhost");
-    let short: Vec<_> = names.iter().filter(is_short).collect();
-    let first = short.first()?;
-    let list = short.iter().map(|wanted| wanted.name.to_string()).collect::<Vec<_>>().join(", ");
-    let message = format!(
-        "whether laptops find {list} is not known here: a name without a dot is found where the router or a search domain \
-         knows it"
-    );
-    let finding = Finding::new(Severity::Unknown, Code::NameNotFound, message).remedy(
-        Remedy::new("where kubectl says \"no such host\", with the address of this Pi in place of ADDRESS")
-            .command(format!("echo 'ADDRESS {}' | sudo tee -a /etc/hosts", first.name)),
-    );
-    Some(
-        short
-            .iter()
-            .fold(finding, |finding, wanted| finding.saw(wanted.origin.clone(), wanted.name.to_string())),
+    perhaps_not_found(
+        &names.iter().filter(is_short).collect::<Vec<_>>(),
+        "a name without a dot is found where the router or a search domain knows it",
+        "",
     )
 }
 
 /// The configured names that kubectl on a laptop may not find.
 #[must_use]
 pub fn hidden_names(seen: &[Seen]) -> Option<Finding> {
-    let hidden: Vec<_> = seen.iter().filter(|(wanted, _)| wanted.name.is_mdns()).collect();
-    let (first, _) = hidden.first()?;
-    let names = hidden.iter().map(|(wanted, _)| wanted.name.to_string()).collect::<Vec<_>>().join(", ");
-    let message = format!(
-        "whether laptops find {names} is not known here: mDNS answers for .local, and the kubectl of many systems does not \
-         ask it"
-    );
-    let finding = Finding::new(Severity::Unknown, Code::NameNotFound, message).remedy(
-        Remedy::new("where kubectl says \"no such host\", with the address of this Pi in place of ADDRESS; or configure a name without .local")
-            .command(format!("echo 'ADDRESS {}' | sudo tee -a /etc/hosts", first.name)),
-    );
-    Some(
-        hidden.iter().fold(finding, |finding, (wanted, _)| {
-            finding.saw(wanted.origin.clone(), wanted.name.to_string())
-        }),
+    let names = seen.iter().map(|(wanted, _)| wanted);
+    perhaps_not_found(
+        &names.filter(|wanted| wanted.name.is_mdns()).collect::<Vec<_>>(),
+        "mDNS answers for .local, and the kubectl of many systems does not ask it",
+        "; or configure a name without .local",
     )
+}
+
+/// `or` ends the words of the remedy.
+fn perhaps_not_found(names: &[&Wanted], why: &str, or: &str) -> Option<Finding> {
+    let first = names.first()?;
+    let list = names.iter().map(|wanted| wanted.name.to_string()).collect::<Vec<_>>().join(", ");
+    let message = format!("whether laptops find {list} is not known here: {why}");
+    let explain =
+        format!("where kubectl says \"no such host\", with the address of this Pi in place of ADDRESS{or}");
+    let remedy =
+        Remedy::new(explain).command(format!("echo 'ADDRESS {}' | sudo tee -a /etc/hosts", first.name));
+    let finding = Finding::new(Severity::Unknown, Code::NameNotFound, message).remedy(remedy);
+    let saw =
+        |finding: Finding, wanted: &&Wanted| finding.saw(wanted.origin.clone(), wanted.name.to_string());
+    Some(names.iter().fold(finding, saw))
 }
 
 /// Two clocks, and the certificate between them.

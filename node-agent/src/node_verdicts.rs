@@ -97,10 +97,8 @@ pub fn status(
 #[must_use]
 pub fn says_the_same(one: &NodeReportStatus, other: &NodeReportStatus) -> bool {
     let plain = |status: &NodeReportStatus| {
-        let mut plain = status.clone();
-        let besides = plain.findings.iter_mut().filter(|finding| !evidence_counts(&finding.code));
-        besides.for_each(|finding| finding.evidence.clear());
-        plain
+        let status = status.clone();
+        NodeReportStatus { findings: essence(status.findings), ..status }
     };
     plain(one) == plain(other)
 }
@@ -108,11 +106,14 @@ pub fn says_the_same(one: &NodeReportStatus, other: &NodeReportStatus) -> bool {
 /// The same of findings as they are found.
 #[must_use]
 pub fn are_the_same(one: &[Finding], other: &[Finding]) -> bool {
-    by_code(one).len() == by_code(other).len() && {
-        let status =
-            |findings| NodeReportStatus { findings: by_code(findings), ..NodeReportStatus::default() };
-        says_the_same(&status(one), &status(other))
-    }
+    essence(by_code(one)) == essence(by_code(other))
+}
+
+/// Without what was seen besides.
+fn essence(mut findings: Vec<node_report::Finding>) -> Vec<node_report::Finding> {
+    let besides = findings.iter_mut().filter(|finding| !evidence_counts(&finding.code));
+    besides.for_each(|finding| finding.evidence.clear());
+    findings
 }
 
 /// What a scheduler may go by: `fail` or `warn` as the worst that was found; `unknown` where the memory controller or the
@@ -251,17 +252,16 @@ pub fn told(findings: &[node_report::Finding]) -> BTreeMap<String, node_report::
 /// looked at is neither. A code that this version does not know is an older one's matter.
 #[must_use]
 pub fn news(told: &mut BTreeMap<String, node_report::Severity>, now: &[node_report::Finding]) -> Vec<News> {
-    let known = |id: &str| Code::ALL.iter().copied().find(|code| code.id() == id);
     let mut news = Vec::new();
     for finding in now.iter().filter(|finding| is_bad(finding)) {
-        let Some(code) = known(&finding.code) else { continue };
+        let Some(code) = Code::of_id(&finding.code) else { continue };
         if told.insert(finding.code.clone(), finding.severity) != Some(finding.severity) {
             let note = format!("{}: {}", code.id(), finding.message);
             news.push(News { reason: code.reason(), is_bad: true, note });
         }
     }
     told.retain(|id, _| {
-        let Some(code) = known(id) else { return false };
+        let Some(code) = Code::of_id(id) else { return false };
         let stays = now.iter().any(|finding| {
             let is_open = HIDDEN.iter().any(|(codes, by)| codes.contains(&code) && by.id() == finding.code);
             is_open || finding.code == *id && finding.severity != node_report::Severity::Ok

@@ -37,15 +37,14 @@ fn of(node: &str, told: &api::Finding) -> Option<Finding> {
         api::Severity::Fail => Severity::Fail,
         api::Severity::Ok | api::Severity::Unknown => return None,
     };
-    let code = Code::ALL.iter().copied().find(|code| code.id() == told.code)?;
+    let code = Code::of_id(&told.code)?;
     let message = format!("on the node {node}, as its agent has reported: {}", told.message);
     let place = Place::file(format!("NodeReport {node}"));
     let finding = told
         .evidence
         .iter()
         .fold(Finding::new(severity, code, message), |finding, seen| finding.saw(place.clone(), seen));
-    let mut lines = told.remedy.lines();
-    let words = lines.by_ref().take_while(|line| !line.starts_with("$ ")).collect::<Vec<_>>().join("\n");
+    let words = told.remedy.lines().take_while(|line| !line.starts_with("$ ")).collect::<Vec<_>>().join("\n");
     if words.is_empty() {
         return Some(finding);
     }

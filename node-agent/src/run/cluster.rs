@@ -25,8 +25,7 @@ use crate::host_root::HostRoot;
 /// The owner of what the agent applies.
 pub const MANAGER: &str = "weaver-node-agent";
 const USER_AGENT: &str = concat!("weaver-node-agent/", env!("CARGO_PKG_VERSION"));
-/// For one request.
-pub const REQUEST: Duration = Duration::from_secs(15);
+const REQUEST: Duration = Duration::from_secs(15);
 
 /// The administrator's client, from the kubeconfig as it is now: k3s may have
 /// written it anew.

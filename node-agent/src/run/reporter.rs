@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::core::v1::{Node, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::{
@@ -32,7 +32,7 @@ use weaver_api::{
 use weaver_diagnostics::finding::{Finding, Severity};
 
 use super::{
-    cluster::{self, MANAGER, REQUEST, deadline},
+    cluster::{self, MANAGER, deadline},
     pace::{Growing, jittered},
     status::Status,
 };
@@ -240,14 +240,14 @@ async fn tell(client: Client, about: &ObjectReference, news: &mut Vec<News>) -> 
             action: "Check".to_owned(),
             secondary: None,
         };
-        match timeout(REQUEST, recorder.publish(&event, about)).await {
-            Ok(Ok(())) => {}
-            // Whatever is done, the API server will not take it: it holds up no other.
-            Ok(Err(kube::Error::Api(refusal))) if (400..500).contains(&refusal.code) => {
-                debug!("an event was refused: {}", refusal.message);
+        if let Err(failure) = deadline("telling an event", recorder.publish(&event, about)).await {
+            match failure.downcast_ref() {
+                // Whatever is done, the API server will not take it: it holds up no other.
+                Some(kube::Error::Api(refusal)) if (400..500).contains(&refusal.code) => {
+                    debug!("{failure:#}");
+                }
+                _ => return Err(failure),
             }
-            Ok(Err(failure)) => return Err(failure).context("telling an event"),
-            Err(_) => bail!("telling an event: no answer within {} s", REQUEST.as_secs()),
         }
         news.remove(0);
     }
