@@ -3,7 +3,8 @@
 //! - [`tenant`]: who acts. Tokens minted per account, one client per account, what a refusal means.
 //! - [`watch`]: what wakes us. Metadata-only watches, opened as the tenant, shared and counted.
 //! - [`sync`]: what is done. Pure plans, a thin executor, the status as a fold of the outcomes.
-//! - [`service_token`]: which tokens a ServiceToken's Secret is to hold.
+//! - [`service_token`]: the same for Secrets that are kept filled with tokens.
+//! - [`controller`]: what both controllers share.
 //! - [`webhook`]: a process of its own that converts our objects between their versions.
 //! - [`installer`]: puts our kinds and the webhook's certificates in place; for `weaver crd` and the node agent.
 //! - [`durable_file`]: files that are replaced whole.
@@ -21,6 +22,7 @@ use tracing_subscriber::EnvFilter;
 pub mod admin;
 pub mod args;
 pub mod connection;
+pub mod controller;
 pub mod durable_file;
 pub mod handshake;
 pub mod installer;

@@ -19,18 +19,18 @@ use tracing::{error, info, warn};
 use crate::admin;
 use crate::args::Options;
 use crate::connection;
+use crate::controller::backoff;
+use crate::controller::events::Events;
+use crate::controller::lanes::Lanes;
+use crate::controller::state::States;
 use crate::metrics::{Identity, Metrics};
 use crate::service_manager;
-use crate::sync::backoff;
-use crate::sync::events::Events;
-use crate::sync::lanes::Lanes;
 use crate::sync::reconcile::{Context, VisitError, reconcile};
-use crate::sync::state::States;
 use crate::sync::targets::concerns;
 use crate::tenant::call::{CallError, call};
 use crate::tenant::{KubeMinter, Tenants};
 use crate::transport::{self, Connector, Counted};
-use crate::watch::{Guarded, NamespaceChange, Namespaces, SyncRef, Triggers, WatchSet};
+use crate::watch::{Guarded, NamespaceChange, Namespaces, ResourceRef, Triggers, WatchSet};
 
 /// How often memory of what is gone is dropped.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
@@ -168,7 +168,7 @@ fn wake_the_concerned(change: NamespaceChange<'_>, context: &Context, triggers: 
     for guarded in context.store.state() {
         let Ok(sync) = &guarded.0 else { continue };
         if concerns(sync, change) {
-            let reference = SyncRef::of(sync);
+            let reference = ResourceRef::of(sync);
             context.states.forgive(&reference);
             triggers.fire(reference);
         }
@@ -178,7 +178,7 @@ fn wake_the_concerned(change: NamespaceChange<'_>, context: &Context, triggers: 
 /// Called for the operator's own failures and for clean-ups that wait; what a tenant can cure is in the status.
 #[expect(clippy::needless_pass_by_value, reason = "the signature is kube's")]
 fn retry_later(sync: Arc<Guarded>, failure: &VisitError, context: Arc<Context>) -> Action {
-    let reference = SyncRef::of(&*sync);
+    let reference = ResourceRef::of(&*sync);
     let entry = context.states.entry(&sync.uid().unwrap_or_default(), &reference);
     let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
     error!(sync = %reference, error = %failure, retry_in_s = pause.as_secs(), "visit failed");

@@ -19,17 +19,17 @@ use weaver_api::convert;
 use weaver_api::names::{dns_label, dns_subdomain};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, DeletionPolicy, SourceKind};
 
-use super::claim;
 use super::execute::{Kept, Mode, Removal};
 use super::leftovers;
 use super::reconcile::Context;
 use super::state::{Search, SyncState};
 use super::visit::owner;
+use super::{claim, events};
 use crate::metrics::Written;
 use crate::tenant::call::CallError;
 use crate::tenant::object::Place;
 use crate::tenant::{Account, MintError};
-use crate::watch::{Guarded, SyncRef};
+use crate::watch::{Guarded, ResourceRef};
 
 /// How a pass over the copies ended.
 #[derive(Debug, PartialEq)]
@@ -50,7 +50,7 @@ enum Pass {
 /// Why the resource has to wait, in words.
 pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded) -> Result<(), String> {
     let since = *state.deleting_since.get_or_insert_with(Instant::now);
-    let reference = SyncRef::of(guarded);
+    let reference = ResourceRef::of(guarded);
     let uid = guarded.uid().unwrap_or_default();
     state.leftovers.extend(std::mem::take(&mut state.watches).copies_of(&owner(guarded)));
     let spec = guarded.0.as_ref().ok().and_then(ConfigMapSync::desired);
@@ -82,7 +82,7 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
         Verdict::ReleaseWithLeftovers(left) => {
             warn!(sync = %reference, %uid, %left, "released a deleted resource; copies may stay behind");
             if claim::is_taken(guarded.meta()) {
-                context.events.tell_of_leftovers(&reference, &state.leftovers).await;
+                events::tell_of_leftovers(&context.events, &reference, &state.leftovers).await;
             }
             if claim::is_upgrading(guarded.meta()) {
                 name_upstreams(&reference, &spec.map(upstreams_places).unwrap_or_default());
@@ -93,7 +93,7 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
     Ok(())
 }
 
-fn name_upstreams(sync: &SyncRef, places: &BTreeSet<Place>) {
+fn name_upstreams(sync: &ResourceRef, places: &BTreeSet<Place>) {
     let places: Vec<String> = places.iter().map(ToString::to_string).collect();
     for copies in places.chunks(50) {
         warn!(%sync, copies = %copies.join(", "), "what the upstream operator made for a deleted resource stays");

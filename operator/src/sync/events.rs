@@ -1,116 +1,52 @@
-//! Kubernetes events: what has just happened to a resource, for `kubectl describe` and for alerts.
-//!
-//! What the state is stands in the status; an event is told once per change of it, and for what is done to objects
-//! beyond the ordinary. Events are the operator's own, and no visit fails because one could not be told.
+//! What is told of a `ConfigMapSync`: changes of its state, and what is done to objects beyond the ordinary.
+
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use std::collections::BTreeSet;
-
-use kube::Client;
-use kube::core::Resource as _;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use tracing::debug;
-use weaver_api::conditions::{READY, bounded};
+use kube::runtime::events::{Event, EventType};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
 
 use super::execute::{Change, TargetState};
 use super::outcome::{Visit, Work};
 use super::plan::Before;
 use super::verdicts::listed;
-use crate::tenant::call::call;
+use crate::controller::events::{Events, event, reference, turned};
 use crate::tenant::object::Place;
-use crate::watch::SyncRef;
+use crate::watch::ResourceRef;
 
-/// Most bytes of a note, besides the words that it was cut. The API server takes 1,024.
-const MAX_NOTE: usize = 1_000;
 /// For how many namespaces a clean-up tells of copies that it leaves behind.
 const NAMESPACES_TOLD: usize = 50;
 
-/// Tells events.
-pub struct Events(Recorder);
-
-impl Events {
-    /// Told by the operator itself, with `client`.
-    #[must_use]
-    pub fn new(client: Client) -> Self {
-        let reporter = Reporter { controller: "weaver-operator".into(), instance: None };
-        Self(Recorder::new(client, reporter))
-    }
-
-    /// Tells what a visit has changed, where the status was `before`.
-    pub async fn tell_of(
-        &self,
-        resource: &ObjectMeta,
-        visit: &Visit,
-        before: &ConfigMapSyncStatus,
-        now: &ConfigMapSyncStatus,
-    ) {
-        let about = reference(resource);
-        let work = if let Visit::Worked(work) = visit { done(work) } else { Vec::new() };
-        for event in turned(before, now).into_iter().chain(work) {
-            self.tell(&event, &about).await;
-        }
-    }
-
-    /// Tells those who answer for the namespaces of these copies that they stay, though their resource goes. (In the
-    /// resource's own namespace, which may be going too, an event could not be created.)
-    pub async fn tell_of_leftovers(&self, sync: &SyncRef, places: &BTreeSet<Place>) {
-        for place in places.iter().take(NAMESPACES_TOLD) {
-            let about = ObjectReference {
-                api_version: Some("v1".into()),
-                kind: Some("Namespace".into()),
-                name: Some(place.namespace.clone()),
-                ..ObjectReference::default()
-            };
-            let note =
-                format!("{place} may be a copy of ConfigMapSync {sync}, which is gone; it was not removed");
-            self.tell(&event(EventType::Warning, "CopyLeftBehind", "CleanUp", &note), &about).await;
-        }
-    }
-
-    async fn tell(&self, event: &Event, about: &ObjectReference) {
-        if let Err(error) = call(self.0.publish(event, about)).await {
-            debug!(%error, reason = %event.reason, "an event could not be told");
-        }
+/// Tells what a visit has changed, where the status was `before`.
+pub async fn tell_of(
+    events: &Events,
+    resource: &ObjectMeta,
+    visit: &Visit,
+    before: &ConfigMapSyncStatus,
+    now: &ConfigMapSyncStatus,
+) {
+    let about = reference::<ConfigMapSync>(resource);
+    let work = if let Visit::Worked(work) = visit { done(work) } else { Vec::new() };
+    for event in turned(&before.conditions, &now.conditions, "Sync").into_iter().chain(work) {
+        events.tell(&event, &about).await;
     }
 }
 
-/// The reference to a resource, as its own events carry it.
-fn reference(resource: &ObjectMeta) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(ConfigMapSync::api_version(&()).into()),
-        kind: Some(ConfigMapSync::kind(&()).into()),
-        namespace: resource.namespace.clone(),
-        name: resource.name.clone(),
-        uid: resource.uid.clone(),
-        ..ObjectReference::default()
+/// Tells those who answer for the namespaces of these copies that they stay, though their resource goes. (In the
+/// resource's own namespace, which may be going too, an event could not be created.)
+pub async fn tell_of_leftovers(events: &Events, sync: &ResourceRef, places: &BTreeSet<Place>) {
+    for place in places.iter().take(NAMESPACES_TOLD) {
+        let about = ObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Namespace".into()),
+            name: Some(place.namespace.clone()),
+            ..ObjectReference::default()
+        };
+        let note =
+            format!("{place} may be a copy of ConfigMapSync {sync}, which is gone; it was not removed");
+        events.tell(&event(EventType::Warning, "CopyLeftBehind", "CleanUp", &note), &about).await;
     }
-}
-
-fn event(type_: EventType, reason: &str, action: &str, note: &str) -> Event {
-    Event {
-        type_,
-        reason: reason.into(),
-        note: Some(bounded(note, MAX_NOTE)),
-        action: action.into(),
-        secondary: None,
-    }
-}
-
-/// `Ready` has turned, or is what it is for another reason.
-fn turned(before: &ConfigMapSyncStatus, now: &ConfigMapSyncStatus) -> Option<Event> {
-    let ready = |status: &ConfigMapSyncStatus| {
-        status.conditions.iter().find(|condition| condition.type_ == READY).cloned()
-    };
-    let now = ready(now)?;
-    if ready(before)
-        .is_some_and(|before| (before.status, before.reason) == (now.status.clone(), now.reason.clone()))
-    {
-        return None;
-    }
-    let type_ = if now.status == "True" { EventType::Normal } else { EventType::Warning };
-    Some(event(type_, &now.reason, "Sync", &now.message))
 }
 
 /// What was done to objects beyond creating, updating and removing copies.
@@ -138,36 +74,8 @@ fn done(work: &Work) -> Vec<Event> {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use k8s_openapi::jiff::Timestamp;
-
-    use super::super::outcome::tests::{forbidden, synced, work};
-    use super::super::status::status;
+    use super::super::outcome::tests::{synced, work};
     use super::*;
-
-    fn folded(targets: &[(&str, TargetState)]) -> ConfigMapSyncStatus {
-        let visit = Visit::Worked(Box::new(work(targets)));
-        status(&ConfigMapSyncStatus::default(), &visit, &[], Some(1), &Time(Timestamp::UNIX_EPOCH))
-    }
-
-    #[test]
-    fn b37_an_event_is_told_when_ready_turns_and_not_again() {
-        let (nothing, well) = (ConfigMapSyncStatus::default(), folded(&[("foo", synced())]));
-        let ill = folded(&[("foo", forbidden())]);
-        for (before, now, expected) in [
-            (&nothing, &well, Some((EventType::Normal, "Synced"))),
-            (&well, &well, None),
-            (&well, &ill, Some((EventType::Warning, "TargetsFailed"))),
-            (&ill, &ill, None),
-            (&ill, &well, Some((EventType::Normal, "Synced"))),
-        ] {
-            let found = turned(before, now);
-            assert_eq!(
-                found.map(|event| (event.type_, event.reason)),
-                expected.map(|(t, r)| (t, r.to_owned()))
-            );
-        }
-    }
 
     #[test]
     fn what_is_done_beyond_the_ordinary_is_told_once_for_all_targets() {
@@ -187,15 +95,5 @@ mod tests {
                         ConfigMap c/settings; ConfigMap d/settings";
         let adopted = "made a copy, and not by this ConfigMapSync before: ConfigMap e/settings";
         assert_eq!(told, [("Replaced", replaced), ("Adopted", adopted)]);
-    }
-
-    #[test]
-    fn a_note_fits_whatever_the_message_is() {
-        let mut long = folded(&[("foo", forbidden())]);
-        for condition in &mut long.conditions {
-            condition.message = "ä".repeat(20_000);
-        }
-        let note = turned(&ConfigMapSyncStatus::default(), &long).unwrap().note.unwrap();
-        assert!(note.len() <= 1_024, "{}", note.len());
     }
 }

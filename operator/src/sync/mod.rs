@@ -2,15 +2,13 @@
 //!
 //! Pure: [`targets`] (which namespaces), [`content`] (what copies hold), [`metadata`] (which labels and annotations
 //! they carry), [`copy`] (what one looks like), [`plan`] (what is to be done with one target), [`outcome`] (what
-//! follows from a visit), [`verdicts`] (a visit as conditions), [`status`] (as a whole status); when:
-//! [`backoff`], [`setback`] (of one target), [`pace`] (of one resource).
+//! follows from a visit), [`verdicts`] (a visit as conditions), [`status`] (as a whole status), [`setback`] (when a
+//! target is tried again).
 //!
-//! Thin: [`execute`] (one target), [`fan_out`] (all of them), [`visit`] (one resource), [`not_understood`] (one that cannot be read), [`cleanup`]
-//! (a deleted one), [`events`], [`leftovers`] (finding copies that are not wanted any more), [`watches`], [`claim`] (the
-//! finalizers), [`reconcile`] (what kube's controller calls), [`lanes`] (room for visits), [`state`] (what is
-//! remembered between visits).
+//! Thin: [`execute`] (one target), [`fan_out`] (all of them), [`visit`] (one resource), [`cleanup`] (a deleted one),
+//! [`events`], [`leftovers`] (finding copies that are not wanted any more), [`watches`], [`claim`] (the finalizers),
+//! [`reconcile`] (what kube's controller calls), [`state`] (what is remembered between visits).
 
-pub mod backoff;
 pub mod claim;
 pub mod cleanup;
 pub mod content;
@@ -18,12 +16,9 @@ pub mod copy;
 pub mod events;
 pub mod execute;
 pub mod fan_out;
-pub mod lanes;
 pub mod leftovers;
 pub mod metadata;
-pub mod not_understood;
 pub mod outcome;
-pub mod pace;
 pub mod plan;
 pub mod reconcile;
 pub mod setback;

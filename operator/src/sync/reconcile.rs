@@ -22,20 +22,23 @@ use weaver_api::marks::SYNC_NOW_ANNOTATION;
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
 
 use super::claim::{self, Claim};
-use super::events::Events;
-use super::lanes::Lanes;
-use super::not_understood::{self, NotUnderstood};
+use super::cleanup;
+use super::events;
 use super::outcome::Visit;
-use super::state::{States, SyncState};
+use super::state::SyncState;
 use super::status::{patch, status};
 use super::verdicts::listed;
 use super::visit::visit;
-use super::{backoff, cleanup};
 use crate::args::Options;
+use crate::controller::backoff;
+use crate::controller::events::Events;
+use crate::controller::lanes::Lanes;
+use crate::controller::not_understood::{self, NotUnderstood};
+use crate::controller::state::States;
 use crate::metrics::{End, Metrics};
 use crate::tenant::Tenants;
 use crate::tenant::call::{CallError, call};
-use crate::watch::{Guarded, Namespaces, SyncRef, WatchSet};
+use crate::watch::{Guarded, Namespaces, ResourceRef, WatchSet};
 
 /// All that a visit needs; built in one place ([`crate::run`]).
 pub struct Context {
@@ -52,7 +55,7 @@ pub struct Context {
     /// What others are told.
     pub events: Events,
     /// What is remembered between visits.
-    pub states: States,
+    pub states: States<SyncState>,
     /// Room for them.
     pub lanes: Lanes,
     /// What is counted.
@@ -116,7 +119,7 @@ pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<A
 }
 
 async fn visit_once(guarded: &Guarded, context: &Context) -> Result<(Action, End), VisitError> {
-    let (reference, meta) = (SyncRef::of(guarded), guarded.meta());
+    let (reference, meta) = (ResourceRef::of(guarded), guarded.meta());
     let api: Api<Guarded> = Api::namespaced(context.client.clone(), &reference.namespace);
     let uid = guarded.uid().unwrap_or_default();
     let entry = context.states.entry(&uid, &reference);
@@ -159,7 +162,7 @@ async fn visit_once(guarded: &Guarded, context: &Context) -> Result<(Action, End
             let visit = visit(context, &entry, &mut state, sync, claim::is_taken(meta)).await;
             (visit, sync.status.clone().unwrap_or_default())
         }
-        Err(_) => match not_understood::look(&context.client, &reference).await {
+        Err(_) => match not_understood::look::<ConfigMapSync>(&context.client, &reference).await {
             Ok(Some(odd)) => not_understood(&mut state, &reference, meta, odd),
             // Its deletion, or its repair, is an event of its own.
             Ok(None) => return Ok((Action::await_change(), End::Settled)),
@@ -214,9 +217,9 @@ fn without_words(status: &ConfigMapSyncStatus) -> ConfigMapSyncStatus {
 /// Logged once per change, and reported as any other visit.
 fn not_understood(
     state: &mut SyncState,
-    sync: &SyncRef,
+    sync: &ResourceRef,
     meta: &ObjectMeta,
-    odd: NotUnderstood,
+    odd: NotUnderstood<ConfigMapSyncStatus>,
 ) -> (Visit, ConfigMapSyncStatus) {
     let now = Some((meta.generation, odd.words.clone()));
     if state.not_understood != now {
@@ -240,7 +243,7 @@ async fn report(
         _ => &read,
     };
     let status = status(before, visit, &carried_faults(meta), meta.generation, &Time(Timestamp::now()));
-    context.events.tell_of(meta, visit, before, &status).await;
+    events::tell_of(&context.events, meta, visit, before, &status).await;
     if status == *before {
         return Ok(());
     }

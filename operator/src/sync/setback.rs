@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::backoff;
 use super::execute::TargetState;
 use super::plan::Foreign;
+use crate::controller::backoff;
 
 /// Failed targets of one resource, by namespace.
 #[derive(Default)]

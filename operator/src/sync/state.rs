@@ -1,20 +1,15 @@
-//! What is remembered of each resource between visits. All of it can be lost: a restart costs a few reads.
+//! What is remembered of a `ConfigMapSync` between visits.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
 
-use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 use weaver_api::v1beta1::ConfigMapSyncStatus;
 
-use super::pace::Pace;
 use super::plan::Verified;
 use super::setback::Setbacks;
 use super::watches::Watches;
-use crate::tenant::Account;
+use crate::controller::pace::Pace;
 use crate::tenant::object::Place;
-use crate::watch::SyncRef;
 
 /// Whether leftovers of an earlier life have been looked for.
 #[derive(Debug, Default, PartialEq)]
@@ -70,93 +65,5 @@ impl SyncState {
     pub fn look_afresh(&mut self) {
         self.leftovers.extend(std::mem::take(&mut self.verified).into_keys());
         self.search = Search::Due;
-    }
-}
-
-/// One resource's entry.
-pub struct Entry {
-    /// Whose memory this is.
-    pub sync: SyncRef,
-    /// Held during a visit.
-    pub state: AsyncMutex<SyncState>,
-    /// Failed visits in a row.
-    failures: AtomicU32,
-    /// How often they were forgiven.
-    forgiven: AtomicU32,
-    account: Mutex<Option<Account>>,
-}
-
-impl Entry {
-    /// Counts a failed visit and tells how many there were in a row.
-    pub fn failed(&self) -> u32 {
-        self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1)
-    }
-
-    /// Forgets the failures: something has changed that may have cured them.
-    pub fn forgive(&self) {
-        self.failures.store(0, Ordering::Relaxed);
-        self.forgiven.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// How often the failures were forgiven.
-    pub fn forgiven(&self) -> u32 {
-        self.forgiven.load(Ordering::Relaxed)
-    }
-
-    /// Notes which account the resource uses.
-    pub fn uses(&self, account: &Account) {
-        *self.account.lock().unwrap_or_else(PoisonError::into_inner) = Some(account.clone());
-    }
-}
-
-/// Memory of all resources, by uid.
-#[derive(Default)]
-pub struct States(Mutex<HashMap<String, Arc<Entry>>>);
-
-impl States {
-    /// The entry of the resource with this uid.
-    pub fn entry(&self, uid: &str, sync: &SyncRef) -> Arc<Entry> {
-        self.lock()
-            .entry(uid.to_owned())
-            .or_insert_with(|| {
-                Arc::new(Entry {
-                    sync: sync.clone(),
-                    state: AsyncMutex::default(),
-                    failures: AtomicU32::new(0),
-                    forgiven: AtomicU32::new(0),
-                    account: Mutex::default(),
-                })
-            })
-            .clone()
-    }
-
-    /// Forgets a resource that is gone; its watches end with it.
-    pub fn forget(&self, uid: &str) {
-        self.lock().remove(uid);
-    }
-
-    /// Forgets every resource but the living.
-    pub fn retain(&self, living: &BTreeSet<String>) {
-        self.lock().retain(|uid, _| living.contains(uid));
-    }
-
-    /// Forgets the failures of one resource.
-    pub fn forgive(&self, sync: &SyncRef) {
-        for entry in self.lock().values().filter(|entry| entry.sync == *sync) {
-            entry.forgive();
-        }
-    }
-
-    /// Accounts in use.
-    #[must_use]
-    pub fn accounts(&self) -> BTreeSet<Account> {
-        self.lock()
-            .values()
-            .filter_map(|entry| entry.account.lock().unwrap_or_else(PoisonError::into_inner).clone())
-            .collect()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Entry>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -19,9 +19,10 @@ use super::metadata::Metadata;
 use super::outcome::{SourceState, Visit, Work};
 use super::plan::{TakeOver, Takes};
 use super::reconcile::Context;
-use super::state::{Entry, SyncState};
+use super::state::SyncState;
 use super::targets::selects;
 use super::watches::{Joined, Watches};
+use crate::controller::state::Entry;
 use crate::tenant::call::{CallError, lookup};
 use crate::tenant::object::Place;
 use crate::tenant::rights::{EXPLAINED, Right, for_source, for_target, missing};
@@ -44,7 +45,7 @@ pub fn owner(sync: &impl Resource) -> Owner {
 /// Visits `sync` once; looks only, unless it is `held` by our finalizer.
 pub async fn visit(
     context: &Context,
-    entry: &Entry,
+    entry: &Entry<SyncState>,
     state: &mut SyncState,
     sync: &ConfigMapSync,
     held: bool,
@@ -79,7 +80,8 @@ pub async fn visit(
     };
     let Selection { desired, asked, hidden, failed: selection_failed } =
         select(context, &tenant, &spec).await;
-    let Joined { refused, blind } = state.watches.join(context, &entry.sync, &tenant, &spec, &desired).await;
+    let Joined { refused, blind } =
+        state.watches.join(context, &entry.resource, &tenant, &spec, &desired).await;
     let shown = state.watches.source_version(&spec);
     let Read { source, version, absent_keys, copy } = read_source(&tenant, &spec, &owner).await;
     let targets = match &copy {

@@ -14,7 +14,7 @@ use super::plan::Seen;
 use super::reconcile::Context;
 use crate::tenant::TenantClient;
 use crate::tenant::object::Place;
-use crate::watch::{Interest, SyncRef, WatchKey, WatchState, What};
+use crate::watch::{Interest, ResourceRef, WatchKey, WatchState, What};
 
 /// Watches that one resource uses.
 #[derive(Default)]
@@ -38,7 +38,7 @@ impl Watches {
     pub async fn join(
         &mut self,
         context: &Context,
-        sync: &SyncRef,
+        sync: &ResourceRef,
         tenant: &TenantClient,
         spec: &ValidSync,
         targets: &BTreeSet<String>,

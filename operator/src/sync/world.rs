@@ -13,16 +13,16 @@ use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
-use super::events::Events;
 use super::fake_server::FakeServer;
-use super::lanes::Lanes;
-use super::pace::Pace;
 use super::reconcile::{Context, VisitError, reconcile};
 use super::setback::Setbacks;
-use super::state::States;
 use crate::args::Options;
+use crate::controller::events::Events;
+use crate::controller::lanes::Lanes;
+use crate::controller::pace::Pace;
+use crate::controller::state::States;
 use crate::tenant::{KubeMinter, Tenants};
-use crate::watch::{Guarded, Namespaces, SyncRef, Triggers, WatchSet};
+use crate::watch::{Guarded, Namespaces, ResourceRef, Triggers, WatchSet};
 
 /// Path of the resource.
 pub const SYNC: &str = "/apis/weaver.example.com/v1beta1/namespaces/team-a/configmapsyncs/sync";
@@ -159,7 +159,7 @@ impl World {
         let event = Event::Apply(serde_json::from_value(self.sync()).unwrap());
         self.seen.lock().unwrap().apply_watcher_event(&event);
         // Here a moment is a day.
-        let entry = self.context.states.entry(&guarded.uid().unwrap_or_default(), &SyncRef::of(&guarded));
+        let entry = self.context.states.entry(&guarded.uid().unwrap_or_default(), &ResourceRef::of(&guarded));
         let mut state = entry.state.lock().await;
         (state.pace, state.setbacks) = (Pace::default(), Setbacks::default());
         drop(state);

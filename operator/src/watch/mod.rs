@@ -10,4 +10,4 @@ mod triggers;
 
 pub use namespaces::{Change as NamespaceChange, Namespaces, Traits};
 pub use set::{Interest, WatchKey, WatchSet, WatchState, What};
-pub use triggers::{Guarded, SyncRef, Triggers};
+pub use triggers::{Guarded, ResourceRef, Triggers};

@@ -23,7 +23,7 @@ use tracing::debug;
 use weaver_api::marks::{Owner, SYNC_UID_LABEL};
 use weaver_api::v1beta1::SourceKind;
 
-use super::{SyncRef, Triggers};
+use super::{ResourceRef, Triggers};
 use crate::sync::plan::Seen;
 use crate::tenant::object::Object;
 use crate::tenant::{Account, TenantClient};
@@ -71,7 +71,7 @@ pub enum WatchState {
 /// A watch and one user of it. Dropping it ends the interest; dropping the last ends the watch.
 pub struct Interest {
     watched: Arc<Watched>,
-    user: SyncRef,
+    user: ResourceRef,
 }
 
 /// A watch in use.
@@ -87,7 +87,7 @@ struct Inner {
     awaited_by: AtomicUsize,
     objects: Mutex<Objects>,
     /// With the places that each waits for: another's copy stands there.
-    users: Mutex<BTreeMap<SyncRef, BTreeSet<Spot>>>,
+    users: Mutex<BTreeMap<ResourceRef, BTreeSet<Spot>>>,
     triggers: Triggers,
 }
 
@@ -111,7 +111,7 @@ impl WatchSet {
     }
 
     /// Joins the watch `key`, opening it as `tenant` if it is not open.
-    pub fn join(&self, key: WatchKey, tenant: &TenantClient, user: &SyncRef) -> Interest {
+    pub fn join(&self, key: WatchKey, tenant: &TenantClient, user: &ResourceRef) -> Interest {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let watched = open.get(&key).and_then(Weak::upgrade).unwrap_or_else(|| {
             let watched = Arc::new(self.start(&key, tenant));
@@ -285,11 +285,11 @@ impl Inner {
     /// Wakes the users that the object's marks name, now or before, and those that wait for its place; all, where it
     /// is a source.
     fn wake(&self, spot: &Spot, states: [Option<&ObjectMeta>; 2]) {
-        let owners: Vec<SyncRef> = states
+        let owners: Vec<ResourceRef> = states
             .into_iter()
             .flatten()
             .filter_map(Owner::of)
-            .map(|owner| SyncRef { namespace: owner.namespace, name: owner.name })
+            .map(|owner| ResourceRef { namespace: owner.namespace, name: owner.name })
             .collect();
         let is_source = self.key.what != What::Copies;
         let users = self.users();
@@ -310,7 +310,7 @@ impl Inner {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn users(&self) -> std::sync::MutexGuard<'_, BTreeMap<SyncRef, BTreeSet<Spot>>> {
+    fn users(&self) -> std::sync::MutexGuard<'_, BTreeMap<ResourceRef, BTreeSet<Spot>>> {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

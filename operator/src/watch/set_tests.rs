@@ -26,8 +26,8 @@ fn inner(what: What, users: &[&str]) -> (Inner, Triggers) {
     (inner, triggers)
 }
 
-fn user(name: &str) -> SyncRef {
-    SyncRef { namespace: "team-a".into(), name: name.into() }
+fn user(name: &str) -> ResourceRef {
+    ResourceRef { namespace: "team-a".into(), name: name.into() }
 }
 
 fn object(name: &str, sync: Option<&str>) -> PartialObjectMeta<Object> {
@@ -42,7 +42,7 @@ fn object(name: &str, sync: Option<&str>) -> PartialObjectMeta<Object> {
 }
 
 fn woken(triggers: &Triggers) -> Vec<String> {
-    let mut due = std::pin::pin!(triggers.stream());
+    let mut due = std::pin::pin!(triggers.stream::<crate::watch::Guarded>());
     std::iter::from_fn(|| due.next().now_or_never().flatten()).map(|sync| sync.name).collect()
 }
 

@@ -17,53 +17,56 @@ use weaver_api::v1beta1::ConfigMapSync;
 /// A resource as our watches take it: one that does not parse is an error of its own and not of the watch.
 pub type Guarded = DeserializeGuard<ConfigMapSync>;
 
-/// A `ConfigMapSync`, named.
+/// A resource of ours, named.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct SyncRef {
+pub struct ResourceRef {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
 }
 
-impl SyncRef {
-    /// The reference to `sync`.
+impl ResourceRef {
+    /// The reference to `resource`.
     #[must_use]
-    pub fn of(sync: &impl Resource) -> Self {
-        Self { namespace: sync.namespace().unwrap_or_default(), name: sync.name_any() }
+    pub fn of(resource: &impl Resource) -> Self {
+        Self { namespace: resource.namespace().unwrap_or_default(), name: resource.name_any() }
     }
 }
 
-impl fmt::Display for SyncRef {
+impl fmt::Display for ResourceRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
 }
 
-/// The set of resources that are due a visit.
+/// The set of resources of one kind that are due a visit.
 #[derive(Clone, Default)]
 pub struct Triggers(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    due: Mutex<BTreeSet<SyncRef>>,
+    due: Mutex<BTreeSet<ResourceRef>>,
     added: Notify,
 }
 
 impl Triggers {
-    /// Marks `sync` as due.
-    pub fn fire(&self, sync: SyncRef) {
-        self.0.due.lock().unwrap_or_else(PoisonError::into_inner).insert(sync);
+    /// Marks `resource` as due.
+    pub fn fire(&self, resource: ResourceRef) {
+        self.0.due.lock().unwrap_or_else(PoisonError::into_inner).insert(resource);
         self.0.added.notify_one();
     }
 
     /// Yields what is due, for ever, in the form that kube's `Controller` takes.
-    pub fn stream(&self) -> impl Stream<Item = ObjectRef<Guarded>> + Send + 'static {
+    pub fn stream<K>(&self) -> impl Stream<Item = ObjectRef<K>> + Send + 'static
+    where
+        K: Resource<DynamicType = ()>,
+    {
         stream::unfold(self.0.clone(), |inner| async move {
             loop {
                 let next = inner.due.lock().unwrap_or_else(PoisonError::into_inner).pop_first();
-                if let Some(sync) = next {
-                    return Some((ObjectRef::new(&sync.name).within(&sync.namespace), inner));
+                if let Some(due) = next {
+                    return Some((ObjectRef::new(&due.name).within(&due.namespace), inner));
                 }
                 inner.added.notified().await;
             }
@@ -80,13 +83,13 @@ mod tests {
     #[tokio::test]
     async fn a_burst_on_one_resource_is_one_visit() {
         let triggers = Triggers::default();
-        let mut due = std::pin::pin!(triggers.stream());
+        let mut due = std::pin::pin!(triggers.stream::<Guarded>());
         for _ in 0..1_000 {
-            triggers.fire(SyncRef { namespace: "a".into(), name: "b".into() });
+            triggers.fire(ResourceRef { namespace: "a".into(), name: "b".into() });
         }
         assert_eq!(due.next().await.map(|sync| sync.name), Some("b".into()));
         assert!(due.next().now_or_never().is_none());
-        triggers.fire(SyncRef { namespace: "a".into(), name: "c".into() });
+        triggers.fire(ResourceRef { namespace: "a".into(), name: "c".into() });
         assert_eq!(due.next().await.map(|sync| sync.name), Some("c".into()));
     }
 }

@@ -1,45 +1,61 @@
-//! A stored object that cannot be read as a `ConfigMapSync`.
+//! A stored object that cannot be read as what it is.
 //!
 //! An older or a newer definition may have let something pass that our types do not know: a list that is a word,
 //! a policy that there is not yet. Such an object blinds nobody, since the watches take it for what it is; and its
-//! owner is told, by field and in the parser's words, which hold no secret because a `ConfigMapSync` holds none.
+//! owner is told, by field and in the parser's words, which hold no secret because our kinds hold none.
 //! Nothing is ever done on what could be guessed from it.
 
 use std::fmt::Write as _;
 
-use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject};
+use kube::core::DeserializeGuard;
+use kube::core::object::HasStatus;
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use weaver_api::conditions::bounded;
-use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
 
 use crate::tenant::call::{CallError, lookup};
-use crate::watch::{Guarded, SyncRef};
+use crate::watch::ResourceRef;
 
 /// Most bytes of what is said about one field: the parser may repeat its value.
 const MAX_WORDS: usize = 300;
 
 /// An object that cannot be understood, as far as it can.
 #[derive(Debug, PartialEq)]
-pub struct NotUnderstood {
+pub struct NotUnderstood<S> {
     /// What is wrong: the path of each field and what the parser says about it.
     pub words: Vec<String>,
     /// Its status. Of one that cannot be read, only the conditions: it differs from any that would be written.
-    pub status: ConfigMapSyncStatus,
+    pub status: S,
+}
+
+/// A kind of ours.
+pub trait Kind:
+    Resource<DynamicType = ()> + DeserializeOwned + HasStatus<Status: Default + DeserializeOwned>
+{
+}
+
+impl<K> Kind for K where
+    K: Resource<DynamicType = ()> + DeserializeOwned + HasStatus<Status: Default + DeserializeOwned>
+{
 }
 
 /// Looks at the object again, without a type; `None` if it is gone, or can be understood by now.
 ///
 /// # Errors
 /// If the API server cannot be asked.
-pub async fn look(client: &Client, sync: &SyncRef) -> Result<Option<NotUnderstood>, CallError> {
-    let kind = ApiResource::erase::<ConfigMapSync>(&());
-    let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), &sync.namespace, &kind);
-    Ok(lookup(objects.get(&sync.name)).await?.and_then(|object| judge(&object.data)))
+pub async fn look<K: Kind>(
+    client: &Client,
+    resource: &ResourceRef,
+) -> Result<Option<NotUnderstood<K::Status>>, CallError> {
+    let kind = ApiResource::erase::<K>(&());
+    let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), &resource.namespace, &kind);
+    Ok(lookup(objects.get(&resource.name)).await?.and_then(|object| judge::<K>(&object.data)))
 }
 
-fn judge(object: &Value) -> Option<NotUnderstood> {
-    let words = faults(object);
+fn judge<K: Kind>(object: &Value) -> Option<NotUnderstood<K::Status>> {
+    let words = faults::<K>(object);
     if words.is_empty() {
         return None;
     }
@@ -61,34 +77,34 @@ enum Step<'a> {
 
 /// Every field that cannot be read, with what the parser says. No field is required by the types, so each can be
 /// tried alone.
-fn faults(object: &Value) -> Vec<String> {
+fn faults<K: Kind>(object: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for (part, value) in object.as_object().into_iter().flatten() {
-        narrow(&mut vec![Step::Field(part)], value, &mut found);
+        narrow::<K>(&mut vec![Step::Field(part)], value, &mut found);
     }
     found
 }
 
 /// What the parser says against an object that holds nothing but `value`, in its place; read as the watch reads it.
-fn refusal(path: &[Step<'_>], value: &Value) -> Option<String> {
+fn refusal<K: Kind>(path: &[Step<'_>], value: &Value) -> Option<String> {
     let mut object = path.iter().rev().fold(value.clone(), |inner, step| match step {
         Step::Field(name) => Value::Object(Map::from_iter([((*name).to_owned(), inner)])),
         Step::Item(_) => Value::Array(vec![inner]),
     });
     object["metadata"] = Value::Object(Map::new());
-    match serde_json::from_value::<Guarded>(object) {
+    match serde_json::from_value::<DeserializeGuard<K>>(object) {
         Ok(guarded) => guarded.0.err().map(|odd| odd.error),
         Err(error) => Some(error.to_string()),
     }
 }
 
 /// Adds what cannot be read of `value`, as far inside as it can be told.
-fn narrow<'a>(path: &mut Vec<Step<'a>>, value: &'a Value, found: &mut Vec<String>) {
-    let Some(words) = refusal(path, value) else { return };
+fn narrow<'a, K: Kind>(path: &mut Vec<Step<'a>>, value: &'a Value, found: &mut Vec<String>) {
+    let Some(words) = refusal::<K>(path, value) else { return };
     let before = found.len();
     let mut inside = |step: Step<'a>, value: &'a Value| {
         path.push(step);
-        narrow(path, value, found);
+        narrow::<K>(path, value, found);
         path.pop();
     };
     match value {
@@ -120,11 +136,12 @@ fn shown(path: &[Step<'_>]) -> String {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus, ServiceToken};
 
     use super::*;
 
     fn words(object: &Value) -> Vec<String> {
-        judge(object).map(|odd| odd.words).unwrap_or_default()
+        judge::<ConfigMapSync>(object).map(|odd| odd.words).unwrap_or_default()
     }
 
     #[test]
@@ -154,6 +171,12 @@ mod tests {
     }
 
     #[test]
+    fn a_service_token_is_judged_as_what_it_is() {
+        let odd = judge::<ServiceToken>(&json!({"spec": {"tokens": [{"key": 7}]}})).unwrap();
+        assert_eq!(odd.words, ["spec.tokens[0].key: Invalid type integer `7`. Expected a string"]);
+    }
+
+    #[test]
     fn a_spec_that_is_no_object_is_named() {
         let found = words(&json!({"spec": "foo"}));
         assert!(found.len() == 1 && found[0].starts_with("spec: "), "{found:?}");
@@ -173,7 +196,7 @@ mod tests {
             json!({"spec": {"unknown": 1, "targets": {"namespaces": ["Not A Name"]}}}),
             json!({"status": {"conditions": [{"type": 1}], "test": "kept"}}),
         ] {
-            assert_eq!(judge(&object), None, "{object}");
+            assert_eq!(judge::<ConfigMapSync>(&object), None, "{object}");
         }
     }
 
@@ -181,12 +204,13 @@ mod tests {
     fn a_status_is_read_and_of_a_broken_one_the_conditions() {
         let condition = json!({"type": "Ready", "status": "False", "reason": "NotUnderstood", "message": "m",
                                "lastTransitionTime": "2020-01-01T00:00:00Z"});
-        let status =
-            |stored: Value| judge(&json!({"spec": {"suspend": "yes"}, "status": stored})).unwrap().status;
+        let status = |stored: Value| {
+            judge::<ConfigMapSync>(&json!({"spec": {"suspend": "yes"}, "status": stored})).unwrap().status
+        };
         let whole = status(json!({"observedGeneration": 1, "conditions": [condition]}));
         assert_eq!((whole.observed_generation, whole.conditions.len()), (Some(1), 1));
         let broken = json!({"observedGeneration": 1, "conditions": [condition], "counts": "many"});
-        let broken = judge(&json!({"status": broken})).unwrap();
+        let broken = judge::<ConfigMapSync>(&json!({"status": broken})).unwrap();
         assert!(broken.words[0].starts_with("status.counts: "), "{:?}", broken.words);
         assert_eq!(broken.status.conditions, whole.conditions);
         assert_eq!(broken.status.observed_generation, None, "so it is written anew");

@@ -1,0 +1,115 @@
+//! Kubernetes events: what has just happened to a resource, for `kubectl describe` and for alerts.
+//!
+//! What the state is stands in the status; an event is told once per change of it. Events are the operator's own, and no
+//! visit fails because one could not be told.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Client, Resource};
+use tracing::debug;
+use weaver_api::conditions::{READY, bounded};
+
+use crate::tenant::call::call;
+
+/// Most bytes of a note, besides the words that it was cut. The API server takes 1,024.
+const MAX_NOTE: usize = 1_000;
+
+/// Tells events.
+#[derive(Clone)]
+pub struct Events(Recorder);
+
+impl Events {
+    /// Told by the operator itself, with `client`.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        let reporter = Reporter { controller: "weaver-operator".into(), instance: None };
+        Self(Recorder::new(client, reporter))
+    }
+
+    /// Tells one.
+    pub async fn tell(&self, event: &Event, about: &ObjectReference) {
+        if let Err(error) = call(self.0.publish(event, about)).await {
+            debug!(%error, reason = %event.reason, "an event could not be told");
+        }
+    }
+}
+
+/// The reference to a resource of the kind `K`, as its own events carry it.
+#[must_use]
+pub fn reference<K: Resource<DynamicType = ()>>(resource: &ObjectMeta) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(K::api_version(&()).into()),
+        kind: Some(K::kind(&()).into()),
+        namespace: resource.namespace.clone(),
+        name: resource.name.clone(),
+        uid: resource.uid.clone(),
+        ..ObjectReference::default()
+    }
+}
+
+/// An event whose note fits.
+#[must_use]
+pub fn event(type_: EventType, reason: &str, action: &str, note: &str) -> Event {
+    Event {
+        type_,
+        reason: reason.into(),
+        note: Some(bounded(note, MAX_NOTE)),
+        action: action.into(),
+        secondary: None,
+    }
+}
+
+/// `Ready` has turned, or is what it is for another reason, by what `action` did.
+#[must_use]
+pub fn turned(before: &[Condition], now: &[Condition], action: &str) -> Option<Event> {
+    let ready = |conditions: &[Condition]| conditions.iter().find(|found| found.type_ == READY).cloned();
+    let now = ready(now)?;
+    if ready(before)
+        .is_some_and(|before| (before.status, before.reason) == (now.status.clone(), now.reason.clone()))
+    {
+        return None;
+    }
+    let type_ = if now.status == "True" { EventType::Normal } else { EventType::Warning };
+    Some(event(type_, &now.reason, action, &now.message))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use k8s_openapi::jiff::Timestamp;
+    use weaver_api::conditions::{ORDER, Truth, Verdict, fold};
+
+    use super::*;
+
+    fn ready(truth: Truth, reason: &'static str, message: &str) -> Vec<Condition> {
+        let verdict = Verdict::new(READY, truth, reason, message);
+        fold(&ORDER, &[], &[verdict], Some(1), &Time(Timestamp::UNIX_EPOCH))
+    }
+
+    #[test]
+    fn b37_an_event_is_told_when_ready_turns_and_not_again() {
+        let (nothing, well) = (Vec::new(), ready(Truth::True, "Synced", ""));
+        let ill = ready(Truth::False, "TargetsFailed", "");
+        for (before, now, expected) in [
+            (&nothing, &well, Some((EventType::Normal, "Synced"))),
+            (&well, &well, None),
+            (&well, &ill, Some((EventType::Warning, "TargetsFailed"))),
+            (&ill, &ill, None),
+            (&ill, &well, Some((EventType::Normal, "Synced"))),
+        ] {
+            let found = turned(before, now, "Sync");
+            assert_eq!(
+                found.map(|event| (event.type_, event.reason)),
+                expected.map(|(t, r)| (t, r.to_owned()))
+            );
+        }
+    }
+
+    #[test]
+    fn a_note_fits_whatever_the_message_is() {
+        let long = ready(Truth::False, "TargetsFailed", &"ä".repeat(20_000));
+        let note = turned(&[], &long, "Sync").unwrap().note.unwrap();
+        assert!(note.len() <= 1_024, "{}", note.len());
+    }
+}

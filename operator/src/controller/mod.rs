@@ -1,0 +1,11 @@
+//! What the controllers share.
+//!
+//! Pure: [`backoff`] and [`pace`] (when a resource is visited again). Thin: [`lanes`] (room for visits), [`events`] (what
+//! others are told), [`not_understood`] (an object that cannot be read), [`state`] (what is remembered between visits).
+
+pub mod backoff;
+pub mod events;
+pub mod lanes;
+pub mod not_understood;
+pub mod pace;
+pub mod state;

@@ -1,0 +1,98 @@
+//! What is remembered of each resource between visits. All of it can be lost: a restart costs a few reads.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Mutex as AsyncMutex;
+
+use crate::tenant::Account;
+use crate::watch::ResourceRef;
+
+/// One resource's entry.
+pub struct Entry<T> {
+    /// Whose memory this is.
+    pub resource: ResourceRef,
+    /// Held during a visit.
+    pub state: AsyncMutex<T>,
+    /// Failed visits in a row.
+    failures: AtomicU32,
+    /// How often they were forgiven.
+    forgiven: AtomicU32,
+    account: Mutex<Option<Account>>,
+}
+
+impl<T> Entry<T> {
+    /// Counts a failed visit and tells how many there were in a row.
+    pub fn failed(&self) -> u32 {
+        self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+
+    /// Forgets the failures: something has changed that may have cured them.
+    pub fn forgive(&self) {
+        self.failures.store(0, Ordering::Relaxed);
+        self.forgiven.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often the failures were forgiven.
+    pub fn forgiven(&self) -> u32 {
+        self.forgiven.load(Ordering::Relaxed)
+    }
+
+    /// Notes which account the resource uses.
+    pub fn uses(&self, account: &Account) {
+        *self.account.lock().unwrap_or_else(PoisonError::into_inner) = Some(account.clone());
+    }
+}
+
+/// Memory of all resources, by uid.
+#[derive(Default)]
+pub struct States<T>(Mutex<HashMap<String, Arc<Entry<T>>>>);
+
+impl<T: Default> States<T> {
+    /// The entry of the resource with this uid.
+    pub fn entry(&self, uid: &str, resource: &ResourceRef) -> Arc<Entry<T>> {
+        self.lock()
+            .entry(uid.to_owned())
+            .or_insert_with(|| {
+                Arc::new(Entry {
+                    resource: resource.clone(),
+                    state: AsyncMutex::default(),
+                    failures: AtomicU32::new(0),
+                    forgiven: AtomicU32::new(0),
+                    account: Mutex::default(),
+                })
+            })
+            .clone()
+    }
+
+    /// Forgets a resource that is gone; its watches end with it.
+    pub fn forget(&self, uid: &str) {
+        self.lock().remove(uid);
+    }
+
+    /// Forgets every resource but the living.
+    pub fn retain(&self, living: &BTreeSet<String>) {
+        self.lock().retain(|uid, _| living.contains(uid));
+    }
+
+    /// Forgets the failures of one resource.
+    pub fn forgive(&self, resource: &ResourceRef) {
+        for entry in self.lock().values().filter(|entry| entry.resource == *resource) {
+            entry.forgive();
+        }
+    }
+
+    /// Accounts in use.
+    #[must_use]
+    pub fn accounts(&self) -> BTreeSet<Account> {
+        self.lock()
+            .values()
+            .filter_map(|entry| entry.account.lock().unwrap_or_else(PoisonError::into_inner).clone())
+            .collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Entry<T>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
