@@ -15,7 +15,7 @@ pub const SOURCE_FOUND: &str = "SourceFound";
 pub const AUTHORIZED: &str = "Authorized";
 /// Every target that exists holds an equal copy.
 pub const TARGETS_SYNCED: &str = "TargetsSynced";
-/// At least one target is taken by an object that is not ours.
+/// At least one target, or the Secret, is taken by an object that is not ours.
 pub const CONFLICTED: &str = "Conflicted";
 /// Nothing is written, because the spec says so.
 pub const PAUSED: &str = "Paused";
@@ -24,6 +24,12 @@ pub const MIGRATED: &str = "Migrated";
 
 /// Types of a `ConfigMapSync`'s conditions, in the order in which they are shown.
 pub const ORDER: [&str; 7] = [READY, SOURCE_FOUND, AUTHORIZED, TARGETS_SYNCED, CONFLICTED, PAUSED, MIGRATED];
+
+/// Every token that is asked for is in the Secret and is valid.
+pub const TOKENS_FRESH: &str = "TokensFresh";
+
+/// Types of a `ServiceToken`'s conditions, in the order in which they are shown.
+pub const TOKEN_ORDER: [&str; 5] = [READY, AUTHORIZED, TOKENS_FRESH, CONFLICTED, MIGRATED];
 
 /// The memory cgroup controller is there.
 pub const MEMORY_CGROUP_ENABLED: &str = "MemoryCgroupEnabled";
@@ -69,7 +75,7 @@ impl Truth {
 /// A verdict on one condition.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Verdict {
-    /// One of [`ORDER`] or [`NODE_ORDER`].
+    /// One of [`ORDER`], [`TOKEN_ORDER`] or [`NODE_ORDER`].
     pub kind: &'static str,
     /// Does it hold?
     pub truth: Truth,

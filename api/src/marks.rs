@@ -16,6 +16,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 pub const SYNC_UID_LABEL: &str = "weaver.example.com/sync-uid";
 /// Annotation on every copy: `<namespace>/<name>/<uid>` of its `ConfigMapSync`.
 pub const SYNC_ANNOTATION: &str = "weaver.example.com/sync";
+/// Annotation on the Secret of a `ServiceToken`: `<namespace>/<name>/<uid>` of it.
+pub const TOKEN_ANNOTATION: &str = "weaver.example.com/token";
+/// Label by which the owner of a `ServiceAccount` agrees that its tokens are put into Secrets, where its value is `true`.
+pub const ALLOW_TOKENS_LABEL: &str = "weaver.example.com/allow-tokens";
 /// Annotation on every copy: `<Kind>/<namespace>/<name>` of its source.
 pub const SOURCE_ANNOTATION: &str = "weaver.example.com/source";
 /// Annotation on a copy with labels or annotations besides the marks: which of them are ours, as JSON.
@@ -48,7 +52,7 @@ pub const UPSTREAM_SOURCE_ANNOTATION: &str = "weaver.example.com/upstream-source
 /// Upstream's finalizer on a `ConfigMapSync`. While it is there, the upgrade from upstream is not finished.
 pub const UPSTREAM_FINALIZER: &str = "configmapsync.io/finalizer";
 
-/// Identity of a `ConfigMapSync` as its copies carry it.
+/// Identity of a `ConfigMapSync` as its copies carry it, and of a `ServiceToken` as its Secret does.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Owner {
     /// Namespace of the resource.
@@ -66,7 +70,7 @@ impl fmt::Display for Owner {
 }
 
 impl Owner {
-    /// Reads the value of [`SYNC_ANNOTATION`]; `None` if it is not of our form.
+    /// Reads the value of [`SYNC_ANNOTATION`] or [`TOKEN_ANNOTATION`]; `None` if it is not of our form.
     #[must_use]
     pub fn parse(annotation: &str) -> Option<Self> {
         let mut parts = annotation.split('/');
@@ -83,6 +87,12 @@ impl Owner {
     #[must_use]
     pub fn of(meta: &ObjectMeta) -> Option<Self> {
         meta.annotations.as_ref()?.get(SYNC_ANNOTATION).and_then(|value| Self::parse(value))
+    }
+
+    /// The `ServiceToken` that a Secret's annotation names.
+    #[must_use]
+    pub fn of_tokens(meta: &ObjectMeta) -> Option<Self> {
+        meta.annotations.as_ref()?.get(TOKEN_ANNOTATION).and_then(|value| Self::parse(value))
     }
 
     /// Labels that every copy of this owner carries.
@@ -102,6 +112,16 @@ impl Owner {
             (SOURCE_ANNOTATION.to_owned(), source.to_owned()),
         ])
     }
+}
+
+/// Is it the Secret of the `ServiceToken` `owner`? Either its owner reference or its annotation is enough to know it
+/// again. An annotation that names the resource with another uid counts: that uid is dead.
+#[must_use]
+pub fn holds_tokens_of(owner: &Owner, meta: &ObjectMeta) -> bool {
+    let refers = meta.owner_references.iter().flatten().any(|reference| reference.uid == owner.uid);
+    refers
+        || Owner::of_tokens(meta)
+            .is_some_and(|named| named.namespace == owner.namespace && named.name == owner.name)
 }
 
 /// Whose an object is.
@@ -159,6 +179,8 @@ pub fn made_by_upstream(owner: &Owner, meta: &ObjectMeta) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn owner(uid: &str) -> Owner {
@@ -193,6 +215,32 @@ mod tests {
                 ownership(&owner("u1"), &marked(label, annotation)),
                 expected,
                 "{label:?} {annotation:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_secret_of_tokens_is_known_by_its_owner_reference_or_its_annotation() {
+        let meta = |uid: Option<&str>, annotation: Option<&str>| -> ObjectMeta {
+            let owner = uid.map(|uid| {
+                vec![json!({"apiVersion": "v1", "kind": "ServiceToken", "name": "settings", "uid": uid})]
+            });
+            let annotations = annotation.map(|value| json!({TOKEN_ANNOTATION: value}));
+            serde_json::from_value(json!({"ownerReferences": owner, "annotations": annotations})).unwrap()
+        };
+        for (uid, annotation, expected) in [
+            (Some("u1"), None, true),
+            (Some("u2"), None, false),
+            (None, Some("team-a/settings/u1"), true),
+            (Some("u0"), Some("team-a/settings/u0"), true),
+            (None, Some("team-a/other/u2"), false),
+            (None, Some("team-a/settings"), false),
+            (None, None, false),
+        ] {
+            assert_eq!(
+                holds_tokens_of(&owner("u1"), &meta(uid, annotation)),
+                expected,
+                "{uid:?} {annotation:?}"
             );
         }
     }

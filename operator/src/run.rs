@@ -29,7 +29,7 @@ use crate::sync::reconcile::{Context, VisitError, reconcile};
 use crate::sync::targets::concerns;
 use crate::tenant::call::{CallError, call};
 use crate::tenant::{KubeMinter, Tenants};
-use crate::transport::{self, Connector, Counted};
+use crate::transport::{self, Connector, Counted, ServerClock};
 use crate::watch::{Guarded, NamespaceChange, Namespaces, ResourceRef, Triggers, WatchSet};
 
 /// How often memory of what is gone is dropped.
@@ -63,7 +63,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         connectors = (None, None);
     }
     let metrics = Arc::<Metrics>::default();
-    let counted = |identity| Counted { identity, metrics: metrics.clone() };
+    let clock = ServerClock::default();
+    let counted = |identity| Counted { identity, metrics: metrics.clone(), clock: clock.clone() };
     let client = transport::client(&config, connectors.0.as_ref(), counted(Identity::Operator));
     let client = client.map_err(unusable)?;
     let transport = transport::client(&tenants, connectors.1.as_ref(), counted(Identity::Tenant));

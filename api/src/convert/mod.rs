@@ -110,6 +110,13 @@ pub fn carried_faults(meta: &ObjectMeta) -> Vec<String> {
     annotation.map(|text| carried::faults(text, &config_map_sync::OLD)).unwrap_or_default()
 }
 
+/// The same of a `ServiceToken`.
+#[must_use]
+pub fn carried_token_faults(meta: &ObjectMeta) -> Vec<String> {
+    let annotation = meta.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION));
+    annotation.map(|text| carried::faults(text, &service_token::OLD)).unwrap_or_default()
+}
+
 /// A write at v1alpha1 has lost part of the spec of an object at v1beta1, because it was too long to be carried.
 /// Until somebody has filled it in again nothing may be concluded from what is missing: it may be a restriction.
 #[must_use]

@@ -1,6 +1,6 @@
 //! What the controllers share.
 //!
-//! Pure: [`backoff`] and [`pace`] (when a resource is visited again). Thin: [`lanes`] (room for visits), [`events`] (what
+//! Pure: [`backoff`] and [`pace`] (when a resource is visited again), [`verdicts`] (conditions that each kind has). Thin: [`lanes`] (room for visits), [`events`] (what
 //! others are told), [`not_understood`] (an object that cannot be read), [`state`] (what is remembered between visits).
 
 pub mod backoff;
@@ -9,3 +9,4 @@ pub mod lanes;
 pub mod not_understood;
 pub mod pace;
 pub mod state;
+pub mod verdicts;

@@ -10,8 +10,8 @@ use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
 use super::execute::{Change, TargetState};
 use super::outcome::{Visit, Work};
 use super::plan::Before;
-use super::verdicts::listed;
 use crate::controller::events::{Events, event, reference, turned};
+use crate::controller::verdicts::listed;
 use crate::tenant::object::Place;
 use crate::watch::ResourceRef;
 

@@ -1,4 +1,5 @@
-//! Labels and annotations of a copy: the source's, those that the spec adds, and our marks. Pure.
+//! Labels and annotations of a copy: the source's, those that the spec adds, and our marks; and those of a Secret of
+//! tokens: its resource's, and our marks. Pure.
 //!
 //! Other people put labels, annotations, finalizers and owners of their own on a copy, and those stay. So that a key
 //! which we set once can be taken away again, the copy itself remembers which keys are ours
@@ -9,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use weaver_api::marks::{ADOPTED_ANNOTATION, KEYS_ANNOTATION, MANAGED_BY, MANAGED_BY_LABEL, Owner};
-use weaver_api::marks::{SOURCE_ANNOTATION, SYNC_ANNOTATION, SYNC_UID_LABEL};
+use weaver_api::marks::{SOURCE_ANNOTATION, SYNC_ANNOTATION, SYNC_UID_LABEL, TOKEN_ANNOTATION};
 use weaver_api::schema::is_reserved;
 use weaver_api::validate::ValidSync;
 
@@ -32,7 +33,7 @@ const NEVER_COPIED: [&str; 9] = [
 
 type Map = BTreeMap<String, String>;
 
-/// The labels and annotations that a copy is to carry, our marks among them.
+/// The labels and annotations that an object of ours is to carry, our marks among them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metadata {
     labels: Map,
@@ -51,14 +52,27 @@ impl Metadata {
     /// What copies of `owner` carry. `reference` names the source, whose metadata is `source`.
     #[must_use]
     pub fn new(owner: &Owner, reference: &str, source: &ObjectMeta, spec: &ValidSync) -> Self {
-        let mut labels = copied(source.labels.as_ref(), &spec.labels);
-        let mut annotations = copied(source.annotations.as_ref(), &spec.annotations);
+        let marks = (owner.labels(), owner.annotations(reference));
+        let labels = copied(source.labels.as_ref(), &spec.labels);
+        Self::marked(labels, copied(source.annotations.as_ref(), &spec.annotations), marks)
+    }
+
+    /// What the Secret of the `ServiceToken` `owner` carries, whose metadata is `resource`.
+    #[must_use]
+    pub fn of_tokens(owner: &Owner, resource: &ObjectMeta) -> Self {
+        let one = |key: &str, value: String| Map::from([(key.to_owned(), value)]);
+        let marks = (one(MANAGED_BY_LABEL, MANAGED_BY.to_owned()), one(TOKEN_ANNOTATION, owner.to_string()));
+        let from = |map: &Option<Map>| copied(map.as_ref(), &Map::new());
+        Self::marked(from(&resource.labels), from(&resource.annotations), marks)
+    }
+
+    fn marked(mut labels: Map, mut annotations: Map, marks: (Map, Map)) -> Self {
         let ours = Keys {
             labels: labels.keys().cloned().collect(),
             annotations: annotations.keys().cloned().collect(),
         };
-        labels.extend(owner.labels());
-        annotations.extend(owner.annotations(reference));
+        labels.extend(marks.0);
+        annotations.extend(marks.1);
         if ours != Keys::default() {
             // Two sets of texts always become JSON.
             annotations.insert(KEYS_ANNOTATION.into(), serde_json::to_string(&ours).unwrap_or_default());
@@ -164,7 +178,7 @@ pub fn released(mut meta: ObjectMeta) -> ObjectMeta {
     meta
 }
 
-/// The source's own and those that the spec adds, which win.
+/// Those of another object that are copied, and those that the spec adds, which win.
 fn copied(source: Option<&Map>, added: &Map) -> Map {
     let is_copied =
         |key: &str| !is_reserved(key) && !NEVER_COPIED.iter().any(|prefix| key.starts_with(prefix));

@@ -117,6 +117,9 @@ pub enum Foreign {
         /// Its uid.
         uid: String,
     },
+    /// It is filled by a `ServiceToken`.
+    #[error("it holds the tokens of {0}")]
+    Tokens(String),
     /// A source that carries the marks of its own copies, because it was restored from one.
     #[error("it is marked as the source of copies")]
     Source,
@@ -241,7 +244,9 @@ fn whose(owner: &Owner, kind: SourceKind, meta: &ObjectMeta) -> Result<(), Forei
     }
     match ownership(owner, meta) {
         Ownership::Ours => Ok(()),
-        Ownership::Unmarked => Err(Foreign::Unmarked),
+        Ownership::Unmarked => Err(Owner::of_tokens(meta).map_or(Foreign::Unmarked, |owner| {
+            Foreign::Tokens(format!("ServiceToken {}/{}", owner.namespace, owner.name))
+        })),
         Ownership::Other { holder, uid } => Err(Foreign::Other { holder, uid }),
     }
 }

@@ -110,6 +110,17 @@ fn b25_a_copy_of_another_resource_is_refused() {
 }
 
 #[test]
+fn a_secret_that_a_service_token_fills_is_nobodys_to_adopt() {
+    let mut found = foreign_object();
+    let annotation = ("weaver.example.com/token".to_owned(), "team-b/tokens/u9".to_owned());
+    found.metadata.annotations.get_or_insert_default().extend([annotation]);
+    let living = ["u1".to_owned()].into();
+    let takes = Takes { unmarked: true, living: Some(&living), ..Takes::default() };
+    let refused = Step::Refuse(Foreign::Tokens("ServiceToken team-b/tokens".into()));
+    assert_eq!(by_object(&desired("1"), takes, Some(&found)), refused);
+}
+
+#[test]
 fn b25_what_a_resource_that_is_gone_has_left_behind_is_taken_over() {
     let found = copy_of_another();
     let seen = Arc::new(found.metadata.clone());

@@ -139,6 +139,7 @@ fn judged(target: &TargetState, work: &Work, namespace: &str) -> (State, &'stati
                 Foreign::Unmarked => "NotOurs",
                 Foreign::Unfit => "NotAdoptable",
                 Foreign::Other { .. } => "CopyOfAnother",
+                Foreign::Tokens(_) => "HoldsTokens",
                 Foreign::Source => "MarkedAsSource",
             };
             (State::Conflict, reason, untouched(&work.spec, namespace, foreign))

@@ -9,15 +9,14 @@ use std::fmt::Write as _;
 use weaver_api::conditions::{
     AUTHORIZED, CONFLICTED, MIGRATED, PAUSED, READY, SOURCE_FOUND, TARGETS_SYNCED, Truth, Verdict,
 };
-use weaver_api::convert::ANNOTATION;
 use weaver_api::marks::ACCEPT_FROM_ANNOTATION;
-use weaver_api::minting;
 use weaver_api::v1beta1::SourceDeletionPolicy;
-use weaver_api::validate::{SpecFault, ValidSync};
+use weaver_api::validate::ValidSync;
 
 use super::execute::{Change, TargetState};
 use super::outcome::{SourceState, Visit, Work};
 use super::plan::{Before, Foreign};
+use crate::controller::verdicts::{listed, migrated, unauthorized};
 use crate::tenant::object::Place;
 use crate::tenant::rights::{Right, explain};
 use crate::tenant::{Account, MintError};
@@ -30,9 +29,6 @@ pub(super) const NOT_COPIED: &str = "SourceNotCopied";
 
 /// Reason while a spec asks what would be done.
 const DRY_RUN: &str = "DryRun";
-
-/// How many places a message names before it counts the rest.
-const NAMED: usize = 10;
 
 /// The visit as conditions, one of each type. `carried` is what is wrong with the content that conversion carries.
 #[must_use]
@@ -54,7 +50,11 @@ pub fn verdicts(visit: &Visit, carried: &[String]) -> Vec<Verdict> {
         }
     };
     verdicts.push(paused(visit));
-    verdicts.push(migrated(visit, carried));
+    verdicts.push(match visit {
+        Visit::NotUnderstood(_) => Verdict::new(MIGRATED, Truth::Unknown, "NotUnderstood", ""),
+        Visit::InvalidSpec(faults) => migrated(faults, carried),
+        _ => migrated(&[], carried),
+    });
     verdicts.insert(0, ready(&verdicts));
     verdicts
 }
@@ -95,53 +95,12 @@ fn refused(reason: &'static str, message: &str) -> Vec<Verdict> {
     ]
 }
 
-/// Does the object say all that is needed, and is all that it says used? An object that was written as v1alpha1
-/// may lack what v1beta1 requires, and the annotation in which conversion carries the rest may be edited by hand.
-fn migrated(visit: &Visit, carried: &[String]) -> Verdict {
-    let missing = match visit {
-        Visit::NotUnderstood(_) => {
-            return Verdict::new(MIGRATED, Truth::Unknown, "NotUnderstood", "");
-        }
-        Visit::InvalidSpec(faults) => faults.iter().filter(|fault| is_missing(fault)).collect(),
-        _ => Vec::new(),
-    };
-    let ignored = || format!("in the annotation {ANNOTATION}, kept and not used: {}", listed(carried));
-    if !missing.is_empty() {
-        let mut said: Vec<String> = missing.iter().map(ToString::to_string).collect();
-        said.extend((!carried.is_empty()).then(ignored));
-        return Verdict::new(MIGRATED, Truth::False, "Incomplete", said.join("; "));
-    }
-    if !carried.is_empty() {
-        let message = format!("{}; correct it there, or set the fields at v1beta1", ignored());
-        return Verdict::new(MIGRATED, Truth::False, "CarriedContentIgnored", message);
-    }
-    Verdict::new(MIGRATED, Truth::True, "Complete", "")
-}
-
-fn is_missing(fault: &SpecFault) -> bool {
-    matches!(fault, SpecFault::Missing { .. })
-}
-
 fn no_token(error: &MintError) -> Vec<Verdict> {
-    let (reason, message) = match error {
-        MintError::AccountMissing(Account { namespace, name }) => (
-            "AccountMissing",
-            format!("{error}; create it: kubectl -n {namespace} create serviceaccount {name}"),
-        ),
-        MintError::Forbidden(Account { namespace, name }) => {
-            ("MintingForbidden", format!("{error}; allow it: {}", minting::command(namespace, name)))
-        }
-        MintError::Failed { .. } => ("TokenFailed", error.to_string()),
-    };
-    let truth = if matches!(error, MintError::Failed { .. }) { Truth::Unknown } else { Truth::False };
+    let authorized = unauthorized(error);
+    let reason = authorized.reason;
     let unknown =
         |kind| Verdict::new(kind, Truth::Unknown, reason, "not looked at: there is no token for the account");
-    vec![
-        Verdict::new(AUTHORIZED, truth, reason, message),
-        unknown(SOURCE_FOUND),
-        unknown(TARGETS_SYNCED),
-        unknown(CONFLICTED),
-    ]
+    vec![authorized, unknown(SOURCE_FOUND), unknown(TARGETS_SYNCED), unknown(CONFLICTED)]
 }
 
 impl Work {
@@ -324,15 +283,6 @@ pub(super) fn not_accepted(account: &Account) -> String {
 /// What is said of an object that stands where a copy is to be.
 pub(super) fn untouched(spec: &ValidSync, namespace: &str, foreign: &Foreign) -> String {
     format!("{} was left untouched: {foreign}", Place::of_copy(spec, namespace))
-}
-
-/// The first items, and how many more there are.
-pub(super) fn listed(items: &[String]) -> String {
-    let mut text = items.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
-    if items.len() > NAMED {
-        let _ = write!(text, "; and {} more", items.len() - NAMED);
-    }
-    text
 }
 
 #[cfg(test)]

@@ -267,7 +267,7 @@ fn carried_content_that_is_not_used_is_said_and_what_is_visible_is_done() {
     assert_eq!(of(TARGETS_SYNCED).truth, Truth::True);
     assert_eq!(of(READY).reason, "CarriedContentIgnored", "not all that was asked for is done");
 
-    let both = migrated(&Visit::InvalidSpec(validate(None).unwrap_err()), &carried);
+    let both = migrated(&validate(None).unwrap_err(), &carried);
     assert_eq!(both.reason, "Incomplete");
     assert!(both.message.contains("spec.dryRun"), "{}", both.message);
 }

@@ -14,6 +14,7 @@ use secrecy::ExposeSecret as _;
 use tower::BoxError;
 use weaver_api::v1beta1::SourceKind;
 
+use super::claims::Claims;
 use super::object::Object;
 use super::token::{Mint, MintError, Slot, Token};
 use crate::metrics::Metrics;
@@ -44,6 +45,8 @@ pub struct TenantClient {
     pub account: Account,
     /// Uid of the account when this client was made. A recreated account has another, and gets other watches.
     pub uid: String,
+    /// The API server's own audiences, for whom a token is meant that names none; as this account's token has them.
+    pub audiences: Option<Vec<String>>,
     /// Where it has rights, as it was told.
     pub reach: Arc<Reach>,
     client: Client,
@@ -63,7 +66,9 @@ impl<M: Mint> Tenants<M> {
     /// If no token can be had for it.
     pub async fn client(&self, account: &Account) -> Result<TenantClient, MintError> {
         let slot = self.lock().entry(account.clone()).or_insert_with(|| self.hold(account)).slot.clone();
-        let uid = slot.current().await?.uid.clone();
+        let token = slot.current().await?;
+        let uid = token.uid.clone();
+        let audiences = Claims::read(token.secret.expose_secret()).ok().map(|claims| claims.audiences);
         let reach = {
             let mut all = self.lock();
             let held = all.entry(account.clone()).or_insert_with(|| self.hold(account));
@@ -82,6 +87,7 @@ impl<M: Mint> Tenants<M> {
         Ok(TenantClient {
             account: account.clone(),
             uid,
+            audiences,
             reach,
             client: Client::new(service, account.namespace.clone()),
         })

@@ -4,6 +4,7 @@
 //! operator's own identity, held in memory only, and never logged. All tenants share one transport.
 
 pub mod call;
+pub mod claims;
 mod client;
 pub mod object;
 mod reach;
@@ -14,7 +15,7 @@ use std::fmt;
 
 pub use client::{TenantClient, Tenants};
 pub use reach::Reach;
-pub use token::{KubeMinter, Mint, MintError, Minted};
+pub use token::{KubeMinter, Mint, MintError, Minted, request};
 
 /// A `ServiceAccount`, named.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

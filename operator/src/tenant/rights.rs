@@ -21,6 +21,9 @@ pub const TARGET_VERBS: [&str; 6] = ["create", "delete", "get", "list", "update"
 /// What a source needs; `list` and `watch` may be limited to its name.
 pub const SOURCE_VERBS: [&str; 3] = ["get", "list", "watch"];
 
+/// What writing a Secret of tokens needs on it, besides `create`.
+const WRITER_VERBS: [&str; 4] = ["get", "list", "update", "watch"];
+
 /// How many namespaces are asked about in one visit. Each costs six questions, and a status has its limit.
 pub const EXPLAINED: usize = 50;
 
@@ -80,6 +83,16 @@ pub fn for_target(kind: SourceKind, namespace: &str) -> Vec<Right> {
     TARGET_VERBS.map(|verb| Right { kind, namespace: namespace.into(), object: None, verb }).to_vec()
 }
 
+/// The rights that writing the Secret `name` needs. The API server knows no name at a create, so that one is for all.
+#[must_use]
+pub fn for_writer(namespace: &str, name: &str) -> Vec<Right> {
+    let named = WRITER_VERBS.map(|verb| (Some(name.to_owned()), verb));
+    let rights = named.into_iter().chain([(None, "create")]);
+    rights
+        .map(|(object, verb)| Right { kind: SourceKind::Secret, namespace: namespace.into(), object, verb })
+        .collect()
+}
+
 /// Those of `rights` that the tenant does not hold, in a stable order.
 ///
 /// # Errors
@@ -125,7 +138,46 @@ where
 /// Says what is missing, and prints the Role and RoleBinding that, applied, grant it.
 #[must_use]
 pub fn explain(account: &Account, missing: &BTreeSet<Right>) -> String {
-    let mut verbs_of: BTreeMap<(SourceKind, &str, Option<&str>), Vec<&str>> = BTreeMap::new();
+    let (mut text, places) = sentences(account, missing);
+    let printed = places.iter().take(PRINTED);
+    let roles: Vec<String> =
+        printed.map(|(kind, namespace, object)| role_of(account, *kind, namespace, *object)).collect();
+    let _ = write!(text, "grant it with:\n{}", roles.join("---\n"));
+    if places.len() > PRINTED {
+        let _ = writeln!(text, "# … and the same in {} more namespaces", places.len() - PRINTED);
+    }
+    text
+}
+
+/// The same for what the writer of the Secret `name` lacks.
+#[must_use]
+pub fn explain_writer(account: &Account, name: &str, missing: &BTreeSet<Right>) -> String {
+    let (mut text, _) = sentences(account, missing);
+    let rules = format!(
+        "  - apiGroups: [\"\"]
+    resources: [secrets]
+    resourceNames: [{name:?}]
+    verbs: [{}]
+  - apiGroups: [\"\"]
+    resources: [secrets]
+    verbs: [create]
+",
+        WRITER_VERBS.join(", ")
+    );
+    let _ = write!(
+        text,
+        "grant it with:\n{}",
+        role(account, &account.namespace, &format!("tokens:{name}"), &rules)
+    );
+    text
+}
+
+/// A kind in a namespace, and one object of it or all.
+type Concerned<'a> = (SourceKind, &'a str, Option<&'a str>);
+
+/// Says what is missing, and where.
+fn sentences<'a>(account: &Account, missing: &'a BTreeSet<Right>) -> (String, Vec<Concerned<'a>>) {
+    let mut verbs_of: BTreeMap<Concerned<'a>, Vec<&str>> = BTreeMap::new();
     for right in missing {
         let what = (right.kind, right.namespace.as_str(), right.object.as_deref());
         verbs_of.entry(what).or_default().push(right.verb);
@@ -141,26 +193,24 @@ pub fn explain(account: &Account, missing: &BTreeSet<Right>) -> String {
         let (plural, namespaces) = (if namespaces.len() > 1 { "s" } else { "" }, namespaces.join(", "));
         let _ = writeln!(text, "{account} may not {verbs} {what} in namespace{plural} {namespaces}");
     }
-    let printed = verbs_of.keys().take(PRINTED);
-    let roles: Vec<String> =
-        printed.map(|(kind, namespace, object)| role(account, *kind, namespace, *object)).collect();
-    let _ = write!(text, "grant it with:\n{}", roles.join("---\n"));
-    if verbs_of.len() > PRINTED {
-        let _ = writeln!(text, "# … and the same in {} more namespaces", verbs_of.len() - PRINTED);
-    }
-    text
+    (text, verbs_of.into_keys().collect())
 }
 
 /// The whole Role, not only what is missing of it: applied, it replaces the one that was printed before. Its
 /// name says whose it is and for what, since two tenants, or two sources, may meet in one namespace; `:` is
 /// allowed in names of Roles and in no part of this one.
-fn role(account: &Account, kind: SourceKind, namespace: &str, object: Option<&str>) -> String {
+fn role_of(account: &Account, kind: SourceKind, namespace: &str, object: Option<&str>) -> String {
     let resources = kind.plural();
     let suffix =
         object.map_or_else(|| format!("target:{resources}"), |name| format!("source:{resources}:{name}"));
-    let name = format!("weaver:{}:{}:{suffix}", account.namespace, account.name);
     let only = object.map(|name| format!("    resourceNames: [{name:?}]\n")).unwrap_or_default();
     let verbs = if object.is_some() { SOURCE_VERBS.join(", ") } else { TARGET_VERBS.join(", ") };
+    let rules = format!("  - apiGroups: [\"\"]\n    resources: [{resources}]\n{only}    verbs: [{verbs}]\n");
+    role(account, namespace, &suffix, &rules)
+}
+
+fn role(account: &Account, namespace: &str, suffix: &str, rules: &str) -> String {
+    let name = format!("weaver:{}:{}:{suffix}", account.namespace, account.name);
     // Quoted, because a namespace may be called `123` or `true`.
     format!(
         "apiVersion: rbac.authorization.k8s.io/v1
@@ -169,10 +219,7 @@ metadata:
   name: {name:?}
   namespace: {namespace:?}
 rules:
-  - apiGroups: [\"\"]
-    resources: [{resources}]
-{only}    verbs: [{verbs}]
----
+{rules}---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata:
@@ -193,6 +240,8 @@ subjects:
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     const MAP: SourceKind = SourceKind::ConfigMap;
@@ -251,6 +300,33 @@ mod tests {
         };
         assert_eq!(of(for_target(MAP, "foo")), ["watch"]);
         assert_eq!(of(for_source(MAP, "team-a", "settings")), ["list", "watch"]);
+    }
+
+    #[test]
+    fn a_writer_is_granted_its_one_secret_and_the_making_of_any() {
+        let needed: BTreeSet<Right> = for_writer("team-a", "tokens").into_iter().collect();
+        let text = explain_writer(&account(), "tokens", &needed);
+        let (said, printed) = text.split_once("grant it with:\n").unwrap();
+        assert_eq!(
+            said,
+            "ServiceAccount team-a/sync may not get, list, update, watch Secret tokens in namespace team-a\n\
+             ServiceAccount team-a/sync may not create Secrets in namespace team-a\n"
+        );
+        let objects: Vec<Value> =
+            printed.split("---\n").map(|text| serde_saphyr::from_str(text).unwrap()).collect();
+        let rule = |names: Option<&str>, verbs: &[&str]| {
+            let mut of_secrets = json!({"apiGroups": [""], "resources": ["secrets"], "verbs": verbs});
+            if let Some(name) = names {
+                of_secrets["resourceNames"] = json!([name]);
+            }
+            of_secrets
+        };
+        let expected = [
+            rule(Some("tokens"), &["get", "list", "update", "watch"]),
+            rule(None, &["create"]),
+        ];
+        assert_eq!(objects[0]["rules"], json!(expected));
+        assert_eq!(objects[1]["roleRef"]["name"], objects[0]["metadata"]["name"]);
     }
 
     #[test]

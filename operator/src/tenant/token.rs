@@ -11,6 +11,7 @@ use std::time::Duration;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, PostParams};
+use kube::core::Status;
 use secrecy::SecretString;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
@@ -72,46 +73,62 @@ impl KubeMinter {
 
 impl Mint for KubeMinter {
     async fn mint(&self, account: &Account) -> Result<Minted, MintError> {
-        let failed = |reason: String| MintError::Failed { account: account.clone(), reason };
-        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &account.namespace);
-        let request = TokenRequest {
-            spec: Some(TokenRequestSpec {
-                expiration_seconds: Some(i64::try_from(self.lifetime.as_secs()).unwrap_or(i64::MAX)),
-                ..TokenRequestSpec::default()
-            }),
-            ..TokenRequest::default()
+        let spec = TokenRequestSpec {
+            expiration_seconds: Some(i64::try_from(self.lifetime.as_secs()).unwrap_or(i64::MAX)),
+            ..TokenRequestSpec::default()
         };
-        let answer =
-            timeout(DEADLINE, accounts.create_token_request(&account.name, &PostParams::default(), &request))
-                .await
-                .map_err(|_| failed(format!("no answer within {} s", DEADLINE.as_secs())))?
-                .map_err(|error| match error {
-                    kube::Error::Api(status) if status.is_not_found() => {
-                        MintError::AccountMissing(account.clone())
-                    }
-                    // Where the namespace goes, a token that still lives is what its copies are removed with.
-                    kube::Error::Api(status) if status.is_forbidden() && !is_terminating(&status) => {
-                        MintError::Forbidden(account.clone())
-                    }
-                    kube::Error::Api(status) => failed(status.message),
-                    other => failed(other.to_string()),
-                })?;
-        let status = answer.status.ok_or_else(|| failed("the answer holds no token".into()))?;
-        // Both stamps are the server's own, so their difference is right whatever either clock says.
-        let lifetime = status
-            .expiration_timestamp
-            .zip(answer.metadata.creation_timestamp)
-            .and_then(|(expires, issued)| Duration::try_from(expires.0.duration_since(issued.0)).ok())
-            .unwrap_or(self.lifetime);
-        Ok(Minted {
-            uid: answer
-                .metadata
-                .uid
-                .ok_or_else(|| failed("the answer does not name the account's uid".into()))?,
-            secret: status.token.ok_or_else(|| failed("the answer holds no token".into()))?.into(),
-            lifetime,
-        })
+        request(&self.client, account, spec).await
     }
+}
+
+/// Asks for one token of `account`, as the operator whose client it is.
+///
+/// # Errors
+/// If there is none.
+pub async fn request(
+    client: &kube::Client,
+    account: &Account,
+    spec: TokenRequestSpec,
+) -> Result<Minted, MintError> {
+    let failed = |reason: String| MintError::Failed { account: account.clone(), reason };
+    let asked = Duration::from_secs(spec.expiration_seconds.unwrap_or_default().unsigned_abs());
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &account.namespace);
+    let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
+    let answer =
+        timeout(DEADLINE, accounts.create_token_request(&account.name, &PostParams::default(), &request))
+            .await
+            .map_err(|_| failed(format!("no answer within {} s", DEADLINE.as_secs())))?
+            .map_err(|error| match error {
+                kube::Error::Api(status) if status.is_not_found() && !is_of_a_secret(&status) => {
+                    MintError::AccountMissing(account.clone())
+                }
+                // Where the namespace goes, a token that still lives is what its copies are removed with.
+                kube::Error::Api(status) if status.is_forbidden() && !is_terminating(&status) => {
+                    MintError::Forbidden(account.clone())
+                }
+                kube::Error::Api(status) => failed(status.message),
+                other => failed(other.to_string()),
+            })?;
+    let status = answer.status.ok_or_else(|| failed("the answer holds no token".into()))?;
+    // Both stamps are the server's own, so their difference is right whatever either clock says.
+    let lifetime = status
+        .expiration_timestamp
+        .zip(answer.metadata.creation_timestamp)
+        .and_then(|(expires, issued)| Duration::try_from(expires.0.duration_since(issued.0)).ok())
+        .unwrap_or(asked);
+    Ok(Minted {
+        uid: answer
+            .metadata
+            .uid
+            .ok_or_else(|| failed("the answer does not name the account's uid".into()))?,
+        secret: status.token.ok_or_else(|| failed("the answer holds no token".into()))?.into(),
+        lifetime,
+    })
+}
+
+/// Is it what the token was to be bound to that is not there?
+fn is_of_a_secret(status: &Status) -> bool {
+    status.details.as_ref().is_some_and(|details| details.kind.eq_ignore_ascii_case("secrets"))
 }
 
 /// A token in use.

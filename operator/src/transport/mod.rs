@@ -5,6 +5,7 @@
 //! ever once the watches fill it. So there is a small [`pool`] of our own. Where the API server, or what stands before
 //! it, speaks no HTTP/2, kube's connector is used after all.
 
+mod clock;
 mod connector;
 mod pool;
 
@@ -21,6 +22,7 @@ use tower::{BoxError, Layer, Service, ServiceBuilder};
 
 use crate::metrics::{Identity, Metrics};
 
+pub use clock::ServerClock;
 pub use connector::Connector;
 use pool::Pool;
 
@@ -64,13 +66,15 @@ fn is_watch(request: &Request<Body>) -> bool {
         .is_some_and(|query| query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1")))
 }
 
-/// A layer that counts requests.
+/// A layer that counts requests, and reads the clock of who answers them.
 #[derive(Clone)]
 pub struct Counted {
     /// Whose they are.
     pub identity: Identity,
     /// Where they are counted.
     pub metrics: Arc<Metrics>,
+    /// The API server's.
+    pub clock: ServerClock,
 }
 
 impl<S> Layer<S> for Counted {
@@ -107,6 +111,9 @@ where
         Box::pin(async move {
             let answer = answer.await;
             let code = answer.as_ref().ok().map(Response::status);
+            if let Ok(answer) = &answer {
+                counted.clock.read(answer.headers());
+            }
             counted.metrics.asked(counted.identity, &method, watch, code);
             answer
         })

@@ -112,7 +112,7 @@ fn answer(
 }
 
 fn counted() -> Counted {
-    Counted { identity: Identity::Tenant, metrics: Arc::default() }
+    Counted { identity: Identity::Tenant, metrics: Arc::default(), clock: ServerClock::default() }
 }
 
 fn watch() -> Request<Body> {
