@@ -49,6 +49,11 @@ pub struct Options {
     #[arg(long, env = "WEAVER_CLEANUP_PATIENCE", default_value = "300", value_parser = seconds::<0, 86_400>)]
     pub cleanup_patience: Duration,
 
+    /// Seconds after which a ServiceToken's token is renewed at the latest, whatever its resource says (2..86400; default:
+    /// as its resource says)
+    #[arg(long, env = "WEAVER_SERVICE_TOKEN_AGE", value_name = "SECONDS", value_parser = seconds::<2, 86_400>)]
+    pub service_token_age: Option<Duration>,
+
     /// Address and port at which the metrics are served, without credentials; `none`: nowhere
     #[arg(long, env = "WEAVER_METRICS", value_name = "ADDR", default_value = METRICS, value_parser = metrics)]
     pub metrics: Metrics,

@@ -13,6 +13,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::service_token::plan::Why;
+
 /// All that is counted.
 pub struct Metrics {
     registry: Registry,
@@ -21,8 +23,11 @@ pub struct Metrics {
     writes: Family<Write, Counter>,
     requests: Family<Request, Counter>,
     tokens: Family<Token, Counter>,
+    issued: Family<Issue, Counter>,
     resources: Family<Ready, Gauge>,
     targets: Family<Target, Gauge>,
+    service_tokens: Family<Target, Gauge>,
+    token_resources: Family<Ready, Gauge>,
     watches: Family<Watch, Gauge>,
     waiting: Gauge,
 }
@@ -96,6 +101,11 @@ struct Token {
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct Issue {
+    why: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct Ready {
     ready: &'static str,
 }
@@ -117,6 +127,10 @@ pub struct Snapshot {
     pub resources: Vec<(&'static str, i64)>,
     /// Targets by their state.
     pub targets: Vec<(&'static str, i64)>,
+    /// `ServiceToken`s by the status of `Ready`.
+    pub token_resources: Vec<(&'static str, i64)>,
+    /// Tokens that they ask for, by state.
+    pub service_tokens: Vec<(&'static str, i64)>,
     /// Watches by their state.
     pub watches: Vec<(&'static str, i64)>,
     /// Visits that wait for room.
@@ -133,8 +147,11 @@ impl Default for Metrics {
             writes: Family::default(),
             requests: Family::default(),
             tokens: Family::default(),
+            issued: Family::default(),
             resources: Family::default(),
             targets: Family::default(),
+            service_tokens: Family::default(),
+            token_resources: Family::default(),
             watches: Family::default(),
             waiting: Gauge::default(),
             registry: Registry::default(),
@@ -148,8 +165,23 @@ impl Default for Metrics {
         registry.register("writes", "Writes of copies", metrics.writes.clone());
         registry.register("requests", "Requests to the API server", metrics.requests.clone());
         registry.register("tokens", "Wishes for a token of a tenant's account", metrics.tokens.clone());
+        registry.register(
+            "service_tokens_issued",
+            "Tokens written to Secrets of ServiceTokens, by why",
+            metrics.issued.clone(),
+        );
         registry.register("resources", "ConfigMapSyncs by the status of Ready", metrics.resources.clone());
         registry.register("targets", "Targets of all ConfigMapSyncs by their state", metrics.targets.clone());
+        registry.register(
+            "service_token_resources",
+            "ServiceTokens by the status of Ready",
+            metrics.token_resources.clone(),
+        );
+        registry.register(
+            "service_tokens",
+            "Tokens that ServiceTokens ask for, by whether their Secrets hold valid ones",
+            metrics.service_tokens.clone(),
+        );
         registry.register("watches", "Watches of tenants by their state", metrics.watches.clone());
         registry.register("visits_waiting", "Visits that wait for room", metrics.waiting.clone());
         Self { registry, ..metrics }
@@ -204,11 +236,24 @@ impl Metrics {
         self.tokens.get_or_create(&Token { result }).inc();
     }
 
+    /// Tokens were written to the Secret of a `ServiceToken`.
+    pub fn issued(&self, tokens: &[(String, Why)]) {
+        for (_, why) in tokens {
+            self.issued.get_or_create(&Issue { why: why.label() }).inc();
+        }
+    }
+
     /// Everything, with what was looked up just now.
     #[must_use]
     pub fn text(&self, now: &Snapshot) -> String {
         for (ready, count) in &now.resources {
             self.resources.get_or_create(&Ready { ready }).set(*count);
+        }
+        for (ready, count) in &now.token_resources {
+            self.token_resources.get_or_create(&Ready { ready }).set(*count);
+        }
+        for (state, count) in &now.service_tokens {
+            self.service_tokens.get_or_create(&Target { state }).set(*count);
         }
         for (state, count) in &now.targets {
             self.targets.get_or_create(&Target { state }).set(*count);

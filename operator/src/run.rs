@@ -1,41 +1,44 @@
 //! Wires the parts together and runs them until a signal, or until one of them ends unexpectedly.
 
+use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use futures::StreamExt as _;
+use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::ResourceExt as _;
 use kube::api::{Api, ListParams};
-use kube::core::PartialObjectMeta;
-use kube::runtime::controller::{Action, Config as ControllerConfig};
+use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::runtime::controller::{self, Config as ControllerConfig};
+use kube::runtime::reflector::Store;
 use kube::runtime::{Controller, WatchStreamExt as _, reflector, watcher};
+use kube::{Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
+use weaver_api::v1beta1::{ConfigMapSync, ServiceToken};
 
 use crate::admin;
 use crate::args::Options;
 use crate::connection;
-use crate::controller::backoff;
 use crate::controller::events::Events;
-use crate::controller::lanes::Lanes;
 use crate::controller::state::States;
 use crate::metrics::{Identity, Metrics};
 use crate::service_manager;
-use crate::sync::reconcile::{Context, VisitError, reconcile};
+use crate::service_token::{self, reconcile::Context as TokenContext};
 use crate::sync::targets::concerns;
+use crate::sync::{self, reconcile::Context};
 use crate::tenant::call::{CallError, call};
 use crate::tenant::{KubeMinter, Tenants};
 use crate::transport::{self, Connector, Counted, ServerClock};
-use crate::watch::{Guarded, NamespaceChange, Namespaces, ResourceRef, Triggers, WatchSet};
+use crate::watch::{NamespaceChange, Namespaces, ResourceRef, Triggers, WatchSet};
 
 /// How often memory of what is gone is dropped.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
 
-const UNREACHABLE: &str = "the API server could not be asked for ConfigMapSyncs";
+const UNREACHABLE: &str = "the API server could not be asked for our kinds";
 
 /// A kubeconfig that stays unusable until somebody changes it: starting the operator again is of no use.
 ///
@@ -69,50 +72,48 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let client = client.map_err(unusable)?;
     let transport = transport::client(&tenants, connectors.1.as_ref(), counted(Identity::Tenant));
     let transport = transport.map_err(unusable)?;
-    let resources: Api<Guarded> = Api::all(client.clone());
-    call(resources.list(&ListParams::default().limit(1))).await.map_err(|error| {
-        let remedy = remedy(&error);
-        anyhow::Error::new(error).context(remedy)
-    })?;
-    service_manager::ready("copying configuration as the tenants that ask for it");
+    is_served::<ConfigMapSync>(&client).await?;
+    is_served::<ServiceToken>(&client).await?;
+    service_manager::ready("serving the tenants that ask for it");
 
     let triggers = Triggers::default();
     let stop = CancellationToken::new();
     let length = u32::try_from(options.watch.as_secs()).unwrap_or(290);
     let watch_config = watcher::Config::default().timeout(length);
-    let (store, writer) = reflector::store();
-    // Who set which field is most of an object with many targets, and nobody reads it here.
-    let resources = watcher(resources, watch_config.clone())
-        .modify(|resource| resource.managed_fields_mut().clear())
-        .reflect(writer)
-        .applied_objects();
-    let controller = Controller::for_stream(resources, store.clone())
-        // How many visits there are at once is decided by their lanes.
-        .with_config(ControllerConfig::default().concurrency(0))
-        .reconcile_on(triggers.stream())
-        .graceful_shutdown_on(stop.clone().cancelled_owned());
+    let (syncs, store) = controller::<ConfigMapSync>(&client, &watch_config, &triggers, &stop);
+    let minter = KubeMinter::new(client.clone(), options.token_lifetime);
     let context = Arc::new(Context {
-        tenants: Tenants::new(
-            transport,
-            KubeMinter::new(client.clone(), options.token_lifetime),
-            options.watch,
-            metrics.clone(),
-        ),
+        tenants: Arc::new(Tenants::new(transport, minter, options.watch, metrics.clone())),
         watches: WatchSet::new(triggers.clone(), options.watch, options.retry),
         namespaces: Namespaces::default(),
         store,
         events: Events::new(client.clone()),
         metrics,
         states: States::default(),
-        lanes: Lanes::default(),
+        lanes: Arc::default(),
         client: client.clone(),
         options: options.clone(),
     });
-    let controllers = controller.run(reconcile, retry_later, context.clone()).for_each(|done| async {
-        if let Err(error @ kube::runtime::controller::Error::QueueError(_)) = done {
-            warn!(%error, "watching ConfigMapSyncs");
-        }
+    let syncs = logged(syncs.run(sync::reconcile::reconcile, sync::reconcile::retry_later, context.clone()));
+    let wakes = Triggers::default();
+    let (tokens, store) = controller::<ServiceToken>(&client, &watch_config, &wakes, &stop);
+    let token_context = Arc::new(TokenContext {
+        tenants: context.tenants.clone(),
+        watches: WatchSet::new(wakes, options.watch, options.retry),
+        store,
+        events: context.events.clone(),
+        states: States::default(),
+        lanes: context.lanes.clone(),
+        metrics: context.metrics.clone(),
+        client: client.clone(),
+        clock,
+        options,
     });
+    let tokens = logged(tokens.run(
+        service_token::reconcile::reconcile,
+        service_token::reconcile::retry_later,
+        token_context.clone(),
+    ));
 
     let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(client);
     let events = watcher(namespaces, watch_config).default_backoff();
@@ -120,19 +121,20 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 
     let mut terminate = signal(SignalKind::terminate()).context("installing the SIGTERM handler")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("installing the SIGINT handler")?;
-    let mut controllers = std::pin::pin!(controllers);
+    let (mut syncs, mut tokens) = (std::pin::pin!(syncs), std::pin::pin!(tokens));
     tokio::select! {
-        () = &mut controllers => bail!("the controller ended unexpectedly"),
+        () = &mut syncs => bail!("the controller of ConfigMapSyncs ended unexpectedly"),
+        () = &mut tokens => bail!("the controller of ServiceTokens ended unexpectedly"),
         () = follow => bail!("the watch on namespaces ended unexpectedly"),
-        () = keep_house(&context) => bail!("housekeeping ended unexpectedly"),
-        () = serve_metrics(&context) => bail!("serving the metrics ended unexpectedly"),
+        () = keep_house(&context, &token_context) => bail!("housekeeping ended unexpectedly"),
+        () = serve_metrics(&context, &token_context) => bail!("serving the metrics ended unexpectedly"),
         // Beside the controllers, whose task it is to prove alive.
         () = service_manager::feed_watchdog() => bail!("feeding the watchdog ended unexpectedly"),
         _ = terminate.recv() => info!("SIGTERM: finishing visits under way"),
         _ = interrupt.recv() => info!("SIGINT: finishing visits under way"),
     }
     stop.cancel();
-    if tokio::time::timeout(Duration::from_secs(10), controllers).await.is_err() {
+    if tokio::time::timeout(Duration::from_secs(10), futures::future::join(syncs, tokens)).await.is_err() {
         warn!("a visit did not end within 10 s and was cut off; its writes carry their preconditions");
     }
     Ok(())
@@ -148,20 +150,79 @@ fn unusable(error: anyhow::Error) -> anyhow::Error {
     if may_pass { error } else { error.context(NeedsHuman) }
 }
 
-/// What to do when `ConfigMapSync`s cannot be listed at the one version that this program works on.
-fn remedy(error: &CallError) -> &'static str {
+/// One of our kinds, as a controller takes it.
+trait Ours: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static {}
+
+impl<K> Ours for K where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+/// Fails, with what to do, where the API server does not let this program list its kind.
+async fn is_served<K: Ours>(client: &Client) -> anyhow::Result<()> {
+    let resources: Api<DeserializeGuard<K>> = Api::all(client.clone());
+    match call(resources.list(&ListParams::default().limit(1))).await {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let remedy = remedy(&error, &K::kind(&()));
+            Err(anyhow::Error::new(error).context(remedy))
+        }
+    }
+}
+
+/// A controller of the kind `K`, also woken by `triggers`, and what it knows of the kind.
+fn controller<K: Ours>(
+    client: &Client,
+    config: &watcher::Config,
+    triggers: &Triggers,
+    stop: &CancellationToken,
+) -> (Controller<DeserializeGuard<K>>, Store<DeserializeGuard<K>>) {
+    let (store, writer) = reflector::store();
+    // Who set which field is most of an object with many targets, and nobody reads it here.
+    let resources = watcher(Api::all(client.clone()), config.clone())
+        .modify(|resource: &mut DeserializeGuard<K>| resource.managed_fields_mut().clear())
+        .reflect(writer)
+        .applied_objects();
+    let controller = Controller::for_stream(resources, store.clone())
+        // How many visits there are at once is decided by their lanes.
+        .with_config(ControllerConfig::default().concurrency(0))
+        .reconcile_on(triggers.stream())
+        .graceful_shutdown_on(stop.clone().cancelled_owned());
+    (controller, store)
+}
+
+/// Drains a controller's results; failed visits have been logged where they are put off.
+async fn logged<T, E, Q>(results: impl Stream<Item = Result<T, controller::Error<E, Q>>>)
+where
+    E: std::error::Error + 'static,
+    Q: std::error::Error + 'static,
+{
+    let mut results = std::pin::pin!(results);
+    while let Some(done) = results.next().await {
+        if let Err(error @ controller::Error::QueueError(_)) = done {
+            warn!(%error, "watching our kinds");
+        }
+    }
+}
+
+/// What to do when a kind of ours cannot be listed at the one version that this program works on.
+fn remedy(error: &CallError, kind: &str) -> String {
     if error.to_string().contains("conversion webhook") {
-        return "objects are still stored at v1alpha1, and the webhook that converts them does not answer: start it, \
-                then run `weaver crd migrate`";
+        return format!(
+            "{kind}s are still stored at v1alpha1, and the webhook that converts them does not answer: start it, then run \
+             `weaver crd migrate`"
+        );
     }
     match error {
         CallError::NotFound(_) => {
-            "the API server does not serve ConfigMapSyncs at weaver.example.com/v1beta1: run `weaver crd install`"
+            format!(
+                "the API server does not serve {kind}s at weaver.example.com/v1beta1: run `weaver crd install`"
+            )
         }
         CallError::Forbidden(_) => {
-            "this account may not list ConfigMapSyncs: apply deploy/rbac/operator.yaml"
+            format!("this account may not list {kind}s: apply deploy/rbac/operator.yaml")
         }
-        _ => UNREACHABLE,
+        _ => UNREACHABLE.to_owned(),
     }
 }
 
@@ -176,31 +237,22 @@ fn wake_the_concerned(change: NamespaceChange<'_>, context: &Context, triggers: 
     }
 }
 
-/// Called for the operator's own failures and for clean-ups that wait; what a tenant can cure is in the status.
-#[expect(clippy::needless_pass_by_value, reason = "the signature is kube's")]
-fn retry_later(sync: Arc<Guarded>, failure: &VisitError, context: Arc<Context>) -> Action {
-    let reference = ResourceRef::of(&*sync);
-    let entry = context.states.entry(&sync.uid().unwrap_or_default(), &reference);
-    let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
-    error!(sync = %reference, error = %failure, retry_in_s = pause.as_secs(), "visit failed");
-    Action::requeue(pause)
-}
-
-async fn serve_metrics(context: &Arc<Context>) {
+async fn serve_metrics(context: &Arc<Context>, tokens: &Arc<TokenContext>) {
     match context.options.metrics.0 {
-        Some(address) => admin::serve(address, context.clone()).await,
+        Some(address) => admin::serve(address, context.clone(), tokens.clone()).await,
         None => std::future::pending().await,
     }
 }
 
-async fn keep_house(context: &Context) {
+async fn keep_house(context: &Context, tokens: &TokenContext) {
     let mut interval = tokio::time::interval(HOUSEKEEPING);
     interval.tick().await;
     loop {
         interval.tick().await;
         context.states.retain(&context.living());
-        let accounts = context.states.accounts();
-        context.tenants.retain(|account| accounts.contains(account));
+        tokens.states.retain(&tokens.living());
+        let (accounts, writers) = (context.states.accounts(), tokens.states.accounts());
+        context.tenants.retain(|account| accounts.contains(account) || writers.contains(account));
     }
 }
 
@@ -212,6 +264,9 @@ mod tests {
     #[test]
     fn an_api_server_without_v1beta1_is_told_how_to_get_it() {
         let status = Status::failure("404 page not found", "NotFound").with_code(404).boxed();
-        assert!(remedy(&CallError::NotFound(status)).contains("v1beta1: run `weaver crd install`"));
+        assert!(
+            remedy(&CallError::NotFound(status), "ConfigMapSync")
+                .contains("v1beta1: run `weaver crd install`")
+        );
     }
 }

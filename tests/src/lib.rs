@@ -15,5 +15,6 @@ pub mod metrics;
 pub mod own;
 pub mod proxy;
 pub mod tenant;
+pub mod tokens;
 pub mod wire;
 pub mod world;

@@ -184,7 +184,7 @@ impl World {
         }
     }
 
-    async fn apply_role(&self, namespace: &str, name: &str, rules: Value, subjects: Value) {
+    pub(crate) async fn apply_role(&self, namespace: &str, name: &str, rules: Value, subjects: Value) {
         let metadata = json!({"name": name, "namespace": namespace});
         let role = json!({"apiVersion": format!("{GROUP}/v1"), "kind": "Role", "metadata": metadata, "rules": rules});
         let binding = json!({
@@ -211,6 +211,6 @@ fn rules(resource: &str, verbs: &[&str]) -> Value {
     json!([{"apiGroups": [""], "resources": [resource], "verbs": verbs}])
 }
 
-fn subjects(team: &str) -> Value {
+pub(crate) fn subjects(team: &str) -> Value {
     json!([{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": team}])
 }

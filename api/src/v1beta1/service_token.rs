@@ -49,6 +49,14 @@ pub struct ServiceTokenFields {
     pub spec: Option<ServiceTokenSpec>,
 }
 
+impl ServiceToken {
+    /// What is asked for; `None` for an object without spec, which v1alpha1 allows.
+    #[must_use]
+    pub fn desired(&self) -> Option<&ServiceTokenSpec> {
+        self.spec.spec.as_ref()
+    }
+}
+
 /// Desired state of a ServiceToken.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]

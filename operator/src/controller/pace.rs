@@ -1,4 +1,4 @@
-//! How often the copies of one resource may be written. Pure.
+//! How often what is made for one resource may be written. Pure.
 //!
 //! A source that changes ten times a second, and a tool that rewrites a copy as often as we do, cost a bounded number
 //! of fan-outs: after a burst, a few a second. The last state is always written, later. Visits that write nothing cost
@@ -8,34 +8,42 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Fan-outs that may follow each other at once.
+/// Fan-outs of a ConfigMapSync that may follow each other at once.
 const BURST: f64 = 20.0;
-/// Fan-outs a second, after that.
+/// The same a second, after that.
 const PER_SECOND: f64 = 2.0;
 
 /// What one resource has left.
 pub struct Pace {
+    burst: f64,
+    per_second: f64,
     left: f64,
     as_of: Option<Instant>,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { left: BURST, as_of: None }
+        Self::new(BURST, PER_SECOND)
     }
 }
 
 impl Pace {
+    /// So many visits that write at once, and so many a second after that.
+    #[must_use]
+    pub fn new(burst: f64, per_second: f64) -> Self {
+        Self { burst, per_second, left: burst, as_of: None }
+    }
+
     /// May there be a visit at `now` that writes?
     ///
     /// # Errors
     /// How long to wait for it.
     pub fn allows(&mut self, now: Instant) -> Result<(), Duration> {
         let idle = self.as_of.map_or(Duration::ZERO, |before| now.saturating_duration_since(before));
-        self.left = (self.left + idle.as_secs_f64() * PER_SECOND).min(BURST);
+        self.left = (self.left + idle.as_secs_f64() * self.per_second).min(self.burst);
         self.as_of = Some(now);
         if self.left < 1.0 {
-            return Err(Duration::from_secs_f64((1.0 - self.left) / PER_SECOND));
+            return Err(Duration::from_secs_f64((1.0 - self.left) / self.per_second));
         }
         Ok(())
     }

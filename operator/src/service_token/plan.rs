@@ -69,6 +69,8 @@ pub struct Facts<'a> {
     pub accounts: &'a BTreeMap<String, Account>,
     /// The API server's own audiences, which a token has for whom none is asked; `None` where they are not known.
     pub own_audiences: Option<&'a [String]>,
+    /// No token gets older than this, whatever is asked for.
+    pub oldest: Option<Duration>,
     /// The API server's clock.
     pub now: Timestamp,
 }
@@ -105,6 +107,19 @@ pub struct Work {
     /// When something is due next by the clock. What is minted, refused or not known is the caller's to look at again: it
     /// is told of no change of an account.
     pub next: Option<Timestamp>,
+}
+
+impl Work {
+    /// Keys whose token is to be minted.
+    pub fn to_mint(&self) -> impl Iterator<Item = &String> {
+        self.tokens.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Mint(_))).map(|(key, _)| key)
+    }
+
+    /// Does the content of the Secret change?
+    #[must_use]
+    pub fn changes_content(&self) -> bool {
+        self.to_mint().next().is_some() || !self.removed.is_empty()
+    }
 }
 
 /// What becomes of one token.
@@ -160,6 +175,24 @@ pub enum Because {
     NoAccount,
     /// Its owner has not agreed.
     NotAgreed,
+}
+
+impl Why {
+    /// As a metric's label.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::NotAToken => "not_a_token",
+            Self::OtherAccount => "other_account",
+            Self::AccountRecreated => "account_recreated",
+            Self::OtherAudiences => "other_audiences",
+            Self::OtherSecret => "other_secret",
+            Self::Expired => "expired",
+            Self::NotYetValid => "not_yet_valid",
+            Self::Due => "due",
+        }
+    }
 }
 
 impl fmt::Display for Why {
@@ -267,7 +300,9 @@ impl Facts<'_> {
     /// The age at which a token of this life is renewed, never so short that it would be due when it is minted.
     fn age(&self, life: SignedDuration) -> SignedDuration {
         let percent = i32::from(self.asked.renew_at_percent) * (10_000 - self.spread()) / 100;
-        (life / 10_000 * percent).max(SHORTEST_AGE.min(life))
+        let age = (life / 10_000 * percent).max(SHORTEST_AGE.min(life));
+        let oldest = self.oldest.and_then(|oldest| SignedDuration::try_from(oldest).ok());
+        oldest.map_or(age, |oldest| age.min(oldest))
     }
 
     /// Hundredths of a percent below `SPREAD`, the same for each token of a resource and other ones for another resource.

@@ -55,6 +55,7 @@ struct Scene {
     asked: ValidServiceToken,
     secret: Option<Seen>,
     accounts: BTreeMap<String, Account>,
+    oldest: Option<Duration>,
     now: i64,
 }
 
@@ -65,6 +66,7 @@ impl Scene {
             asked: asked(vec![wish("a", "robot")]),
             secret: Some(seen(&[("a", Ok(claims("robot")))])),
             accounts: willing(&["robot"]),
+            oldest: None,
             now: 600,
         }
     }
@@ -77,6 +79,7 @@ impl Scene {
             secret: self.secret.as_ref(),
             accounts: &self.accounts,
             own_audiences: Some(&own),
+            oldest: self.oldest,
             now: at(self.now),
         })
     }
@@ -245,6 +248,15 @@ fn an_early_share_of_a_short_life_makes_no_storm() {
         assert!(matches!(work.tokens[0].1, Verdict::Fresh { .. }), "{percent}: {work:?}");
         assert_eq!(work.tokens[1].1, Verdict::Mint(Why::Missing));
     }
+}
+
+#[test]
+fn no_token_gets_older_than_the_flag_says() {
+    let mut scene = Scene::new();
+    scene.oldest = Some(Duration::from_mins(10));
+    assert_eq!(scene.verdict(), Verdict::Mint(Why::Due));
+    scene.now = 599;
+    assert_eq!(scene.verdict(), Verdict::Fresh { renewed_at: at(600) });
 }
 
 #[test]

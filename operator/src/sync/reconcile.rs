@@ -15,7 +15,7 @@ use kube::runtime::controller::Action;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Resource as _, ResourceExt as _};
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 use weaver_api::conditions::READY;
 use weaver_api::convert::carried_faults;
 use weaver_api::marks::SYNC_NOW_ANNOTATION;
@@ -45,7 +45,7 @@ pub struct Context {
     /// The operator's own identity: our kinds and nothing else.
     pub client: Client,
     /// Everybody else's.
-    pub tenants: Tenants,
+    pub tenants: Arc<Tenants>,
     /// Their watches.
     pub watches: WatchSet,
     /// Which namespaces there are.
@@ -57,7 +57,7 @@ pub struct Context {
     /// What is remembered between visits.
     pub states: States<SyncState>,
     /// Room for them.
-    pub lanes: Lanes,
+    pub lanes: Arc<Lanes>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Flags.
@@ -116,6 +116,16 @@ pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<A
     };
     context.metrics.visited(end, begun.elapsed());
     done.map(|(action, _)| action)
+}
+
+/// Called for the operator's own failures and for clean-ups that wait; what a tenant can cure is in the status.
+#[expect(clippy::needless_pass_by_value, reason = "the signature is kube's")]
+pub fn retry_later(sync: Arc<Guarded>, failure: &VisitError, context: Arc<Context>) -> Action {
+    let reference = ResourceRef::of(&*sync);
+    let entry = context.states.entry(&sync.uid().unwrap_or_default(), &reference);
+    let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
+    error!(sync = %reference, error = %failure, retry_in_s = pause.as_secs(), "visit failed");
+    Action::requeue(pause)
 }
 
 async fn visit_once(guarded: &Guarded, context: &Context) -> Result<(Action, End), VisitError> {

@@ -18,7 +18,6 @@ use super::reconcile::{Context, VisitError, reconcile};
 use super::setback::Setbacks;
 use crate::args::Options;
 use crate::controller::events::Events;
-use crate::controller::lanes::Lanes;
 use crate::controller::pace::Pace;
 use crate::controller::state::States;
 use crate::tenant::{KubeMinter, Tenants};
@@ -55,19 +54,19 @@ impl World {
         namespaces.follow(stream::iter(events), |_| ()).await;
         let (store, writer) = reflector::store();
         let context = Context {
-            tenants: Tenants::new(
+            tenants: Arc::new(Tenants::new(
                 client.clone(),
                 KubeMinter::new(client.clone(), Duration::from_hours(1)),
                 Duration::ZERO,
                 Arc::default(),
-            ),
+            )),
             watches: WatchSet::new(triggers, Duration::from_mins(5), Duration::from_mins(1)),
             namespaces,
             store,
             events: Events::new(client.clone()),
             metrics: Arc::default(),
             states: States::default(),
-            lanes: Lanes::default(),
+            lanes: Arc::default(),
             client,
             options: Options {
                 kubeconfig: None,
@@ -77,6 +76,7 @@ impl World {
                 cleanup_patience: patience,
                 metrics: crate::args::Metrics(None),
                 token_lifetime: Duration::from_hours(1),
+                service_token_age: None,
             },
         };
         let world = Self { server, seen: Mutex::new(writer), context: Arc::new(context) };

@@ -321,10 +321,7 @@ mod tests {
             }
             of_secrets
         };
-        let expected = [
-            rule(Some("tokens"), &["get", "list", "update", "watch"]),
-            rule(None, &["create"]),
-        ];
+        let expected = [rule(Some("tokens"), &["get", "list", "update", "watch"]), rule(None, &["create"])];
         assert_eq!(objects[0]["rules"], json!(expected));
         assert_eq!(objects[1]["roleRef"]["name"], objects[0]["metadata"]["name"]);
     }

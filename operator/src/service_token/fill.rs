@@ -1,0 +1,308 @@
+//! Fills one Secret: as its writer it is read and written, as the operator tokens are minted.
+//!
+//! Every write carries its own precondition, so what changes between a look and a write is never lost: create is POST
+//! (409 if anything is there), update is PUT with the uid and resourceVersion that were seen. A token that was minted
+//! and not written is forgotten, and expires unseen; the one before it is valid until then, so there is no gap. Killed at
+//! any point, the next visit finds a Secret with the old tokens, or an empty one that is ours.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream};
+use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequestSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use kube::api::{Api, PostParams};
+use secrecy::{ExposeSecret as _, SecretString};
+use tracing::info;
+use weaver_api::validate::{ValidServiceToken, ValidToken};
+
+use super::outcome::{End, Key, Trouble};
+use super::plan::{self, Because, Facts, Plan, Refusal, Seen as Contents, Verdict, Why, Work};
+use super::secret::Desired;
+use crate::tenant::call::{CallError, call, lookup};
+use crate::tenant::claims::Claims;
+use crate::tenant::object::{Object, Place};
+use crate::tenant::{Account, MintError, TenantClient, request};
+use crate::transport::ServerClock;
+
+/// Name under which our writes stand in `managedFields`.
+const FIELD_MANAGER: &str = "weaver-operator";
+
+/// How often one visit judges a Secret that keeps changing under its hands.
+const ROUNDS: usize = 4;
+
+/// Tokens that are asked for at a time.
+const CONCURRENT: usize = 4;
+
+/// The work on one Secret.
+pub struct Job<'a> {
+    /// The operator's own identity, which mints.
+    pub operator: &'a Client,
+    /// The writer.
+    pub tenant: &'a TenantClient,
+    /// The API server's clock.
+    pub clock: &'a ServerClock,
+    /// What is asked for.
+    pub asked: &'a ValidServiceToken,
+    /// The Secret.
+    pub desired: &'a Desired,
+    /// What is known of the accounts, and why nothing is known of the others.
+    pub accounts: BTreeMap<String, Result<plan::Account, String>>,
+    /// No token gets older than this.
+    pub oldest: Option<Duration>,
+}
+
+/// What is known of a Secret whose content was read at this resourceVersion.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Known {
+    /// The resourceVersion.
+    pub version: String,
+    /// What was seen.
+    pub seen: Contents,
+}
+
+/// How it ended.
+pub struct Done {
+    /// In one word.
+    pub end: End,
+    /// Each token that is asked for.
+    pub keys: Vec<Key>,
+    /// Those that were minted and written.
+    pub minted: Vec<(String, Why)>,
+    /// What the Secret holds now.
+    pub known: Option<Known>,
+    /// When something is due next.
+    pub next: Option<Timestamp>,
+}
+
+/// A token that is to be written.
+struct Minted {
+    token: SecretString,
+    claims: Claims,
+}
+
+type Minting = BTreeMap<String, Result<Minted, MintError>>;
+
+/// What one round came to.
+enum Round {
+    /// The Secret holds this now.
+    Settled(Option<Known>),
+    /// It was another than the one that was judged: look again.
+    Again,
+    /// This.
+    Ended(End),
+}
+
+impl Job<'_> {
+    /// Does it. `shown` is what the watch shows, and `known` what was known last: together they may spare the read.
+    pub async fn run(&self, shown: Option<&ObjectMeta>, known: Option<&Known>) -> Done {
+        let is_known =
+            |(meta, known): &(&ObjectMeta, &Known)| meta.resource_version.as_deref() == Some(&known.version);
+        let mut spared = shown.zip(known).filter(is_known);
+        let last = known.map(|known| &known.seen);
+        let mut minting = Minting::new();
+        for _ in 0..ROUNDS {
+            let found = match spared.take() {
+                Some((meta, known)) => {
+                    let work = self.plan(Some(&known.seen));
+                    let is_idle = |work: &Work| !work.changes_content() && self.desired.is_marked(meta);
+                    match work {
+                        Ok(work) if is_idle(&work) => {
+                            return self.done(End::Written, &work, &minting, Some(known.clone()));
+                        }
+                        _ => continue,
+                    }
+                }
+                None => match lookup(self.secrets().get(&self.desired.place.name)).await {
+                    Ok(found) => found,
+                    Err(error) => return self.failed(end_of(error), last),
+                },
+            };
+            let seen = found.as_ref().map(|found| self.desired.seen(found));
+            let work = match self.plan(seen.as_ref()) {
+                Ok(work) => work,
+                Err(refusal) => return self.failed(End::Refused(refusal), seen.as_ref()),
+            };
+            match self.act(&work, found, seen, &mut minting).await {
+                Round::Settled(known) => return self.done(End::Written, &work, &minting, known),
+                Round::Again => {}
+                Round::Ended(end) => return self.done(end, &work, &minting, None),
+            }
+        }
+        let words = format!("{} kept changing while it was to be written", self.desired.place);
+        self.failed(End::Failed(words), last)
+    }
+
+    fn plan(&self, seen: Option<&Contents>) -> Result<Work, Refusal> {
+        let known = |(name, account): (&String, &Result<plan::Account, String>)| {
+            (name.clone(), account.clone().unwrap_or(plan::Account::Unknown))
+        };
+        let plan = plan::plan(&Facts {
+            asked: self.asked,
+            uid: &self.desired.owner.uid,
+            secret: seen,
+            accounts: &self.accounts.iter().map(known).collect(),
+            own_audiences: self.tenant.audiences.as_deref(),
+            oldest: self.oldest,
+            now: self.clock.now(),
+        });
+        match plan {
+            Plan::Act(work) => Ok(work),
+            Plan::Refuse(refusal) => Err(refusal),
+        }
+    }
+
+    /// Mints and writes what the plan asks for, on the Secret that it was made for.
+    async fn act(
+        &self,
+        work: &Work,
+        found: Option<Object>,
+        seen: Option<Contents>,
+        minting: &mut Minting,
+    ) -> Round {
+        let found = match found {
+            Some(found) => found,
+            // An empty Secret is made for a token only.
+            None if work.to_mint().next().is_none() => return Round::Settled(None),
+            None => match call(self.secrets().create(&params(), &self.desired.create())).await {
+                Ok(made) => made,
+                Err(CallError::Conflict(_)) => return Round::Again,
+                Err(error) => return Round::Ended(end_of(error)),
+            },
+        };
+        let uid = found.metadata.uid.as_deref().unwrap_or_default();
+        self.mint(work, uid, minting).await;
+        let minted: BTreeMap<String, SecretString> = minting
+            .iter()
+            .filter_map(|(key, one)| Some((key.clone(), one.as_ref().ok()?.token.clone())))
+            .collect();
+        if minted.is_empty() && work.removed.is_empty() && self.desired.is_marked(&found.metadata) {
+            return Round::Settled(seen.and_then(|seen| known(&found, seen)));
+        }
+        let wanted = self.desired.update(&found, &work.removed, &minted);
+        match call(self.secrets().replace(&self.desired.place.name, &params(), &wanted)).await {
+            Ok(written) => {
+                let keys: Vec<_> = minted.keys().map(String::as_str).collect();
+                info!(secret = %self.desired.place, minted = ?keys, removed = ?work.removed, "wrote tokens");
+                let seen = self.desired.seen(&written);
+                Round::Settled(known(&written, seen))
+            }
+            Err(CallError::Conflict(_) | CallError::NotFound(_)) => Round::Again,
+            Err(error) => Round::Ended(end_of(error)),
+        }
+    }
+
+    /// Mints what is to be minted, and was not yet for this very Secret.
+    async fn mint(&self, work: &Work, uid: &str, minting: &mut Minting) {
+        let is_bound = |minted: &Minted| minted.claims.secret.as_ref().is_some_and(|bound| bound.uid == uid);
+        let wanted: BTreeSet<&String> = work.to_mint().collect();
+        minting.retain(|key, one| wanted.contains(key) && one.as_ref().is_ok_and(is_bound));
+        let open = self.asked.tokens.iter().filter(|token| wanted.contains(&token.key));
+        let open = open.filter(|token| !minting.contains_key(&token.key));
+        let requests: Vec<_> = open.map(|token| self.mint_one(token, uid)).collect();
+        let answers: Vec<_> = stream::iter(requests).buffer_unordered(CONCURRENT).collect().await;
+        minting.extend(answers);
+    }
+
+    async fn mint_one(&self, token: &ValidToken, uid: &str) -> (String, Result<Minted, MintError>) {
+        let account = self.account(&token.account);
+        let spec = TokenRequestSpec {
+            audiences: (!token.audiences.is_empty()).then(|| token.audiences.clone()),
+            expiration_seconds: Some(i64::try_from(token.lifetime.as_secs()).unwrap_or(i64::MAX)),
+            bound_object_ref: Some(BoundObjectReference {
+                api_version: Some("v1".into()),
+                kind: Some("Secret".into()),
+                name: Some(self.desired.place.name.clone()),
+                uid: Some(uid.to_owned()),
+            }),
+        };
+        let answer = request(self.operator, &account, spec).await;
+        let minted = answer.and_then(|answer| match Claims::read(answer.secret.expose_secret()) {
+            Ok(claims) => Ok(Minted { token: answer.secret, claims }),
+            Err(odd) => Err(MintError::Failed { account, reason: format!("the API server's answer: {odd}") }),
+        });
+        (token.key.clone(), minted)
+    }
+
+    fn account(&self, name: &str) -> Account {
+        Account { namespace: self.desired.owner.namespace.clone(), name: name.to_owned() }
+    }
+
+    fn secrets(&self) -> Api<Object> {
+        let Place { kind, namespace, .. } = &self.desired.place;
+        self.tenant.objects(*kind, namespace)
+    }
+
+    /// The plan came to this.
+    fn done(&self, end: End, work: &Work, minting: &Minting, known: Option<Known>) -> Done {
+        let is_written = end == End::Written;
+        let stands =
+            |key: &str| known.as_ref().and_then(|known| known.seen.keys.get(key)?.as_ref().ok()).cloned();
+        let now = self.clock.now();
+        let keys = self.asked.tokens.iter().zip(&work.tokens).map(|(asked, (key, verdict))| {
+            let (stays, trouble) = match verdict {
+                Verdict::Fresh { .. } => (true, None),
+                Verdict::Mint(why) => match minting.get(key) {
+                    Some(Ok(_)) if is_written => (true, None),
+                    Some(Err(error)) => (*why == Why::Due, Some(Trouble::NotMinted(error.clone()))),
+                    _ => (*why == Why::Due, Some(Trouble::NotWritten)),
+                },
+                Verdict::NotYet { until, stays } => (*stays, Some(Trouble::NotYet(*until))),
+                Verdict::Refused(Because::NoAccount) => (false, Some(Trouble::NoAccount)),
+                Verdict::Refused(Because::NotAgreed) => (false, Some(Trouble::NotAgreed)),
+                Verdict::Unknown => {
+                    let why = self.accounts.get(&asked.account).and_then(|known| known.clone().err());
+                    (true, Some(Trouble::Unknown(why.unwrap_or_default())))
+                }
+            };
+            let present = stands(key).filter(|claims| stays && claims.expires_at > now);
+            Key { key: key.clone(), account: self.account(&asked.account), present, trouble }
+        });
+        let minted = work.tokens.iter().filter_map(|(key, verdict)| match verdict {
+            Verdict::Mint(why) if is_written && minting.get(key).is_some_and(Result::is_ok) => {
+                Some((key.clone(), *why))
+            }
+            _ => None,
+        });
+        let keys = keys.collect();
+        let minted: Vec<_> = minted.collect();
+        // What was just written has a time of its own.
+        let next = known.as_ref().and_then(|known| self.plan(Some(&known.seen)).ok()?.next).or(work.next);
+        Done { end, keys, minted, known, next }
+    }
+
+    /// There is no plan: what was `seen` stays.
+    fn failed(&self, end: End, seen: Option<&Contents>) -> Done {
+        let now = self.clock.now();
+        let seen = seen.filter(|seen| seen.is_ours);
+        let keys = self.asked.tokens.iter().map(|token| {
+            let stands = seen.and_then(|seen| seen.keys.get(&token.key)?.clone().ok());
+            let is_valid = |claims: &Claims| claims.account.name == token.account && claims.expires_at > now;
+            Key {
+                key: token.key.clone(),
+                account: self.account(&token.account),
+                present: stands.filter(is_valid),
+                trouble: Some(Trouble::NotWritten),
+            }
+        });
+        Done { end, keys: keys.collect(), minted: Vec::new(), known: None, next: None }
+    }
+}
+
+fn known(object: &Object, seen: Contents) -> Option<Known> {
+    Some(Known { version: object.metadata.resource_version.clone()?, seen })
+}
+
+fn params() -> PostParams {
+    PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() }
+}
+
+fn end_of(error: CallError) -> End {
+    match error {
+        CallError::Forbidden(status) => End::Forbidden(status.message),
+        CallError::Rejected(status) => End::Rejected(status.message),
+        other => End::Failed(other.to_string()),
+    }
+}

@@ -1,0 +1,202 @@
+//! What one visit found and did, and what is to follow from it. Pure, and without a secret.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use weaver_api::validate::SpecFault;
+
+use super::plan::{Refusal, Why};
+use crate::args::Options;
+use crate::tenant::claims::Claims;
+use crate::tenant::rights::Right;
+use crate::tenant::{Account, MintError};
+
+/// After which time a resource is looked at again that cannot be acted upon.
+const RESYNC: Duration = Duration::from_mins(10);
+
+/// One visit of a resource that is not being deleted.
+#[derive(Debug)]
+pub enum Visit {
+    /// The object cannot be read. What the parser said, by field.
+    NotUnderstood(Vec<String>),
+    /// The spec cannot be acted upon.
+    InvalidSpec(Vec<SpecFault>),
+    /// No token for the writer.
+    NoToken(MintError),
+    /// The work was tried.
+    Worked(Box<Work>),
+}
+
+/// What was found and done.
+#[derive(Debug)]
+pub struct Work {
+    /// Who writes the Secret.
+    pub writer: Account,
+    /// Its name.
+    pub secret: String,
+    /// How that ended.
+    pub end: End,
+    /// Each token that is asked for, in the order of the spec.
+    pub keys: Vec<Key>,
+    /// Those that were minted and written, and why.
+    pub minted: Vec<(String, Why)>,
+    /// Rights that the writer was found to lack, or why it could not be asked.
+    pub missing: Result<BTreeSet<Right>, String>,
+    /// Of the Secret no watch tells at present.
+    pub blind: bool,
+    /// When something is due by the clock, and what that shows now.
+    pub next: Option<(Timestamp, Timestamp)>,
+}
+
+/// How the visit of the Secret ended.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum End {
+    /// It holds what it can.
+    Written,
+    /// It is not written, because of what it is.
+    Refused(Refusal),
+    /// The API server refused the writer, with these words.
+    Forbidden(String),
+    /// Refused for what it is, by the API server, a policy or a webhook.
+    Rejected(String),
+    /// Worth another try.
+    Failed(String),
+}
+
+/// One token that is asked for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Key {
+    /// Key of the Secret.
+    pub key: String,
+    /// Whose token.
+    pub account: Account,
+    /// The valid one that the Secret holds.
+    pub present: Option<Claims>,
+    /// Why it is not there, or is not renewed.
+    pub trouble: Option<Trouble>,
+}
+
+/// Why a token is not as it should be.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Trouble {
+    /// It is not minted before this time.
+    NotYet(Timestamp),
+    /// There is no such account.
+    NoAccount,
+    /// The account's owner has not agreed.
+    NotAgreed,
+    /// The account could not be asked for.
+    Unknown(String),
+    /// There was none to be had.
+    NotMinted(MintError),
+    /// The Secret could not be written.
+    NotWritten,
+}
+
+impl Visit {
+    /// Is there something that another visit may cure without any event that would announce the cure?
+    #[must_use]
+    pub fn wants_retry(&self) -> bool {
+        match self {
+            Visit::NotUnderstood(_) | Visit::InvalidSpec(_) => false,
+            Visit::NoToken(_) => true,
+            Visit::Worked(work) => {
+                let may_pass =
+                    |key: &Key| matches!(key.trouble, Some(Trouble::Unknown(_) | Trouble::NotMinted(_)));
+                matches!(work.end, End::Forbidden(_) | End::Rejected(_) | End::Failed(_))
+                    || work.keys.iter().any(may_pass)
+            }
+        }
+    }
+
+    /// The time after which an unchanged resource is looked at again.
+    #[must_use]
+    pub fn pause(&self, options: &Options) -> Duration {
+        let Visit::Worked(work) = self else { return options.resync.unwrap_or(RESYNC) };
+        // Of accounts no watch tells: whether one was deleted, made anew, or its owner has agreed.
+        let due = work.next.map(|(due, now)| Duration::try_from(due.duration_since(now)).unwrap_or_default());
+        // A second more, since the API server's clock is told in seconds.
+        due.map_or(options.retry, |due| options.retry.min(due + Duration::from_secs(1)))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Args, Verb};
+
+    /// A visit with these keys.
+    pub fn work(keys: Vec<Key>) -> Work {
+        Work {
+            writer: Account { namespace: "team-a".into(), name: "writer".into() },
+            secret: "tokens".into(),
+            end: End::Written,
+            keys,
+            minted: Vec::new(),
+            missing: Ok(BTreeSet::new()),
+            blind: false,
+            next: None,
+        }
+    }
+
+    /// The token `a` of `robot`.
+    pub fn key(trouble: Option<Trouble>) -> Key {
+        Key {
+            key: "a".into(),
+            account: Account { namespace: "team-a".into(), name: "robot".into() },
+            present: None,
+            trouble,
+        }
+    }
+
+    fn options() -> Options {
+        match Args::try_parse_from(["weaver-operator", "run"]).unwrap().verb {
+            Verb::Run(options) => options,
+            Verb::Webhook(_) => unreachable!(),
+        }
+    }
+
+    #[test]
+    fn what_no_event_would_cure_is_tried_again() {
+        let account = || Account { namespace: "team-a".into(), name: "robot".into() };
+        for (trouble, expected) in [
+            (None, false),
+            (Some(Trouble::NoAccount), false),
+            (Some(Trouble::NotAgreed), false),
+            (Some(Trouble::NotYet(Timestamp::UNIX_EPOCH)), false),
+            (Some(Trouble::Unknown("away".into())), true),
+            (Some(Trouble::NotMinted(MintError::Forbidden(account()))), true),
+        ] {
+            let visit = Visit::Worked(Box::new(work(vec![key(trouble.clone())])));
+            assert_eq!(visit.wants_retry(), expected, "{trouble:?}");
+        }
+        for (end, expected) in [
+            (End::Refused(Refusal::Foreign), false),
+            (End::Forbidden("no".into()), true),
+            (End::Rejected("no".into()), true),
+            (End::Failed("away".into()), true),
+        ] {
+            let visit = Visit::Worked(Box::new(Work { end: end.clone(), ..work(Vec::new()) }));
+            assert_eq!(visit.wants_retry(), expected, "{end:?}");
+        }
+        assert!(Visit::NoToken(MintError::Forbidden(account())).wants_retry());
+        assert!(!Visit::InvalidSpec(Vec::new()).wants_retry());
+    }
+
+    #[test]
+    fn the_next_visit_is_when_a_token_is_due_and_no_later_than_accounts_are_looked_at() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        for (next, expected) in [
+            (None, 60),
+            (Some((at(20), at(10))), 11),
+            (Some((at(900), at(10))), 60),
+            (Some((at(0), at(9))), 1),
+        ] {
+            let visit = Visit::Worked(Box::new(Work { next, ..work(Vec::new()) }));
+            assert_eq!(visit.pause(&options()).as_secs(), expected, "{next:?}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! What kube's controller calls: a visit and its report.
+//!
+//! The operator's own identity is used here for the resource's status, for looking up accounts and for minting; the Secret
+//! is the writer's business. There is no finalizer: the Secret is owned by its resource, and the API server's own garbage
+//! collection removes it. While a resource is being deleted nothing is written for it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::api::{Api, Patch, PatchParams};
+use kube::core::DeserializeGuard;
+use kube::runtime::controller::Action;
+use kube::runtime::events::EventType;
+use kube::runtime::reflector::Store;
+use kube::{Client, Resource as _, ResourceExt as _};
+use tokio::time::Instant;
+use tracing::{error, info, warn};
+use weaver_api::conditions::READY;
+use weaver_api::convert::carried_token_faults;
+use weaver_api::v1beta1::{ServiceToken, ServiceTokenStatus};
+
+use super::fill::Known;
+use super::outcome::{Visit, Work};
+use super::plan::Why;
+use super::status::{patch, status};
+use super::visit::visit;
+use crate::args::Options;
+use crate::controller::backoff;
+use crate::controller::events::{Events, event, reference, turned};
+use crate::controller::lanes::Lanes;
+use crate::controller::not_understood::{self, NotUnderstood};
+use crate::controller::pace::Pace;
+use crate::controller::state::States;
+use crate::controller::verdicts::listed;
+use crate::metrics::{End, Metrics};
+use crate::tenant::Tenants;
+use crate::tenant::call::{CallError, call};
+use crate::transport::ServerClock;
+use crate::watch::{Interest, ResourceRef, WatchSet};
+
+/// A `ServiceToken` as its watch takes it.
+pub type Guarded = DeserializeGuard<ServiceToken>;
+
+/// Visits that mint, at once and then each ten seconds: enough for any change of a spec, and no storm where somebody
+/// rewrites a Secret as often as it is written.
+const BURST: f64 = 6.0;
+const PER_SECOND: f64 = 0.1;
+
+/// All that a visit needs; built in one place ([`crate::run`]).
+pub struct Context {
+    /// The operator's own identity.
+    pub client: Client,
+    /// Everybody else's.
+    pub tenants: Arc<Tenants>,
+    /// Watches on the Secrets.
+    pub watches: WatchSet,
+    /// Which resources there are.
+    pub store: Store<Guarded>,
+    /// What others are told.
+    pub events: Events,
+    /// What is remembered between visits.
+    pub states: States<TokenState>,
+    /// Room for them.
+    pub lanes: Arc<Lanes>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// The API server's.
+    pub clock: ServerClock,
+    /// Flags.
+    pub options: Options,
+}
+
+impl Context {
+    /// Uids of all resources that there are.
+    #[must_use]
+    pub fn living(&self) -> BTreeSet<String> {
+        self.store.state().iter().filter_map(|resource| resource.uid()).collect()
+    }
+}
+
+/// What is remembered of a `ServiceToken` between visits.
+pub struct TokenState {
+    /// The watch on its Secret.
+    pub watch: Option<Interest>,
+    /// What its Secret was seen to hold.
+    pub known: Option<Known>,
+    /// How often it may be minted for.
+    pace: Pace,
+    /// Generation of the last visit.
+    generation: Option<i64>,
+    /// The status last written, and the resourceVersion of the object that was judged then.
+    reported: Option<(Option<String>, ServiceTokenStatus)>,
+}
+
+impl Default for TokenState {
+    fn default() -> Self {
+        let pace = Pace::new(BURST, PER_SECOND);
+        Self { watch: None, known: None, pace, generation: None, reported: None }
+    }
+}
+
+/// Why a visit did not end well. What a tenant should know is in the status instead.
+#[derive(Debug, thiserror::Error)]
+pub enum VisitError {
+    /// The operator's own patch of the resource's status failed.
+    #[error("writing the status: {0}")]
+    Status(#[source] CallError),
+    /// The resource does not parse and could not be looked at again.
+    #[error("reading the resource: {0}")]
+    Reading(#[source] CallError),
+}
+
+/// Visits one resource, when there is room.
+///
+/// # Errors
+/// If the operator's own identity fails.
+pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<Action, VisitError> {
+    let _room = context.lanes.enter(&guarded.namespace().unwrap_or_default()).await;
+    let begun = Instant::now();
+    let done = visit_once(&guarded, &context).await;
+    let end = match &done {
+        Ok((_, end)) => *end,
+        Err(_) => End::Failed,
+    };
+    context.metrics.visited(end, begun.elapsed());
+    done.map(|(action, _)| action)
+}
+
+/// Called for the operator's own failures.
+#[expect(clippy::needless_pass_by_value, reason = "the signature is kube's")]
+pub fn retry_later(guarded: Arc<Guarded>, failure: &VisitError, context: Arc<Context>) -> Action {
+    let reference = ResourceRef::of(&*guarded);
+    let entry = context.states.entry(&guarded.uid().unwrap_or_default(), &reference);
+    let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
+    error!(token = %reference, error = %failure, retry_in_s = pause.as_secs(), "visit failed");
+    Action::requeue(pause)
+}
+
+async fn visit_once(guarded: &Guarded, context: &Context) -> Result<(Action, End), VisitError> {
+    let (reference, meta) = (ResourceRef::of(guarded), guarded.meta());
+    let uid = guarded.uid().unwrap_or_default();
+    if meta.deletion_timestamp.is_some() {
+        context.states.forget(&uid);
+        return Ok((Action::await_change(), End::Settled));
+    }
+    let entry = context.states.entry(&uid, &reference);
+    let mut state = entry.state.lock().await;
+    if state.generation != meta.generation {
+        state.generation = meta.generation;
+        entry.forgive();
+    }
+    if let Err(wait) = state.pace.allows(Instant::now()) {
+        return Ok((Action::requeue(wait), End::Retry));
+    }
+    let (visit, before) = match &guarded.0 {
+        Ok(resource) => {
+            let visit = visit(context, &entry, &mut state, resource).await;
+            (visit, resource.status.clone().unwrap_or_default())
+        }
+        Err(_) => match not_understood::look::<ServiceToken>(&context.client, &reference).await {
+            Ok(Some(NotUnderstood { words, status })) => (Visit::NotUnderstood(words), status),
+            // Its deletion, or its repair, is an event of its own.
+            Ok(None) => return Ok((Action::await_change(), End::Settled)),
+            Err(error) => return Err(VisitError::Reading(error)),
+        },
+    };
+    if let Visit::Worked(work) = &visit
+        && !work.minted.is_empty()
+    {
+        state.pace.spend();
+        context.metrics.issued(&work.minted);
+    }
+    report(context, &mut state, meta, &visit, before).await?;
+    if visit.wants_retry() {
+        let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
+        return Ok((Action::requeue(pause), End::Retry));
+    }
+    entry.forgive();
+    Ok((Action::requeue(backoff::resync(visit.pause(&context.options), fastrand::f64())), End::Settled))
+}
+
+/// Writes the status if it differs from what was `read`, and from what was written since.
+async fn report(
+    context: &Context,
+    state: &mut TokenState,
+    meta: &ObjectMeta,
+    visit: &Visit,
+    read: ServiceTokenStatus,
+) -> Result<(), VisitError> {
+    let before = match &state.reported {
+        Some((judged, written)) if *judged == meta.resource_version => written,
+        _ => &read,
+    };
+    let now = Time(context.clock.now());
+    let status = status(before, visit, &carried_token_faults(meta), meta.generation, &now);
+    let about = reference::<ServiceToken>(meta);
+    let told = turned(&before.conditions, &status.conditions, "Mint");
+    let worked = if let Visit::Worked(work) = visit { minted_anew(work) } else { None };
+    for event in told.into_iter().chain(worked) {
+        context.events.tell(&event, &about).await;
+    }
+    if status == *before {
+        return Ok(());
+    }
+    let (name, namespace) =
+        (meta.name.as_deref().unwrap_or_default(), meta.namespace.as_deref().unwrap_or_default());
+    if let Some(ready) = status.conditions.iter().find(|condition| condition.type_ == READY) {
+        info!(%namespace, %name, ready = %ready.status, reason = %ready.reason, "visited");
+    }
+    let api: Api<ServiceToken> = Api::namespaced(context.client.clone(), namespace);
+    match call(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch(&status)))).await {
+        // Where it is not found it was deleted meanwhile: nobody is left to tell.
+        Ok(_) | Err(CallError::NotFound(_)) => {}
+        // The API server may refuse every write of such an object. Until it is changed, once is enough.
+        Err(CallError::Rejected(refusal)) if matches!(visit, Visit::NotUnderstood(_)) => {
+            warn!(%name, words = %refusal.message, "the status of a resource that cannot be understood is refused");
+        }
+        Err(error) => return Err(VisitError::Status(error)),
+    }
+    state.reported = Some((meta.resource_version.clone(), status));
+    Ok(())
+}
+
+/// Tokens were minted though none was due: whoever holds the old ones may want to know.
+fn minted_anew(work: &Work) -> Option<kube::runtime::events::Event> {
+    let of_note = work.minted.iter().filter(|(_, why)| *why != Why::Due);
+    let said: Vec<String> = of_note.map(|(key, why)| format!("{key}: {why}")).collect();
+    (!said.is_empty()).then(|| event(EventType::Normal, "Minted", "Mint", &listed(&said)))
+}

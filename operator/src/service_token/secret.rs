@@ -1,0 +1,215 @@
+//! What the Secret of a `ServiceToken` looks like. Pure.
+//!
+//! Its data is wholly ours, key by key: one that is not minted now keeps its value to the byte. Its metadata is shared
+//! with other people ([`Metadata`]). It is owned by its resource and goes with it; by that, or by an annotation that
+//! says the same, it is known again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::Resource as _;
+use secrecy::{ExposeSecret as _, SecretString};
+use weaver_api::marks::{Owner, holds_tokens_of};
+use weaver_api::v1beta1::{ServiceToken, SourceKind};
+
+use super::plan::Seen;
+use crate::sync::metadata::Metadata;
+use crate::tenant::claims::{Claims, NotAToken};
+use crate::tenant::object::{Object, Place};
+
+/// The Secret as it is to be, but for its tokens.
+pub struct Desired {
+    /// Whose it is.
+    pub owner: Owner,
+    /// Where it stands.
+    pub place: Place,
+    reference: OwnerReference,
+    metadata: Metadata,
+}
+
+impl Desired {
+    /// The Secret `name` of `resource`, which is `owner`.
+    #[must_use]
+    pub fn new(owner: Owner, resource: &ServiceToken, name: &str) -> Self {
+        let reference = OwnerReference {
+            api_version: ServiceToken::api_version(&()).into(),
+            kind: ServiceToken::kind(&()).into(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+            controller: Some(true),
+            // Nobody who deletes the resource is to wait for the Secret.
+            block_owner_deletion: None,
+        };
+        Self {
+            place: Place {
+                kind: SourceKind::Secret,
+                namespace: owner.namespace.clone(),
+                name: name.to_owned(),
+            },
+            metadata: Metadata::of_tokens(&owner, &resource.metadata),
+            reference,
+            owner,
+        }
+    }
+
+    /// What is found, without a secret.
+    #[must_use]
+    pub fn seen(&self, found: &Object) -> Seen {
+        let meta = &found.metadata;
+        let data = found.data.iter().flatten();
+        Seen {
+            uid: meta.uid.clone().unwrap_or_default(),
+            is_ours: holds_tokens_of(&self.owner, meta),
+            is_immutable: found.immutable == Some(true),
+            is_terminating: meta.deletion_timestamp.is_some(),
+            keys: data.map(|(key, value)| (key.clone(), claims(value))).collect(),
+        }
+    }
+
+    /// Has it the labels, annotations and owner that it is to have?
+    #[must_use]
+    pub fn is_marked(&self, found: &ObjectMeta) -> bool {
+        self.metadata.is_on(found)
+            && found.owner_references.iter().flatten().any(|one| *one == self.reference)
+    }
+
+    /// A new one, empty: its uid is what tokens are bound to.
+    #[must_use]
+    pub fn create(&self) -> Object {
+        let meta = self.metadata.of_new(&self.place.namespace, &self.place.name);
+        Object { type_: Some("Opaque".to_owned()), ..self.with(meta, BTreeMap::new()) }
+    }
+
+    /// `found` without what is `removed` and with what was `minted`. Its uid and resourceVersion go with it and are the
+    /// precondition of the write.
+    #[must_use]
+    pub fn update(
+        &self,
+        found: &Object,
+        removed: &BTreeSet<String>,
+        minted: &BTreeMap<String, SecretString>,
+    ) -> Object {
+        let mut data = found.data.clone().unwrap_or_default();
+        data.retain(|key, _| !removed.contains(key));
+        data.extend(minted.iter().map(|(key, token)| (key.clone(), STANDARD.encode(token.expose_secret()))));
+        let object = self.with(self.metadata.put_on(&found.metadata), data);
+        Object { type_: found.type_.clone(), immutable: found.immutable, ..object }
+    }
+
+    /// With our reference in the place of one to a resource of the same name that is gone.
+    fn with(&self, mut meta: ObjectMeta, data: BTreeMap<String, String>) -> Object {
+        let owners = meta.owner_references.get_or_insert_default();
+        owners.retain(|owner| owner.kind != self.reference.kind || owner.name != self.reference.name);
+        owners.push(self.reference.clone());
+        let kind = SourceKind::Secret.as_str().to_owned();
+        Object { api_version: "v1".into(), kind, metadata: meta, data: Some(data), ..Object::default() }
+    }
+}
+
+fn claims(value: &str) -> Result<Claims, NotAToken> {
+    let bytes = STANDARD.decode(value).map_err(|_| NotAToken)?;
+    Claims::read(std::str::from_utf8(&bytes).map_err(|_| NotAToken)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tenant::claims::tests::{claims as claimed, token};
+
+    fn resource(labels: &serde_json::Value) -> ServiceToken {
+        serde_json::from_value(json!({
+            "apiVersion": "weaver.example.com/v1beta1", "kind": "ServiceToken",
+            "metadata": {
+                "name": "ci", "namespace": "team-a", "uid": "u1", "labels": labels,
+                "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}", "note": "x"},
+            },
+        }))
+        .unwrap()
+    }
+
+    fn desired(labels: &serde_json::Value) -> Desired {
+        let owner = Owner { namespace: "team-a".into(), name: "ci".into(), uid: "u1".into() };
+        Desired::new(owner, &resource(labels), "tokens")
+    }
+
+    #[test]
+    fn r_x04_the_secret_is_owned_and_carries_what_its_resource_does_and_no_more() {
+        let made = json!(desired(&json!({"team": "a"})).create());
+        assert_eq!(
+            made,
+            json!({
+                "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {},
+                "metadata": {
+                    "name": "tokens", "namespace": "team-a",
+                    "labels": {"team": "a", "app.kubernetes.io/managed-by": "config-weaver"},
+                    "annotations": {
+                        "note": "x", "weaver.example.com/token": "team-a/ci/u1",
+                        "weaver.example.com/keys": r#"{"labels":["team"],"annotations":["note"]}"#,
+                    },
+                    "ownerReferences": [{
+                        "apiVersion": "weaver.example.com/v1beta1", "kind": "ServiceToken", "name": "ci",
+                        "uid": "u1", "controller": true,
+                    }],
+                },
+            })
+        );
+    }
+
+    #[test]
+    fn r_x03_only_what_is_named_changes_and_others_marks_stay() {
+        let before = desired(&json!({"old": "1"}));
+        let mut found = before.create();
+        found.metadata.labels.as_mut().unwrap().insert("theirs".into(), "1".into());
+        found.metadata.resource_version = Some("7".into());
+        let data = [("keep", "AA=="), ("drop", "AQ=="), ("renew", "Ag==")];
+        found.data = Some(data.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+        let now = desired(&json!({"new": "1"}));
+        assert!(before.is_marked(&found.metadata) && !now.is_marked(&found.metadata));
+        let minted =
+            [("renew".to_owned(), "fresh".to_owned().into()), ("add".to_owned(), "more".to_owned().into())];
+        let after = now.update(&found, &["drop".to_owned()].into(), &minted.into());
+        assert!(now.is_marked(&after.metadata));
+        let stored = json!(after);
+        assert_eq!(stored["data"], json!({"keep": "AA==", "renew": "ZnJlc2g=", "add": "bW9yZQ=="}));
+        let labels = json!({"new": "1", "theirs": "1", "app.kubernetes.io/managed-by": "config-weaver"});
+        assert_eq!(stored["metadata"]["labels"], labels);
+        assert_eq!(stored["metadata"]["resourceVersion"], "7", "the precondition");
+        assert_eq!(stored["type"], "Opaque");
+    }
+
+    #[test]
+    fn the_owner_of_a_restored_secret_is_the_living_one() {
+        let desired = desired(&json!({}));
+        let mut found = desired.create();
+        let owners = found.metadata.owner_references.as_mut().unwrap();
+        owners[0].uid = "dead".into();
+        owners.push(OwnerReference { kind: "Pod".into(), ..OwnerReference::default() });
+        assert!(desired.seen(&found).is_ours && !desired.is_marked(&found.metadata));
+        let after = desired.update(&found, &BTreeSet::new(), &BTreeMap::new());
+        let owners: Vec<_> =
+            after.metadata.owner_references.as_ref().unwrap().iter().map(|one| &one.kind).collect();
+        assert_eq!(owners, ["Pod", "ServiceToken"]);
+        assert!(desired.is_marked(&after.metadata));
+    }
+
+    #[test]
+    fn what_is_found_is_seen_without_its_secrets() {
+        let text = token(&claimed(("robot", "u-1"), ("tokens", "s-1"), (100, 3_700)));
+        let found: Object = serde_json::from_value(json!({
+            "metadata": {"name": "tokens", "uid": "s-1", "deletionTimestamp": "2026-01-01T00:00:00Z"},
+            "immutable": true,
+            "data": {"a": STANDARD.encode(&text), "b": STANDARD.encode("hunter2"), "c": "%", "d": STANDARD.encode([255])},
+        }))
+        .unwrap();
+        let seen = desired(&json!({})).seen(&found);
+        assert_eq!((seen.is_ours, seen.is_immutable, seen.is_terminating), (false, true, true));
+        assert_eq!(seen.keys["a"].as_ref().unwrap().account.name, "robot");
+        assert!(["b", "c", "d"].iter().all(|key| seen.keys[*key] == Err(NotAToken)));
+        let shown = format!("{seen:?}");
+        assert!(!shown.contains("hunter2") && !shown.contains(&text), "{shown}");
+    }
+}

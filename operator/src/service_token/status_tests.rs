@@ -1,0 +1,177 @@
+use k8s_openapi::jiff::Timestamp;
+use weaver_api::validate::validate_token;
+
+use super::super::outcome::tests::{key, work};
+use super::*;
+use crate::tenant::claims::{Claims, Named};
+use crate::tenant::rights::for_writer;
+
+fn folded(visit: &Visit) -> ServiceTokenStatus {
+    status(&ServiceTokenStatus::default(), visit, &[], Some(1), &Time(Timestamp::UNIX_EPOCH))
+}
+
+fn of(work: Work) -> ServiceTokenStatus {
+    folded(&Visit::Worked(Box::new(work)))
+}
+
+/// A condition as one line.
+fn shown(status: &ServiceTokenStatus, kind: &str) -> String {
+    let found = status.conditions.iter().find(|condition| condition.type_ == kind).unwrap();
+    format!("{}/{}: {}", found.status, found.reason, found.message)
+}
+
+fn robot() -> Account {
+    Account { namespace: "team-a".into(), name: "robot".into() }
+}
+
+fn claims() -> Claims {
+    let named = |name: &str, uid: &str| Named { name: name.into(), uid: uid.into() };
+    Claims {
+        account: named("robot", "u-1"),
+        namespace: "team-a".into(),
+        audiences: vec!["api".into()],
+        secret: Some(named("tokens", "s-1")),
+        issued_at: Timestamp::from_second(0).unwrap(),
+        expires_at: Timestamp::from_second(3_600).unwrap(),
+    }
+}
+
+#[test]
+fn r_x07_each_key_tells_of_its_token_and_never_the_token() {
+    let status = of(work(vec![Key { present: Some(claims()), ..key(None) }]));
+    assert_eq!(shown(&status, READY), "True/Fresh: 1 of 1 tokens are valid");
+    assert_eq!(status.secret_name.as_deref(), Some("tokens"));
+    assert_eq!(status.counts, Some(TokenCounts { desired: 1, fresh: 1 }));
+    let told = json!({
+        "key": "a", "accountUid": "u-1", "issuedAt": "1970-01-01T00:00:00Z",
+        "expiresAt": "1970-01-01T01:00:00Z",
+    });
+    assert_eq!(json!(status.tokens), json!([told]));
+}
+
+#[test]
+fn every_type_is_there_from_the_first_visit_and_an_equal_visit_writes_nothing() {
+    let first = of(work(vec![key(None)]));
+    let types: Vec<_> = first.conditions.iter().map(|condition| condition.type_.as_str()).collect();
+    assert_eq!(types, TOKEN_ORDER);
+    let visit = Visit::Worked(Box::new(work(vec![key(None)])));
+    let again = status(&first, &visit, &[], Some(1), &Time(Timestamp::from_second(99).unwrap()));
+    assert_eq!(again, first);
+}
+
+#[test]
+fn what_is_in_the_way_is_named_with_its_remedy() {
+    for (trouble, reason, remedy) in [
+        (Trouble::NoAccount, "AccountMissing", "create it: kubectl -n team-a create serviceaccount robot"),
+        (
+            Trouble::NotAgreed,
+            "NotAgreed",
+            "kubectl -n team-a label serviceaccount robot weaver.example.com/allow-tokens=true",
+        ),
+        (
+            Trouble::NotMinted(MintError::Forbidden(robot())),
+            "MintingForbidden",
+            "allow it: weaver tenant allow team-a robot",
+        ),
+        (
+            Trouble::NotMinted(MintError::Failed { account: robot(), reason: "away".into() }),
+            "NotMinted",
+            "minting a token for ServiceAccount team-a/robot failed: away",
+        ),
+        (Trouble::Unknown("away".into()), "AccountUnknown", "could not be looked up: away"),
+        (Trouble::NotYet(Timestamp::UNIX_EPOCH), "NotYet", "it is not minted before 1970-01-01T00:00:00Z"),
+    ] {
+        let status = of(work(vec![key(Some(trouble.clone()))]));
+        let ready = shown(&status, READY);
+        assert!(
+            ready.starts_with(&format!("False/{reason}: ")) && ready.contains(remedy),
+            "{trouble:?}: {ready}"
+        );
+        assert!(status.tokens[0].message.contains(remedy), "{:?}", status.tokens);
+    }
+}
+
+#[test]
+fn an_account_that_is_gone_does_not_hide_the_other_keys() {
+    let well = Key { key: "b".into(), present: Some(claims()), ..key(None) };
+    let status = of(work(vec![key(Some(Trouble::NoAccount)), well]));
+    let fresh = shown(&status, TOKENS_FRESH);
+    assert!(fresh.starts_with("False/AccountMissing: 1 of 2 tokens are valid; a: "), "{fresh}");
+    assert!(status.tokens[1].message.is_empty() && status.tokens[1].expires_at.is_some());
+}
+
+#[test]
+fn r_x05_a_secret_that_is_not_ours_is_a_conflict() {
+    let status =
+        of(Work { end: End::Refused(Refusal::Foreign), ..work(vec![key(Some(Trouble::NotWritten))]) });
+    let conflicted = shown(&status, CONFLICTED);
+    assert!(conflicted.starts_with("True/SecretNotOurs: Secret team-a/tokens exists"), "{conflicted}");
+    assert!(shown(&status, READY).starts_with("False/SecretNotOurs: "));
+}
+
+#[test]
+fn how_the_secret_could_not_be_written_is_the_reason() {
+    for (end, reason) in [
+        (End::Refused(Refusal::Immutable), "SecretImmutable"),
+        (End::Refused(Refusal::Terminating), "SecretTerminating"),
+        (End::Rejected("too big".into()), "Rejected"),
+        (End::Failed("away".into()), "NotWritten"),
+    ] {
+        let status = of(Work { end: end.clone(), ..work(vec![key(Some(Trouble::NotWritten))]) });
+        assert!(
+            shown(&status, READY).starts_with(&format!("False/{reason}: Secret team-a/tokens: ")),
+            "{end:?}"
+        );
+    }
+}
+
+#[test]
+fn a_writer_without_rights_is_told_the_role() {
+    let missing = || Ok(for_writer("team-a", "tokens").into_iter().collect());
+    let status = of(Work {
+        end: End::Forbidden("no".into()),
+        missing: missing(),
+        ..work(vec![key(Some(Trouble::NotWritten))])
+    });
+    let ready = shown(&status, READY);
+    assert!(ready.starts_with("False/MissingRights: ") && ready.contains("kind: RoleBinding"), "{ready}");
+    let blind = for_writer("team-a", "tokens").into_iter().filter(Right::is_for_watching);
+    let status = of(Work { missing: Ok(blind.collect()), ..work(vec![key(None)]) });
+    assert!(shown(&status, AUTHORIZED).starts_with("True/Polled: "));
+    assert!(shown(&status, READY).starts_with("True/Fresh: "));
+}
+
+#[test]
+fn no_token_for_the_writer_explains_all() {
+    for (error, ready) in [
+        (MintError::Forbidden(robot()), "False/MintingForbidden: the operator may not mint tokens"),
+        (
+            MintError::AccountMissing(robot()),
+            "False/AccountMissing: ServiceAccount team-a/robot does not exist",
+        ),
+        (
+            MintError::Failed { account: robot(), reason: "away".into() },
+            "False/TokenFailed: minting a token for ServiceAccount team-a/robot failed: away",
+        ),
+    ] {
+        let status = folded(&Visit::NoToken(error));
+        assert!(shown(&status, READY).starts_with(ready), "{}", shown(&status, READY));
+        assert!(status.counts.is_none() && status.tokens.is_empty());
+    }
+}
+
+#[test]
+fn an_incomplete_spec_is_not_migrated_and_one_that_is_wrong_is_named_by_field() {
+    let status = folded(&Visit::InvalidSpec(validate_token(None).unwrap_err()));
+    assert!(shown(&status, MIGRATED).starts_with("False/Incomplete: spec.writer.serviceAccount.name"));
+    assert!(shown(&status, READY).starts_with("False/InvalidSpec: "));
+    let odd = folded(&Visit::NotUnderstood(vec!["spec.tokens: a word".into()]));
+    assert!(shown(&odd, READY).contains("spec.tokens: a word"));
+}
+
+#[test]
+fn a_patch_takes_away_what_is_not_said_any_more() {
+    let patched = patch(&folded(&Visit::NoToken(MintError::AccountMissing(robot()))));
+    assert_eq!(patched["status"]["tokens"], Value::Null);
+    assert_eq!(patched["status"]["counts"], Value::Null);
+}

@@ -1,0 +1,146 @@
+//! One visit of a `ServiceToken`: look at the accounts and the Secret, fill it, say what came of it.
+//!
+//! Level-triggered: a visit never asks why it was called. Of the accounts the operator reads the metadata alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Client;
+use kube::ResourceExt as _;
+use kube::api::Api;
+use kube::core::PartialObjectMeta;
+use weaver_api::convert;
+use weaver_api::marks::ALLOW_TOKENS_LABEL;
+use weaver_api::v1beta1::{ServiceToken, SourceKind};
+use weaver_api::validate::{ValidServiceToken, validate_token};
+
+use super::fill::{Done, Job};
+use super::outcome::{End, Visit, Work};
+use super::plan;
+use super::reconcile::{Context, TokenState};
+use super::secret::Desired;
+use crate::controller::state::Entry;
+use crate::sync::plan::Seen;
+use crate::sync::visit::owner;
+use crate::tenant::call::lookup;
+use crate::tenant::rights::{Right, for_writer, missing};
+use crate::tenant::{Account, TenantClient};
+use crate::watch::{Interest, WatchKey, WatchState, What};
+
+/// Visits `resource` once.
+pub async fn visit(
+    context: &Context,
+    entry: &Entry<TokenState>,
+    state: &mut TokenState,
+    resource: &ServiceToken,
+) -> Visit {
+    if let Some(fault) = convert::lost(&resource.metadata) {
+        return Visit::InvalidSpec(vec![fault]);
+    }
+    let asked = match validate_token(resource.desired()) {
+        Ok(asked) => asked,
+        Err(faults) => return Visit::InvalidSpec(faults),
+    };
+    let owner = owner(resource);
+    let writer = Account { namespace: owner.namespace.clone(), name: asked.writer.clone() };
+    entry.uses(&writer);
+    let tenant = match context.tenants.client(&writer).await {
+        Ok(tenant) => tenant,
+        Err(error) => return Visit::NoToken(error),
+    };
+    let secret = asked.secret_name.clone().unwrap_or_else(|| owner.name.clone());
+    let watch = join(context, entry, state, &tenant, &secret);
+    let (watched, accounts) =
+        futures::join!(watch.settled(), accounts(&context.client, &writer.namespace, &asked));
+    let shown = match watch.see(&writer.namespace, &secret) {
+        Seen::Object(meta) => Some(meta),
+        _ => None,
+    };
+    let desired = Desired::new(owner, resource, &secret);
+    let job = Job {
+        operator: &context.client,
+        tenant: &tenant,
+        clock: &context.clock,
+        asked: &asked,
+        desired: &desired,
+        accounts,
+        oldest: context.options.service_token_age,
+    };
+    let Done { end, keys, minted, known, next } = job.run(shown.as_deref(), state.known.as_ref()).await;
+    if known.is_some() || end == End::Written {
+        state.known = known;
+    }
+    state.watch = Some(watch);
+    let missing = missing_rights(&tenant, &secret, &end, watched).await;
+    Visit::Worked(Box::new(Work {
+        writer,
+        secret,
+        end,
+        keys,
+        minted,
+        missing,
+        blind: watched != WatchState::Synced,
+        next: next.map(|due| (due, context.clock.now())),
+    }))
+}
+
+/// The watch on the Secret; the one that is open, if it is that.
+fn join(
+    context: &Context,
+    entry: &Entry<TokenState>,
+    state: &mut TokenState,
+    tenant: &TenantClient,
+    secret: &str,
+) -> Interest {
+    let key = WatchKey {
+        account: tenant.account.clone(),
+        uid: tenant.uid.clone(),
+        kind: SourceKind::Secret,
+        namespace: Some(tenant.account.namespace.clone()),
+        what: What::Object(secret.to_owned()),
+    };
+    let open = state.watch.take().filter(|open| *open.key() == key);
+    open.unwrap_or_else(|| context.watches.join(key, tenant, &entry.resource))
+}
+
+/// What is known of the accounts whose tokens are asked for, or why it is not.
+async fn accounts(
+    operator: &Client,
+    namespace: &str,
+    asked: &ValidServiceToken,
+) -> BTreeMap<String, Result<plan::Account, String>> {
+    let names: BTreeSet<&String> = asked.tokens.iter().map(|token| &token.account).collect();
+    let looked_up: Vec<_> = names.into_iter().map(|name| account(operator, namespace, name)).collect();
+    join_all(looked_up).await.into_iter().collect()
+}
+
+async fn account(operator: &Client, namespace: &str, name: &str) -> (String, Result<plan::Account, String>) {
+    let accounts: Api<ServiceAccount> = Api::namespaced(operator.clone(), namespace);
+    let agrees = |account: &PartialObjectMeta<ServiceAccount>| {
+        account.labels().get(ALLOW_TOKENS_LABEL).is_some_and(|value| value == "true")
+    };
+    let account = match lookup(accounts.get_metadata(name)).await {
+        Ok(None) => Ok(plan::Account::Missing),
+        Ok(Some(account)) if agrees(&account) => {
+            Ok(plan::Account::Willing { uid: account.uid().unwrap_or_default() })
+        }
+        Ok(Some(_)) => Ok(plan::Account::Unwilling),
+        Err(error) => Err(error.to_string()),
+    };
+    (name.to_owned(), account)
+}
+
+/// What the writer lacks, where something was refused.
+async fn missing_rights(
+    tenant: &TenantClient,
+    secret: &str,
+    end: &End,
+    watched: WatchState,
+) -> Result<BTreeSet<Right>, String> {
+    if !matches!(end, End::Forbidden(_)) && watched != WatchState::Refused {
+        return Ok(BTreeSet::new());
+    }
+    let needed = for_writer(&tenant.account.namespace, secret);
+    missing(tenant, needed).await.map_err(|error| error.to_string())
+}
