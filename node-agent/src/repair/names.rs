@@ -41,7 +41,7 @@ const POLL: Duration = Duration::from_millis(500);
 /// For one answer to whether the API is ready.
 const ANSWER: Duration = Duration::from_secs(5);
 /// How often a name is taken out that is back after the start.
-const ATTEMPTS: usize = 2;
+const ATTEMPTS: usize = 3;
 /// Characters of an explanation, which names what a file holds.
 const LONGEST: usize = 2000;
 
@@ -236,12 +236,13 @@ impl Names {
                 return Ok(exit_code::USAGE);
             }
         }
+        let mut are_back = false;
         for attempt in 0.. {
             if look.check.served.is_empty() {
                 say("k3s shows no certificate: `systemctl status k3s` says whether it runs.\n")?;
                 return Ok(exit_code::KNOWN_BAD);
             }
-            let served = self.still_served(&look);
+            let served = if are_back { self.args.remove.clone() } else { self.still_served(&look) };
             let names = served.join(", ");
             if served.is_empty() {
                 let any_more = if attempt > 0 { " any more" } else { "" };
@@ -270,6 +271,9 @@ impl Names {
             let data_dir = self.host.data_dir(&look.effective);
             serving_secret::forget(&client, &self.real(&data_dir), &served).await?;
             self.restart(&look.effective, true).await?;
+            let back = serving_secret::come_back(&client, &self.real(&data_dir), &served).await;
+            // Where the API does not answer, the look says so.
+            are_back = back.unwrap_or_default();
             look = self.look().await?;
         }
         Ok(exit_code::KNOWN_BAD)
