@@ -29,3 +29,4 @@ mod syncing;
 mod upgrade_own_server;
 mod versions;
 mod webhook_own_server;
+mod worked_examples;

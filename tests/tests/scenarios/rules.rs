@@ -41,18 +41,22 @@ async fn judge(world: &World, team: &str, number: usize, case: &Case) -> Result<
         Api::namespaced_with(world.client.clone(), team, &ApiResource::from_gvk(&kind));
     let place = format!("{} {} {} {} ({})", case.kind, case.version, case.keyword, case.field, case.rule);
     let name = format!("rule-{number}");
-    let mut version = Value::Null;
     if let Some(from) = &case.from {
-        let stored = api.create(&PostParams::default(), &object(from, &name, &version)).await;
-        version = json!(stored.map_err(|error| format!("{place}: {error}"))?.metadata.resource_version);
+        let stored = api.create(&PostParams::default(), &object(from, &name, &Value::Null)).await;
+        stored.map_err(|error| format!("{place}: {error}"))?;
     }
     let dry = PostParams { dry_run: true, ..PostParams::default() };
     let send = async |sent: &Value| {
-        let sent = object(sent, &name, &version);
-        if case.from.is_some() {
-            api.replace(&name, &dry, &sent).await
-        } else {
-            api.create(&dry, &sent).await
+        if case.from.is_none() {
+            return api.create(&dry, &object(sent, &name, &Value::Null)).await;
+        }
+        loop {
+            let version = json!(api.get_metadata(&name).await?.metadata.resource_version);
+            match api.replace(&name, &dry, &object(sent, &name, &version)).await {
+                // The operator has written its status meanwhile.
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                answer => return answer,
+            }
         }
     };
     let answer = send(&case.accepted).await.map_err(|error| format!("{place}: not accepted: {error}"))?;
