@@ -9,6 +9,7 @@ mod cluster;
 mod containers;
 mod node;
 mod reports;
+mod resources;
 mod show;
 mod way;
 

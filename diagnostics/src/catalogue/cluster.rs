@@ -17,9 +17,10 @@ pub(super) const DEFINITION_DIFFERS: Entry = known(
 
 pub(super) const SYNC_NOT_READY: Entry = known(
     Warn,
-    "A right is missing, the source is not there, or somebody else's object is in the way: its conditions say which.",
+    "A right is missing, the source or an account is not there, or somebody else's object is in the way: its conditions \
+     say which.",
     "see what it says, and follow that",
-    &["weaver sync explain NAME -n NAMESPACE"],
+    &["weaver sync explain NAME -n NAMESPACE", "kubectl describe servicetoken NAME -n NAMESPACE"],
     &[],
 );
 

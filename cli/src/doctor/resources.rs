@@ -1,0 +1,195 @@
+//! What tenants asked for, and how it is: resources of both kinds that somebody should look at.
+
+use std::fmt::Debug;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use kube::api::ListParams;
+use kube::core::DeserializeGuard;
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use weaver_api::v1beta1::{ConfigMapSync, ServiceToken};
+use weaver_diagnostics::catalogue;
+use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
+
+use super::cluster::{MOST, asked};
+
+/// The operator has seen a change long before.
+const SEEN_BY: SignedDuration = SignedDuration::from_mins(1);
+/// Resources that are named each; of more there is a count.
+const NAMED: usize = 10;
+
+/// A kind of which tenants make resources.
+trait Asked: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned {
+    /// Short name, for kubectl.
+    const SHORT: &'static str;
+    /// What tells more of one that is not ready.
+    const MORE: &'static str;
+
+    /// The generation that its status is about, and its conditions; `None` without a status.
+    fn told(&self) -> Option<(Option<i64>, &[Condition])>;
+}
+
+impl Asked for ConfigMapSync {
+    const SHORT: &'static str = "cms";
+    const MORE: &'static str = "weaver sync explain";
+
+    fn told(&self) -> Option<(Option<i64>, &[Condition])> {
+        self.status.as_ref().map(|status| (status.observed_generation, status.conditions.as_slice()))
+    }
+}
+
+impl Asked for ServiceToken {
+    const SHORT: &'static str = "svctok";
+    const MORE: &'static str = "kubectl describe servicetoken";
+
+    fn told(&self) -> Option<(Option<i64>, &[Condition])> {
+        self.status.as_ref().map(|status| (status.observed_generation, status.conditions.as_slice()))
+    }
+}
+
+/// Those that are not as they should be.
+pub async fn look(client: &Client) -> Vec<Finding> {
+    let mut findings = of_kind::<ConfigMapSync>(client).await;
+    findings.extend(of_kind::<ServiceToken>(client).await);
+    findings
+}
+
+async fn of_kind<K: Asked>(client: &Client) -> Vec<Finding> {
+    // One that does not parse is told, and hides no other.
+    let api: Api<DeserializeGuard<K>> = Api::all(client.clone());
+    let list = match asked(
+        &format!("listing {}s", K::kind(&())),
+        api.list(&ListParams::default().limit(MOST)),
+    )
+    .await
+    {
+        Ok(list) => list,
+        Err(finding) => return vec![*finding],
+    };
+    let now = Timestamp::now();
+    let judged = list.iter().filter_map(|guard| match &guard.0 {
+        Ok(resource) => judge(resource, now),
+        Err(error) => Some(not_understood::<K>(&error.metadata, &error.error)),
+    });
+    let mut bad: Vec<Finding> = judged.collect();
+    let more = bad.len().saturating_sub(NAMED);
+    bad.truncate(NAMED);
+    if more > 0 {
+        let message =
+            format!("{more} more {}s are not as they should be: `kubectl get {} -A`", K::kind(&()), K::SHORT);
+        bad.push(Finding::new(Severity::Warn, Code::SyncNotReady, message));
+    }
+    bad
+}
+
+fn not_understood<K: Asked>(metadata: &ObjectMeta, why: &str) -> Finding {
+    let name =
+        [&metadata.namespace, &metadata.name].map(|part| part.as_deref().unwrap_or_default()).join("/");
+    let message = format!("{name} is not understood by this version: {why}");
+    catalogue::finding(Code::SyncNotReady, message)
+        .saw(Place::file(format!("{} {name}", K::kind(&()))), "not understood")
+}
+
+fn judge<K: Asked>(resource: &K, now: Timestamp) -> Option<Finding> {
+    let (namespace, name) = (resource.namespace().unwrap_or_default(), resource.name_any());
+    let place = Place::file(format!("{} {namespace}/{name}", K::kind(&())));
+    // On its way out it has a generation more, which no status will ever show.
+    if resource.meta().deletion_timestamp.is_some() {
+        return None;
+    }
+    let told = resource.told();
+    let observed = told.and_then(|(observed, _)| observed);
+    let changed = changed_at(resource.meta())?;
+    if observed < resource.meta().generation && now.duration_since(changed) > SEEN_BY {
+        let message =
+            format!("{namespace}/{name} was changed at {changed:.0}, and nobody has looked at it since");
+        return Some(
+            catalogue::finding(Code::NobodyActs, message)
+                .saw(place, format!("observed generation {}", observed.unwrap_or(0))),
+        );
+    }
+    let (_, conditions) = told?;
+    let ready = conditions.iter().find(|condition| condition.type_ == "Ready")?;
+    let paused = conditions.iter().any(|condition| condition.type_ == "Paused" && condition.status == "True");
+    if ready.status == "True" || paused {
+        return None;
+    }
+    let first = ready.message.lines().next().unwrap_or_default();
+    let message = format!("{namespace}/{name} is not ready ({}): {first}", ready.reason);
+    let remedy = Remedy::new("see what it says, and follow that")
+        .command(format!("{} {name} -n {namespace}", K::MORE));
+    Some(
+        Finding::new(Severity::Warn, Code::SyncNotReady, message)
+            .saw(place, format!("Ready={}", ready.status))
+            .remedy(remedy),
+    )
+}
+
+/// When its spec was last written, as far as its managers tell.
+fn changed_at(meta: &ObjectMeta) -> Option<Timestamp> {
+    let managed = meta.managed_fields.iter().flatten();
+    let of_spec = managed.filter(|entry| entry.subresource.is_none()).filter_map(|entry| entry.time.as_ref());
+    of_spec.chain(&meta.creation_timestamp).map(|time| time.0).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn sync(generation: i64, status: &serde_json::Value) -> ConfigMapSync {
+        serde_json::from_value(json!({
+            "apiVersion": "weaver.example.com/v1beta1",
+            "kind": "ConfigMapSync",
+            "metadata": {"name": "a", "namespace": "t", "generation": generation, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"serviceAccountName": "s", "source": {"name": "x"}, "targets": {"namespaces": ["n"]}},
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn condition(type_: &str, status: &str) -> serde_json::Value {
+        json!({"type": type_, "status": status, "reason": "Why", "message": "because\nof", "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    }
+
+    #[test]
+    fn which_resources_are_worth_a_word() {
+        let ready =
+            |status: &str| json!({"observedGeneration": 1, "conditions": [condition("Ready", status)]});
+        let paused = json!({"observedGeneration": 1, "conditions": [condition("Ready", "False"), condition("Paused", "True")]});
+        let late: Timestamp = "2026-01-01T00:02:00Z".parse().unwrap();
+        let soon: Timestamp = "2026-01-01T00:00:30Z".parse().unwrap();
+        for (generation, status, now, want) in [
+            (1, ready("True"), late, None),
+            (1, ready("False"), late, Some(Code::SyncNotReady)),
+            (1, ready("Unknown"), late, Some(Code::SyncNotReady)),
+            (1, paused, late, None),
+            (2, ready("True"), late, Some(Code::NobodyActs)),
+            (2, ready("True"), soon, None),
+            (1, json!(null), late, Some(Code::NobodyActs)),
+            (1, json!(null), soon, None),
+        ] {
+            let found = judge(&sync(generation, &status), now);
+            assert_eq!(found.as_ref().map(|finding| finding.code), want, "{generation} {status}");
+            if let Some(finding) = found.filter(|finding| finding.code == Code::SyncNotReady) {
+                assert!(finding.message.ends_with("(Why): because"), "{}", finding.message);
+                assert_eq!(finding.remedy.unwrap().commands, ["weaver sync explain a -n t"]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_service_token_is_judged_alike_and_told_of_by_kubectl() {
+        let token: ServiceToken = serde_json::from_value(json!({
+            "apiVersion": "weaver.example.com/v1beta1", "kind": "ServiceToken",
+            "metadata": {"name": "a", "namespace": "t", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "status": {"observedGeneration": 1, "conditions": [condition("Ready", "False")]},
+        }))
+        .unwrap();
+        let finding = judge(&token, Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!(finding.code, Code::SyncNotReady);
+        assert_eq!(finding.remedy.unwrap().commands, ["kubectl describe servicetoken a -n t"]);
+    }
+}
