@@ -58,6 +58,15 @@ pub struct Options {
     #[arg(long, env = "WEAVER_METRICS", value_name = "ADDR", default_value = METRICS, value_parser = metrics)]
     pub metrics: Metrics,
 
+    /// Seconds without a change after which another operator takes over the lease; it is renewed after two thirds of it
+    /// (12..600)
+    #[arg(long, env = "WEAVER_LEASE", value_name = "SECONDS", default_value = "60", value_parser = seconds::<12, 600>)]
+    pub lease: Duration,
+
+    /// Take no lease: only where nothing else ever acts on this cluster's resources
+    #[arg(long, env = "WEAVER_STANDALONE")]
+    pub standalone: bool,
+
     /// Lifetime of a tenant's token in seconds; the API server refuses less than 600 (600..86400)
     #[arg(long, default_value = "3600", value_parser = seconds::<600, 86_400>)]
     pub token_lifetime: Duration,

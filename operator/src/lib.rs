@@ -8,11 +8,12 @@
 //! - [`webhook`]: a process of its own that converts our objects between their versions.
 //! - [`installer`]: puts our kinds and the webhook's certificates in place; for `weaver crd` and the node agent.
 //! - [`durable_file`]: files that are replaced whole.
+//! - [`lease`]: one operator writes at a time.
 //! - [`transport`]: requests over few HTTP/2 connections.
 //! - [`metrics`]: what is counted, and [`admin`]: what is looked up; [`metrics_page`]: where both are read.
 //! - [`handshake`]: one TLS handshake, for the node agent and `weaver kubeconfig`.
 //! - [`log`]: to the journal with fields, or to standard error.
-//! - [`service_manager`]: what systemd is told: ready, and alive.
+//! - [`service_manager`]: what systemd is told: ready, and alive; [`signals`]: what it tells.
 //!
 //! The operator's own identity reads and patches our kinds, watches namespaces and mints tokens. It never
 //! touches a `ConfigMap` or a `Secret`; it has no right to.
@@ -26,12 +27,14 @@ pub mod controller;
 pub mod durable_file;
 pub mod handshake;
 pub mod installer;
+pub mod lease;
 pub mod log;
 pub mod metrics;
 pub mod metrics_page;
 pub mod run;
 pub mod service_manager;
 pub mod service_token;
+pub mod signals;
 pub mod sync;
 pub mod tenant;
 pub mod transport;

@@ -22,7 +22,7 @@ async fn main() -> ExitCode {
     let Args { verb } = Args::parse();
     let sink = log::init(weaver_operator::log_filter(std::env::var("RUST_LOG").ok().as_deref()));
     let done = match verb {
-        Verb::Run(options) => weaver_operator::run::run(options).await,
+        Verb::Run(options) => Box::pin(weaver_operator::run::run(options)).await,
         Verb::Webhook(options) => weaver_operator::webhook::run(options).await.map_err(Into::into),
     };
     match done {

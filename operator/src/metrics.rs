@@ -63,6 +63,8 @@ pub enum Identity {
     Operator,
     /// An account of a tenant.
     Tenant,
+    /// The operator itself, about its lease.
+    Lease,
 }
 
 /// What became of the wish for a token.

@@ -15,7 +15,6 @@ use kube::runtime::reflector::Store;
 use kube::runtime::{Controller, WatchStreamExt as _, reflector, watcher};
 use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use weaver_api::v1beta1::{ConfigMapSync, ServiceToken};
@@ -25,9 +24,14 @@ use crate::args::Options;
 use crate::connection;
 use crate::controller::events::Events;
 use crate::controller::state::States;
+use crate::lease::fence::Fence;
+use crate::lease::hold::Leases;
+use crate::lease::lead::Lead;
+use crate::lease::plan::Timing;
 use crate::metrics::{Identity, Metrics};
 use crate::service_manager;
 use crate::service_token::{self, reconcile::Context as TokenContext};
+use crate::signals::Signals;
 use crate::sync::targets::concerns;
 use crate::sync::{self, reconcile::Context};
 use crate::tenant::call::{CallError, call};
@@ -68,12 +72,27 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let metrics = Arc::<Metrics>::default();
     let clock = ServerClock::default();
     let counted = |identity| Counted { identity, metrics: metrics.clone(), clock: clock.clone() };
-    let client = transport::client(&config, connectors.0.as_ref(), counted(Identity::Operator));
-    let client = client.map_err(unusable)?;
-    let transport = transport::client(&tenants, connectors.1.as_ref(), counted(Identity::Tenant));
+    let timing = Timing::of(options.lease);
+    let fence = Fence::closed(timing.deadline);
+    let client = |identity, fence: &Fence| {
+        transport::client(&config, connectors.0.as_ref(), counted(identity), fence).map_err(unusable)
+    };
+    let leases = client(Identity::Lease, &Fence::opened(timing.deadline))?;
+    let client = client(Identity::Operator, &fence)?;
+    let transport = transport::client(&tenants, connectors.1.as_ref(), counted(Identity::Tenant), &fence);
     let transport = transport.map_err(unusable)?;
     is_served::<ConfigMapSync>(&client).await?;
     is_served::<ServiceToken>(&client).await?;
+    let mut signals = Signals::install().context("installing the handlers of signals")?;
+    let leases = Leases::new(leases, timing, fence.clone());
+    let mut lead = tokio::select! {
+        lead = Lead::take(options.standalone, leases, &fence, waits_for) => lead.map_err(no_lease)?,
+        () = service_manager::feed_watchdog() => bail!("feeding the watchdog ended unexpectedly"),
+        signal = signals.next() => {
+            info!("{signal} before this operator had its turn");
+            return Ok(());
+        }
+    };
     service_manager::ready("serving the tenants that ask for it");
 
     let triggers = Triggers::default();
@@ -119,8 +138,6 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let events = watcher(namespaces, watch_config).default_backoff();
     let follow = context.namespaces.follow(events, |change| wake_the_concerned(change, &context, &triggers));
 
-    let mut terminate = signal(SignalKind::terminate()).context("installing the SIGTERM handler")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("installing the SIGINT handler")?;
     let (mut syncs, mut tokens) = (std::pin::pin!(syncs), std::pin::pin!(tokens));
     tokio::select! {
         () = &mut syncs => bail!("the controller of ConfigMapSyncs ended unexpectedly"),
@@ -130,14 +147,26 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         () = serve_metrics(&context, &token_context) => bail!("serving the metrics ended unexpectedly"),
         // Beside the controllers, whose task it is to prove alive.
         () = service_manager::feed_watchdog() => bail!("feeding the watchdog ended unexpectedly"),
-        _ = terminate.recv() => info!("SIGTERM: finishing visits under way"),
-        _ = interrupt.recv() => info!("SIGINT: finishing visits under way"),
+        lost = lead.keep() => return Err(lost.into()),
+        signal = signals.next() => info!("{signal}: finishing visits under way"),
     }
     stop.cancel();
     if tokio::time::timeout(Duration::from_secs(10), futures::future::join(syncs, tokens)).await.is_err() {
         warn!("a visit did not end within 10 s and was cut off; its writes carry their preconditions");
     }
+    lead.release().await;
     Ok(())
+}
+
+fn waits_for(holder: &str) {
+    info!(%holder, "another operator leads; waiting for its lease");
+    service_manager::ready(&format!("waiting: {holder} leads"));
+}
+
+fn no_lease(error: CallError) -> anyhow::Error {
+    let remedy =
+        "this account may not have its lease: apply deploy/rbac/operator.yaml, or run with --standalone";
+    anyhow::Error::new(error).context(remedy)
 }
 
 /// Marks a failure of the kubeconfig that time does not cure: all but a file that is missing or cannot be read now.

@@ -127,6 +127,8 @@ fn the_spec_says_how_often_it_is_compared() {
         metrics: crate::args::Metrics(None),
         token_lifetime: Duration::from_hours(1),
         service_token_age: None,
+        lease: Duration::from_mins(1),
+        standalone: false,
     };
     let (day, minute, five) = (Duration::from_hours(24), Duration::from_mins(1), Duration::from_mins(5));
     let polled = Work { blind: true, ..work(&[("foo", synced())]) };

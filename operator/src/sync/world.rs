@@ -77,6 +77,8 @@ impl World {
                 metrics: crate::args::Metrics(None),
                 token_lifetime: Duration::from_hours(1),
                 service_token_age: None,
+                lease: Duration::from_mins(1),
+                standalone: false,
             },
         };
         let world = Self { server, seen: Mutex::new(writer), context: Arc::new(context) };

@@ -20,6 +20,7 @@ use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::{Client, Config};
 use tower::{BoxError, Layer, Service, ServiceBuilder};
 
+use crate::lease::fence::Fence;
 use crate::metrics::{Identity, Metrics};
 
 pub use clock::ServerClock;
@@ -31,14 +32,19 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// The same for a watch, where the configuration does not say how long they are.
 const LONGEST_WATCH: Duration = Duration::from_mins(5);
 
-/// A client with the credentials of `config`; over HTTP/2, if there is a `connector` for it.
+/// A client with the credentials of `config`, whose writes pass the `fence`; over HTTP/2, if there is a `connector` for it.
 ///
 /// # Errors
 /// If TLS or the credentials cannot be set up.
-pub fn client(config: &Config, connector: Option<&Connector>, counted: Counted) -> anyhow::Result<Client> {
+pub fn client(
+    config: &Config,
+    connector: Option<&Connector>,
+    counted: Counted,
+    fence: &Fence,
+) -> anyhow::Result<Client> {
     let Some(connector) = connector else {
         let builder = ClientBuilder::try_from(config.clone()).context("setting up TLS")?;
-        return Ok(builder.with_layer(&counted).build());
+        return Ok(builder.with_layer(&counted).with_layer(fence).build());
     };
     // A watch whose stream is full, or ten thousand of them, never hold up a write: each class has connections of its
     // own.
@@ -50,6 +56,7 @@ pub fn client(config: &Config, connector: Option<&Connector>, counted: Counted) 
         async move { pool.send(request).await }
     });
     let service = ServiceBuilder::new()
+        .layer(fence.clone())
         .layer(counted)
         .layer(config.base_uri_layer())
         .layer(config.extra_headers_layer().context("the headers of the configuration")?)

@@ -111,6 +111,11 @@ fn answer(
     http::Response::new(http_body_util::StreamBody::new(slow).boxed_unsync())
 }
 
+/// No write of these tests is held up.
+fn open() -> Fence {
+    Fence::opened(Duration::from_mins(1))
+}
+
 fn counted() -> Counted {
     Counted { identity: Identity::Tenant, metrics: Arc::default(), clock: ServerClock::default() }
 }
@@ -130,7 +135,7 @@ async fn read(response: http::Response<Body>) -> usize {
 #[tokio::test]
 async fn six_hundred_watches_that_nobody_reads_share_few_connections_and_hold_up_no_write() {
     let server = Server::start(&[b"h2"], 250).await;
-    let client = client(&server.config, Some(&server.connector()), counted()).unwrap();
+    let client = client(&server.config, Some(&server.connector()), counted(), &open()).unwrap();
     let watches = join_all((0..600).map(|_| client.send(watch()))).await;
     assert!(watches.iter().all(|watch| watch.as_ref().is_ok_and(|watch| watch.status() == 200)));
     assert_eq!(server.streams.load(Ordering::SeqCst), 600);
@@ -148,7 +153,7 @@ async fn six_hundred_watches_that_nobody_reads_share_few_connections_and_hold_up
 #[tokio::test]
 async fn a_server_that_allows_less_gets_more_connections_and_no_request_queues() {
     let server = Server::start(&[b"h2"], 20).await;
-    let client = client(&server.config, Some(&server.connector()), counted()).unwrap();
+    let client = client(&server.config, Some(&server.connector()), counted(), &open()).unwrap();
     // The first tells what the server allows.
     read(client.send(write()).await.unwrap()).await;
     let mut watches = Vec::new();
@@ -161,7 +166,7 @@ async fn a_server_that_allows_less_gets_more_connections_and_no_request_queues()
 #[tokio::test]
 async fn after_a_broken_connection_the_next_request_has_a_new_one() {
     let server = Server::start(&[b"h2"], 250).await;
-    let client = client(&server.config, Some(&server.connector()), counted()).unwrap();
+    let client = client(&server.config, Some(&server.connector()), counted(), &open()).unwrap();
     for round in 1..4 {
         // One or the other may still go on the connection that has just broken, and says so.
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -182,7 +187,7 @@ async fn a_server_that_is_not_there_is_told_and_not_tried_by_each_request_anew()
     let connector = Connector::new(&config).unwrap().unwrap();
     let error = format!("{:#}", connector.speaks_http2().await.unwrap_err());
     assert!(error.contains(&format!("localhost:{free}")) && error.contains("refused"), "{error}");
-    let client = client(&config, Some(&connector), counted()).unwrap();
+    let client = client(&config, Some(&connector), counted(), &open()).unwrap();
     let answers = join_all((0..500).map(|_| client.send(write()))).await;
     assert!(answers.iter().all(Result::is_err));
 }
@@ -198,7 +203,7 @@ async fn b32_the_name_that_the_kubeconfig_gives_the_server_is_the_one_it_has_to_
     let connector = Connector::new(&config).unwrap().unwrap();
     assert!(connector.speaks_http2().await.unwrap());
     // A hundred requests at once are sent at once: no client holds them back.
-    let client = client(&config, Some(&connector), counted()).unwrap();
+    let client = client(&config, Some(&connector), counted(), &open()).unwrap();
     let writes = join_all((0..100).map(|_| client.send(write()))).await;
     assert!(writes.iter().all(Result::is_ok));
 }

@@ -18,13 +18,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use self::leaf::{Slot, Watched};
 use crate::installer::certificates;
 use crate::service_manager;
+use crate::signals::Signals;
 
 /// Where the webhook listens on an appliance.
 pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9443);
@@ -68,8 +68,7 @@ pub enum WebhookError {
 /// # Errors
 /// Before it serves: the address cannot be had, or the process lacks something fundamental.
 pub async fn run(options: Options) -> Result<(), WebhookError> {
-    let mut terminate = signal(SignalKind::terminate()).map_err(WebhookError::Signals)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(WebhookError::Signals)?;
+    let mut signals = Signals::install().map_err(WebhookError::Signals)?;
     let failed = |source| WebhookError::Listen { address: options.listen, source };
     let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
@@ -83,11 +82,8 @@ pub async fn run(options: Options) -> Result<(), WebhookError> {
     let following = Watched::new(options.certificates.join(certificates::LEAF)).follow(&slot, || {
         service_manager::ready("converting between versions");
     });
-    let signals = async {
-        tokio::select! {
-            _ = terminate.recv() => info!("SIGTERM: finishing requests under way"),
-            _ = interrupt.recv() => info!("SIGINT: finishing requests under way"),
-        }
+    let ends = async {
+        info!("{}: finishing requests under way", signals.next().await);
         stop.cancel();
         // The certificate is followed until the last connection is gone.
         std::future::pending::<()>().await;
@@ -95,7 +91,7 @@ pub async fn run(options: Options) -> Result<(), WebhookError> {
     tokio::select! {
         () = serving => {}
         () = following => {}
-        () = signals => {}
+        () = ends => {}
         // In the task of the accept loop, and so fed only while that comes round.
         () = service_manager::feed_watchdog() => {}
     }

@@ -1,0 +1,169 @@
+//! Stops writes of a process that does not lead, below any retry: each attempt of each request is judged when it is sent.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::{Method, Request};
+use kube::client::Body;
+use nix::time::{ClockId, clock_gettime};
+use tokio::time::timeout;
+use tower::{BoxError, Layer, Service};
+
+/// A write is not sent.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("this operator has not renewed its lease in time, and writes nothing before it has")]
+pub struct NotLeading;
+
+/// Time since the boot, suspension included; two of one machine can be compared.
+#[must_use]
+pub fn since_boot() -> Duration {
+    // There is such a clock in every kernel since 2.6.39.
+    clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from).unwrap_or_default()
+}
+
+/// Until when writes are let through; a clone is the same one.
+#[derive(Clone, Debug)]
+pub struct Fence {
+    /// In milliseconds since the boot.
+    until: Arc<AtomicU64>,
+    deadline: Duration,
+}
+
+impl Fence {
+    /// Lets nothing through yet; a write that is let through takes no longer than `deadline`.
+    #[must_use]
+    pub fn closed(deadline: Duration) -> Self {
+        Self { until: Arc::default(), deadline }
+    }
+
+    /// Opens it for ever.
+    pub fn open(&self) {
+        self.until.store(u64::MAX, Ordering::SeqCst);
+    }
+
+    /// One that is open for ever.
+    #[must_use]
+    pub fn opened(deadline: Duration) -> Self {
+        let fence = Self::closed(deadline);
+        fence.open();
+        fence
+    }
+
+    /// Opens it until then.
+    pub fn open_until(&self, time: Duration) {
+        self.until.store(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
+    }
+
+    /// Lets nothing through any more.
+    pub fn close(&self) {
+        self.until.store(0, Ordering::SeqCst);
+    }
+
+    /// May a write be sent now?
+    #[must_use]
+    pub fn lets_through(&self) -> bool {
+        u128::from(self.until.load(Ordering::SeqCst)) > since_boot().as_millis()
+    }
+}
+
+impl<S> Layer<S> for Fence {
+    type Service = Fenced<S>;
+
+    fn layer(&self, inner: S) -> Fenced<S> {
+        Fenced { fence: self.clone(), inner }
+    }
+}
+
+/// A service behind a [`Fence`].
+#[derive(Clone)]
+pub struct Fenced<S> {
+    fence: Fence,
+    inner: S,
+}
+
+impl<S> Service<Request<Body>> for Fenced<S>
+where
+    S: Service<Request<Body>>,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+    S::Response: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<S::Response, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let reads = [Method::GET, Method::HEAD].contains(request.method());
+        if reads {
+            let answer = self.inner.call(request);
+            return Box::pin(async move { answer.await.map_err(Into::into) });
+        }
+        if !self.fence.lets_through() {
+            return Box::pin(std::future::ready(Err(NotLeading.into())));
+        }
+        let (deadline, answer) = (self.fence.deadline, self.inner.call(request));
+        Box::pin(async move {
+            match timeout(deadline, answer).await {
+                Ok(answer) => answer.map_err(Into::into),
+                Err(_) => Err(format!("no answer to a write within {deadline:?}").into()),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    async fn sent(fence: &Fence, method: Method, takes: Duration) -> Result<(), String> {
+        let service = fence.layer(tower::service_fn(move |_: Request<Body>| async move {
+            tokio::time::sleep(takes).await;
+            Ok::<_, BoxError>(())
+        }));
+        let request = Request::builder().method(method).body(Body::empty()).unwrap();
+        service.oneshot(request).await.map_err(|error| error.to_string())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_reads_pass_a_closed_fence() {
+        let fence = Fence::closed(Duration::from_secs(5));
+        let writes = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+        let mut passed = Vec::new();
+        for method in writes.iter().chain([&Method::GET]) {
+            if sent(&fence, method.clone(), Duration::ZERO).await.is_ok() {
+                passed.push(method.clone());
+            }
+        }
+        assert_eq!(passed, [Method::GET]);
+        let words = sent(&fence, Method::PUT, Duration::ZERO).await.unwrap_err();
+        assert!(words.contains("has not renewed its lease in time"), "{words}");
+        fence.open_until(since_boot() + Duration::from_mins(1));
+        for method in writes {
+            assert_eq!(sent(&fence, method, Duration::ZERO).await, Ok(()));
+        }
+        fence.open_until(since_boot().saturating_sub(Duration::from_millis(1)));
+        assert!(sent(&fence, Method::POST, Duration::ZERO).await.is_err());
+        fence.open();
+        assert_eq!(sent(&fence, Method::POST, Duration::ZERO).await, Ok(()));
+        fence.close();
+        assert!(sent(&fence, Method::DELETE, Duration::ZERO).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_ends_in_time_and_a_read_has_its_own() {
+        let fence = Fence::closed(Duration::from_secs(5));
+        fence.open();
+        let slow = Duration::from_secs(6);
+        assert_eq!(sent(&fence, Method::PUT, slow).await.unwrap_err(), "no answer to a write within 5s");
+        assert_eq!(sent(&fence, Method::GET, slow).await, Ok(()));
+    }
+}

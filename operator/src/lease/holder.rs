@@ -1,0 +1,161 @@
+//! Who holds the Lease: a process, named so that another one on the same machine can tell whether it is gone.
+//!
+//! `<host>_<boot>_<pid namespace>_<pid>_<start>`: of a holder of the same boot and the same pid namespace the kernel is
+//! asked. So an operator that was killed is followed at once by the one that systemd starts, and a process that is stopped,
+//! or runs elsewhere, is never taken for dead.
+
+use std::fs;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::{Pid, gethostname};
+
+/// What this process knows of itself and of others beside it.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    boot: String,
+    namespace: String,
+}
+
+/// The name of this process, and by what others of this machine are known.
+///
+/// Where the kernel's files cannot be read the name is a random one, and nobody is known.
+#[must_use]
+pub fn this_process() -> (String, Beside) {
+    let host = gethostname().ok().and_then(|name| name.into_string().ok()).filter(|name| !name.is_empty());
+    let host = host.unwrap_or_else(|| "unknown".to_owned()).replace('_', "-");
+    let beside = Beside {
+        boot: boot(),
+        namespace: fs::metadata("/proc/self/ns/pid").map(|meta| inode(&meta)).unwrap_or_default(),
+    };
+    let pid = std::process::id();
+    let name = match state(Path::new("/proc"), pid) {
+        Some(State { start, .. }) if !beside.boot.is_empty() && !beside.namespace.is_empty() => {
+            format!("{host}_{}_{}_{pid}_{start}", beside.boot, beside.namespace)
+        }
+        _ => format!("{host}_{:016x}", fastrand::u64(..)),
+    };
+    (name, beside)
+}
+
+/// An id of this boot. In a unit that sees no more of `/proc` than processes, systemd says it (`%b`).
+fn boot() -> String {
+    let told = std::env::var("WEAVER_BOOT_ID").ok().filter(|told| !told.is_empty());
+    let known = told.or_else(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());
+    known.unwrap_or_default().trim().replace('-', "")
+}
+
+fn inode(meta: &fs::Metadata) -> String {
+    use std::os::unix::fs::MetadataExt as _;
+    meta.ino().to_string()
+}
+
+impl Beside {
+    /// Is the holder known to run no more?
+    #[must_use]
+    pub fn is_gone(&self, holder: &str) -> bool {
+        let Some((pid, start)) = self.of_this_kernel(holder) else { return false };
+        match state(Path::new("/proc"), pid) {
+            Some(found) => found.start != start || found.is_dead,
+            // Its files may be hidden from us; whether it is there is not.
+            None => i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH)),
+        }
+    }
+
+    /// Pid and start of a holder of the same boot and pid namespace.
+    fn of_this_kernel(&self, holder: &str) -> Option<(u32, u64)> {
+        let mut parts = holder.split('_');
+        let (Some(_), Some(boot), Some(namespace), Some(pid), Some(start), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return None;
+        };
+        let is_here = boot == self.boot && namespace == self.namespace;
+        let pid: u32 = pid.parse().ok().filter(|pid| *pid > 0)?;
+        is_here.then_some((pid, start.parse().ok()?))
+    }
+}
+
+/// What `/proc/PID/stat` says.
+struct State {
+    /// In ticks after the boot.
+    start: u64,
+    /// It has ended, and nobody has asked how.
+    is_dead: bool,
+}
+
+fn state(proc: &Path, pid: u32) -> Option<State> {
+    let text = fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?;
+    // The name of the program stands in brackets, and may hold any of them.
+    let rest = text.rsplit_once(") ")?.1;
+    let fields: Vec<&str> = rest.split(' ').collect();
+    Some(State { start: fields.get(19)?.trim().parse().ok()?, is_dead: matches!(fields[0], "Z" | "X" | "x") })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn named(beside: &Beside, pid: u32, start: u64) -> String {
+        format!("host_{}_{}_{pid}_{start}", beside.boot, beside.namespace)
+    }
+
+    #[test]
+    fn this_process_lives_and_one_that_was_killed_does_not() {
+        let (me, beside) = this_process();
+        assert!(me.split('_').count() == 5 && !beside.is_gone(&me), "{me}");
+        assert_eq!(this_process().0, me, "always the same");
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = child.id();
+        let name = named(&beside, pid, state(Path::new("/proc"), pid).unwrap().start);
+        assert!(!beside.is_gone(&name));
+        assert!(Command::new("kill").args(["-STOP", &pid.to_string()]).status().unwrap().success());
+        assert!(!beside.is_gone(&name), "a stopped process may wake");
+        child.kill().unwrap();
+        let dead = || state(Path::new("/proc"), pid).is_none_or(|state| state.is_dead);
+        while !dead() {
+            std::thread::yield_now();
+        }
+        assert!(beside.is_gone(&name), "though nobody has waited for it");
+        child.wait().unwrap();
+        assert!(beside.is_gone(&name));
+    }
+
+    #[test]
+    fn another_start_is_another_process_and_what_is_elsewhere_is_not_known() {
+        let (me, beside) = this_process();
+        let start = state(Path::new("/proc"), std::process::id()).unwrap().start;
+        assert!(beside.is_gone(&named(&beside, std::process::id(), start + 1)), "the pid was used again");
+        // Of another user, and perhaps hidden: init is always there.
+        assert!(!beside.is_gone(&named(&beside, 1, state(Path::new("/proc"), 1).map_or(1, |one| one.start))));
+        let elsewhere = Beside { boot: "other".into(), ..beside.clone() };
+        let contained = Beside { namespace: "1".into(), ..beside.clone() };
+        let gone = named(&beside, u32::MAX / 2, 1);
+        assert!(!elsewhere.is_gone(&gone) && !contained.is_gone(&gone) && !elsewhere.is_gone(&me));
+        for odd in ["", "a", "laptop", "a_b_c_d_e", &format!("{me}_x"), &named(&beside, 0, 1)] {
+            assert!(!beside.is_gone(odd), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_program_may_be_called_anything() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |line: &str| {
+            fs::create_dir_all(dir.path().join("7")).unwrap();
+            fs::write(dir.path().join("7/stat"), line).unwrap();
+            state(dir.path(), 7)
+        };
+        let line = |name: &str, letter: &str| {
+            format!("7 ({name}) {letter} 1 7 7 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 4242 0")
+        };
+        for name in ["a", "a) S (b", ") ", "weaver operator"] {
+            let found = of(&line(name, "S")).unwrap();
+            assert_eq!((found.start, found.is_dead), (4_242, false), "{name}");
+        }
+        assert!(of(&line("a", "Z")).unwrap().is_dead);
+        assert!(of("").is_none() && of("7 (a) S 1").is_none());
+    }
+}

@@ -1,0 +1,50 @@
+//! Why this process may write: it holds the lease, or was told that nobody else does.
+
+use tracing::warn;
+
+use super::fence::Fence;
+use super::hold::{Held, Leases, Lost};
+use crate::tenant::call::CallError;
+
+/// The right to write.
+pub enum Lead {
+    /// By a flag.
+    Alone,
+    /// By the lease.
+    Held(Box<Held>),
+}
+
+impl Lead {
+    /// Waits for the right; `waits_for` is told who has it meanwhile.
+    ///
+    /// # Errors
+    /// If the lease may not be read or written.
+    pub async fn take(
+        standalone: bool,
+        leases: Leases,
+        fence: &Fence,
+        waits_for: impl FnMut(&str),
+    ) -> Result<Self, CallError> {
+        if standalone {
+            warn!("no lease is taken: nothing else may act on this cluster's resources");
+            fence.open();
+            return Ok(Self::Alone);
+        }
+        leases.acquire(waits_for).await.map(|held| Self::Held(Box::new(held)))
+    }
+
+    /// Keeps it; ends when it is lost.
+    pub async fn keep(&mut self) -> Lost {
+        match self {
+            Self::Alone => std::future::pending().await,
+            Self::Held(held) => held.keep().await,
+        }
+    }
+
+    /// Gives it back. Nothing is written after that.
+    pub async fn release(self) {
+        if let Self::Held(held) = self {
+            held.release().await;
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! When a candidate takes the Lease, and how long a leader may write. Pure.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::record::Record;
+
+/// The times of a Lease, all parts of one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Timing {
+    /// After so long without a change others take over.
+    pub expiry: Duration,
+    /// A leader renews so long after the last success: slow enough for an SD card.
+    pub renew: Duration,
+    /// And tries again so often; so often a candidate looks.
+    pub retry: Duration,
+    /// A leader that could not renew writes nothing any more after so long.
+    pub fence: Duration,
+    /// Longest time for one write: begun at the last moment, it ends before others take over.
+    pub deadline: Duration,
+}
+
+impl Timing {
+    /// The parts of an expiry; of 60 s: 40, 10, 55 and 5.
+    #[must_use]
+    pub fn of(expiry: Duration) -> Self {
+        Self {
+            expiry,
+            renew: expiry * 2 / 3,
+            retry: expiry / 6,
+            fence: expiry * 11 / 12,
+            deadline: expiry / 12,
+        }
+    }
+}
+
+/// What a candidate does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Step {
+    /// It takes the Lease, in exactly the state that it has seen.
+    Take(Why),
+    /// It looks again after this time.
+    Wait(Duration),
+}
+
+/// Why the Lease is taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Why {
+    /// There is none.
+    Absent,
+    /// Its holder has given it back.
+    Released,
+    /// Its holder was a process of this machine that is gone.
+    Gone,
+    /// Nobody has renewed it for its whole time.
+    Expired,
+    /// It is held already: the answer to an attempt was lost.
+    Mine,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Absent => "there was none",
+            Self::Released => "it was free",
+            Self::Gone => "the process that held it is gone",
+            Self::Expired => "nobody renewed it in time",
+            Self::Mine => "it was held already",
+        })
+    }
+}
+
+/// What a candidate has seen of the Lease, and since when.
+#[derive(Debug, Default)]
+pub struct Candidate {
+    seen: Option<(String, Duration)>,
+}
+
+impl Candidate {
+    /// Judges what is found `now`, which is a time of this machine's own clock that counts suspension. `is_gone` says of a
+    /// holder whether it is known to run no more.
+    pub fn judge(
+        &mut self,
+        found: Option<&Record>,
+        me: &str,
+        is_gone: impl Fn(&str) -> bool,
+        now: Duration,
+        timing: &Timing,
+    ) -> Step {
+        let Some(found) = found else { return Step::Take(Why::Absent) };
+        let Some(holder) = &found.holder else { return Step::Take(Why::Released) };
+        if holder == me {
+            return Step::Take(Why::Mine);
+        }
+        if is_gone(holder) {
+            return Step::Take(Why::Gone);
+        }
+        let since = match &self.seen {
+            Some((version, since)) if *version == found.version => *since,
+            _ => {
+                self.seen = Some((found.version.clone(), now));
+                now
+            }
+        };
+        // Its holder may have been started with another time.
+        let expiry = found.expiry.map_or(timing.expiry, |theirs| theirs.max(timing.expiry));
+        let left = expiry.saturating_sub(now.saturating_sub(since));
+        if left.is_zero() { Step::Take(Why::Expired) } else { Step::Wait(left.min(timing.retry)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn record(holder: Option<&str>, version: u64) -> Record {
+        Record {
+            holder: holder.map(str::to_owned),
+            version: version.to_string(),
+            expiry: None,
+            transitions: 0,
+        }
+    }
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_minute_has_the_parts_that_an_sd_card_can_keep() {
+        let timing = Timing::of(seconds(60));
+        let parts = [timing.renew, timing.retry, timing.fence, timing.deadline].map(|part| part.as_secs());
+        assert_eq!(parts, [40, 10, 55, 5]);
+    }
+
+    #[test]
+    fn what_is_free_is_taken_at_once() {
+        let timing = Timing::of(seconds(60));
+        let judge = |found: Option<&Record>, gone| {
+            Candidate::default().judge(found, "me", |_| gone, seconds(5), &timing)
+        };
+        assert_eq!(judge(None, false), Step::Take(Why::Absent));
+        assert_eq!(judge(Some(&record(None, 1)), false), Step::Take(Why::Released));
+        assert_eq!(judge(Some(&record(Some("me"), 1)), false), Step::Take(Why::Mine));
+        assert_eq!(judge(Some(&record(Some("other"), 1)), true), Step::Take(Why::Gone));
+        assert_eq!(judge(Some(&record(Some("other"), 1)), false), Step::Wait(seconds(10)));
+    }
+
+    #[test]
+    fn what_is_held_is_taken_after_its_whole_time_without_a_change() {
+        let (timing, mut candidate) = (Timing::of(seconds(60)), Candidate::default());
+        let mut at = |now: u64, version: u64| {
+            candidate.judge(Some(&record(Some("other"), version)), "me", |_| false, seconds(now), &timing)
+        };
+        assert_eq!(at(1_000, 1), Step::Wait(seconds(10)));
+        assert_eq!(at(1_055, 1), Step::Wait(seconds(5)));
+        assert_eq!(at(1_059, 2), Step::Wait(seconds(10)), "it was renewed, or changed by anybody");
+        assert_eq!(at(1_118, 2), Step::Wait(seconds(1)));
+        assert_eq!(at(1_119, 2), Step::Take(Why::Expired));
+    }
+
+    #[test]
+    fn a_holder_with_a_longer_time_has_it() {
+        let (timing, mut candidate) = (Timing::of(seconds(60)), Candidate::default());
+        let slow = Record { expiry: Some(seconds(120)), ..record(Some("other"), 1) };
+        let quick = Record { expiry: Some(seconds(1)), ..record(Some("other"), 2) };
+        let mut at =
+            |found: &Record, now| candidate.judge(Some(found), "me", |_| false, seconds(now), &timing);
+        assert_eq!(at(&slow, 0), Step::Wait(seconds(10)));
+        assert_eq!(at(&slow, 119), Step::Wait(seconds(1)));
+        assert_eq!(at(&slow, 120), Step::Take(Why::Expired));
+        assert_eq!(at(&quick, 121), Step::Wait(seconds(10)), "and one with a shorter time is not hurried");
+    }
+
+    proptest! {
+        /// A leader stops writing before any candidate takes over, whenever each of them looks.
+        #[test]
+        fn nobody_takes_over_while_the_leader_may_write(
+            expiry in 10_u64..600, renewals in proptest::collection::vec(1_u64..600, 0..20), looks in 1_u64..40,
+        ) {
+            let timing = Timing::of(seconds(expiry));
+            let mut candidate = Candidate::default();
+            let (mut renewed, mut version, mut now) = (seconds(0), 1, seconds(0));
+            let mut renewals = renewals.into_iter();
+            let mut next = renewals.next().map(|pause| renewed + seconds(pause));
+            for _ in 0..2_000 {
+                now += Duration::from_millis(looks * 250);
+                // The leader renews while it still may; one that is late has stopped.
+                while let Some(at) = next.filter(|at| *at <= now && *at < renewed + timing.fence) {
+                    (renewed, version) = (at, version + 1);
+                    next = renewals.next().map(|pause| at + seconds(pause));
+                }
+                let found = record(Some("leader"), version);
+                if let Step::Take(_) = candidate.judge(Some(&found), "me", |_| false, now, &timing) {
+                    // A write that was begun at the last moment is over, too.
+                    prop_assert!(now >= renewed + timing.fence + timing.deadline);
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
