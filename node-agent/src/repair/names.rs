@@ -236,13 +236,13 @@ impl Names {
                 return Ok(exit_code::USAGE);
             }
         }
-        let mut are_back = false;
+        let mut back = Vec::new();
         for attempt in 0.. {
             if look.check.served.is_empty() {
                 say("k3s shows no certificate: `systemctl status k3s` says whether it runs.\n")?;
                 return Ok(exit_code::KNOWN_BAD);
             }
-            let served = if are_back { self.args.remove.clone() } else { self.still_served(&look) };
+            let served = self.still_served(&look, &back);
             let names = served.join(", ");
             if served.is_empty() {
                 let any_more = if attempt > 0 { " any more" } else { "" };
@@ -271,17 +271,19 @@ impl Names {
             let data_dir = self.host.data_dir(&look.effective);
             serving_secret::forget(&client, &self.real(&data_dir), &served).await?;
             self.restart(&look.effective, true).await?;
-            let back = serving_secret::come_back(&client, &self.real(&data_dir), &served).await;
             // Where the API does not answer, the look says so.
-            are_back = back.unwrap_or_default();
+            let listed = serving_secret::come_back(&client, &self.real(&data_dir), &served).await;
+            back = listed.unwrap_or_default();
             look = self.look().await?;
         }
         Ok(exit_code::KNOWN_BAD)
     }
 
-    fn still_served(&self, look: &Look) -> Vec<String> {
-        let is_served =
-            |name: &&String| look.check.served.iter().any(|served| served.eq_ignore_ascii_case(name));
+    /// Those of the names to be removed that are served, or will be, since they are `back` on the list.
+    fn still_served(&self, look: &Look, back: &[String]) -> Vec<String> {
+        let is_served = |name: &&String| {
+            look.check.served.iter().chain(back).any(|served| served.eq_ignore_ascii_case(name))
+        };
         self.args.remove.iter().filter(is_served).cloned().collect()
     }
 }

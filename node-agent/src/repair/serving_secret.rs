@@ -87,23 +87,37 @@ pub async fn forget(client: &Client, data_dir: &Path, names: &[String]) -> anyho
     Ok(())
 }
 
-/// Whether the names come back to the list within a while after a start. A name was seen to be served for good after the
-/// first look at a restarted k3s, on a machine under load, had not found it: what is served at first proves nothing.
+/// Which of the names come back to the list within a while after a start, seen by looks that were answered. A name was seen
+/// to be served for good after the first look at a restarted k3s, on a machine under load, had not found it: what is served
+/// at first proves nothing.
 ///
 /// # Errors
 /// The API server does not say.
-pub async fn come_back(client: &Client, data_dir: &Path, names: &[String]) -> anyhow::Result<bool> {
+pub async fn come_back(client: &Client, data_dir: &Path, names: &[String]) -> anyhow::Result<Vec<String>> {
     let file = data_dir.join("server/tls/dynamic-cert.json");
     let begun = Instant::now();
-    while begun.elapsed() < STEADY {
-        let in_secret = listed(&annotations(client).await?, names);
-        let in_file = || stored(&file).is_ok_and(|stored| !listed(&stored, names).is_empty());
-        if !in_secret.is_empty() || in_file() {
-            return Ok(true);
+    let mut steady_since = None;
+    loop {
+        match annotations(client).await {
+            Ok(in_secret) => {
+                let in_file = stored(&file).unwrap_or_default();
+                let is_back = |name: &&String| {
+                    [&in_secret, &in_file]
+                        .iter()
+                        .any(|all| !listed(all, std::slice::from_ref(*name)).is_empty())
+                };
+                let back: Vec<String> = names.iter().filter(is_back).cloned().collect();
+                let since = *steady_since.get_or_insert_with(Instant::now);
+                if !back.is_empty() || since.elapsed() >= STEADY {
+                    return Ok(back);
+                }
+            }
+            // It has just started.
+            Err(error) if begun.elapsed() > PATIENCE => return Err(error),
+            Err(_) => {}
         }
         sleep(POLL).await;
     }
-    Ok(false)
 }
 
 fn stored(file: &Path) -> anyhow::Result<BTreeMap<String, String>> {
