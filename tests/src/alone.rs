@@ -31,9 +31,9 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Starts the built program on `operator.kubeconfig` of `dir`, with seconds where a user has minutes.
-    fn start(dir: &Path, flags: Vec<String>) -> Self {
-        let log = dir.join("operator.log");
+    /// Starts the built program on the kubeconfig `name` of `dir`, with seconds where a user has minutes.
+    fn start(dir: &Path, name: &str, flags: Vec<String>) -> Self {
+        let log = dir.join(format!("{name}.log"));
         let output = File::options().create(true).append(true).open(&log).unwrap();
         let child = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver-operator"))
             .args(["run", "--metrics", "127.0.0.1:0"])
@@ -41,7 +41,7 @@ impl Operator {
             // A flag says otherwise.
             .envs([("WEAVER_RETRY", "2"), ("WEAVER_CLEANUP_PATIENCE", "5")])
             .arg("--kubeconfig")
-            .arg(dir.join("operator.kubeconfig"))
+            .arg(dir.join(format!("{name}.kubeconfig")))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(output)
@@ -122,13 +122,21 @@ impl Alone {
         own.apply("deploy/rbac/operator.yaml");
         let kubeconfig = json!(own.operator_kubeconfig(url).await).to_string();
         std::fs::write(own.dir().join("operator.kubeconfig"), kubeconfig).unwrap();
-        let operator = Operator::start(own.dir(), flags.iter().map(|flag| (*flag).to_owned()).collect());
+        let operator = Operator::start(own.dir(), "operator", owned(flags));
         Self { own, operator, _proxy: proxy }
     }
 
     /// Starts the operator again after [`Operator::kill`].
     pub fn restart_operator(&mut self) {
-        self.operator = Operator::start(self.own.dir(), self.operator.flags.clone());
+        self.operator = Operator::start(self.own.dir(), "operator", self.operator.flags.clone());
+    }
+
+    /// Starts another operator beside the first, which reaches the server by itself, and not through the proxy.
+    pub async fn another_operator(&self, flags: &[&str]) -> Operator {
+        let url = format!("https://127.0.0.1:{}", self.own.server.port());
+        let kubeconfig = json!(self.own.operator_kubeconfig(&url).await).to_string();
+        std::fs::write(self.own.dir().join("another.kubeconfig"), kubeconfig).unwrap();
+        Operator::start(self.own.dir(), "another", owned(flags))
     }
 
     /// A world on this server.
@@ -136,6 +144,10 @@ impl Alone {
     pub fn world(&self, name: &str) -> World {
         World::on(self.own.client.clone(), name, self.own.logs())
     }
+}
+
+fn owned(flags: &[&str]) -> Vec<String> {
+    flags.iter().map(|flag| (*flag).to_owned()).collect()
 }
 
 /// A server with our definitions.

@@ -9,6 +9,7 @@ mod footprint_own_server;
 mod foreign;
 mod installer_own_server;
 mod kubeconfig;
+mod lease_own_server;
 mod lifecycle;
 mod metrics;
 mod orphans;
