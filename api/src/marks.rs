@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 /// Label on every copy: uid of its `ConfigMapSync`. Uids fit a label value; names (253) do not.
 pub const SYNC_UID_LABEL: &str = "weaver.example.com/sync-uid";
@@ -89,10 +89,16 @@ impl Owner {
         meta.annotations.as_ref()?.get(SYNC_ANNOTATION).and_then(|value| Self::parse(value))
     }
 
-    /// The `ServiceToken` that a Secret's annotation names.
+    /// The `ServiceToken` whose tokens a Secret holds: the one that its annotation names, else the one that owns it.
     #[must_use]
     pub fn of_tokens(meta: &ObjectMeta) -> Option<Self> {
-        meta.annotations.as_ref()?.get(TOKEN_ANNOTATION).and_then(|value| Self::parse(value))
+        let annotation = meta.annotations.as_ref().and_then(|all| all.get(TOKEN_ANNOTATION));
+        let owner = || {
+            let owner = meta.owner_references.iter().flatten().find(|owner| is_service_token(owner))?;
+            let namespace = meta.namespace.clone().unwrap_or_default();
+            Some(Self { namespace, name: owner.name.clone(), uid: owner.uid.clone() })
+        };
+        annotation.and_then(|value| Self::parse(value)).or_else(owner)
     }
 
     /// Labels that every copy of this owner carries.
@@ -112,6 +118,13 @@ impl Owner {
             (SOURCE_ANNOTATION.to_owned(), source.to_owned()),
         ])
     }
+}
+
+/// Does it refer to a `ServiceToken` of ours?
+#[must_use]
+pub fn is_service_token(reference: &OwnerReference) -> bool {
+    let group = reference.api_version.split_once('/').map(|(group, _)| group);
+    reference.kind == "ServiceToken" && group == Some(crate::GROUP)
 }
 
 /// Is it the Secret of the `ServiceToken` `owner`? Either its owner reference or its annotation is enough to know it
@@ -223,7 +236,7 @@ mod tests {
     fn a_secret_of_tokens_is_known_by_its_owner_reference_or_its_annotation() {
         let meta = |uid: Option<&str>, annotation: Option<&str>| -> ObjectMeta {
             let owner = uid.map(|uid| {
-                vec![json!({"apiVersion": "v1", "kind": "ServiceToken", "name": "settings", "uid": uid})]
+                vec![json!({"apiVersion": "weaver.example.com/v1beta1", "kind": "ServiceToken", "name": "other", "uid": uid})]
             });
             let annotations = annotation.map(|value| json!({TOKEN_ANNOTATION: value}));
             serde_json::from_value(json!({"ownerReferences": owner, "annotations": annotations})).unwrap()

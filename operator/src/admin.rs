@@ -35,15 +35,17 @@ fn snapshot(context: &Context, tokens: &TokenContext) -> Snapshot {
     for guarded in tokens.store.state() {
         let status = guarded.0.as_ref().ok().and_then(|token| token.status.as_ref());
         token_resources.count(status.map(|status| status.conditions.as_slice()));
+        // Also those that were never looked at.
+        let spec = guarded.0.as_ref().ok().and_then(|token| token.desired());
+        asked += spec.map_or(0, |spec| i64::try_from(spec.tokens.len()).unwrap_or(i64::MAX));
         let counts = status.and_then(|status| status.counts).unwrap_or_default();
-        asked += i64::from(counts.desired);
         fresh += i64::from(counts.fresh);
     }
     Snapshot {
         resources: resources.0.to_vec(),
         targets: vec![("synced", synced), ("failed", failed), ("conflict", conflicts), ("waiting", waiting)],
         token_resources: token_resources.0.to_vec(),
-        service_tokens: vec![("fresh", fresh), ("missing", asked - fresh)],
+        service_tokens: vec![("fresh", fresh), ("missing", (asked - fresh).max(0))],
         watches: sum(context.watches.states(), &tokens.watches.states()),
         waiting: context.lanes.waiting(),
     }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use futures::{Stream, StreamExt as _};
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams};
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::controller::{self, Config as ControllerConfig};
 use kube::runtime::reflector::Store;
 use kube::runtime::{Controller, WatchStreamExt as _, reflector, watcher};
-use kube::{Client, Resource, ResourceExt as _};
+use kube::{Client, Config, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -30,10 +30,11 @@ use crate::lease::lead::Lead;
 use crate::lease::plan::Timing;
 use crate::metrics::{Identity, Metrics};
 use crate::service_manager;
-use crate::service_token::{self, reconcile::Context as TokenContext};
+use crate::service_token::reconcile::{Context as TokenContext, TokenState};
 use crate::signals::Signals;
+use crate::sync::reconcile::Context;
+use crate::sync::state::SyncState;
 use crate::sync::targets::concerns;
-use crate::sync::{self, reconcile::Context};
 use crate::tenant::call::{CallError, call};
 use crate::tenant::{KubeMinter, Tenants};
 use crate::transport::{self, Connector, Counted, ServerClock};
@@ -41,6 +42,9 @@ use crate::watch::{NamespaceChange, Namespaces, ResourceRef, Triggers, WatchSet}
 
 /// How often memory of what is gone is dropped.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
+
+/// Longest time for one write of the lease.
+const LEASE_ANSWER: Duration = Duration::from_secs(10);
 
 const UNREACHABLE: &str = "the API server could not be asked for our kinds";
 
@@ -60,29 +64,15 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let config = connection::config(options.kubeconfig.as_deref(), options.watch).await;
     let config = config.map_err(unusable)?;
     info!(server = %config.cluster_url, version = env!("CARGO_PKG_VERSION"), "starting");
-    let tenants = connection::without_credentials(&config);
-    let mut connectors =
-        (Connector::new(&config).map_err(unusable)?, Connector::new(&tenants).map_err(unusable)?);
-    if let (_, Some(connector)) = &connectors
-        && !connector.speaks_http2().await.context(UNREACHABLE)?
-    {
-        warn!("the API server speaks no HTTP/2: each watch has a connection of its own");
-        connectors = (None, None);
-    }
-    let metrics = Arc::<Metrics>::default();
-    let clock = ServerClock::default();
-    let counted = |identity| Counted { identity, metrics: metrics.clone(), clock: clock.clone() };
     let timing = Timing::of(options.lease);
-    let fence = Fence::closed(timing.deadline);
-    let client = |identity, fence: &Fence| {
-        transport::client(&config, connectors.0.as_ref(), counted(identity), fence).map_err(unusable)
-    };
-    let leases = client(Identity::Lease, &Fence::opened(timing.deadline))?;
-    let client = client(Identity::Operator, &fence)?;
-    let transport = transport::client(&tenants, connectors.1.as_ref(), counted(Identity::Tenant), &fence);
-    let transport = transport.map_err(unusable)?;
+    let (fence, metrics, clock) =
+        (Fence::closed(timing.deadline), Arc::<Metrics>::default(), ServerClock::default());
+    let [client, transport, leases] = clients(&config, &fence, &metrics, &clock).await?;
     is_served::<ConfigMapSync>(&client).await?;
-    is_served::<ServiceToken>(&client).await?;
+    // Those who copy do not wait for a right that they do not need; its watch tries again and again.
+    if let Err(error) = is_served::<ServiceToken>(&client).await {
+        warn!("ServiceTokens are not looked after: {error:#}");
+    }
     let mut signals = Signals::install().context("installing the handlers of signals")?;
     let leases = Leases::new(leases, timing, fence.clone());
     let mut lead = tokio::select! {
@@ -99,7 +89,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let length = u32::try_from(options.watch.as_secs()).unwrap_or(290);
     let watch_config = watcher::Config::default().timeout(length);
-    let (syncs, store) = controller::<ConfigMapSync>(&client, &watch_config, &triggers, &stop);
+    let states = Arc::<States<SyncState>>::default();
+    let forget = states.clone();
+    let (syncs, store) =
+        controller::<ConfigMapSync>(&client, &watch_config, &triggers, &stop, move |uid| forget.forget(uid));
     let minter = KubeMinter::new(client.clone(), options.token_lifetime);
     let context = Arc::new(Context {
         tenants: Arc::new(Tenants::new(transport, minter, options.watch, metrics.clone())),
@@ -108,20 +101,27 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         store,
         events: Events::new(client.clone()),
         metrics,
-        states: States::default(),
+        states,
         lanes: Arc::default(),
         client: client.clone(),
         options: options.clone(),
     });
-    let syncs = logged(syncs.run(sync::reconcile::reconcile, sync::reconcile::retry_later, context.clone()));
+    let syncs = logged(syncs.run(
+        crate::sync::reconcile::reconcile,
+        crate::sync::reconcile::retry_later,
+        context.clone(),
+    ));
     let wakes = Triggers::default();
-    let (tokens, store) = controller::<ServiceToken>(&client, &watch_config, &wakes, &stop);
+    let token_states = Arc::<States<TokenState>>::default();
+    let forget = token_states.clone();
+    let (tokens, store) =
+        controller::<ServiceToken>(&client, &watch_config, &wakes, &stop, move |uid| forget.forget(uid));
     let token_context = Arc::new(TokenContext {
         tenants: context.tenants.clone(),
         watches: WatchSet::new(wakes, options.watch, options.retry),
         store,
         events: context.events.clone(),
-        states: States::default(),
+        states: token_states,
         lanes: context.lanes.clone(),
         metrics: context.metrics.clone(),
         client: client.clone(),
@@ -129,8 +129,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         options,
     });
     let tokens = logged(tokens.run(
-        service_token::reconcile::reconcile,
-        service_token::reconcile::retry_later,
+        crate::service_token::reconcile::reconcile,
+        crate::service_token::reconcile::retry_later,
         token_context.clone(),
     ));
 
@@ -169,6 +169,34 @@ fn no_lease(error: CallError) -> anyhow::Error {
     anyhow::Error::new(error).context(remedy)
 }
 
+/// The operator's own client, the one that all tenants share, and the one for the lease, which no fence holds up.
+async fn clients(
+    config: &Config,
+    fence: &Fence,
+    metrics: &Arc<Metrics>,
+    clock: &ServerClock,
+) -> anyhow::Result<[Client; 3]> {
+    let tenants = connection::without_credentials(config);
+    let mut connectors =
+        [Connector::new(config).map_err(unusable)?, Connector::new(&tenants).map_err(unusable)?];
+    if let [_, Some(connector)] = &connectors
+        && !connector.speaks_http2().await.context(UNREACHABLE)?
+    {
+        warn!("the API server speaks no HTTP/2: each watch has a connection of its own");
+        connectors = [None, None];
+    }
+    let [own, shared] = &connectors;
+    let client = |config, connector: &Option<Connector>, identity, fence: &Fence| {
+        let counted = Counted { identity, metrics: metrics.clone(), clock: clock.clone() };
+        transport::client(config, connector.as_ref(), counted, fence).map_err(unusable)
+    };
+    Ok([
+        client(config, own, Identity::Operator, fence)?,
+        client(&tenants, shared, Identity::Tenant, fence)?,
+        client(config, own, Identity::Lease, &Fence::opened(LEASE_ANSWER))?,
+    ])
+}
+
 /// Marks a failure of the kubeconfig that time does not cure: all but a file that is missing or cannot be read now.
 fn unusable(error: anyhow::Error) -> anyhow::Error {
     let may_pass = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(|cause| {
@@ -199,18 +227,25 @@ async fn is_served<K: Ours>(client: &Client) -> anyhow::Result<()> {
     }
 }
 
-/// A controller of the kind `K`, also woken by `triggers`, and what it knows of the kind.
+/// A controller of the kind `K`, also woken by `triggers`, and what it knows of the kind. `forget` is called with the uid of
+/// what is gone.
 fn controller<K: Ours>(
     client: &Client,
     config: &watcher::Config,
     triggers: &Triggers,
     stop: &CancellationToken,
+    forget: impl Fn(&str) + Send + 'static,
 ) -> (Controller<DeserializeGuard<K>>, Store<DeserializeGuard<K>>) {
     let (store, writer) = reflector::store();
     // Who set which field is most of an object with many targets, and nobody reads it here.
     let resources = watcher(Api::all(client.clone()), config.clone())
         .modify(|resource: &mut DeserializeGuard<K>| resource.managed_fields_mut().clear())
         .reflect(writer)
+        .inspect_ok(move |event| {
+            if let watcher::Event::Delete(gone) = event {
+                forget(gone.meta().uid.as_deref().unwrap_or_default());
+            }
+        })
         .applied_objects();
     let controller = Controller::for_stream(resources, store.clone())
         // How many visits there are at once is decided by their lanes.

@@ -75,6 +75,8 @@ pub struct Done {
     pub known: Option<Known>,
     /// When something is due next.
     pub next: Option<Timestamp>,
+    /// A token was minted, or a write was tried.
+    pub sent: bool,
 }
 
 /// A token that is to be written.
@@ -87,8 +89,10 @@ type Minting = BTreeMap<String, Result<Minted, MintError>>;
 
 /// What one round came to.
 enum Round {
-    /// The Secret holds this now.
-    Settled(Option<Known>),
+    /// Nothing was to be written, and this stands there.
+    Kept(Option<Known>),
+    /// It was written, and holds this now.
+    Written(Option<Known>),
     /// It was another than the one that was judged: look again.
     Again,
     /// This.
@@ -98,41 +102,48 @@ enum Round {
 impl Job<'_> {
     /// Does it. `shown` is what the watch shows, and `known` what was known last: together they may spare the read.
     pub async fn run(&self, shown: Option<&ObjectMeta>, known: Option<&Known>) -> Done {
-        let is_known =
-            |(meta, known): &(&ObjectMeta, &Known)| meta.resource_version.as_deref() == Some(&known.version);
-        let mut spared = shown.zip(known).filter(is_known);
-        let last = known.map(|known| &known.seen);
-        let mut minting = Minting::new();
+        if let Some(done) = self.spared(shown, known) {
+            return done;
+        }
+        let (mut minting, mut sent) = (Minting::new(), false);
+        let mut last = known.map(|known| known.seen.clone());
         for _ in 0..ROUNDS {
-            let found = match spared.take() {
-                Some((meta, known)) => {
-                    let work = self.plan(Some(&known.seen));
-                    let is_idle = |work: &Work| !work.changes_content() && self.desired.is_marked(meta);
-                    match work {
-                        Ok(work) if is_idle(&work) => {
-                            return self.done(End::Written, &work, &minting, Some(known.clone()));
-                        }
-                        _ => continue,
-                    }
-                }
-                None => match lookup(self.secrets().get(&self.desired.place.name)).await {
-                    Ok(found) => found,
-                    Err(error) => return self.failed(end_of(error), last),
-                },
+            let found = match lookup(self.secrets().get(&self.desired.place.name)).await {
+                Ok(found) => found,
+                Err(error) => return Done { sent, ..self.failed(end_of(error), last.as_ref()) },
             };
             let seen = found.as_ref().map(|found| self.desired.seen(found));
             let work = match self.plan(seen.as_ref()) {
                 Ok(work) => work,
-                Err(refusal) => return self.failed(End::Refused(refusal), seen.as_ref()),
+                Err(refusal) => return Done { sent, ..self.failed(End::Refused(refusal), seen.as_ref()) },
             };
-            match self.act(&work, found, seen, &mut minting).await {
-                Round::Settled(known) => return self.done(End::Written, &work, &minting, known),
-                Round::Again => {}
-                Round::Ended(end) => return self.done(end, &work, &minting, None),
-            }
+            let round = self.act(&work, found, seen.as_ref(), &mut minting).await;
+            sent |= !matches!(round, Round::Kept(_)) || minting.values().any(Result::is_ok);
+            let done = match round {
+                Round::Again => {
+                    last = seen;
+                    continue;
+                }
+                Round::Kept(known) | Round::Written(known) => {
+                    let now = known.as_ref().map(|known| known.seen.clone());
+                    Done { known, ..self.done(End::Written, &work, &minting, now.as_ref()) }
+                }
+                Round::Ended(end) => self.done(end, &work, &minting, seen.as_ref()),
+            };
+            return Done { sent, ..done };
         }
         let words = format!("{} kept changing while it was to be written", self.desired.place);
-        self.failed(End::Failed(words), last)
+        Done { sent, ..self.failed(End::Failed(words), last.as_ref()) }
+    }
+
+    /// What is known of exactly the state that the watch shows, if nothing is to be done about it.
+    fn spared(&self, shown: Option<&ObjectMeta>, known: Option<&Known>) -> Option<Done> {
+        let (meta, known) = shown.zip(known)?;
+        let work = self.plan(Some(&known.seen)).ok()?;
+        let is_known = meta.resource_version.as_deref() == Some(&known.version);
+        let is_idle = is_known && !work.changes_content() && self.desired.is_marked(meta);
+        let done = || self.done(End::Written, &work, &Minting::new(), Some(&known.seen));
+        is_idle.then(|| Done { known: Some(known.clone()), ..done() })
     }
 
     fn plan(&self, seen: Option<&Contents>) -> Result<Work, Refusal> {
@@ -144,7 +155,7 @@ impl Job<'_> {
             uid: &self.desired.owner.uid,
             secret: seen,
             accounts: &self.accounts.iter().map(known).collect(),
-            own_audiences: self.tenant.audiences.as_deref(),
+            own: self.tenant.claims.as_ref(),
             oldest: self.oldest,
             now: self.clock.now(),
         });
@@ -159,13 +170,13 @@ impl Job<'_> {
         &self,
         work: &Work,
         found: Option<Object>,
-        seen: Option<Contents>,
+        seen: Option<&Contents>,
         minting: &mut Minting,
     ) -> Round {
         let found = match found {
             Some(found) => found,
             // An empty Secret is made for a token only.
-            None if work.to_mint().next().is_none() => return Round::Settled(None),
+            None if work.to_mint().next().is_none() => return Round::Kept(None),
             None => match call(self.secrets().create(&params(), &self.desired.create())).await {
                 Ok(made) => made,
                 Err(CallError::Conflict(_)) => return Round::Again,
@@ -179,7 +190,7 @@ impl Job<'_> {
             .filter_map(|(key, one)| Some((key.clone(), one.as_ref().ok()?.token.clone())))
             .collect();
         if minted.is_empty() && work.removed.is_empty() && self.desired.is_marked(&found.metadata) {
-            return Round::Settled(seen.and_then(|seen| known(&found, seen)));
+            return Round::Kept(seen.and_then(|seen| known(&found, seen.clone())));
         }
         let wanted = self.desired.update(&found, &work.removed, &minted);
         match call(self.secrets().replace(&self.desired.place.name, &params(), &wanted)).await {
@@ -187,7 +198,7 @@ impl Job<'_> {
                 let keys: Vec<_> = minted.keys().map(String::as_str).collect();
                 info!(secret = %self.desired.place, minted = ?keys, removed = ?work.removed, "wrote tokens");
                 let seen = self.desired.seen(&written);
-                Round::Settled(known(&written, seen))
+                Round::Written(known(&written, seen))
             }
             Err(CallError::Conflict(_) | CallError::NotFound(_)) => Round::Again,
             Err(error) => Round::Ended(end_of(error)),
@@ -219,8 +230,14 @@ impl Job<'_> {
             }),
         };
         let answer = request(self.operator, &account, spec).await;
+        let agreed = |claims: &Claims| matches!(self.accounts.get(&token.account), Some(Ok(plan::Account::Willing { uid })) if *uid == claims.account.uid);
         let minted = answer.and_then(|answer| match Claims::read(answer.secret.expose_secret()) {
-            Ok(claims) => Ok(Minted { token: answer.secret, claims }),
+            Ok(claims) if agreed(&claims) => Ok(Minted { token: answer.secret, claims }),
+            // It is asked for by name, and whoever has agreed may be gone since.
+            Ok(_) => {
+                let reason = "the account was made anew while it was looked at".to_owned();
+                Err(MintError::Failed { account, reason })
+            }
             Err(odd) => Err(MintError::Failed { account, reason: format!("the API server's answer: {odd}") }),
         });
         (token.key.clone(), minted)
@@ -235,11 +252,10 @@ impl Job<'_> {
         self.tenant.objects(*kind, namespace)
     }
 
-    /// The plan came to this.
-    fn done(&self, end: End, work: &Work, minting: &Minting, known: Option<Known>) -> Done {
+    /// The plan came to this, and `seen` stands there.
+    fn done(&self, end: End, work: &Work, minting: &Minting, seen: Option<&Contents>) -> Done {
         let is_written = end == End::Written;
-        let stands =
-            |key: &str| known.as_ref().and_then(|known| known.seen.keys.get(key)?.as_ref().ok()).cloned();
+        let stands = |key: &str| seen.and_then(|seen| seen.keys.get(key)?.as_ref().ok()).cloned();
         let now = self.clock.now();
         let keys = self.asked.tokens.iter().zip(&work.tokens).map(|(asked, (key, verdict))| {
             let (stays, trouble) = match verdict {
@@ -269,14 +285,15 @@ impl Job<'_> {
         let keys = keys.collect();
         let minted: Vec<_> = minted.collect();
         // What was just written has a time of its own.
-        let next = known.as_ref().and_then(|known| self.plan(Some(&known.seen)).ok()?.next).or(work.next);
-        Done { end, keys, minted, known, next }
+        let next = seen.and_then(|seen| self.plan(Some(seen)).ok()?.next).or(work.next);
+        Done { end, keys, minted, next, known: None, sent: false }
     }
 
     /// There is no plan: what was `seen` stays.
     fn failed(&self, end: End, seen: Option<&Contents>) -> Done {
         let now = self.clock.now();
-        let seen = seen.filter(|seen| seen.is_ours);
+        // With a Secret that is on its way out its tokens go, whoever holds it.
+        let seen = seen.filter(|seen| seen.is_ours && !seen.is_terminating);
         let keys = self.asked.tokens.iter().map(|token| {
             let stands = seen.and_then(|seen| seen.keys.get(&token.key)?.clone().ok());
             let is_valid = |claims: &Claims| claims.account.name == token.account && claims.expires_at > now;
@@ -287,7 +304,7 @@ impl Job<'_> {
                 trouble: Some(Trouble::NotWritten),
             }
         });
-        Done { end, keys: keys.collect(), minted: Vec::new(), known: None, next: None }
+        Done { end, keys: keys.collect(), minted: Vec::new(), known: None, next: None, sent: false }
     }
 }
 

@@ -43,8 +43,8 @@ pub struct Work {
     pub minted: Vec<(String, Why)>,
     /// Rights that the writer was found to lack, or why it could not be asked.
     pub missing: Result<BTreeSet<Right>, String>,
-    /// Of the Secret no watch tells at present.
-    pub blind: bool,
+    /// A token was minted, or a write of the Secret was tried.
+    pub sent: bool,
     /// When something is due by the clock, and what that shows now.
     pub next: Option<(Timestamp, Timestamp)>,
 }
@@ -113,11 +113,18 @@ impl Visit {
     /// The time after which an unchanged resource is looked at again.
     #[must_use]
     pub fn pause(&self, options: &Options) -> Duration {
-        let Visit::Worked(work) = self else { return options.resync.unwrap_or(RESYNC) };
+        let Visit::Worked(_) = self else { return options.resync.unwrap_or(RESYNC) };
         // Of accounts no watch tells: whether one was deleted, made anew, or its owner has agreed.
-        let due = work.next.map(|(due, now)| Duration::try_from(due.duration_since(now)).unwrap_or_default());
+        self.due().map_or(options.retry, |due| due.min(options.retry))
+    }
+
+    /// The time after which a token is due.
+    #[must_use]
+    pub fn due(&self) -> Option<Duration> {
+        let Visit::Worked(work) = self else { return None };
+        let (due, now) = work.next?;
         // A second more, since the API server's clock is told in seconds.
-        due.map_or(options.retry, |due| options.retry.min(due + Duration::from_secs(1)))
+        Some(Duration::try_from(due.duration_since(now)).unwrap_or_default() + Duration::from_secs(1))
     }
 }
 
@@ -137,7 +144,7 @@ pub(super) mod tests {
             keys,
             minted: Vec::new(),
             missing: Ok(BTreeSet::new()),
-            blind: false,
+            sent: false,
             next: None,
         }
     }

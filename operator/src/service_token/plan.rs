@@ -67,8 +67,8 @@ pub struct Facts<'a> {
     pub secret: Option<&'a Seen>,
     /// The accounts of the tokens, by name; one that is absent here is not known.
     pub accounts: &'a BTreeMap<String, Account>,
-    /// The API server's own audiences, which a token has for whom none is asked; `None` where they are not known.
-    pub own_audiences: Option<&'a [String]>,
+    /// A token of the API server's own audiences, which a token has for whom none is asked; `None` where none is known.
+    pub own: Option<&'a Claims>,
     /// No token gets older than this, whatever is asked for.
     pub oldest: Option<Duration>,
     /// The API server's clock.
@@ -98,8 +98,6 @@ pub enum Refusal {
 /// The work on one Secret.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Work {
-    /// There is no Secret: it is made first, empty, since its uid is what tokens are bound to.
-    pub creates: bool,
     /// Each token that is asked for, in the order of the spec.
     pub tokens: Vec<(String, Verdict)>,
     /// Keys that leave the Secret.
@@ -236,7 +234,7 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
         Verdict::Fresh { renewed_at: time } | Verdict::NotYet { until: time, .. } => Some(*time),
         _ => None,
     });
-    Plan::Act(Work { creates: facts.secret.is_none(), next: next.min(), tokens, removed })
+    Plan::Act(Work { next: next.min(), tokens, removed })
 }
 
 impl Facts<'_> {
@@ -250,10 +248,9 @@ impl Facts<'_> {
         match self.fresh_until(token, uid) {
             Ok(renewed_at) => Verdict::Fresh { renewed_at },
             Err(why) => match token.not_before {
-                Some(until) if until > self.now => Verdict::NotYet {
-                    until,
-                    stays: matches!(why, Why::Due | Why::Expired | Why::NotYetValid),
-                },
+                Some(until) if until > self.now => {
+                    Verdict::NotYet { until, stays: matches!(why, Why::Due | Why::NotYetValid) }
+                }
                 _ => Verdict::Mint(why),
             },
         }
@@ -270,7 +267,11 @@ impl Facts<'_> {
         if claims.account.uid != account_uid {
             return Err(Why::AccountRecreated);
         }
-        let asked = if token.audiences.is_empty() { self.own_audiences } else { Some(&token.audiences[..]) };
+        // The API server's own may have changed since ours was issued; then the two still have one in common.
+        let is_later = |own: &Claims| own.issued_at > claims.issued_at;
+        let own = self.own.filter(|own| is_later(own) || disjoint(&own.audiences, &claims.audiences));
+        let asked =
+            if token.audiences.is_empty() { own.map(|own| &own.audiences) } else { Some(&token.audiences) };
         if asked.is_some_and(|asked| !same(asked, &claims.audiences)) {
             return Err(Why::OtherAudiences);
         }
@@ -325,6 +326,10 @@ impl Facts<'_> {
             }
         }
     }
+}
+
+fn disjoint(one: &[String], other: &[String]) -> bool {
+    !one.iter().any(|audience| other.contains(audience))
 }
 
 fn same(one: &[String], other: &[String]) -> bool {

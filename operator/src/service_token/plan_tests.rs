@@ -56,6 +56,8 @@ struct Scene {
     secret: Option<Seen>,
     accounts: BTreeMap<String, Account>,
     oldest: Option<Duration>,
+    /// The writer's own token.
+    own: Claims,
     now: i64,
 }
 
@@ -67,18 +69,18 @@ impl Scene {
             secret: Some(seen(&[("a", Ok(claims("robot")))])),
             accounts: willing(&["robot"]),
             oldest: None,
+            own: claims("writer"),
             now: 600,
         }
     }
 
     fn plan(&self) -> Plan {
-        let own = [OWN.to_owned()];
         plan(&Facts {
             asked: &self.asked,
             uid: "resource-1",
             secret: self.secret.as_ref(),
             accounts: &self.accounts,
-            own_audiences: Some(&own),
+            own: Some(&self.own),
             oldest: self.oldest,
             now: at(self.now),
         })
@@ -106,7 +108,7 @@ impl Scene {
 fn a_token_that_is_as_it_should_be_stays() {
     let scene = Scene::new();
     let work = scene.work();
-    assert!(!work.creates && work.removed.is_empty());
+    assert!(!work.changes_content());
     let (_, Verdict::Fresh { renewed_at }) = work.tokens[0] else { panic!("{work:?}") };
     // At 80 % of its hour, and up to 5 % of that earlier.
     assert!((at(HOUR * 75 / 100)..=at(HOUR * 80 / 100)).contains(&renewed_at), "{renewed_at}");
@@ -135,11 +137,29 @@ fn r_x02_each_case_but_the_review_in_which_a_token_is_issued_again() {
         let mut scene = Scene::new();
         edit(&mut scene);
         assert_eq!(scene.verdict(), Verdict::Mint(why));
-        assert_eq!(scene.work().creates, scene.secret.is_none());
+        assert_eq!(scene.work().to_mint().collect::<Vec<_>>(), ["a"]);
     }
     let mut scene = Scene::new();
     scene.claims().secret = None;
     assert_eq!(scene.verdict(), Verdict::Mint(Why::OtherSecret));
+}
+
+#[test]
+fn the_api_servers_own_audiences_may_change() {
+    let mut scene = Scene::new();
+    let both = || vec![OWN.to_owned(), "new".to_owned()];
+    // Ours is later than the writer's own, and has more: it is what the API server gives now.
+    scene.claims().audiences = both();
+    scene.claims().issued_at = at(1);
+    assert!(matches!(scene.verdict(), Verdict::Fresh { .. }));
+    scene.own.issued_at = at(2);
+    assert_eq!(scene.verdict(), Verdict::Mint(Why::OtherAudiences));
+    scene.own.audiences = both();
+    assert!(matches!(scene.verdict(), Verdict::Fresh { .. }));
+    // And one that was asked for others is not for the API server at all.
+    scene.claims().audiences = vec!["vault".into()];
+    scene.claims().issued_at = at(3);
+    assert_eq!(scene.verdict(), Verdict::Mint(Why::OtherAudiences));
 }
 
 #[test]

@@ -31,6 +31,7 @@ use crate::controller::events::{Events, event, reference, turned};
 use crate::controller::lanes::Lanes;
 use crate::controller::not_understood::{self, NotUnderstood};
 use crate::controller::pace::Pace;
+use crate::controller::report::Reported;
 use crate::controller::state::States;
 use crate::controller::verdicts::listed;
 use crate::metrics::{End, Metrics};
@@ -42,8 +43,8 @@ use crate::watch::{Interest, ResourceRef, WatchSet};
 /// A `ServiceToken` as its watch takes it.
 pub type Guarded = DeserializeGuard<ServiceToken>;
 
-/// Visits that mint, at once and then each ten seconds: enough for any change of a spec, and no storm where somebody
-/// rewrites a Secret as often as it is written.
+/// Visits that write or mint, at once and then each ten seconds: enough for any change of a spec, and no storm where
+/// somebody rewrites a Secret as often as it is written.
 const BURST: f64 = 6.0;
 const PER_SECOND: f64 = 0.1;
 
@@ -60,7 +61,7 @@ pub struct Context {
     /// What others are told.
     pub events: Events,
     /// What is remembered between visits.
-    pub states: States<TokenState>,
+    pub states: Arc<States<TokenState>>,
     /// Room for them.
     pub lanes: Arc<Lanes>,
     /// What is counted.
@@ -89,14 +90,14 @@ pub struct TokenState {
     pace: Pace,
     /// Generation of the last visit.
     generation: Option<i64>,
-    /// The status last written, and the resourceVersion of the object that was judged then.
-    reported: Option<(Option<String>, ServiceTokenStatus)>,
+    /// The status last written.
+    reported: Reported<ServiceTokenStatus>,
 }
 
 impl Default for TokenState {
     fn default() -> Self {
         let pace = Pace::new(BURST, PER_SECOND);
-        Self { watch: None, known: None, pace, generation: None, reported: None }
+        Self { watch: None, known: None, pace, generation: None, reported: Reported::default() }
     }
 }
 
@@ -165,15 +166,17 @@ async fn visit_once(guarded: &Guarded, context: &Context) -> Result<(Action, End
             Err(error) => return Err(VisitError::Reading(error)),
         },
     };
-    if let Visit::Worked(work) = &visit
-        && !work.minted.is_empty()
-    {
-        state.pace.spend();
+    if let Visit::Worked(work) = &visit {
         context.metrics.issued(&work.minted);
+        if work.sent {
+            state.pace.spend();
+        }
     }
     report(context, &mut state, meta, &visit, before).await?;
     if visit.wants_retry() {
         let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
+        // One key in trouble does not let the others expire.
+        let pause = visit.due().map_or(pause, |due| pause.min(due));
         return Ok((Action::requeue(pause), End::Retry));
     }
     entry.forgive();
@@ -188,19 +191,17 @@ async fn report(
     visit: &Visit,
     read: ServiceTokenStatus,
 ) -> Result<(), VisitError> {
-    let before = match &state.reported {
-        Some((judged, written)) if *judged == meta.resource_version => written,
-        _ => &read,
-    };
+    let before = state.reported.before(meta.resource_version.as_deref(), read);
     let now = Time(context.clock.now());
-    let status = status(before, visit, &carried_token_faults(meta), meta.generation, &now);
+    let status = status(&before, visit, &carried_token_faults(meta), meta.generation, &now);
     let about = reference::<ServiceToken>(meta);
     let told = turned(&before.conditions, &status.conditions, "Mint");
     let worked = if let Visit::Worked(work) = visit { minted_anew(work) } else { None };
     for event in told.into_iter().chain(worked) {
         context.events.tell(&event, &about).await;
     }
-    if status == *before {
+    let (fails, pause) = (visit.wants_retry(), context.options.retry);
+    if !state.reported.is_due(&before, &status, fails, without_words, pause) {
         return Ok(());
     }
     let (name, namespace) =
@@ -218,8 +219,16 @@ async fn report(
         }
         Err(error) => return Err(VisitError::Status(error)),
     }
-    state.reported = Some((meta.resource_version.clone(), status));
+    state.reported.wrote(meta.resource_version.clone(), status);
     Ok(())
+}
+
+/// A status without what is meant for people only.
+fn without_words(status: &ServiceTokenStatus) -> ServiceTokenStatus {
+    let mut bare = status.clone();
+    bare.conditions.iter_mut().for_each(|condition| condition.message.clear());
+    bare.tokens.iter_mut().for_each(|token| token.message.clear());
+    bare
 }
 
 /// Tokens were minted though none was due: whoever holds the old ones may want to know.

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource as _;
 use secrecy::{ExposeSecret as _, SecretString};
-use weaver_api::marks::{Owner, holds_tokens_of};
+use weaver_api::marks::{Owner, holds_tokens_of, is_service_token};
 use weaver_api::v1beta1::{ServiceToken, SourceKind};
 
 use super::plan::Seen;
@@ -101,11 +101,15 @@ impl Desired {
     /// With our reference in the place of one to a resource of the same name that is gone.
     fn with(&self, mut meta: ObjectMeta, data: BTreeMap<String, String>) -> Object {
         let owners = meta.owner_references.get_or_insert_default();
-        owners.retain(|owner| owner.kind != self.reference.kind || owner.name != self.reference.name);
+        owners.retain(|owner| !is_reference_to(owner, &self.owner.name));
         owners.push(self.reference.clone());
         let kind = SourceKind::Secret.as_str().to_owned();
         Object { api_version: "v1".into(), kind, metadata: meta, data: Some(data), ..Object::default() }
     }
+}
+
+fn is_reference_to(reference: &OwnerReference, name: &str) -> bool {
+    is_service_token(reference) && reference.name == name
 }
 
 fn claims(value: &str) -> Result<Claims, NotAToken> {

@@ -5,6 +5,7 @@
 //! for which account, and nothing by which it could be used.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use weaver_api::conditions::{
     self, AUTHORIZED, CONFLICTED, MIGRATED, READY, TOKEN_ORDER, TOKENS_FRESH, Truth, Verdict,
@@ -38,15 +39,28 @@ pub fn status(
         conditions: conditions::fold(&TOKEN_ORDER, &before.conditions, &verdicts, generation, now),
         ..ServiceTokenStatus::default()
     };
-    // Where nothing was looked at, nothing is known of any token.
     if let Visit::Worked(work) = visit {
-        let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-        let fresh = work.keys.iter().filter(|key| key.present.is_some()).count();
         status.secret_name = Some(work.secret.clone());
-        status.counts = Some(TokenCounts { desired: number(work.keys.len()), fresh: number(fresh) });
         status.tokens = work.keys.iter().map(of_key).collect();
+    } else {
+        // Where nothing was looked at, what was there stays until it expires.
+        status.secret_name.clone_from(&before.secret_name);
+        status.tokens = before.tokens.iter().map(|token| until_expiry(token, now)).collect();
     }
+    status.counts = counts(&status.tokens);
     status
+}
+
+fn until_expiry(token: &TokenStatus, now: &Time) -> TokenStatus {
+    let expires = token.expires_at.as_ref().and_then(|text| text.parse::<Timestamp>().ok());
+    let is_valid = expires.is_some_and(|expires| expires > now.0);
+    if is_valid { token.clone() } else { TokenStatus { key: token.key.clone(), ..TokenStatus::default() } }
+}
+
+fn counts(tokens: &[TokenStatus]) -> Option<TokenCounts> {
+    let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+    let fresh = tokens.iter().filter(|token| token.expires_at.is_some()).count();
+    (!tokens.is_empty()).then(|| TokenCounts { desired: number(tokens.len()), fresh: number(fresh) })
 }
 
 /// The merge patch that writes `status`.
@@ -174,6 +188,14 @@ impl Work {
 
     fn authorized(&self) -> Verdict {
         match &self.missing {
+            // What was refused is the watch, and all is well but that.
+            Err(words) if self.end == End::Written => {
+                let message = format!(
+                    "changes of the Secret are not seen at once, there is a look from time to time instead; which right \
+                     is missing could not be asked: {words}"
+                );
+                return Verdict::new(AUTHORIZED, Truth::True, "Polled", message);
+            }
             Err(words) => {
                 let message =
                     format!("something was refused, and the writer's rights are not known: {words}");

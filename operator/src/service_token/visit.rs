@@ -67,7 +67,7 @@ pub async fn visit(
         accounts,
         oldest: context.options.service_token_age,
     };
-    let Done { end, keys, minted, known, next } = job.run(shown.as_deref(), state.known.as_ref()).await;
+    let Done { end, keys, minted, known, next, sent } = job.run(shown.as_deref(), state.known.as_ref()).await;
     if known.is_some() || end == End::Written {
         state.known = known;
     }
@@ -80,7 +80,7 @@ pub async fn visit(
         keys,
         minted,
         missing,
-        blind: watched != WatchState::Synced,
+        sent,
         next: next.map(|due| (due, context.clock.now())),
     }))
 }
@@ -122,6 +122,8 @@ async fn account(operator: &Client, namespace: &str, name: &str) -> (String, Res
     };
     let account = match lookup(accounts.get_metadata(name)).await {
         Ok(None) => Ok(plan::Account::Missing),
+        // On its way out, its tokens are refused already.
+        Ok(Some(account)) if account.metadata.deletion_timestamp.is_some() => Ok(plan::Account::Missing),
         Ok(Some(account)) if agrees(&account) => {
             Ok(plan::Account::Willing { uid: account.uid().unwrap_or_default() })
         }

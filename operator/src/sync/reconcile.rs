@@ -55,7 +55,7 @@ pub struct Context {
     /// What others are told.
     pub events: Events,
     /// What is remembered between visits.
-    pub states: States<SyncState>,
+    pub states: Arc<States<SyncState>>,
     /// Room for them.
     pub lanes: Arc<Lanes>,
     /// What is counted.
@@ -248,19 +248,11 @@ async fn report(
     visit: &Visit,
     read: ConfigMapSyncStatus,
 ) -> Result<(), VisitError> {
-    let before = match &state.reported {
-        Some((judged, written)) if *judged == meta.resource_version => written,
-        _ => &read,
-    };
-    let status = status(before, visit, &carried_faults(meta), meta.generation, &Time(Timestamp::now()));
-    events::tell_of(&context.events, meta, visit, before, &status).await;
-    if status == *before {
-        return Ok(());
-    }
-    // Each write is an event, and the visit that follows may fail in other words: with a port, an id or a time of
-    // somebody else's in them. Without an end to it, no back-off would ever be waited for.
-    let only_words = visit.wants_retry() && without_words(&status) == without_words(before);
-    if only_words && state.reported_at.is_some_and(|at| at.elapsed() < context.options.retry) {
+    let before = state.reported.before(meta.resource_version.as_deref(), read);
+    let status = status(&before, visit, &carried_faults(meta), meta.generation, &Time(Timestamp::now()));
+    events::tell_of(&context.events, meta, visit, &before, &status).await;
+    let (fails, pause) = (visit.wants_retry(), context.options.retry);
+    if !state.reported.is_due(&before, &status, fails, without_words, pause) {
         return Ok(());
     }
     let name = meta.name.as_deref().unwrap_or_default();
@@ -277,7 +269,6 @@ async fn report(
         }
         Err(error) => return Err(VisitError::Status(error)),
     }
-    state.reported = Some((meta.resource_version.clone(), status));
-    state.reported_at = Some(Instant::now());
+    state.reported.wrote(meta.resource_version.clone(), status);
     Ok(())
 }

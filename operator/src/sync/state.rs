@@ -9,6 +9,7 @@ use super::plan::Verified;
 use super::setback::Setbacks;
 use super::watches::Watches;
 use crate::controller::pace::Pace;
+use crate::controller::report::Reported;
 use crate::tenant::object::Place;
 
 /// Whether leftovers of an earlier life have been looked for.
@@ -44,16 +45,13 @@ pub struct SyncState {
     pub search: Search,
     /// Copies that are not wanted any more and may still be there.
     pub leftovers: BTreeSet<Place>,
-    /// The status last written, and the resourceVersion of the object that was judged then. A visit that is
-    /// handed that same state again has it from a cache that has not seen the write yet.
-    pub reported: Option<(Option<String>, ConfigMapSyncStatus)>,
+    /// The status last written.
+    pub reported: Reported<ConfigMapSyncStatus>,
     /// What was last logged of an object that cannot be understood, and its generation then.
     pub not_understood: Option<(Option<i64>, Vec<String>)>,
     /// The upstream operator's finalizer has been removed already, from the state of this resourceVersion. Where
     /// it comes back, that operator runs still, and removing it each time would never end.
     pub upgraded: Option<String>,
-    /// When a status was written last.
-    pub reported_at: Option<Instant>,
     /// Generation of the last visit.
     pub generation: Option<i64>,
     /// When the deletion was first seen.

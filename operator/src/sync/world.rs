@@ -19,7 +19,6 @@ use super::setback::Setbacks;
 use crate::args::Options;
 use crate::controller::events::Events;
 use crate::controller::pace::Pace;
-use crate::controller::state::States;
 use crate::tenant::{KubeMinter, Tenants};
 use crate::watch::{Guarded, Namespaces, ResourceRef, Triggers, WatchSet};
 
@@ -65,7 +64,7 @@ impl World {
             store,
             events: Events::new(client.clone()),
             metrics: Arc::default(),
-            states: States::default(),
+            states: Arc::default(),
             lanes: Arc::default(),
             client,
             options: Options {

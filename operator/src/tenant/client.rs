@@ -45,8 +45,8 @@ pub struct TenantClient {
     pub account: Account,
     /// Uid of the account when this client was made. A recreated account has another, and gets other watches.
     pub uid: String,
-    /// The API server's own audiences, for whom a token is meant that names none; as this account's token has them.
-    pub audiences: Option<Vec<String>>,
+    /// What this account's own token says: it names no audience, so it has those of the API server.
+    pub claims: Option<Claims>,
     /// Where it has rights, as it was told.
     pub reach: Arc<Reach>,
     client: Client,
@@ -68,7 +68,7 @@ impl<M: Mint> Tenants<M> {
         let slot = self.lock().entry(account.clone()).or_insert_with(|| self.hold(account)).slot.clone();
         let token = slot.current().await?;
         let uid = token.uid.clone();
-        let audiences = Claims::read(token.secret.expose_secret()).ok().map(|claims| claims.audiences);
+        let claims = Claims::read(token.secret.expose_secret()).ok();
         let reach = {
             let mut all = self.lock();
             let held = all.entry(account.clone()).or_insert_with(|| self.hold(account));
@@ -87,7 +87,7 @@ impl<M: Mint> Tenants<M> {
         Ok(TenantClient {
             account: account.clone(),
             uid,
-            audiences,
+            claims,
             reach,
             client: Client::new(service, account.namespace.clone()),
         })

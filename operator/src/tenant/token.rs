@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::Account;
-use super::call::{DEADLINE, is_terminating};
+use super::call::{CallError, DEADLINE, is_terminating};
 use crate::metrics::{Metrics, Minting};
 
 /// Why no token could be had.
@@ -107,7 +107,8 @@ pub async fn request(
                     MintError::Forbidden(account.clone())
                 }
                 kube::Error::Api(status) => failed(status.message),
-                other => failed(other.to_string()),
+                // A parser's own words repeat the value that it stumbled over.
+                other => failed(CallError::from(other).to_string()),
             })?;
     let status = answer.status.ok_or_else(|| failed("the answer holds no token".into()))?;
     // Both stamps are the server's own, so their difference is right whatever either clock says.

@@ -6,7 +6,7 @@
 //! when it works at last; nobody waits for it longer than [`SETTLE`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -71,8 +71,12 @@ pub enum WatchState {
 /// A watch and one user of it. Dropping it ends the interest; dropping the last ends the watch.
 pub struct Interest {
     watched: Arc<Watched>,
-    user: ResourceRef,
+    user: User,
 }
+
+/// A user, and which of its interests it is: a resource that was made anew under the same name has one beside the one of
+/// its predecessor, which ends later.
+type User = (ResourceRef, u64);
 
 /// A watch in use.
 struct Watched {
@@ -87,7 +91,7 @@ struct Inner {
     awaited_by: AtomicUsize,
     objects: Mutex<Objects>,
     /// With the places that each waits for: another's copy stands there.
-    users: Mutex<BTreeMap<ResourceRef, BTreeSet<Spot>>>,
+    users: Mutex<BTreeMap<User, BTreeSet<Spot>>>,
     triggers: Triggers,
 }
 
@@ -98,6 +102,8 @@ type Objects = BTreeMap<Spot, Arc<ObjectMeta>>;
 /// All watches of all tenants.
 pub struct WatchSet {
     open: Mutex<HashMap<WatchKey, Weak<Watched>>>,
+    /// How many interests there were.
+    joined: AtomicU64,
     triggers: Triggers,
     length: Duration,
     longest_pause: Duration,
@@ -107,7 +113,7 @@ impl WatchSet {
     /// `length`: how long one watch lasts. `longest_pause`: between two tries of one that fails.
     #[must_use]
     pub fn new(triggers: Triggers, length: Duration, longest_pause: Duration) -> Self {
-        Self { open: Mutex::default(), triggers, length, longest_pause }
+        Self { open: Mutex::default(), joined: AtomicU64::new(0), triggers, length, longest_pause }
     }
 
     /// Joins the watch `key`, opening it as `tenant` if it is not open.
@@ -119,8 +125,9 @@ impl WatchSet {
             open.insert(key, Arc::downgrade(&watched));
             watched
         });
-        watched.inner.users().entry(user.clone()).or_default();
-        Interest { watched, user: user.clone() }
+        let user = (user.clone(), self.joined.fetch_add(1, Ordering::Relaxed));
+        watched.inner.users().insert(user.clone(), BTreeSet::new());
+        Interest { watched, user }
     }
 
     /// How many there are in each state.
@@ -293,15 +300,16 @@ impl Inner {
             .collect();
         let is_source = self.key.what != What::Copies;
         let users = self.users();
-        let woken =
-            users.iter().filter(|(user, waits)| is_source || owners.contains(user) || waits.contains(spot));
-        for (user, _) in woken {
+        let woken = users
+            .iter()
+            .filter(|((user, _), waits)| is_source || owners.contains(user) || waits.contains(spot));
+        for ((user, _), _) in woken {
             self.triggers.fire(user.clone());
         }
     }
 
     fn wake_all(&self) {
-        for user in self.users().keys() {
+        for (user, _) in self.users().keys() {
             self.triggers.fire(user.clone());
         }
     }
@@ -310,7 +318,7 @@ impl Inner {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn users(&self) -> std::sync::MutexGuard<'_, BTreeMap<ResourceRef, BTreeSet<Spot>>> {
+    fn users(&self) -> std::sync::MutexGuard<'_, BTreeMap<User, BTreeSet<Spot>>> {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

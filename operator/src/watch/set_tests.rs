@@ -20,7 +20,7 @@ fn inner(what: What, users: &[&str]) -> (Inner, Triggers) {
         state: watch::Sender::new(WatchState::Opening),
         awaited_by: AtomicUsize::new(0),
         objects: Mutex::default(),
-        users: Mutex::new(users.iter().map(|name| (user(name), BTreeSet::new())).collect()),
+        users: Mutex::new(users.iter().map(|name| ((user(name), 0), BTreeSet::new())).collect()),
         triggers: triggers.clone(),
     };
     (inner, triggers)
@@ -80,8 +80,8 @@ fn b5_marks_that_name_a_stranger_do_not_wake_it() {
 fn b25_a_place_that_another_holds_wakes_who_waits_for_it() {
     let (inner, triggers) = inner(What::Copies, &["one", "two", "three"]);
     let spot = |name: &str| ("foo".to_owned(), name.to_owned());
-    inner.users().insert(user("one"), [spot("settings")].into());
-    inner.users().insert(user("two"), [spot("other")].into());
+    inner.users().insert((user("one"), 0), [spot("settings")].into());
+    inner.users().insert((user("two"), 0), [spot("other")].into());
     inner.take(Ok(Event::Delete(object("settings", Some("three")))), &mut BTreeMap::new());
     assert_eq!(woken(&triggers), ["one", "three"]);
 }

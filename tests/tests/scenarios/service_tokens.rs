@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use serde_json::{Value, json};
 use weaver_operator::tenant::claims::Claims;
 use weaver_tests::tokens::{Tokens, spec, user};
@@ -180,6 +181,26 @@ async fn r_x06_deleting_the_secret_revokes_its_tokens_and_makes_another() {
 }
 
 #[tokio::test]
+async fn one_that_is_made_anew_under_its_name_is_looked_after_at_once() {
+    let world = World::new("token-anew").await;
+    let (team, before) = two_tokens(&world).await;
+    // As `kubectl replace --force` does it: the Secret stays until the garbage collector has seen it.
+    let orphan =
+        DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+    world.service_tokens(&team).delete("tokens", &orphan).await.unwrap();
+    eventually("the resource is gone", || async {
+        world.service_tokens(&team).get_opt("tokens").await.unwrap().map_or(Ok(()), |left| Err(left.spec))
+    })
+    .await;
+    world.service_token(&team, "tokens", &KEYS).await;
+    assert_eq!(world.fresh(&team, "tokens").await, before, "it is known again, and what is right stays");
+    // Its watch is its own.
+    change_secret(&world, &team, json!({"data": {"a": null}})).await;
+    world.tokens_that(&team, "tokens", "are two", |now| now.len() == 2).await;
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn r_x04_labels_come_and_go_and_no_token_is_minted_for_them() {
     let world = World::new("token-labels").await;
     let (team, before) = two_tokens(&world).await;
@@ -267,19 +288,20 @@ async fn a_token_waits_for_its_time_and_one_that_has_passed_is_minted_at_once() 
     let world = World::new("token-not-before").await;
     let team = world.writer("team", "tokens").await;
     world.robot(&team, "robot").await;
-    let soon = k8s_openapi::jiff::Timestamp::now() + k8s_openapi::jiff::SignedDuration::from_secs(8);
     let mut asked = spec(&KEYS);
     asked["tokens"][0]["notBefore"] = json!("2020-01-01T00:00:00+01:00");
-    asked["tokens"][1]["notBefore"] = json!(soon.to_string());
-    world.apply_service_token(&team, "tokens", asked).await;
+    asked["tokens"][1]["notBefore"] = json!("2099-01-01T00:00:00Z");
+    world.apply_service_token(&team, "tokens", asked.clone()).await;
     let waiting = world.token_condition(&team, "tokens", "Ready", "False", "NotYet").await;
     assert!(waiting.message.contains("b: it is not minted before"), "{}", waiting.message);
     assert_eq!(world.tokens(&team, "tokens").await.keys().collect::<Vec<_>>(), ["a"]);
+    // In a moment that comes.
+    let soon = Timestamp::now() + SignedDuration::from_secs(5);
+    asked["tokens"][1]["notBefore"] = json!(soon.to_string());
+    world.apply_service_token(&team, "tokens", asked).await;
     let tokens = world.fresh(&team, "tokens").await;
-    assert!(
-        Claims::read(&tokens["b"]).unwrap().issued_at
-            >= soon - k8s_openapi::jiff::SignedDuration::from_secs(1)
-    );
+    let issued = Claims::read(&tokens["b"]).unwrap().issued_at;
+    assert!(issued >= soon - SignedDuration::from_secs(1), "{issued} is before {soon}");
     world.finish().await;
 }
 
