@@ -1,8 +1,9 @@
 //! Who holds the Lease: a process, named so that another one on the same machine can tell whether it is gone.
 //!
-//! `<host>_<boot>_<pid namespace>_<pid>_<start>`: of a holder of the same boot and the same pid namespace the kernel is
-//! asked. So an operator that was killed is followed at once by the one that systemd starts, and a process that is stopped,
-//! or runs elsewhere, is never taken for dead.
+//! `<host>_<machine>_<boot>_<pid namespace>_<pid>_<start>`: of a holder of the same boot and the same pid namespace the kernel
+//! is asked; one of the same host and machine and another boot went with it. So an operator that was killed, or lost its
+//! power, is followed at once by the one that systemd starts, and a process that is stopped, or runs elsewhere, is never
+//! taken for dead.
 
 use std::fs;
 use std::path::Path;
@@ -14,6 +15,9 @@ use nix::unistd::{Pid, gethostname};
 /// What this process knows of itself and of others beside it.
 #[derive(Clone, Debug)]
 pub struct Beside {
+    host: String,
+    /// `/etc/machine-id`; empty where there is none, as in most containers.
+    machine: String,
     boot: String,
     namespace: String,
 }
@@ -26,15 +30,18 @@ pub fn this_process() -> (String, Beside) {
     let host = gethostname().ok().and_then(|name| name.into_string().ok()).filter(|name| !name.is_empty());
     let host = host.unwrap_or_else(|| "unknown".to_owned()).replace('_', "-");
     let beside = Beside {
+        machine: fs::read_to_string("/etc/machine-id").unwrap_or_default().trim().to_owned(),
+        host,
         boot: boot(),
         namespace: fs::metadata("/proc/self/ns/pid").map(|meta| inode(&meta)).unwrap_or_default(),
     };
     let pid = std::process::id();
     let name = match state(Path::new("/proc"), pid) {
         Some(State { start, .. }) if !beside.boot.is_empty() && !beside.namespace.is_empty() => {
-            format!("{host}_{}_{}_{pid}_{start}", beside.boot, beside.namespace)
+            let Beside { host, machine, boot, namespace } = &beside;
+            format!("{host}_{machine}_{boot}_{namespace}_{pid}_{start}")
         }
-        _ => format!("{host}_{:016x}", fastrand::u64(..)),
+        _ => format!("{}_{:016x}", beside.host, fastrand::u64(..)),
     };
     (name, beside)
 }
@@ -55,25 +62,18 @@ impl Beside {
     /// Is the holder known to run no more?
     #[must_use]
     pub fn is_gone(&self, holder: &str) -> bool {
-        let Some((pid, start)) = self.of_this_kernel(holder) else { return false };
+        let parts: Vec<&str> = holder.split('_').collect();
+        let [host, machine, boot, namespace, pid, start] = parts[..] else { return false };
+        if boot != self.boot {
+            return !machine.is_empty() && !boot.is_empty() && (host, machine) == (&self.host, &self.machine);
+        }
+        let numbers = pid.parse::<u32>().ok().filter(|pid| *pid > 0).zip(start.parse::<u64>().ok());
+        let (true, Some((pid, start))) = (namespace == self.namespace, numbers) else { return false };
         match state(Path::new("/proc"), pid) {
             Some(found) => found.start != start || found.is_dead,
             // Its files may be hidden from us; whether it is there is not.
             None => i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH)),
         }
-    }
-
-    /// Pid and start of a holder of the same boot and pid namespace.
-    fn of_this_kernel(&self, holder: &str) -> Option<(u32, u64)> {
-        let mut parts = holder.split('_');
-        let (Some(_), Some(boot), Some(namespace), Some(pid), Some(start), None) =
-            (parts.next(), parts.next(), parts.next(), parts.next(), parts.next(), parts.next())
-        else {
-            return None;
-        };
-        let is_here = boot == self.boot && namespace == self.namespace;
-        let pid: u32 = pid.parse().ok().filter(|pid| *pid > 0)?;
-        is_here.then_some((pid, start.parse().ok()?))
     }
 }
 
@@ -100,13 +100,13 @@ mod tests {
     use super::*;
 
     fn named(beside: &Beside, pid: u32, start: u64) -> String {
-        format!("host_{}_{}_{pid}_{start}", beside.boot, beside.namespace)
+        format!("{}_{}_{}_{}_{pid}_{start}", beside.host, beside.machine, beside.boot, beside.namespace)
     }
 
     #[test]
     fn this_process_lives_and_one_that_was_killed_does_not() {
         let (me, beside) = this_process();
-        assert!(me.split('_').count() == 5 && !beside.is_gone(&me), "{me}");
+        assert!(me.split('_').count() == 6 && !beside.is_gone(&me), "{me}");
         assert_eq!(this_process().0, me, "always the same");
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let pid = child.id();
@@ -131,11 +131,24 @@ mod tests {
         assert!(beside.is_gone(&named(&beside, std::process::id(), start + 1)), "the pid was used again");
         // Of another user, and perhaps hidden: init is always there.
         assert!(!beside.is_gone(&named(&beside, 1, state(Path::new("/proc"), 1).map_or(1, |one| one.start))));
-        let elsewhere = Beside { boot: "other".into(), ..beside.clone() };
         let contained = Beside { namespace: "1".into(), ..beside.clone() };
         let gone = named(&beside, u32::MAX / 2, 1);
-        assert!(!elsewhere.is_gone(&gone) && !contained.is_gone(&gone) && !elsewhere.is_gone(&me));
-        for odd in ["", "a", "laptop", "a_b_c_d_e", &format!("{me}_x"), &named(&beside, 0, 1)] {
+        assert!(beside.is_gone(&gone) && !contained.is_gone(&gone));
+        // What ran before the power was lost is gone; what runs on another machine is not.
+        let here = Beside { machine: "m".into(), ..beside.clone() };
+        let before = Beside { boot: "before".into(), ..here.clone() };
+        assert!(here.is_gone(&named(&before, 1, 1)));
+        for elsewhere in [
+            Beside { machine: "n".into(), ..before.clone() },
+            Beside { machine: String::new(), ..before.clone() },
+            Beside { host: "other".into(), ..before.clone() },
+            Beside { boot: String::new(), ..before.clone() },
+        ] {
+            assert!(!here.is_gone(&named(&elsewhere, 1, 1)), "{elsewhere:?}");
+        }
+        let unknown = Beside { machine: String::new(), ..here };
+        assert!(!unknown.is_gone(&named(&Beside { machine: String::new(), ..before }, 1, 1)));
+        for odd in ["", "a", "laptop", "a_b_c_d_e_f", &format!("{me}_x"), &named(&beside, 0, 1)] {
             assert!(!beside.is_gone(odd), "{odd}");
         }
     }

@@ -30,7 +30,7 @@ async fn leads(world: &World, operator: &Operator, within: Duration) {
     eventually_within(within, "it leads", || async {
         let lease = leases(world).get_opt("weaver-operator").await.unwrap();
         let holder = lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default();
-        if holder.split('_').nth(3) == Some(pid.as_str()) { Ok(()) } else { Err(holder) }
+        if holder.split('_').nth(4) == Some(pid.as_str()) { Ok(()) } else { Err(holder) }
     })
     .await;
 }
