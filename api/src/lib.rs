@@ -2,6 +2,52 @@
 //!
 //! Everything here is pure: no file, no network, no clock but what is passed in. The operator, the node
 //! agent and the `weaver` tool agree on names and rules by using this crate and nothing else.
+//!
+//! # For other programs
+//!
+//! The types are those of [`kube`], so whatever it can do with a kind it can do with these. The crate is not published:
+//! depend on it by path or by git, beside the `kube` and `k8s-openapi` of the same major versions as here, which it
+//! builds with the feature `v1_36`. The API server must be 1.33 or later.
+//!
+//! ```toml
+//! [dependencies]
+//! weaver-api = { path = "config-weaver/api" }
+//! kube = { version = "5", features = ["client", "runtime"] }
+//! ```
+//!
+//! | module | for |
+//! |---|---|
+//! | [`v1beta1`] | the kinds themselves: `ConfigMapSync`, `ServiceToken`, `NodeReport`; the version to use |
+//! | [`validate`] | what is wrong with a spec, field by field, before anything is sent |
+//! | [`requests`] | create and replace that refuse unknown fields, which kube's own calls cannot ask for |
+//! | [`conditions`] | names of the conditions in a status |
+//! | [`names`] | what Kubernetes lets objects and namespaces be called |
+//! | [`marks`] | labels and annotations of copies, to find the resource that a copy is of |
+//! | [`minting`] | the Role by which the operator may act as an account |
+//! | [`crds`], [`reference`], [`schema`] | the definitions, and what they say of each field |
+//! | [`v1alpha1`], [`convert`], [`versions`], [`compatibility`] | the deprecated version, and how versions are kept alike |
+//!
+//! ```
+//! use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncFields, ConfigMapSyncSpec};
+//! use weaver_api::validate::validate;
+//!
+//! let mut spec: ConfigMapSyncSpec = serde_json::from_value(serde_json::json!({
+//!     "serviceAccount": {"name": "team-a-sync"},
+//!     "source": {"namespace": "team-a", "name": "settings"},
+//!     "targets": {"namespaces": ["foo", "Bar"]},
+//! }))?;
+//! let faults = validate(Some(&spec)).unwrap_err();
+//! assert_eq!(faults[0].field(), "spec.targets.namespaces[1]");
+//!
+//! spec.targets.get_or_insert_default().namespaces.pop();
+//! assert!(validate(Some(&spec)).is_ok());
+//! let sync = ConfigMapSync::new("settings", ConfigMapSyncFields { spec: Some(spec) });
+//! assert_eq!(sync.metadata.name.as_deref(), Some("settings"));
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+//!
+//! `api/examples/client.rs` is a program that creates, reads, lists, changes, watches and deletes each kind:
+//! `cargo run -p weaver-api --example client -- NAMESPACE`.
 
 pub mod compatibility;
 pub mod conditions;
@@ -11,6 +57,7 @@ pub mod marks;
 pub mod minting;
 pub mod names;
 pub mod reference;
+pub mod requests;
 pub mod schema;
 pub mod v1alpha1;
 pub mod v1beta1;

@@ -10,6 +10,7 @@
 pub mod agent;
 pub mod alone;
 pub mod audit;
+pub mod cli;
 pub mod memory;
 pub mod metrics;
 pub mod own;

@@ -1,0 +1,84 @@
+//! `weaver`, and the example program of `weaver-api`, as a person runs them against the shared server.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::Value;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+
+use crate::world::given;
+
+/// What a program said.
+#[derive(Debug)]
+pub struct Said {
+    /// It ended well.
+    pub done: bool,
+    /// On standard output.
+    pub out: String,
+    /// On standard error.
+    pub err: String,
+}
+
+impl Said {
+    /// Standard output as JSON.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// It failed, said nothing but why, and that holds these words.
+    pub fn refused(&self, words: &str) {
+        assert!(!self.done && self.out.is_empty() && self.err.contains(words), "{words:?}: {self:?}");
+    }
+}
+
+/// A program beside `weaver`, as the administrator; nothing is typed into it.
+#[must_use]
+pub fn program(name: &str, arguments: &[&str]) -> Command {
+    let path = given("WEAVER_TEST_BIN_DIR").join(name);
+    assert!(path.exists(), "{} is not built: `cargo build --workspace --examples`", path.display());
+    let mut command = Command::new(path);
+    command.args(arguments).env("KUBECONFIG", given("WEAVER_TEST_KUBECONFIG"));
+    command.env_remove("VISUAL").env_remove("EDITOR");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+}
+
+/// Runs `weaver` to its end.
+pub async fn weaver(arguments: &[&str]) -> Said {
+    ended(program("weaver", arguments)).await
+}
+
+/// The same, and it has to end well; returns standard output.
+pub async fn done(arguments: &[&str]) -> String {
+    let said = weaver(arguments).await;
+    assert!(said.done, "{arguments:?}: {said:?}");
+    said.out
+}
+
+/// Runs `weaver` with this text on its standard input.
+pub async fn fed(arguments: &[&str], text: &str) -> Said {
+    let mut command = program("weaver", arguments);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    // A program that refuses its arguments does not read.
+    let _ = child.stdin.take().unwrap().write_all(text.as_bytes()).await;
+    said(child.wait_with_output().await.unwrap())
+}
+
+/// Runs a prepared program to its end.
+pub async fn ended(mut command: Command) -> Said {
+    said(command.output().await.unwrap())
+}
+
+/// Writes a program that `weaver` runs as the person's editor; `$1` is the file.
+pub fn editor(path: &Path, script: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::write(path, format!("#!/bin/sh\nset -e\n{script}\n")).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn said(output: std::process::Output) -> Said {
+    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    Said { done: output.status.success(), out, err }
+}
