@@ -12,10 +12,12 @@ mod k3d;
 mod kubeconfig;
 mod orphans;
 mod registry;
+mod resource;
 mod review;
 mod support_bundle;
 mod sync;
 mod tenant;
+mod token;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -99,7 +101,7 @@ enum Verb {
     /// Exit status: 0 written; 1 it could not be; 2 wrong usage.
     #[command(verbatim_doc_comment)]
     SupportBundle(support_bundle::SupportBundle),
-    /// What the operator makes of a ConfigMapSync
+    /// ConfigMapSync: one object copied into other namespaces
     Sync {
         #[command(subcommand)]
         verb: sync::Verb,
@@ -108,6 +110,11 @@ enum Verb {
     Tenant {
         #[command(subcommand)]
         verb: tenant::Verb,
+    },
+    /// ServiceToken: a Secret kept filled with fresh tokens
+    Token {
+        #[command(subcommand)]
+        verb: token::Verb,
     },
 }
 
@@ -130,8 +137,9 @@ async fn main() -> ExitCode {
         Verb::Orphans { verb } => orphans::run(verb).await.map(|()| ExitCode::SUCCESS),
         Verb::Registry { verb } => Ok(registry::run(verb)),
         Verb::SupportBundle(options) => support_bundle::run(&options).await.map(|()| ExitCode::SUCCESS),
-        Verb::Sync { verb } => sync::run(verb).await.map(|()| ExitCode::SUCCESS),
+        Verb::Sync { verb } => sync::run(verb).await,
         Verb::Tenant { verb } => tenant::run(verb).await.map(|()| ExitCode::SUCCESS),
+        Verb::Token { verb } => token::run(verb).await,
     };
     match done {
         Ok(code) => code,

@@ -1,8 +1,10 @@
-//! `weaver sync explain`: why a ConfigMapSync is as it is, looked at with the rights of the person who types.
+//! `weaver sync`: ConfigMapSyncs; and `explain`, why one is as it is, looked at with the rights of the person who types.
 //!
-//! The same code decides here as in the operator; nothing is written, and of content only the names of keys are shown.
+//! To explain, the same code decides here as in the operator; nothing is written, and of content only the names of keys
+//! are shown.
 
 use std::collections::BTreeSet;
+use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
@@ -19,13 +21,19 @@ use weaver_operator::sync::targets::selects;
 use weaver_operator::sync::visit::owner;
 use weaver_operator::tenant::Account;
 use weaver_operator::tenant::object::{Object, Place};
-use weaver_operator::tenant::rights::{EXPLAINED, Right, denied, explain, for_source, for_target};
+use weaver_operator::tenant::rights::{self, EXPLAINED, Right, denied, for_source, for_target};
 use weaver_operator::watch::Traits;
 
+use crate::resource::kind::Kind;
+use crate::resource::{self, sync_flags};
 use crate::{connection, review};
 
 #[derive(Subcommand)]
 pub enum Verb {
+    /// Make a ConfigMapSync, from flags or from a manifest; never overwrites one
+    Create(sync_flags::SyncFlags),
+    #[command(flatten)]
+    Resource(resource::Verb),
     /// Say what is desired, what is there, why the two differ, and which right is missing
     Explain {
         /// Name of the ConfigMapSync
@@ -36,13 +44,20 @@ pub enum Verb {
     },
 }
 
-pub async fn run(verb: Verb) -> anyhow::Result<()> {
-    let Verb::Explain { name, namespace } = verb;
+pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+    match verb {
+        Verb::Create(options) => sync_flags::run(&options).await,
+        Verb::Resource(verb) => resource::run(Kind::Sync, verb).await,
+        Verb::Explain { name, namespace } => explain(&name, namespace).await.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+async fn explain(name: &str, namespace: Option<String>) -> anyhow::Result<()> {
     let client = connection::client(None).await?;
     let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
     let syncs: Api<ConfigMapSync> = Api::namespaced(client.clone(), &namespace);
     let sync =
-        syncs.get_opt(&name).await.with_context(|| format!("reading ConfigMapSync {namespace}/{name}"))?;
+        syncs.get_opt(name).await.with_context(|| format!("reading ConfigMapSync {namespace}/{name}"))?;
     let sync = sync.ok_or_else(|| anyhow!("there is no ConfigMapSync {namespace}/{name}"))?;
     for condition in sync.status.iter().flat_map(|status| &status.conditions) {
         let first = condition.message.lines().next().unwrap_or_default();
@@ -86,7 +101,7 @@ async fn compare(client: &Client, sync: &ConfigMapSync, spec: &ValidSync) -> any
     if missing.is_empty() {
         println!("{account} holds every right that is needed");
     } else {
-        print!("{}", explain(&account, &missing));
+        print!("{}", rights::explain(&account, &missing));
     }
     Ok(())
 }

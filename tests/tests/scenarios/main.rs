@@ -4,6 +4,7 @@
 
 mod api_example;
 mod bad_input;
+mod cli_verbs;
 mod contention;
 mod explain;
 mod footprint_own_server;

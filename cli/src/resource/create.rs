@@ -1,0 +1,124 @@
+//! `create`: makes objects, from flags or from manifests. What exists already is never overwritten.
+//!
+//! All manifests are checked by our own rules before the first is sent. Where one is refused later on, those before it
+//! are there and have been named.
+
+use std::process::ExitCode;
+
+use anyhow::{anyhow, bail};
+use clap::Args;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use weaver_api::GROUP;
+use weaver_api::crds::STORED;
+
+use super::DryRun;
+use super::kind::{Kind, name, namespace};
+use super::manifest::{self, Checked};
+use super::output::{self, Format, print};
+use super::store::{Store, lacks_namespace};
+
+/// What creating either kind takes, beside the flags that stand for its spec.
+#[derive(Args)]
+pub struct Create {
+    #[command(flatten)]
+    pub manifests: manifest::Source,
+    /// The namespace (default: that of the kubeconfig's context)
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// Create the namespace first if it does not exist
+    #[arg(long = "create-namespace")]
+    makes_namespace: bool,
+    #[command(flatten)]
+    dry_run: DryRun,
+    /// Show what was created, instead of a line that says so
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Format>,
+}
+
+/// What the flags say the object shall be; its namespace is known only once there is a connection.
+pub struct Flags<'a> {
+    pub name: &'a str,
+    pub spec: &'a dyn Fn(&str) -> Value,
+}
+
+/// Creates what the flags say, else what stands in the file.
+pub async fn run(kind: Kind, options: &Create, flags: Option<Flags<'_>>) -> anyhow::Result<ExitCode> {
+    let documents = match (&flags, &options.manifests.file) {
+        (Some(_), Some(_)) => {
+            bail!("--filename says all there is to say: leave out NAME and the other flags")
+        }
+        (None, None) => bail!("give a NAME and the flags that --help shows, or a manifest with --filename"),
+        (None, Some(file)) => manifest::read(file)?,
+        (Some(_), None) => Vec::new(),
+    };
+    let store = Store::connect(kind, options.namespace.as_deref()).await?;
+    let default = store.namespace.clone().unwrap_or_default();
+    let documents = match &flags {
+        Some(flags) => vec![object(kind, flags.name, &(flags.spec)(&default))],
+        None => documents,
+    };
+    let mut checked = Vec::new();
+    for (number, document) in (1..).zip(documents) {
+        if let Ok(other) = Kind::of(&document)
+            && other != kind
+        {
+            bail!(
+                "document {number} is a {}: `weaver {} create -f` creates it, `weaver apply -f` takes both kinds",
+                other.name(),
+                other.noun()
+            );
+        }
+        checked.push(manifest::check(document, number, options.namespace.as_deref(), &default)?);
+    }
+    for one in checked {
+        create(&store, one, options).await?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn object(kind: Kind, name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": format!("{GROUP}/{STORED}"), "kind": kind.name(), "metadata": {"name": name}, "spec": spec,
+    })
+}
+
+async fn create(store: &Store, wanted: Checked, options: &Create) -> anyhow::Result<()> {
+    let Checked { kind, object } = wanted;
+    let home = namespace(&object);
+    let store = store.at(kind, Some(home));
+    let place = kind.place(&object);
+    let dry_run = options.dry_run.is_asked_for();
+    let mut created = store.create(&object, dry_run).await;
+    if options.makes_namespace && created.as_ref().is_err_and(lacks_namespace) {
+        store.create_namespace(home, dry_run).await?;
+        eprintln!("namespace {home} created{}", options.dry_run.suffix());
+        if dry_run {
+            eprintln!("{place} keeps our own rules; the API server judges it only once its namespace exists");
+            return Ok(());
+        }
+        created = store.create(&object, false).await;
+    }
+    let created = created.map_err(|error| match &error {
+        error if lacks_namespace(error) => missing_namespace(home),
+        kube::Error::Api(status) if status.is_already_exists() => anyhow!(
+            "{place} exists already and was not changed: `weaver {} edit {} -n {home}` changes it",
+            kind.noun(),
+            name(&object)
+        ),
+        _ => store.said(error).context(format!("creating {place}")),
+    })?;
+    let text = match options.output {
+        None => format!("{} created{}\n", kind.reference(&created), options.dry_run.suffix()),
+        Some(format) => output::object(kind, created, format, Timestamp::now())?,
+    };
+    print(&text)?;
+    Ok(())
+}
+
+/// That a namespace has to be there first.
+pub fn missing_namespace(namespace: &str) -> anyhow::Error {
+    anyhow!(
+        "namespace {namespace} does not exist: `kubectl create namespace {namespace}`, or say --create-namespace"
+    )
+}

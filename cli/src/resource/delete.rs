@@ -1,0 +1,122 @@
+//! `delete`: only the very object that was seen, and with `--orphan` not what it made.
+//!
+//! Each request names the uid, with `--orphan` of a ConfigMapSync the resourceVersion as well: whoever is faster with
+//! another `deletionPolicy` is seen, and it is said again. Nothing else is ever forced: a finalizer stays the operator's.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use clap::Args;
+use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::deletion::{before_orphaning, held_by};
+use super::kind::{Kind, resource_version, uid};
+use super::output::print;
+use super::store::{Store, exactly, is_conflict, is_gone};
+use super::{DryRun, for_each};
+
+/// Attempts where others write at the same time; the operator's status alone is one now and then.
+const ATTEMPTS: usize = 8;
+/// How often it is looked whether an object is gone.
+const LOOK: Duration = Duration::from_millis(200);
+
+#[derive(Args)]
+pub struct Delete {
+    /// Names of the objects
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    /// The namespace (default: that of the kubeconfig's context)
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// Leave behind what it made: a ConfigMapSync's copies, a ServiceToken's Secret
+    #[arg(long)]
+    orphan: bool,
+    /// Wait until it is gone, for 60 seconds or as many as given; then say what holds it
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "60")]
+    wait: Option<u64>,
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+pub async fn run(kind: Kind, options: Delete) -> anyhow::Result<ExitCode> {
+    let store = Store::connect(kind, options.namespace.as_deref()).await?;
+    let (_, code) = for_each(&options.names, async |name| one(&store, name, &options).await).await;
+    Ok(code)
+}
+
+async fn one(store: &Store, name: &str, options: &Delete) -> anyhow::Result<()> {
+    let seen = store.existing(name).await?;
+    delete(store, name, &seen, options).await?;
+    let kept = if options.orphan { ", what it made stays" } else { "" };
+    print(&format!("{} deleted{kept}{}\n", store.kind.reference(&seen), options.dry_run.suffix()))?;
+    match options.wait {
+        Some(seconds) if !options.dry_run.is_asked_for() => wait(store, name, uid(&seen), seconds).await,
+        _ => Ok(()),
+    }
+}
+
+async fn delete(store: &Store, name: &str, seen: &Value, options: &Delete) -> anyhow::Result<()> {
+    let place = store.place(name);
+    let mut object = seen.clone();
+    for _ in 0..ATTEMPTS {
+        ensure!(
+            uid(&object) == uid(seen),
+            "{place} was deleted by somebody else, and made again: nothing was done to the new one"
+        );
+        match attempt(store, name, &object, options).await {
+            Ok(()) => return Ok(()),
+            Err(error) if is_gone(&error) => return Ok(()),
+            Err(error) if is_conflict(&error) => {}
+            Err(error) => return Err(store.said(error).context(format!("deleting {place}"))),
+        }
+        match store.get(name).await? {
+            Some(newer) => object = newer,
+            None => return Ok(()),
+        }
+    }
+    bail!("somebody else changed {place} each of {ATTEMPTS} times: it was not deleted, try again")
+}
+
+async fn attempt(store: &Store, name: &str, object: &Value, options: &Delete) -> Result<(), kube::Error> {
+    let dry_run = options.dry_run.is_asked_for();
+    let mut object = object.clone();
+    if options.orphan
+        && !dry_run
+        && let Some(mut change) = before_orphaning(store.kind, &object)
+    {
+        change["metadata"] = exactly(&object)["metadata"].clone();
+        object = store.merge(name, &change).await?;
+    }
+    let mut params = DeleteParams { dry_run, ..DeleteParams::default() };
+    let keeps_by_spec = options.orphan && store.kind == Kind::Sync && !dry_run;
+    params.preconditions = Some(Preconditions {
+        uid: Some(uid(&object).to_owned()),
+        resource_version: keeps_by_spec.then(|| resource_version(&object).to_owned()),
+    });
+    if options.orphan && store.kind == Kind::Token {
+        params.propagation_policy = Some(PropagationPolicy::Orphan);
+    }
+    store.delete(name, &params).await
+}
+
+/// Waits until the object of that uid is gone.
+async fn wait(store: &Store, name: &str, uid_of: &str, seconds: u64) -> anyhow::Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(seconds);
+    loop {
+        let Some(object) = store.get(name).await?.filter(|object| uid(object) == uid_of) else {
+            return Ok(());
+        };
+        ensure!(
+            Instant::now() < deadline,
+            "{} is still there after {seconds} s: {}; it goes once that is mended, and `weaver {} get {name}` shows it \
+             until then",
+            store.place(name),
+            held_by(&object),
+            store.kind.noun()
+        );
+        tokio::time::sleep(LOOK).await;
+    }
+}

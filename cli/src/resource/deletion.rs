@@ -1,0 +1,69 @@
+//! How an object is deleted, and what still holds one that is going. Pure.
+
+use serde_json::{Value, json};
+
+use super::kind::{Kind, condition};
+use weaver_api::conditions::{AUTHORIZED, READY};
+
+/// What has to be changed before the object is deleted, so that what it made stays; `None` if nothing has to be.
+pub fn before_orphaning(kind: Kind, object: &Value) -> Option<Value> {
+    // The Secret of a ServiceToken is kept by the way in which it is deleted.
+    let keeps = kind == Kind::Token || object["spec"]["deletionPolicy"] == "Orphan";
+    (!keeps).then(|| json!({"spec": {"deletionPolicy": "Orphan"}}))
+}
+
+/// Why an object that is being deleted is still there.
+pub fn held_by(object: &Value) -> String {
+    let finalizers: Vec<&str> =
+        object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut said = match finalizers.as_slice() {
+        [] => "no finalizer holds it".to_owned(),
+        [one] => format!("finalizer {one} holds it"),
+        several => format!("finalizers {} hold it", several.join(", ")),
+    };
+    for kind in [READY, AUTHORIZED] {
+        let Some(condition) = condition(object, kind).filter(|found| found["status"] != "True") else {
+            continue;
+        };
+        said.extend(["; ", &sentence(condition)]);
+    }
+    said
+}
+
+/// A condition in one line: `Ready=False (MissingRights) the first line of its message`.
+pub fn sentence(condition: &Value) -> String {
+    let text = |field: &str| condition[field].as_str().unwrap_or_default();
+    let message = weaver_api::conditions::bounded(text("message"), 2_000);
+    let first = message.lines().next().unwrap_or_default();
+    format!("{}={} ({}) {first}", text("type"), text("status"), text("reason")).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_sync_that_would_take_its_copies_along_is_changed_first() {
+        let sync = |policy: &str| json!({"spec": {"deletionPolicy": policy}});
+        assert!(before_orphaning(Kind::Sync, &sync("Delete")).is_some());
+        assert!(before_orphaning(Kind::Sync, &json!({"spec": {}})).is_some());
+        assert_eq!(before_orphaning(Kind::Sync, &sync("Orphan")), None);
+        assert_eq!(before_orphaning(Kind::Token, &json!({"spec": {}})), None);
+    }
+
+    #[test]
+    fn what_holds_an_object_is_its_finalizers_and_what_its_conditions_complain_of() {
+        let object = json!({
+            "metadata": {"finalizers": ["weaver.example.com/cleanup"]},
+            "status": {"conditions": [
+                {"type": "Ready", "status": "False", "reason": "MissingRights", "message": "may not delete\nRole: …"},
+                {"type": "Authorized", "status": "True", "reason": "Allowed", "message": ""},
+            ]},
+        });
+        assert_eq!(
+            held_by(&object),
+            "finalizer weaver.example.com/cleanup holds it; Ready=False (MissingRights) may not delete"
+        );
+        assert_eq!(held_by(&json!({"metadata": {}})), "no finalizer holds it");
+    }
+}

@@ -1,0 +1,227 @@
+//! What the verbs need to know of a kind: how it is called, what it must keep, what a table shows of it. Pure.
+
+use kube::core::ApiResource;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use weaver_api::GROUP;
+use weaver_api::conditions::{READY, bounded};
+use weaver_api::crds::STORED;
+use weaver_api::v1beta1::{ConfigMapSync, ServiceToken};
+use weaver_api::validate::{SpecFault, validate, validate_token};
+
+/// Most bytes of a cell.
+const CELL: usize = 253;
+
+/// A kind that people make objects of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// `ConfigMapSync`.
+    Sync,
+    /// `ServiceToken`.
+    Token,
+}
+
+impl Kind {
+    pub const ALL: [Self; 2] = [Self::Sync, Self::Token];
+
+    /// Its name in manifests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sync => "ConfigMapSync",
+            Self::Token => "ServiceToken",
+        }
+    }
+
+    /// Its name on the command line.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Sync => "sync",
+            Self::Token => "token",
+        }
+    }
+
+    pub fn resource(self) -> ApiResource {
+        match self {
+            Self::Sync => ApiResource::erase::<ConfigMapSync>(&()),
+            Self::Token => ApiResource::erase::<ServiceToken>(&()),
+        }
+    }
+
+    /// How `-o name` calls an object, as kubectl does.
+    pub fn reference(self, object: &Value) -> String {
+        format!("{}.{GROUP}/{}", self.name().to_lowercase(), name(object))
+    }
+
+    /// The object as a sentence names it.
+    pub fn place(self, object: &Value) -> String {
+        format!("{} {}/{}", self.name(), namespace(object), name(object))
+    }
+
+    /// The kind of a manifest.
+    ///
+    /// # Errors
+    /// Why it is none that these verbs take, with what to type.
+    pub fn of(manifest: &Value) -> Result<Self, String> {
+        let [version, kind] =
+            ["apiVersion", "kind"].map(|field| manifest[field].as_str().unwrap_or_default());
+        let found = Self::ALL.into_iter().find(|known| known.name() == kind);
+        match (found, version.split_once('/')) {
+            (Some(found), Some((GROUP, STORED))) => Ok(found),
+            (Some(_), Some((GROUP, "v1alpha1"))) => Err(format!(
+                "is a {kind} at v1alpha1, which is deprecated: `kubectl apply -f` still takes it, and \
+                 `kubectl get {}.{GROUP} -o yaml` then shows it at {STORED}",
+                kind.to_lowercase()
+            )),
+            (Some(_), _) => {
+                Err(format!("has apiVersion {version:?}: that of a {kind} is \"{GROUP}/{STORED}\""))
+            }
+            (None, _) if kind.is_empty() => Err(format!(
+                "has no kind: begin it with `apiVersion: {GROUP}/{STORED}` and `kind: ConfigMapSync` or `kind: ServiceToken`"
+            )),
+            (None, _) => Err(format!(
+                "is a {kind}, not a ConfigMapSync or ServiceToken: `kubectl apply -f` is for all other kinds"
+            )),
+        }
+    }
+
+    /// Which rules its spec breaks. What is not even of the right form is left to the API server, which says where.
+    pub fn faults(self, object: &Value) -> Vec<SpecFault> {
+        match self {
+            Self::Sync => faults(object, |spec| validate(spec).map(|_| ())),
+            Self::Token => faults(object, |spec| validate_token(spec).map(|_| ())),
+        }
+    }
+
+    /// Titles and cells of a table, beside the name.
+    pub fn columns(self) -> &'static [Column] {
+        match self {
+            Self::Sync => &SYNC_COLUMNS,
+            Self::Token => &TOKEN_COLUMNS,
+        }
+    }
+}
+
+fn faults<S: DeserializeOwned>(
+    object: &Value,
+    rules: impl Fn(Option<&S>) -> Result<(), Vec<SpecFault>>,
+) -> Vec<SpecFault> {
+    match serde_json::from_value::<Option<S>>(object["spec"].clone()) {
+        Ok(spec) => rules(spec.as_ref()).err().unwrap_or_default(),
+        Err(_) => Vec::new(),
+    }
+}
+
+/// A column of a table.
+pub struct Column {
+    pub title: &'static str,
+    pub cell: fn(&Value) -> String,
+}
+
+const SYNC_COLUMNS: [Column; 5] = [
+    Column { title: "READY", cell: |object| of_ready(object, "status") },
+    Column { title: "REASON", cell: |object| of_ready(object, "reason") },
+    Column { title: "SYNCED", cell: |object| share(object, "synced") },
+    Column { title: "FAILED", cell: |object| count(object, "failed") },
+    Column { title: "CONFLICTS", cell: |object| count(object, "conflicts") },
+];
+
+const TOKEN_COLUMNS: [Column; 4] = [
+    Column { title: "READY", cell: |object| of_ready(object, "status") },
+    Column { title: "REASON", cell: |object| of_ready(object, "reason") },
+    Column { title: "FRESH", cell: |object| share(object, "fresh") },
+    Column { title: "SECRET", cell: |object| text(&object["status"]["secretName"]) },
+];
+
+/// The condition of this type, if the status has it.
+pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
+}
+
+pub fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+pub fn namespace(object: &Value) -> &str {
+    object["metadata"]["namespace"].as_str().unwrap_or_default()
+}
+
+pub fn uid(object: &Value) -> &str {
+    object["metadata"]["uid"].as_str().unwrap_or_default()
+}
+
+pub fn resource_version(object: &Value) -> &str {
+    object["metadata"]["resourceVersion"].as_str().unwrap_or_default()
+}
+
+fn of_ready(object: &Value, field: &str) -> String {
+    condition(object, READY).map(|ready| text(&ready[field])).unwrap_or_default()
+}
+
+/// `2/3`: so many of those that shall be.
+fn share(object: &Value, done: &str) -> String {
+    match (count(object, done).as_str(), count(object, "desired").as_str()) {
+        ("", "") => String::new(),
+        (done, desired) => format!("{done}/{desired}"),
+    }
+}
+
+fn count(object: &Value, field: &str) -> String {
+    object["status"]["counts"][field].as_i64().map(|count| count.to_string()).unwrap_or_default()
+}
+
+/// Whoever may write a status decides what stands in it, and a table goes to a terminal.
+fn text(value: &Value) -> String {
+    bounded(value.as_str().unwrap_or_default(), CELL).replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_manifest_of_another_kind_is_told_who_takes_it() {
+        let of = |version: &str, kind: &str| Kind::of(&json!({"apiVersion": version, "kind": kind}));
+        assert_eq!(of("weaver.example.com/v1beta1", "ConfigMapSync"), Ok(Kind::Sync));
+        assert_eq!(of("weaver.example.com/v1beta1", "ServiceToken"), Ok(Kind::Token));
+        for (version, kind, words) in [
+            ("v1", "Secret", "is a Secret, not a ConfigMapSync or ServiceToken: `kubectl apply -f`"),
+            ("weaver.example.com/v1alpha1", "ServiceToken", "deprecated: `kubectl apply -f` still takes it"),
+            ("v1", "ConfigMapSync", "has apiVersion \"v1\": that of a ConfigMapSync is"),
+            ("v1", "", "has no kind: begin it with"),
+        ] {
+            let said = of(version, kind).unwrap_err();
+            assert!(said.contains(words), "{said}");
+        }
+    }
+
+    #[test]
+    fn each_kind_is_judged_by_its_own_rules() {
+        for (kind, spec, field) in [
+            (Kind::Sync, json!({"serviceAccount": {"name": "a"}}), Some("spec.source.namespace")),
+            (Kind::Token, json!({"writer": {"serviceAccount": {"name": "a"}}}), Some("spec.tokens")),
+            (Kind::Token, Value::Null, Some("spec.writer.serviceAccount.name")),
+            (Kind::Sync, json!({"resyncSeconds": "often"}), None),
+        ] {
+            let faults = kind.faults(&json!({"spec": spec}));
+            assert_eq!(faults.first().map(SpecFault::field), field, "{spec}");
+        }
+    }
+
+    #[test]
+    fn cells_say_what_the_status_says_and_nothing_to_a_terminal() {
+        let cells = |kind: Kind, status: Value| -> Vec<String> {
+            let object = json!({"status": status});
+            kind.columns().iter().map(|column| (column.cell)(&object)).collect()
+        };
+        let conditions = json!([{"type": "Ready", "status": "False", "reason": "\u{1b}[2JOut\nofOrder"}]);
+        let counts = json!({"desired": 3, "synced": 2, "failed": 1, "conflicts": 0});
+        let found = cells(Kind::Sync, json!({"conditions": conditions, "counts": counts}));
+        assert_eq!(found, ["False", " [2JOut ofOrder", "2/3", "1", "0"]);
+        let found =
+            cells(Kind::Token, json!({"counts": {"desired": 1, "fresh": 1}, "secretName": "registry"}));
+        assert_eq!(found, ["", "", "1/1", "registry"]);
+        assert!(cells(Kind::Sync, Value::Null).iter().all(String::is_empty));
+    }
+}

@@ -1,0 +1,81 @@
+//! `get` and `list`: what is there.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use jiff::Timestamp;
+use kube::api::ListParams;
+
+use super::kind::Kind;
+use super::output::{self, Format, print};
+use super::store::{PAGE, Store};
+use super::{Scope, Selectors, for_each};
+
+#[derive(Args)]
+pub struct Get {
+    /// Names of the objects
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    /// The namespace (default: that of the kubeconfig's context)
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// How to show them
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+#[derive(Args)]
+pub struct List {
+    #[command(flatten)]
+    scope: Scope,
+    #[command(flatten)]
+    selectors: Selectors,
+    /// How to show them
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+    /// Objects that the API server is asked for at a time
+    #[arg(long, value_name = "COUNT", default_value_t = PAGE, value_parser = clap::value_parser!(u32).range(1..))]
+    chunk_size: u32,
+}
+
+/// Shows those that are there; those that are not are told, and make it a failure.
+pub async fn get(kind: Kind, options: Get) -> anyhow::Result<ExitCode> {
+    let store = Store::connect(kind, options.namespace.as_deref()).await?;
+    let (mut found, code) = for_each(&options.names, async |name| store.existing(name).await).await;
+    let text = match (options.names.as_slice(), found.pop()) {
+        (_, None) => return Ok(code),
+        ([_], Some(only)) => output::object(kind, only, options.output, Timestamp::now())?,
+        (_, Some(last)) => {
+            found.push(last);
+            output::objects(kind, found, options.output, false, Timestamp::now())?
+        }
+    };
+    print(&text)?;
+    Ok(code)
+}
+
+pub async fn list(kind: Kind, options: List) -> anyhow::Result<ExitCode> {
+    let List { scope, selectors, output, chunk_size } = options;
+    let mut store = Store::connect(kind, scope.namespace.as_deref()).await?;
+    if scope.all_namespaces {
+        store.namespace = None;
+    }
+    let params = ListParams {
+        label_selector: selectors.selector,
+        field_selector: selectors.field_selector,
+        limit: Some(chunk_size),
+        ..ListParams::default()
+    };
+    let objects = store.list(params).await?;
+    if objects.is_empty() {
+        eprintln!("{}", none(kind, store.namespace.as_deref()));
+    }
+    print(&output::objects(kind, objects, output, scope.all_namespaces, Timestamp::now())?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// That there are none.
+pub fn none(kind: Kind, namespace: Option<&str>) -> String {
+    let place = namespace.map_or_else(|| "any namespace".to_owned(), |name| format!("namespace {name}"));
+    format!("No {}s found in {place}", kind.name())
+}

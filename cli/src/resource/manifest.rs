@@ -1,0 +1,178 @@
+//! Manifests that people write: read from a file or standard input, and brought into one namespace.
+//!
+//! What cannot be read is named by document and line, and never repeated: the file may hold something else than ours.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow, bail, ensure};
+use serde_json::{Value, json};
+use serde_saphyr::{DuplicateKeyPolicy, Options};
+use weaver_api::names::{dns_label, dns_subdomain};
+
+use super::kind::{Kind, name, namespace};
+
+/// Largest file that is read: more than the API server takes in one request, for several objects.
+const LIMIT: u64 = 16 << 20;
+
+/// Where manifests come from, as the command line has it.
+#[derive(clap::Args)]
+pub struct Source {
+    /// A file of YAML or JSON, or - for standard input
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    pub file: Option<PathBuf>,
+}
+
+/// The documents of a file; `-` is standard input.
+pub fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
+    let is_stdin = file.as_os_str() == "-";
+    let shown = if is_stdin { "standard input".to_owned() } else { file.display().to_string() };
+    let mut text = String::new();
+    let read = if is_stdin {
+        std::io::stdin().lock().take(LIMIT + 1).read_to_string(&mut text)
+    } else {
+        std::fs::File::open(file).and_then(|file| file.take(LIMIT + 1).read_to_string(&mut text))
+    };
+    let size = read.with_context(|| format!("cannot read {shown}"))?;
+    ensure!(size as u64 <= LIMIT, "{shown} is larger than {} MiB", LIMIT >> 20);
+    let documents = parse(&text).map_err(|why| anyhow!("{shown}: {why}"))?;
+    ensure!(!documents.is_empty(), "{shown} holds no object");
+    Ok(documents)
+}
+
+/// The objects of a text, those of a `List` one by one; empty documents count for nothing.
+fn parse(text: &str) -> Result<Vec<Value>, String> {
+    let mut options = Options::default();
+    options.with_snippet = false;
+    options.duplicate_keys = DuplicateKeyPolicy::Error;
+    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
+        let line = error.location().map_or(0, |place| place.line());
+        format!("line {line} is not valid YAML, or a key stands there for the second time")
+    })?;
+    let mut objects = Vec::new();
+    for document in documents {
+        match document {
+            Value::Null => {}
+            Value::Object(mut list) if list.get("kind") == Some(&json!("List")) => {
+                let items = list.remove("items").unwrap_or_default();
+                let Value::Array(items) = items else { return Err("its List has no items".into()) };
+                objects.extend(items);
+            }
+            object @ Value::Object(_) => objects.push(object),
+            _ => return Err("a document of it is not an object: write `apiVersion: …` first".into()),
+        }
+    }
+    Ok(objects)
+}
+
+/// A manifest that has a known kind, a possible name and a namespace, and keeps the rules of its kind.
+pub struct Checked {
+    pub kind: Kind,
+    pub object: Value,
+}
+
+/// Checks the `number`th document (from 1). Its namespace is the one it names, else `asked` for, else `default`.
+pub fn check(
+    mut object: Value,
+    number: usize,
+    asked: Option<&str>,
+    default: &str,
+) -> anyhow::Result<Checked> {
+    let document = || format!("document {number}");
+    let kind = Kind::of(&object).map_err(|why| anyhow!("{} {why}", document()))?;
+    let own = namespace(&object).to_owned();
+    if let Some(asked) = asked
+        && !own.is_empty()
+        && own != asked
+    {
+        bail!("{} is for namespace {own}, and --namespace says {asked}: leave one of them out", document());
+    }
+    let target = if own.is_empty() { asked.unwrap_or(default) } else { &own };
+    dns_label(target).map_err(|fault| anyhow!("{}: namespace {target:?} {fault}", document()))?;
+    dns_subdomain(name(&object))
+        .map_err(|fault| anyhow!("{}: metadata.name {:?} {fault}", document(), name(&object)))?;
+    object["metadata"]["namespace"] = json!(target);
+    valid(kind, &object)?;
+    Ok(Checked { kind, object })
+}
+
+/// Our own rules, before the API server is asked: all faults at once, each with its field and remedy.
+pub fn valid(kind: Kind, object: &Value) -> anyhow::Result<()> {
+    let faults: Vec<String> = kind.faults(object).iter().map(|fault| format!("\n  {fault}")).collect();
+    ensure!(
+        faults.is_empty(),
+        "{} cannot be as it is written; nothing was changed:{}",
+        kind.place(object),
+        faults.concat()
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_and_lists_are_read_one_by_one() {
+        let text = "# first\n---\nkind: A\n---\n---\nkind: List\nitems:\n- kind: B\n- {kind: C}\n";
+        let kinds: Vec<Value> = parse(text).unwrap().iter().map(|object| object["kind"].clone()).collect();
+        assert_eq!(kinds, ["A", "B", "C"]);
+        assert_eq!(parse("{\"kind\": \"A\"}").unwrap(), [json!({"kind": "A"})]);
+        assert!(parse("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_placed_and_not_repeated() {
+        for (text, words) in [
+            ("kind: Secret\ndata: {a: hunter2\n", "is not valid YAML"),
+            (
+                "a: hunter2\na: hunter2\n",
+                "line 2 is not valid YAML, or a key stands there for the second time",
+            ),
+            ("- hunter2\n", "not an object"),
+            ("kind: List\nitems: hunter2\n", "no items"),
+        ] {
+            let said = parse(text).unwrap_err();
+            assert!(said.contains(words) && !said.contains("hunter2"), "{said}");
+        }
+    }
+
+    fn sync(metadata: &Value) -> Value {
+        json!({
+            "apiVersion": "weaver.example.com/v1beta1", "kind": "ConfigMapSync", "metadata": metadata,
+            "spec": {"serviceAccount": {"name": "a"}, "source": {"namespace": "a", "name": "b"},
+                     "targets": {"namespaces": ["c"]}},
+        })
+    }
+
+    #[test]
+    fn the_namespace_is_the_objects_own_then_the_one_asked_for_then_the_default() {
+        for (own, asked, expected) in [
+            (Some("own"), None, "own"),
+            (Some("own"), Some("own"), "own"),
+            (None, Some("asked"), "asked"),
+            (None, None, "default"),
+        ] {
+            let metadata = own.map_or(json!({"name": "a"}), |own| json!({"name": "a", "namespace": own}));
+            let checked = check(sync(&metadata), 1, asked, "default").unwrap();
+            assert_eq!(namespace(&checked.object), expected);
+        }
+        let said = check(sync(&json!({"name": "a", "namespace": "b"})), 2, Some("c"), "d").err().unwrap();
+        assert!(said.to_string().contains("document 2 is for namespace b, and --namespace says c"), "{said}");
+    }
+
+    #[test]
+    fn a_document_that_cannot_be_is_refused_by_its_field() {
+        let said = |object: Value| format!("{:#}", check(object, 3, None, "d").err().unwrap());
+        assert!(said(sync(&json!({"name": "A"}))).contains("document 3: metadata.name \"A\" is not a valid"));
+        let mut broken = sync(&json!({"name": "a"}));
+        broken["spec"]["resyncSeconds"] = json!(61);
+        broken["spec"]["source"] = json!({});
+        let said = said(broken);
+        assert!(
+            said.contains("ConfigMapSync d/a cannot be as it is written; nothing was changed:"),
+            "{said}"
+        );
+        assert_eq!(said.matches("\n  spec.").count(), 3, "{said}");
+    }
+}

@@ -1,0 +1,198 @@
+//! What the verbs print: objects as a table, JSON, YAML or names.
+//!
+//! Standard output holds what was asked for and nothing else, so that it can be piped. Where nobody reads any more, as
+//! after `| head`, that is no failure.
+
+use std::io::{self, Write as _};
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::kind::{Kind, name, namespace};
+
+/// A form of what is printed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Format {
+    /// Aligned columns for people
+    Table,
+    /// As the API server has it, without managedFields
+    Json,
+    /// The same as YAML
+    Yaml,
+    /// KIND.GROUP/NAME, a line each
+    Name,
+}
+
+/// Prints; says whether somebody reads on.
+pub fn print(text: &str) -> anyhow::Result<bool> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        done => done.map(|()| true).context("cannot write to standard output"),
+    }
+}
+
+/// The object without what only the API server has a use for.
+pub fn plain(mut object: Value) -> Value {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    object
+}
+
+pub fn yaml(object: &Value) -> anyhow::Result<String> {
+    serde_saphyr::to_string(object).context("writing an object as YAML")
+}
+
+/// Several objects, which share a table; JSON and YAML have them in a `List`.
+pub fn objects(
+    kind: Kind,
+    objects: Vec<Value>,
+    format: Format,
+    with_namespace: bool,
+    now: Timestamp,
+) -> anyhow::Result<String> {
+    let list = |objects: Vec<Value>| {
+        let items: Vec<Value> = objects.into_iter().map(plain).collect();
+        json!({"apiVersion": "v1", "kind": "List", "items": items})
+    };
+    match format {
+        Format::Table if objects.is_empty() => Ok(String::new()),
+        Format::Table => {
+            let rows: Vec<_> =
+                objects.iter().map(|object| row(kind, object, with_namespace, Some(now))).collect();
+            let titles = titles(kind, with_namespace, true);
+            let widths = widths(&titles, &rows);
+            Ok(std::iter::once(&titles).chain(&rows).map(|cells| line(cells, &widths)).collect())
+        }
+        Format::Name => Ok(objects.iter().map(|object| kind.reference(object) + "\n").collect()),
+        Format::Json => json_text(&list(objects)),
+        Format::Yaml => yaml(&list(objects)),
+    }
+}
+
+/// One object by itself.
+pub fn object(kind: Kind, one: Value, format: Format, now: Timestamp) -> anyhow::Result<String> {
+    match format {
+        Format::Json => json_text(&plain(one)),
+        Format::Yaml => yaml(&plain(one)),
+        Format::Table | Format::Name => objects(kind, vec![one], format, false, now),
+    }
+}
+
+fn json_text(value: &Value) -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(value).context("writing an object as JSON")? + "\n")
+}
+
+/// Titles of a table; the age makes no sense where lines appear one after the other.
+pub fn titles(kind: Kind, with_namespace: bool, with_age: bool) -> Vec<String> {
+    let first = with_namespace.then_some("NAMESPACE").into_iter().chain(["NAME"]);
+    let columns = kind.columns().iter().map(|column| column.title);
+    first.chain(columns).chain(with_age.then_some("AGE")).map(str::to_owned).collect()
+}
+
+/// The cells under [`titles`]; with the age where `now` is given.
+pub fn row(kind: Kind, object: &Value, with_namespace: bool, now: Option<Timestamp>) -> Vec<String> {
+    let first =
+        with_namespace.then(|| namespace(object)).into_iter().chain([name(object)]).map(str::to_owned);
+    let cells = kind.columns().iter().map(|column| (column.cell)(object));
+    first.chain(cells).chain(now.map(|now| age(object, now))).collect()
+}
+
+/// Width of each column.
+pub fn widths(titles: &[String], rows: &[Vec<String>]) -> Vec<usize> {
+    let of = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).chain(titles.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+    };
+    (0..titles.len()).map(of).collect()
+}
+
+/// A line of cells that stand under each other, without blanks at its end.
+pub fn line(cells: &[String], widths: &[usize]) -> String {
+    let padded: Vec<String> =
+        cells.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+    padded.join("   ").trim_end().to_owned() + "\n"
+}
+
+/// How long an object has been there, in the largest unit that says enough.
+fn age(object: &Value, now: Timestamp) -> String {
+    let created = object["metadata"]["creationTimestamp"].as_str().and_then(|text| text.parse().ok());
+    let Some(created) = created else { return String::new() };
+    let seconds = now.duration_since(created).as_secs().max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..10_800 => format!("{}m", seconds / 60),
+        10_800..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sync(name: &str, created: &str) -> Value {
+        json!({
+            "metadata": {"name": name, "namespace": "team-a", "creationTimestamp": created, "managedFields": [1]},
+            "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Synced"}],
+                       "counts": {"desired": 2, "synced": 2, "failed": 0, "conflicts": 0}},
+        })
+    }
+
+    fn now() -> Timestamp {
+        "2026-11-22T12:00:00Z".parse().unwrap()
+    }
+
+    #[test]
+    fn a_table_is_aligned_and_ends_its_lines_without_blanks() {
+        let some = vec![sync("settings", "2026-11-22T11:59:00Z"), json!({"metadata": {"name": "new"}})];
+        let text = objects(Kind::Sync, some, Format::Table, true, now()).unwrap();
+        assert_eq!(
+            text,
+            "NAMESPACE   NAME       READY   REASON   SYNCED   FAILED   CONFLICTS   AGE\n\
+             team-a      settings   True    Synced   2/2      0        0           60s\n\
+             \u{20}           new\n"
+        );
+    }
+
+    #[test]
+    fn nothing_is_no_table_and_an_empty_list() {
+        let text = |format| objects(Kind::Token, Vec::new(), format, false, now()).unwrap();
+        assert_eq!((text(Format::Table).as_str(), text(Format::Name).as_str()), ("", ""));
+        let list: Value = serde_json::from_str(&text(Format::Json)).unwrap();
+        assert_eq!(list["items"], json!([]));
+    }
+
+    #[test]
+    fn every_format_but_the_table_can_be_read_back_and_has_no_managed_fields() {
+        let one = sync("settings", "2026-11-22T11:59:00Z");
+        for format in [Format::Json, Format::Yaml] {
+            let read: Value =
+                serde_saphyr::from_str(&object(Kind::Sync, one.clone(), format, now()).unwrap()).unwrap();
+            assert_eq!(read, plain(one.clone()));
+            let text = objects(Kind::Sync, vec![one.clone()], format, false, now()).unwrap();
+            let read: Value = serde_saphyr::from_str(&text).unwrap();
+            assert_eq!((&read["kind"], &read["items"][0]), (&json!("List"), &plain(one.clone())));
+        }
+        let name = object(Kind::Sync, one, Format::Name, now()).unwrap();
+        assert_eq!(name, "configmapsync.weaver.example.com/settings\n");
+    }
+
+    #[test]
+    fn an_age_is_told_in_one_unit() {
+        for (created, expected) in [
+            ("2026-11-22T12:00:07Z", "0s"),
+            ("2026-11-22T11:58:01Z", "119s"),
+            ("2026-11-22T11:58:00Z", "2m"),
+            ("2026-11-22T09:00:01Z", "179m"),
+            ("2026-11-20T12:00:01Z", "47h"),
+            ("2026-11-20T12:00:00Z", "2d"),
+            ("yesterday", ""),
+        ] {
+            assert_eq!(age(&sync("a", created), now()), expected, "{created}");
+        }
+    }
+}

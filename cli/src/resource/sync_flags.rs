@@ -1,0 +1,169 @@
+//! A ConfigMapSync from flags. Pure but for the call of `create`.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use clap::Args;
+use serde_json::{Value, json};
+use weaver_api::v1beta1::SourceKind;
+
+use super::create::{self, Create, Flags};
+use super::kind::Kind;
+
+#[derive(Args)]
+pub struct SyncFlags {
+    /// Name of the ConfigMapSync
+    #[arg(requires = "account", requires = "source")]
+    name: Option<String>,
+    /// The ServiceAccount of this namespace that reads the source and writes the copies
+    #[arg(long, value_name = "ACCOUNT", requires = "name")]
+    account: Option<String>,
+    /// What is copied: a ConfigMap of this namespace unless said otherwise, `Secret/team-a/registry`
+    #[arg(long, value_name = "[KIND/][NAMESPACE/]NAME", requires = "name")]
+    source: Option<Source>,
+    /// Namespaces that receive a copy
+    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', requires = "name")]
+    to: Vec<String>,
+    /// Namespaces with these labels receive a copy too: `team=a,tier=dev`
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', requires = "name")]
+    selector: Vec<Label>,
+    #[command(flatten)]
+    create: Create,
+}
+
+/// What is copied.
+#[derive(Clone, Debug, PartialEq)]
+struct Source {
+    kind: SourceKind,
+    namespace: Option<String>,
+    name: String,
+}
+
+impl FromStr for Source {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let kind_of = |word: &str| SourceKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+        // No namespace is called like a kind: its name has no capitals.
+        let (kind, rest) = match text.split_once('/') {
+            Some((first, rest)) => kind_of(first).map_or((None, text), |kind| (Some(kind), rest)),
+            None => (None, text),
+        };
+        let (namespace, name) = match rest.split_once('/') {
+            Some((namespace, name)) => (Some(namespace.to_owned()), name),
+            None => (None, rest),
+        };
+        if name.is_empty() || name.contains('/') || namespace.as_deref() == Some("") {
+            return Err(
+                "write NAME, NAMESPACE/NAME or KIND/NAMESPACE/NAME, with ConfigMap or Secret as KIND".into(),
+            );
+        }
+        Ok(Self { kind: kind.unwrap_or_default(), namespace, name: name.to_owned() })
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Label(String, String);
+
+impl FromStr for Label {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((key, value)) if !key.is_empty() => {
+                Ok(Self(key.to_owned(), value.trim_start_matches('=').to_owned()))
+            }
+            _ => Err("write KEY=VALUE; with other operators, write a manifest".into()),
+        }
+    }
+}
+
+impl SyncFlags {
+    /// The spec, for a resource in `namespace`: what was not said is left to the schema's defaults.
+    fn spec(&self, namespace: &str) -> Value {
+        let mut spec = json!({"targets": {}});
+        if let Some(account) = &self.account {
+            spec["serviceAccount"] = json!({"name": account});
+        }
+        if let Some(Source { kind, namespace: own, name }) = &self.source {
+            spec["source"] =
+                json!({"kind": kind, "namespace": own.as_deref().unwrap_or(namespace), "name": name});
+        }
+        if !self.to.is_empty() {
+            spec["targets"]["namespaces"] = json!(self.to);
+        }
+        if !self.selector.is_empty() {
+            let labels: BTreeMap<&str, &str> =
+                self.selector.iter().map(|Label(key, value)| (key.as_str(), value.as_str())).collect();
+            spec["targets"]["selector"] = json!({"matchLabels": labels});
+        }
+        spec
+    }
+}
+
+/// Creates what the flags or the file say.
+pub async fn run(options: &SyncFlags) -> anyhow::Result<ExitCode> {
+    let spec = |namespace: &str| options.spec(namespace);
+    let flags = options.name.as_deref().map(|name| Flags { name, spec: &spec });
+    create::run(Kind::Sync, &options.create, flags).await
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use weaver_api::v1beta1::ConfigMapSyncSpec;
+    use weaver_api::validate::validate;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: SyncFlags,
+    }
+
+    fn spec(line: &str) -> Value {
+        let words = ["create"].into_iter().chain(line.split(' '));
+        Line::try_parse_from(words).map_err(|error| error.to_string()).unwrap().flags.spec("team-a")
+    }
+
+    #[test]
+    fn flags_make_a_spec_that_keeps_the_rules() {
+        let spec = spec(
+            "settings --account sync --source Secret/other/registry --to foo,bar --to baz --selector a=1,b==2",
+        );
+        let expected = json!({
+            "serviceAccount": {"name": "sync"},
+            "source": {"kind": "Secret", "namespace": "other", "name": "registry"},
+            "targets": {"namespaces": ["foo", "bar", "baz"], "selector": {"matchLabels": {"a": "1", "b": "2"}}},
+        });
+        assert_eq!(spec, expected);
+        let spec: ConfigMapSyncSpec = serde_json::from_value(spec).unwrap();
+        assert!(validate(Some(&spec)).is_ok());
+    }
+
+    #[test]
+    fn a_source_says_as_much_as_is_needed() {
+        let source = |text: &str| text.parse::<Source>().map(|s| (s.kind, s.namespace, s.name));
+        let own = |namespace: &str| Some(namespace.to_owned());
+        assert_eq!(source("a"), Ok((SourceKind::ConfigMap, None, "a".into())));
+        assert_eq!(source("b/a"), Ok((SourceKind::ConfigMap, own("b"), "a".into())));
+        assert_eq!(source("Secret/a"), Ok((SourceKind::Secret, None, "a".into())));
+        assert_eq!(source("ConfigMap/b/a"), Ok((SourceKind::ConfigMap, own("b"), "a".into())));
+        assert_eq!(source("secret/a"), Ok((SourceKind::ConfigMap, own("secret"), "a".into())));
+        for wrong in ["", "a/", "/a", "Pod/b/a", "Secret/"] {
+            assert!(source(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn where_the_copies_go_may_be_forgotten_and_is_then_named_by_the_rules() {
+        let spec: ConfigMapSyncSpec =
+            serde_json::from_value(spec("settings --account sync --source a")).unwrap();
+        let faults = validate(Some(&spec)).unwrap_err();
+        assert_eq!(faults[0].field(), "spec.targets", "{faults:?}");
+        let said = Line::try_parse_from(["create", "settings", "--source", "a"]).err().unwrap().to_string();
+        assert!(said.contains("--account"), "{said}");
+    }
+}

@@ -1,0 +1,23 @@
+//! `weaver token`: each ServiceToken, which keeps a Secret filled with fresh tokens. No token is ever shown.
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::resource::kind::Kind;
+use crate::resource::{self, token_flags};
+
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Make a ServiceToken, from flags or from a manifest; never overwrites one
+    Create(token_flags::TokenFlags),
+    #[command(flatten)]
+    Resource(resource::Verb),
+}
+
+pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+    match verb {
+        Verb::Create(options) => token_flags::run(&options).await,
+        Verb::Resource(verb) => resource::run(Kind::Token, verb).await,
+    }
+}

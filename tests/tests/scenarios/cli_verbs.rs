@@ -1,0 +1,230 @@
+//! What `weaver sync` and `weaver token` do on a real API server: create, show, list, watch, delete.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use weaver_api::v1beta1::ServiceToken;
+use weaver_tests::cli::{done, fed, program, weaver};
+use weaver_tests::world::{SOON, World, eventually};
+
+#[tokio::test]
+async fn a_sync_is_created_shown_and_deleted_and_an_existing_one_never_overwritten() {
+    let world = World::new("cli-verbs-sync").await;
+    let (team, foo) = (world.tenant().await, world.namespace("foo").await);
+    world.config_map(&team, "settings", &[("a", "1")]).await;
+    world.grant(&team, &foo, &weaver_tests::tenant::TARGET).await;
+    let create =
+        ["sync", "create", "mine", "-n", &team, "--account", "sync", "--source", "settings", "--to", &foo];
+
+    let judged = [&create[..], &["--dry-run=server"]].concat();
+    assert_eq!(
+        done(&judged).await,
+        "configmapsync.weaver.example.com/mine created (server dry run: nothing was written)\n"
+    );
+    assert!(world.syncs(&team).get_opt("mine").await.unwrap().is_none());
+    assert_eq!(done(&create).await, "configmapsync.weaver.example.com/mine created\n");
+    world.holds(&foo, "settings", &[("a", "1")]).await;
+    world.condition(&team, "mine", "Ready", "True", "Synced").await;
+
+    let table = done(&["sync", "get", "mine", "-n", &team]).await;
+    let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["NAME", "READY", "REASON", "SYNCED", "FAILED", "CONFLICTS", "AGE"]);
+    assert_eq!(lines[1][..6], ["mine", "True", "Synced", "1/1", "0", "0"], "{table}");
+    for format in ["json", "yaml"] {
+        let text = done(&["sync", "get", "mine", "-n", &team, "-o", format]).await;
+        let read: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(read["spec"]["targets"]["namespaces"], json!([foo]), "{format}");
+        assert!(read["metadata"].get("managedFields").is_none());
+    }
+    let name = done(&["sync", "get", "mine", "-n", &team, "-o", "name"]).await;
+    assert_eq!(name, "configmapsync.weaver.example.com/mine\n");
+
+    let before = world.syncs(&team).get("mine").await.unwrap();
+    let said = weaver(&create).await;
+    said.refused("exists already and was not changed: `weaver sync edit mine");
+    assert_eq!(world.syncs(&team).get("mine").await.unwrap().spec, before.spec);
+
+    let said = weaver(&["sync", "get", "mine", "other", "-n", &team, "-o", "name"]).await;
+    assert!(!said.done && said.out == name && said.err.contains("there is no ConfigMapSync"), "{said:?}");
+    done(&["sync", "delete", "mine", "-n", &team, "--dry-run=server"]).await;
+    assert!(world.syncs(&team).get("mine").await.unwrap().metadata.deletion_timestamp.is_none());
+    let said = done(&["sync", "delete", "mine", "-n", &team, "--wait"]).await;
+    assert_eq!(said, "configmapsync.weaver.example.com/mine deleted\n");
+    assert!(world.syncs(&team).get_opt("mine").await.unwrap().is_none());
+    world.lacks(&foo, "settings").await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn deleting_with_orphan_leaves_the_copies() {
+    let world = World::new("cli-verbs-orphan").await;
+    let (team, foo) = world.synced().await;
+    let said = done(&["sync", "delete", "sync", "-n", &team, "--orphan", "--wait"]).await;
+    assert_eq!(said, "configmapsync.weaver.example.com/sync deleted, what it made stays\n");
+    assert!(world.syncs(&team).get_opt("sync").await.unwrap().is_none());
+    world.holds(&foo, "settings", &[("a", "1")]).await;
+    let said = done(&["orphans", "list", "-n", &foo]).await;
+    assert!(said.starts_with(&format!("ConfigMap/{foo}/settings\t")), "{said}");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_delete_that_waits_says_what_holds_the_object() {
+    let world = World::new("cli-verbs-held").await;
+    let (team, _) = world.synced().await;
+    let finalizer = |value: Value| json!({"metadata": {"finalizers": value}});
+    let patch = kube::api::Patch::Merge(finalizer(json!(["weaver.example.com/cleanup", "example.com/mine"])));
+    world.syncs(&team).patch("sync", &kube::api::PatchParams::default(), &patch).await.unwrap();
+    let said = weaver(&["sync", "delete", "sync", "-n", &team, "--wait=1"]).await;
+    assert!(!said.done && said.err.contains("is still there after 1 s: finalizer"), "{said:?}");
+    assert!(said.err.contains("example.com/mine"), "{said:?}");
+    let patch = kube::api::Patch::Merge(finalizer(Value::Null));
+    world.syncs(&team).patch("sync", &kube::api::PatchParams::default(), &patch).await.unwrap();
+    eventually("the object is gone", || async {
+        world.syncs(&team).get_opt("sync").await.unwrap().map_or(Ok(()), Err)
+    })
+    .await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_token_is_created_listed_by_selectors_and_deleted() {
+    let world = World::new("cli-verbs-token").await;
+    let home = world.namespace("home").await;
+    let tokens: Api<ServiceToken> = Api::namespaced(world.client.clone(), &home);
+    let token = "registry=robot,audience=registry.test,expires=900";
+    let create = ["token", "create", "first", "-n", &home, "--writer", "robot", "--token", token];
+    assert_eq!(done(&create).await, "servicetoken.weaver.example.com/first created\n");
+    let second = "apiVersion: weaver.example.com/v1beta1\nkind: ServiceToken\nmetadata: {name: second, labels: {tier: dev}}\n\
+         spec: {writer: {serviceAccount: {name: other}}, tokens: [{key: a, serviceAccount: {name: b}}]}\n";
+    let said = fed(&["token", "create", "-n", &home, "-f", "-"], second).await;
+    assert!(said.done, "{said:?}");
+    let spec = tokens.get("first").await.unwrap().spec.spec.unwrap();
+    assert_eq!((spec.tokens[0].audiences.len(), spec.tokens[0].expiration_seconds), (1, 900));
+
+    for (selectors, expected) in [
+        (vec![], "first second"),
+        (vec!["--chunk-size", "1"], "first second"),
+        (vec!["-l", "tier=dev"], "second"),
+        (vec!["-l", "tier!=dev"], "first"),
+        (vec!["--field-selector", "spec.writer.serviceAccount.name=other"], "second"),
+        (vec!["-l", "tier=prod"], ""),
+    ] {
+        let line = [&["token", "list", "-n", &home, "-o", "name"][..], &selectors].concat();
+        let found = done(&line).await.replace("servicetoken.weaver.example.com/", "");
+        assert_eq!(found.split_whitespace().collect::<Vec<_>>().join(" "), expected, "{selectors:?}");
+    }
+    let said = weaver(&["token", "list", "-n", &world.name("empty")]).await;
+    assert!(said.done && said.out.is_empty() && said.err.starts_with("No ServiceTokens found in namespace"));
+    let all = done(&["token", "list", "-A"]).await;
+    assert!(all.starts_with("NAMESPACE ") && all.contains(&home), "{all}");
+    let list: Value =
+        serde_json::from_str(&done(&["token", "list", "-n", &home, "-o", "json"]).await).unwrap();
+    assert_eq!((list["kind"].as_str(), list["items"].as_array().map(Vec::len)), (Some("List"), Some(2)));
+
+    done(&["token", "delete", "first", "second", "-n", &home, "--orphan", "--wait"]).await;
+    assert!(tokens.get_opt("first").await.unwrap().is_none());
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused_by_its_field_and_changes_nothing() {
+    let world = World::new("cli-verbs-refused").await;
+    let home = world.namespace("home").await;
+    let sync = |spec: &str| {
+        format!(
+            "apiVersion: weaver.example.com/v1beta1\nkind: ConfigMapSync\nmetadata: {{name: a}}\nspec:\n  \
+             serviceAccount: {{name: a}}\n  source: {{namespace: b, name: c}}\n  {spec}\n"
+        )
+    };
+    for (text, words) in [
+        (sync("tragets: {namespaces: [d]}\n  targets: {namespaces: [d]}"), "unknown field \"spec.tragets\""),
+        (sync("targets: {namespaces: [D]}"), "spec.targets.namespaces[0]"),
+        (sync("targets: {namespaces: d}"), "spec.targets.namespaces"),
+        (sync("targets: {}").replace("ConfigMapSync", "Secret"), "is a Secret, not a ConfigMapSync"),
+        (
+            sync("targets: {}").replace("ConfigMapSync", "ServiceToken"),
+            "document 1 is a ServiceToken: `weaver token create -f`",
+        ),
+    ] {
+        let said = fed(&["sync", "create", "-n", &home, "-f", "-"], &text).await;
+        said.refused(words);
+    }
+    assert!(world.syncs(&home).list(&ListParams::default()).await.unwrap().items.is_empty());
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_missing_namespace_is_told_and_created_where_that_is_asked_for() {
+    let world = World::new("cli-verbs-namespace").await;
+    let home = world.name("absent");
+    world.namespace("another").await;
+    let create = ["token", "create", "a", "-n", &home, "--writer", "b", "--token", "k=b"];
+    weaver(&create).await.refused(&format!("`kubectl create namespace {home}`, or say --create-namespace"));
+    let said = weaver(&[&create[..], &["--create-namespace", "--dry-run=server"]].concat()).await;
+    assert!(said.done && said.err.contains("judges it only once its namespace exists"), "{said:?}");
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    assert!(namespaces.get_opt(&home).await.unwrap().is_none());
+    done(&[&create[..], &["--create-namespace"]].concat()).await;
+    namespaces.delete(&home, &DeleteParams::default()).await.unwrap();
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_watch_tells_each_change_in_a_line_and_ends_when_nobody_reads() {
+    let world = World::new("cli-verbs-watch").await;
+    let home = world.name("home");
+    let mut child = program("weaver", &["sync", "watch", "-n", &home, "-o", "json"]).spawn().unwrap();
+    let mut errors = BufReader::new(child.stderr.take().unwrap()).lines();
+    let said = tokio::time::timeout(SOON, errors.next_line()).await.unwrap().unwrap().unwrap();
+    assert!(said.starts_with("NamespaceMissing: ") && said.ends_with("watching on"), "{said}");
+    assert_eq!(world.namespace("home").await, home);
+
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = async || -> Value {
+        let line = tokio::time::timeout(SOON, lines.next_line()).await.unwrap().unwrap().unwrap();
+        serde_json::from_str(&line).unwrap()
+    };
+    let mut spec = world.spec(&home, &["foo"]);
+    spec["suspend"] = json!(true);
+    world.sync(&home, "watched", spec.clone()).await;
+    let added = next().await;
+    assert_eq!((&added["type"], &added["object"]["metadata"]["name"]), (&json!("ADDED"), &json!("watched")));
+    spec["resyncSeconds"] = json!(1200);
+    world.sync(&home, "watched", spec).await;
+    // The operator's own writes are changes too.
+    loop {
+        let event = next().await;
+        assert_eq!(event["type"], "MODIFIED");
+        if event["object"]["spec"]["resyncSeconds"] == 1200 {
+            break;
+        }
+    }
+    world.delete_sync(&home, "watched").await;
+    while next().await["type"] != "DELETED" {}
+    drop(lines);
+    let ended = tokio::time::timeout(Duration::from_secs(20), child.wait()).await;
+    assert!(ended.expect("it ends although nothing changes any more").unwrap().success());
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_watch_of_one_object_has_a_table_and_ends_well_on_ctrl_c() {
+    let world = World::new("cli-verbs-ctrl-c").await;
+    let (team, _) = world.synced().await;
+    let mut child = program("weaver", &["sync", "watch", "sync", "-n", &team]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = async || tokio::time::timeout(SOON, lines.next_line()).await.unwrap().unwrap().unwrap();
+    assert!(next().await.starts_with("CHANGE "));
+    assert!(next().await.starts_with("ADDED      sync   True"));
+    let pid = child.id().unwrap().to_string();
+    let killed = std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    assert!(killed.success());
+    let ended = tokio::time::timeout(SOON, child.wait()).await.unwrap().unwrap();
+    assert!(ended.success(), "{ended:?}");
+    world.finish().await;
+}
