@@ -153,6 +153,10 @@ pub fn resource_version(object: &Value) -> &str {
     object["metadata"]["resourceVersion"].as_str().unwrap_or_default()
 }
 
+pub fn generation(object: &Value) -> i64 {
+    object["metadata"]["generation"].as_i64().unwrap_or_default()
+}
+
 fn of_ready(object: &Value, field: &str) -> String {
     condition(object, READY).map(|ready| text(&ready[field])).unwrap_or_default()
 }

@@ -108,6 +108,15 @@ pub fn valid(kind: Kind, object: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The only document of a file.
+pub fn read_one(file: &Path) -> anyhow::Result<Value> {
+    let mut documents = read(file)?;
+    match (documents.pop(), documents.is_empty()) {
+        (Some(only), true) => Ok(only),
+        _ => bail!("{} holds more than one object: give one", file.display()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,12 +7,15 @@
 pub mod create;
 mod delete;
 mod deletion;
+mod edit;
 pub mod kind;
 mod list;
 pub mod manifest;
+mod merge;
 pub mod output;
 pub mod store;
 pub mod sync_flags;
+mod text;
 pub mod token_flags;
 mod watch;
 
@@ -31,6 +34,8 @@ pub enum Verb {
     List(list::List),
     /// Show each change as it happens, a line each, until Ctrl-C
     Watch(watch::Watch),
+    /// Change an object in an editor, by a patch or from a file; all of it or nothing
+    Edit(edit::Edit),
     /// Delete objects by name
     Delete(delete::Delete),
 }
@@ -41,6 +46,7 @@ pub async fn run(kind: Kind, verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Get(options) => list::get(kind, options).await,
         Verb::List(options) => list::list(kind, options).await,
         Verb::Watch(options) => watch::run(kind, options).await,
+        Verb::Edit(options) => edit::run(kind, options).await,
         Verb::Delete(options) => delete::run(kind, options).await,
     }
 }

@@ -11,7 +11,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use weaver_api::requests;
 
-use super::kind::Kind;
+use super::kind::{Kind, name};
 use crate::connection;
 
 /// Who the API server's record of changes says it was.
@@ -104,6 +104,12 @@ impl Store {
     /// Creates; the error is kube's, since it is also the answer to whether the namespace is there.
     pub async fn create(&self, object: &Value, dry_run: bool) -> Result<Value, kube::Error> {
         let request = requests::create(&self.requests().url_path, object, &written(dry_run));
+        self.client.request(request.map_err(kube::Error::BuildRequest)?).await
+    }
+
+    /// Replaces the object whose resourceVersion this one carries; the error is kube's, since a conflict is one.
+    pub async fn replace(&self, object: &Value, dry_run: bool) -> Result<Value, kube::Error> {
+        let request = requests::replace(&self.requests().url_path, name(object), object, &written(dry_run));
         self.client.request(request.map_err(kube::Error::BuildRequest)?).await
     }
 

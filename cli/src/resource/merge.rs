@@ -1,0 +1,163 @@
+//! Changes as JSON merge patches (RFC 7396), which can be made again on a newer object. Pure.
+//!
+//! A list counts as one value, and `null` says that a field is not there: for our kinds the two are the same.
+
+use serde_json::{Map, Value, json};
+
+/// What a person may change of an object, and what of its metadata.
+const CHANGEABLE: [&str; 2] = ["metadata", "spec"];
+const CHANGEABLE_METADATA: [&str; 2] = ["annotations", "labels"];
+
+/// The object with the patch made on it.
+pub fn merged(mut object: Value, patch: &Value) -> Value {
+    merge(&mut object, patch);
+    object
+}
+
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(fields) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    for (field, value) in fields {
+        if value.is_null() {
+            if let Some(target) = target.as_object_mut() {
+                target.remove(field);
+            }
+        } else {
+            merge(&mut target[field.as_str()], value);
+        }
+    }
+}
+
+/// The patch that makes `after` of `before`; `{}` where they are alike.
+pub fn difference(before: &Value, after: &Value) -> Value {
+    let (Value::Object(was), Value::Object(is)) = (before, after) else { return after.clone() };
+    let mut patch = Map::new();
+    for field in was.keys().filter(|field| is.get(*field).is_none_or(Value::is_null)) {
+        if !was[field].is_null() {
+            patch.insert(field.clone(), Value::Null);
+        }
+    }
+    for (field, value) in is.iter().filter(|(_, value)| !value.is_null()) {
+        match was.get(field) {
+            Some(same) if same == value => {}
+            Some(other) if other.is_object() && value.is_object() => {
+                patch.insert(field.clone(), difference(other, value));
+            }
+            _ => {
+                patch.insert(field.clone(), value.clone());
+            }
+        }
+    }
+    Value::Object(patch)
+}
+
+/// The first field that the patch is about and that differs between `seen` and `newer`: there the change was made
+/// without knowing what stands there now.
+pub fn overtaken(seen: &Value, newer: &Value, patch: &Value) -> Option<String> {
+    let Value::Object(fields) = patch else { return (seen != newer).then(String::new) };
+    if !(seen.is_object() && newer.is_object()) {
+        return (seen != newer).then(String::new);
+    }
+    fields.iter().find_map(|(field, value)| {
+        let below = overtaken(&seen[field.as_str()], &newer[field.as_str()], value)?;
+        Some(if below.is_empty() { field.clone() } else { format!("{field}.{below}") })
+    })
+}
+
+/// The part of an object that a person may change.
+pub fn changeable(object: &Value) -> Value {
+    let mut part = json!({"metadata": {}});
+    for field in CHANGEABLE_METADATA {
+        if let Some(value) = object["metadata"].get(field).filter(|value| !value.is_null()) {
+            part["metadata"][field] = value.clone();
+        }
+    }
+    if let Some(spec) = object.get("spec") {
+        part["spec"] = spec.clone();
+    }
+    part
+}
+
+/// The first field of a patch that is not a person's to change.
+pub fn forbidden(patch: &Value) -> Option<String> {
+    let first = |fields: &Value, allowed: &[&str]| -> Option<String> {
+        fields.as_object()?.keys().find(|field| !allowed.contains(&field.as_str())).cloned()
+    };
+    first(patch, &CHANGEABLE)
+        .or_else(|| first(&patch["metadata"], &CHANGEABLE_METADATA).map(|field| format!("metadata.{field}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patches_are_merged_as_the_rfc_has_it() {
+        for (object, patch, expected) in [
+            (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
+            (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),
+            (json!({"a": "b", "b": "c"}), json!({"a": null}), json!({"b": "c"})),
+            (json!({"a": ["b"]}), json!({"a": "c"}), json!({"a": "c"})),
+            (json!({"a": {"b": "c"}}), json!({"a": {"b": "d", "c": null}}), json!({"a": {"b": "d"}})),
+            (json!({"a": [{"b": "c"}]}), json!({"a": [1]}), json!({"a": [1]})),
+            (json!({"a": "foo"}), json!("bar"), json!("bar")),
+            (json!({"e": null}), json!({"a": 1}), json!({"e": null, "a": 1})),
+            (json!([1, 2]), json!({"a": "b", "c": null}), json!({"a": "b"})),
+            (json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}})),
+        ] {
+            assert_eq!(merged(object.clone(), &patch), expected, "{object} {patch}");
+        }
+    }
+
+    #[test]
+    fn a_difference_made_again_gives_the_same() {
+        for (before, after, patch) in [
+            (json!({"a": 1, "b": {"c": 2}}), json!({"a": 1, "b": {"c": 2}}), json!({})),
+            (json!({"a": 1, "b": {"c": 2}}), json!({"b": {"c": 3}}), json!({"a": null, "b": {"c": 3}})),
+            (json!({"a": [1, 2]}), json!({"a": [2]}), json!({"a": [2]})),
+            (json!({"a": 1}), json!({"a": {"b": 1}}), json!({"a": {"b": 1}})),
+            (json!({}), json!({"a": null, "b": {}}), json!({"b": {}})),
+        ] {
+            assert_eq!(difference(&before, &after), patch, "{before} {after}");
+            let again = merged(before, &patch);
+            assert_eq!(difference(&again, &after), json!({}), "{again} {after}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_overtaken_only_where_it_is_made() {
+        let seen = json!({"spec": {"a": 1, "list": [1], "b": {"c": 1}}, "status": 1});
+        let newer = json!({"spec": {"a": 2, "list": [1, 2], "b": {"c": 1, "d": 2}}, "status": 2});
+        for (patch, expected) in [
+            (json!({"spec": {"b": {"c": 5}}}), None),
+            (json!({"spec": {"new": true}}), None),
+            (json!({"spec": {"a": 5}}), Some("spec.a")),
+            (json!({"spec": {"list": [7]}}), Some("spec.list")),
+            (json!({"spec": {"b": {"d": null}}}), Some("spec.b.d")),
+            (json!({"spec": {"b": null}}), Some("spec.b")),
+        ] {
+            assert_eq!(overtaken(&seen, &newer, &patch).as_deref(), expected, "{patch}");
+        }
+    }
+
+    #[test]
+    fn spec_labels_and_annotations_are_a_persons_to_change() {
+        let object = json!({
+            "kind": "A", "metadata": {"name": "a", "labels": {"b": "c"}, "finalizers": ["d"]}, "spec": {"e": 1},
+            "status": {},
+        });
+        assert_eq!(changeable(&object), json!({"metadata": {"labels": {"b": "c"}}, "spec": {"e": 1}}));
+        for (patch, expected) in [
+            (json!({"spec": {"a": 1}, "metadata": {"labels": {"a": "b"}, "annotations": null}}), None),
+            (json!({"status": {}}), Some("status")),
+            (json!({"metadata": {"name": "b"}}), Some("metadata.name")),
+        ] {
+            assert_eq!(forbidden(&patch).as_deref(), expected, "{patch}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! An object as text in a person's hands: in a private file, in their editor, and read back.
+
+use std::fs;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, anyhow, ensure};
+use serde_json::Value;
+use tempfile::NamedTempFile;
+
+use super::kind::{Kind, generation, name, namespace, resource_version, uid};
+use super::manifest;
+use super::merge::changeable;
+use super::output::yaml;
+
+/// Parts of metadata that say which object a text is about, and in what state it was.
+const IDENTITY: [&str; 5] = ["generation", "name", "namespace", "resourceVersion", "uid"];
+
+/// A text in a file that only this person can read. It is removed in the end, unless it is kept.
+pub struct Text {
+    file: NamedTempFile,
+    command: String,
+}
+
+impl Text {
+    /// The object as text.
+    pub fn of(kind: Kind, object: &Value) -> anyhow::Result<Self> {
+        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+        let command = set("VISUAL").or_else(|| set("EDITOR"));
+        ensure!(
+            command.is_some() || std::io::stdin().is_terminal(),
+            "there is no editor (VISUAL, EDITOR) and no terminal: change it with --patch JSON or --filename FILE"
+        );
+        let mut file = tempfile::Builder::new()
+            .prefix("weaver-edit-")
+            .suffix(".yaml")
+            .tempfile()
+            .context("cannot make a private file for the text")?;
+        file.write_all(shown(kind, object)?.as_bytes()).context("cannot write the text to a private file")?;
+        Ok(Self { file, command: command.unwrap_or_else(|| "vi".to_owned()) })
+    }
+
+    /// Waits until the person has closed the editor.
+    pub async fn open(&self) -> anyhow::Result<()> {
+        // As git and kubectl do it: the variable may hold flags.
+        let status = tokio::process::Command::new("sh")
+            .args(["-c", &format!("{} \"$1\"", self.command), "sh"])
+            .arg(self.file.path())
+            .status()
+            .await
+            .with_context(|| format!("cannot start the editor {:?} (VISUAL, EDITOR)", self.command))?;
+        ensure!(status.success(), "the editor {:?} failed ({status})", self.command);
+        Ok(())
+    }
+
+    /// What stands in it now. By its path, since many editors replace the file.
+    pub fn read(&self) -> anyhow::Result<Value> {
+        manifest::read_one(self.file.path())
+    }
+
+    /// Leaves the file where it is.
+    pub fn keep(self) -> anyhow::Result<PathBuf> {
+        let path = self.file.path().to_owned();
+        // An editor that replaced it may have given the new one other rights.
+        if let Ok(metadata) = fs::metadata(&path) {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mut rights = metadata.permissions();
+            rights.set_mode(0o600);
+            fs::set_permissions(&path, rights)
+                .with_context(|| format!("{} stays readable", path.display()))?;
+        }
+        self.file.into_temp_path().keep().map_err(|error| anyhow!("cannot keep the text: {error}"))
+    }
+}
+
+fn shown(kind: Kind, object: &Value) -> anyhow::Result<String> {
+    let mut text = changeable(object);
+    for field in IDENTITY {
+        text["metadata"][field] = object["metadata"][field].clone();
+    }
+    text["apiVersion"] = object["apiVersion"].clone();
+    text["kind"] = object["kind"].clone();
+    Ok(format!(
+        "# Change spec, labels and annotations, save, and close the editor; leave the rest as it is. Without a change\n\
+         # nothing is done. `weaver crd explain {}.spec` says what each field means.\n{}",
+        kind.resource().plural,
+        yaml(&text)?
+    ))
+}
+
+/// What a text says the object shall be: spec, labels and annotations.
+///
+/// # Errors
+/// If the text is about another object, or about a state of it that somebody has changed since.
+pub fn wanted(kind: Kind, text: &Value, current: &Value) -> anyhow::Result<Value> {
+    let place = kind.place(current);
+    let found = Kind::of(text).map_err(|why| anyhow!("the text {why}"))?;
+    ensure!(
+        found == kind && name(text) == name(current),
+        "the text is not about {place}: it says {}",
+        found.place(text)
+    );
+    let own = namespace(text);
+    ensure!(
+        own.is_empty() || own == namespace(current),
+        "the text is about namespace {own}, not about {place}"
+    );
+    ensure!(
+        uid(text).is_empty() || uid(text) == uid(current),
+        "the text is about an earlier {place}, which was deleted; take its metadata.uid out to change the new one"
+    );
+    let mut wanted = changeable(text);
+    if resource_version(text).is_empty() {
+        // A manifest: what it does not mention stays.
+        for field in ["labels", "annotations"] {
+            if text["metadata"].get(field).is_none()
+                && let Some(kept) = current["metadata"].get(field)
+            {
+                wanted["metadata"][field] = kept.clone();
+            }
+        }
+    } else if resource_version(text) != resource_version(current) {
+        // The operator's status changes the resourceVersion; the generation says whether the spec is another.
+        let same_spec = text["metadata"]["generation"].is_i64() && generation(text) == generation(current);
+        let same_metadata = changeable(text)["metadata"] == changeable(current)["metadata"];
+        ensure!(
+            same_spec && same_metadata,
+            "somebody else changed {place} since this text was read; `weaver {} get {} -n {} -o yaml` shows it as it is \
+             now; take metadata.resourceVersion out of the text to write over it",
+            kind.noun(),
+            name(current),
+            namespace(current)
+        );
+    }
+    Ok(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object() -> Value {
+        json!({
+            "apiVersion": "weaver.example.com/v1beta1", "kind": "ConfigMapSync",
+            "metadata": {"name": "a", "namespace": "b", "uid": "u", "resourceVersion": "7", "generation": 2,
+                         "labels": {"c": "d"}, "finalizers": ["f"]},
+            "spec": {"suspend": false}, "status": {"observedGeneration": 2},
+        })
+    }
+
+    fn text() -> Value {
+        serde_saphyr::from_str(&shown(Kind::Sync, &object()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_text_that_was_not_changed_asks_for_nothing() {
+        let text = text();
+        assert!(text.get("status").is_none() && text["metadata"].get("finalizers").is_none(), "{text}");
+        assert_eq!(wanted(Kind::Sync, &text, &object()).unwrap(), changeable(&object()));
+    }
+
+    #[test]
+    fn what_is_taken_out_of_a_text_goes_and_what_a_manifest_does_not_mention_stays() {
+        let mut text = text();
+        text["metadata"].as_object_mut().unwrap().remove("labels");
+        assert!(wanted(Kind::Sync, &text, &object()).unwrap()["metadata"].get("labels").is_none());
+        text["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+        assert_eq!(wanted(Kind::Sync, &text, &object()).unwrap()["metadata"]["labels"], json!({"c": "d"}));
+    }
+
+    #[test]
+    fn a_status_written_meanwhile_is_no_obstacle_and_another_spec_is() {
+        let mut current = object();
+        current["metadata"]["resourceVersion"] = json!("8");
+        assert!(wanted(Kind::Sync, &text(), &current).is_ok());
+        current["metadata"]["generation"] = json!(3);
+        let said = wanted(Kind::Sync, &text(), &current).unwrap_err().to_string();
+        assert!(said.contains("somebody else changed ConfigMapSync b/a since this text was read"), "{said}");
+    }
+
+    #[test]
+    fn a_text_about_another_object_is_refused() {
+        for (field, value, words) in [
+            ("name", "other", "the text is not about ConfigMapSync b/a: it says ConfigMapSync b/other"),
+            ("namespace", "other", "the text is about namespace other"),
+            ("uid", "other", "an earlier ConfigMapSync b/a"),
+        ] {
+            let mut text = text();
+            text["metadata"][field] = json!(value);
+            let said = wanted(Kind::Sync, &text, &object()).unwrap_err().to_string();
+            assert!(said.contains(words), "{said}");
+        }
+    }
+}
