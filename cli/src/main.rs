@@ -34,6 +34,8 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Make objects of our kinds what manifests say, and wait until the operator has done it
+    Apply(resource::apply::Apply),
     /// What a shell needs to complete what you type
     Completion(generated::Completion),
     /// The `weaver.toml` of a card
@@ -125,6 +127,7 @@ async fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let done = match Args::parse().verb {
+        Verb::Apply(options) => resource::apply::run(&options).await,
         Verb::Completion(options) => generated::completion(&options, Args::command()),
         Verb::Config { verb } => config::run(verb),
         Verb::Crd { verb } => crd::run(verb).await,

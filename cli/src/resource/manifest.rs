@@ -92,8 +92,21 @@ pub fn check(
     dns_subdomain(name(&object))
         .map_err(|fault| anyhow!("{}: metadata.name {:?} {fault}", document(), name(&object)))?;
     object["metadata"]["namespace"] = json!(target);
+    forget_state(&mut object);
     valid(kind, &object)?;
     Ok(Checked { kind, object })
+}
+
+/// Takes out what the API server and the operator add, so that what `get -o yaml` shows is a manifest as well.
+fn forget_state(object: &mut Value) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for field in ["creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"] {
+            metadata.remove(field);
+        }
+    }
 }
 
 /// Our own rules, before the API server is asked: all faults at once, each with its field and remedy.
@@ -168,6 +181,17 @@ mod tests {
         }
         let said = check(sync(&json!({"name": "a", "namespace": "b"})), 2, Some("c"), "d").err().unwrap();
         assert!(said.to_string().contains("document 2 is for namespace b, and --namespace says c"), "{said}");
+    }
+
+    #[test]
+    fn what_an_object_looks_like_in_a_cluster_is_a_manifest_too() {
+        let mut shown = sync(&json!({
+            "name": "a", "uid": "u", "resourceVersion": "7", "generation": 3, "labels": {"b": "c"},
+            "creationTimestamp": "2026-11-22T12:00:00Z", "managedFields": [],
+        }));
+        shown["status"] = json!({"observedGeneration": 3});
+        let manifest = check(shown, 1, None, "d").unwrap().object;
+        assert_eq!(manifest, sync(&json!({"name": "a", "namespace": "d", "labels": {"b": "c"}})));
     }
 
     #[test]

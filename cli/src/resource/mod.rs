@@ -4,6 +4,7 @@
 //! changes it names by uid or resourceVersion, so that nobody else's change is undone unseen; standard output holds what
 //! was asked for, all else goes to standard error. Failure: the error names the object and the next step.
 
+pub mod apply;
 pub mod create;
 mod delete;
 mod deletion;
@@ -13,6 +14,8 @@ mod list;
 pub mod manifest;
 mod merge;
 pub mod output;
+mod readiness;
+mod rollback;
 pub mod store;
 pub mod sync_flags;
 mod text;

@@ -14,8 +14,10 @@ use weaver_api::requests;
 use super::kind::{Kind, name};
 use crate::connection;
 
-/// Who the API server's record of changes says it was.
+/// Who the API server's record of changes says it was: `apply` has its own, by which it knows what it once wrote.
 const EDITOR: &str = "weaver-edit";
+/// The same for applying.
+const APPLIER: &str = "weaver";
 /// Objects of one answer to a list.
 pub const PAGE: u32 = 500;
 
@@ -111,6 +113,12 @@ impl Store {
     pub async fn replace(&self, object: &Value, dry_run: bool) -> Result<Value, kube::Error> {
         let request = requests::replace(&self.requests().url_path, name(object), object, &written(dry_run));
         self.client.request(request.map_err(kube::Error::BuildRequest)?).await
+    }
+
+    /// Server-side apply; `force` takes fields over from others.
+    pub async fn apply(&self, object: &Value, dry_run: bool, force: bool) -> Result<Value, kube::Error> {
+        let params = PatchParams { dry_run, force, ..PatchParams::apply(APPLIER).validation_strict() };
+        self.patch(name(object), &Patch::Apply(object), &params).await
     }
 
     /// Merges `change` into the object; with a resourceVersion in it, only into the one that has it.

@@ -4,6 +4,7 @@
 
 mod api_example;
 mod bad_input;
+mod cli_apply;
 mod cli_edit;
 mod cli_verbs;
 mod contention;
