@@ -1,4 +1,4 @@
-//! The page for users, `docs/api.md`, out of the definitions.
+//! The page for users, `docs/api.md`, out of the definitions; and [`fields`], the same one by one.
 //!
 //! Per kind its names and versions, per version a table of fields, one of the status, and the CEL rules. What is
 //! said there is what the API server enforces, since both come from one schema. Pure, total and deterministic:
@@ -13,7 +13,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionVersion, JSONSchemaProps,
 };
 
-use fields::{Row, rows};
+pub use fields::Field;
 use markdown::{code, table, words};
 
 const HEADER: &str = "\
@@ -39,6 +39,12 @@ pub fn reference(crds: &[CustomResourceDefinition]) -> String {
     let overview = table(&["kind", "scope", "versions"], overview);
     let kinds: Vec<String> = crds.iter().map(kind).collect();
     format!("{HEADER}\n{overview}{}", kinds.concat())
+}
+
+/// The fields of one version, the root first and each before what is in it.
+#[must_use]
+pub fn fields(version: &CustomResourceDefinitionVersion) -> Vec<Field> {
+    root(version).map(fields::of_schema).unwrap_or_default()
 }
 
 fn kind(crd: &CustomResourceDefinition) -> String {
@@ -91,9 +97,8 @@ fn version(kind: &str, version: &CustomResourceDefinitionVersion) -> String {
     if !selectable.is_empty() {
         let _ = writeln!(text, "Field selectors (`--field-selector`): {}.\n", selectable.join(", "));
     }
-    let rows = root(version).map(rows).unwrap_or_default();
-    let (status, fields): (Vec<Row>, Vec<Row>) =
-        rows.into_iter().partition(|row| row.path == "status" || row.path.starts_with("status."));
+    let (status, fields): (Vec<Field>, Vec<Field>) =
+        fields(version).into_iter().partition(|row| row.path == "status" || row.path.starts_with("status."));
     text += match (fields.iter().any(|row| !row.path.is_empty()), status.is_empty()) {
         (true, _) => "",
         (false, true) => "No field is described.\n",
@@ -106,7 +111,7 @@ fn version(kind: &str, version: &CustomResourceDefinitionVersion) -> String {
     text
 }
 
-fn fields_table(rows: &[Row]) -> String {
+fn fields_table(rows: &[Field]) -> String {
     let fields = rows.iter().filter(|row| !row.path.is_empty()).map(|row| {
         let required = if row.is_required { "yes" } else { "" }.to_owned();
         let default = row.default.as_deref().map(code).unwrap_or_default();
@@ -114,7 +119,7 @@ fn fields_table(rows: &[Row]) -> String {
         vec![code(&row.path), row.type_name.clone(), required, default, limits, row.description.clone()]
     });
     let mut text = table(&["field", "type", "required", "default", "limits", "description"], fields);
-    let ruled: Vec<&Row> = rows.iter().filter(|row| !row.rules.is_empty()).collect();
+    let ruled: Vec<&Field> = rows.iter().filter(|row| !row.rules.is_empty()).collect();
     if !ruled.is_empty() {
         text += "\nRules, in [CEL](https://kubernetes.io/docs/reference/using-api/cel/):\n\n";
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -16,7 +16,7 @@ use weaver_api::crds::WEBHOOK_URL;
 use weaver_operator::installer::certificates::{self, ensure};
 use weaver_operator::installer::{self, Options, Prove, Webhook, review};
 
-use crate::{connection, crd_diff};
+use crate::{connection, crd_diff, crd_explain};
 
 /// For each step of an installation.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -29,6 +29,18 @@ pub enum Verb {
     Show {
         /// Only this one, by its plural name, such as `configmapsyncs`
         name: Option<String>,
+    },
+    /// Say what a field means, must keep and is by default; needs no cluster
+    Explain {
+        /// Its path, after a kind where several have it: `spec.targets.selector`, `servicetokens.spec.tokens`
+        #[arg(value_name = "[KIND.]FIELD")]
+        path: String,
+        /// Of this version (default: the stored one)
+        #[arg(long, value_name = "VERSION")]
+        api_version: Option<String>,
+        /// List all fields below it, not only the next ones
+        #[arg(long)]
+        recursive: bool,
     },
     /// Put them into the cluster, with the conversion webhook and the CA to trust
     ///
@@ -79,6 +91,12 @@ pub struct Cluster {
 pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     match verb {
         Verb::Show { name } => show(name.as_deref()),
+        Verb::Explain { path, api_version, recursive } => {
+            let all = weaver_api::crds::all();
+            let text = crd_explain::explained(&all, &path, api_version.as_deref(), recursive);
+            print(&text.map_err(|why| anyhow!("{why}"))?);
+            Ok(ExitCode::SUCCESS)
+        }
         Verb::Install { certificates, cluster } => install(certificates, cluster).await,
         Verb::Diff { cluster } => Ok(diff(cluster).await.unwrap_or_else(|error| {
             eprintln!("error: {error:#}");

@@ -4,6 +4,7 @@ mod config;
 mod connection;
 mod crd;
 mod crd_diff;
+mod crd_explain;
 mod doctor;
 mod explain;
 mod generated;

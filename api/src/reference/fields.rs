@@ -1,4 +1,4 @@
-//! What the page says of one field.
+//! What there is to say of one field: for the page, and for whoever asks.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
@@ -6,31 +6,36 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 
 use super::markdown::{code, words};
 
-/// One field, with its texts as they stand in a cell.
-pub(super) struct Row {
-    /// `spec.tokens[].key`; the root's is empty.
-    pub(super) path: String,
-    pub(super) type_name: String,
-    pub(super) is_required: bool,
-    /// As JSON, not yet marked as code.
-    pub(super) default: Option<String>,
-    pub(super) limits: Vec<String>,
-    pub(super) description: String,
+/// One field of a version, in words; texts are Markdown on one line.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Field {
+    /// `spec.tokens[].key`, with `[]` for each item of a list and `{}` for each value of a map; the root's is empty.
+    pub path: String,
+    /// Such as `list of string`.
+    pub type_name: String,
+    /// Must it be there where the object around it is?
+    pub is_required: bool,
+    /// As JSON.
+    pub default: Option<String>,
+    /// What a value must keep, each as a phrase.
+    pub limits: Vec<String>,
+    /// What it means.
+    pub description: String,
     /// The CEL rules, each after its message.
-    pub(super) rules: Vec<String>,
+    pub rules: Vec<String>,
 }
 
-/// The rows of a whole schema, the root's first. `apiVersion`, `kind` and `metadata` are those of any object.
-pub(super) fn rows(root: &JSONSchemaProps) -> Vec<Row> {
-    let mut rows = Vec::new();
-    add(root, "", false, &mut rows);
-    rows.retain(|row| !["apiVersion", "kind", "metadata"].contains(&row.path.as_str()));
-    rows
+/// The fields of a whole schema, the root first. `apiVersion`, `kind` and `metadata` are those of any object.
+pub(super) fn of_schema(root: &JSONSchemaProps) -> Vec<Field> {
+    let mut fields = Vec::new();
+    add(root, "", false, &mut fields);
+    fields.retain(|field| !["apiVersion", "kind", "metadata"].contains(&field.path.as_str()));
+    fields
 }
 
-fn add(schema: &JSONSchemaProps, path: &str, is_required: bool, rows: &mut Vec<Row>) {
+fn add(schema: &JSONSchemaProps, path: &str, is_required: bool, fields: &mut Vec<Field>) {
     let rules = schema.x_kubernetes_validations.as_deref().unwrap_or_default();
-    let row = Row {
+    let this = Field {
         type_name: type_name(schema),
         is_required,
         default: schema.default.as_ref().map(|JSON(value)| value.to_string()),
@@ -41,18 +46,18 @@ fn add(schema: &JSONSchemaProps, path: &str, is_required: bool, rows: &mut Vec<R
     };
     // Of items and values the type stands with the list or map; often there is no more to say.
     let is_inner = path.ends_with("[]") || path.ends_with("{}");
-    if !is_inner || !row.limits.is_empty() || !row.description.is_empty() || row.default.is_some() {
-        rows.push(row);
+    if !is_inner || !this.limits.is_empty() || !this.description.is_empty() || this.default.is_some() {
+        fields.push(this);
     }
     for (name, field) in schema.properties.iter().flatten() {
         let below = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        add(field, &below, schema.required.iter().flatten().any(|required| required == name), rows);
+        add(field, &below, schema.required.iter().flatten().any(|required| required == name), fields);
     }
     if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
-        add(items, &format!("{path}[]"), false, rows);
+        add(items, &format!("{path}[]"), false, fields);
     }
     if let Some(JSONSchemaPropsOrBool::Schema(values)) = &schema.additional_properties {
-        add(values, &format!("{path}{{}}"), false, rows);
+        add(values, &format!("{path}{{}}"), false, fields);
     }
 }
 
