@@ -17,6 +17,8 @@ use weaver_diagnostics::finding_text;
 use weaver_diagnostics::text_file::TextFile;
 use weaver_diagnostics::weaver_toml::{self, FILE_LIMIT, plan, user_data, verdict};
 
+use crate::stdout::{print, say, show};
+
 /// What every card has.
 const SAMPLE: &str = include_str!("../../image/overlay-boot/weaver.toml");
 
@@ -108,7 +110,7 @@ fn init(file: Option<&Path>, text: &str) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(exit_code::KNOWN_BAD));
     }
     let Some(path) = file else {
-        io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+        print(text)?;
         return Ok(ExitCode::SUCCESS);
     };
     let new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
@@ -137,7 +139,7 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
         Err(faults) => {
             let mut finding = verdict::invalid(&file, &faults);
             finding.remedy = None;
-            print!("{}", finding_text::text(&finding));
+            show(finding_text::text(&finding));
             return Ok(ExitCode::from(exit_code::KNOWN_BAD));
         }
     };
@@ -148,11 +150,11 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
         user_data::read(&TextFile::new(beside.display().to_string(), user_data)).unwrap_or_default();
     let owner = user_data.user.as_deref().unwrap_or(plan::ADMIN);
     match verdict::asked(&read.config, owner).as_slice() {
-        [] => println!("{file} has no fault, and asks nothing of the host"),
-        asked => println!("{file} has no fault; it asks for: {}", asked.join(", ")),
+        [] => say(format_args!("{file} has no fault, and asks nothing of the host")),
+        asked => say(format_args!("{file} has no fault; it asks for: {}", asked.join(", "))),
     }
     if let Some(clash) = verdict::clash(&file, &read.config, &user_data) {
-        print!("{}", finding_text::text(&clash));
+        show(finding_text::text(&clash));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,5 @@
 //! `weaver crd`: the definitions of our kinds, as this program was built with them, and those of a cluster.
 
-use std::fmt::Display;
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,6 +14,7 @@ use weaver_api::crds::WEBHOOK_URL;
 use weaver_operator::installer::certificates::{self, ensure};
 use weaver_operator::installer::{self, Options, Prove, Webhook, review};
 
+use crate::stdout::{say, show};
 use crate::{connection, crd_diff, crd_explain};
 
 /// For each step of an installation.
@@ -90,11 +89,14 @@ pub struct Cluster {
 
 pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     match verb {
-        Verb::Show { name } => show(name.as_deref()),
+        Verb::Show { name } => {
+            show(manifests(name.as_deref())?);
+            Ok(ExitCode::SUCCESS)
+        }
         Verb::Explain { path, api_version, recursive } => {
             let all = weaver_api::crds::all();
             let text = crd_explain::explained(&all, &path, api_version.as_deref(), recursive);
-            print(&text.map_err(|why| anyhow!("{why}"))?);
+            show(&text.map_err(|why| anyhow!("{why}"))?);
             Ok(ExitCode::SUCCESS)
         }
         Verb::Install { certificates, cluster } => install(certificates, cluster).await,
@@ -110,20 +112,6 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     }
-}
-
-fn show(name: Option<&str>) -> anyhow::Result<ExitCode> {
-    print(&manifests(name)?);
-    Ok(ExitCode::SUCCESS)
-}
-
-/// A line. Where nobody reads any more, as after `| head`, there is nobody to tell that it failed.
-fn say(line: impl Display) {
-    print(&format!("{line}\n"));
-}
-
-fn print(text: &str) {
-    drop(io::stdout().write_all(text.as_bytes()));
 }
 
 fn manifests(name: Option<&str>) -> anyhow::Result<String> {
@@ -171,7 +159,7 @@ async fn diff(cluster: Cluster) -> anyhow::Result<ExitCode> {
         let name = built_in.name_any();
         let installed = api.get_opt(&name).await.with_context(|| format!("reading {name}"))?;
         let text = crd_diff::between(installed.as_ref(), built_in, &cluster.webhook)?;
-        print(&text);
+        show(&text);
         same &= text.is_empty();
     }
     Ok(ExitCode::from(u8::from(!same)))

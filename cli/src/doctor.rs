@@ -23,6 +23,8 @@ use weaver_diagnostics::exit_code;
 use weaver_diagnostics::finding::{Code, Finding, Severity};
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
 
+use crate::stdout::print;
+
 /// The agent's report on a Pi.
 const REPORT: &str = "/run/weaver/report.json";
 
@@ -81,14 +83,14 @@ impl Seen {
 pub async fn run(options: &Doctor) -> anyhow::Result<ExitCode> {
     if !options.explain.is_empty() {
         for code in &options.explain {
-            show::print(&format!("{}\n", catalogue::text(*code)))?;
+            print(&format!("{}\n", catalogue::text(*code)))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
     let seen = look(options.kubeconfig.clone(), options.report.as_deref()).await;
     match options.output {
         Output::Text => show::text(&seen)?,
-        Output::Json => show::print(&show::json(&seen)?)?,
+        Output::Json => print(&show::json(&seen)?).map(|_| ())?,
     }
     Ok(exit_code::of(&seen.into_iter().map(|seen| seen.finding).collect::<Vec<_>>()).into())
 }

@@ -1,12 +1,13 @@
 //! Shell completion and man pages, made from the command line itself.
 
-use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Args, Command};
 use clap_complete::Shell;
+
+use crate::stdout::print;
 
 #[derive(Args)]
 pub struct Completion {
@@ -19,12 +20,8 @@ pub fn completion(options: &Completion, mut command: Command) -> anyhow::Result<
     // In one go: clap ends the program where nobody reads on.
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut command, "weaver", &mut script);
-    match io::stdout().write_all(&script) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("writing the completion")
-        }
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    print(&String::from_utf8(script).context("writing the completion")?)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes a page for the program and one for each verb.

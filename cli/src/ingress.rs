@@ -1,6 +1,6 @@
 //! `weaver ingress`: what Traefik, which k3s brings, makes of Ingresses that were written for others.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,6 +10,8 @@ use weaver_diagnostics::exit_code;
 use weaver_diagnostics::finding_text;
 use weaver_diagnostics::ingress::lint;
 use weaver_diagnostics::text_file::TextFile;
+
+use crate::stdout::print;
 
 /// What all Ingresses of a cluster are worth.
 const LIMIT: u64 = 64 * 1024 * 1024;
@@ -43,10 +45,9 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             let line = error.line.map_or_else(String::new, |line| format!(":{line}"));
             anyhow!("{shown}{line}: no valid YAML: {}", error.message)
         })?;
-        let mut out = io::stdout().lock();
         for finding in &findings {
             any = true;
-            writeln!(out, "{}", finding_text::text(finding)).context("writing the findings")?;
+            print(&format!("{}\n", finding_text::text(finding)))?;
         }
     }
     Ok(if any { exit_code::KNOWN_BAD.into() } else { ExitCode::SUCCESS })

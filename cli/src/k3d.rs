@@ -1,6 +1,5 @@
 //! `weaver k3d`: a k3d cluster that laptops reach by name. Prints what k3d is to be given, and runs nothing.
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -11,6 +10,7 @@ use weaver_diagnostics::k3d::{Cluster, lint_k3s_arg};
 use weaver_diagnostics::san::ServingName;
 
 use crate::kubeconfig::host;
+use crate::stdout::print;
 
 #[derive(Subcommand)]
 pub enum Verb {
@@ -71,7 +71,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             (faults, code)
         }
     };
-    io::stdout().write_all(text.as_bytes()).context("writing to standard output")?;
+    print(&text)?;
     Ok(code)
 }
 

@@ -15,6 +15,7 @@ mod orphans;
 mod registry;
 mod resource;
 mod review;
+mod stdout;
 mod support_bundle;
 mod sync;
 mod tenant;

@@ -19,6 +19,7 @@ use weaver_operator::sync::metadata::{is_adopted, released};
 use weaver_operator::tenant::object::{Object, Place};
 
 use crate::connection;
+use crate::stdout::say;
 
 #[derive(Subcommand)]
 pub enum Verb {
@@ -80,14 +81,14 @@ pub async fn run(verb: Verb) -> anyhow::Result<()> {
                 let annotations = orphan.meta.annotations.as_ref();
                 let source =
                     annotations.and_then(|all| all.get(SOURCE_ANNOTATION)).map_or("?", String::as_str);
-                println!("{orphan}\tcopy of {}\tfrom {source}", orphan.holder);
+                say(format_args!("{orphan}\tcopy of {}\tfrom {source}", orphan.holder));
             }
             Ok(())
         }
         Verb::Adopt { which } => {
             for orphan in chosen(&client, &which).await? {
                 adopt(&client, &orphan).await.with_context(|| orphan.to_string())?;
-                println!("{orphan} is an ordinary object now");
+                say(format_args!("{orphan} is an ordinary object now"));
             }
             Ok(())
         }
@@ -101,7 +102,7 @@ pub async fn run(verb: Verb) -> anyhow::Result<()> {
             }
             for orphan in orphans {
                 delete(&client, &orphan).await.with_context(|| orphan.to_string())?;
-                println!("{orphan} is deleted");
+                say(format_args!("{orphan} is deleted"));
             }
             Ok(())
         }

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use weaver_diagnostics::registry::{By, Registry, name};
 
+use crate::stdout::show;
+
 #[derive(Subcommand)]
 pub enum Verb {
     /// Print k3s' registries.yaml for a registry
@@ -34,7 +36,7 @@ pub fn run(verb: Verb) -> ExitCode {
         None => By::Https,
     };
     let registry = Registry { name: registry, by };
-    print!("{}", registry.config());
+    show(registry.config());
     for command in registry.commands() {
         eprintln!("then: {command}");
     }

@@ -26,6 +26,7 @@ use weaver_operator::watch::Traits;
 
 use crate::resource::kind::Kind;
 use crate::resource::{self, sync_flags};
+use crate::stdout::{say, show};
 use crate::{connection, review};
 
 #[derive(Subcommand)]
@@ -61,13 +62,13 @@ async fn explain(name: &str, namespace: Option<String>) -> anyhow::Result<()> {
     let sync = sync.ok_or_else(|| anyhow!("there is no ConfigMapSync {namespace}/{name}"))?;
     for condition in sync.status.iter().flat_map(|status| &status.conditions) {
         let first = condition.message.lines().next().unwrap_or_default();
-        println!("{}={} ({}) {first}", condition.type_, condition.status, condition.reason);
+        say(format_args!("{}={} ({}) {first}", condition.type_, condition.status, condition.reason));
     }
     match validate(sync.desired()) {
         Ok(spec) => compare(&client, &sync, &spec).await,
         Err(faults) => {
             for fault in faults {
-                println!("{fault}");
+                say(fault);
             }
             Ok(())
         }
@@ -82,26 +83,30 @@ async fn compare(client: &Client, sync: &ConfigMapSync, spec: &ValidSync) -> any
     let objects: Api<Object> = Api::namespaced_with(client.clone(), &place.namespace, &place.kind);
     match objects.get_opt(&place.name).await {
         Ok(Some(source)) => {
-            println!("source {place} is there");
+            say(format_args!("source {place} is there"));
             match Content::of(&source).chosen(&spec.keys) {
                 Ok(content) => {
                     let metadata = Metadata::new(&owner, &source_reference(&place), &source.metadata, spec);
                     let copy = Desired::new(owner, place.kind, &spec.copy_name, metadata, content);
                     for target in &targets {
-                        println!("{}: {}", copy.place(target), of_target(client, &copy, spec, target).await);
+                        say(format_args!(
+                            "{}: {}",
+                            copy.place(target),
+                            of_target(client, &copy, spec, target).await
+                        ));
                     }
                 }
-                Err(clash) => println!("{clash}"),
+                Err(clash) => say(clash),
             }
         }
-        Ok(None) => println!("source {place} is not there"),
-        Err(error) => println!("source {place} could not be read by you: {error}"),
+        Ok(None) => say(format_args!("source {place} is not there")),
+        Err(error) => say(format_args!("source {place} could not be read by you: {error}")),
     }
     let missing = denied(needed(spec, &targets), |right| review::allowed(client, &account, right)).await?;
     if missing.is_empty() {
-        println!("{account} holds every right that is needed");
+        say(format_args!("{account} holds every right that is needed"));
     } else {
-        print!("{}", rights::explain(&account, &missing));
+        show(rights::explain(&account, &missing));
     }
     Ok(())
 }
@@ -121,7 +126,7 @@ async fn targets(client: &Client, spec: &ValidSync) -> BTreeSet<String> {
             });
             targets.extend(selected.map(kube::ResourceExt::name_any));
         }
-        Err(error) => println!("which namespaces are selected could not be seen by you: {error}"),
+        Err(error) => say(format_args!("which namespaces are selected could not be seen by you: {error}")),
     }
     targets
 }

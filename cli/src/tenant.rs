@@ -16,6 +16,7 @@ use weaver_api::names::{dns_label, dns_subdomain};
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
 use weaver_operator::tenant::Account;
 
+use crate::stdout::{say, show};
 use crate::{connection, review};
 
 #[derive(Subcommand)]
@@ -61,18 +62,18 @@ async fn check(namespace: String, account: String) -> anyhow::Result<()> {
     let exists = accounts.get_opt(&account).await.context("looking up the ServiceAccount")?.is_some();
     let remedy = format!("kubectl -n {namespace} create serviceaccount {account}");
     let there = if exists { "exists".to_owned() } else { format!("does not exist: {remedy}") };
-    println!("ServiceAccount {namespace}/{account} {there}");
+    say(format_args!("ServiceAccount {namespace}/{account} {there}"));
     let allowed = may_mint(&client, &namespace, Some(&account)).await?;
     if allowed {
-        println!("the operator may act as it");
+        say("the operator may act as it");
     } else {
-        println!("the operator may not act as it: {}", minting::command(&namespace, &account));
+        say(format_args!("the operator may not act as it: {}", minting::command(&namespace, &account)));
     }
     if may_mint(&client, &namespace, None).await? {
-        println!(
+        say(format_args!(
             "WARNING: the operator may act as every account of {namespace}, those of other programs too: find the Role \
              or ClusterRole that lets {OPERATOR_ACCOUNT} create serviceaccounts/token without resourceNames, and drop it"
-        );
+        ));
     }
     ensure!(exists && allowed, "nothing is copied as ServiceAccount {namespace}/{account}");
     Ok(())
@@ -102,12 +103,12 @@ async fn revoke(namespace: String, account: String) -> anyhow::Result<()> {
     let bound = delete(&Api::<RoleBinding>::namespaced(client.clone(), &namespace), &name).await?;
     let granted = delete(&Api::<Role>::namespaced(client, &namespace), &name).await?;
     if bound || granted {
-        println!(
+        say(format_args!(
             "the operator mints no more tokens for ServiceAccount {namespace}/{account}; the one it may hold lives for \
              an hour at most: delete the ServiceAccount to end it at once"
-        );
+        ));
     } else {
-        println!("the operator was not allowed to act as ServiceAccount {namespace}/{account}");
+        say(format_args!("the operator was not allowed to act as ServiceAccount {namespace}/{account}"));
     }
     Ok(())
 }
@@ -133,7 +134,7 @@ async fn allow(namespace: String, account: String, dry_run: bool) -> anyhow::Res
     valid(&namespace, &account)?;
     let (role, binding) = minting::grant(&namespace, &account);
     if dry_run {
-        print!("{}---\n{}", manifest(&role)?, manifest(&binding)?);
+        show(format_args!("{}---\n{}", manifest(&role)?, manifest(&binding)?));
         return Ok(());
     }
 
@@ -149,7 +150,7 @@ async fn allow(namespace: String, account: String, dry_run: bool) -> anyhow::Res
     );
     apply(&Api::<Role>::namespaced(client.clone(), &namespace), &role).await?;
     apply(&Api::<RoleBinding>::namespaced(client, &namespace), &binding).await?;
-    println!("the operator may now act as ServiceAccount {namespace}/{account}");
+    say(format_args!("the operator may now act as ServiceAccount {namespace}/{account}"));
     Ok(())
 }
 

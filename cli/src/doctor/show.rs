@@ -1,6 +1,6 @@
 //! What was seen, for a person and for a program.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -9,16 +9,7 @@ use weaver_diagnostics::finding::{Finding, Severity};
 use weaver_diagnostics::finding_text;
 
 use super::{Seen, Side};
-
-/// Prints; whoever reads may have read enough.
-pub fn print(text: &str) -> anyhow::Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to standard output")
-        }
-        _ => Ok(()),
-    }
-}
+use crate::stdout::print;
 
 pub fn text(seen: &[Seen]) -> anyhow::Result<()> {
     let colours =
@@ -28,7 +19,7 @@ pub fn text(seen: &[Seen]) -> anyhow::Result<()> {
         out.push_str(&painted(finding, colours));
     }
     out.push_str(&verdict(seen));
-    print(&out)
+    print(&out).map(|_| ())
 }
 
 /// What is fine takes two lines, and what is not all that is known of it.

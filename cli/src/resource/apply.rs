@@ -15,10 +15,10 @@ use serde_json::Value;
 use super::DryRun;
 use super::kind::{Kind, name, namespace, resource_version};
 use super::manifest::{self, Checked};
-use super::output::print;
 use super::readiness::{Waited, wait};
 use super::rollback::roll_back;
 use super::store::{Store, is_conflict, lacks_namespace};
+use crate::stdout::print;
 
 /// How long is waited for each object, unless said otherwise.
 const PATIENCE: u64 = 60;

@@ -15,8 +15,9 @@ use weaver_api::crds::STORED;
 use super::DryRun;
 use super::kind::{Kind, name, namespace};
 use super::manifest::{self, Checked};
-use super::output::{self, Format, print};
+use super::output::{self, Format};
 use super::store::{Store, lacks_namespace};
+use crate::stdout::print;
 
 /// What creating either kind takes, beside the flags that stand for its spec.
 #[derive(Args)]

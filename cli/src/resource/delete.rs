@@ -14,9 +14,9 @@ use tokio::time::Instant;
 
 use super::deletion::{before_orphaning, held_by};
 use super::kind::{Kind, resource_version, uid};
-use super::output::print;
 use super::store::{Store, exactly, is_conflict, is_gone};
 use super::{DryRun, for_each};
+use crate::stdout::print;
 
 /// Attempts where others write at the same time; the operator's status alone is one now and then.
 const ATTEMPTS: usize = 8;

@@ -16,9 +16,9 @@ use super::DryRun;
 use super::kind::{Kind, uid};
 use super::manifest::{self, valid};
 use super::merge::{changeable, difference, forbidden, merged, overtaken};
-use super::output::print;
 use super::store::{Store, is_conflict};
 use super::text::{Text, wanted};
+use crate::stdout::print;
 
 /// Attempts where others write at the same time, and the pause after each but the last.
 const ATTEMPTS: u32 = 6;

@@ -7,9 +7,10 @@ use jiff::Timestamp;
 use kube::api::ListParams;
 
 use super::kind::Kind;
-use super::output::{self, Format, print};
+use super::output::{self, Format};
 use super::store::{PAGE, Store};
 use super::{Scope, Selectors, for_each};
+use crate::stdout::print;
 
 #[derive(Args)]
 pub struct Get {

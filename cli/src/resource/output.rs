@@ -1,9 +1,6 @@
 //! What the verbs print: objects as a table, JSON, YAML or names.
 //!
-//! Standard output holds what was asked for and nothing else, so that it can be piped. Where nobody reads any more, as
-//! after `| head`, that is no failure.
-
-use std::io::{self, Write as _};
+//! Pure: `crate::stdout` prints it.
 
 use anyhow::Context as _;
 use clap::ValueEnum;
@@ -23,15 +20,6 @@ pub enum Format {
     Yaml,
     /// KIND.GROUP/NAME, a line each
     Name,
-}
-
-/// Prints; says whether somebody reads on.
-pub fn print(text: &str) -> anyhow::Result<bool> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        done => done.map(|()| true).context("cannot write to standard output"),
-    }
 }
 
 /// The object without what only the API server has a use for.

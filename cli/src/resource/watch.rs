@@ -22,9 +22,10 @@ use tokio::io::Interest;
 use tokio::net::unix::pipe::Sender;
 
 use super::kind::{Kind, name, namespace, resource_version, uid};
-use super::output::{self, Format, line, print, row, titles, widths};
+use super::output::{self, Format, line, row, titles, widths};
 use super::store::Store;
 use super::{Scope, Selectors, list};
+use crate::stdout::print;
 
 #[derive(Args)]
 pub struct Watch {
