@@ -6,6 +6,7 @@ mod crd;
 mod crd_diff;
 mod crd_explain;
 mod doctor;
+mod examples;
 mod explain;
 mod generated;
 mod ingress;
@@ -21,10 +22,11 @@ mod sync;
 mod tenant;
 mod token;
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 /// Config Weaver's tool for people.
 #[derive(Parser)]
@@ -122,15 +124,29 @@ enum Verb {
     },
 }
 
+/// How people call a program of this name. kubectl finds `kubectl-weaver` in the PATH and runs it as its own verb.
+fn called(program: Option<&OsStr>) -> &'static str {
+    let name = program.and_then(|path| Path::new(path).file_name());
+    if name.is_some_and(|name| name == "kubectl-weaver") { "kubectl weaver" } else { "weaver" }
+}
+
+/// The command line, as help shows it.
+fn command(called: &'static str) -> Command {
+    examples::added(Args::command(), called).bin_name(called)
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         eprintln!("error: another TLS provider is installed already");
         return ExitCode::FAILURE;
     }
-    let done = match Args::parse().verb {
+    let called = called(std::env::args_os().next().as_deref());
+    let matches = command(called).get_matches();
+    let args = Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let done = match args.verb {
         Verb::Apply(options) => resource::apply::run(&options).await,
-        Verb::Completion(options) => generated::completion(&options, Args::command()),
+        Verb::Completion(options) => generated::completion(&options, command("weaver")),
         Verb::Config { verb } => config::run(verb),
         Verb::Crd { verb } => crd::run(verb).await,
         Verb::Doctor(options) => doctor::run(&options).await,
@@ -138,7 +154,7 @@ async fn main() -> ExitCode {
         Verb::Ingress { verb } => ingress::run(verb),
         Verb::K3d { verb } => k3d::run(verb),
         Verb::Kubeconfig { verb } => kubeconfig::run(verb).await,
-        Verb::Man { directory } => generated::man(&directory, Args::command()),
+        Verb::Man { directory } => generated::man(&directory, command("weaver")),
         Verb::Orphans { verb } => orphans::run(verb).await.map(|()| ExitCode::SUCCESS),
         Verb::Registry { verb } => Ok(registry::run(verb)),
         Verb::SupportBundle(options) => support_bundle::run(&options).await.map(|()| ExitCode::SUCCESS),
@@ -161,6 +177,19 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Args::command().debug_assert();
+        command("weaver").debug_assert();
+    }
+
+    #[test]
+    fn a_plugin_is_called_as_kubectl_calls_it() {
+        for (program, expected) in [
+            ("weaver", "weaver"),
+            ("/usr/local/bin/kubectl-weaver", "kubectl weaver"),
+            ("./kubectl-weaver", "kubectl weaver"),
+            ("/opt/kubectl-weaver/weaver", "weaver"),
+        ] {
+            assert_eq!(called(Some(OsStr::new(program))), expected, "{program}");
+        }
+        assert_eq!(called(None), "weaver");
     }
 }

@@ -8,8 +8,8 @@ use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use weaver_api::v1beta1::ServiceToken;
-use weaver_tests::cli::{done, fed, program, weaver};
-use weaver_tests::world::{SOON, World, eventually};
+use weaver_tests::cli::{done, ended, fed, program, weaver};
+use weaver_tests::world::{SOON, World, eventually, given};
 
 #[tokio::test]
 async fn a_sync_is_created_shown_and_deleted_and_an_existing_one_never_overwritten() {
@@ -226,5 +226,26 @@ async fn a_watch_of_one_object_has_a_table_and_ends_well_on_ctrl_c() {
     assert!(killed.success());
     let ended = tokio::time::timeout(SOON, child.wait()).await.unwrap().unwrap();
     assert!(ended.success(), "{ended:?}");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn kubectl_runs_weaver_as_its_own_verb() {
+    let world = World::new("cli-verbs-plugin").await;
+    let home = world.namespace("home").await;
+    let directory = tempfile::tempdir().unwrap();
+    let weaver = given("WEAVER_TEST_BIN_DIR").join("weaver");
+    std::os::unix::fs::symlink(weaver, directory.path().join("kubectl-weaver")).unwrap();
+    let path = format!("{}:{}", directory.path().display(), std::env::var("PATH").unwrap());
+    let kubectl = async |arguments: &[&str]| {
+        let mut command = tokio::process::Command::new(given("WEAVER_TEST_SERVER_BIN"));
+        command.args([&["kubectl", "weaver"], arguments].concat()).env("PATH", &path);
+        command.env("KUBECONFIG", given("WEAVER_TEST_KUBECONFIG"));
+        ended(command).await
+    };
+    let said = kubectl(&["token", "create", "a", "-n", &home, "--writer", "b", "--token", "k=b"]).await;
+    assert!(said.done && said.out == "servicetoken.weaver.example.com/a created\n", "{said:?}");
+    let said = kubectl(&["token", "get", "--help"]).await;
+    assert!(said.out.contains("Usage: kubectl weaver token get "), "{said:?}");
     world.finish().await;
 }
