@@ -14,6 +14,7 @@ pub mod cli;
 pub mod memory;
 pub mod metrics;
 pub mod own;
+pub mod person;
 pub mod proxy;
 pub mod tenant;
 pub mod tokens;

@@ -1,20 +1,17 @@
 //! `weaver sync edit` beside others who write: nothing is lost, neither theirs nor what was typed.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use http::Method;
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::api::rbac::v1::RoleBinding;
-use kube::api::{Api, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use serde_json::{Value, json};
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
 use tempfile::TempDir;
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec};
 use weaver_tests::cli::{Said, done, editor, ended, program, weaver};
+use weaver_tests::person;
 use weaver_tests::proxy::{Hook, Proxy};
 use weaver_tests::world::{World, given};
 
@@ -149,7 +146,7 @@ async fn a_patch_is_made_again_where_others_are_faster_but_not_for_ever() {
     for (faster, result) in [(3, true), (u32::MAX, false)] {
         let writes = Arc::new(AtomicU32::new(0));
         let proxy = between_read_and_write(&world, &home, faster, &writes).await;
-        let kubeconfig = person(&world, &home, &proxy, directory.path()).await;
+        let kubeconfig = person::kubeconfig(&world, &home, &proxy, directory.path()).await;
         let before = spec(&world, &home).await.resync_seconds;
         let patch = json!({"spec": {"resyncSeconds": before + 60}}).to_string();
         let mut command = program("weaver", &["sync", "edit", "sync", "-n", &home, "--patch", &patch]);
@@ -171,9 +168,6 @@ async fn a_patch_is_made_again_where_others_are_faster_but_not_for_ever() {
 
 /// A proxy behind which somebody labels the object before each of the first `faster` attempts to replace it.
 async fn between_read_and_write(world: &World, home: &str, faster: u32, writes: &Arc<AtomicU32>) -> Proxy {
-    let kubeconfig = Kubeconfig::read_from(given("WEAVER_TEST_KUBECONFIG")).unwrap();
-    let config =
-        kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     let (syncs, writes): (Api<ConfigMapSync>, _) = (world.syncs(home), writes.clone());
     let hook: Hook = Arc::new(move |method, _| {
         let (syncs, writes) = (syncs.clone(), writes.clone());
@@ -185,32 +179,5 @@ async fn between_read_and_write(world: &World, home: &str, faster: u32, writes: 
             }
         })
     });
-    Proxy::start(&config, hook.into()).await
-}
-
-/// A kubeconfig of somebody who may do everything in this namespace, through the proxy.
-async fn person(world: &World, home: &str, proxy: &Proxy, directory: &Path) -> PathBuf {
-    let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), home);
-    let mut account = ServiceAccount::default();
-    account.metadata.name = Some("person".into());
-    let _ = accounts.create(&PostParams::default(), &account).await;
-    let binding: RoleBinding = serde_json::from_value(json!({
-        "metadata": {"name": "person"},
-        "subjects": [{"kind": "ServiceAccount", "name": "person", "namespace": home}],
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-    }))
-    .unwrap();
-    let bindings: Api<RoleBinding> = Api::namespaced(world.client.clone(), home);
-    let _ = bindings.create(&PostParams::default(), &binding).await;
-    let request = TokenRequest { spec: Some(TokenRequestSpec::default()), ..TokenRequest::default() };
-    let issued = accounts.create_token_request("person", &PostParams::default(), &request).await.unwrap();
-    let path = directory.join("person.kubeconfig");
-    let kubeconfig: Value = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "a",
-        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
-        "clusters": [{"name": "a", "cluster": {"server": format!("http://{}", proxy.address)}}],
-        "users": [{"name": "a", "user": {"token": issued.status.unwrap().token}}],
-    });
-    std::fs::write(&path, kubeconfig.to_string()).unwrap();
-    path
+    person::proxy(hook.into()).await
 }

@@ -7,6 +7,7 @@ mod bad_input;
 mod cli_apply;
 mod cli_edit;
 mod cli_verbs;
+mod cli_watch;
 mod contention;
 mod explain;
 mod footprint_own_server;
