@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow, bail, ensure};
 use serde_json::{Value, json};
 use serde_saphyr::{DuplicateKeyPolicy, Options};
+use weaver_api::marks::FINALIZER;
 use weaver_api::names::{dns_label, dns_subdomain};
 
 use super::kind::{Kind, name, namespace};
@@ -106,6 +107,12 @@ fn forget_state(object: &mut Value) {
         for field in ["creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"] {
             metadata.remove(field);
         }
+        if let Some(Value::Array(finalizers)) = metadata.get_mut("finalizers") {
+            finalizers.retain(|finalizer| finalizer != FINALIZER);
+            if finalizers.is_empty() {
+                metadata.remove("finalizers");
+            }
+        }
     }
 }
 
@@ -188,6 +195,7 @@ mod tests {
         let mut shown = sync(&json!({
             "name": "a", "uid": "u", "resourceVersion": "7", "generation": 3, "labels": {"b": "c"},
             "creationTimestamp": "2026-11-22T12:00:00Z", "managedFields": [],
+            "finalizers": ["weaver.example.com/cleanup"],
         }));
         shown["status"] = json!({"observedGeneration": 3});
         let manifest = check(shown, 1, None, "d").unwrap().object;
