@@ -18,7 +18,7 @@ use super::manifest::{self, valid};
 use super::merge::{changeable, difference, forbidden, merged, overtaken};
 use super::store::{Store, is_conflict};
 use super::text::{Text, wanted};
-use crate::stdout::print;
+use crate::stdout::say;
 
 /// Attempts where others write at the same time, and the pause after each but the last.
 const ATTEMPTS: u32 = 6;
@@ -64,8 +64,9 @@ pub async fn run(kind: Kind, options: Edit) -> anyhow::Result<ExitCode> {
         let edited = in_editor(&store, current, &text, &options).await;
         if let Err(error) = edited {
             let path = text.keep()?;
+            let known = if error.is::<Unanswered>() { "" } else { "nothing was changed; " };
             return Err(error.context(format!(
-                "nothing was changed; your text is kept: mend it, then `weaver {} edit {} -n {} -f {}`",
+                "{known}your text is kept: mend it, then `weaver {} edit {} -n {} -f {}`",
                 kind.noun(),
                 options.name,
                 store.namespace.as_deref().unwrap_or_default(),
@@ -111,27 +112,49 @@ async fn change(store: &Store, mut current: Value, change: &Change, options: &Ed
         }
         let new = merged(current.clone(), &change.patch);
         if changeable(&new) == changeable(&current) {
-            return print(&format!("{} not changed: it is so already\n", store.kind.reference(&current)))
-                .map(|_| ());
+            say(format_args!("{} not changed: it is so already", store.kind.reference(&current)));
+            return Ok(());
         }
         valid(store.kind, &new)?;
         match replace(store, &new, dry_run).await {
             Ok(()) => {
-                let line = format!("{} edited{}\n", store.kind.reference(&new), options.dry_run.suffix());
-                return print(&line).map(|_| ());
+                say(format_args!("{} edited{}", store.kind.reference(&new), options.dry_run.suffix()));
+                return Ok(());
             }
-            Err(error) if is_conflict(&error) => {}
-            Err(error) => return Err(store.said(error)).with_context(|| format!("{place} was not changed")),
+            Err(Failed::Refused(error)) if is_conflict(&error) => {}
+            Err(Failed::Refused(error)) => {
+                return Err(store.said(error)).with_context(|| format!("{place} was not changed"));
+            }
+            Err(Failed::Unanswered(error)) => return Err(store.said(error)).context(Unanswered { place }),
         }
     }
     bail!("somebody else changed {place} each of {ATTEMPTS} times; it was not changed: try again")
 }
 
+/// A write that was sent and whose fate nobody told.
+#[derive(Debug, thiserror::Error)]
+#[error("whether {place} was changed is not known: look at it before you try again")]
+struct Unanswered {
+    place: String,
+}
+
+/// Why an object was not replaced.
+enum Failed {
+    /// The API server said so, or was not asked to write.
+    Refused(kube::Error),
+    /// The write may have been done.
+    Unanswered(kube::Error),
+}
+
 /// A dry run first: what the API server refuses is then known before anything is written.
-async fn replace(store: &Store, new: &Value, dry_run: bool) -> Result<(), kube::Error> {
-    store.replace(new, true).await?;
-    if !dry_run {
-        store.replace(new, false).await?;
+async fn replace(store: &Store, new: &Value, dry_run: bool) -> Result<(), Failed> {
+    store.replace(new, true).await.map_err(Failed::Refused)?;
+    if dry_run {
+        return Ok(());
     }
-    Ok(())
+    match store.replace(new, false).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code < 500 => Err(Failed::Refused(kube::Error::Api(status))),
+        Err(error) => Err(Failed::Unanswered(error)),
+    }
 }

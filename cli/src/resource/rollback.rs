@@ -91,10 +91,11 @@ async fn restore(store: &Store, now: &Value, wanted: &Value) -> Result<String, k
         object["metadata"][field] = now["metadata"][field].clone();
     }
     let restored = store.apply(&object, false, true).await?;
-    Ok(match overtaken(&changeable(&restored), wanted, wanted) {
+    let restored = changeable(&restored);
+    Ok(match overtaken(&restored, wanted, &difference(&restored, wanted)) {
         None => "what it was before is restored".into(),
         Some(field) => {
-            format!("what it was before is restored but for {field}, which somebody else owns, too")
+            format!("what it was before is restored but for {field}, which somebody else has set, too")
         }
     })
 }

@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use http::Method;
 use kube::api::{Api, Patch, PatchParams};
+use kube::client::Body;
 use serde_json::json;
 use tempfile::TempDir;
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec};
 use weaver_tests::cli::{Said, done, editor, ended, program, weaver};
 use weaver_tests::person;
-use weaver_tests::proxy::{Hook, Proxy};
+use weaver_tests::proxy::{Hook, Hooks, Proxy};
 use weaver_tests::world::{World, given};
 
 /// A sync that the operator leaves alone, so that only this test writes it.
@@ -163,6 +164,30 @@ async fn a_patch_is_made_again_where_others_are_faster_but_not_for_ever() {
             assert_eq!((label, found), (6, before), "so often was it tried");
         }
     }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_write_without_an_answer_is_not_said_to_have_failed() {
+    let world = World::new("cli-edit-unanswered").await;
+    let home = suspended(&world).await;
+    let directory = tempfile::tempdir().unwrap();
+    let mut hooks = Hooks::none();
+    hooks.instead = Arc::new(|request| {
+        let is_dry_run = request.uri.query().is_some_and(|query| query.contains("dryRun=All"));
+        let is_write = request.method == Method::PUT && !is_dry_run;
+        is_write.then(|| http::Response::builder().status(502).body(Body::empty()).unwrap())
+    });
+    let proxy = person::proxy(hooks).await;
+    let kubeconfig = person::kubeconfig(&world, &home, &proxy, directory.path()).await;
+    let path = directory.path().join("editor.sh");
+    editor(&path, "sed -i 's/resyncSeconds: 600/resyncSeconds: 900/' \"$1\"");
+    let mut command = program("weaver", &["sync", "edit", "sync", "-n", &home]);
+    command.env("KUBECONFIG", &kubeconfig).env("EDITOR", &path).env("TMPDIR", directory.path());
+    let said = ended(command).await;
+    said.refused("error: your text is kept: mend it, then `weaver sync edit sync -n");
+    said.refused("was changed is not known: look at it before you try again");
+    assert_eq!(kept(&directory).len(), 1);
     world.finish().await;
 }
 
