@@ -1,11 +1,17 @@
 //! What `weaver sync` and `weaver token` do on a real API server: create, show, list, delete.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use http::Method;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use weaver_api::v1beta1::ServiceToken;
-use weaver_tests::cli::{done, ended, fed, weaver};
+use weaver_tests::cli::{done, ended, fed, program, weaver};
+use weaver_tests::person;
+use weaver_tests::proxy::Hook;
 use weaver_tests::world::{World, eventually, given};
 
 #[tokio::test]
@@ -70,17 +76,45 @@ async fn deleting_with_orphan_leaves_the_copies() {
 }
 
 #[tokio::test]
+async fn the_copies_stay_although_somebody_takes_the_policy_back_at_the_last_moment() {
+    let world = World::new("cli-verbs-orphan-race").await;
+    let (team, foo) = world.synced().await;
+    let (syncs, deletes) = (world.syncs(&team), Arc::new(AtomicU32::new(0)));
+    let count = deletes.clone();
+    let hook: Hook = Arc::new(move |method, _| {
+        let (syncs, is_first) =
+            (syncs.clone(), method == Method::DELETE && count.fetch_add(1, Ordering::SeqCst) == 0);
+        Box::pin(async move {
+            if is_first {
+                let patch = Patch::Merge(json!({"spec": {"deletionPolicy": "Delete"}}));
+                syncs.patch("sync", &PatchParams::default(), &patch).await.unwrap();
+            }
+        })
+    });
+    let proxy = person::proxy(hook.into()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = person::kubeconfig(&world, &team, &proxy, directory.path()).await;
+    let mut command = program("weaver", &["sync", "delete", "sync", "-n", &team, "--orphan", "--wait"]);
+    command.env("KUBECONFIG", &kubeconfig);
+    let said = ended(command).await;
+    assert!(said.done, "{said:?}");
+    assert!(deletes.load(Ordering::SeqCst) > 1, "the first attempt was refused");
+    world.holds(&foo, "settings", &[("a", "1")]).await;
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_delete_that_waits_says_what_holds_the_object() {
     let world = World::new("cli-verbs-held").await;
     let (team, _) = world.synced().await;
     let finalizer = |value: Value| json!({"metadata": {"finalizers": value}});
-    let patch = kube::api::Patch::Merge(finalizer(json!(["weaver.example.com/cleanup", "example.com/mine"])));
-    world.syncs(&team).patch("sync", &kube::api::PatchParams::default(), &patch).await.unwrap();
+    let patch = Patch::Merge(finalizer(json!(["weaver.example.com/cleanup", "example.com/mine"])));
+    world.syncs(&team).patch("sync", &PatchParams::default(), &patch).await.unwrap();
     let said = weaver(&["sync", "delete", "sync", "-n", &team, "--wait=1"]).await;
     assert!(!said.done && said.err.contains("is still there after 1 s: finalizer"), "{said:?}");
     assert!(said.err.contains("example.com/mine"), "{said:?}");
-    let patch = kube::api::Patch::Merge(finalizer(Value::Null));
-    world.syncs(&team).patch("sync", &kube::api::PatchParams::default(), &patch).await.unwrap();
+    let patch = Patch::Merge(finalizer(Value::Null));
+    world.syncs(&team).patch("sync", &PatchParams::default(), &patch).await.unwrap();
     eventually("the object is gone", || async {
         world.syncs(&team).get_opt("sync").await.unwrap().map_or(Ok(()), Err)
     })
