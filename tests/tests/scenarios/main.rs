@@ -6,6 +6,7 @@ mod api_example;
 mod bad_input;
 mod cli_apply;
 mod cli_edit;
+mod cli_tokens;
 mod cli_verbs;
 mod cli_watch;
 mod contention;
