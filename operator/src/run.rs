@@ -75,6 +75,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     }
     let mut signals = Signals::install().context("installing the handlers of signals")?;
     let leases = Leases::new(leases, timing, fence.clone());
+    // Whoever waits is well.
+    service_manager::ready("waiting for its lease");
     let mut lead = tokio::select! {
         lead = Lead::take(options.standalone, leases, &fence, waits_for) => lead.map_err(no_lease)?,
         () = service_manager::feed_watchdog() => bail!("feeding the watchdog ended unexpectedly"),
@@ -164,8 +166,7 @@ fn waits_for(holder: &str) {
 }
 
 fn no_lease(error: CallError) -> anyhow::Error {
-    let remedy =
-        "this account may not have its lease: apply deploy/rbac/operator.yaml, or run with --standalone";
+    let remedy = "no lease is to be had: apply deploy/rbac/operator.yaml (its namespace, its Role), or run with --standalone";
     anyhow::Error::new(error).context(remedy)
 }
 

@@ -132,11 +132,11 @@ impl Alone {
     }
 
     /// Starts another operator beside the first, which reaches the server by itself, and not through the proxy.
-    pub async fn another_operator(&self, flags: &[&str]) -> Operator {
+    pub async fn another_operator(&self, name: &str, flags: &[&str]) -> Operator {
         let url = format!("https://127.0.0.1:{}", self.own.server.port());
         let kubeconfig = json!(self.own.operator_kubeconfig(&url).await).to_string();
-        std::fs::write(self.own.dir().join("another.kubeconfig"), kubeconfig).unwrap();
-        Operator::start(self.own.dir(), "another", owned(flags))
+        std::fs::write(self.own.dir().join(format!("{name}.kubeconfig")), kubeconfig).unwrap();
+        Operator::start(self.own.dir(), name, owned(flags))
     }
 
     /// A world on this server.

@@ -70,15 +70,21 @@ pub async fn run(options: &Apply) -> anyhow::Result<ExitCode> {
     if options.dry_run.is_asked_for() {
         return Ok(ExitCode::SUCCESS);
     }
-    let mut applied = Vec::new();
+    let (mut applied, mut code) = (Vec::new(), ExitCode::SUCCESS);
     for Checked { kind, object } in checked {
         let store = store.at(kind, Some(namespace(&object)));
-        applied.push(apply(store, &object, options.force_conflicts).await?);
+        match apply(store, &object, options.force_conflicts).await {
+            Ok(one) => applied.push(one),
+            // Each for itself: what was applied is still waited for.
+            Err(error) => {
+                eprintln!("error: {error:#}");
+                code = ExitCode::FAILURE;
+            }
+        }
     }
     let Some(seconds) = options.wait.or(options.rollback_on_failure.then_some(PATIENCE)) else {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(code);
     };
-    let mut code = ExitCode::SUCCESS;
     for one in &applied {
         if let Err(error) = ready(one, Duration::from_secs(seconds), options.rollback_on_failure).await {
             eprintln!("error: {error:#}");

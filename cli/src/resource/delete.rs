@@ -87,6 +87,8 @@ async fn attempt(store: &Store, name: &str, object: &Value, options: &Delete) ->
         && !dry_run
         && let Some(mut change) = before_orphaning(store.kind, &object)
     {
+        // Who may not delete is not to change it either.
+        store.delete(name, &DeleteParams { dry_run: true, ..DeleteParams::default() }).await?;
         change["metadata"] = exactly(&object)["metadata"].clone();
         object = store.merge(name, &change).await?;
     }

@@ -36,7 +36,13 @@ fn undo(before: Option<&Value>, applied: &Value, now: Option<&Value>) -> Undo {
     if generation(now) != generation(applied) {
         return nothing("somebody else has changed its spec since");
     }
-    let Some(before) = before else { return Undo::Delete };
+    let Some(before) = before else {
+        return if generation(applied) == 1 {
+            Undo::Delete
+        } else {
+            nothing("somebody else made it while it was applied")
+        };
+    };
     if uid(before) != uid(applied) || generation(applied) > generation(before) + 1 {
         return nothing("somebody else changed it while it was applied");
     }
@@ -122,7 +128,9 @@ mod tests {
     fn what_the_apply_changed_is_restored_and_what_it_made_deleted() {
         let (before, applied) = (object(1, 1, "one"), object(2, 2, "two"));
         assert_eq!(undo(Some(&before), &applied, Some(&applied)), Undo::Restore(changeable(&before)));
-        assert_eq!(undo(None, &applied, Some(&applied)), Undo::Delete);
+        let made = object(1, 1, "one");
+        assert_eq!(undo(None, &made, Some(&made)), Undo::Delete);
+        assert!(nothing(undo(None, &applied, Some(&applied))).contains("made it while it was applied"));
         // A label that somebody has set since stays.
         let mut now = applied.clone();
         now["metadata"]["labels"]["theirs"] = json!("yes");

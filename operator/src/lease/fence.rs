@@ -1,7 +1,7 @@
 //! Stops writes of a process that does not lead, below any retry: each attempt of each request is judged when it is sent.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -9,15 +9,18 @@ use futures::future::BoxFuture;
 use http::{Method, Request};
 use kube::client::Body;
 use nix::time::{ClockId, clock_gettime};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tower::{BoxError, Layer, Service};
+
+/// Between two looks whether writes under way have ended.
+const POLL: Duration = Duration::from_millis(50);
 
 /// A write is not sent.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("this operator has not renewed its lease in time, and writes nothing before it has")]
 pub struct NotLeading;
 
-/// Time since the boot, suspension included; two of one machine can be compared.
+/// Time since the boot, suspension included; two of one machine can be compared. None at all, where the kernel does not say.
 #[must_use]
 pub fn since_boot() -> Duration {
     // There is such a clock in every kernel since 2.6.39.
@@ -29,6 +32,9 @@ pub fn since_boot() -> Duration {
 pub struct Fence {
     /// In milliseconds since the boot.
     until: Arc<AtomicU64>,
+    /// Writes under way, and until when the effect of one may show that was given up.
+    under_way: Arc<AtomicUsize>,
+    in_doubt: Arc<AtomicU64>,
     deadline: Duration,
 }
 
@@ -36,7 +42,7 @@ impl Fence {
     /// Lets nothing through yet; a write that is let through takes no longer than `deadline`.
     #[must_use]
     pub fn closed(deadline: Duration) -> Self {
-        Self { until: Arc::default(), deadline }
+        Self { until: Arc::default(), under_way: Arc::default(), in_doubt: Arc::default(), deadline }
     }
 
     /// Opens it for ever.
@@ -65,7 +71,41 @@ impl Fence {
     /// May a write be sent now?
     #[must_use]
     pub fn lets_through(&self) -> bool {
-        u128::from(self.until.load(Ordering::SeqCst)) > since_boot().as_millis()
+        let now = since_boot();
+        !now.is_zero() && u128::from(self.until.load(Ordering::SeqCst)) > now.as_millis()
+    }
+
+    /// Closes it, and waits for what has passed; whether all of that is known to be over.
+    pub async fn drain(&self) -> bool {
+        self.close();
+        let begun = since_boot();
+        while self.under_way.load(Ordering::SeqCst) > 0 && since_boot().saturating_sub(begun) < self.deadline
+        {
+            sleep(POLL).await;
+        }
+        let in_doubt = u128::from(self.in_doubt.load(Ordering::SeqCst)) > since_boot().as_millis();
+        self.under_way.load(Ordering::SeqCst) == 0 && !in_doubt
+    }
+
+    /// A write is under way until this is dropped.
+    fn pass(&self) -> Pass {
+        self.under_way.fetch_add(1, Ordering::SeqCst);
+        Pass(self.under_way.clone())
+    }
+
+    /// A write was given up, and the API server may do it yet.
+    fn doubt(&self) {
+        let until = u64::try_from((since_boot() + self.deadline).as_millis()).unwrap_or(u64::MAX);
+        self.in_doubt.fetch_max(until, Ordering::SeqCst);
+    }
+}
+
+/// A write under way.
+struct Pass(Arc<AtomicUsize>);
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -99,7 +139,7 @@ where
         self.inner.poll_ready(context).map_err(Into::into)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let reads = [Method::GET, Method::HEAD].contains(request.method());
         if reads {
             let answer = self.inner.call(request);
@@ -108,11 +148,18 @@ where
         if !self.fence.lets_through() {
             return Box::pin(std::future::ready(Err(NotLeading.into())));
         }
-        let (deadline, answer) = (self.fence.deadline, self.inner.call(request));
+        // It may yet wait for a connection, and is judged again when it is sent.
+        request.extensions_mut().insert(self.fence.clone());
+        let (fence, pass, answer) = (self.fence.clone(), self.fence.pass(), self.inner.call(request));
         Box::pin(async move {
-            match timeout(deadline, answer).await {
+            let answer = timeout(fence.deadline, answer).await;
+            if answer.is_err() {
+                fence.doubt();
+            }
+            drop(pass);
+            match answer {
                 Ok(answer) => answer.map_err(Into::into),
-                Err(_) => Err(format!("no answer to a write within {deadline:?}").into()),
+                Err(_) => Err(format!("no answer to a write within {:?}", fence.deadline).into()),
             }
         })
     }
@@ -156,6 +203,18 @@ mod tests {
         assert_eq!(sent(&fence, Method::POST, Duration::ZERO).await, Ok(()));
         fence.close();
         assert!(sent(&fence, Method::DELETE, Duration::ZERO).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn what_is_under_way_is_waited_for_and_what_was_given_up_is_in_doubt() {
+        let fence = Fence::opened(Duration::from_millis(300));
+        let (sending, draining) = (sent(&fence, Method::PUT, Duration::from_millis(100)), fence.drain());
+        let (sent_one, is_over) = futures::join!(sending, draining);
+        assert_eq!((sent_one, is_over), (Ok(()), true));
+        assert!(sent(&fence, Method::PUT, Duration::ZERO).await.is_err(), "it is closed");
+        fence.open();
+        assert!(sent(&fence, Method::PUT, Duration::from_secs(9)).await.is_err());
+        assert!(!fence.drain().await, "whether the last one is done is not known");
     }
 
     #[tokio::test(start_paused = true)]

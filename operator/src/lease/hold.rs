@@ -72,7 +72,10 @@ impl Leases {
                     }
                     pause
                 }
-                Err(error @ (CallError::Forbidden(_) | CallError::Rejected(_))) => return Err(error),
+                // Not found is the namespace.
+                Err(error @ (CallError::Forbidden(_) | CallError::Rejected(_) | CallError::NotFound(_))) => {
+                    return Err(error);
+                }
                 Err(error) => {
                     warn!(%error, "the lease cannot be looked at, trying again");
                     self.timing.retry
@@ -104,10 +107,25 @@ impl Leases {
                 Ok(Ok((lease, sent)))
             }
             // Somebody else was faster.
-            Err(CallError::Conflict(_) | CallError::NotFound(_)) => {
-                Ok(Err((String::new(), self.timing.retry)))
-            }
+            Err(CallError::Conflict(_)) => Ok(Err((String::new(), self.timing.retry))),
+            Err(CallError::NotFound(_)) if found.is_some() => Ok(Err((String::new(), self.timing.retry))),
             Err(error) => Err(error),
+        }
+    }
+
+    async fn give_back(&self, lease: &Lease) -> Result<(), CallError> {
+        let params = PostParams::default();
+        match call(self.api.replace(NAME, &params, &released(lease))).await {
+            // A renewal whose answer was lost.
+            Err(CallError::Conflict(_)) => {
+                let found = lookup(self.api.get(NAME)).await?;
+                let is_mine = |found: &Lease| Record::of(found).holder.as_deref() == Some(&self.me);
+                if let Some(mine) = found.filter(is_mine) {
+                    call(self.api.replace(NAME, &params, &released(&mine))).await?;
+                }
+                Ok(())
+            }
+            done => done.map(|_| ()),
         }
     }
 
@@ -128,10 +146,17 @@ impl Held {
         let mut failed = false;
         loop {
             let timing = self.leases.timing;
-            let due = self.renewed + if failed { timing.retry } else { timing.renew };
-            // After a failure the pause counts from now: `renewed` is long ago.
-            sleep(if failed { timing.retry } else { due.saturating_sub(since_boot()) }).await;
-            match self.renew().await {
+            let (begun, due) = (since_boot(), self.renewed + timing.renew);
+            let left = due.saturating_sub(begun);
+            if !failed && !left.is_zero() {
+                // The pause does not count suspension, and so is no longer than this.
+                sleep(left.min(timing.retry)).await;
+                continue;
+            }
+            let renewed = timeout(timing.retry, self.renew()).await.unwrap_or_else(|_| {
+                Err(CallError::Transient(format!("no answer within {} s", timing.retry.as_secs())))
+            });
+            match renewed {
                 Ok(None) => failed = false,
                 Ok(Some(lost)) => {
                     self.leases.fence.close();
@@ -142,6 +167,7 @@ impl Held {
                         warn!(%error, "the lease could not be renewed, trying again");
                     }
                     failed = true;
+                    sleep(timing.retry.saturating_sub(since_boot().saturating_sub(begun))).await;
                 }
             }
         }
@@ -167,13 +193,16 @@ impl Held {
         Ok(None)
     }
 
-    /// Gives it back, so that another takes over at once. Nothing is written after that.
+    /// Gives it back, so that another takes over at once. Nothing is written after that; and while a write that was given up
+    /// may yet be done, it is left to expire.
     pub async fn release(self) {
         let Self { leases, lease, .. } = self;
-        leases.fence.close();
-        let (params, free) = (PostParams::default(), released(&lease));
-        match timeout(leases.timing.deadline, leases.api.replace(NAME, &params, &free)).await {
-            Ok(Ok(_)) => info!(lease = NAME, "given back"),
+        if !leases.fence.drain().await {
+            warn!("a write may yet be done that was given up: the lease is left to expire");
+            return;
+        }
+        match timeout(leases.timing.deadline, leases.give_back(&lease)).await {
+            Ok(Ok(())) => info!(lease = NAME, "given back"),
             Ok(Err(error)) => warn!(%error, "the lease could not be given back; it expires"),
             Err(_) => warn!("the lease could not be given back in time; it expires"),
         }

@@ -30,7 +30,7 @@ pub fn this_process() -> (String, Beside) {
     let host = gethostname().ok().and_then(|name| name.into_string().ok()).filter(|name| !name.is_empty());
     let host = host.unwrap_or_else(|| "unknown".to_owned()).replace('_', "-");
     let beside = Beside {
-        machine: fs::read_to_string("/etc/machine-id").unwrap_or_default().trim().to_owned(),
+        machine: machine(),
         host,
         boot: boot(),
         namespace: fs::metadata("/proc/self/ns/pid").map(|meta| inode(&meta)).unwrap_or_default(),
@@ -46,11 +46,25 @@ pub fn this_process() -> (String, Beside) {
     (name, beside)
 }
 
+/// `/etc/machine-id`, once it is one: before the first boot is over it may say `uninitialized`.
+fn machine() -> String {
+    id(&fs::read_to_string("/etc/machine-id").unwrap_or_default())
+}
+
 /// An id of this boot. In a unit that sees no more of `/proc` than processes, systemd says it (`%b`).
 fn boot() -> String {
-    let told = std::env::var("WEAVER_BOOT_ID").ok().filter(|told| !told.is_empty());
-    let known = told.or_else(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());
-    known.unwrap_or_default().trim().replace('-', "")
+    let kernels = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let known = id(&kernels);
+    if known.is_empty() { id(&std::env::var("WEAVER_BOOT_ID").unwrap_or_default()) } else { known }
+}
+
+/// A number of 32 digits, with or without dashes; nothing, where it is none.
+fn id(text: &str) -> String {
+    let plain = text.trim().replace('-', "");
+    let is_one = plain.len() == 32
+        && plain.chars().all(|char| char.is_ascii_hexdigit())
+        && plain.chars().any(|char| char != '0');
+    if is_one { plain } else { String::new() }
 }
 
 fn inode(meta: &fs::Metadata) -> String {
@@ -64,8 +78,12 @@ impl Beside {
     pub fn is_gone(&self, holder: &str) -> bool {
         let parts: Vec<&str> = holder.split('_').collect();
         let [host, machine, boot, namespace, pid, start] = parts[..] else { return false };
+        // Who does not know its own boot knows of nobody else's.
+        if boot.is_empty() || self.boot.is_empty() {
+            return false;
+        }
         if boot != self.boot {
-            return !machine.is_empty() && !boot.is_empty() && (host, machine) == (&self.host, &self.machine);
+            return !machine.is_empty() && (host, machine) == (&self.host, &self.machine);
         }
         let numbers = pid.parse::<u32>().ok().filter(|pid| *pid > 0).zip(start.parse::<u64>().ok());
         let (true, Some((pid, start))) = (namespace == self.namespace, numbers) else { return false };
@@ -146,10 +164,22 @@ mod tests {
         ] {
             assert!(!here.is_gone(&named(&elsewhere, 1, 1)), "{elsewhere:?}");
         }
+        let blind = Beside { boot: String::new(), ..here.clone() };
+        assert!(!blind.is_gone(&named(&here, 1, 1)) && !blind.is_gone(&named(&before, 1, 1)));
         let unknown = Beside { machine: String::new(), ..here };
         assert!(!unknown.is_gone(&named(&Beside { machine: String::new(), ..before }, 1, 1)));
         for odd in ["", "a", "laptop", "a_b_c_d_e_f", &format!("{me}_x"), &named(&beside, 0, 1)] {
             assert!(!beside.is_gone(odd), "{odd}");
+        }
+    }
+
+    #[test]
+    fn only_a_number_is_an_id() {
+        let plain = "3d1219c7c4c5404aaa1f6d2a48adfda4";
+        assert_eq!(id(&format!("{plain}\n")), plain);
+        assert_eq!(id("3d1219c7-c4c5-404a-aa1f-6d2a48adfda4"), plain);
+        for odd in ["", "uninitialized", "%b", &plain[1..], &"0".repeat(32), &format!("{plain}0")] {
+            assert_eq!(id(odd), "", "{odd}");
         }
     }
 

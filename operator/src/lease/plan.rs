@@ -16,7 +16,7 @@ pub struct Timing {
     pub retry: Duration,
     /// A leader that could not renew writes nothing any more after so long.
     pub fence: Duration,
-    /// Longest time for one write: begun at the last moment, it ends before others take over.
+    /// Longest time for one write: begun at the last moment, nobody waits for it any more when others take over.
     pub deadline: Duration,
 }
 
@@ -87,24 +87,32 @@ impl Candidate {
         now: Duration,
         timing: &Timing,
     ) -> Step {
-        let Some(found) = found else { return Step::Take(Why::Absent) };
-        let Some(holder) = &found.holder else { return Step::Take(Why::Released) };
-        if holder == me {
-            return Step::Take(Why::Mine);
+        // One that was seen and is not there any more was deleted, and its holder may not know of it yet.
+        if found.is_none() && self.seen.is_none() {
+            return Step::Take(Why::Absent);
         }
-        if is_gone(holder) {
-            return Step::Take(Why::Gone);
+        if found.is_some_and(|found| found.is_released) {
+            return Step::Take(Why::Released);
         }
+        if let Some(holder) = found.and_then(|found| found.holder.as_deref()) {
+            if holder == me {
+                return Step::Take(Why::Mine);
+            }
+            if is_gone(holder) {
+                return Step::Take(Why::Gone);
+            }
+        }
+        let version = found.map(|found| found.version.as_str()).unwrap_or_default();
         let since = match &self.seen {
-            Some((version, since)) if *version == found.version => *since,
+            Some((seen, since)) if seen == version => *since,
             _ => {
-                self.seen = Some((found.version.clone(), now));
+                self.seen = Some((version.to_owned(), now));
                 now
             }
         };
         // Its holder may have been started with another time.
-        let expiry = found.expiry.map_or(timing.expiry, |theirs| theirs.max(timing.expiry));
-        let left = expiry.saturating_sub(now.saturating_sub(since));
+        let theirs = found.and_then(|found| found.expiry).unwrap_or_default();
+        let left = timing.expiry.max(theirs).saturating_sub(now.saturating_sub(since));
         if left.is_zero() { Step::Take(Why::Expired) } else { Step::Wait(left.min(timing.retry)) }
     }
 }
@@ -118,6 +126,7 @@ mod tests {
     fn record(holder: Option<&str>, version: u64) -> Record {
         Record {
             holder: holder.map(str::to_owned),
+            is_released: holder.is_none(),
             version: version.to_string(),
             expiry: None,
             transitions: 0,
@@ -159,6 +168,21 @@ mod tests {
         assert_eq!(at(1_059, 2), Step::Wait(seconds(10)), "it was renewed, or changed by anybody");
         assert_eq!(at(1_118, 2), Step::Wait(seconds(1)));
         assert_eq!(at(1_119, 2), Step::Take(Why::Expired));
+    }
+
+    #[test]
+    fn one_that_somebody_deleted_or_emptied_is_not_free_before_its_holder_must_have_seen_it() {
+        let (timing, mut candidate) = (Timing::of(seconds(60)), Candidate::default());
+        let mut at =
+            |found: Option<&Record>, now| candidate.judge(found, "me", |_| false, seconds(now), &timing);
+        assert_eq!(at(Some(&record(Some("leader"), 1)), 0), Step::Wait(seconds(10)));
+        assert_eq!(at(None, 10), Step::Wait(seconds(10)));
+        assert_eq!(at(None, 69), Step::Wait(seconds(1)));
+        let emptied = Record { is_released: false, ..record(None, 2) };
+        assert_eq!(at(Some(&emptied), 69), Step::Wait(seconds(10)));
+        assert_eq!(at(Some(&emptied), 129), Step::Take(Why::Expired));
+        assert_eq!(at(None, 130), Step::Wait(seconds(10)));
+        assert_eq!(at(None, 190), Step::Take(Why::Expired));
     }
 
     #[test]

@@ -9,11 +9,16 @@ use k8s_openapi::jiff::Timestamp;
 /// Name of the Lease, in the operator's own namespace.
 pub const NAME: &str = "weaver-operator";
 
+/// Seconds that a Lease is given when it is given back.
+const RELEASED: u64 = 1;
+
 /// A Lease as it was seen.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Record {
-    /// Who holds it; nobody, where it was given back.
+    /// Who holds it.
     pub holder: Option<String>,
+    /// Its holder has given it back. Where somebody else has only taken the name out, that one does not know of it.
+    pub is_released: bool,
     /// Its resourceVersion: the precondition of the next write.
     pub version: String,
     /// After so long without a change its holder expects to lose it, as it says.
@@ -29,8 +34,10 @@ impl Record {
         let spec = lease.spec.as_ref();
         let seconds =
             spec.and_then(|spec| spec.lease_duration_seconds).and_then(|all| u64::try_from(all).ok());
+        let holder = spec.and_then(|spec| spec.holder_identity.clone()).filter(|holder| !holder.is_empty());
         Self {
-            holder: spec.and_then(|spec| spec.holder_identity.clone()).filter(|holder| !holder.is_empty()),
+            is_released: holder.is_none() && seconds == Some(RELEASED),
+            holder,
             version: lease.metadata.resource_version.clone().unwrap_or_default(),
             // What somebody wrote there by hand does not keep everybody out for ever.
             expiry: seconds.map(Duration::from_secs).filter(|expiry| *expiry <= Duration::from_mins(10)),
@@ -60,11 +67,13 @@ pub fn held(before: Option<&Lease>, me: &str, expiry: Duration, now: Timestamp) 
     }
 }
 
-/// The Lease in nobody's hands.
+/// The Lease in nobody's hands: without a holder, and with the shortest of times, as client-go's is.
 #[must_use]
 pub fn released(before: &Lease) -> Lease {
     let spec = before.spec.clone().unwrap_or_default();
-    Lease { metadata: metadata(Some(before)), spec: Some(LeaseSpec { holder_identity: None, ..spec }) }
+    let lease_duration_seconds = i32::try_from(RELEASED).ok();
+    let spec = LeaseSpec { holder_identity: None, lease_duration_seconds, ..spec };
+    Lease { metadata: metadata(Some(before)), spec: Some(spec) }
 }
 
 fn metadata(before: Option<&Lease>) -> ObjectMeta {
@@ -97,7 +106,8 @@ mod tests {
         assert_eq!(spec.lease_transitions, Some(0));
         assert_eq!(renewed.metadata.resource_version.as_deref(), Some("7"), "the precondition");
         let free = released(&renewed);
-        assert_eq!((Record::of(&free).holder, Record::of(&free).transitions), (None, 0));
+        let of_free = Record::of(&free);
+        assert_eq!((of_free.holder, of_free.is_released, of_free.transitions), (None, true, 0));
         let other = held(Some(&free), "b", expiry, at(99));
         let spec = other.spec.unwrap();
         assert_eq!((spec.lease_transitions, spec.acquire_time), (Some(1), Some(MicroTime(at(99)))));
@@ -115,7 +125,8 @@ mod tests {
         };
         assert_eq!(Record::of(&lease(-1, "x")).expiry, None);
         assert_eq!(Record::of(&lease(i32::MAX, "x")).expiry, None);
-        assert_eq!(Record::of(&lease(120, "")).holder, None);
+        let emptied = Record::of(&lease(120, ""));
+        assert_eq!((emptied.holder, emptied.is_released), (None, false), "whoever held it does not know");
         assert_eq!(Record::of(&Lease::default()).holder, None);
     }
 }

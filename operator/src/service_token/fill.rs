@@ -173,6 +173,7 @@ impl Job<'_> {
         seen: Option<&Contents>,
         minting: &mut Minting,
     ) -> Round {
+        let was_there = found.is_some();
         let found = match found {
             Some(found) => found,
             // An empty Secret is made for a token only.
@@ -190,7 +191,10 @@ impl Job<'_> {
             .filter_map(|(key, one)| Some((key.clone(), one.as_ref().ok()?.token.clone())))
             .collect();
         if minted.is_empty() && work.removed.is_empty() && self.desired.is_marked(&found.metadata) {
-            return Round::Kept(seen.and_then(|seen| known(&found, seen.clone())));
+            return match seen {
+                Some(seen) if was_there => Round::Kept(known(&found, seen.clone())),
+                _ => Round::Written(known(&found, self.desired.seen(&found))),
+            };
         }
         let wanted = self.desired.update(&found, &work.removed, &minted);
         match call(self.secrets().replace(&self.desired.place.name, &params(), &wanted)).await {

@@ -55,7 +55,12 @@ pub async fn visit(
         futures::join!(watch.settled(), accounts(&context.client, &writer.namespace, &asked));
     let shown = match watch.see(&writer.namespace, &secret) {
         Seen::Object(meta) => Some(meta),
-        _ => None,
+        Seen::Nothing => {
+            // It is gone, and its tokens with it.
+            state.known = None;
+            None
+        }
+        Seen::Unknown => None,
     };
     let desired = Desired::new(owner, resource, &secret);
     let job = Job {
@@ -101,7 +106,11 @@ fn join(
         what: What::Object(secret.to_owned()),
     };
     let open = state.watch.take().filter(|open| *open.key() == key);
-    open.unwrap_or_else(|| context.watches.join(key, tenant, &entry.resource))
+    open.unwrap_or_else(|| {
+        // What is known is of another Secret, or was seen as another account.
+        state.known = None;
+        context.watches.join(key, tenant, &entry.resource)
+    })
 }
 
 /// What is known of the accounts whose tokens are asked for, or why it is not.

@@ -21,6 +21,7 @@ use tower::BoxError;
 
 use super::Answer;
 use super::connector::{Connected, Connector, ROOM};
+use crate::lease::fence::{Fence, NotLeading};
 
 /// After which time an idle connection is closed, if there is another.
 const IDLE: Duration = Duration::from_mins(1);
@@ -74,6 +75,10 @@ impl Pool {
     pub async fn send(&self, mut request: Request<Body>) -> Result<Answer, BoxError> {
         for _ in 0..TRIES {
             let (mut sender, room) = self.room().await?;
+            // A wait for a connection may last longer than the right to write: the process may have been stopped.
+            if request.extensions().get::<Fence>().is_some_and(|fence| !fence.lets_through()) {
+                return Err(NotLeading.into());
+            }
             let patience = self.0.patience;
             let Ok(sent) = timeout(patience.min(HEAD), sender.try_send_request(request)).await else {
                 return Err("the API server does not begin to answer".into());

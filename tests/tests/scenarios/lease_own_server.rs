@@ -57,7 +57,7 @@ async fn the_second_waits_and_takes_over_from_one_that_was_killed_or_has_ended()
     let world = alone.world("lease");
     let place = copied(&world).await;
     leads(&world, &alone.operator, Duration::from_secs(40)).await;
-    let mut second = alone.another_operator(&SHORT).await;
+    let mut second = alone.another_operator("second", &SHORT).await;
     says(&second, "another operator leads; waiting for its lease").await;
     edit(&world, &place, "2").await;
     // Killed: the other one is of the same machine, and sees that it is gone.
@@ -76,10 +76,13 @@ async fn the_second_waits_and_takes_over_from_one_that_was_killed_or_has_ended()
     .await;
     assert!(second.log().contains("given back"), "{}", second.log());
     edit(&world, &place, "4").await;
-    // What somebody does to the lease itself harms nobody for long.
+    // Who has seen the lease does not take one that was deleted before its holder has made it anew.
+    let third = alone.another_operator("third", &SHORT).await;
+    says(&third, "another operator leads; waiting for its lease").await;
     leases(&world).delete("weaver-operator", &DeleteParams::default()).await.unwrap();
     leads(&world, &alone.operator, Duration::from_secs(40)).await;
     edit(&world, &place, "5").await;
+    assert!(!third.log().contains("leading"), "{}", third.log());
     world.finish().await;
 }
 
@@ -96,7 +99,7 @@ async fn one_that_was_stopped_and_wakes_writes_nothing() {
     let mut alone = Alone::start_with(|_| hook, &SHORT).await;
     let world = alone.world("lease-stopped");
     let place = copied(&world).await;
-    let second = alone.another_operator(&SHORT).await;
+    let second = alone.another_operator("second", &SHORT).await;
     says(&second, "another operator leads; waiting for its lease").await;
     signal(&alone.operator, "-STOP");
     // It is there still, so its whole time is waited for.
