@@ -185,13 +185,15 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
 
     let mut events = pin!(watching(store.api(), config).default_backoff());
     let mut nobody = pin!(nobody_reads());
+    // One for all rounds: a Ctrl-C while a change is printed is not missed.
+    let mut interrupted = pin!(tokio::signal::ctrl_c());
     let mut shown = Shown::default();
     let mut writer = Writer { kind, format: output, with_namespace: scope.all_namespaces, widths: None };
     let (mut has_begun, mut last_error) = (false, String::new());
     loop {
         let event = tokio::select! {
             event = events.next() => event,
-            done = tokio::signal::ctrl_c() => {
+            done = &mut interrupted => {
                 return done.map(|()| ExitCode::SUCCESS).context("cannot wait for Ctrl-C");
             }
             () = &mut nobody => return Ok(ExitCode::SUCCESS),
