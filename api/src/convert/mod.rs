@@ -106,15 +106,18 @@ pub fn convert(object: Value, desired: &str) -> Result<Value, ConversionFault> {
 /// which anybody may have edited: each part is kept as it is and not used.
 #[must_use]
 pub fn carried_faults(meta: &ObjectMeta) -> Vec<String> {
-    let annotation = meta.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION));
-    annotation.map(|text| carried::faults(text, &config_map_sync::OLD)).unwrap_or_default()
+    faults_in(meta, &config_map_sync::OLD)
 }
 
 /// The same of a `ServiceToken`.
 #[must_use]
 pub fn carried_token_faults(meta: &ObjectMeta) -> Vec<String> {
+    faults_in(meta, &service_token::OLD)
+}
+
+fn faults_in(meta: &ObjectMeta, old: &Side) -> Vec<String> {
     let annotation = meta.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION));
-    annotation.map(|text| carried::faults(text, &service_token::OLD)).unwrap_or_default()
+    annotation.map(|text| carried::faults(text, old)).unwrap_or_default()
 }
 
 /// A write at v1alpha1 has lost part of the spec of an object at v1beta1, because it was too long to be carried.

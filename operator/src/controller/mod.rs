@@ -1,6 +1,6 @@
 //! What the controllers share.
 //!
-//! Pure: [`backoff`] and [`pace`] (when a resource is visited again), [`report`] (when its status is written), [`verdicts`] (conditions that each kind has). Thin: [`lanes`] (room for visits), [`events`] (what
+//! Pure: [`backoff`] and [`pace`] (when a resource is visited again), [`report`] (when its status is written), [`verdicts`] (conditions that each kind has). Thin: [`lanes`] (room for visits), [`visit`] (their frame), [`events`] (what
 //! others are told), [`not_understood`] (an object that cannot be read), [`state`] (what is remembered between visits).
 
 pub mod backoff;
@@ -11,3 +11,4 @@ pub mod pace;
 pub mod report;
 pub mod state;
 pub mod verdicts;
+pub mod visit;

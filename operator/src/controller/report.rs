@@ -1,8 +1,17 @@
-//! What was reported of a resource last, and whether a new status is worth a write.
+//! What was reported of a resource last, whether a new status is worth a write, and the write.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use kube::api::{Api, Patch, PatchParams};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::Instant;
+use tracing::{info, warn};
+use weaver_api::conditions::READY;
+
+use crate::tenant::call::{CallError, call};
 
 /// The status that was written last, and the resourceVersion of the object that was judged then.
 pub struct Reported<S> {
@@ -47,6 +56,35 @@ impl<S: Clone + PartialEq> Reported<S> {
     pub fn wrote(&mut self, version: Option<String>, status: S) {
         self.written = Some((version, status));
         self.at = Some(Instant::now());
+    }
+}
+
+/// Writes the status of the resource with this metadata by a merge `patch`, and logs what it says of `Ready`.
+///
+/// # Errors
+/// If it is refused; but not where the resource is gone, and, of one that is not `understood`, not where the API server
+/// takes no write of it.
+pub async fn write<K: Clone + Debug + DeserializeOwned>(
+    api: &Api<K>,
+    meta: &ObjectMeta,
+    conditions: &[Condition],
+    patch: &Value,
+    understood: bool,
+) -> Result<(), CallError> {
+    let name = meta.name.as_deref().unwrap_or_default();
+    if let Some(ready) = conditions.iter().find(|condition| condition.type_ == READY) {
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        info!(%namespace, %name, ready = %ready.status, reason = %ready.reason, "visited");
+    }
+    match call(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))).await {
+        // Where it is not found it was deleted meanwhile: nobody is left to tell.
+        Ok(_) | Err(CallError::NotFound(_)) => Ok(()),
+        // The API server may refuse every write of such an object. Until it is changed, once is enough.
+        Err(CallError::Rejected(refusal)) if !understood => {
+            warn!(%name, words = %refusal.message, "the status of a resource that cannot be understood is refused");
+            Ok(())
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -173,7 +173,6 @@ impl Job<'_> {
         seen: Option<&Contents>,
         minting: &mut Minting,
     ) -> Round {
-        let was_there = found.is_some();
         let found = match found {
             Some(found) => found,
             // An empty Secret is made for a token only.
@@ -192,8 +191,8 @@ impl Job<'_> {
             .collect();
         if minted.is_empty() && work.removed.is_empty() && self.desired.is_marked(&found.metadata) {
             return match seen {
-                Some(seen) if was_there => Round::Kept(known(&found, seen.clone())),
-                _ => Round::Written(known(&found, self.desired.seen(&found))),
+                Some(seen) => Round::Kept(known(&found, seen.clone())),
+                None => Round::Written(known(&found, self.desired.seen(&found))),
             };
         }
         let wanted = self.desired.update(&found, &work.removed, &minted);

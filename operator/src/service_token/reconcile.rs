@@ -8,15 +8,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::Api;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
 use kube::runtime::events::EventType;
 use kube::runtime::reflector::Store;
 use kube::{Client, Resource as _, ResourceExt as _};
 use tokio::time::Instant;
-use tracing::{error, info, warn};
-use weaver_api::conditions::READY;
+use tracing::error;
 use weaver_api::convert::carried_token_faults;
 use weaver_api::v1beta1::{ServiceToken, ServiceTokenStatus};
 
@@ -31,12 +30,13 @@ use crate::controller::events::{Events, event, reference, turned};
 use crate::controller::lanes::Lanes;
 use crate::controller::not_understood::{self, NotUnderstood};
 use crate::controller::pace::Pace;
-use crate::controller::report::Reported;
+use crate::controller::report::{self, Reported};
 use crate::controller::state::States;
 use crate::controller::verdicts::listed;
+use crate::controller::visit::in_turn;
 use crate::metrics::{End, Metrics};
 use crate::tenant::Tenants;
-use crate::tenant::call::{CallError, call};
+use crate::tenant::call::CallError;
 use crate::transport::ServerClock;
 use crate::watch::{Interest, ResourceRef, WatchSet};
 
@@ -117,15 +117,8 @@ pub enum VisitError {
 /// # Errors
 /// If the operator's own identity fails.
 pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<Action, VisitError> {
-    let _room = context.lanes.enter(&guarded.namespace().unwrap_or_default()).await;
-    let begun = Instant::now();
-    let done = visit_once(&guarded, &context).await;
-    let end = match &done {
-        Ok((_, end)) => *end,
-        Err(_) => End::Failed,
-    };
-    context.metrics.visited(end, begun.elapsed());
-    done.map(|(action, _)| action)
+    let tenant = guarded.namespace().unwrap_or_default();
+    in_turn(&context.lanes, &context.metrics, &tenant, Box::pin(visit_once(&guarded, &context))).await
 }
 
 /// Called for the operator's own failures.
@@ -204,21 +197,12 @@ async fn report(
     if !state.reported.is_due(&before, &status, fails, without_words, pause) {
         return Ok(());
     }
-    let (name, namespace) =
-        (meta.name.as_deref().unwrap_or_default(), meta.namespace.as_deref().unwrap_or_default());
-    if let Some(ready) = status.conditions.iter().find(|condition| condition.type_ == READY) {
-        info!(%namespace, %name, ready = %ready.status, reason = %ready.reason, "visited");
-    }
-    let api: Api<ServiceToken> = Api::namespaced(context.client.clone(), namespace);
-    match call(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch(&status)))).await {
-        // Where it is not found it was deleted meanwhile: nobody is left to tell.
-        Ok(_) | Err(CallError::NotFound(_)) => {}
-        // The API server may refuse every write of such an object. Until it is changed, once is enough.
-        Err(CallError::Rejected(refusal)) if matches!(visit, Visit::NotUnderstood(_)) => {
-            warn!(%name, words = %refusal.message, "the status of a resource that cannot be understood is refused");
-        }
-        Err(error) => return Err(VisitError::Status(error)),
-    }
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let api: Api<Guarded> = Api::namespaced(context.client.clone(), namespace);
+    let understood = !matches!(visit, Visit::NotUnderstood(_));
+    report::write(&api, meta, &status.conditions, &patch(&status), understood)
+        .await
+        .map_err(VisitError::Status)?;
     state.reported.wrote(meta.resource_version.clone(), status);
     Ok(())
 }

@@ -10,13 +10,12 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::Api;
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Resource as _, ResourceExt as _};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
-use weaver_api::conditions::READY;
 use weaver_api::convert::carried_faults;
 use weaver_api::marks::SYNC_NOW_ANNOTATION;
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
@@ -33,11 +32,13 @@ use crate::controller::backoff;
 use crate::controller::events::Events;
 use crate::controller::lanes::Lanes;
 use crate::controller::not_understood::{self, NotUnderstood};
+use crate::controller::report;
 use crate::controller::state::States;
 use crate::controller::verdicts::listed;
+use crate::controller::visit::in_turn;
 use crate::metrics::{End, Metrics};
 use crate::tenant::Tenants;
-use crate::tenant::call::{CallError, call};
+use crate::tenant::call::CallError;
 use crate::watch::{Guarded, Namespaces, ResourceRef, WatchSet};
 
 /// All that a visit needs; built in one place ([`crate::run`]).
@@ -107,15 +108,8 @@ pub enum VisitError {
 /// If the operator's own identity fails, or a clean-up has to be repeated.
 pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<Action, VisitError> {
     context.namespaces.synced().await;
-    let _room = context.lanes.enter(&guarded.namespace().unwrap_or_default()).await;
-    let begun = Instant::now();
-    let done = visit_once(&guarded, &context).await;
-    let end = match &done {
-        Ok((_, end)) => *end,
-        Err(_) => End::Failed,
-    };
-    context.metrics.visited(end, begun.elapsed());
-    done.map(|(action, _)| action)
+    let tenant = guarded.namespace().unwrap_or_default();
+    in_turn(&context.lanes, &context.metrics, &tenant, Box::pin(visit_once(&guarded, &context))).await
 }
 
 /// Called for the operator's own failures and for clean-ups that wait; what a tenant can cure is in the status.
@@ -255,20 +249,10 @@ async fn report(
     if !state.reported.is_due(&before, &status, fails, without_words, pause) {
         return Ok(());
     }
-    let name = meta.name.as_deref().unwrap_or_default();
-    if let Some(ready) = status.conditions.iter().find(|condition| condition.type_ == READY) {
-        let namespace = meta.namespace.as_deref().unwrap_or_default();
-        info!(%namespace, %name, ready = %ready.status, reason = %ready.reason, "visited");
-    }
-    match call(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch(&status)))).await {
-        // Where it is not found it was deleted meanwhile: nobody is left to tell.
-        Ok(_) | Err(CallError::NotFound(_)) => {}
-        // The API server may refuse every write of such an object. Until it is changed, once is enough.
-        Err(CallError::Rejected(refusal)) if matches!(visit, Visit::NotUnderstood(_)) => {
-            warn!(%name, words = %refusal.message, "the status of a resource that cannot be understood is refused");
-        }
-        Err(error) => return Err(VisitError::Status(error)),
-    }
+    let understood = !matches!(visit, Visit::NotUnderstood(_));
+    report::write(api, meta, &status.conditions, &patch(&status), understood)
+        .await
+        .map_err(VisitError::Status)?;
     state.reported.wrote(meta.resource_version.clone(), status);
     Ok(())
 }
