@@ -1,13 +1,19 @@
 #!/usr/bin/env bash
-# Fuzzes each parser of weaver-diagnostics for FUZZ_SECONDS (30), two at once, from the seeds and from what earlier runs
-# have found worth keeping (target/fuzz/corpus). What breaks one is left in target/fuzz/broken, and is printed.
+# Fuzzes each parser of weaver-diagnostics, two at once. What breaks one is left in target/fuzz/broken, and is printed.
+#   devstack/fuzz.sh          for FUZZ_SECONDS (30), from the seeds and what earlier runs found worth keeping: explores
+#   devstack/fuzz.sh replay   100,000 inputs from the seeds and one random seed: a verdict on the commit more than on the
+#                             luck of the run (not all on it: hash tables of the parsers are seeded anew each time)
 # libFuzzer by the stable compiler: the flags are those of cargo-fuzz without a sanitizer, since nothing here is unsafe.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 devstack/prerequisites.sh rust cc cxx
 work="${CARGO_TARGET_DIR:-$PWD/target}/fuzz"
-seconds="${FUZZ_SECONDS:-30}"
+case "${1-}" in
+  '') corpus="$work/corpus" how="-max_total_time=${FUZZ_SECONDS:-30}" ;;
+  replay) corpus=$(mktemp -d) how="-seed=1 -runs=100000" && trap 'rm -rf "$corpus"' EXIT ;;
+  *) echo "usage: $0 [replay]" >&2 && exit 64 ;;
+esac
 host=$(rustc -vV | sed -n 's/^host: //p')
 coverage="-sanitizer-coverage-level=4 -sanitizer-coverage-inline-8bit-counters -sanitizer-coverage-pc-table -sanitizer-coverage-trace-compares"
 flags="--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1"
@@ -17,18 +23,22 @@ RUSTFLAGS=$flags cargo build --locked --quiet --release --manifest-path diagnost
   --target-dir "$work"
 
 fuzz() {
-  local name=$1 corpus="$work/corpus/$1" log="$work/$1.log"
-  mkdir -p "$corpus" "$work/broken/$name"
-  if "$work/$host/release/$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=4096 \
-    -print_final_stats=1 -artifact_prefix="$work/broken/$name/" "$corpus" "diagnostics/fuzz/seeds/$name" > "$log" 2>&1; then
+  local name=$1 log="$work/$1.log"
+  mkdir -p "$corpus/$name" "$work/broken/$name"
+  # shellcheck disable=SC2086 # one or two flags
+  if "$work/$host/release/$name" $how -timeout=10 -rss_limit_mb=1024 -max_len=4096 -print_final_stats=1 \
+    -artifact_prefix="$work/broken/$name/" "$corpus/$name" "diagnostics/fuzz/seeds/$name" > "$log" 2>&1; then
     echo "fuzz: $name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs, none breaks it"
   else
+    # What broke it stands before a long trace.
+    grep -a -A 3 'panicked at' "$log" | cut -c 1-2000
     tail -n 40 "$log"
-    echo "fuzz: $name is broken by the input above, which is in $work/broken/$name"
+    echo "fuzz: $name is broken by the input above, which is in $work/broken/$name:"
+    find "$work/broken/$name" -type f -newer "$corpus/$name" -exec base64 -w 0 {} \; | head -c 6000 && echo
     return 1
   fi
 }
 export -f fuzz
-export work host seconds
+export work host corpus how
 sed -n 's/^name = "\(.*\)"/\1/p' diagnostics/fuzz/Cargo.toml | grep -vx weaver-fuzz |
   xargs -P 2 -I {} bash -euo pipefail -c 'fuzz {}'

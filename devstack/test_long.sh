@@ -7,7 +7,7 @@ devstack/prerequisites.sh rust cc cross go curl
 # shellcheck source=devstack/tools.sh
 . devstack/tools.sh
 tool cargo-nextest "$nextest_version"
-devstack/fuzz.sh
+devstack/fuzz.sh replay
 # The whole workspace with its tests, as `make test` has built it: in any part of it, the dependencies would have other
 # features and be compiled anew.
 cargo test --locked --quiet --workspace --no-run

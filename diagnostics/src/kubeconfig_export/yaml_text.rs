@@ -27,8 +27,7 @@ fn block(out: &mut String, value: &Value, indent: usize) {
                 if index > 0 {
                     pad(out, indent);
                 }
-                string(out, key);
-                out.push(':');
+                self::key(out, key, indent);
                 match value {
                     Value::Object(map) if !map.is_empty() => {
                         out.push('\n');
@@ -66,6 +65,21 @@ fn block(out: &mut String, value: &Value, indent: usize) {
             out.push('\n');
         }
     }
+}
+
+/// What a parser looks ahead for the colon after a key (YAML 1.2, 7.4.3), in characters.
+const SIMPLE_KEY: usize = 1024;
+
+/// A key and its colon; one that is too long to be looked ahead for says that it is a key.
+fn key(out: &mut String, text: &str, indent: usize) {
+    let start = out.len();
+    string(out, text);
+    if out.len() - start >= SIMPLE_KEY {
+        out.insert_str(start, "? ");
+        out.push('\n');
+        pad(out, indent);
+    }
+    out.push(':');
 }
 
 fn pad(out: &mut String, indent: usize) {
@@ -155,6 +169,21 @@ preferences: {}
             write(&json!("a\u{7f}\u{85}\u{feff}\u{1f600}\u{0}é")),
             "\"a\\u007f\\u0085\\ufeff\\U0001f600\\u0000é\"\n"
         );
+    }
+
+    #[test]
+    fn a_key_of_any_length_is_read_back() {
+        for length in [1, 1020, 1021, 1022, 1023, 1024, 1025, 4000] {
+            for piece in ["a", "a b", "\u{2028}"] {
+                let name: String = piece.chars().cycle().take(length).collect();
+                for value in [json!(1), json!([1, {&name: {}}]), json!({&name: {&name: "x", "z": 1}, "z": []})] {
+                    let value = json!({"kind": "Config", &name: value, "z": [{&name: 1, "z": 2}]});
+                    let text = write(&value);
+                    let read: Value = serde_saphyr::from_str(&text).unwrap_or_else(|e| panic!("{length}: {e}"));
+                    assert_eq!(read, value, "{text}");
+                }
+            }
+        }
     }
 
     /// Any value, with strings that YAML could misread.
