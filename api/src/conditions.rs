@@ -17,7 +17,7 @@ pub const AUTHORIZED: &str = "Authorized";
 pub const TARGETS_SYNCED: &str = "TargetsSynced";
 /// At least one target, or the Secret, is taken by an object that is not ours.
 pub const CONFLICTED: &str = "Conflicted";
-/// Nothing is written, because the spec says so.
+/// Nothing is written, because the spec or somebody says so.
 pub const PAUSED: &str = "Paused";
 /// What was written at an older version of the API says all that is needed now.
 pub const MIGRATED: &str = "Migrated";
@@ -29,7 +29,7 @@ pub const ORDER: [&str; 7] = [READY, SOURCE_FOUND, AUTHORIZED, TARGETS_SYNCED, C
 pub const TOKENS_FRESH: &str = "TokensFresh";
 
 /// Types of a `ServiceToken`'s conditions, in the order in which they are shown.
-pub const TOKEN_ORDER: [&str; 5] = [READY, AUTHORIZED, TOKENS_FRESH, CONFLICTED, MIGRATED];
+pub const TOKEN_ORDER: [&str; 6] = [READY, AUTHORIZED, TOKENS_FRESH, CONFLICTED, PAUSED, MIGRATED];
 
 /// The memory cgroup controller is there.
 pub const MEMORY_CGROUP_ENABLED: &str = "MemoryCgroupEnabled";

@@ -29,6 +29,9 @@ pub const ADOPTED_ANNOTATION: &str = "weaver.example.com/adopted";
 /// Annotation on a Namespace: from resources of which namespaces it accepts copies, as names with commas between, or
 /// `none`. Where it is absent, rights alone decide.
 pub const ACCEPT_FROM_ANNOTATION: &str = "weaver.example.com/accept-from";
+/// Annotation on one of our resources, or on the operator's own namespace for all of them: nothing is written while it is
+/// there. Its value is the reason.
+pub const PAUSED_ANNOTATION: &str = "weaver.example.com/paused";
 /// Kubernetes' own label for the tool that manages an object.
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Value of [`MANAGED_BY_LABEL`] on every copy.

@@ -1,20 +1,112 @@
-//! What the operator looks up of itself when somebody reads its metrics.
+//! What the operator says of itself when somebody asks: `/metrics`, `/livez` and `/readyz`, of a candidate as of a leader.
 
+use std::hash::Hash;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use axum::Json;
+use axum::http::StatusCode;
+use axum::routing::get;
+use futures::FutureExt as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::Resource;
+use kube::runtime::reflector::Store;
+use tracing::error;
+use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::conditions::READY;
 
-use crate::metrics::Snapshot;
+use crate::health::{self, Health, OwnWatch, Report, Standing, Work};
+use crate::metrics::{Metrics, Snapshot};
 use crate::metrics_page;
 use crate::service_token::reconcile::Context as TokenContext;
 use crate::sync::reconcile::Context;
 
-/// Serves the metrics on `address`, for ever.
-pub async fn serve(address: SocketAddr, context: Arc<Context>, tokens: Arc<TokenContext>) {
-    let remedy = "pass --metrics ADDR (WEAVER_METRICS), or `none`";
-    metrics_page::serve(address, remedy, move || context.metrics.text(&snapshot(&context, &tokens))).await;
+/// Who answers; a clone is the same one.
+#[derive(Clone)]
+pub struct Admin {
+    metrics: Arc<Metrics>,
+    health: Health,
+    /// What it works with, once it leads.
+    work: Arc<OnceLock<(Arc<Context>, Arc<TokenContext>)>>,
+}
+
+impl Admin {
+    /// For a process that does not lead yet.
+    #[must_use]
+    pub fn new(metrics: Arc<Metrics>, health: Health) -> Self {
+        Self { metrics, health, work: Arc::default() }
+    }
+
+    /// It leads from now on.
+    pub fn leads(&self, context: Arc<Context>, tokens: Arc<TokenContext>) {
+        // There is one lead in the life of a process.
+        let _ = self.work.set((context, tokens));
+    }
+
+    /// Serves it all on `address`, for ever.
+    pub async fn serve(&self, address: Option<SocketAddr>) {
+        let Some(address) = address else { return std::future::pending().await };
+        let (metrics, live, ready) = (self.clone(), self.clone(), self.clone());
+        let pages = metrics_page::page(move || metrics.text())
+            .route("/livez", get(move || async move { answer(|report| report.alive, live.report()) }))
+            .route("/readyz", get(move || async move { answer(|report| report.ready, ready.report()) }));
+        metrics_page::serve(address, "pass --metrics ADDR (WEAVER_METRICS), or `none`", pages).await;
+    }
+
+    /// Its health.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let work = self.work.get().map(|(context, tokens)| work(context, tokens));
+        health::report(self.health.standing(), self.health.loops(), work)
+    }
+
+    /// Does every loop come round? One that does not is named in the log.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        let report = self.report();
+        if !report.alive {
+            error!(trouble = %report.trouble.join("; "), "the watchdog is not fed any more");
+        }
+        report.alive
+    }
+
+    fn text(&self) -> String {
+        let work = self.work.get().map(|(context, tokens)| snapshot(context, tokens));
+        let leading = matches!(self.health.standing(), Standing::Leading | Standing::Standalone);
+        self.metrics.text(&Snapshot { leading, ..work.unwrap_or_default() })
+    }
+}
+
+fn answer(is_well: impl Fn(&Report) -> bool, report: Report) -> (StatusCode, Json<Report>) {
+    let code = if is_well(&report) { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Json(report))
+}
+
+fn work(context: &Context, tokens: &TokenContext) -> Work {
+    let own = |kind, synced, needed| OwnWatch { kind, synced, needed };
+    let (accounts, oldest) = context.tenants.ages();
+    Work {
+        watches: vec![
+            own("configmapsyncs", is_ready(&context.store), true),
+            // Those who copy do not wait for a kind that they do not need.
+            own("servicetokens", is_ready(&tokens.store), false),
+            own("namespaces", context.namespaces.is_synced(), true),
+        ],
+        tenant_watches: sum(context.watches.states(), &tokens.watches.states()).into_iter().collect(),
+        visits: context.lanes.visits(),
+        accounts,
+        oldest_token_seconds: oldest.map(|age| age.as_secs()),
+        paused: context.namespaces.paused(OPERATOR_NAMESPACE),
+    }
+}
+
+/// Is its first list complete?
+fn is_ready<K>(store: &Store<K>) -> bool
+where
+    K: Resource + Clone + 'static,
+    K::DynamicType: Eq + Hash + Clone,
+{
+    matches!(store.wait_until_ready().now_or_never(), Some(Ok(())))
 }
 
 fn snapshot(context: &Context, tokens: &TokenContext) -> Snapshot {
@@ -48,6 +140,8 @@ fn snapshot(context: &Context, tokens: &TokenContext) -> Snapshot {
         service_tokens: vec![("fresh", fresh), ("missing", (asked - fresh).max(0))],
         watches: sum(context.watches.states(), &tokens.watches.states()),
         waiting: context.lanes.waiting(),
+        paused: context.namespaces.paused(OPERATOR_NAMESPACE).is_some(),
+        leading: false,
     }
 }
 

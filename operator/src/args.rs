@@ -63,6 +63,12 @@ pub struct Options {
     #[arg(long, env = "WEAVER_LEASE", value_name = "SECONDS", default_value = "60", value_parser = seconds::<12, 600>)]
     pub lease: Duration,
 
+    /// Who has a higher number takes over when the leader renews, and gives back when it ends; an equal one waits
+    /// (-1000..1000)
+    #[arg(long, env = "WEAVER_PRIORITY", value_name = "N", default_value = "0", allow_negative_numbers = true,
+          value_parser = clap::value_parser!(i32).range(-1_000..=1_000))]
+    pub priority: i32,
+
     /// Take no lease: only where nothing else ever acts on this cluster's resources
     #[arg(long, env = "WEAVER_STANDALONE")]
     pub standalone: bool,

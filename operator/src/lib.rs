@@ -4,13 +4,14 @@
 //! - [`watch`]: what wakes us. Metadata-only watches, opened as the tenant, shared and counted.
 //! - [`sync`]: what is done. Pure plans, a thin executor, the status as a fold of the outcomes.
 //! - [`service_token`]: the same for Secrets that are kept filled with tokens.
-//! - [`controller`]: what both controllers share.
+//! - [`controller`]: what both controllers share, and [`controllers`]: how they are set up; [`run`] wires all of it.
 //! - [`webhook`]: a process of its own that converts our objects between their versions.
 //! - [`installer`]: puts our kinds and the webhook's certificates in place; for `weaver crd` and the node agent.
 //! - [`durable_file`]: files that are replaced whole.
 //! - [`lease`]: one operator writes at a time.
 //! - [`transport`]: requests over few HTTP/2 connections.
-//! - [`metrics`]: what is counted, and [`admin`]: what is looked up; [`metrics_page`]: where both are read.
+//! - [`health`]: whether this process is alive and ready.
+//! - [`metrics`]: what is counted, and [`admin`]: what is looked up; [`metrics_page`]: where all is read.
 //! - [`handshake`]: one TLS handshake, for the node agent and `weaver kubeconfig`.
 //! - [`log`]: to the journal with fields, or to standard error.
 //! - [`service_manager`]: what systemd is told: ready, and alive; [`signals`]: what it tells.
@@ -24,8 +25,10 @@ pub mod admin;
 pub mod args;
 pub mod connection;
 pub mod controller;
+pub mod controllers;
 pub mod durable_file;
 pub mod handshake;
+pub mod health;
 pub mod installer;
 pub mod lease;
 pub mod log;

@@ -30,6 +30,8 @@ pub struct Metrics {
     token_resources: Family<Ready, Gauge>,
     watches: Family<Watch, Gauge>,
     waiting: Gauge,
+    leading: Gauge,
+    paused: Gauge,
 }
 
 /// How a visit ended.
@@ -137,6 +139,10 @@ pub struct Snapshot {
     pub watches: Vec<(&'static str, i64)>,
     /// Visits that wait for room.
     pub waiting: i64,
+    /// This process leads.
+    pub leading: bool,
+    /// Everything is paused.
+    pub paused: bool,
 }
 
 impl Default for Metrics {
@@ -156,6 +162,8 @@ impl Default for Metrics {
             token_resources: Family::default(),
             watches: Family::default(),
             waiting: Gauge::default(),
+            leading: Gauge::default(),
+            paused: Gauge::default(),
             registry: Registry::default(),
         };
         registry.register("visits", "Visits of resources, by how they ended", metrics.visits.clone());
@@ -186,6 +194,8 @@ impl Default for Metrics {
         );
         registry.register("watches", "Watches of tenants by their state", metrics.watches.clone());
         registry.register("visits_waiting", "Visits that wait for room", metrics.waiting.clone());
+        registry.register("leading", "1 while this process may write", metrics.leading.clone());
+        registry.register("paused", "1 while everything is paused", metrics.paused.clone());
         Self { registry, ..metrics }
     }
 }
@@ -264,6 +274,8 @@ impl Metrics {
             self.watches.get_or_create(&Watch { state }).set(*count);
         }
         self.waiting.set(now.waiting);
+        self.leading.set(i64::from(now.leading));
+        self.paused.set(i64::from(now.paused));
         let mut text = String::new();
         // Writing to a text does not fail.
         let _ = encode(&mut text, &self.registry);
@@ -296,6 +308,7 @@ mod tests {
             r#"weaver_tokens_total{result="Forbidden"} 1"#,
             r#"weaver_targets{state="synced"} 7"#,
             "weaver_visits_waiting 2",
+            "weaver_leading 0",
             "# EOF",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");

@@ -1,4 +1,5 @@
-//! Serves metrics to whoever asks at an address, mostly one of the loopback interface.
+//! Serves metrics, and whatever else a program says of itself, to whoever asks at an address, mostly one of the loopback
+//! interface.
 //!
 //! A port that another program has keeps nobody from his work: it is told with what changes it, and tried again.
 
@@ -17,12 +18,13 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 /// Pause before the port is tried again.
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// Serves what `text` says at `/metrics`, for ever; `remedy` is what to do where the address cannot be had.
-pub async fn serve(
-    address: SocketAddr,
-    remedy: &str,
-    text: impl Fn() -> String + Clone + Send + Sync + 'static,
-) {
+/// The page `/metrics`, with what `text` says.
+pub fn page(text: impl Fn() -> String + Clone + Send + Sync + 'static) -> Router {
+    Router::new().route("/metrics", get(move || async move { ([(CONTENT_TYPE, OPENMETRICS)], text()) }))
+}
+
+/// Serves these pages for ever; `remedy` is what to do where the address cannot be had.
+pub async fn serve(address: SocketAddr, remedy: &str, pages: Router) {
     let listener = loop {
         match TcpListener::bind(address).await {
             Ok(listener) => break listener,
@@ -35,8 +37,7 @@ pub async fn serve(
     if let Ok(address) = listener.local_addr() {
         info!(%address, "metrics are served at /metrics");
     }
-    let page = get(move || async move { ([(CONTENT_TYPE, OPENMETRICS)], text()) });
-    if let Err(error) = axum::serve(listener, Router::new().route("/metrics", page)).await {
+    if let Err(error) = axum::serve(listener, pages).await {
         warn!(%error, "metrics are not served any more");
     }
     std::future::pending::<()>().await;

@@ -1,31 +1,25 @@
 //! Wires the parts together and runs them until a signal, or until one of them ends unexpectedly.
 
-use std::fmt::Debug;
+use std::cmp::Ordering;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use futures::{Stream, StreamExt as _, TryStreamExt as _};
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, ListParams};
-use kube::core::{DeserializeGuard, PartialObjectMeta};
-use kube::runtime::controller::{self, Config as ControllerConfig};
-use kube::runtime::reflector::Store;
-use kube::runtime::{Controller, WatchStreamExt as _, reflector, watcher};
-use kube::{Client, Config, Resource, ResourceExt as _};
-use serde::de::DeserializeOwned;
+use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use weaver_api::v1beta1::{ConfigMapSync, ServiceToken};
 
-use crate::admin;
+use crate::admin::Admin;
 use crate::args::Options;
 use crate::connection;
 use crate::controller::events::Events;
 use crate::controller::state::States;
+use crate::controllers::{UNREACHABLE, Watches, is_served, logged, wake_the_concerned};
+use crate::health::{Health, Pulse, Standing};
 use crate::lease::fence::Fence;
-use crate::lease::hold::Leases;
+use crate::lease::hold::{Ending, Holder, Leases};
 use crate::lease::lead::Lead;
 use crate::lease::plan::Timing;
 use crate::metrics::{Identity, Metrics};
@@ -34,19 +28,16 @@ use crate::service_token::reconcile::{Context as TokenContext, TokenState};
 use crate::signals::Signals;
 use crate::sync::reconcile::Context;
 use crate::sync::state::SyncState;
-use crate::sync::targets::concerns;
-use crate::tenant::call::{CallError, call};
+use crate::tenant::call::CallError;
 use crate::tenant::{KubeMinter, Tenants};
 use crate::transport::{self, Connector, Counted, ServerClock};
-use crate::watch::{NamespaceChange, Namespaces, ResourceRef, Triggers, WatchSet};
+use crate::watch::{NamespaceChange, Triggers, WatchSet};
 
 /// How often memory of what is gone is dropped.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
 
 /// Longest time for one write of the lease.
 const LEASE_ANSWER: Duration = Duration::from_secs(10);
-
-const UNREACHABLE: &str = "the API server could not be asked for our kinds";
 
 /// A kubeconfig that stays unusable until somebody changes it: starting the operator again is of no use.
 ///
@@ -65,41 +56,79 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let config = config.map_err(unusable)?;
     info!(server = %config.cluster_url, version = env!("CARGO_PKG_VERSION"), "starting");
     let timing = Timing::of(options.lease);
-    let (fence, metrics, clock) =
-        (Fence::closed(timing.deadline), Arc::<Metrics>::default(), ServerClock::default());
-    let [client, transport, leases] = clients(&config, &fence, &metrics, &clock).await?;
+    let (fence, metrics, health) =
+        (Fence::closed(timing.deadline), Arc::<Metrics>::default(), Health::default());
+    let clock = ServerClock::default();
+    let seen = |identity| Counted {
+        identity,
+        metrics: metrics.clone(),
+        clock: clock.clone(),
+        health: health.clone(),
+    };
+    let [client, transport, leases] = clients(&config, &fence, seen).await?;
     is_served::<ConfigMapSync>(&client).await?;
     // Those who copy do not wait for a right that they do not need; its watch tries again and again.
     if let Err(error) = is_served::<ServiceToken>(&client).await {
         warn!("ServiceTokens are not looked after: {error:#}");
     }
     let mut signals = Signals::install().context("installing the handlers of signals")?;
-    let leases = Leases::new(leases, timing, fence.clone());
+    let admin = Admin::new(metrics.clone(), health.clone());
+    let leases = Leases::new(leases, timing, options.priority, fence.clone(), health.clone());
     // Whoever waits is well.
     service_manager::ready("waiting for its lease");
-    let mut lead = tokio::select! {
-        lead = Lead::take(options.standalone, leases, &fence, waits_for) => lead.map_err(no_lease)?,
-        () = service_manager::feed_watchdog() => bail!("feeding the watchdog ended unexpectedly"),
-        signal = signals.next() => {
-            info!("{signal} before this operator had its turn");
-            return Ok(());
-        }
+    let address = options.metrics.0;
+    let work = async {
+        let waits = |holder: Holder<'_>| waits_for(&health, options.priority, holder);
+        let lead = tokio::select! {
+            lead = Lead::take(options.standalone, leases.clone(), &fence, waits) => lead.map_err(no_lease)?,
+            signal = signals.next() => {
+                info!("{signal} before this operator had its turn");
+                if !options.standalone {
+                    leases.withdraw().await;
+                }
+                return Ok(());
+            }
+        };
+        health.stands(if options.standalone { Standing::Standalone } else { Standing::Leading });
+        service_manager::ready("serving the tenants that ask for it");
+        let means =
+            Means { client, transport, metrics, clock: clock.clone(), health: health.clone(), options };
+        work(means, lead, &admin, &mut signals).await
     };
-    service_manager::ready("serving the tenants that ask for it");
+    tokio::select! {
+        done = work => done,
+        () = admin.serve(address) => bail!("serving metrics and health ended unexpectedly"),
+        // In the task of the controllers, which it is to prove alive.
+        () = service_manager::feed_watchdog(|| admin.is_alive()) => bail!("feeding the watchdog ended unexpectedly"),
+    }
+}
 
+/// What the work is done with.
+struct Means {
+    /// The operator's own.
+    client: Client,
+    /// What all tenants share.
+    transport: Client,
+    metrics: Arc<Metrics>,
+    clock: ServerClock,
+    health: Health,
+    options: Options,
+}
+
+/// Works until a signal, or until somebody else leads.
+async fn work(means: Means, mut lead: Lead, admin: &Admin, signals: &mut Signals) -> anyhow::Result<()> {
+    let Means { client, transport, metrics, clock, health, options } = means;
     let triggers = Triggers::default();
     let stop = CancellationToken::new();
-    let length = u32::try_from(options.watch.as_secs()).unwrap_or(290);
-    let watch_config = watcher::Config::default().timeout(length);
+    let own = Watches::new(client.clone(), options.watch, health.clone());
     let states = Arc::<States<SyncState>>::default();
     let forget = states.clone();
-    let (syncs, store) =
-        controller::<ConfigMapSync>(&client, &watch_config, &triggers, &stop, move |uid| forget.forget(uid));
+    let (syncs, store) = own.controller::<ConfigMapSync>(&triggers, &stop, move |uid| forget.forget(uid));
     let minter = KubeMinter::new(client.clone(), options.token_lifetime);
     let context = Arc::new(Context {
         tenants: Arc::new(Tenants::new(transport, minter, options.watch, metrics.clone())),
-        watches: WatchSet::new(triggers.clone(), options.watch, options.retry),
-        namespaces: Namespaces::default(),
+        watches: WatchSet::new(triggers, options.watch, options.retry),
+        namespaces: Arc::default(),
         store,
         events: Events::new(client.clone()),
         metrics,
@@ -116,17 +145,17 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let wakes = Triggers::default();
     let token_states = Arc::<States<TokenState>>::default();
     let forget = token_states.clone();
-    let (tokens, store) =
-        controller::<ServiceToken>(&client, &watch_config, &wakes, &stop, move |uid| forget.forget(uid));
+    let (tokens, store) = own.controller::<ServiceToken>(&wakes, &stop, move |uid| forget.forget(uid));
     let token_context = Arc::new(TokenContext {
         tenants: context.tenants.clone(),
         watches: WatchSet::new(wakes, options.watch, options.retry),
+        namespaces: context.namespaces.clone(),
         store,
         events: context.events.clone(),
         states: token_states,
         lanes: context.lanes.clone(),
         metrics: context.metrics.clone(),
-        client: client.clone(),
+        client,
         clock,
         options,
     });
@@ -136,20 +165,21 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         token_context.clone(),
     ));
 
-    let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(client);
-    let events = watcher(namespaces, watch_config).default_backoff();
-    let follow = context.namespaces.follow(events, |change| wake_the_concerned(change, &context, &triggers));
+    let wake = |change: NamespaceChange<'_>| wake_the_concerned(change, &context, &token_context);
+    let follow = context.namespaces.follow(own.namespaces(), wake);
+    let housekeeping = health.pulse("housekeeping", HOUSEKEEPING * 3);
+    admin.leads(context.clone(), token_context.clone());
 
     let (mut syncs, mut tokens) = (std::pin::pin!(syncs), std::pin::pin!(tokens));
     tokio::select! {
         () = &mut syncs => bail!("the controller of ConfigMapSyncs ended unexpectedly"),
         () = &mut tokens => bail!("the controller of ServiceTokens ended unexpectedly"),
         () = follow => bail!("the watch on namespaces ended unexpectedly"),
-        () = keep_house(&context, &token_context) => bail!("housekeeping ended unexpectedly"),
-        () = serve_metrics(&context, &token_context) => bail!("serving the metrics ended unexpectedly"),
-        // Beside the controllers, whose task it is to prove alive.
-        () = service_manager::feed_watchdog() => bail!("feeding the watchdog ended unexpectedly"),
-        lost = lead.keep() => return Err(lost.into()),
+        () = keep_house(&context, &token_context, &housekeeping) => bail!("housekeeping ended unexpectedly"),
+        ending = lead.keep() => match ending {
+            lost @ Ending::Lost(_) => return Err(lost.into()),
+            yielded @ Ending::Yielded(_) => warn!("{yielded}: finishing visits under way"),
+        },
         signal = signals.next() => info!("{signal}: finishing visits under way"),
     }
     stop.cancel();
@@ -160,8 +190,21 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn waits_for(holder: &str) {
-    info!(%holder, "another operator leads; waiting for its lease");
+fn waits_for(health: &Health, priority: i32, Holder { name: holder, priority: theirs }: Holder<'_>) {
+    health.stands(Standing::Waiting { holder: holder.to_owned() });
+    match theirs.cmp(&priority) {
+        Ordering::Less => {
+            info!(%holder, theirs, priority, "another operator leads; waiting for its lease, which it gives up when it renews");
+        }
+        // Whoever started two without a thought is to know it.
+        Ordering::Equal => {
+            warn!(%holder, priority, "another operator leads; waiting for its lease, since neither comes first: --priority N \
+                   with a higher N takes over");
+        }
+        Ordering::Greater => {
+            info!(%holder, theirs, priority, "another operator leads; waiting for its lease, since it comes first");
+        }
+    }
     service_manager::ready(&format!("waiting: {holder} leads"));
 }
 
@@ -174,8 +217,7 @@ fn no_lease(error: CallError) -> anyhow::Error {
 async fn clients(
     config: &Config,
     fence: &Fence,
-    metrics: &Arc<Metrics>,
-    clock: &ServerClock,
+    seen: impl Fn(Identity) -> Counted,
 ) -> anyhow::Result<[Client; 3]> {
     let tenants = connection::without_credentials(config);
     let mut connectors =
@@ -188,8 +230,7 @@ async fn clients(
     }
     let [own, shared] = &connectors;
     let client = |config, connector: &Option<Connector>, identity, fence: &Fence| {
-        let counted = Counted { identity, metrics: metrics.clone(), clock: clock.clone() };
-        transport::client(config, connector.as_ref(), counted, fence).map_err(unusable)
+        transport::client(config, connector.as_ref(), seen(identity), fence).map_err(unusable)
     };
     Ok([
         client(config, own, Identity::Operator, fence)?,
@@ -208,130 +249,15 @@ fn unusable(error: anyhow::Error) -> anyhow::Error {
     if may_pass { error } else { error.context(NeedsHuman) }
 }
 
-/// One of our kinds, as a controller takes it.
-trait Ours: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static {}
-
-impl<K> Ours for K where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
-{
-}
-
-/// Fails, with what to do, where the API server does not let this program list its kind.
-async fn is_served<K: Ours>(client: &Client) -> anyhow::Result<()> {
-    let resources: Api<DeserializeGuard<K>> = Api::all(client.clone());
-    match call(resources.list(&ListParams::default().limit(1))).await {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let remedy = remedy(&error, &K::kind(&()));
-            Err(anyhow::Error::new(error).context(remedy))
-        }
-    }
-}
-
-/// A controller of the kind `K`, also woken by `triggers`, and what it knows of the kind. `forget` is called with the uid of
-/// what is gone.
-fn controller<K: Ours>(
-    client: &Client,
-    config: &watcher::Config,
-    triggers: &Triggers,
-    stop: &CancellationToken,
-    forget: impl Fn(&str) + Send + 'static,
-) -> (Controller<DeserializeGuard<K>>, Store<DeserializeGuard<K>>) {
-    let (store, writer) = reflector::store();
-    // Who set which field is most of an object with many targets, and nobody reads it here.
-    let resources = watcher(Api::all(client.clone()), config.clone())
-        .modify(|resource: &mut DeserializeGuard<K>| resource.managed_fields_mut().clear())
-        .reflect(writer)
-        .inspect_ok(move |event| {
-            if let watcher::Event::Delete(gone) = event {
-                forget(gone.meta().uid.as_deref().unwrap_or_default());
-            }
-        })
-        .applied_objects();
-    let controller = Controller::for_stream(resources, store.clone())
-        // How many visits there are at once is decided by their lanes.
-        .with_config(ControllerConfig::default().concurrency(0))
-        .reconcile_on(triggers.stream())
-        .graceful_shutdown_on(stop.clone().cancelled_owned());
-    (controller, store)
-}
-
-/// Drains a controller's results; failed visits have been logged where they are put off.
-async fn logged<T, E, Q>(results: impl Stream<Item = Result<T, controller::Error<E, Q>>>)
-where
-    E: std::error::Error + 'static,
-    Q: std::error::Error + 'static,
-{
-    let mut results = std::pin::pin!(results);
-    while let Some(done) = results.next().await {
-        if let Err(error @ controller::Error::QueueError(_)) = done {
-            warn!(%error, "watching our kinds");
-        }
-    }
-}
-
-/// What to do when a kind of ours cannot be listed at the one version that this program works on.
-fn remedy(error: &CallError, kind: &str) -> String {
-    if error.to_string().contains("conversion webhook") {
-        return format!(
-            "{kind}s are still stored at v1alpha1, and the webhook that converts them does not answer: start it, then run \
-             `weaver crd migrate`"
-        );
-    }
-    match error {
-        CallError::NotFound(_) => {
-            format!(
-                "the API server does not serve {kind}s at weaver.example.com/v1beta1: run `weaver crd install`"
-            )
-        }
-        CallError::Forbidden(_) => {
-            format!("this account may not list {kind}s: apply deploy/rbac/operator.yaml")
-        }
-        _ => UNREACHABLE.to_owned(),
-    }
-}
-
-fn wake_the_concerned(change: NamespaceChange<'_>, context: &Context, triggers: &Triggers) {
-    for guarded in context.store.state() {
-        let Ok(sync) = &guarded.0 else { continue };
-        if concerns(sync, change) {
-            let reference = ResourceRef::of(sync);
-            context.states.forgive(&reference);
-            triggers.fire(reference);
-        }
-    }
-}
-
-async fn serve_metrics(context: &Arc<Context>, tokens: &Arc<TokenContext>) {
-    match context.options.metrics.0 {
-        Some(address) => admin::serve(address, context.clone(), tokens.clone()).await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn keep_house(context: &Context, tokens: &TokenContext) {
+async fn keep_house(context: &Context, tokens: &TokenContext, pulse: &Pulse) {
     let mut interval = tokio::time::interval(HOUSEKEEPING);
     interval.tick().await;
     loop {
         interval.tick().await;
+        pulse.beat();
         context.states.retain(&context.living());
         tokens.states.retain(&tokens.living());
         let (accounts, writers) = (context.states.accounts(), tokens.states.accounts());
         context.tenants.retain(|account| accounts.contains(account) || writers.contains(account));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use kube::core::Status;
-
-    #[test]
-    fn an_api_server_without_v1beta1_is_told_how_to_get_it() {
-        let status = Status::failure("404 page not found", "NotFound").with_code(404).boxed();
-        assert!(
-            remedy(&CallError::NotFound(status), "ConfigMapSync")
-                .contains("v1beta1: run `weaver crd install`")
-        );
     }
 }

@@ -6,8 +6,8 @@
 //! What the watchdog proves: [`feed_watchdog`] runs as a branch of the same `select!` as the work, so it is fed
 //! only while that task comes round; and each time it first lets the runtime's other threads run a task of their
 //! own, as visits and connections do. A loop that blocks or spins, a runtime without a free thread and a stopped
-//! process are found. What it does *not* prove: that the API server answers or that a visit succeeds. Those have
-//! deadlines of their own, and a restart would cure neither.
+//! process are found; and, where `is_alive` says so, one that waits for what never comes. What it does *not* prove: that
+//! the API server answers or that a visit succeeds. Those have deadlines of their own, and a restart would cure neither.
 
 use std::time::Duration;
 
@@ -20,9 +20,14 @@ pub fn ready(status: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// Feeds the watchdog at half of the time that systemd gives (`WATCHDOG_USEC`). Never ends.
-pub async fn feed_watchdog() {
-    feed(sd_notify::watchdog_enabled(), || tell(&[NotifyState::Watchdog])).await;
+/// Feeds the watchdog at half of the time that systemd gives (`WATCHDOG_USEC`), while `is_alive` says so. Never ends.
+pub async fn feed_watchdog(is_alive: impl Fn() -> bool) {
+    feed(sd_notify::watchdog_enabled(), || {
+        if is_alive() {
+            tell(&[NotifyState::Watchdog]);
+        }
+    })
+    .await;
 }
 
 async fn feed(limit: Option<Duration>, mut fed: impl FnMut()) {

@@ -6,9 +6,9 @@ use std::process::{Child, Command, Stdio};
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, health};
 use crate::own::Own;
 use crate::proxy::{Hooks, Proxy};
 use crate::wire::Wire;
@@ -71,6 +71,11 @@ impl Operator {
     /// What it counts.
     pub async fn metrics(&self) -> Metrics {
         Metrics::scrape(&self.log).await
+    }
+
+    /// What it says of its health at this path, and whether that is good.
+    pub async fn health(&self, path: &str) -> (bool, Value) {
+        health(&self.log, path).await
     }
 
     /// What it has logged.

@@ -1,12 +1,44 @@
 //! Metrics, read as a scraper reads them.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 
+use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::world::eventually;
+
+/// Head and body of the answer of the operator that writes this log, where it says last that it is served. What was
+/// started again may not have said so yet.
+async fn get(log: &Path, path: &str) -> (String, String) {
+    eventually("the operator answers where it says that its metrics are", || async {
+        let log = std::fs::read_to_string(log).unwrap();
+        let said = log.lines().rev().find(|line| line.contains("metrics are served"));
+        let address = said.and_then(|line| line.split_once("address=")?.1.split_whitespace().next());
+        get_at(address.ok_or_else(|| log.clone())?, path).await.map_err(|error| error.to_string())
+    })
+    .await
+}
+
+/// Head and body of the answer.
+async fn get_at(address: &str, path: &str) -> io::Result<(String, String)> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let (head, text) = answer.split_once("\r\n\r\n").unwrap();
+    Ok((head.to_owned(), text.to_owned()))
+}
+
+/// What the operator that writes this log says of its health at `path`, and whether it says that all is well.
+pub async fn health(log: &Path, path: &str) -> (bool, Value) {
+    let (head, text) = get(log, path).await;
+    let code = head.split(' ').nth(1).unwrap();
+    assert!(["200", "503"].contains(&code), "{head}");
+    (code == "200", serde_json::from_str(&text).unwrap())
+}
 
 /// What was told at one moment.
 #[derive(Clone, Debug)]
@@ -15,25 +47,17 @@ pub struct Metrics(pub String);
 impl Metrics {
     /// Of the operator that writes this log, in which it says where they are.
     pub async fn scrape(log: &Path) -> Self {
-        let address = eventually("the operator says where its metrics are", || async {
-            let log = std::fs::read_to_string(log).unwrap();
-            let said = log.lines().rev().find(|line| line.contains("metrics are served"));
-            let address = said.and_then(|line| line.split_once("address=")?.1.split_whitespace().next());
-            address.map(str::to_owned).ok_or(log.len())
-        })
-        .await;
-        Self::at(&address).await
+        Self::of(&get(log, "/metrics").await)
     }
 
     /// What is told at this address.
     pub async fn at(address: &str) -> Self {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        let (head, text) = answer.split_once("\r\n\r\n").unwrap();
+        Self::of(&get_at(address, "/metrics").await.unwrap())
+    }
+
+    fn of((head, text): &(String, String)) -> Self {
         assert!(head.contains("application/openmetrics-text"), "{head}");
-        Self(text.to_owned())
+        Self(text.clone())
     }
 
     /// One series, by its name and labels as they are written; 0 where it is not told.

@@ -176,10 +176,13 @@ preferences: {}
         for length in [1, 1020, 1021, 1022, 1023, 1024, 1025, 4000] {
             for piece in ["a", "a b", "\u{2028}"] {
                 let name: String = piece.chars().cycle().take(length).collect();
-                for value in [json!(1), json!([1, {&name: {}}]), json!({&name: {&name: "x", "z": 1}, "z": []})] {
+                for value in
+                    [json!(1), json!([1, {&name: {}}]), json!({&name: {&name: "x", "z": 1}, "z": []})]
+                {
                     let value = json!({"kind": "Config", &name: value, "z": [{&name: 1, "z": 2}]});
                     let text = write(&value);
-                    let read: Value = serde_saphyr::from_str(&text).unwrap_or_else(|e| panic!("{length}: {e}"));
+                    let read: Value =
+                        serde_saphyr::from_str(&text).unwrap_or_else(|e| panic!("{length}: {e}"));
                     assert_eq!(read, value, "{text}");
                 }
             }

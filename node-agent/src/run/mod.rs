@@ -138,8 +138,9 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
 async fn serve_metrics(address: SocketAddr, status: Status, stop: CancellationToken) -> anyhow::Result<()> {
     let report = status.subscribe();
     let remedy = "set WEAVER_AGENT_METRICS (--metrics) to another one, or to `none`";
+    let page = metrics_page::page(move || status.counts.text(&report.borrow()));
     tokio::select! {
-        () = metrics_page::serve(address, remedy, move || status.counts.text(&report.borrow())) => Ok(()),
+        () = metrics_page::serve(address, remedy, page) => Ok(()),
         () = stop.cancelled() => Ok(()),
     }
 }

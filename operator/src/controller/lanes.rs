@@ -4,11 +4,14 @@
 //! for the common room has left its own lane already, so at most [`PER_TENANT`] of a tenant's visits stand in that
 //! queue, and it is served in order.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use crate::health::Visits;
 
 /// Visits at once for the resources of one namespace.
 const PER_TENANT: usize = 2;
@@ -18,12 +21,24 @@ const OVERALL: usize = 32;
 /// All lanes.
 pub struct Lanes {
     waiting: AtomicI64,
+    inside: Arc<Mutex<Inside>>,
     overall: Arc<Semaphore>,
     tenants: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
+/// Who is in them.
+#[derive(Default)]
+struct Inside {
+    /// Since when, by the order in which they came.
+    since: BTreeMap<u64, Instant>,
+    came: u64,
+    left: Option<Instant>,
+}
+
 /// A visit's room; dropping it makes room for another.
 pub struct Place {
+    inside: Arc<Mutex<Inside>>,
+    came: u64,
     // Given back in this order: first to all, then to the own.
     _overall: OwnedSemaphorePermit,
     _own: OwnedSemaphorePermit,
@@ -35,6 +50,7 @@ impl Default for Lanes {
     fn default() -> Self {
         Self {
             waiting: AtomicI64::new(0),
+            inside: Arc::default(),
             overall: Arc::new(Semaphore::new(OVERALL)),
             tenants: Mutex::default(),
         }
@@ -63,7 +79,41 @@ impl Lanes {
         let own = lane.clone().acquire_owned().await.ok()?;
         let overall = self.overall.clone().acquire_owned().await.ok()?;
         drop(waits);
-        Some(Place { _overall: overall, _own: own, _lane: lane })
+        let came = enter(&self.inside);
+        Some(Place { inside: self.inside.clone(), came, _overall: overall, _own: own, _lane: lane })
+    }
+
+    /// The visits in numbers.
+    #[must_use]
+    pub fn visits(&self) -> Visits {
+        let inside = locked(&self.inside);
+        let first = inside.since.values().next();
+        Visits {
+            waiting: self.waiting(),
+            running: inside.since.len(),
+            longest_seconds: first.map(|since| since.elapsed().as_secs()),
+            ended_seconds_ago: inside.left.map(|left| left.elapsed().as_secs()),
+        }
+    }
+}
+
+fn enter(inside: &Mutex<Inside>) -> u64 {
+    let mut inside = locked(inside);
+    inside.came += 1;
+    let came = inside.came;
+    inside.since.insert(came, Instant::now());
+    came
+}
+
+fn locked(inside: &Mutex<Inside>) -> MutexGuard<'_, Inside> {
+    inside.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut inside = locked(&self.inside);
+        inside.since.remove(&self.came);
+        inside.left = Some(Instant::now());
     }
 }
 
@@ -103,7 +153,7 @@ mod tests {
         }
         let other = lanes.enter("other").now_or_never().flatten();
         assert!(other.is_some(), "nobody else waits");
-        assert_eq!(lanes.waiting(), 1_000);
+        assert_eq!((lanes.waiting(), lanes.visits().running), (1_000, PER_TENANT + 1));
         held.pop();
         assert!((&mut waiting[0]).now_or_never().is_some(), "in order");
     }

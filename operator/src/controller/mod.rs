@@ -8,6 +8,7 @@ pub mod events;
 pub mod lanes;
 pub mod not_understood;
 pub mod pace;
+pub mod pause;
 pub mod report;
 pub mod state;
 pub mod verdicts;

@@ -3,6 +3,9 @@
 //! A candidate looks every ten seconds; a leader writes every forty. One that cannot renew tries again and again: when the
 //! API server is back and nobody else has taken over, it goes on. One that has lost the Lease is to end, since what its
 //! parts were doing is not theirs any more; whoever starts it again has a candidate.
+//!
+//! Candidates put themselves on a list in the Lease, where everybody can see them. A leader that finds one of higher
+//! priority there, when it renews, ends its work and gives the Lease back, and all others leave it to that one.
 
 use std::time::Duration;
 
@@ -11,30 +14,45 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use tokio::time::{sleep, timeout};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use weaver_api::OPERATOR_NAMESPACE;
 
 use super::fence::{Fence, since_boot};
 use super::holder::{Beside, this_process};
-use super::plan::{Candidate, Step, Timing};
-use super::record::{NAME, Record, held, released};
+use super::plan::{Candidate, Step, Timing, announced, outranking, staying};
+use super::record::{Candidacy, Me, NAME, Record, held, released, with_candidates};
+use crate::health::{Health, Pulse};
 use crate::tenant::call::{CallError, call, lookup};
 
-/// Another process leads.
+/// Why a leader leads no more.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{holder} has taken over the lease: what was begun here is theirs now")]
-pub struct Lost {
-    /// Who.
-    pub holder: String,
+pub enum Ending {
+    /// It was taken.
+    #[error("{0} has taken over the lease: what was begun here is theirs now")]
+    Lost(String),
+    /// Somebody of higher priority asks for it, and is to have it when all that was begun is done.
+    #[error("{0} has a higher priority and is given the lease")]
+    Yielded(String),
 }
 
-/// The way to the Lease, as one process.
+/// Whom a candidate waits for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Holder<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its priority.
+    pub priority: i32,
+}
+
+/// The way to the Lease, as one process; a clone is of the same one.
+#[derive(Clone)]
 pub struct Leases {
     api: Api<Lease>,
-    me: String,
+    me: Me,
     beside: Beside,
     timing: Timing,
     fence: Fence,
+    health: Health,
 }
 
 /// The Lease, held.
@@ -43,35 +61,53 @@ pub struct Held {
     lease: Lease,
     /// When the renewal was sent that succeeded last.
     renewed: Duration,
+    pulse: Pulse,
+}
+
+/// What came of a look.
+enum Look {
+    /// It is taken, by a request that was sent then.
+    Taken(Box<Lease>, Duration),
+    /// It is another's, or left to another; look again then.
+    Held(Box<Lease>, Duration),
+    /// There is none, or it has changed meanwhile.
+    Again(Duration),
 }
 
 impl Leases {
-    /// For this process. `client` passes no fence; the one of all others is opened and closed.
+    /// For this process. `client` passes no fence; the one of all others is opened and closed. `health` is told that
+    /// somebody looks after it.
     #[must_use]
-    pub fn new(client: Client, timing: Timing, fence: Fence) -> Self {
-        let (me, beside) = this_process();
-        Self { api: Api::namespaced(client, OPERATOR_NAMESPACE), me, beside, timing, fence }
+    pub fn new(client: Client, timing: Timing, priority: i32, fence: Fence, health: Health) -> Self {
+        let (name, beside) = this_process();
+        let me = Me { name, priority };
+        Self { api: Api::namespaced(client, OPERATOR_NAMESPACE), me, beside, timing, fence, health }
     }
 
     /// Waits until this process leads, and tells by `waits_for` whom it waits for, whenever that changes.
     ///
     /// # Errors
     /// If the Lease may not be read or written: time does not cure that.
-    pub async fn acquire(self, mut waits_for: impl FnMut(&str)) -> Result<Held, CallError> {
-        let (mut candidate, mut told) = (Candidate::default(), None);
+    pub async fn acquire(self, mut waits_for: impl FnMut(Holder<'_>)) -> Result<Held, CallError> {
+        let pulse = self.health.pulse("keeping the lease", self.timing.expiry);
+        let (mut candidate, mut told, mut announced) = (Candidate::default(), None, None);
         loop {
+            pulse.beat();
             let pause = match self.try_once(&mut candidate).await {
-                Ok(Ok((lease, renewed))) => {
+                Ok(Look::Taken(lease, renewed)) => {
                     self.fence.open_until(renewed + self.timing.fence);
-                    return Ok(Held { leases: self, lease, renewed });
+                    return Ok(Held { leases: self, lease: *lease, renewed, pulse });
                 }
-                Ok(Err((holder, pause))) => {
-                    if !holder.is_empty() && told.as_ref() != Some(&holder) {
-                        waits_for(&holder);
-                        told = Some(holder);
+                Ok(Look::Held(lease, pause)) => {
+                    let record = Record::of(&lease);
+                    if let Some(name) = record.holder.as_ref().filter(|name| told.as_ref() != Some(*name)) {
+                        waits_for(Holder { name, priority: record.priority });
+                        told = Some(name.clone());
                     }
+                    self.announce(&lease, &record.candidates, &mut announced).await;
                     pause
                 }
+                Ok(Look::Again(pause)) => pause,
                 // Not found is the namespace.
                 Err(error @ (CallError::Forbidden(_) | CallError::Rejected(_) | CallError::NotFound(_))) => {
                     return Err(error);
@@ -85,31 +121,59 @@ impl Leases {
         }
     }
 
-    /// One look and, where it is free, one attempt; else who holds it, and when to look again.
-    async fn try_once(
-        &self,
-        candidate: &mut Candidate,
-    ) -> Result<Result<(Lease, Duration), (String, Duration)>, CallError> {
+    /// One look and, where it is free, one attempt.
+    async fn try_once(&self, candidate: &mut Candidate) -> Result<Look, CallError> {
         let found = lookup(self.api.get(NAME)).await?;
         let record = found.as_ref().map(Record::of);
         let is_gone = |holder: &str| self.beside.is_gone(holder);
         let why = match candidate.judge(record.as_ref(), &self.me, is_gone, since_boot(), &self.timing) {
             Step::Take(why) => why,
             Step::Wait(pause) => {
-                let holder = record.and_then(|record| record.holder).unwrap_or_default();
-                return Ok(Err((holder, pause)));
+                return Ok(found.map_or(Look::Again(pause), |lease| Look::Held(Box::new(lease), pause)));
             }
         };
         let sent = since_boot();
         match self.write(found.as_ref()).await {
             Ok(lease) => {
-                info!(%why, lease = NAME, me = %self.me, "leading");
-                Ok(Ok((lease, sent)))
+                info!(%why, lease = NAME, me = %self.me.name, priority = self.me.priority, "leading");
+                Ok(Look::Taken(Box::new(lease), sent))
             }
             // Somebody else was faster.
-            Err(CallError::Conflict(_)) => Ok(Err((String::new(), self.timing.retry))),
-            Err(CallError::NotFound(_)) if found.is_some() => Ok(Err((String::new(), self.timing.retry))),
+            Err(CallError::Conflict(_)) => Ok(Look::Again(self.timing.retry)),
+            Err(CallError::NotFound(_)) if found.is_some() => Ok(Look::Again(self.timing.retry)),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Puts itself on the list of candidates, and says now and then that it is still there. A look later there is another
+    /// chance, so nothing is done about a failure.
+    async fn announce(&self, lease: &Lease, candidates: &[Candidacy], last: &mut Option<Duration>) {
+        let now = since_boot();
+        let anew = last.is_none_or(|last| now.saturating_sub(last) >= self.timing.announce);
+        let at = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let mine = Candidacy { holder: self.me.name.clone(), priority: self.me.priority, at };
+        let Some(candidates) = announced(candidates, &mine, anew) else { return };
+        let lease = with_candidates(lease, &candidates);
+        if call(self.api.replace(NAME, &PostParams::default(), &lease)).await.is_ok() {
+            *last = Some(now);
+        }
+    }
+
+    /// Takes itself off the list of candidates, where it is on it.
+    pub async fn withdraw(&self) {
+        let withdrawn = timeout(self.timing.deadline, async {
+            let Some(lease) = lookup(self.api.get(NAME)).await? else { return Ok(()) };
+            let listed = Record::of(&lease).candidates;
+            let others: Vec<_> =
+                listed.iter().filter(|other| other.holder != self.me.name).cloned().collect();
+            if others.len() < listed.len() {
+                let lease = with_candidates(&lease, &others);
+                call(self.api.replace(NAME, &PostParams::default(), &lease)).await?;
+            }
+            Ok::<_, CallError>(())
+        });
+        if !matches!(withdrawn.await, Ok(Ok(()))) {
+            debug!("this process stays on the list of candidates");
         }
     }
 
@@ -119,7 +183,7 @@ impl Leases {
             // A renewal whose answer was lost.
             Err(CallError::Conflict(_)) => {
                 let found = lookup(self.api.get(NAME)).await?;
-                let is_mine = |found: &Lease| Record::of(found).holder.as_deref() == Some(&self.me);
+                let is_mine = |found: &Lease| Record::of(found).holder.as_ref() == Some(&self.me.name);
                 if let Some(mine) = found.filter(is_mine) {
                     call(self.api.replace(NAME, &params, &released(&mine))).await?;
                 }
@@ -131,7 +195,9 @@ impl Leases {
 
     /// Writes the Lease as this process', in the place of `before`.
     async fn write(&self, before: Option<&Lease>) -> Result<Lease, CallError> {
-        let lease = held(before, &self.me, self.timing.expiry, Timestamp::now());
+        let listed = before.map(Record::of).map(|record| record.candidates).unwrap_or_default();
+        let candidates = staying(&listed, &self.me, |holder| self.beside.is_gone(holder));
+        let lease = held(before, &self.me, &candidates, self.timing.expiry, Timestamp::now());
         let params = PostParams::default();
         match before {
             None => call(self.api.create(&params, &lease)).await,
@@ -141,10 +207,11 @@ impl Leases {
 }
 
 impl Held {
-    /// Renews for as long as it can; ends when another process leads.
-    pub async fn keep(&mut self) -> Lost {
+    /// Renews for as long as it can; ends when another process leads, or is to lead.
+    pub async fn keep(&mut self) -> Ending {
         let mut failed = false;
         loop {
+            self.pulse.beat();
             let timing = self.leases.timing;
             let (begun, due) = (since_boot(), self.renewed + timing.renew);
             let left = due.saturating_sub(begun);
@@ -158,9 +225,11 @@ impl Held {
             });
             match renewed {
                 Ok(None) => failed = false,
-                Ok(Some(lost)) => {
-                    self.leases.fence.close();
-                    return lost;
+                Ok(Some(ending)) => {
+                    if let Ending::Lost(_) = ending {
+                        self.leases.fence.close();
+                    }
+                    return ending;
                 }
                 Err(error) => {
                     if !failed {
@@ -173,15 +242,14 @@ impl Held {
         }
     }
 
-    async fn renew(&mut self) -> Result<Option<Lost>, CallError> {
+    async fn renew(&mut self) -> Result<Option<Ending>, CallError> {
         let sent = since_boot();
         let written = match self.leases.write(Some(&self.lease)).await {
             // Somebody has changed or deleted it; whose it is now stands there.
             Err(CallError::Conflict(_) | CallError::NotFound(_)) => {
                 let found = lookup(self.leases.api.get(NAME)).await?;
-                let holder = found.as_ref().map(Record::of).and_then(|record| record.holder);
-                if let Some(holder) = holder.filter(|holder| *holder != self.leases.me) {
-                    return Ok(Some(Lost { holder }));
+                if let Some(ending) = found.as_ref().and_then(|found| self.ending(&Record::of(found))) {
+                    return Ok(Some(ending));
                 }
                 self.leases.write(found.as_ref()).await
             }
@@ -191,6 +259,16 @@ impl Held {
         self.renewed = sent;
         self.leases.fence.open_until(sent + self.leases.timing.fence);
         Ok(None)
+    }
+
+    /// Why this is the end, where it is.
+    fn ending(&self, found: &Record) -> Option<Ending> {
+        let Leases { me, beside, .. } = &self.leases;
+        if let Some(holder) = found.holder.as_ref().filter(|holder| **holder != me.name) {
+            return Some(Ending::Lost(holder.clone()));
+        }
+        let higher = outranking(&found.candidates, me, |holder| beside.is_gone(holder))?;
+        Some(Ending::Yielded(higher.holder.clone()))
     }
 
     /// Gives it back, so that another takes over at once. Nothing is written after that; and while a write that was given up

@@ -3,7 +3,7 @@
 use tracing::warn;
 
 use super::fence::Fence;
-use super::hold::{Held, Leases, Lost};
+use super::hold::{Ending, Held, Holder, Leases};
 use crate::tenant::call::CallError;
 
 /// The right to write.
@@ -23,7 +23,7 @@ impl Lead {
         standalone: bool,
         leases: Leases,
         fence: &Fence,
-        waits_for: impl FnMut(&str),
+        waits_for: impl FnMut(Holder<'_>),
     ) -> Result<Self, CallError> {
         if standalone {
             warn!("no lease is taken: nothing else may act on this cluster's resources");
@@ -33,8 +33,8 @@ impl Lead {
         leases.acquire(waits_for).await.map(|held| Self::Held(Box::new(held)))
     }
 
-    /// Keeps it; ends when it is lost.
-    pub async fn keep(&mut self) -> Lost {
+    /// Keeps it; ends when it is lost, or another is to have it.
+    pub async fn keep(&mut self) -> Ending {
         match self {
             Self::Alone => std::future::pending().await,
             Self::Held(held) => held.keep().await,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::record::Record;
+use super::record::{Candidacy, Me, Record};
 
 /// The times of a Lease, all parts of one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -18,6 +18,8 @@ pub struct Timing {
     pub fence: Duration,
     /// Longest time for one write: begun at the last moment, nobody waits for it any more when others take over.
     pub deadline: Duration,
+    /// So often a candidate says that it is still there.
+    pub announce: Duration,
 }
 
 impl Timing {
@@ -30,9 +32,13 @@ impl Timing {
             retry: expiry / 6,
             fence: expiry * 11 / 12,
             deadline: expiry / 12,
+            announce: expiry * 10,
         }
     }
 }
+
+/// Longest list of candidates: of those that were killed on other machines nobody knows that they are gone.
+const LISTED: usize = 16;
 
 /// What a candidate does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -70,6 +76,37 @@ impl fmt::Display for Why {
     }
 }
 
+/// Who of a list outranks `me`, and is not known to run no more.
+#[must_use]
+pub fn outranking<'a>(
+    candidates: &'a [Candidacy],
+    me: &Me,
+    is_gone: impl Fn(&str) -> bool,
+) -> Option<&'a Candidacy> {
+    let higher = candidates.iter().filter(|other| other.priority > me.priority && other.holder != me.name);
+    higher.filter(|other| !is_gone(&other.holder)).max_by_key(|other| other.priority)
+}
+
+/// Who stays on the list when `me` takes the Lease: not `me`, nobody who is gone, and nobody who had its turn and did not
+/// take it. One that is there after all puts itself on it again.
+#[must_use]
+pub fn staying(candidates: &[Candidacy], me: &Me, is_gone: impl Fn(&str) -> bool) -> Vec<Candidacy> {
+    let stays = |other: &&Candidacy| {
+        other.holder != me.name && other.priority <= me.priority && !is_gone(&other.holder)
+    };
+    candidates.iter().filter(stays).cloned().collect()
+}
+
+/// The list with `mine` on it; `None`, where it says that already. What was said before is replaced when `anew`.
+#[must_use]
+pub fn announced(candidates: &[Candidacy], mine: &Candidacy, anew: bool) -> Option<Vec<Candidacy>> {
+    let is_mine = |other: &Candidacy| other.holder == mine.holder;
+    let said = candidates.iter().any(|other| is_mine(other) && other.priority == mine.priority);
+    let others: Vec<_> = candidates.iter().filter(|other| !is_mine(other)).cloned().collect();
+    let newest = &others[others.len().saturating_sub(LISTED - 1)..];
+    (anew || !said).then(|| newest.iter().chain([mine]).cloned().collect())
+}
+
 /// What a candidate has seen of the Lease, and since when.
 #[derive(Debug, Default)]
 pub struct Candidate {
@@ -78,11 +115,12 @@ pub struct Candidate {
 
 impl Candidate {
     /// Judges what is found `now`, which is a time of this machine's own clock that counts suspension. `is_gone` says of a
-    /// holder whether it is known to run no more.
+    /// holder whether it is known to run no more. Whoever is outranked by another candidate leaves what is free to that one,
+    /// for as long as a Lease lasts.
     pub fn judge(
         &mut self,
         found: Option<&Record>,
-        me: &str,
+        me: &Me,
         is_gone: impl Fn(&str) -> bool,
         now: Duration,
         timing: &Timing,
@@ -91,22 +129,24 @@ impl Candidate {
         if found.is_none() && self.seen.is_none() {
             return Step::Take(Why::Absent);
         }
-        if found.is_some_and(|found| found.is_released) {
+        let candidates = found.map(|found| found.candidates.as_slice()).unwrap_or_default();
+        let first_in_line = outranking(candidates, me, &is_gone).is_none();
+        if first_in_line && found.is_some_and(|found| found.is_released) {
             return Step::Take(Why::Released);
         }
-        if let Some(holder) = found.and_then(|found| found.holder.as_deref()) {
-            if holder == me {
+        if let Some(holder) = found.and_then(|found| found.holder.as_ref()) {
+            if *holder == me.name {
                 return Step::Take(Why::Mine);
             }
-            if is_gone(holder) {
+            if first_in_line && is_gone(holder) {
                 return Step::Take(Why::Gone);
             }
         }
-        let version = found.map(|found| found.version.as_str()).unwrap_or_default();
+        let renewal = found.map(|found| found.renewal.as_str()).unwrap_or_default();
         let since = match &self.seen {
-            Some((seen, since)) if seen == version => *since,
+            Some((seen, since)) if seen == renewal => *since,
             _ => {
-                self.seen = Some((version.to_owned(), now));
+                self.seen = Some((renewal.to_owned(), now));
                 now
             }
         };
@@ -123,14 +163,65 @@ mod tests {
 
     use super::*;
 
-    fn record(holder: Option<&str>, version: u64) -> Record {
+    fn record(holder: Option<&str>, renewal: u64) -> Record {
         Record {
             holder: holder.map(str::to_owned),
             is_released: holder.is_none(),
-            version: version.to_string(),
+            renewal: renewal.to_string(),
             expiry: None,
             transitions: 0,
+            priority: 0,
+            candidates: Vec::new(),
         }
+    }
+
+    fn me() -> Me {
+        Me { name: "me".into(), priority: 0 }
+    }
+
+    fn candidate(holder: &str, priority: i32) -> Candidacy {
+        Candidacy { holder: holder.into(), priority, at: "2026-01-01T00:00:00Z".into() }
+    }
+
+    #[test]
+    fn what_is_free_is_left_to_a_candidate_of_higher_priority_for_as_long_as_a_lease_lasts() {
+        let (timing, mut waiting) = (Timing::of(seconds(60)), Candidate::default());
+        let free = Record { candidates: vec![candidate("laptop", 10)], ..record(None, 1) };
+        let mut at = |now, gone: bool| waiting.judge(Some(&free), &me(), |_| gone, seconds(now), &timing);
+        assert_eq!(at(0, false), Step::Wait(seconds(10)));
+        assert_eq!(at(59, false), Step::Wait(seconds(1)));
+        assert_eq!(at(59, true), Step::Take(Why::Released), "it is gone");
+        assert_eq!(at(60, false), Step::Take(Why::Expired), "it does not come");
+        let laptop = Me { name: "laptop".into(), priority: 10 };
+        let step = Candidate::default().judge(Some(&free), &laptop, |_| false, seconds(0), &timing);
+        assert_eq!(step, Step::Take(Why::Released));
+    }
+
+    #[test]
+    fn a_leader_yields_to_the_highest_and_never_to_its_equal() {
+        let all = [candidate("a", 0), candidate("b", 5), candidate("c", 9), candidate("d", -1)];
+        let to = |priority, gone: &'static str| {
+            let me = Me { name: "me".into(), priority };
+            outranking(&all, &me, |holder| holder == gone).map(|other| other.holder.clone())
+        };
+        assert_eq!(to(0, ""), Some("c".into()));
+        assert_eq!(to(0, "c"), Some("b".into()));
+        assert_eq!(to(9, ""), None);
+        assert_eq!(to(i32::MAX, ""), None);
+        // Nor to itself, whatever it said before.
+        assert_eq!(outranking(&[candidate("me", 7)], &me(), |_| false), None);
+    }
+
+    #[test]
+    fn a_list_holds_who_waits_and_loses_who_leads_is_gone_or_did_not_come() {
+        let all = [candidate("me", 0), candidate("gone", 0), candidate("absent", 3), candidate("other", 0)];
+        assert_eq!(staying(&all, &me(), |holder| holder == "gone"), [candidate("other", 0)]);
+        let mine = candidate("me", 0);
+        assert_eq!(announced(&all, &mine, false), None);
+        assert_eq!(announced(&all, &mine, true).unwrap().len(), 4);
+        assert_eq!(announced(&all[1..], &mine, false).unwrap().last(), Some(&mine));
+        let raised = announced(&all, &candidate("me", 4), false).unwrap();
+        assert_eq!(raised.iter().filter(|other| other.holder == "me").count(), 1);
     }
 
     fn seconds(seconds: u64) -> Duration {
@@ -148,7 +239,7 @@ mod tests {
     fn what_is_free_is_taken_at_once() {
         let timing = Timing::of(seconds(60));
         let judge = |found: Option<&Record>, gone| {
-            Candidate::default().judge(found, "me", |_| gone, seconds(5), &timing)
+            Candidate::default().judge(found, &me(), |_| gone, seconds(5), &timing)
         };
         assert_eq!(judge(None, false), Step::Take(Why::Absent));
         assert_eq!(judge(Some(&record(None, 1)), false), Step::Take(Why::Released));
@@ -161,7 +252,7 @@ mod tests {
     fn what_is_held_is_taken_after_its_whole_time_without_a_change() {
         let (timing, mut candidate) = (Timing::of(seconds(60)), Candidate::default());
         let mut at = |now: u64, version: u64| {
-            candidate.judge(Some(&record(Some("other"), version)), "me", |_| false, seconds(now), &timing)
+            candidate.judge(Some(&record(Some("other"), version)), &me(), |_| false, seconds(now), &timing)
         };
         assert_eq!(at(1_000, 1), Step::Wait(seconds(10)));
         assert_eq!(at(1_055, 1), Step::Wait(seconds(5)));
@@ -174,7 +265,7 @@ mod tests {
     fn one_that_somebody_deleted_or_emptied_is_not_free_before_its_holder_must_have_seen_it() {
         let (timing, mut candidate) = (Timing::of(seconds(60)), Candidate::default());
         let mut at =
-            |found: Option<&Record>, now| candidate.judge(found, "me", |_| false, seconds(now), &timing);
+            |found: Option<&Record>, now| candidate.judge(found, &me(), |_| false, seconds(now), &timing);
         assert_eq!(at(Some(&record(Some("leader"), 1)), 0), Step::Wait(seconds(10)));
         assert_eq!(at(None, 10), Step::Wait(seconds(10)));
         assert_eq!(at(None, 69), Step::Wait(seconds(1)));
@@ -191,7 +282,7 @@ mod tests {
         let slow = Record { expiry: Some(seconds(120)), ..record(Some("other"), 1) };
         let quick = Record { expiry: Some(seconds(1)), ..record(Some("other"), 2) };
         let mut at =
-            |found: &Record, now| candidate.judge(Some(found), "me", |_| false, seconds(now), &timing);
+            |found: &Record, now| candidate.judge(Some(found), &me(), |_| false, seconds(now), &timing);
         assert_eq!(at(&slow, 0), Step::Wait(seconds(10)));
         assert_eq!(at(&slow, 119), Step::Wait(seconds(1)));
         assert_eq!(at(&slow, 120), Step::Take(Why::Expired));
@@ -217,7 +308,7 @@ mod tests {
                     next = renewals.next().map(|pause| at + seconds(pause));
                 }
                 let found = record(Some("leader"), version);
-                if let Step::Take(_) = candidate.judge(Some(&found), "me", |_| false, now, &timing) {
+                if let Step::Take(_) = candidate.judge(Some(&found), &me(), |_| false, now, &timing) {
                     // A write that was begun at the last moment is over, too.
                     prop_assert!(now >= renewed + timing.fence + timing.deadline);
                     return Ok(());

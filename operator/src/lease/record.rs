@@ -1,16 +1,38 @@
 //! What a Lease says, and the Lease that says it. Pure.
+//!
+//! Its fields are those that every tool knows. What they have no place for stands in annotations: the holder's priority, and
+//! who else would lead.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// Name of the Lease, in the operator's own namespace.
 pub const NAME: &str = "weaver-operator";
 
+/// Annotation: the holder's priority, where it is not 0.
+pub const PRIORITY_ANNOTATION: &str = "weaver.example.com/priority";
+/// Annotation: who else would lead, as a JSON list of [`Candidacy`].
+pub const CANDIDATES_ANNOTATION: &str = "weaver.example.com/candidates";
+
 /// Seconds that a Lease is given when it is given back.
 const RELEASED: u64 = 1;
+
+/// Somebody who would lead.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Candidacy {
+    /// Its name, as it would stand in the Lease.
+    pub holder: String,
+    /// Who has a higher one than the holder is given the Lease at its next renewal.
+    #[serde(default)]
+    pub priority: i32,
+    /// When it said so last, by its own clock; for people.
+    pub at: String,
+}
 
 /// A Lease as it was seen.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -19,12 +41,16 @@ pub struct Record {
     pub holder: Option<String>,
     /// Its holder has given it back. Where somebody else has only taken the name out, that one does not know of it.
     pub is_released: bool,
-    /// Its resourceVersion: the precondition of the next write.
-    pub version: String,
+    /// What its holder changes by renewing it. That others have put themselves on its list changes nothing here.
+    pub renewal: String,
     /// After so long without a change its holder expects to lose it, as it says.
     pub expiry: Option<Duration>,
     /// How often it went from hand to hand.
     pub transitions: i32,
+    /// The holder's priority.
+    pub priority: i32,
+    /// Who else would lead. A list that somebody has made unreadable is none: whoever was on it comes back.
+    pub candidates: Vec<Candidacy>,
 }
 
 impl Record {
@@ -35,29 +61,56 @@ impl Record {
         let seconds =
             spec.and_then(|spec| spec.lease_duration_seconds).and_then(|all| u64::try_from(all).ok());
         let holder = spec.and_then(|spec| spec.holder_identity.clone()).filter(|holder| !holder.is_empty());
+        let transitions = spec.and_then(|spec| spec.lease_transitions).unwrap_or_default();
+        let renewed = spec.and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0.to_string());
+        let annotation = |key| lease.metadata.annotations.as_ref().and_then(|all| all.get(key));
         Self {
+            renewal: format!("{holder:?} {transitions} {renewed:?} {seconds:?}"),
             is_released: holder.is_none() && seconds == Some(RELEASED),
             holder,
-            version: lease.metadata.resource_version.clone().unwrap_or_default(),
             // What somebody wrote there by hand does not keep everybody out for ever.
             expiry: seconds.map(Duration::from_secs).filter(|expiry| *expiry <= Duration::from_mins(10)),
-            transitions: spec.and_then(|spec| spec.lease_transitions).unwrap_or_default(),
+            transitions,
+            priority: annotation(PRIORITY_ANNOTATION).and_then(|text| text.parse().ok()).unwrap_or_default(),
+            candidates: annotation(CANDIDATES_ANNOTATION)
+                .and_then(|text| serde_json::from_str(text).ok())
+                .unwrap_or_default(),
         }
     }
 }
 
-/// The Lease in the hands of `me` at `now`, in the place of `before`; times in it are for people.
+/// Who holds a Lease, or would.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Me {
+    /// Its name.
+    pub name: String,
+    /// Its priority.
+    pub priority: i32,
+}
+
+/// The Lease in the hands of `me` at `now`, in the place of `before`; times in it are for people. `candidates` stay on its
+/// list.
 #[must_use]
-pub fn held(before: Option<&Lease>, me: &str, expiry: Duration, now: Timestamp) -> Lease {
+pub fn held(
+    before: Option<&Lease>,
+    Me { name: me, priority }: &Me,
+    candidates: &[Candidacy],
+    expiry: Duration,
+    now: Timestamp,
+) -> Lease {
     let had = before.map(Record::of);
-    let is_mine = had.as_ref().is_some_and(|had| had.holder.as_deref() == Some(me));
+    let is_mine = had.as_ref().is_some_and(|had| had.holder.as_ref() == Some(me));
     let spec = before.and_then(|lease| lease.spec.clone()).unwrap_or_default();
     let transitions = had.map_or(0, |had| had.transitions.saturating_add(i32::from(!is_mine)));
     let now = Some(MicroTime(now));
+    let mut metadata = metadata(before);
+    let rank = (*priority != 0).then(|| priority.to_string());
+    annotate(&mut metadata, PRIORITY_ANNOTATION, rank);
+    list(&mut metadata, candidates);
     Lease {
-        metadata: metadata(before),
+        metadata,
         spec: Some(LeaseSpec {
-            holder_identity: Some(me.to_owned()),
+            holder_identity: Some(me.clone()),
             lease_duration_seconds: i32::try_from(expiry.as_secs()).ok(),
             acquire_time: if is_mine { spec.acquire_time.clone() } else { now.clone() },
             renew_time: now,
@@ -76,6 +129,27 @@ pub fn released(before: &Lease) -> Lease {
     Lease { metadata: metadata(Some(before)), spec: Some(spec) }
 }
 
+/// The same Lease with this list of candidates.
+#[must_use]
+pub fn with_candidates(before: &Lease, candidates: &[Candidacy]) -> Lease {
+    let mut metadata = metadata(Some(before));
+    list(&mut metadata, candidates);
+    Lease { metadata, spec: before.spec.clone() }
+}
+
+fn list(metadata: &mut ObjectMeta, candidates: &[Candidacy]) {
+    let text = (!candidates.is_empty()).then(|| serde_json::json!(candidates).to_string());
+    annotate(metadata, CANDIDATES_ANNOTATION, text);
+}
+
+fn annotate(metadata: &mut ObjectMeta, key: &str, value: Option<String>) {
+    let annotations = metadata.annotations.get_or_insert_with(BTreeMap::new);
+    match value {
+        Some(value) => drop(annotations.insert(key.to_owned(), value)),
+        None => drop(annotations.remove(key)),
+    }
+}
+
 fn metadata(before: Option<&Lease>) -> ObjectMeta {
     let named = ObjectMeta { name: Some(NAME.into()), ..ObjectMeta::default() };
     before.map_or(named, |lease| ObjectMeta { managed_fields: None, ..lease.metadata.clone() })
@@ -85,6 +159,10 @@ fn metadata(before: Option<&Lease>) -> ObjectMeta {
 mod tests {
     use super::*;
 
+    fn me(name: &str) -> Me {
+        Me { name: name.into(), priority: 0 }
+    }
+
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
@@ -92,15 +170,13 @@ mod tests {
     #[test]
     fn it_goes_from_hand_to_hand_and_says_how_often() {
         let expiry = Duration::from_mins(1);
-        let mut first = held(None, "a", expiry, at(1));
+        let mut first = held(None, &me("a"), &[], expiry, at(1));
         first.metadata.resource_version = Some("7".into());
         let of_first = Record::of(&first);
         assert_eq!(of_first.holder.as_deref(), Some("a"));
-        assert_eq!(
-            (of_first.transitions, of_first.expiry, of_first.version.as_str()),
-            (0, Some(expiry), "7")
-        );
-        let renewed = held(Some(&first), "a", expiry, at(41));
+        assert_eq!((of_first.transitions, of_first.expiry), (0, Some(expiry)));
+        let renewed = held(Some(&first), &me("a"), &[], expiry, at(41));
+        assert_ne!(Record::of(&renewed).renewal, of_first.renewal);
         let spec = renewed.spec.clone().unwrap();
         assert_eq!((spec.acquire_time, spec.renew_time), (Some(MicroTime(at(1))), Some(MicroTime(at(41)))));
         assert_eq!(spec.lease_transitions, Some(0));
@@ -108,9 +184,31 @@ mod tests {
         let free = released(&renewed);
         let of_free = Record::of(&free);
         assert_eq!((of_free.holder, of_free.is_released, of_free.transitions), (None, true, 0));
-        let other = held(Some(&free), "b", expiry, at(99));
+        let other = held(Some(&free), &me("b"), &[], expiry, at(99));
         let spec = other.spec.unwrap();
         assert_eq!((spec.lease_transitions, spec.acquire_time), (Some(1), Some(MicroTime(at(99)))));
+    }
+
+    #[test]
+    fn priority_and_candidates_stand_beside_and_renew_nothing() {
+        let expiry = Duration::from_mins(1);
+        let high = Me { name: "a".into(), priority: 7 };
+        let first = held(None, &high, &[], expiry, at(1));
+        assert_eq!(Record::of(&first).priority, 7);
+        let laptop = Candidacy { holder: "laptop".into(), priority: 9, at: "then".into() };
+        let listed = with_candidates(&first, std::slice::from_ref(&laptop));
+        assert_eq!(Record::of(&listed).candidates, [laptop]);
+        assert_eq!(Record::of(&listed).renewal, Record::of(&first).renewal);
+        let taken = held(Some(&listed), &me("b"), &[], expiry, at(9));
+        assert_eq!((Record::of(&taken).priority, Record::of(&taken).candidates), (0, Vec::new()));
+        assert_eq!(taken.metadata.annotations, Some(BTreeMap::new()));
+        let mut odd = first;
+        let annotations = odd.metadata.annotations.as_mut().unwrap();
+        annotations.extend([
+            (PRIORITY_ANNOTATION.into(), "high".into()),
+            (CANDIDATES_ANNOTATION.into(), "{".into()),
+        ]);
+        assert_eq!((Record::of(&odd).priority, Record::of(&odd).candidates), (0, Vec::new()));
     }
 
     #[test]

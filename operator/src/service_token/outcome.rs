@@ -22,6 +22,8 @@ pub enum Visit {
     NotUnderstood(Vec<String>),
     /// The spec cannot be acted upon.
     InvalidSpec(Vec<SpecFault>),
+    /// Somebody has paused it, or everything. Why, and how that ends.
+    Paused(String),
     /// No token for the writer.
     NoToken(MintError),
     /// The work was tried.
@@ -99,7 +101,7 @@ impl Visit {
     #[must_use]
     pub fn wants_retry(&self) -> bool {
         match self {
-            Visit::NotUnderstood(_) | Visit::InvalidSpec(_) => false,
+            Visit::NotUnderstood(_) | Visit::InvalidSpec(_) | Visit::Paused(_) => false,
             Visit::NoToken(_) => true,
             Visit::Worked(work) => {
                 let may_pass =

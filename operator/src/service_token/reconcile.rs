@@ -30,6 +30,7 @@ use crate::controller::events::{Events, event, reference, turned};
 use crate::controller::lanes::Lanes;
 use crate::controller::not_understood::{self, NotUnderstood};
 use crate::controller::pace::Pace;
+use crate::controller::pause::Pause;
 use crate::controller::report::{self, Reported};
 use crate::controller::state::States;
 use crate::controller::verdicts::listed;
@@ -38,7 +39,7 @@ use crate::metrics::{End, Metrics};
 use crate::tenant::Tenants;
 use crate::tenant::call::CallError;
 use crate::transport::ServerClock;
-use crate::watch::{Interest, ResourceRef, WatchSet};
+use crate::watch::{Interest, Namespaces, ResourceRef, WatchSet};
 
 /// A `ServiceToken` as its watch takes it.
 pub type Guarded = DeserializeGuard<ServiceToken>;
@@ -56,6 +57,8 @@ pub struct Context {
     pub tenants: Arc<Tenants>,
     /// Watches on the Secrets.
     pub watches: WatchSet,
+    /// What is paused.
+    pub namespaces: Arc<Namespaces>,
     /// Which resources there are.
     pub store: Store<Guarded>,
     /// What others are told.
@@ -117,6 +120,7 @@ pub enum VisitError {
 /// # Errors
 /// If the operator's own identity fails.
 pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<Action, VisitError> {
+    context.namespaces.synced().await;
     let tenant = guarded.namespace().unwrap_or_default();
     in_turn(&context.lanes, &context.metrics, &tenant, Box::pin(visit_once(&guarded, &context))).await
 }
@@ -147,9 +151,13 @@ async fn visit_once(guarded: &Guarded, context: &Context) -> Result<(Action, End
     if let Err(wait) = state.pace.allows(Instant::now()) {
         return Ok((Action::requeue(wait), End::Retry));
     }
+    let paused = Pause::of(meta, &context.namespaces).map(|pause| pause.words("token", &reference));
     let (visit, before) = match &guarded.0 {
         Ok(resource) => {
-            let visit = visit(context, &entry, &mut state, resource).await;
+            let visit = match paused {
+                Some(words) => Visit::Paused(words),
+                None => visit(context, &entry, &mut state, resource).await,
+            };
             (visit, resource.status.clone().unwrap_or_default())
         }
         Err(_) => match not_understood::look::<ServiceToken>(&context.client, &reference).await {

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use weaver_api::conditions::{
-    self, AUTHORIZED, CONFLICTED, MIGRATED, READY, TOKEN_ORDER, TOKENS_FRESH, Truth, Verdict,
+    self, AUTHORIZED, CONFLICTED, MIGRATED, PAUSED, READY, TOKEN_ORDER, TOKENS_FRESH, Truth, Verdict,
 };
 use weaver_api::marks::ALLOW_TOKENS_LABEL;
 use weaver_api::minting;
@@ -16,6 +16,7 @@ use weaver_api::v1beta1::{ServiceTokenStatus, TokenCounts, TokenStatus};
 
 use super::outcome::{End, Key, Trouble, Visit, Work};
 use super::plan::Refusal;
+use crate::controller::pause;
 use crate::controller::verdicts::{listed, migrated, unauthorized};
 use crate::tenant::rights::{Right, explain_writer};
 use crate::tenant::{Account, MintError};
@@ -120,6 +121,7 @@ fn verdicts(visit: &Visit, carried: &[String]) -> Vec<Verdict> {
             let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
             refused("InvalidSpec", &faults.join("; "))
         }
+        Visit::Paused(words) => refused("Paused", words),
         Visit::NoToken(error) => {
             let authorized = unauthorized(error);
             let unknown = |kind| {
@@ -131,6 +133,7 @@ fn verdicts(visit: &Visit, carried: &[String]) -> Vec<Verdict> {
         // A Secret that is another's, or a missing right, explains missing tokens: so they come first in `Ready`.
         Visit::Worked(work) => vec![work.conflicted(), work.authorized(), work.tokens_fresh()],
     };
+    verdicts.push(pause::verdict(if let Visit::Paused(words) = visit { Some(words) } else { None }));
     verdicts.push(match visit {
         Visit::NotUnderstood(_) => Verdict::new(MIGRATED, Truth::Unknown, "NotUnderstood", ""),
         Visit::InvalidSpec(faults) => migrated(faults, carried),
@@ -142,7 +145,7 @@ fn verdicts(visit: &Visit, carried: &[String]) -> Vec<Verdict> {
 
 /// `Ready` is the first thing in the way, or that there is none.
 fn ready(others: &[Verdict]) -> Verdict {
-    let wanted = |kind| if kind == CONFLICTED { Truth::False } else { Truth::True };
+    let wanted = |kind| if [CONFLICTED, PAUSED].contains(&kind) { Truth::False } else { Truth::True };
     // What is not known is the worse explanation.
     let in_the_way = |unknown: bool| {
         let mut others = others.iter().filter(|verdict| verdict.truth != wanted(verdict.kind));

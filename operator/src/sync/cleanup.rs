@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 use weaver_api::conditions::bounded;
 use weaver_api::convert;
+use weaver_api::marks::PAUSED_ANNOTATION;
 use weaver_api::names::{dns_label, dns_subdomain};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, DeletionPolicy, SourceKind};
 
@@ -25,6 +26,7 @@ use super::reconcile::Context;
 use super::state::{Search, SyncState};
 use super::visit::owner;
 use super::{claim, events};
+use crate::controller::pause::Pause;
 use crate::metrics::Written;
 use crate::tenant::call::CallError;
 use crate::tenant::object::Place;
@@ -36,7 +38,7 @@ use crate::watch::{Guarded, ResourceRef};
 enum Pass {
     /// None of ours is left that the tenant could see. These the upstream operator made; they stay.
     Clean(BTreeSet<Place>),
-    /// Nothing was looked at, because this part of the spec wants the copies to stay.
+    /// Nothing was looked at, because this part of the resource wants the copies to stay.
     NotWanted(&'static str),
     /// The tenant's identity or a right is gone. Why something may be left.
     Refused(String),
@@ -60,6 +62,7 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
         (Err(odd), _) => {
             Pass::Refused(format!("the object cannot be understood: {}", bounded(&odd.error, 300)))
         }
+        (Ok(_), _) if Pause::of_one(guarded.meta()).is_some() => Pass::NotWanted(PAUSED_ANNOTATION),
         (Ok(_), Some(field)) => Pass::NotWanted(field),
         (Ok(sync), None) => pass(context, state, sync).await,
     };
@@ -71,7 +74,7 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
     match verdict(&pass, circumstances) {
         Verdict::Release => match &pass {
             Pass::NotWanted(field) => {
-                info!(sync = %reference, %uid, %field, "released a deleted resource; its copies stay, as its spec says");
+                info!(sync = %reference, %uid, %field, "released a deleted resource; its copies stay, as it says itself");
             }
             Pass::Clean(upstream) => {
                 info!(sync = %reference, "released a deleted resource; no copy of it is left");
@@ -193,7 +196,7 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
     let source = spec.source.unwrap_or_default();
     let (mut upstream, mut refused, mut failed) = (BTreeSet::new(), Vec::new(), Vec::new());
     let places = std::mem::take(&mut state.leftovers);
-    for (place, removal) in leftovers::remove(&tenant, &owner, &source, places, Mode::Write).await {
+    for (place, removal) in leftovers::remove(context, &tenant, &owner, &source, places, Mode::Write).await {
         match removal {
             Ok(Removal::Removed) => context.metrics.wrote(Written::Removed),
             Ok(Removal::Nothing) => {}

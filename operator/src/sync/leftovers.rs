@@ -21,6 +21,7 @@ use super::execute::{self, Kept, Mode, Removal};
 use super::reconcile::Context;
 use super::state::{Search, SyncState};
 use super::visit::owner;
+use crate::controller::pause::Pause;
 use crate::metrics::Written;
 use crate::tenant::TenantClient;
 use crate::tenant::call::{CallError, call};
@@ -115,8 +116,10 @@ pub async fn search(
     None
 }
 
-/// Removes what stands at these places if it is a copy of `owner`, and tells of each what became of it.
+/// Removes what stands at these places if it is a copy of `owner`, and tells of each what became of it. Ends in the middle
+/// when everything is paused.
 pub async fn remove(
+    context: &Context,
     tenant: &TenantClient,
     owner: &Owner,
     source: &Source,
@@ -125,7 +128,10 @@ pub async fn remove(
 ) -> Vec<(Place, Result<Removal, Kept>)> {
     stream::iter(places)
         .map(|place| async move {
-            let removal = execute::remove(tenant, owner, source, &place, mode).await;
+            let removal = match Pause::of_all(&context.namespaces) {
+                Some(_) => Err(Kept::Failed("everything was paused meanwhile".into())),
+                None => execute::remove(tenant, owner, source, &place, mode).await,
+            };
             (place, removal)
         })
         .buffer_unordered(CONCURRENCY)
@@ -164,7 +170,7 @@ pub async fn sweep(
     };
     let mut swept = Swept::default();
     let places = std::mem::take(&mut state.leftovers);
-    for (place, removal) in remove(tenant, owner, source, places, mode).await {
+    for (place, removal) in remove(context, tenant, owner, source, places, mode).await {
         match removal {
             Ok(Removal::Nothing | Removal::UpstreamStays) => {}
             Ok(Removal::Removed) if mode == Mode::Try => drop(swept.removals.insert(place)),

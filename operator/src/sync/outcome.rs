@@ -27,6 +27,8 @@ pub enum Visit {
     InvalidSpec(Vec<SpecFault>),
     /// The spec asks to be left alone.
     Suspended,
+    /// Somebody has paused it, or everything. Why, and how that ends.
+    Paused(String),
     /// No token for the account.
     NoToken(MintError),
     /// The source or the spec changed in the middle of the work: what is left of it is not worth doing any more, and
@@ -94,7 +96,11 @@ impl Visit {
     #[must_use]
     pub fn wants_retry(&self) -> bool {
         match self {
-            Visit::NotUnderstood(_) | Visit::InvalidSpec(_) | Visit::Suspended | Visit::Outdated => false,
+            Visit::NotUnderstood(_)
+            | Visit::InvalidSpec(_)
+            | Visit::Suspended
+            | Visit::Paused(_)
+            | Visit::Outdated => false,
             Visit::NoToken(_) => true,
             Visit::Worked(work) => {
                 let settled = |target: &TargetState| {

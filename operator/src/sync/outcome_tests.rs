@@ -129,6 +129,7 @@ fn the_spec_says_how_often_it_is_compared() {
         service_token_age: None,
         lease: Duration::from_mins(1),
         standalone: false,
+        priority: 0,
     };
     let (day, minute, five) = (Duration::from_hours(24), Duration::from_mins(1), Duration::from_mins(5));
     let polled = Work { blind: true, ..work(&[("foo", synced())]) };

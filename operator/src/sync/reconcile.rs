@@ -32,6 +32,7 @@ use crate::controller::backoff;
 use crate::controller::events::Events;
 use crate::controller::lanes::Lanes;
 use crate::controller::not_understood::{self, NotUnderstood};
+use crate::controller::pause::Pause;
 use crate::controller::report;
 use crate::controller::state::States;
 use crate::controller::verdicts::listed;
@@ -50,7 +51,7 @@ pub struct Context {
     /// Their watches.
     pub watches: WatchSet,
     /// Which namespaces there are.
-    pub namespaces: Namespaces,
+    pub namespaces: Arc<Namespaces>,
     /// Which resources there are.
     pub store: Store<Guarded>,
     /// What others are told.
@@ -72,7 +73,7 @@ impl Context {
         self.store.state().iter().filter_map(|sync| sync.uid()).collect()
     }
 
-    /// Does a visit of `sync` work on a spec that is not the last one any more?
+    /// Does a visit of `sync` work on a spec that is not the last one any more, or that is paused by now?
     #[must_use]
     pub fn is_outdated(&self, sync: &ConfigMapSync) -> bool {
         let reference = ObjectRef::new(&sync.name_any()).within(&sync.namespace().unwrap_or_default());
@@ -81,6 +82,7 @@ impl Context {
             now.uid != sync.metadata.uid
                 || now.generation != sync.metadata.generation
                 || now.deletion_timestamp.is_some()
+                || Pause::of(now, &self.namespaces).is_some()
         })
     }
 }
@@ -129,7 +131,8 @@ async fn visit_once(guarded: &Guarded, context: &Context) -> Result<(Action, End
     let entry = context.states.entry(&uid, &reference);
     let mut state = entry.state.lock().await;
 
-    if meta.deletion_timestamp.is_some() {
+    let paused = Pause::of(meta, &context.namespaces);
+    if meta.deletion_timestamp.is_some() && !paused.as_ref().is_some_and(|pause| pause.all) {
         if claim::is_taken(meta) || claim::is_upgrading(meta) {
             cleanup::cleanup(context, &mut state, guarded).await.map_err(VisitError::CleanupPending)?;
             let released = match &guarded.0 {
@@ -156,6 +159,9 @@ async fn visit_once(guarded: &Guarded, context: &Context) -> Result<(Action, End
         return Ok((Action::requeue(wait), End::Retry));
     }
     let (visit, before) = match &guarded.0 {
+        Ok(sync) if let Some(pause) = &paused => {
+            (Visit::Paused(pause.words("sync", &reference)), sync.status.clone().unwrap_or_default())
+        }
         Ok(sync) => {
             if state.upgraded.is_none()
                 && claim::pin_upstreams_source(&api, sync).await.map_err(VisitError::Finalizer)?

@@ -16,6 +16,7 @@ use weaver_api::validate::ValidSync;
 use super::execute::{Change, TargetState};
 use super::outcome::{SourceState, Visit, Work};
 use super::plan::{Before, Foreign};
+use crate::controller::pause;
 use crate::controller::verdicts::{listed, migrated, unauthorized};
 use crate::tenant::object::Place;
 use crate::tenant::rights::{Right, explain};
@@ -42,6 +43,7 @@ pub fn verdicts(visit: &Visit, carried: &[String]) -> Vec<Verdict> {
             refused("InvalidSpec", &faults.join("; "))
         }
         Visit::Suspended => refused("Suspended", "spec.suspend is true"),
+        Visit::Paused(words) => refused("Paused", words),
         Visit::Outdated => refused("Outdated", "the source or the spec changed meanwhile"),
         Visit::NoToken(error) => no_token(error),
         // A missing right explains a missing source or copy, so it comes first in `Ready`.
@@ -59,13 +61,14 @@ pub fn verdicts(visit: &Visit, carried: &[String]) -> Vec<Verdict> {
     verdicts
 }
 
-/// Nothing is written while one of the two fields says so; a deletion then leaves the copies ([`super::cleanup`]).
+/// Nothing is written while one of the two fields, or somebody, says so; a deletion then leaves the copies ([`super::cleanup`]).
 fn paused(visit: &Visit) -> Verdict {
     let words = "nothing is written; deleted now, the resource leaves its copies where they are";
     match visit {
         Visit::Suspended => Verdict::new(PAUSED, Truth::True, "Suspended", words),
         Visit::Worked(work) if work.spec.dry_run => Verdict::new(PAUSED, Truth::True, DRY_RUN, words),
-        _ => Verdict::new(PAUSED, Truth::False, "NotPaused", ""),
+        Visit::Paused(words) => pause::verdict(Some(words)),
+        _ => pause::verdict(None),
     }
 }
 

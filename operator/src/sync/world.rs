@@ -60,7 +60,7 @@ impl World {
                 Arc::default(),
             )),
             watches: WatchSet::new(triggers, Duration::from_mins(5), Duration::from_mins(1)),
-            namespaces,
+            namespaces: Arc::new(namespaces),
             store,
             events: Events::new(client.clone()),
             metrics: Arc::default(),
@@ -78,6 +78,7 @@ impl World {
                 service_token_age: None,
                 lease: Duration::from_mins(1),
                 standalone: false,
+                priority: 0,
             },
         };
         let world = Self { server, seen: Mutex::new(writer), context: Arc::new(context) };

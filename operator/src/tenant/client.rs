@@ -98,6 +98,13 @@ impl<M: Mint> Tenants<M> {
         self.lock().retain(|account, _| in_use(account));
     }
 
+    /// How many accounts there are, and the age of the oldest of their tokens.
+    #[must_use]
+    pub fn ages(&self) -> (usize, Option<Duration>) {
+        let held = self.lock();
+        (held.len(), held.values().filter_map(|held| held.slot.age()).max())
+    }
+
     fn hold(&self, account: &Account) -> Held<M> {
         Held {
             slot: Arc::new(Slot::new(account.clone(), self.minter.clone(), self.metrics.clone())),

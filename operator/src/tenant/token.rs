@@ -139,6 +139,7 @@ pub struct Token {
     pub uid: String,
     /// The token itself.
     pub secret: SecretString,
+    minted_at: Instant,
     renew_at: Instant,
     dead_at: Instant,
 }
@@ -176,6 +177,7 @@ impl<M: Mint> Slot<M> {
                 let token = Arc::new(Token {
                     uid: minted.uid,
                     secret: minted.secret,
+                    minted_at: received,
                     renew_at: received + renewal_after(minted.lifetime, fastrand::f64()),
                     dead_at: received + minted.lifetime,
                 });
@@ -190,6 +192,12 @@ impl<M: Mint> Slot<M> {
                 Err(gone)
             }
         }
+    }
+
+    /// Age of the token; none, where there is none, or one is being minted.
+    pub fn age(&self) -> Option<Duration> {
+        let held = self.held.try_lock().ok()?;
+        held.as_ref().map(|token| token.minted_at.elapsed())
     }
 
     /// Forgets `refused` after a 401, unless another caller has replaced it already.

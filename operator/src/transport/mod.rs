@@ -15,11 +15,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::future::BoxFuture;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::{Client, Config};
 use tower::{BoxError, Layer, Service, ServiceBuilder};
 
+use crate::health::Health;
 use crate::lease::fence::Fence;
 use crate::metrics::{Identity, Metrics};
 
@@ -82,6 +83,8 @@ pub struct Counted {
     pub metrics: Arc<Metrics>,
     /// The API server's.
     pub clock: ServerClock,
+    /// What the operator asks for as itself is a sign of life.
+    pub health: Health,
 }
 
 impl<S> Layer<S> for Counted {
@@ -114,6 +117,9 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let (method, watch, counted) = (request.method().clone(), is_watch(&request), self.counted.clone());
+        if counted.identity == Identity::Operator && method == Method::GET {
+            counted.health.asked(request.uri().path());
+        }
         let answer = self.inner.call(request);
         Box::pin(async move {
             let answer = answer.await;

@@ -117,7 +117,12 @@ fn open() -> Fence {
 }
 
 fn counted() -> Counted {
-    Counted { identity: Identity::Tenant, metrics: Arc::default(), clock: ServerClock::default() }
+    Counted {
+        identity: Identity::Tenant,
+        metrics: Arc::default(),
+        clock: ServerClock::default(),
+        health: Health::default(),
+    }
 }
 
 fn watch() -> Request<Body> {

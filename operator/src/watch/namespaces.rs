@@ -15,7 +15,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::Event;
 use tokio::sync::watch;
 use tracing::warn;
-use weaver_api::marks::ACCEPT_FROM_ANNOTATION;
+use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, PAUSED_ANNOTATION};
 
 /// Existing namespaces.
 pub struct Namespaces {
@@ -32,6 +32,8 @@ pub struct Traits {
     pub labels: BTreeMap<String, String>,
     /// Value of [`ACCEPT_FROM_ANNOTATION`].
     pub accept_from: Option<String>,
+    /// Value of [`PAUSED_ANNOTATION`]; it matters on the operator's own.
+    pub paused: Option<String>,
 }
 
 /// A namespace that appeared, changed or vanished: what it was before, and what it is now.
@@ -55,10 +57,12 @@ impl Traits {
     /// Those of the namespace with this metadata.
     #[must_use]
     pub fn of(meta: &ObjectMeta) -> Self {
+        let annotation = |key| meta.annotations.as_ref().and_then(|all| all.get(key)).cloned();
         Self {
             terminating: meta.deletion_timestamp.is_some(),
             labels: meta.labels.clone().unwrap_or_default(),
-            accept_from: meta.annotations.as_ref().and_then(|all| all.get(ACCEPT_FROM_ANNOTATION)).cloned(),
+            accept_from: annotation(ACCEPT_FROM_ANNOTATION),
+            paused: annotation(PAUSED_ANNOTATION),
         }
     }
 
@@ -119,6 +123,12 @@ impl Namespaces {
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
+    /// Has there been one?
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
     /// Is it there, and staying?
     #[must_use]
     pub fn is_active(&self, name: &str) -> bool {
@@ -135,6 +145,12 @@ impl Namespaces {
     #[must_use]
     pub fn accepts(&self, name: &str, tenant: &str) -> bool {
         self.lock().get(name).is_none_or(|traits| traits.accepts(tenant))
+    }
+
+    /// The reason for which it is paused, if it is.
+    #[must_use]
+    pub fn paused(&self, name: &str) -> Option<String> {
+        self.lock().get(name).and_then(|traits| traits.paused.clone())
     }
 
     /// All that are there and staying, and that are `wanted`.

@@ -116,6 +116,11 @@ impl WatchSet {
         Self { open: Mutex::default(), joined: AtomicU64::new(0), triggers, length, longest_pause }
     }
 
+    /// Has a resource visited.
+    pub fn wake(&self, resource: ResourceRef) {
+        self.triggers.fire(resource);
+    }
+
     /// Joins the watch `key`, opening it as `tenant` if it is not open.
     pub fn join(&self, key: WatchKey, tenant: &TenantClient, user: &ResourceRef) -> Interest {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);

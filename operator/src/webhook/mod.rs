@@ -93,7 +93,7 @@ pub async fn run(options: Options) -> Result<(), WebhookError> {
         () = following => {}
         () = ends => {}
         // In the task of the accept loop, and so fed only while that comes round.
-        () = service_manager::feed_watchdog() => {}
+        () = service_manager::feed_watchdog(|| true) => {}
     }
     Ok(())
 }

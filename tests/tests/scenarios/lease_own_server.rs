@@ -8,6 +8,7 @@ use futures::FutureExt as _;
 use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, DeleteParams};
+use weaver_operator::lease::record::{CANDIDATES_ANNOTATION, PRIORITY_ANNOTATION};
 use weaver_tests::alone::{Alone, Operator};
 use weaver_tests::proxy::{Hook, Hooks};
 use weaver_tests::world::{World, eventually, eventually_within};
@@ -18,6 +19,17 @@ const SHORT: [&str; 2] = ["--lease", "12"];
 fn signal(operator: &Operator, name: &str) {
     let done = Command::new("kill").args([name, &operator.pid().to_string()]).status().unwrap();
     assert!(done.success());
+}
+
+/// Writes down each write that passes.
+fn recorded(log: &Arc<Mutex<Vec<String>>>) -> Hook {
+    let writes = log.clone();
+    Arc::new(move |method, path| {
+        if ![Method::GET, Method::HEAD].contains(&method) {
+            writes.lock().unwrap().push(format!("{method} {path}"));
+        }
+        std::future::ready(()).boxed()
+    })
 }
 
 fn leases(world: &World) -> Api<Lease> {
@@ -89,13 +101,7 @@ async fn the_second_waits_and_takes_over_from_one_that_was_killed_or_has_ended()
 #[tokio::test]
 async fn one_that_was_stopped_and_wakes_writes_nothing() {
     let log: Arc<Mutex<Vec<String>>> = Arc::default();
-    let writes = log.clone();
-    let hook: Hook = Arc::new(move |method, path| {
-        if ![Method::GET, Method::HEAD].contains(&method) {
-            writes.lock().unwrap().push(format!("{method} {path}"));
-        }
-        std::future::ready(()).boxed()
-    });
+    let hook = recorded(&log);
     let mut alone = Alone::start_with(|_| hook, &SHORT).await;
     let world = alone.world("lease-stopped");
     let place = copied(&world).await;
@@ -118,6 +124,91 @@ async fn one_that_was_stopped_and_wakes_writes_nothing() {
     assert!(tried.iter().all(|write| write.contains("/leases/")), "{tried:#?}");
     assert!(alone.operator.log().contains("has taken over the lease"), "{}", alone.operator.log());
     world.holds(&place.1, "settings", &[("a", "3")]).await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_higher_priority_takes_over_when_the_leader_renews_and_gives_back() {
+    let log: Arc<Mutex<Vec<String>>> = Arc::default();
+    let hook = recorded(&log);
+    let mut alone = Alone::start_with(|_| hook, &SHORT).await;
+    let world = alone.world("lease-priority");
+    let place = copied(&world).await;
+    let developer = alone.another_operator("developer", &["--lease", "12", "--priority", "10"]).await;
+    says(&developer, "which it gives up when it renews").await;
+    leads(&world, &developer, Duration::from_secs(40)).await;
+    let before = log.lock().unwrap().len();
+    edit(&world, &place, "2").await;
+    assert_eq!(log.lock().unwrap().len(), before, "the first writes nothing any more");
+    eventually("the first has ended", || {
+        std::future::ready(if alone.operator.has_ended() { Ok(()) } else { Err(()) })
+    })
+    .await;
+    says(&alone.operator, "has a higher priority and is given the lease").await;
+    says(&alone.operator, "given back").await;
+    // Started again, as systemd would: it waits, and everybody can see it.
+    alone.restart_operator();
+    says(&alone.operator, "since it comes first").await;
+    eventually("it is on the list", || async {
+        let lease = leases(&world).get("weaver-operator").await.unwrap();
+        let annotations = lease.metadata.annotations.unwrap_or_default();
+        let listed = annotations.get(CANDIDATES_ANNOTATION).cloned().unwrap_or_default();
+        let pid = format!("_{}_", alone.operator.pid());
+        if listed.contains(&pid) && annotations[PRIORITY_ANNOTATION] == "10" {
+            Ok(())
+        } else {
+            Err(annotations)
+        }
+    })
+    .await;
+    signal(&developer, "-TERM");
+    leads(&world, &alone.operator, Duration::from_secs(20)).await;
+    edit(&world, &place, "3").await;
+    // One that ends while it waits takes itself off the list.
+    let third = alone.another_operator("third", &SHORT).await;
+    says(&third, "since neither comes first").await;
+    signal(&third, "-TERM");
+    eventually("nobody waits", || async {
+        let annotations = leases(&world).get("weaver-operator").await.unwrap().metadata.annotations;
+        let listed = annotations.and_then(|all| all.get(CANDIDATES_ANNOTATION).cloned());
+        listed.map_or(Ok(()), Err)
+    })
+    .await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn it_is_renewed_after_two_thirds_of_its_time_and_by_one_write_each() {
+    let log: Arc<Mutex<Vec<String>>> = Arc::default();
+    let writes = log.clone();
+    let hook: Hook = Arc::new(move |method, path| {
+        if method == Method::PUT && path.contains("/leases/") {
+            writes.lock().unwrap().push(path);
+        }
+        std::future::ready(()).boxed()
+    });
+    let alone = Alone::start_with(|_| hook, &SHORT).await;
+    let world = alone.world("lease-writes");
+    copied(&world).await;
+    leads(&world, &alone.operator, Duration::from_secs(40)).await;
+    let renewed =
+        async || leases(&world).get("weaver-operator").await.unwrap().spec.unwrap().renew_time.unwrap().0;
+    let mut times = vec![renewed().await];
+    log.lock().unwrap().clear();
+    while times.len() < 4 {
+        let before = *times.last().unwrap();
+        times.push(
+            eventually("it is renewed", async || {
+                Some(renewed().await).filter(|time| *time > before).ok_or(())
+            })
+            .await,
+        );
+    }
+    for pair in times.windows(2) {
+        let apart = pair[1].duration_since(pair[0]).as_secs();
+        assert!(apart >= 7, "{apart} s apart, where the lease lasts 12 s: more than two writes in its time");
+    }
+    assert_eq!(log.lock().unwrap().len(), times.len() - 1);
     world.finish().await;
 }
 

@@ -1,8 +1,10 @@
 //! A resource that is to be left alone for a while.
 
-use kube::api::DeleteParams;
-use serde_json::json;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use weaver_api::marks::PAUSED_ANNOTATION;
 use weaver_tests::tenant::ACCOUNT;
+use weaver_tests::tokens;
 use weaver_tests::world::{World, eventually};
 
 #[tokio::test]
@@ -40,6 +42,58 @@ async fn deleted_while_suspended_it_leaves_its_copies_and_goes_at_once() {
     let before = world.config_maps(&foo).get("settings").await.unwrap();
     world.delete_sync(&team, "sync").await;
     assert_eq!(world.config_maps(&foo).get("settings").await.unwrap(), before);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn one_that_somebody_paused_says_why_and_goes_on_where_it_was() {
+    let world = World::new("paused-one").await;
+    let (team, foo) = world.synced().await;
+    let pause = |reason: Value| json!({"metadata": {"annotations": {PAUSED_ANNOTATION: reason}}});
+    let params = PatchParams::default();
+    let patch = Patch::Merge(pause(json!("moving the database")));
+    world.syncs(&team).patch("sync", &params, &patch).await.unwrap();
+    let paused = world.condition(&team, "sync", "Paused", "True", "ByHand").await;
+    let words = format!("moving the database; to go on: weaver resume sync/sync -n {team}");
+    assert!(paused.message.contains(&words), "{}", paused.message);
+    world.condition(&team, "sync", "Ready", "False", "Paused").await;
+    let before = world.config_maps(&foo).get("settings").await.unwrap();
+    world.config_map(&team, "settings", &[("a", "2")]).await;
+    // Another one of the same tenant and source goes on; what it has copied, the first could have.
+    let bar = world.target(&team, "bar").await;
+    world.sync(&team, "awake", world.spec(&team, &[&bar])).await;
+    world.holds(&bar, "settings", &[("a", "2")]).await;
+    assert_eq!(world.config_maps(&foo).get("settings").await.unwrap(), before);
+    world.syncs(&team).patch("sync", &params, &Patch::Merge(pause(Value::Null))).await.unwrap();
+    world.holds(&foo, "settings", &[("a", "2")]).await;
+    world.condition(&team, "sync", "Ready", "True", "Synced").await;
+    // Deleted while it is paused it goes at once, and leaves its copies.
+    world.syncs(&team).patch("sync", &params, &patch).await.unwrap();
+    world.condition(&team, "sync", "Paused", "True", "ByHand").await;
+    world.delete_sync(&team, "sync").await;
+    world.holds(&foo, "settings", &[("a", "2")]).await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_service_token_that_somebody_paused_is_not_minted_for() {
+    let world = World::new("paused-token").await;
+    let team = world.writer("team", "tokens").await;
+    world.robot(&team, "robot").await;
+    world.service_token(&team, "tokens", &[("a", "robot")]).await;
+    let before = world.fresh(&team, "tokens").await;
+    let params = PatchParams::default();
+    let patch = json!({"metadata": {"annotations": {PAUSED_ANNOTATION: "an audit"}}});
+    world.service_tokens(&team).patch("tokens", &params, &Patch::Merge(patch)).await.unwrap();
+    let paused = world.token_condition(&team, "tokens", "Paused", "True", "ByHand").await;
+    assert!(paused.message.contains("an audit; to go on: weaver resume token/tokens"), "{}", paused.message);
+    world.apply_service_token(&team, "tokens", tokens::spec(&[("a", "robot"), ("b", "robot")])).await;
+    world.token_condition(&team, "tokens", "Paused", "True", "ByHand").await;
+    assert_eq!(world.tokens(&team, "tokens").await, before);
+    let patch = json!({"metadata": {"annotations": {PAUSED_ANNOTATION: null}}});
+    world.service_tokens(&team).patch("tokens", &params, &Patch::Merge(patch)).await.unwrap();
+    let after = world.tokens_that(&team, "tokens", "are two", |tokens| tokens.len() == 2).await;
+    assert_eq!(after["a"], before["a"]);
     world.finish().await;
 }
 

@@ -1,0 +1,203 @@
+//! The controllers of our kinds: what they watch, and what wakes them.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, ListParams};
+use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::runtime::controller::{self, Config as ControllerConfig};
+use kube::runtime::reflector::Store;
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{Controller, WatchStreamExt as _, reflector};
+use kube::{Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+use weaver_api::OPERATOR_NAMESPACE;
+
+use crate::health::{Health, Pulse};
+use crate::service_token::reconcile::Context as TokenContext;
+use crate::sync::reconcile::Context;
+use crate::sync::targets::concerns;
+use crate::tenant::call::{CallError, call};
+use crate::watch::{NamespaceChange, ResourceRef, Traits, Triggers};
+
+/// What is said where the API server could not be asked at all.
+pub const UNREACHABLE: &str = "the API server could not be asked for our kinds";
+
+/// A watch that has asked for nothing for so long beyond its own length hangs: it is tried again each half minute.
+const GRACE: Duration = Duration::from_mins(2);
+
+/// One of our kinds, as a controller takes it.
+pub trait Ours:
+    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+impl<K> Ours for K where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+/// Fails, with what to do, where the API server does not let this program list its kind.
+///
+/// # Errors
+/// If it does not.
+pub async fn is_served<K: Ours>(client: &Client) -> anyhow::Result<()> {
+    let resources: Api<DeserializeGuard<K>> = Api::all(client.clone());
+    match call(resources.list(&ListParams::default().limit(1))).await {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let remedy = remedy(&error, &K::kind(&()));
+            Err(anyhow::Error::new(error).context(remedy))
+        }
+    }
+}
+
+/// The operator's own watches.
+pub struct Watches {
+    client: Client,
+    length: Duration,
+    health: Health,
+}
+
+impl Watches {
+    /// Each lasts `length`, and is tried again for ever.
+    #[must_use]
+    pub fn new(client: Client, length: Duration, health: Health) -> Self {
+        Self { client, length, health }
+    }
+
+    /// A controller of the kind `K`, also woken by `triggers`, and what it knows of the kind. `forget` is called with the uid
+    /// of what is gone.
+    pub fn controller<K: Ours>(
+        &self,
+        triggers: &Triggers,
+        stop: &CancellationToken,
+        forget: impl Fn(&str) + Send + 'static,
+    ) -> (Controller<DeserializeGuard<K>>, Store<DeserializeGuard<K>>) {
+        let (store, writer) = reflector::store();
+        let pulse = self.pulse::<K>();
+        // Who set which field is most of an object with many targets, and nobody reads it here.
+        let resources = watcher::watcher(Api::all(self.client.clone()), self.config())
+            .modify(|resource: &mut DeserializeGuard<K>| resource.managed_fields_mut().clear())
+            .reflect(writer)
+            .inspect_ok(move |event| {
+                pulse.told();
+                if let Event::Delete(gone) = event {
+                    forget(gone.meta().uid.as_deref().unwrap_or_default());
+                }
+            })
+            .applied_objects();
+        let controller = Controller::for_stream(resources, store.clone())
+            // How many visits there are at once is decided by their lanes.
+            .with_config(ControllerConfig::default().concurrency(0))
+            .reconcile_on(triggers.stream())
+            .graceful_shutdown_on(stop.clone().cancelled_owned());
+        (controller, store)
+    }
+
+    /// What happens to namespaces, metadata only.
+    pub fn namespaces(
+        &self,
+    ) -> impl Stream<Item = Result<Event<PartialObjectMeta<Namespace>>, watcher::Error>> + Send + use<> {
+        let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(self.client.clone());
+        let pulse = self.pulse::<Namespace>();
+        watcher::watcher(namespaces, self.config()).default_backoff().inspect_ok(move |_| pulse.told())
+    }
+
+    fn pulse<K: Resource<DynamicType = ()>>(&self) -> Pulse {
+        let path = K::url_path(&(), None);
+        self.health.watch(watching::<K>(), self.length + GRACE, path)
+    }
+
+    fn config(&self) -> watcher::Config {
+        watcher::Config::default().timeout(u32::try_from(self.length.as_secs()).unwrap_or(290))
+    }
+}
+
+/// Name of the loop that watches a kind.
+fn watching<K: Resource<DynamicType = ()>>() -> &'static str {
+    match &*K::plural(&()) {
+        "configmapsyncs" => "watching configmapsyncs",
+        "servicetokens" => "watching servicetokens",
+        _ => "watching namespaces",
+    }
+}
+
+/// Drains a controller's results; failed visits have been logged where they are put off.
+pub async fn logged<T, E, Q>(results: impl Stream<Item = Result<T, controller::Error<E, Q>>>)
+where
+    E: std::error::Error + 'static,
+    Q: std::error::Error + 'static,
+{
+    let mut results = std::pin::pin!(results);
+    while let Some(done) = results.next().await {
+        if let Err(error @ controller::Error::QueueError(_)) = done {
+            warn!(%error, "watching our kinds");
+        }
+    }
+}
+
+/// What to do when a kind of ours cannot be listed at the one version that this program works on.
+fn remedy(error: &CallError, kind: &str) -> String {
+    if error.to_string().contains("conversion webhook") {
+        return format!(
+            "{kind}s are still stored at v1alpha1, and the webhook that converts them does not answer: start it, then run \
+             `weaver crd migrate`"
+        );
+    }
+    match error {
+        CallError::NotFound(_) => {
+            format!(
+                "the API server does not serve {kind}s at weaver.example.com/v1beta1: run `weaver crd install`"
+            )
+        }
+        CallError::Forbidden(_) => {
+            format!("this account may not list {kind}s: apply deploy/rbac/operator.yaml")
+        }
+        _ => UNREACHABLE.to_owned(),
+    }
+}
+
+/// Wakes whom a change of a namespace concerns; all, where it pauses everything or ends that.
+pub fn wake_the_concerned(change: NamespaceChange<'_>, context: &Context, tokens: &TokenContext) {
+    let paused = |traits: Option<&Traits>| traits.and_then(|traits| traits.paused.clone());
+    let turns = change.name == OPERATOR_NAMESPACE && paused(change.before) != paused(change.now);
+    if turns {
+        if let Some(reason) = paused(change.now) {
+            warn!(%reason, "everything is paused: nothing is written");
+        } else {
+            info!("nothing is paused any more");
+        }
+        tokens.store.state().iter().for_each(|guarded| tokens.watches.wake(ResourceRef::of(&**guarded)));
+    }
+    for guarded in context.store.state() {
+        if turns {
+            context.watches.wake(ResourceRef::of(&*guarded));
+        }
+        let Ok(sync) = &guarded.0 else { continue };
+        if concerns(sync, change) {
+            let reference = ResourceRef::of(sync);
+            context.states.forgive(&reference);
+            context.watches.wake(reference);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::Status;
+
+    #[test]
+    fn an_api_server_without_v1beta1_is_told_how_to_get_it() {
+        let status = Status::failure("404 page not found", "NotFound").with_code(404).boxed();
+        assert!(
+            remedy(&CallError::NotFound(status), "ConfigMapSync")
+                .contains("v1beta1: run `weaver crd install`")
+        );
+    }
+}

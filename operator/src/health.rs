@@ -1,0 +1,331 @@
+//! Is this process alive, and does it do its duty? Pure but for the clock.
+//!
+//! Alive: each loop has made an attempt within its bound, and no visit takes for ever. An API server that cannot be reached,
+//! that refuses or is busy, is an attempt; a restart would cure none of it. Ready: it waits for its turn, or it leads and all
+//! its watches have a verdict. What is told holds no name of a tenant, so whoever may ask learns of nobody.
+//!
+//! Time is that of a clock which stands still while the machine is suspended: whoever wakes is not late.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::Instant;
+
+/// A visit that takes so long hangs: a thousand targets at the deadline of each take six minutes.
+pub const LONGEST_VISIT: Duration = Duration::from_mins(30);
+
+/// What this process does about its lease.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(tag = "state", rename_all = "camelCase")]
+pub enum Standing {
+    /// It has not looked yet.
+    #[default]
+    Starting,
+    /// Another one leads.
+    Waiting {
+        /// Which.
+        holder: String,
+    },
+    /// It leads.
+    Leading,
+    /// It leads without a lease, as it was told.
+    Standalone,
+}
+
+/// A loop that has to come round.
+#[derive(Clone, Debug)]
+pub struct Pulse {
+    name: &'static str,
+    bound: Duration,
+    /// Of the requests that are its attempts.
+    path: Option<String>,
+    beats: Arc<Mutex<Beats>>,
+}
+
+#[derive(Debug)]
+struct Beats {
+    attempt: Instant,
+    event: Option<Instant>,
+}
+
+impl Pulse {
+    /// It has come round.
+    pub fn beat(&self) {
+        self.beats().attempt = Instant::now();
+    }
+
+    /// It was told something.
+    pub fn told(&self) {
+        let now = Instant::now();
+        *self.beats() = Beats { attempt: now, event: Some(now) };
+    }
+
+    fn beats(&self) -> MutexGuard<'_, Beats> {
+        self.beats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is known of this process' health; a clone is the same one.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    pulses: Arc<Mutex<Vec<Pulse>>>,
+    standing: Arc<Mutex<Standing>>,
+}
+
+impl Health {
+    /// A loop that comes round within `bound`, beginning now.
+    #[must_use]
+    pub fn pulse(&self, name: &'static str, bound: Duration) -> Pulse {
+        self.add(name, bound, None)
+    }
+
+    /// A watch, whose attempts are the requests for `path`.
+    #[must_use]
+    pub fn watch(&self, name: &'static str, bound: Duration, path: String) -> Pulse {
+        self.add(name, bound, Some(path))
+    }
+
+    fn add(&self, name: &'static str, bound: Duration, path: Option<String>) -> Pulse {
+        let beats = Arc::new(Mutex::new(Beats { attempt: Instant::now(), event: None }));
+        let pulse = Pulse { name, bound, path, beats };
+        self.pulses().push(pulse.clone());
+        pulse
+    }
+
+    /// The operator asks for this path, as itself.
+    pub fn asked(&self, path: &str) {
+        self.pulses().iter().filter(|pulse| pulse.path.as_deref() == Some(path)).for_each(Pulse::beat);
+    }
+
+    /// Says how it stands.
+    pub fn stands(&self, standing: Standing) {
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = standing;
+    }
+
+    /// How it stands.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Each loop.
+    #[must_use]
+    pub fn loops(&self) -> Vec<Loop> {
+        let now = Instant::now();
+        let age = |then: Instant| now.saturating_duration_since(then).as_secs();
+        let of = |pulse: &Pulse| {
+            let Beats { attempt, event } = *pulse.beats();
+            let late = now.saturating_duration_since(attempt) > pulse.bound;
+            Loop {
+                name: pulse.name,
+                attempt_seconds_ago: age(attempt),
+                event_seconds_ago: event.map(age),
+                bound_seconds: pulse.bound.as_secs(),
+                late,
+            }
+        };
+        self.pulses().iter().map(of).collect()
+    }
+
+    fn pulses(&self) -> MutexGuard<'_, Vec<Pulse>> {
+        self.pulses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A loop as it is told.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Loop {
+    /// What it does.
+    pub name: &'static str,
+    /// Since its last attempt.
+    pub attempt_seconds_ago: u64,
+    /// Since it last heard something; absent for what is no watch, or has heard nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_seconds_ago: Option<u64>,
+    /// An attempt is due within so long.
+    pub bound_seconds: u64,
+    /// None was made within it.
+    pub late: bool,
+}
+
+/// The visits, as they are told.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Visits {
+    /// Those that wait for room.
+    pub waiting: i64,
+    /// Those under way.
+    pub running: usize,
+    /// How long the longest of them has taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_seconds: Option<u64>,
+    /// Since the last one ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_seconds_ago: Option<u64>,
+}
+
+/// The operator's own watch on a kind, as it is told.
+#[derive(Clone, Debug, Serialize)]
+pub struct OwnWatch {
+    /// Its name.
+    pub kind: &'static str,
+    /// Its first list is complete.
+    pub synced: bool,
+    /// Nothing begins without it.
+    #[serde(skip)]
+    pub needed: bool,
+}
+
+/// What a leader does, as it is told.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Work {
+    /// Its own watches.
+    pub watches: Vec<OwnWatch>,
+    /// The tenants' watches by state.
+    pub tenant_watches: std::collections::BTreeMap<&'static str, i64>,
+    /// Visits.
+    pub visits: Visits,
+    /// Accounts that it acts as.
+    pub accounts: usize,
+    /// Age of the oldest of their tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest_token_seconds: Option<u64>,
+    /// Why everything is paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<String>,
+}
+
+/// All that is told.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// It goes on by itself.
+    pub alive: bool,
+    /// It does its duty.
+    pub ready: bool,
+    /// What is not as it should be.
+    pub trouble: Vec<String>,
+    /// Its lease.
+    pub lease: Standing,
+    /// Its loops.
+    pub loops: Vec<Loop>,
+    /// What it does, where it leads.
+    #[serde(flatten)]
+    pub work: Option<Work>,
+}
+
+/// Judges; `work` is there once it leads.
+#[must_use]
+pub fn report(lease: Standing, loops: Vec<Loop>, work: Option<Work>) -> Report {
+    let late = loops.iter().filter(|round| round.late).map(|round| {
+        let Loop { name, attempt_seconds_ago: ago, bound_seconds: bound, .. } = round;
+        format!("{name}: no attempt for {ago} s, where one is due within {bound} s")
+    });
+    let mut trouble: Vec<String> = late.collect();
+    let longest = work.as_ref().and_then(|work| work.visits.longest_seconds);
+    if let Some(longest) = longest.filter(|longest| *longest > LONGEST_VISIT.as_secs()) {
+        trouble.push(format!("a visit has taken {longest} s and hangs"));
+    }
+    let alive = trouble.is_empty();
+    match &work {
+        None if lease == Standing::Starting => trouble.push("its lease was not looked at yet".to_owned()),
+        None => {}
+        Some(work) => trouble.extend(unsettled(work)),
+    }
+    Report { alive, ready: trouble.is_empty(), trouble, lease, loops, work }
+}
+
+/// Watches of which it is not known yet whether they work.
+fn unsettled(work: &Work) -> Vec<String> {
+    let own = work.watches.iter().filter(|watch| watch.needed && !watch.synced);
+    let mut words: Vec<String> =
+        own.map(|watch| format!("the watch on {} has not shown everything yet", watch.kind)).collect();
+    match work.tenant_watches.get("opening") {
+        Some(count) if *count > 0 => words.push(format!("{count} watches of tenants were not answered yet")),
+        _ => {}
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    fn work(synced: bool, opening: i64, longest: Option<u64>) -> Work {
+        Work {
+            watches: vec![
+                OwnWatch { kind: "configmapsyncs", synced, needed: true },
+                OwnWatch { kind: "servicetokens", synced: false, needed: false },
+            ],
+            tenant_watches: [("opening", opening), ("refused", 3)].into(),
+            visits: Visits { longest_seconds: longest, ..Visits::default() },
+            ..Work::default()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_hangs_is_named_and_ends_being_alive_within_its_bound() {
+        let health = Health::default();
+        let pulse = health.pulse("renewing the lease", Duration::from_mins(1));
+        let watch = health.watch("watching namespaces", Duration::from_mins(5), "/api/v1/namespaces".into());
+        let judged = || report(Standing::Leading, health.loops(), None);
+        assert!(judged().alive);
+        advance(Duration::from_mins(1)).await;
+        assert!(judged().alive, "at its bound");
+        advance(Duration::from_secs(1)).await;
+        let late = judged();
+        assert!(!late.alive && !late.ready);
+        assert_eq!(late.trouble, ["renewing the lease: no attempt for 61 s, where one is due within 60 s"]);
+        pulse.beat();
+        assert!(judged().alive);
+        // A watch is alive by what it asks, answered or not, and by what it is told.
+        advance(Duration::from_mins(4)).await;
+        pulse.beat();
+        assert!(!judged().alive);
+        health.asked("/api/v1/namespaces/config-weaver");
+        assert!(!judged().alive, "another path");
+        health.asked("/api/v1/namespaces");
+        assert!(judged().alive);
+        assert_eq!(judged().loops[1].event_seconds_ago, None);
+        watch.told();
+        assert_eq!(judged().loops[1].event_seconds_ago, Some(0));
+    }
+
+    #[test]
+    fn ready_is_who_waits_and_who_leads_with_a_verdict_on_every_watch() {
+        let waiting = Standing::Waiting { holder: "other".into() };
+        for (standing, work, alive, ready, words) in [
+            (Standing::Starting, None, true, false, "its lease was not looked at yet"),
+            (waiting, None, true, true, ""),
+            (Standing::Leading, Some(work(true, 0, Some(1_800))), true, true, ""),
+            (
+                Standing::Leading,
+                Some(work(false, 0, None)),
+                true,
+                false,
+                "the watch on configmapsyncs has not",
+            ),
+            (Standing::Leading, Some(work(true, 2, None)), true, false, "2 watches of tenants"),
+            (Standing::Standalone, Some(work(true, 0, Some(1_801))), false, false, "has taken 1801 s"),
+        ] {
+            let report = report(standing, Vec::new(), work);
+            assert_eq!((report.alive, report.ready), (alive, ready), "{report:?}");
+            assert!(report.trouble.join("; ").contains(words), "{report:?}");
+            assert_eq!(report.trouble.is_empty(), words.is_empty(), "{report:?}");
+        }
+    }
+
+    #[test]
+    fn a_report_is_one_flat_object() {
+        let report = report(Standing::Leading, Vec::new(), Some(work(true, 0, None)));
+        let json = serde_json::to_value(report).unwrap();
+        assert_eq!(json["lease"], serde_json::json!({"state": "leading"}));
+        assert_eq!(json["tenantWatches"]["refused"], 3);
+        assert_eq!(json["watches"][0], serde_json::json!({"kind": "configmapsyncs", "synced": true}));
+    }
+}
