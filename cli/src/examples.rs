@@ -5,7 +5,7 @@ use clap::Command;
 /// The verb, and lines to type, each after what it does.
 type Examples = (&'static [&'static str], &'static [(&'static str, &'static str)]);
 
-const EXAMPLES: [Examples; 15] = [
+const EXAMPLES: [Examples; 16] = [
     (
         &["apply"],
         &[
@@ -22,6 +22,13 @@ const EXAMPLES: [Examples; 15] = [
         &[
             ("One field, with its limits and what is below", "weaver crd explain spec.targets.selector"),
             ("All fields of a kind", "weaver crd explain servicetokens.spec --recursive"),
+        ],
+    ),
+    (
+        &["pause"],
+        &[
+            ("Everything, for a backup", "weaver pause --reason 'a backup of the database'"),
+            ("One resource", "weaver pause --reason 'moving it' sync/settings -n team-a"),
         ],
     ),
     (

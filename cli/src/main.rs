@@ -13,9 +13,11 @@ mod ingress;
 mod k3d;
 mod kubeconfig;
 mod orphans;
+mod pause;
 mod registry;
 mod resource;
 mod review;
+mod status;
 mod stdout;
 mod support_bundle;
 mod sync;
@@ -94,11 +96,21 @@ enum Verb {
         #[command(subcommand)]
         verb: orphans::Verb,
     },
+    /// Have nothing written, for all resources or for one, until `weaver resume`
+    ///
+    /// Watches, webhook and health of the operator go on; the condition Paused of each resource says why. What is deleted
+    /// while all are paused waits; one that is deleted while it alone is paused leaves what it made.
+    #[command(verbatim_doc_comment)]
+    Pause(pause::Pause),
     /// A registry of one's own
     Registry {
         #[command(subcommand)]
         verb: registry::Verb,
     },
+    /// End what `weaver pause` began
+    Resume(pause::Resume),
+    /// Who leads, who else would, what is paused, and how many resources are ready
+    Status(status::Options),
     /// What somebody who is to help needs to see, in one file, without secrets
     ///
     /// doctor's findings, the agent's report, versions, boot files, and the last lines of the logs of k3s, of ours and of the
@@ -156,7 +168,10 @@ async fn main() -> ExitCode {
         Verb::Kubeconfig { verb } => kubeconfig::run(verb).await,
         Verb::Man { directory } => generated::man(&directory, command("weaver")),
         Verb::Orphans { verb } => orphans::run(verb).await.map(|()| ExitCode::SUCCESS),
+        Verb::Pause(options) => pause::pause(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::Registry { verb } => Ok(registry::run(verb)),
+        Verb::Resume(options) => pause::resume(&options).await.map(|()| ExitCode::SUCCESS),
+        Verb::Status(options) => status::run(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::SupportBundle(options) => support_bundle::run(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::Sync { verb } => sync::run(verb).await,
         Verb::Tenant { verb } => tenant::run(verb).await.map(|()| ExitCode::SUCCESS),

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::marks::PAUSED_ANNOTATION;
 use weaver_tests::alone::Alone;
+use weaver_tests::cli::{Said, ended, program};
 use weaver_tests::proxy::Hook;
 use weaver_tests::world::{World, eventually};
 
@@ -35,6 +36,13 @@ async fn pause(client: &kube::Client, reason: Value) {
     namespaces.patch(OPERATOR_NAMESPACE, &PatchParams::default(), &patch).await.unwrap();
 }
 
+/// Runs `weaver` as the administrator of that server.
+async fn weaver(alone: &Alone, arguments: &[&str]) -> Said {
+    let mut command = program("weaver", arguments);
+    command.env("KUBECONFIG", alone.own.server.kubeconfig());
+    ended(command).await
+}
+
 async fn is_paused(world: &World, team: &str, name: &str) {
     let paused = world.condition(team, name, "Paused", "True", "ByHand").await;
     let words = "all resources are paused: a backup; to go on: weaver resume";
@@ -52,9 +60,17 @@ async fn while_everything_is_paused_nothing_is_written_nor_lost() {
     world.sync(&team, "goes", world.spec(&team, &[&baz])).await;
     world.holds(&baz, "settings", &[("a", "1")]).await;
     world.condition(&team, "goes", "Ready", "True", "Synced").await;
-    pause(&alone.own.client, json!("a backup")).await;
+    weaver(&alone, &["pause", "--reason", " "]).await.refused("say why");
+    weaver(&alone, &["pause", "--reason", "x", "settings"]).await.refused("write sync/NAME or token/NAME");
+    let said = weaver(&alone, &["pause", "--reason", "a backup"]).await;
+    assert!(said.done && said.out.contains("to go on: weaver resume"), "{said:?}");
     is_paused(&world, &team, "sync").await;
     is_paused(&world, &team, "goes").await;
+    let status = weaver(&alone, &["status"]).await.out;
+    let pid = format!("process {}, priority 0, renewed", alone.operator.pid());
+    for words in [&pid, "paused     all resources: a backup", "syncs      0 of 2 ready, 2 paused"] {
+        assert!(status.contains(words), "{status}");
+    }
     writes.lock().unwrap().clear();
 
     // A source changes, a resource is new, one is deleted: all of it waits, also where another process takes over.
@@ -76,11 +92,20 @@ async fn while_everything_is_paused_nothing_is_written_nor_lost() {
     assert!(writes.lock().unwrap().is_empty(), "{:#?}", writes.lock().unwrap());
     world.holds(&foo, "settings", &[("a", "1")]).await;
 
-    pause(&alone.own.client, Value::Null).await;
+    assert!(weaver(&alone, &["resume"]).await.done);
     world.holds(&foo, "settings", &[("a", "2")]).await;
     world.holds(&bar, "settings", &[("a", "2")]).await;
     world.lacks(&baz, "settings").await;
     world.condition(&team, "sync", "Paused", "False", "NotPaused").await;
+    let one = ["sync/sync", "-n", &team];
+    let said = weaver(&alone, &[&["pause", "--reason", "just this"][..], &one].concat()).await;
+    assert!(said.done && said.out.contains("is paused: just this"), "{said:?}");
+    world.condition(&team, "sync", "Paused", "True", "ByHand").await;
+    let status = weaver(&alone, &["status", "-o", "json"]).await.json();
+    assert_eq!((&status["paused"], &status["syncs"]["paused"]), (&Value::Null, &json!(1)), "{status}");
+    assert!(weaver(&alone, &[&["resume"][..], &one].concat()).await.done);
+    world.condition(&team, "sync", "Ready", "True", "Synced").await;
+    weaver(&alone, &["resume", "sync/none", "-n", &team]).await.refused("there is no ConfigMapSync");
     for name in ["newest", "new"] {
         world.delete_sync(&team, name).await;
     }

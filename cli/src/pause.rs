@@ -1,0 +1,143 @@
+//! `weaver pause` and `weaver resume`: nothing is written for a resource, or for any, until somebody resumes it.
+//!
+//! What they set is an annotation, on the resource or on the operator's own namespace, so each operator sees it at once and
+//! after each restart. Anybody who may change the resource, or that namespace, may pause and resume.
+
+use anyhow::{Context as _, anyhow, ensure};
+use clap::Args;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Value, json};
+use weaver_api::OPERATOR_NAMESPACE;
+use weaver_api::marks::PAUSED_ANNOTATION;
+
+use crate::connection;
+use crate::resource::kind::Kind;
+use crate::resource::store::Store;
+use crate::stdout::say;
+
+/// Longest reason, in characters: it stands in the status of every resource.
+const LONGEST: usize = 200;
+
+#[derive(Args)]
+pub struct Pause {
+    /// Why, in a few words: it stands in the status of what is paused
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    reason: String,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Args)]
+pub struct Resume {
+    #[command(flatten)]
+    target: Target,
+}
+
+/// One resource, or all.
+#[derive(Args)]
+struct Target {
+    /// Only this one: `sync/NAME` or `token/NAME` (default: all of the cluster)
+    #[arg(value_name = "KIND/NAME", value_parser = resource)]
+    resource: Option<(Kind, String)>,
+    /// The namespace of that one (default: that of the kubeconfig's context)
+    #[arg(short, long, requires = "resource")]
+    namespace: Option<String>,
+}
+
+fn reason(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err("say why: whoever finds nothing copied reads it".to_owned());
+    }
+    if text.chars().any(char::is_control) || text.chars().count() > LONGEST {
+        return Err(format!("a line of at most {LONGEST} characters"));
+    }
+    Ok(text.to_owned())
+}
+
+fn resource(text: &str) -> Result<(Kind, String), String> {
+    let (noun, name) = text.split_once('/').unwrap_or_default();
+    let kind = Kind::ALL.into_iter().find(|kind| kind.noun() == noun);
+    let kind = kind.filter(|_| !name.is_empty());
+    kind.map(|kind| (kind, name.to_owned())).ok_or_else(|| "write sync/NAME or token/NAME".to_owned())
+}
+
+pub async fn pause(options: &Pause) -> anyhow::Result<()> {
+    let what = set(&options.target, json!(options.reason)).await?;
+    if options.target.resource.is_some() {
+        say(format_args!("{what} is paused: {}", options.reason));
+    } else {
+        say(format_args!("all resources are paused: {}", options.reason));
+        say("what was begun ends within seconds; what is deleted meanwhile waits; to go on: weaver resume");
+    }
+    Ok(())
+}
+
+pub async fn resume(options: &Resume) -> anyhow::Result<()> {
+    let what = set(&options.target, Value::Null).await?;
+    if options.target.resource.is_some() {
+        say(format_args!("{what} is not paused any more"));
+    } else {
+        say("all resources go on, but for those that are paused by themselves: weaver status counts them");
+    }
+    Ok(())
+}
+
+/// Sets the annotation; which resource it is.
+async fn set(target: &Target, value: Value) -> anyhow::Result<String> {
+    let change = json!({"metadata": {"annotations": {PAUSED_ANNOTATION: value}}});
+    let Some((kind, name)) = &target.resource else {
+        everywhere(change).await?;
+        return Ok(String::new());
+    };
+    let store = Store::connect(*kind, target.namespace.as_deref()).await?;
+    let place = store.place(name);
+    // Says what there is, where there is none of that name.
+    store.existing(name).await?;
+    store.merge(name, &change).await.map_err(|error| store.said(error)).with_context(|| place.clone())?;
+    Ok(place)
+}
+
+async fn everywhere(change: Value) -> anyhow::Result<()> {
+    let namespaces: Api<Namespace> = Api::all(connection::client(None).await?);
+    let params = PatchParams { field_manager: Some("weaver".into()), ..PatchParams::default() };
+    let found = namespaces.get_metadata_opt(OPERATOR_NAMESPACE).await.map_err(said)?;
+    ensure!(
+        found.is_some(),
+        "there is no namespace {OPERATOR_NAMESPACE}, so no operator was ever installed: apply deploy/rbac/operator.yaml"
+    );
+    let change = Patch::Merge(change);
+    namespaces.patch_metadata(OPERATOR_NAMESPACE, &params, &change).await.map_err(said)?;
+    Ok(())
+}
+
+fn said(error: kube::Error) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) if status.is_forbidden() => anyhow!(
+            "{}; who may change the namespace {OPERATOR_NAMESPACE} may pause everything; one resource: weaver pause \
+             sync/NAME",
+            status.message
+        ),
+        kube::Error::Api(status) => anyhow!("{}", status.message),
+        other => anyhow::Error::from(other).context("`weaver doctor` says whose fault it is"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_paused_and_why_is_checked_before_anything_is_sent() {
+        assert_eq!(resource("sync/settings"), Ok((Kind::Sync, "settings".into())));
+        assert_eq!(resource("token/ci"), Ok((Kind::Token, "ci".into())));
+        for odd in ["", "sync", "sync/", "settings", "configmap/a"] {
+            assert_eq!(resource(odd), Err("write sync/NAME or token/NAME".into()), "{odd}");
+        }
+        assert_eq!(reason(" a backup "), Ok("a backup".into()));
+        for odd in [String::new(), "  ".into(), "a\nb".into(), "x".repeat(201)] {
+            assert!(reason(&odd).is_err(), "{odd}");
+        }
+    }
+}

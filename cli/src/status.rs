@@ -1,0 +1,266 @@
+//! `weaver status`: who leads, who else would, what is paused, and how the resources are.
+//!
+//! All of it is read from the API with the rights of the person who types; what these do not show is said to be unknown.
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, ListParams};
+use kube::{Client, ResourceExt as _};
+use serde::Serialize;
+use serde_json::Value;
+use weaver_api::OPERATOR_NAMESPACE;
+use weaver_api::conditions::{PAUSED, READY};
+use weaver_api::marks::PAUSED_ANNOTATION;
+use weaver_operator::lease::record::{Candidacy, NAME, Record};
+
+use crate::connection;
+use crate::resource::kind::Kind;
+use crate::resource::store::Store;
+use crate::stdout::print;
+
+#[derive(Args)]
+pub struct Options {
+    /// How to show it
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+/// A form of what is printed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Format {
+    /// Lines for people
+    Table,
+    /// For programs
+    Json,
+}
+
+/// All that is shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    leader: Known<Option<Leader>>,
+    candidates: Vec<Candidacy>,
+    /// Why everything is paused.
+    paused: Known<Option<String>>,
+    syncs: Known<Counts>,
+    tokens: Known<Counts>,
+}
+
+/// What could be read, or why it could not.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Known<T> {
+    Is(T),
+    Unknown { unknown: String },
+}
+
+impl<T> From<anyhow::Result<T>> for Known<T> {
+    fn from(read: anyhow::Result<T>) -> Self {
+        read.map_or_else(|error| Self::Unknown { unknown: format!("{error:#}") }, Self::Is)
+    }
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Leader {
+    holder: String,
+    priority: i32,
+    /// Seconds, by the clocks of both machines.
+    renewed_seconds_ago: Option<i64>,
+    /// It should have renewed by now.
+    late: bool,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Counts {
+    all: usize,
+    ready: usize,
+    paused: usize,
+}
+
+pub async fn run(options: &Options) -> anyhow::Result<()> {
+    let client = connection::client(None).await?;
+    let (lease, paused) = (lease(&client).await, paused(&client).await);
+    let now = Timestamp::now();
+    let record = lease.as_ref().ok().and_then(Option::as_ref).map(Record::of);
+    let status = Status {
+        leader: lease.map(|lease| lease.and_then(|lease| leader(&lease, now))).into(),
+        candidates: record.map(|record| record.candidates).unwrap_or_default(),
+        paused: paused.into(),
+        syncs: counts(Kind::Sync).await.into(),
+        tokens: counts(Kind::Token).await.into(),
+    };
+    let text = match options.output {
+        Format::Table => table(&status, now),
+        Format::Json => serde_json::to_string_pretty(&status).context("writing the status as JSON")? + "\n",
+    };
+    print(&text)?;
+    Ok(())
+}
+
+async fn lease(client: &Client) -> anyhow::Result<Option<Lease>> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), OPERATOR_NAMESPACE);
+    leases.get_opt(NAME).await.context("reading the lease")
+}
+
+async fn paused(client: &Client) -> anyhow::Result<Option<String>> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let found = namespaces.get_metadata_opt(OPERATOR_NAMESPACE).await;
+    let found = found.with_context(|| format!("reading the namespace {OPERATOR_NAMESPACE}"))?;
+    Ok(found.and_then(|namespace| namespace.annotations().get(PAUSED_ANNOTATION).cloned()))
+}
+
+async fn counts(kind: Kind) -> anyhow::Result<Counts> {
+    let mut store = Store::connect(kind, None).await?;
+    store.namespace = None;
+    Ok(counted(&store.list(ListParams::default()).await?))
+}
+
+fn counted(objects: &[Value]) -> Counts {
+    let is_true = |object: &&Value, kind: &str| {
+        let conditions = object["status"]["conditions"].as_array();
+        conditions
+            .into_iter()
+            .flatten()
+            .any(|condition| condition["type"] == kind && condition["status"] == "True")
+    };
+    let count = |kind| objects.iter().filter(|object| is_true(object, kind)).count();
+    Counts { all: objects.len(), ready: count(READY), paused: count(PAUSED) }
+}
+
+fn leader(lease: &Lease, now: Timestamp) -> Option<Leader> {
+    let record = Record::of(lease);
+    let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
+    let renewed_seconds_ago = renewed.map(|time| now.as_second() - time.0.as_second());
+    let lasts = record.expiry.and_then(|expiry| i64::try_from(expiry.as_secs()).ok()).unwrap_or(60);
+    let late = renewed_seconds_ago.is_none_or(|ago| ago > lasts);
+    Some(Leader { holder: record.holder?, priority: record.priority, renewed_seconds_ago, late })
+}
+
+fn table(status: &Status, now: Timestamp) -> String {
+    let mut lines = vec![("leader", said(&status.leader, |leader| leader.as_ref().map_or_else(nobody, led)))];
+    for Candidacy { holder, priority, at } in &status.candidates {
+        let ago = at.parse::<Timestamp>().map(|at| now.as_second() - at.as_second());
+        let heard = ago.map_or_else(|_| String::new(), |ago| format!(", announced {ago} s ago"));
+        lines.push(("candidate", format!("{}, priority {priority}{heard}", named(holder))));
+    }
+    lines.push((
+        "paused",
+        said(&status.paused, |paused| {
+            paused.as_ref().map_or_else(
+                || "no".to_owned(),
+                |reason| format!("all resources: {reason}; to go on: weaver resume"),
+            )
+        }),
+    ));
+    lines.push(("syncs", said(&status.syncs, counts_said)));
+    lines.push(("tokens", said(&status.tokens, counts_said)));
+    let lines: Vec<String> = lines.iter().map(|(what, words)| format!("{what:<11}{words}\n")).collect();
+    lines.concat()
+}
+
+fn said<T>(known: &Known<T>, words: impl Fn(&T) -> String) -> String {
+    match known {
+        Known::Is(value) => words(value),
+        Known::Unknown { unknown } => format!("unknown: {unknown}"),
+    }
+}
+
+fn nobody() -> String {
+    "nobody: is an operator running? `systemctl status weaver-operator` on the Pi; one that runs --standalone takes no \
+     lease"
+        .to_owned()
+}
+
+fn led(leader: &Leader) -> String {
+    let renewed = leader.renewed_seconds_ago.map_or_else(
+        || "never renewed".to_owned(),
+        |ago| {
+            format!("renewed {ago} s ago{}", if leader.late { ": LATE, it is gone or cut off" } else { "" })
+        },
+    );
+    format!("{}, priority {}, {renewed}", named(&leader.holder), leader.priority)
+}
+
+/// The host and the process of a holder's name (`weaver_operator::lease::holder`).
+fn named(holder: &str) -> String {
+    let parts: Vec<&str> = holder.split('_').collect();
+    match parts[..] {
+        [host, _, _, _, pid, _] => format!("{host}, process {pid}"),
+        _ => holder.to_owned(),
+    }
+}
+
+fn counts_said(counts: &Counts) -> String {
+    let Counts { all, ready, paused } = counts;
+    let paused = if *paused > 0 { format!(", {paused} paused") } else { String::new() };
+    format!("{ready} of {all} ready{paused}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn lease(renewed: &str) -> Lease {
+        serde_json::from_value(json!({
+            "metadata": {"annotations": {
+                "weaver.example.com/priority": "3",
+                "weaver.example.com/candidates":
+                    r#"[{"holder": "laptop_0_0_1_77_9", "priority": 0, "at": "2026-01-01T00:00:10Z"}]"#,
+            }},
+            "spec": {"holderIdentity": "raspi_a_b_4026531836_812_99", "leaseDurationSeconds": 60, "renewTime": renewed},
+        }))
+        .unwrap()
+    }
+
+    fn shown(lease: Option<Lease>, paused: anyhow::Result<Option<String>>) -> String {
+        let now = "2026-01-01T00:01:00Z".parse().unwrap();
+        let status = Status {
+            candidates: lease.as_ref().map(Record::of).map(|record| record.candidates).unwrap_or_default(),
+            leader: Known::Is(lease.and_then(|lease| leader(&lease, now))),
+            paused: paused.into(),
+            syncs: Known::Is(Counts { all: 3, ready: 2, paused: 1 }),
+            tokens: Known::Is(Counts::default()),
+        };
+        table(&status, now)
+    }
+
+    #[test]
+    fn leader_candidates_and_what_is_paused_are_told() {
+        let text = shown(Some(lease("2026-01-01T00:00:48.000000Z")), Ok(Some("a backup".into())));
+        assert_eq!(
+            text,
+            "leader     raspi, process 812, priority 3, renewed 12 s ago\n\
+             candidate  laptop, process 77, priority 0, announced 50 s ago\n\
+             paused     all resources: a backup; to go on: weaver resume\n\
+             syncs      2 of 3 ready, 1 paused\n\
+             tokens     0 of 0 ready\n"
+        );
+    }
+
+    #[test]
+    fn a_leader_that_is_late_nobody_and_what_may_not_be_seen_are_told() {
+        let late = shown(Some(lease("2025-12-31T23:59:00.000000Z")), Ok(None));
+        assert!(late.contains("renewed 120 s ago: LATE") && late.contains("paused     no\n"), "{late}");
+        let nobody = shown(None, Err(anyhow::anyhow!("namespaces is forbidden")));
+        assert!(nobody.contains("nobody: is an operator running?"), "{nobody}");
+        assert!(nobody.contains("paused     unknown: namespaces is forbidden"), "{nobody}");
+    }
+
+    #[test]
+    fn resources_are_counted_by_their_conditions() {
+        let object = |ready: &str, paused: &str| {
+            json!({"status": {"conditions": [
+                {"type": "Ready", "status": ready}, {"type": "Paused", "status": paused},
+            ]}})
+        };
+        let objects = [object("True", "False"), object("False", "True"), json!({})];
+        let Counts { all, ready, paused } = counted(&objects);
+        assert_eq!((all, ready, paused), (3, 1, 1));
+    }
+}
