@@ -121,7 +121,7 @@ async fn round(host: &Host, args: &RunArgs) -> anyhow::Result<(Client, bool)> {
     let report = installer::install(&client, &webhook, &options, |_| ())
         .await
         .context("installing the definitions")?;
-    for installed in report.definitions.iter().filter(|one| one.outcome != Outcome::Unchanged) {
+    for installed in report.all().filter(|one| one.outcome != Outcome::Unchanged) {
         info!("{installed}");
     }
     let migrated = installer::migrate(&client, |progress| info!("{progress}"))

@@ -27,6 +27,8 @@ type Hook = Box<dyn FnMut(&mut Stored, &Method, &str) -> Fate + Send>;
 pub struct Stored {
     /// Definitions by name.
     pub definitions: BTreeMap<String, Value>,
+    /// Admission policies and their bindings, by `<plural>/<name>`.
+    pub admission: BTreeMap<String, Value>,
     /// ConfigMapSyncs of the namespace `default` by name: the version that each is stored at, and its
     /// resourceVersion.
     pub objects: BTreeMap<String, (String, u64)>,
@@ -148,6 +150,9 @@ impl Stored {
                 }
                 self.found(name)
             }
+            (verb, ["apis", "admissionregistration.k8s.io", _, path @ ..]) => {
+                self.admitting(verb, path, body)
+            }
             // A creation, which is only ever a dry run here.
             ("POST", ["apis", ..]) => {
                 let mut created = body.clone();
@@ -171,6 +176,28 @@ impl Stored {
             }
             _ => failure(404, "no such path"),
         }
+    }
+
+    fn admitting(&mut self, verb: &str, path: &[&str], body: &Value) -> (u16, Value) {
+        let name = body["metadata"]["name"].as_str().unwrap_or_default();
+        let key = if verb == "POST" { format!("{}/{name}", path[0]) } else { path.join("/") };
+        match (verb, self.admission.get(&key)) {
+            ("GET", Some(_)) => {}
+            ("GET" | "PUT", None) => return failure(404, "not found"),
+            ("POST", Some(_)) => return failure(409, "already exists"),
+            ("PUT", Some(there))
+                if there["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"] =>
+            {
+                return failure(409, "the object has been modified");
+            }
+            _ => {
+                self.revision += 1;
+                let mut written = body.clone();
+                written["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+                self.admission.insert(key.clone(), written);
+            }
+        }
+        (200, self.admission[&key].clone())
     }
 
     fn found(&self, name: &str) -> (u16, Value) {

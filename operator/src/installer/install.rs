@@ -2,9 +2,9 @@
 //! none is.
 //!
 //! The order: API server ready, webhook answers, definitions with conversion and CA in one write each, accepted
-//! by the API server, and at last the proof that the API server itself reaches the webhook. A definition with a
-//! webhook that nobody answers would break every request at the other version. Where nothing differs, nothing is
-//! written.
+//! by the API server, the admission policy, and at last the proof that the API server itself reaches the webhook. A
+//! definition with a webhook that nobody answers would break every request at the other version. Where nothing differs,
+//! nothing is written.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,6 +15,7 @@ use kube::api::{Api, ListParams, PostParams};
 use kube::core::DynamicObject;
 use kube::{Client, ResourceExt as _};
 
+use super::accounts;
 use super::plan::{Plan, Refusal, complete, plan};
 use super::review::{ReviewError, converts};
 use super::served::{Proof, accepted, proved, ready};
@@ -22,7 +23,7 @@ use super::{MANAGER, Webhook};
 use crate::tenant::call::{CallError, call, lookup};
 
 /// How often somebody else may write between our reading and our writing.
-const ROUNDS: usize = 5;
+pub(super) const ROUNDS: usize = 5;
 
 /// When the webhook is asked, and the API server made to ask it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -42,7 +43,7 @@ pub struct Options {
     pub patience: Duration,
 }
 
-/// What became of one definition.
+/// What became of one definition, or of another object.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Outcome {
     /// It was not there.
@@ -53,14 +54,14 @@ pub enum Outcome {
     Replaced(Vec<String>),
 }
 
-/// One definition that is now as it should be; [`fmt::Display`] is a line for people.
+/// One definition that is now as it should be, or another object; [`fmt::Display`] is a line for people.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Installed {
-    /// `<plural>.<group>`.
+    /// `<plural>.<group>`; of another object, `<kind>/<name>`.
     pub name: String,
     /// What was done.
     pub outcome: Outcome,
-    /// What users of the definition that was there may notice.
+    /// What users of what was there may notice.
     pub warnings: Vec<String>,
 }
 
@@ -80,6 +81,8 @@ impl fmt::Display for Installed {
 pub struct Report {
     /// One for each definition, in the order of their names.
     pub definitions: Vec<Installed>,
+    /// The admission policy and its binding.
+    pub accounts: Vec<Installed>,
     /// Was conversion proved?
     pub proved: bool,
     /// Why it was to be proved and could not be, where that says nothing against it: the API server's words.
@@ -87,10 +90,15 @@ pub struct Report {
 }
 
 impl Report {
+    /// All that was looked at.
+    pub fn all(&self) -> impl Iterator<Item = &Installed> {
+        self.definitions.iter().chain(&self.accounts)
+    }
+
     /// Was anything written?
     #[must_use]
     pub fn changed(&self) -> bool {
-        self.definitions.iter().any(|installed| installed.outcome != Outcome::Unchanged)
+        self.all().any(|installed| installed.outcome != Outcome::Unchanged)
     }
 }
 
@@ -101,7 +109,7 @@ pub enum Step<'a> {
     Ready,
     /// The webhook at this URL answers.
     Answers(&'a str),
-    /// A definition is as it should be.
+    /// A definition, or what else belongs to them, is as it should be.
     Installed(&'a Installed),
     /// The API server serves all of them.
     Accepted,
@@ -146,11 +154,14 @@ pub enum InstallError {
     /// At least one definition would destroy something. None was changed.
     #[error("no definition was changed, because{}", in_words(.0))]
     Refused(Vec<(String, Refusal)>),
-    /// Somebody else writes it, again and again.
+    /// Somebody else writes it, again and again; by kind and name, as kubectl takes them.
     #[error(
-        "{0} was changed by somebody else each time it was to be written: find out who (`kubectl get crd {0} -o yaml --show-managed-fields`)"
+        "{0} was changed by somebody else each time it was to be written: find out who (`kubectl get {0} -o yaml --show-managed-fields`)"
     )]
     Contested(String),
+    /// A mistake in this program.
+    #[error("the built-in manifest of the admission policy does not parse: {0}")]
+    BuiltIn(String),
     /// Its names are another definition's.
     #[error(
         "{name} was written, and the API server does not accept its names: {message}. Nothing was deleted. \
@@ -194,7 +205,7 @@ fn in_words(refusals: &[(String, Refusal)]) -> String {
     each.collect()
 }
 
-/// Brings all definitions into the API server and tells `steps` what was done.
+/// Brings all definitions and the admission policy into the API server and tells `steps` what was done.
 ///
 /// # Errors
 /// The first step that failed. What was written before stays; running it again goes on from there.
@@ -217,7 +228,7 @@ pub async fn install(
     for round in 1.. {
         let Err(contested) = write(client, plans, &mut done).await? else { break };
         if round == ROUNDS {
-            return Err(InstallError::Contested(contested));
+            return Err(InstallError::Contested(format!("crd/{contested}")));
         }
         plans = allowed(client, webhook).await?;
     }
@@ -228,7 +239,11 @@ pub async fn install(
         accepted(client, name, options.patience).await?;
     }
     steps(Step::Accepted);
-    let mut report = Report { definitions: done.into_values().collect(), ..Report::default() };
+    let accounts = accounts::install(client).await?;
+    for installed in &accounts {
+        steps(Step::Installed(installed));
+    }
+    let mut report = Report { definitions: done.into_values().collect(), accounts, ..Report::default() };
     if prove {
         match proved(client, options.patience).await? {
             Proof::Converts => {

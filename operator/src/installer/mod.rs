@@ -1,15 +1,17 @@
-//! Puts our kinds into an API server and keeps them there: certificates, definitions, and the rewriting of what
-//! is stored at an older version. For `weaver crd` and the node agent, which may run at the same time.
+//! Puts our kinds into an API server and keeps them there: certificates, definitions, the admission policy, and
+//! the rewriting of what is stored at an older version. For `weaver crd` and the node agent, which may run at the same time.
 //!
 //! - [`certificates`]: the webhook's CA and certificate.
 //! - [`plan`]: whether a definition may be written, and what would change. Pure.
 //! - [`review`]: does the webhook answer?
 //! - [`install`](fn@install): writes definitions, in an order in which no step can strand the next.
+//! - [`accounts`]: the admission policy: who may name a ServiceAccount.
 //! - [`migrate`](fn@migrate): rewrites stored objects, then says so in the definition.
 //!
 //! Nothing here deletes anything. Each step compares first, carries the version that it read as its
 //! precondition, and can be killed and run again.
 
+pub mod accounts;
 pub mod certificates;
 #[cfg(test)]
 mod fake_api;

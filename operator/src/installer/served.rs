@@ -115,7 +115,8 @@ pub(super) async fn proved(client: &Client, patience: Duration) -> Result<Proof,
     let stored: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &new);
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &old);
     let params = PostParams { dry_run: true, field_manager: Some(MANAGER.into()) };
-    let spec = json!({"syncToNamespaces": ["weaver-conversion-check"]});
+    // Without an account, so that nobody has to have the right to name one.
+    let spec = json!({"serviceAccount": {}, "syncToNamespaces": ["weaver-conversion-check"]});
     let mut object = DynamicObject::new("", &old).data(json!({"spec": spec}));
     object.metadata.name = None;
     object.metadata.generate_name = Some("weaver-conversion-check-".into());

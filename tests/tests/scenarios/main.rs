@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod accounts;
 mod api_example;
 mod bad_input;
 mod cli_apply;
