@@ -190,6 +190,10 @@ codes! {
     MintingTooWide = "A-04" "minting-too-wide",
     /// What was to be looked at may not be seen with these rights.
     MayNotLook = "A-05" "may-not-look",
+    /// Nothing asks who may name a ServiceAccount.
+    AccountPolicyMissing = "A-06" "account-policy-missing",
+    /// The rules who may name a ServiceAccount are turned off, or not those of this version.
+    AccountPolicyChanged = "A-07" "account-policy-changed",
     /// A lease was lost because the storage is too slow.
     LeaseLost = "L-01" "lease-lost",
     /// There is no default route, and k3s does not start without one.

@@ -1,7 +1,7 @@
 //! What runs in the cluster: registries and images, kinds, accounts, leases.
 
 use super::Entry;
-use super::table::{K3S_REGISTRIES, K3S_REQUIREMENTS, RBAC, RESTART_K3S, known};
+use super::table::{ADMISSION, K3S_REGISTRIES, K3S_REQUIREMENTS, RBAC, RESTART_K3S, known};
 use crate::finding::Severity::{Fail, Ok, Unknown, Warn};
 
 pub(super) const KINDS_OK: Entry =
@@ -35,7 +35,7 @@ pub(super) const NOBODY_ACTS: Entry = known(
 pub(super) const MINTING_TOO_WIDE: Entry = known(
     Warn,
     "Somebody has bound the right on serviceaccounts/token for the whole cluster: whoever may write a ConfigMapSync \
-     may then act as any account of that namespace.",
+     may then act as any account of that namespace that they may name.",
     "bind it for single accounts, as `weaver tenant allow` does, and remove the wide binding",
     &[
         "kubectl get clusterrolebindings -o wide | grep weaver-operator",
@@ -43,6 +43,25 @@ pub(super) const MINTING_TOO_WIDE: Entry = known(
         "weaver tenant allow NAMESPACE ACCOUNT",
     ],
     &[RBAC],
+);
+
+pub(super) const ACCOUNT_POLICY_MISSING: Entry = known(
+    Warn,
+    "Somebody has deleted it, or nobody has installed it: whoever may write a ConfigMapSync or a ServiceToken can have \
+     the operator act as any account of that namespace that it may mint tokens for.",
+    "install it; the agent does that by itself within a minute where it runs",
+    &["sudo weaver crd install", "systemctl status weaver-node-agent"],
+    &[ADMISSION],
+);
+
+pub(super) const ACCOUNT_POLICY_CHANGED: Entry = known(
+    Warn,
+    "Its binding is the owner's to change, and stays as it is; rules of another version stay until that version's \
+     installer has run. Who is let through can have the operator act as any account of the namespace that it may mint \
+     tokens for.",
+    "if nobody means it so, delete the binding and install; `weaver crd install` makes both as they were",
+    &["kubectl delete validatingadmissionpolicybinding weaver-accounts", "sudo weaver crd install"],
+    &[ADMISSION],
 );
 
 pub(super) const MAY_NOT_LOOK: Entry = known(

@@ -13,6 +13,8 @@ pub(super) const K3S_REGISTRIES: &str = "https://docs.k3s.io/installation/privat
 pub(super) const K3S_ACCESS: &str = "https://docs.k3s.io/cluster-access";
 pub(super) const K3S_AIRGAP: &str = "https://docs.k3s.io/installation/airgap";
 pub(super) const RBAC: &str = "https://kubernetes.io/docs/reference/access-authn-authz/rbac/";
+pub(super) const ADMISSION: &str =
+    "https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/";
 
 pub(super) const CHECK: &str = "sudo weaver-node-agent check";
 pub(super) const DRY_RUN: &str = "sudo weaver-node-agent repair --dry-run";
@@ -107,6 +109,8 @@ pub const fn entry(code: Code) -> Entry {
         NobodyActs => cluster::NOBODY_ACTS,
         MintingTooWide => cluster::MINTING_TOO_WIDE,
         MayNotLook => cluster::MAY_NOT_LOOK,
+        AccountPolicyMissing => cluster::ACCOUNT_POLICY_MISSING,
+        AccountPolicyChanged => cluster::ACCOUNT_POLICY_CHANGED,
         RegistryPlainHttp => cluster::REGISTRY_PLAIN_HTTP,
         ImageWithoutRegistry => cluster::IMAGE_WITHOUT_REGISTRY,
         RegistryNotAService => cluster::REGISTRY_NOT_A_SERVICE,

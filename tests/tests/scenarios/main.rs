@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod accounts;
+mod accounts_own_server;
 mod api_example;
 mod bad_input;
 mod cli_apply;
