@@ -16,10 +16,10 @@ help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: up
-up: ## Start API server, node agent and operator; apply the sample tenant; show its copies
+up: ## Start API server, node agent and operator (REPLICAS=N of them); apply the sample tenant; show its copies
 	$(RUST)
 	@cargo build --locked $(PROGRAMS) -p weaver-devstack
-	@$(BIN)/weaver-devstack up
+	@$(BIN)/weaver-devstack up $(if $(REPLICAS),--replicas $(REPLICAS))
 
 .PHONY: down
 down: $(BIN)/weaver-devstack ## End what `make up` started; the data stays in .run/

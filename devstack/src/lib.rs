@@ -9,6 +9,7 @@
 //! Failure: every error names the file, process or address and what to do.
 
 pub mod agent;
+pub mod candidates;
 pub mod choice;
 pub mod copies;
 pub mod down;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use weaver_devstack::programs::Programs;
-use weaver_devstack::{down, ports, service, status, up, with_server};
+use weaver_devstack::{candidates, down, ports, service, status, up, with_server};
 
 /// API server, node agent and operator on this machine, for development and tests.
 #[derive(Parser)]
@@ -33,6 +33,10 @@ enum Task {
         #[arg(long, env = "WEAVER_PORT", default_value_t = ports::PREFERRED,
             value_parser = clap::value_parser!(u16).range(1..))]
         port: u16,
+        /// Operators: one leads, the others wait.
+        #[arg(long, env = "WEAVER_REPLICAS", default_value_t = 1,
+            value_parser = clap::value_parser!(u8).range(1..=candidates::MOST))]
+        replicas: u8,
     },
     /// End what `up` started; the data stays.
     Down,
@@ -61,7 +65,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
     let Arguments { run_dir, source, bin_dir, command } = arguments;
     let programs = || Programs::find(bin_dir.as_deref(), &source);
     match command {
-        Task::Up { port } => up::up(&run_dir, &programs()?, port),
+        Task::Up { port, replicas } => up::up(&run_dir, &programs()?, port, replicas.into()),
         Task::Down => down::down(&run_dir).map(|()| ExitCode::SUCCESS),
         Task::Service { verb, name } => service::service(&run_dir, &programs()?, verb, &name),
         Task::Status => status::status(&run_dir),

@@ -59,6 +59,14 @@ impl Programs {
         self.built("weaver-operator")
     }
 
+    /// The person's tool.
+    ///
+    /// # Errors
+    /// When it is not built, with what to type.
+    pub fn weaver(&self) -> Result<PathBuf> {
+        self.built("weaver")
+    }
+
     fn built(&self, name: &str) -> Result<PathBuf> {
         let path = self.bin_dir.join(name);
         ensure!(

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::agent::Report;
+use crate::candidates;
 use crate::copies;
 use crate::layout::Layout;
 use crate::process::Process;
@@ -50,16 +51,17 @@ pub fn status(dir: &Path) -> Result<ExitCode> {
     let gate = if report.is_none() { "" } else { shut.map_or("gate open", |_| "gate shut") };
     let about_operator = if damage.is_some() { "report unreadable" } else { "" };
     let log = |name| layout.log(name).display().to_string();
-    say(format_args!(
-        "{}",
-        steps::table(&[
-            ["PROCESS", "STATE", "PID", "RSS", "DETAIL", "LOG"].map(str::to_owned).to_vec(),
-            row("API server", server, address, log("server")),
-            row("node agent", agent, gate.to_owned(), log("agent")),
-            row("webhook", webhook, about_webhook.to_owned(), log("agent")),
-            row("operator", operator, about_operator.to_owned(), log("agent")),
-        ])
-    ));
+    let mut rows = vec![
+        ["PROCESS", "STATE", "PID", "RSS", "DETAIL", "LOG"].map(str::to_owned).to_vec(),
+        row("API server", server, address, log("server")),
+        row("node agent", agent, gate.to_owned(), log("agent")),
+        row("webhook", webhook, about_webhook.to_owned(), log("agent")),
+        row("operator", operator, about_operator.to_owned(), log("agent")),
+    ];
+    for (name, process) in candidates::running(&layout)? {
+        rows.push(row(name, Some(process), "weaver status says who leads".to_owned(), log(name)));
+    }
+    say(format_args!("{}", steps::table(&rows)));
     if let Some(error) = damage {
         say(format_args!("{error:#}; `make up` starts the node agent anew\n"));
     }

@@ -26,7 +26,7 @@ use crate::programs::Programs;
 use crate::server::{START_LIMIT, Server, ServerOptions};
 use crate::server_files::{self, NAMES};
 use crate::steps::{Steps, say};
-use crate::{files, logs, ports, shell};
+use crate::{candidates, files, logs, ports, shell};
 
 /// Known bad, as the agent's own `check` says it.
 pub const KNOWN_BAD: u8 = 10;
@@ -72,11 +72,11 @@ impl ServerRecord {
     }
 }
 
-/// Brings the stack in `dir` up; a new server listens on `preferred` unless it is taken.
+/// Brings the stack in `dir` up, with `replicas` operators; a new server listens on `preferred` unless it is taken.
 ///
 /// # Errors
 /// Names the step that failed, and why.
-pub fn up(dir: &Path, programs: &Programs, preferred: u16) -> Result<ExitCode> {
+pub fn up(dir: &Path, programs: &Programs, preferred: u16, replicas: usize) -> Result<ExitCode> {
     let layout = Layout::create(dir)?;
     let _lock = layout.lock(LOCK_PATIENCE)?;
     files::require_space(layout.dir(), files::SPACE_NEEDED)?;
@@ -113,6 +113,10 @@ pub fn up(dir: &Path, programs: &Programs, preferred: u16) -> Result<ExitCode> {
     steps.done("operator running", format!("pid {}", operator.pid));
 
     let kubectl = record.kubectl(&layout);
+    let beside = candidates::ensure(&layout, programs, &kubectl, replicas.saturating_sub(1))?;
+    for process in &beside {
+        steps.done("another operator beside", format!("pid {}", process.pid));
+    }
     let sample = programs.sample();
     let edits = if apply(&kubectl, &sample)? == Applied::EditsKept { ", your edits kept" } else { "" };
     let file = sample.strip_prefix(programs.source()).unwrap_or(&sample);
@@ -120,6 +124,9 @@ pub fn up(dir: &Path, programs: &Programs, preferred: u16) -> Result<ExitCode> {
     let table = wait_for_copies(&kubectl, &sample, &layout)?;
     steps.done("copies there", "");
 
+    if !beside.is_empty() {
+        say(format_args!("\n{}", candidates::who_leads(&layout, programs)?.trim_end()));
+    }
     shell::write(&layout, programs, &record, &kubectl)?;
     let command = dir.join("bin/kubectl");
     let command = command.display();
