@@ -135,6 +135,23 @@ fn a_newly_built_operator_is_started() {
 }
 
 #[test]
+fn as_many_operators_run_as_are_asked_for() {
+    let fakes = Fakes::new();
+    fakes
+        .run(&["up", "--replicas", "3"], &[])
+        .expect(0, &["another operator", "the fake weaver says who leads"]);
+    let three = fakes.all();
+    fakes.run(&["status"], &[]).expect(0, &["candidate-1  running", "candidate-2  running"]);
+    fakes.run(&["up", "--replicas", "3"], &[]).expect(0, &[]);
+    assert_eq!(fakes.all(), three, "twice is once");
+    fakes.run(&["up", "--replicas", "2"], &[]).expect(0, &[]);
+    assert_eq!(fakes.all().len(), three.len() - 1);
+    fakes.run(&["up", "--replicas", "9"], &[]).expect(2, &["9 is not in 1..=5"]);
+    fakes.run(&["down"], &[]).expect(0, &[]);
+    assert_eq!(fakes.all(), [0; 0]);
+}
+
+#[test]
 fn down_ends_nothing_that_up_did_not_start() {
     let fakes = Fakes::new();
     fakes.run(&["up"], &[]).expect(0, &[]);

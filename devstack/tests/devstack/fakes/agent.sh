@@ -22,6 +22,7 @@ run)
     report '{"gate": "shut", "reason": "T-02", "findings": [{"severity": "fail"}], "operator": null}'
     exec sleep 600
   fi
+  : >"$runtime/operator.kubeconfig"
   "$webhook" webhook &
   other=$!
   "$operator" run &
