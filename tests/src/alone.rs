@@ -33,20 +33,28 @@ pub struct Operator {
 impl Operator {
     /// Starts the built program on the kubeconfig `name` of `dir`, with seconds where a user has minutes.
     fn start(dir: &Path, name: &str, flags: Vec<String>) -> Self {
-        let log = dir.join(format!("{name}.log"));
-        let output = File::options().create(true).append(true).open(&log).unwrap();
-        let child = Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver-operator"))
+        let mut command = Command::new(program());
+        command
             .args(["run", "--metrics", "127.0.0.1:0"])
             .args(&flags)
             // A flag says otherwise.
             .envs([("WEAVER_RETRY", "2"), ("WEAVER_CLEANUP_PATIENCE", "5")])
             .arg("--kubeconfig")
-            .arg(dir.join(format!("{name}.kubeconfig")))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(output)
-            .spawn()
-            .unwrap();
+            .arg(dir.join(format!("{name}.kubeconfig")));
+        Self::begin(command, dir.join(format!("{name}.log")), flags)
+    }
+
+    /// Starts the built program with these arguments and these variables, and no others, as a container would.
+    #[must_use]
+    pub fn contained(dir: &Path, name: &str, arguments: &[String], variables: &[(String, String)]) -> Self {
+        let mut command = Command::new(program());
+        command.args(arguments).env_clear().envs(variables.iter().cloned());
+        Self::begin(command, dir.join(format!("{name}.log")), Vec::new())
+    }
+
+    fn begin(mut command: Command, log: PathBuf, flags: Vec<String>) -> Self {
+        let output = File::options().create(true).append(true).open(&log).unwrap();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output).spawn().unwrap();
         Self { child, log, flags }
     }
 
@@ -149,6 +157,10 @@ impl Alone {
     pub fn world(&self, name: &str) -> World {
         World::on(self.own.client.clone(), name, self.own.logs())
     }
+}
+
+fn program() -> PathBuf {
+    given("WEAVER_TEST_BIN_DIR").join("weaver-operator")
 }
 
 fn owned(flags: &[&str]) -> Vec<String> {

@@ -18,6 +18,7 @@ mod foreign;
 mod health_own_server;
 mod installer_own_server;
 mod kubeconfig;
+mod kubernetes_own_server;
 mod lease_own_server;
 mod lifecycle;
 mod metrics;

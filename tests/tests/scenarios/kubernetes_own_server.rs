@@ -1,0 +1,164 @@
+//! The manifests for any cluster, judged by a real API server: they apply, apply again without a change, pass admission; and
+//! what their pods would run does its work.
+//!
+//! No kubelet is here. What it would do is done by hand: the container's arguments are run as a process, with a token of the
+//! account that the pod names.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use kube::api::{Api, PostParams};
+use kube::core::{GroupVersionKind, TypeMeta};
+use kube::discovery::pinned_kind;
+use serde_json::{Value, json};
+use weaver_devstack::ports;
+use weaver_tests::alone::Operator;
+use weaver_tests::metrics::Metrics;
+use weaver_tests::own::Own;
+use weaver_tests::world::{World, eventually};
+
+const NAMESPACE: &str = weaver_api::OPERATOR_NAMESPACE;
+
+fn deploy() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy")
+}
+
+/// `kubectl VERB -k deploy/kubernetes FLAGS`, as the administrator.
+fn kustomized(own: &Own, verb: &str, flags: &[&str]) -> String {
+    let directory = deploy().join("kubernetes");
+    own.kubectl(&[&[verb, "-k", directory.to_str().unwrap()], flags].concat())
+}
+
+/// Each object of the manifests, and the version at which the API server has it.
+fn versions(own: &Own) -> BTreeMap<String, String> {
+    let list: Value = serde_json::from_str(&kustomized(own, "get", &["-o", "json"])).unwrap();
+    let version = |object: &Value| {
+        let name = format!("{} {}", object["kind"], object["metadata"]["name"]);
+        (name, object["metadata"]["resourceVersion"].as_str().unwrap().to_owned())
+    };
+    list["items"].as_array().unwrap().iter().map(version).collect()
+}
+
+/// What a pod of this Deployment is to be.
+async fn template(own: &Own, name: &str) -> PodSpec {
+    let deployments: Api<Deployment> = Api::namespaced(own.client.clone(), NAMESPACE);
+    deployments.get(name).await.unwrap().spec.unwrap().template.spec.unwrap()
+}
+
+#[tokio::test]
+async fn the_manifests_apply_and_a_second_time_nothing_changes() {
+    let own = Own::start().await;
+    let made = kustomized(&own, "apply", &[]);
+    assert!(made.lines().all(|line| line.ends_with(" created")), "{made}");
+    assert_eq!(versions(&own).len(), made.lines().count());
+    let tried = kustomized(&own, "apply", &["--dry-run=server"]);
+    assert!(tried.lines().all(|line| line.ends_with(" unchanged (server dry run)")), "{tried}");
+    // Where controllers run, they write the status of a Deployment just then.
+    eventually("nothing moves", || async {
+        let before = versions(&own);
+        unchanged(&own);
+        let after = versions(&own);
+        if before == after { Ok(()) } else { Err((before, after)) }
+    })
+    .await;
+}
+
+fn unchanged(own: &Own) {
+    let again = kustomized(own, "apply", &[]);
+    assert!(again.lines().all(|line| line.ends_with(" unchanged")), "{again}");
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[tokio::test]
+async fn every_file_below_deploy_is_yaml_of_kinds_that_the_api_server_knows() {
+    let own = Own::start().await;
+    own.install().await.unwrap();
+    let mut seen = 0;
+    for path in files(&deploy()) {
+        match path.extension().and_then(OsStr::to_str) {
+            Some("yaml") if path.file_name() != Some(OsStr::new("kustomization.yaml")) => {}
+            Some("yaml" | "md") => continue,
+            _ => panic!("what is {}?", path.display()),
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        for object in serde_saphyr::from_multiple::<TypeMeta>(&text).unwrap() {
+            let kind = GroupVersionKind::try_from(&object).unwrap();
+            let known = pinned_kind(&own.client, &kind).await;
+            assert!(known.is_ok(), "{}: {kind:?}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 20, "only {seen} objects");
+}
+
+#[tokio::test]
+async fn admission_takes_the_pods_as_restricted_and_no_looser_ones() {
+    let own = Own::start().await;
+    kustomized(&own, "apply", &[]);
+    let pods: Api<Pod> = Api::namespaced(own.client.clone(), NAMESPACE);
+    let trial = PostParams { dry_run: true, ..PostParams::default() };
+    let pod = |spec: &Value| -> Pod {
+        serde_json::from_value(json!({"metadata": {"name": "trial"}, "spec": spec})).unwrap()
+    };
+    for name in ["weaver-operator", "weaver-webhook"] {
+        let template = json!(template(&own, name).await);
+        pods.create(&trial, &pod(&template)).await.unwrap();
+        for (words, path, loose) in [
+            ("runAsNonRoot != true", "/securityContext/runAsNonRoot", json!(false)),
+            ("seccompProfile", "/securityContext/seccompProfile", Value::Null),
+            ("unrestricted capabilities", "/containers/0/securityContext/capabilities", Value::Null),
+            (
+                "allowPrivilegeEscalation != false",
+                "/containers/0/securityContext/allowPrivilegeEscalation",
+                json!(true),
+            ),
+        ] {
+            let mut spec = template.clone();
+            *spec.pointer_mut(path).unwrap() = loose;
+            let refusal = pods.create(&trial, &pod(&spec)).await.unwrap_err().to_string();
+            let violates = refusal.contains("violates PodSecurity \"restricted:latest\"");
+            assert!(violates && refusal.contains(words), "{name} {path}: {refusal}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_containers_command_with_the_accounts_own_rights_syncs() {
+    let own = Own::start().await;
+    own.install().await.unwrap();
+    kustomized(&own, "apply", &[]);
+    let pod = template(&own, "weaver-operator").await;
+    assert_eq!(pod.automount_service_account_token, Some(true));
+    // In place of the files and variables by which a pod finds the API server.
+    let account = pod.service_account_name.unwrap();
+    let kubeconfig = own.dir().join("pod.kubeconfig");
+    std::fs::write(&kubeconfig, json!(own.kubeconfig_of(NAMESPACE, &account).await).to_string()).unwrap();
+    let container = &pod.containers[0];
+    assert_eq!(container.command, None, "the image says what is run");
+    let metrics = format!("127.0.0.1:{}", ports::disposable().unwrap());
+    let mut arguments = container.args.clone().unwrap();
+    *arguments.iter_mut().find(|word| word.starts_with("--metrics=")).unwrap() =
+        format!("--metrics={metrics}");
+    arguments.push(format!("--kubeconfig={}", kubeconfig.display()));
+    let variables = container.env.iter().flatten();
+    let variables: Vec<_> =
+        variables.map(|one| (one.name.clone(), one.value.clone().unwrap_or_default())).collect();
+    let operator = Operator::contained(own.dir(), "operator", &arguments, &variables);
+
+    let world = World::on(own.client.clone(), "in-a-pod", own.logs());
+    let (team, foo) = world.synced().await;
+    world.config_map(&team, "settings", &[("a", "2")]).await;
+    world.holds(&foo, "settings", &[("a", "2")]).await;
+    world.delete_sync(&team, "sync").await;
+    world.lacks(&foo, "settings").await;
+    assert!(operator.log().contains("leading"), "{}", operator.log());
+    assert!(Metrics::at(&metrics).await.sum("weaver_requests_total") > 0);
+    world.finish().await;
+}
