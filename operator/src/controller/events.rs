@@ -7,10 +7,10 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
-use tracing::debug;
+use tracing::{debug, warn};
 use weaver_api::conditions::{READY, bounded};
 
-use crate::tenant::call::call;
+use crate::tenant::call::{CallError, call, is_terminating};
 
 /// Most bytes of a note, besides the words that it was cut. The API server takes 1,024.
 const MAX_NOTE: usize = 1_000;
@@ -29,8 +29,13 @@ impl Events {
 
     /// Tells one.
     pub async fn tell(&self, event: &Event, about: &ObjectReference) {
-        if let Err(error) = call(self.0.publish(event, about)).await {
-            debug!(%error, reason = %event.reason, "an event could not be told");
+        match call(self.0.publish(event, about)).await {
+            Ok(()) => {}
+            // The operator's own right is missing, which nobody would ever see otherwise.
+            Err(CallError::Forbidden(status)) if !is_terminating(&status) => {
+                warn!(error = %status.message, reason = %event.reason, "an event could not be told");
+            }
+            Err(error) => debug!(%error, reason = %event.reason, "an event could not be told"),
         }
     }
 }
