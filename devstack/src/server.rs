@@ -60,7 +60,7 @@ impl ServerOptions {
         self
     }
 
-    /// Record who touches ConfigMaps, Secrets and tokens.
+    /// Record who touches ConfigMaps, Secrets and tokens, and all that the operator's own account does.
     #[must_use]
     pub fn audit(mut self) -> Self {
         self.audit = true;

@@ -9,6 +9,9 @@ use crate::layout::Layout;
 /// Names that `make up` asks the API server to serve besides its own.
 pub const NAMES: [&str; 2] = ["weaver.test", "config-weaver.test"];
 
+/// User of the operator's own account.
+const OPERATOR: &str = "system:serviceaccount:config-weaver:weaver-operator";
+
 /// The configuration file: the names to serve, and the node's own. k3s reads YAML, and JSON is YAML.
 #[must_use]
 pub fn config(names: &[String]) -> String {
@@ -20,8 +23,8 @@ pub fn config(names: &[String]) -> String {
     )
 }
 
-/// The audit policy of tests: who touched which ConfigMap, Secret or token, and
-/// never what was in it.
+/// The audit policy of tests: who touched which ConfigMap, Secret or token, whatever
+/// the operator's own account did, and never what was in it.
 #[must_use]
 pub fn audit_policy() -> String {
     let policy = json!({
@@ -33,6 +36,7 @@ pub fn audit_policy() -> String {
                 "level": "Metadata",
                 "resources": [{"group": "", "resources": ["configmaps", "secrets", "serviceaccounts/token"]}],
             },
+            {"level": "Metadata", "users": [OPERATOR]},
             {"level": "None"},
         ],
     });
@@ -115,7 +119,7 @@ mod tests {
     fn the_audit_policy_never_records_a_body() {
         let policy: Value = serde_json::from_str(&audit_policy()).unwrap();
         let levels: Vec<_> = policy["rules"].as_array().unwrap().iter().map(|rule| &rule["level"]).collect();
-        assert_eq!(levels, ["Metadata", "None"]);
+        assert_eq!(levels, ["Metadata", "Metadata", "None"]);
     }
 
     proptest! {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::rbac;
 use crate::tenant::ACCOUNT;
 use crate::world::eventually;
 
@@ -14,7 +15,8 @@ const OPERATOR: &str = "system:serviceaccount:config-weaver:weaver-operator";
 /// 1. the operator's own account never asked for a ConfigMap or a Secret, anywhere;
 /// 2. each such request of the operator's program in this world was made by an account of one of its tenants;
 /// 3. each that was for all namespaces at once was made by an account that tenants have, in whichever world;
-/// 4. the log saw this world at all, so that silence is not mistaken for innocence.
+/// 4. the log saw this world at all, so that silence is not mistaken for innocence;
+/// 5. whatever the operator's own account asked for, anywhere, its manifest grants, or it is a token.
 pub async fn check(log: &Path, namespaces: &[String], tenants: &[String]) {
     let events = eventually("the audit log has seen this world", || async {
         let events = events(log);
@@ -22,6 +24,13 @@ pub async fn check(log: &Path, namespaces: &[String], tenants: &[String]) {
         if seen { Ok(events) } else { Err(events.len()) }
     })
     .await;
+    let granted = rbac::granted();
+    for event in own(&events).filter(|event| !is_minting(event)) {
+        assert!(
+            granted.iter().any(|right| right.covers(event)),
+            "nothing grants the operator this: {event:#}"
+        );
+    }
     for event in events.iter().filter(|event| is_content(event)) {
         let user = event["user"]["username"].as_str().unwrap_or_default();
         assert_ne!(user, OPERATOR, "the operator itself asked for content: {event:#}");
@@ -73,6 +82,17 @@ pub fn holds_no_token(log: &Path) {
     for line in text.lines() {
         assert!(!line.contains("eyJ"), "{}: this line holds a token, cut here: {:.60}", log.display(), line);
     }
+}
+
+/// Those of the operator's own account.
+pub fn own(events: &[Value]) -> impl Iterator<Item = &Value> {
+    events.iter().filter(|event| event["user"]["username"] == OPERATOR)
+}
+
+/// Tenants grant it, for an account each.
+fn is_minting(event: &Value) -> bool {
+    let what = ["resource", "subresource"].map(|part| event["objectRef"][part].as_str());
+    what == [Some("serviceaccounts"), Some("token")] && event["verb"] == "create"
 }
 
 fn is_content(event: &Value) -> bool {

@@ -16,6 +16,7 @@ pub mod metrics;
 pub mod own;
 pub mod person;
 pub mod proxy;
+pub mod rbac;
 pub mod tenant;
 pub mod tokens;
 pub mod wire;

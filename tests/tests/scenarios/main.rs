@@ -28,6 +28,7 @@ mod pacing;
 mod paused;
 mod paused_own_server;
 mod policies;
+mod rbac_own_server;
 mod readers;
 mod rights;
 mod rules;

@@ -1,0 +1,126 @@
+//! The rights of the operator's own account: those that `deploy/rbac/operator.yaml` grants, and the same without one.
+
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::world::{World, eventually};
+
+/// The manifest.
+const MANIFEST: &str = include_str!("../../deploy/rbac/operator.yaml");
+
+/// One verb on one resource.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Right {
+    /// Only in this namespace.
+    pub namespace: Option<String>,
+    /// Of the resource.
+    pub group: String,
+    /// With its subresource.
+    pub resource: String,
+    /// Only these objects, where any are named.
+    pub names: Option<Vec<String>>,
+    /// What may be done.
+    pub verb: String,
+}
+
+/// All rights of the manifest, one by one.
+#[must_use]
+pub fn granted() -> Vec<Right> {
+    let objects: Vec<Value> = serde_saphyr::from_multiple(MANIFEST).unwrap();
+    let mut rights = Vec::new();
+    for object in objects {
+        match object["kind"].as_str().unwrap() {
+            "ClusterRole" => {
+                let role: ClusterRole = serde_json::from_value(object).unwrap();
+                rights.extend(one_by_one(None, role.rules.unwrap()));
+            }
+            "Role" => {
+                let role: Role = serde_json::from_value(object).unwrap();
+                rights.extend(one_by_one(role.metadata.namespace.as_deref(), role.rules.unwrap()));
+            }
+            _ => {}
+        }
+    }
+    rights
+}
+
+fn one_by_one(namespace: Option<&str>, rules: Vec<PolicyRule>) -> Vec<Right> {
+    let mut rights = Vec::new();
+    for rule in rules {
+        let groups = rule.api_groups.unwrap();
+        let [group] = &groups[..] else { panic!("one group in each rule: {groups:?}") };
+        for resource in rule.resources.unwrap() {
+            rights.extend(rule.verbs.iter().map(|verb| Right {
+                namespace: namespace.map(str::to_owned),
+                group: group.clone(),
+                resource: resource.clone(),
+                names: rule.resource_names.clone(),
+                verb: verb.clone(),
+            }));
+        }
+    }
+    rights
+}
+
+impl Right {
+    /// Does this one allow what an event of the audit log tells of?
+    #[must_use]
+    pub fn covers(&self, event: &Value) -> bool {
+        let asked = &event["objectRef"];
+        let word = |field: &str| asked[field].as_str().unwrap_or_default();
+        let resource = match word("subresource") {
+            "" => word("resource").to_owned(),
+            subresource => format!("{}/{subresource}", word("resource")),
+        };
+        let name_fits = self.names.as_ref().is_none_or(|names| names.iter().any(|name| name == word("name")));
+        event["verb"] == self.verb
+            && word("apiGroup") == self.group
+            && resource == self.resource
+            && self.namespace.as_ref().is_none_or(|namespace| namespace == word("namespace"))
+            && name_fits
+    }
+
+    fn rule(&self) -> Value {
+        let mut rule =
+            json!({"apiGroups": [&self.group], "resources": [&self.resource], "verbs": [&self.verb]});
+        if let Some(names) = &self.names {
+            rule["resourceNames"] = json!(names);
+        }
+        rule
+    }
+
+    /// As a review's `resourceAttributes`.
+    fn attributes(&self, namespace: &str) -> Value {
+        let (resource, subresource) = self.resource.split_once('/').unwrap_or((&self.resource, ""));
+        let name = self.names.iter().flatten().next();
+        json!({
+            "namespace": self.namespace.as_deref().unwrap_or(namespace), "group": self.group, "verb": self.verb,
+            "resource": resource, "subresource": subresource, "name": name,
+        })
+    }
+}
+
+/// Grants the operator all of them but `missing`, and waits until the API server goes by it.
+pub async fn grant_all_but(world: &World, missing: Option<&Right>) {
+    let rights = granted();
+    let rules = |of_cluster: bool| -> Value {
+        let held = rights.iter().filter(|right| Some(*right) != missing);
+        held.filter(|right| right.namespace.is_none() == of_cluster).map(Right::rule).collect()
+    };
+    let (name, place) = (weaver_api::OPERATOR_ACCOUNT, weaver_api::OPERATOR_NAMESPACE);
+    let params = PatchParams::default();
+    let client: &Client = &world.client;
+    let cluster: Api<ClusterRole> = Api::all(client.clone());
+    cluster.patch(name, &params, &Patch::Merge(json!({"rules": rules(true)}))).await.unwrap();
+    let local: Api<Role> = Api::namespaced(client.clone(), place);
+    local.patch(name, &params, &Patch::Merge(json!({"rules": rules(false)}))).await.unwrap();
+    for right in &rights {
+        let (wanted, what) = (Some(right) != missing, right.attributes(place));
+        eventually(&format!("{right:?} is allowed: {wanted}"), || async {
+            if world.may(place, name, &what).await == wanted { Ok(()) } else { Err(()) }
+        })
+        .await;
+    }
+}

@@ -1,0 +1,217 @@
+//! The operator's own rights are what it needs: each is used, nothing else is asked for, and one that is missing is named.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, PostParams};
+use kube::core::GroupVersionKind;
+use serde_json::json;
+use weaver_api::GROUP;
+use weaver_tests::alone::Alone;
+use weaver_tests::audit;
+use weaver_tests::own::Own;
+use weaver_tests::proxy::Hooks;
+use weaver_tests::rbac::{Right, grant_all_but, granted};
+use weaver_tests::tokens::spec;
+use weaver_tests::world::{World, eventually};
+
+/// The shortest one, so that it is renewed while one looks.
+const SHORT: [&str; 2] = ["--lease", "12"];
+
+/// A tenant with a ConfigMapSync `sync` and a ServiceToken `tokens`, both ready, and one of each that cannot be understood.
+struct Place {
+    team: String,
+    foo: String,
+}
+
+impl Place {
+    async fn made(own: &Own, world: &World) -> Self {
+        let (team, foo) = world.synced().await;
+        world.grant_writer(&team, "tokens").await;
+        world.robot(&team, "robot").await;
+        world.service_token(&team, "tokens", &[("a", "robot")]).await;
+        world.fresh(&team, "tokens").await;
+        odd(own, world, &team).await;
+        Self { team, foo }
+    }
+}
+
+/// What makes the operator use a right.
+#[derive(Clone, Copy)]
+enum Cause {
+    /// That it starts.
+    Start,
+    /// That it starts where there is no lease.
+    FirstStart,
+    /// A new ConfigMapSync.
+    NewSync,
+    /// One that stands still and goes on, twice, so that the same is told twice.
+    Again,
+    /// A new ServiceToken.
+    NewToken,
+}
+
+impl Cause {
+    async fn before_the_start(self, world: &World) {
+        if let Self::FirstStart = self {
+            let leases: Api<Lease> = Api::namespaced(world.client.clone(), weaver_api::OPERATOR_NAMESPACE);
+            leases.delete("weaver-operator", &DeleteParams::default()).await.unwrap();
+        }
+    }
+
+    async fn after_the_start(self, world: &World, place: &Place, name: &str) {
+        let Place { team, foo } = place;
+        match self {
+            Self::Start | Self::FirstStart => {}
+            Self::NewSync => {
+                let mut spec = world.spec(team, &[foo]);
+                spec["targets"]["name"] = json!(name);
+                world.sync(team, name, spec).await;
+            }
+            Self::Again => {
+                let mut spec = world.spec(team, &[foo]);
+                for (suspend, ready, reason) in
+                    [(true, "False", "Suspended"), (false, "True", "Synced")].repeat(2)
+                {
+                    spec["suspend"] = json!(suspend);
+                    world.sync(team, "sync", spec.clone()).await;
+                    world.condition(team, "sync", "Ready", ready, reason).await;
+                }
+            }
+            Self::NewToken => {
+                world.grant_writer(team, name).await;
+                world.service_token(team, name, &[("a", "robot")]).await;
+            }
+        }
+    }
+}
+
+/// An object of each kind that a newer release, which the definitions are of from here on, has accepted.
+async fn odd(own: &Own, world: &World, team: &str) {
+    const SPEC: &str = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+    let later = json!({"type": "string"});
+    for (plural, field, mut object) in [
+        (
+            "configmapsyncs",
+            "conflictPolicy",
+            json!({"kind": "ConfigMapSync", "metadata": {"name": "odd"}, "spec": world.spec(team, &["foo"])}),
+        ),
+        (
+            "servicetokens",
+            "renewAtPercent",
+            json!({"kind": "ServiceToken", "metadata": {"name": "odd"}, "spec": spec(&[("a", "robot")])}),
+        ),
+    ] {
+        let patch = json!([{"op": "replace", "path": format!("{SPEC}/{field}"), "value": later}]).to_string();
+        own.kubectl(&["patch", "crd", &format!("{plural}.{GROUP}"), "--type=json", "-p", &patch]);
+        object["apiVersion"] = json!(format!("{GROUP}/v1beta1"));
+        object["spec"][field] = json!("Later");
+        let kind = GroupVersionKind::gvk(GROUP, "v1beta1", object["kind"].as_str().unwrap());
+        let kind = ApiResource::from_gvk_with_plural(&kind, plural);
+        let api: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), team, &kind);
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        eventually("the newer release's definition accepts it", || async {
+            api.create(&PostParams::default(), &object).await
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn every_right_is_used_and_nothing_else_is_asked_for() {
+    let mut alone = Alone::start_with(|_| Hooks::none(), &SHORT).await;
+    let world = alone.world("rights-used");
+    let place = Place::made(&alone.own, &world).await;
+    // Its lease is its predecessor's now.
+    alone.operator.kill();
+    alone.restart_operator();
+    for cause in [Cause::Again, Cause::NewToken] {
+        cause.after_the_start(&world, &place, "more").await;
+    }
+    world.delete_sync(&place.team, "sync").await;
+    let log = alone.own.logs().audit;
+    eventually("each right was used", || async {
+        let events = audit::events(&log);
+        let unused: Vec<Right> = granted()
+            .into_iter()
+            .filter(|right| !audit::own(&events).any(|event| right.covers(event)))
+            .collect();
+        if unused.is_empty() { Ok(()) } else { Err(unused) }
+    })
+    .await;
+    // That nothing else was asked for is what each world is judged by.
+    world.finish().await;
+}
+
+/// Resource, verb, what makes the operator use it, and what it says besides the API server's own words.
+const MISSING: [(&str, &str, Cause, &str); 17] = [
+    ("configmapsyncs", "get", Cause::Start, "visit failed"),
+    (
+        "configmapsyncs",
+        "list",
+        Cause::Start,
+        "this account may not list ConfigMapSyncs: apply deploy/rbac/operator.yaml",
+    ),
+    ("configmapsyncs", "watch", Cause::Start, "watching our kinds"),
+    ("configmapsyncs", "patch", Cause::NewSync, "visit failed"),
+    ("servicetokens", "get", Cause::Start, "visit failed"),
+    ("servicetokens", "list", Cause::Start, "ServiceTokens are not looked after"),
+    ("servicetokens", "watch", Cause::Start, "watching our kinds"),
+    ("serviceaccounts", "get", Cause::NewToken, "could not be looked up"),
+    ("configmapsyncs/status", "patch", Cause::NewSync, "visit failed"),
+    ("servicetokens/status", "patch", Cause::NewToken, "visit failed"),
+    ("namespaces", "list", Cause::Start, "watching namespaces"),
+    ("namespaces", "watch", Cause::Start, "watching namespaces"),
+    ("events", "create", Cause::NewSync, "an event could not be told"),
+    ("events", "patch", Cause::Again, "an event could not be told"),
+    ("leases", "get", Cause::Start, "no lease is to be had: apply deploy/rbac/operator.yaml"),
+    ("leases", "update", Cause::Start, "no lease is to be had: apply deploy/rbac/operator.yaml"),
+    ("leases", "create", Cause::FirstStart, "no lease is to be had: apply deploy/rbac/operator.yaml"),
+];
+
+#[tokio::test]
+async fn each_right_that_is_missing_is_named() {
+    let rights = granted();
+    let in_table: BTreeSet<_> = MISSING.iter().map(|(resource, verb, ..)| (*resource, *verb)).collect();
+    let in_manifest: BTreeSet<_> =
+        rights.iter().map(|right| (right.resource.as_str(), right.verb.as_str())).collect();
+    assert_eq!(in_table, in_manifest);
+
+    let mut alone = Alone::start_with(|_| Hooks::none(), &SHORT).await;
+    let world = alone.world("rights-missing");
+    let place = Place::made(&alone.own, &world).await;
+    for (number, (resource, verb, cause, words)) in MISSING.into_iter().enumerate() {
+        let missing =
+            rights.iter().find(|right| (right.resource.as_str(), right.verb.as_str()) == (resource, verb));
+        alone.operator.kill();
+        let said_before = alone.operator.log().len();
+        cause.before_the_start(&world).await;
+        grant_all_but(&world, missing).await;
+        alone.restart_operator();
+        cause.after_the_start(&world, &place, &format!("case-{number}")).await;
+        let named = format!("cannot {verb} resource \"{resource}\"");
+        eventually(&format!("{verb} {resource}: {words:?}, {named:?}"), || async {
+            let said = said(&alone, &place, said_before);
+            if said.lines().any(|line| line.contains(words) && line.contains(&named)) {
+                Ok(())
+            } else {
+                Err(said)
+            }
+        })
+        .await;
+        grant_all_but(&world, None).await;
+    }
+    // With all of them it does its work again.
+    alone.operator.kill();
+    alone.restart_operator();
+    world.config_map(&place.team, "settings", &[("a", "at last")]).await;
+    world.holds(&place.foo, "settings", &[("a", "at last")]).await;
+    world.finish().await;
+}
+
+/// The operator's log from there on, and what the conditions of `ServiceToken`s say.
+fn said(alone: &Alone, place: &Place, from: usize) -> String {
+    const MESSAGES: &str = r#"jsonpath={range .items[*].status.conditions[*]}{.message}{"\n"}{end}"#;
+    let log = alone.operator.log().split_off(from);
+    log + &alone.own.kubectl(&["get", "servicetokens", "-n", &place.team, "-o", MESSAGES])
+}
