@@ -11,14 +11,16 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::ResourceExt as _;
 use kube::api::Api;
 use weaver_api::crds::WEBHOOK_URL;
-use weaver_operator::installer::certificates::{self, ensure};
-use weaver_operator::installer::{self, Options, Prove, Webhook, review};
+use weaver_operator::installer::certificates::{self, ensure, secret};
+use weaver_operator::installer::{self, Options, Prove, Service, Webhook, review};
 
 use crate::stdout::{say, show};
 use crate::{connection, crd_diff, crd_explain};
 
 /// For each step of an installation.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The same where a pod may be waiting for the certificate: the kubelet looks again after two minutes at most.
+const PATIENCE_FOR_PODS: Duration = Duration::from_mins(3);
 /// What this release knows it must not do.
 const REFUSED: u8 = 10;
 
@@ -46,13 +48,14 @@ pub enum Verb {
     /// Makes the webhook's certificates where they are missing or due, asks the webhook to convert, writes the
     /// definitions that differ and the admission policy by which only who may impersonate an account can name it, and
     /// has the API server prove that conversion works. A binding of that policy that is there is left as it is. What
-    /// would lose data is refused; nothing is ever deleted. Run it where the webhook runs, as root on an appliance.
+    /// would lose data is refused; nothing is ever deleted. Run it where the webhook runs, as root on an appliance; or
+    /// anywhere, with --service, for a webhook that runs in the cluster (docs/kubernetes.md).
     ///
     /// Exit status: 0 all is as it should be; 1 a step failed, try again; 10 refused, see the way out.
     #[command(verbatim_doc_comment)]
     Install {
         /// Directory of the webhook's CA and certificate
-        #[arg(long, value_name = "DIR", default_value = certificates::DIRECTORY)]
+        #[arg(long, value_name = "DIR", default_value = certificates::DIRECTORY, conflicts_with = "service")]
         certificates: PathBuf,
         #[command(flatten)]
         cluster: Cluster,
@@ -81,11 +84,24 @@ pub enum Verb {
 #[derive(Args)]
 pub struct Cluster {
     /// Where the API server reaches the conversion webhook
-    #[arg(long, value_name = "URL", default_value = WEBHOOK_URL)]
+    #[arg(long, value_name = "URL", default_value = WEBHOOK_URL, conflicts_with = "service")]
     webhook: String,
+    /// The Service in front of it, where it runs in the cluster; its certificates are in a Secret of the same name
+    #[arg(long, value_name = "NAMESPACE/NAME[:PORT]")]
+    service: Option<Service>,
     /// Kubeconfig (default: KUBECONFIG, else ~/.kube/config)
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+}
+
+impl Cluster {
+    /// The webhook, which shows a certificate that one of these CAs has signed.
+    fn webhook(&self, ca_bundle: String) -> Webhook {
+        match &self.service {
+            Some(service) => service.clone().webhook(ca_bundle),
+            None => Webhook { url: self.webhook.clone(), service: None, ca_bundle },
+        }
+    }
 }
 
 pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
@@ -127,21 +143,31 @@ fn manifests(name: Option<&str>) -> anyhow::Result<String> {
 }
 
 async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCode> {
-    let host = review::host(&cluster.webhook)?;
     // First, so that a wrong kubeconfig leaves no certificates behind.
     let client = connection::client(cluster.kubeconfig.as_deref()).await?;
-    let options = certificates::Options { names: vec![host], ..certificates::Options::default() };
-    let certificates = ensure(&directory, &options, Timestamp::now()).context(
-        "the webhook's certificates (root may write them; --certificates names another directory)",
-    )?;
+    let now = Timestamp::now();
+    let (place, certificates) = if let Some(service) = &cluster.service {
+        (format!("the Secret {service}"), secret::ensure(&client, service, now).await?)
+    } else {
+        let names = vec![review::host(&cluster.webhook)?];
+        let options = certificates::Options { names, ..certificates::Options::default() };
+        let certificates = ensure(&directory, &options, now).context(
+            "the webhook's certificates (root may write them; --certificates names another directory)",
+        )?;
+        (directory.display().to_string(), certificates)
+    };
     let state = if certificates.changed { "is new" } else { "can stay" };
     say(format_args!(
-        "the webhook's certificate in {} {state}, good until {:.0}",
-        directory.display(),
+        "the webhook's certificate in {place} {state}, good until {:.0}",
         certificates.leaf_expires
     ));
-    let webhook = Webhook { url: cluster.webhook, ca_bundle: certificates.ca_bundle };
-    let options = Options { prove: Prove::Always, patience: PATIENCE };
+    if cluster.service.is_some() {
+        // On an appliance the agent does.
+        say(format_args!("nobody renews it: run this again after {:.0}", certificates.renew_at));
+    }
+    let patience = if cluster.service.is_some() { PATIENCE_FOR_PODS } else { PATIENCE };
+    let webhook = cluster.webhook(certificates.ca_bundle);
+    let options = Options { prove: Prove::Always, patience };
     match installer::install(&client, &webhook, &options, |step| say(step)).await {
         Ok(_) => Ok(ExitCode::SUCCESS),
         Err(error) if error.is_refusal() => {
@@ -159,7 +185,7 @@ async fn diff(cluster: Cluster) -> anyhow::Result<ExitCode> {
     for built_in in weaver_api::crds::all() {
         let name = built_in.name_any();
         let installed = api.get_opt(&name).await.with_context(|| format!("reading {name}"))?;
-        let text = crd_diff::between(installed.as_ref(), built_in, &cluster.webhook)?;
+        let text = crd_diff::between(installed.as_ref(), built_in, cluster.webhook(String::new()))?;
         show(&text);
         same &= text.is_empty();
     }

@@ -10,18 +10,18 @@ use similar::TextDiff;
 use weaver_operator::installer::Webhook;
 use weaver_operator::installer::plan::{Plan, complete, merged, normal, plan};
 
-/// The difference from what is installed to what is built in, with the webhook at `url`; empty if there is none.
+/// The difference from what is installed to what is built in, with this webhook; empty if there is none.
 /// The CA is the installation's to know: where one is installed, it counts as the right one.
 pub fn between(
     installed: Option<&CustomResourceDefinition>,
     built_in: CustomResourceDefinition,
-    url: &str,
+    webhook: Webhook,
 ) -> anyhow::Result<String> {
     let name = built_in.name_any();
     let Some(installed) = installed else { return Ok(format!("{name} is not installed\n")) };
     let conversion = installed.spec.conversion.clone().unwrap_or_default().webhook.unwrap_or_default();
     let ca = conversion.client_config.unwrap_or_default().ca_bundle.map(|ca| ca.0).unwrap_or_default();
-    let webhook = Webhook { url: url.to_owned(), ca_bundle: String::from_utf8_lossy(&ca).into_owned() };
+    let webhook = Webhook { ca_bundle: String::from_utf8_lossy(&ca).into_owned(), ..webhook };
     let desired = complete(built_in, &webhook);
     let (was, is) = (text(installed)?, text(&merged(installed, &desired))?);
     let from_to = (format!("installed/{name}"), format!("built-in/{name}"));
@@ -59,6 +59,7 @@ fn text(definition: &CustomResourceDefinition) -> anyhow::Result<String> {
 mod tests {
     use k8s_openapi::ByteString;
     use weaver_api::crds::WEBHOOK_URL;
+    use weaver_operator::installer::Service;
 
     use super::*;
 
@@ -66,9 +67,12 @@ mod tests {
         weaver_api::crds::all().remove(0)
     }
 
+    fn at(url: &str, ca: &str) -> Webhook {
+        Webhook { url: url.into(), service: None, ca_bundle: ca.into() }
+    }
+
     fn installed() -> CustomResourceDefinition {
-        let webhook = Webhook { url: WEBHOOK_URL.into(), ca_bundle: "0123456789".into() };
-        let mut definition = complete(built_in(), &webhook);
+        let mut definition = complete(built_in(), &at(WEBHOOK_URL, "0123456789"));
         definition.spec = normal(&definition.spec);
         definition.metadata.resource_version = Some("17".into());
         definition.metadata.labels = Some([("of".into(), "somebody".into())].into());
@@ -83,7 +87,7 @@ mod tests {
     fn difference(change: impl FnOnce(&mut CustomResourceDefinition)) -> String {
         let mut installed = installed();
         change(&mut installed);
-        between(Some(&installed), built_in(), WEBHOOK_URL).unwrap()
+        between(Some(&installed), built_in(), at(WEBHOOK_URL, "")).unwrap()
     }
 
     #[test]
@@ -93,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_said_to_be_so() {
-        let text = between(None, built_in(), WEBHOOK_URL).unwrap();
+        let text = between(None, built_in(), at(WEBHOOK_URL, "")).unwrap();
         assert_eq!(text, "configmapsyncs.weaver.example.com is not installed\n");
     }
 
@@ -101,11 +105,16 @@ mod tests {
     fn a_missing_ca_and_another_url_are_shown_and_a_ca_is_not() {
         let text = difference(|installed| *ca(installed) = None);
         assert!(text.contains("+        caBundle: <the webhook's CA>"), "{text}");
-        let text = between(Some(&installed()), built_in(), "https://elsewhere/convert").unwrap();
+        let text = between(Some(&installed()), built_in(), at("https://elsewhere/convert", "")).unwrap();
         assert!(text.contains("caBundle: <10 bytes>"), "{text}");
         assert!(text.contains(&format!("-        url: {WEBHOOK_URL}")), "{text}");
         assert!(text.contains("+        url: https://elsewhere/convert"), "{text}");
         assert!(text.starts_with("--- installed/configmapsyncs"), "{text}");
+        let service = "config-weaver/weaver-webhook".parse::<Service>().unwrap().webhook(String::new());
+        let text = between(Some(&installed()), built_in(), service).unwrap();
+        for line in [&format!("-        url: {WEBHOOK_URL}"), "+          name: weaver-webhook"] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
     }
 
     #[test]

@@ -148,6 +148,7 @@ impl Webhook {
     #[must_use]
     pub fn address(&self) -> installer::Webhook {
         installer::Webhook {
+            service: None,
             url: format!("https://127.0.0.1:{}/convert", self.port),
             ca_bundle: self.certify().ca_bundle,
         }

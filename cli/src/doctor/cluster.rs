@@ -18,6 +18,7 @@ use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, v1alpha1};
 use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 use weaver_operator::installer::accounts::{self, Standing};
+use weaver_operator::installer::{Service, Webhook};
 use weaver_operator::tenant::Account;
 
 use super::{Seen, Side, resources};
@@ -82,9 +83,9 @@ async fn definitions(client: &Client) -> Vec<Finding> {
             Ok(installed) => installed,
             Err(finding) => return vec![*finding],
         };
-        let url = installed.as_ref().and_then(webhook_url).unwrap_or_default();
+        let webhook = webhook(installed.as_ref());
         let place = Place::file(name.clone());
-        match crd_diff::between(installed.as_ref(), built_in, &url) {
+        match crd_diff::between(installed.as_ref(), built_in, webhook) {
             Ok(diff) if diff.is_empty() => {}
             Ok(_) if installed.is_none() => {
                 let message = format!("{name} is not installed: nothing of ours works in this cluster");
@@ -107,8 +108,14 @@ async fn definitions(client: &Client) -> Vec<Finding> {
     findings
 }
 
-fn webhook_url(installed: &CustomResourceDefinition) -> Option<String> {
-    installed.spec.conversion.as_ref()?.webhook.as_ref()?.client_config.as_ref()?.url.clone()
+/// Wherever it has objects converted is the right place.
+fn webhook(installed: Option<&CustomResourceDefinition>) -> Webhook {
+    let client = installed.and_then(|found| found.spec.conversion.clone()?.webhook?.client_config);
+    let client = client.unwrap_or_default();
+    match client.service {
+        Some(service) => Service::from(service).webhook(String::new()),
+        None => Webhook { url: client.url.unwrap_or_default(), service: None, ca_bundle: String::new() },
+    }
 }
 
 /// Has one object converted, which is not kept.

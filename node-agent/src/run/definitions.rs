@@ -113,6 +113,7 @@ async fn round(host: &Host, args: &RunArgs) -> anyhow::Result<(Client, bool)> {
     let certificates = prepare(args).await?;
     let client = cluster::connect(&host.root, &host.admin_kubeconfig).await?;
     let webhook = Webhook {
+        service: None,
         url: format!("https://{}/convert", args.webhook_address),
         ca_bundle: certificates.ca_bundle,
     };

@@ -38,7 +38,7 @@ impl Listening {
         let slot = Arc::new(Slot::default());
         let tls = serve::tls(slot.clone()).unwrap();
         let task = tokio::spawn(serve::serve(listener, tls, router, CancellationToken::new()));
-        let webhook = Webhook { url, ca_bundle: certificates.ca_bundle.clone() };
+        let webhook = Webhook { service: None, url, ca_bundle: certificates.ca_bundle.clone() };
         Self { webhook, slot, certificates, dir, task }
     }
 

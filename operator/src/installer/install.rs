@@ -5,6 +5,9 @@
 //! by the API server, the admission policy, and at last the proof that the API server itself reaches the webhook. A
 //! definition with a webhook that nobody answers would break every request at the other version. Where nothing differs,
 //! nothing is written.
+//!
+//! A webhook behind a Service is not asked first: from a laptop there is no way to it, and the API server goes by no
+//! definition before it is written. There the proof at the end is all; until it succeeds, v1alpha1 fails and says why.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -184,7 +187,7 @@ pub enum InstallError {
     /// The API server accepts the definitions and cannot convert.
     #[error(
         "the definitions are written, and the API server cannot use the older version: {message}. The webhook \
-         has to be reachable from the API server's own host, at the URL in the definitions"
+         has to be reachable from the API server's own host, by the URL or the Service in the definitions"
     )]
     Unproved {
         /// The API server's own words.
@@ -220,7 +223,7 @@ pub async fn install(
     let mut plans = allowed(client, webhook).await?;
     let prove =
         options.prove == Prove::Always || plans.iter().any(|(_, plan, _)| !matches!(plan, Plan::Keep));
-    if prove {
+    if prove && webhook.service.is_none() {
         converts(webhook, options.patience).await?;
         steps(Step::Answers(&webhook.url));
     }

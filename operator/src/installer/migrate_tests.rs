@@ -10,7 +10,8 @@ const SYNCS: &str = "configmapsyncs.weaver.example.com";
 /// All definitions installed; `old` of 20 ConfigMapSyncs stored at v1alpha1.
 fn server(old: usize) -> FakeApi {
     let api = FakeApi::new();
-    let webhook = Webhook { url: "https://127.0.0.1:9443/convert".into(), ca_bundle: "ca".into() };
+    let webhook =
+        Webhook { service: None, url: "https://127.0.0.1:9443/convert".into(), ca_bundle: "ca".into() };
     api.with(|stored| {
         for definition in weaver_api::crds::all() {
             stored.put(serde_json::to_value(complete(definition, &webhook)).unwrap());

@@ -14,7 +14,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::ResourceExt as _;
 use weaver_api::compatibility::{Break, Change, breaks};
 
-use super::Webhook;
+use super::{Service, Webhook};
 
 /// What to do about one definition.
 #[derive(Clone, Debug, PartialEq)]
@@ -131,8 +131,9 @@ pub fn complete(mut definition: CustomResourceDefinition, webhook: &Webhook) -> 
     if let Some(conversion) = conversion {
         conversion.client_config = Some(WebhookClientConfig {
             ca_bundle: Some(ByteString(webhook.ca_bundle.clone().into_bytes())),
-            url: Some(webhook.url.clone()),
-            service: None,
+            // One or the other.
+            url: webhook.service.is_none().then(|| webhook.url.clone()),
+            service: webhook.service.as_ref().map(Service::reference),
         });
     }
     definition

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn webhook() -> Webhook {
-    Webhook { url: "https://127.0.0.1:9443/convert".into(), ca_bundle: "the CA".into() }
+    Webhook { service: None, url: "https://127.0.0.1:9443/convert".into(), ca_bundle: "the CA".into() }
 }
 
 fn desired() -> CustomResourceDefinition {

@@ -98,7 +98,7 @@ async fn a_listener_that_says_nothing_is_given_up_in_time() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let listening = Listening::start(answer::router()).await;
     let url = format!("https://{}/convert", silent.local_addr().unwrap());
-    let webhook = Webhook { url, ca_bundle: listening.certificates.ca_bundle.clone() };
+    let webhook = Webhook { service: None, url, ca_bundle: listening.certificates.ca_bundle.clone() };
     let fault = converts(&webhook, SHORT).await.unwrap_err().fault;
     assert!(matches!(fault, ReviewFault::NoAnswer(_)), "{fault:?}");
 }
@@ -107,12 +107,13 @@ async fn a_listener_that_says_nothing_is_given_up_in_time() {
 async fn what_cannot_be_asked_is_not_tried() {
     let ca_bundle = Listening::start(answer::router()).await.certificates.ca_bundle.clone();
     for url in ["", "127.0.0.1:9443", "http://127.0.0.1:9443/convert", "https:///convert", "https://a b/"] {
-        let webhook = Webhook { url: url.into(), ca_bundle: ca_bundle.clone() };
+        let webhook = Webhook { service: None, url: url.into(), ca_bundle: ca_bundle.clone() };
         let error = converts(&webhook, SHORT).await.unwrap_err();
         assert_eq!(error.fault, ReviewFault::Url, "{url}");
     }
     for bundle in ["", "garbage", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
-        let webhook = Webhook { url: "https://127.0.0.1:1/convert".into(), ca_bundle: bundle.into() };
+        let webhook =
+            Webhook { service: None, url: "https://127.0.0.1:1/convert".into(), ca_bundle: bundle.into() };
         assert_eq!(converts(&webhook, SHORT).await.unwrap_err().fault, ReviewFault::Bundle, "{bundle}");
     }
 }

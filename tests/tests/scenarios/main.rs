@@ -42,4 +42,5 @@ mod syncing;
 mod upgrade_own_server;
 mod versions;
 mod webhook_own_server;
+mod webhook_service_own_server;
 mod worked_examples;

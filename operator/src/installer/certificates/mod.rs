@@ -5,10 +5,11 @@
 //! whole, the CA first, so a run that was killed at any point is finished by the next. The CA is made once and
 //! never replaced: it is what API servers trust. One that cannot be read is reported, with the remedy.
 //!
-//! Keys never leave the two files.
+//! Keys never leave the two files. Where the webhook runs in the cluster both lie in one Secret instead ([`secret`]).
 
 mod issue;
 pub mod pair;
+pub mod secret;
 pub mod verdict;
 
 use std::collections::BTreeSet;
