@@ -72,6 +72,12 @@ boot: ## Boot the image in out/ in QEMU, its console on this terminal
 	@cargo build --locked --quiet -p weaver-image
 	@$(WEAVER_IMAGE) boot
 
+.PHONY: oci
+oci: ## Container image of the operator into out/, for amd64 and arm64, without a container engine
+	@devstack/prerequisites.sh rust cc cross
+	@cargo build --locked --quiet -p weaver-image
+	@$(WEAVER_IMAGE) oci
+
 .PHONY: fmt
 fmt: ## Format Rust and Go
 	$(RUST) go

@@ -3,6 +3,7 @@
 //! - [`boot`]: a harness that plays the Pi's firmware and runs the image in QEMU.
 //! - [`booted`]: boots it once, for tests that go on from there.
 //! - [`build`]: from an empty machine to `out/`.
+//! - [`oci`]: the operator as a container image, for any cluster.
 //! - [`programs`]: our own programs for the card, built and judged by [`elf`]; [`k3s`] beside them.
 
 pub mod boot;
@@ -10,4 +11,5 @@ pub mod booted;
 pub mod build;
 pub mod elf;
 pub mod k3s;
+pub mod oci;
 pub mod programs;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use weaver_image::k3s::NotFetched;
-use weaver_image::{boot, booted, build, programs};
+use weaver_image::{boot, booted, build, oci, programs};
 
 /// Builds the card image and boots it in QEMU.
 #[derive(Debug, Parser)]
@@ -22,6 +22,8 @@ enum Task {
     Root(build::RootOptions),
     /// Build our own programs for the card, and only them
     Programs(programs::Options),
+    /// Build the operator as a container image, an OCI layout for amd64 and arm64, into `out/`
+    Oci(oci::Options),
     /// Boot an image in QEMU, as a Pi's firmware would
     Boot(boot::Options),
     /// Boot an image once, and run a command beside the machine, which tests go on from
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Task::Build(options) => build::build(&options).map(|_| ExitCode::SUCCESS),
         Task::Root(options) => build::root(&options).map(|()| ExitCode::SUCCESS),
         Task::Programs(options) => programs::run(&options),
+        Task::Oci(options) => oci::run(&options),
         Task::Boot(options) => boot::run(&options),
         Task::WithBooted(options) => booted::run(&options),
     };

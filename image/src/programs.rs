@@ -144,21 +144,33 @@ pub fn build(source: &Path, profile: Profile, programs: &Path, symbols: &Path) -
 
 /// Builds with the plain toolchain: name and place of each program, with symbols and line tables.
 fn compile(source: &Path, profile: Profile) -> Result<BTreeMap<String, PathBuf>> {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(source);
-    command.args(["build", "--locked", "--profile", profile.name(), "--target", TARGET]);
-    command.args(["--message-format", "json-render-diagnostics"]);
+    let mut command = cargo(source, profile, TARGET, &[])?;
     for (_, package) in PROGRAMS {
         command.args(["-p", package]);
     }
     // The profile strips line tables from every program; here they are wanted, in a file of their own.
     command.env("CARGO_PROFILE_RELEASE_STRIP", "none");
+    built(&mut command)
+}
+
+/// cargo, told to build for `target` with these flags of rustc; what to build is still to be said.
+pub(crate) fn cargo(source: &Path, profile: Profile, target: &str, flags: &[&str]) -> Result<Command> {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(source);
+    command.args(["build", "--locked", "--profile", profile.name(), "--target", target]);
+    command.args(["--message-format", "json-render-diagnostics"]);
     // No path of this machine in a program, so that another one builds the same.
-    command.env("CARGO_ENCODED_RUSTFLAGS", remapped(source)?);
+    let remapped = remapped(source)?;
+    command.env("CARGO_ENCODED_RUSTFLAGS", [&[remapped.as_str()], flags].concat().join("\x1f"));
     // What an outer `cargo run` tells about its own package would make ring's build script run each time.
     for (name, _) in env::vars_os().filter(|(name, _)| is_outer_package(name)) {
         command.env_remove(name);
     }
+    Ok(command)
+}
+
+/// Runs it: name and place of each program.
+pub(crate) fn built(command: &mut Command) -> Result<BTreeMap<String, PathBuf>> {
     command.stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output().context("cannot start cargo; https://rustup.rs installs it")?;
     ensure!(output.status.success(), "cargo build failed ({}); its messages stand above", output.status);

@@ -266,7 +266,7 @@ fn partial(directory: &Path) -> Result<NamedTempFile> {
 }
 
 /// The time that our files get: `SOURCE_DATE_EPOCH`, else the last commit's.
-fn epoch(source: &Path) -> Result<u64> {
+pub(crate) fn epoch(source: &Path) -> Result<u64> {
     if let Ok(text) = std::env::var("SOURCE_DATE_EPOCH") {
         let seconds: u64 =
             text.parse().with_context(|| format!("SOURCE_DATE_EPOCH={text} is no number of seconds"))?;
