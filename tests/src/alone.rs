@@ -52,6 +52,30 @@ impl Operator {
         Self::begin(command, dir.join(format!("{name}.log")), Vec::new())
     }
 
+    /// The same, with the files that a kubelet mounts for an account; these lie in `account`. They are in their place in a
+    /// mount namespace of this process only.
+    #[must_use]
+    pub fn in_a_pod(
+        dir: &Path,
+        name: &str,
+        arguments: &[String],
+        variables: &[(String, String)],
+        account: &Path,
+    ) -> Self {
+        const MOUNTED: &str = "mount -t tmpfs none /var/run && mkdir -p /var/run/secrets/kubernetes.io && \
+                               cp -r \"$0\" /var/run/secrets/kubernetes.io/serviceaccount && exec \"$@\"";
+        let mut command = Command::new("unshare");
+        command
+            .args(["--map-root-user", "--mount", "sh", "-c", MOUNTED])
+            .args([account, &program()])
+            .args(arguments)
+            .env_clear()
+            // As container runtimes have it for a user who has none: no kubeconfig is found there.
+            .envs([("HOME", "/"), ("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")])
+            .envs(variables.iter().cloned());
+        Self::begin(command, dir.join(format!("{name}.log")), Vec::new())
+    }
+
     fn begin(mut command: Command, log: PathBuf, flags: Vec<String>) -> Self {
         let output = File::options().create(true).append(true).open(&log).unwrap();
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output).spawn().unwrap();

@@ -1,13 +1,14 @@
 //! The manifests for any cluster, judged by a real API server: they apply, apply again without a change, pass admission; and
 //! what their pods would run does its work.
 //!
-//! No kubelet is here. What it would do is done by hand: the container's arguments are run as a process, with a token of the
-//! account that the pod names.
+//! No kubelet is here. What it would do is done by hand: the container's arguments are run as a process, with the files and
+//! variables by which a pod finds the API server.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use kube::api::{Api, PostParams};
@@ -129,6 +130,22 @@ async fn admission_takes_the_pods_as_restricted_and_no_looser_ones() {
     }
 }
 
+/// The files that the kubelet mounts for this account, in a new directory.
+async fn mounted(own: &Own, account: &str) -> PathBuf {
+    let kubeconfig = json!(own.kubeconfig_of(NAMESPACE, account).await);
+    let token = kubeconfig["users"][0]["user"]["token"].as_str().unwrap();
+    let ca = kubeconfig["clusters"][0]["cluster"]["certificate-authority-data"].clone();
+    let ca: ByteString = serde_json::from_value(ca).unwrap();
+    let directory = own.dir().join("account");
+    std::fs::create_dir(&directory).unwrap();
+    for (file, content) in
+        [("token", token.as_bytes()), ("ca.crt", &ca.0), ("namespace", NAMESPACE.as_bytes())]
+    {
+        std::fs::write(directory.join(file), content).unwrap();
+    }
+    directory
+}
+
 #[tokio::test]
 async fn the_containers_command_with_the_accounts_own_rights_syncs() {
     let own = Own::start().await;
@@ -136,21 +153,21 @@ async fn the_containers_command_with_the_accounts_own_rights_syncs() {
     kustomized(&own, "apply", &[]);
     let pod = template(&own, "weaver-operator").await;
     assert_eq!(pod.automount_service_account_token, Some(true));
-    // In place of the files and variables by which a pod finds the API server.
-    let account = pod.service_account_name.unwrap();
-    let kubeconfig = own.dir().join("pod.kubeconfig");
-    std::fs::write(&kubeconfig, json!(own.kubeconfig_of(NAMESPACE, &account).await).to_string()).unwrap();
+    let account = mounted(&own, &pod.service_account_name.unwrap()).await;
     let container = &pod.containers[0];
     assert_eq!(container.command, None, "the image says what is run");
     let metrics = format!("127.0.0.1:{}", ports::disposable().unwrap());
     let mut arguments = container.args.clone().unwrap();
     *arguments.iter_mut().find(|word| word.starts_with("--metrics=")).unwrap() =
         format!("--metrics={metrics}");
-    arguments.push(format!("--kubeconfig={}", kubeconfig.display()));
-    let variables = container.env.iter().flatten();
-    let variables: Vec<_> =
-        variables.map(|one| (one.name.clone(), one.value.clone().unwrap_or_default())).collect();
-    let operator = Operator::contained(own.dir(), "operator", &arguments, &variables);
+    let given = container.env.iter().flatten();
+    let mut variables: Vec<_> =
+        given.map(|one| (one.name.clone(), one.value.clone().unwrap_or_default())).collect();
+    // Those that each container has.
+    let port = own.server.port().to_string();
+    let place = [("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", &port)];
+    variables.extend(place.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let operator = Operator::in_a_pod(own.dir(), "operator", &arguments, &variables, &account);
 
     let world = World::on(own.client.clone(), "in-a-pod", own.logs());
     let (team, foo) = world.synced().await;
