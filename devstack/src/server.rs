@@ -160,6 +160,14 @@ impl Server {
     /// As [`Self::start`].
     pub fn restart(&mut self) -> Result<()> {
         self.stop()?;
+        self.restart_after_stop()
+    }
+
+    /// The same after [`Self::stop`].
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn restart_after_stop(&mut self) -> Result<()> {
         self.start_again()?;
         self.wait_ready(START_LIMIT)
     }

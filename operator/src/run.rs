@@ -179,6 +179,11 @@ async fn work(means: Means, mut lead: Lead, admin: &Admin, signals: &mut Signals
         ending = lead.keep() => match ending {
             lost @ Ending::Lost(_) => return Err(lost.into()),
             yielded @ Ending::Yielded(_) => warn!("{yielded}: finishing visits under way"),
+            // So that whoever comes next need not wait for it to expire.
+            went_back @ Ending::WentBack => {
+                lead.release().await;
+                return Err(went_back.into());
+            }
         },
         signal = signals.next() => info!("{signal}: finishing visits under way"),
     }

@@ -19,7 +19,7 @@ use weaver_api::OPERATOR_NAMESPACE;
 
 use super::fence::{Fence, since_boot};
 use super::holder::{Beside, this_process};
-use super::plan::{Candidate, Step, Timing, announced, outranking, staying};
+use super::plan::{Candidate, Step, Timing, announced, outranking, staying, went_back};
 use super::record::{Candidacy, Me, NAME, Record, held, released, with_candidates};
 use crate::health::{Health, Pulse};
 use crate::tenant::call::{CallError, call, lookup};
@@ -33,6 +33,10 @@ pub enum Ending {
     /// Somebody of higher priority asks for it, and is to have it when all that was begun is done.
     #[error("{0} has a higher priority and is given the lease")]
     Yielded(String),
+    /// The Lease is older than it was: so is all else, and what watches have shown may never have been. A watch that goes
+    /// on from what it saw last would be kept waiting until the API server has come so far again, in silence.
+    #[error("the API server has gone back to an older state (was a backup restored?): beginning anew")]
+    WentBack,
 }
 
 /// Whom a candidate waits for.
@@ -226,7 +230,7 @@ impl Held {
             match renewed {
                 Ok(None) => failed = false,
                 Ok(Some(ending)) => {
-                    if let Ending::Lost(_) = ending {
+                    if !matches!(ending, Ending::Yielded(_)) {
                         self.leases.fence.close();
                     }
                     return ending;
@@ -248,6 +252,9 @@ impl Held {
             // Somebody has changed or deleted it; whose it is now stands there.
             Err(CallError::Conflict(_) | CallError::NotFound(_)) => {
                 let found = lookup(self.leases.api.get(NAME)).await?;
+                if found.as_ref().is_some_and(|found| self.went_back(found)) {
+                    return Ok(Some(Ending::WentBack));
+                }
                 if let Some(ending) = found.as_ref().and_then(|found| self.ending(&Record::of(found))) {
                     return Ok(Some(ending));
                 }
@@ -255,10 +262,20 @@ impl Held {
             }
             done => done,
         };
-        self.lease = written?;
+        let written = written?;
+        // One that was in no backup is made anew.
+        if self.went_back(&written) {
+            self.lease = written;
+            return Ok(Some(Ending::WentBack));
+        }
+        self.lease = written;
         self.renewed = sent;
         self.leases.fence.open_until(sent + self.leases.timing.fence);
         Ok(None)
+    }
+
+    fn went_back(&self, found: &Lease) -> bool {
+        went_back(&Record::of(&self.lease), &Record::of(found))
     }
 
     /// Why this is the end, where it is.

@@ -37,6 +37,13 @@ impl Timing {
     }
 }
 
+/// Is what is `found` older than what was there? Then somebody has restored a backup of the API server, and what is known
+/// of anything may never have been.
+#[must_use]
+pub fn went_back(known: &Record, found: &Record) -> bool {
+    known.version.zip(found.version).is_some_and(|(known, found)| found < known)
+}
+
 /// Longest list of candidates: of those that were killed on other machines nobody knows that they are gone.
 const LISTED: usize = 16;
 
@@ -170,6 +177,7 @@ mod tests {
             renewal: renewal.to_string(),
             expiry: None,
             transitions: 0,
+            version: None,
             priority: 0,
             candidates: Vec::new(),
         }
@@ -210,6 +218,20 @@ mod tests {
         assert_eq!(to(i32::MAX, ""), None);
         // Nor to itself, whatever it said before.
         assert_eq!(outranking(&[candidate("me", 7)], &me(), |_| false), None);
+    }
+
+    #[test]
+    fn a_state_that_is_older_than_what_was_seen_is_known_by_its_version() {
+        let of = |version| Record { version, ..record(Some("me"), 1) };
+        for (known, found, expected) in [
+            (Some(500), Some(300), true),
+            (Some(500), Some(500), false),
+            (Some(500), Some(501), false),
+            (None, Some(300), false),
+            (Some(500), None, false),
+        ] {
+            assert_eq!(went_back(&of(known), &of(found)), expected, "{known:?} {found:?}");
+        }
     }
 
     #[test]

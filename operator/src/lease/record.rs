@@ -47,6 +47,8 @@ pub struct Record {
     pub expiry: Option<Duration>,
     /// How often it went from hand to hand.
     pub transitions: i32,
+    /// Its resourceVersion: of one object they only grow, and may be compared (Kubernetes 1.35 says so; before, all did).
+    pub version: Option<u64>,
     /// The holder's priority.
     pub priority: i32,
     /// Who else would lead. A list that somebody has made unreadable is none: whoever was on it comes back.
@@ -71,6 +73,7 @@ impl Record {
             // What somebody wrote there by hand does not keep everybody out for ever.
             expiry: seconds.map(Duration::from_secs).filter(|expiry| *expiry <= Duration::from_mins(10)),
             transitions,
+            version: lease.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),
             priority: annotation(PRIORITY_ANNOTATION).and_then(|text| text.parse().ok()).unwrap_or_default(),
             candidates: annotation(CANDIDATES_ANNOTATION)
                 .and_then(|text| serde_json::from_str(text).ok())

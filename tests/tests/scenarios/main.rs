@@ -5,6 +5,7 @@
 mod accounts;
 mod accounts_own_server;
 mod api_example;
+mod backup_own_server;
 mod bad_input;
 mod cli_apply;
 mod cli_edit;
