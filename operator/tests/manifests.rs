@@ -62,9 +62,6 @@ fn the_operator_listens_where_its_probes_and_its_policy_say() {
     for (probe, path) in [("livenessProbe", "/livez"), ("readinessProbe", "/readyz")] {
         assert_eq!(container[probe]["httpGet"]["path"], path);
     }
-    let silence = ["periodSeconds", "failureThreshold"].map(|part| &container["livenessProbe"][part]);
-    let silence = silence.map(|part| part.as_u64().unwrap()).iter().product::<u64>();
-    assert!(silence > options.lease.as_secs() + 30, "who waits for a lease is killed after {silence} s");
     assert!(!options.standalone);
 }
 

@@ -177,5 +177,14 @@ async fn the_containers_command_with_the_accounts_own_rights_syncs() {
     world.lacks(&foo, "settings").await;
     assert!(operator.log().contains("leading"), "{}", operator.log());
     assert!(Metrics::at(&metrics).await.sum("weaver_requests_total") > 0);
+    // As the kubelet would ask.
+    for probe in [&container.liveness_probe, &container.readiness_probe] {
+        let path = probe.clone().and_then(|probe| probe.http_get?.path).unwrap();
+        eventually(&path, || async {
+            let (well, report) = operator.health(&path).await;
+            if well { Ok(()) } else { Err(report) }
+        })
+        .await;
+    }
     world.finish().await;
 }
