@@ -13,10 +13,10 @@ use kube::Resource;
 use kube::runtime::reflector::Store;
 use tracing::error;
 use weaver_api::OPERATOR_NAMESPACE;
-use weaver_api::conditions::READY;
+use weaver_api::conditions::{PAUSED, READY};
 
 use crate::health::{self, Health, OwnWatch, Report, Standing, Work};
-use crate::metrics::{Metrics, Snapshot};
+use crate::metrics::{self, Metrics, Snapshot};
 use crate::metrics_page;
 use crate::service_token::reconcile::Context as TokenContext;
 use crate::sync::reconcile::Context;
@@ -135,9 +135,9 @@ fn snapshot(context: &Context, tokens: &TokenContext) -> Snapshot {
     }
     Snapshot {
         resources: resources.0.to_vec(),
-        targets: vec![("synced", synced), ("failed", failed), ("conflict", conflicts), ("waiting", waiting)],
+        targets: metrics::TARGET_STATES.into_iter().zip([synced, failed, conflicts, waiting]).collect(),
         token_resources: token_resources.0.to_vec(),
-        service_tokens: vec![("fresh", fresh), ("missing", (asked - fresh).max(0))],
+        service_tokens: metrics::TOKEN_STATES.into_iter().zip([fresh, (asked - fresh).max(0)]).collect(),
         watches: sum(context.watches.states(), &tokens.watches.states()),
         waiting: context.lanes.waiting(),
         paused: context.namespaces.paused(OPERATOR_NAMESPACE).is_some(),
@@ -145,21 +145,25 @@ fn snapshot(context: &Context, tokens: &TokenContext) -> Snapshot {
     }
 }
 
-/// Resources by the status of `Ready`.
-struct ByReady([(&'static str, i64); 3]);
+/// Resources by [`metrics::READY`].
+struct ByReady([(&'static str, i64); 4]);
 
 impl Default for ByReady {
     fn default() -> Self {
-        Self([("true", 0), ("false", 0), ("unknown", 0)])
+        Self(metrics::READY.map(|ready| (ready, 0)))
     }
 }
 
 impl ByReady {
     fn count(&mut self, conditions: Option<&[Condition]>) {
-        let ready = conditions.unwrap_or_default().iter().find(|condition| condition.type_ == READY);
-        let index = match ready.map(|condition| condition.status.as_str()) {
-            Some("True") => 0,
-            Some("False") => 1,
+        let status = |kind| {
+            let found = conditions.unwrap_or_default().iter().find(|condition| condition.type_ == kind);
+            found.map(|condition| condition.status.as_str())
+        };
+        let index = match (status(PAUSED), status(READY)) {
+            (Some("True"), _) => 3,
+            (_, Some("True")) => 0,
+            (_, Some("False")) => 1,
             _ => 2,
         };
         self.0[index].1 += 1;

@@ -34,6 +34,18 @@ pub struct Metrics {
     paused: Gauge,
 }
 
+/// Values of the label `ready`: the status of `Ready`, or that somebody wants nothing written.
+pub const READY: [&str; 4] = ["true", "false", "unknown", "paused"];
+
+/// Values of the label `state` of `weaver_targets`.
+pub const TARGET_STATES: [&str; 4] = ["synced", "failed", "conflict", "waiting"];
+
+/// Values of the label `state` of `weaver_service_tokens`.
+pub const TOKEN_STATES: [&str; 2] = ["fresh", "missing"];
+
+/// Values of the label `state` of `weaver_watches`.
+pub const WATCH_STATES: [&str; 4] = ["opening", "synced", "refused", "failing"];
+
 /// How a visit ended.
 #[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
 pub enum End {
@@ -127,11 +139,11 @@ struct Watch {
 /// What is not counted as it happens but looked up when somebody asks.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Resources by the status of `Ready`.
+    /// Resources by [`READY`].
     pub resources: Vec<(&'static str, i64)>,
     /// Targets by their state.
     pub targets: Vec<(&'static str, i64)>,
-    /// `ServiceToken`s by the status of `Ready`.
+    /// `ServiceToken`s by [`READY`].
     pub token_resources: Vec<(&'static str, i64)>,
     /// Tokens that they ask for, by state.
     pub service_tokens: Vec<(&'static str, i64)>,
@@ -180,11 +192,15 @@ impl Default for Metrics {
             "Tokens written to Secrets of ServiceTokens, by why",
             metrics.issued.clone(),
         );
-        registry.register("resources", "ConfigMapSyncs by the status of Ready", metrics.resources.clone());
+        registry.register(
+            "resources",
+            "ConfigMapSyncs by the status of Ready, or that they are paused, suspended or a dry run",
+            metrics.resources.clone(),
+        );
         registry.register("targets", "Targets of all ConfigMapSyncs by their state", metrics.targets.clone());
         registry.register(
             "service_token_resources",
-            "ServiceTokens by the status of Ready",
+            "ServiceTokens by the status of Ready, or that they are paused",
             metrics.token_resources.clone(),
         );
         registry.register(
@@ -196,11 +212,30 @@ impl Default for Metrics {
         registry.register("visits_waiting", "Visits that wait for room", metrics.waiting.clone());
         registry.register("leading", "1 while this process may write", metrics.leading.clone());
         registry.register("paused", "1 while everything is paused", metrics.paused.clone());
-        Self { registry, ..metrics }
+        let metrics = Self { registry, ..metrics };
+        metrics.begin();
+        metrics
     }
 }
 
 impl Metrics {
+    /// Shows counters before their first event. One that appeared with it would begin at 1, and Prometheus, which sees
+    /// the increase between two looks, would miss the first. Requests have too many labels for it.
+    fn begin(&self) {
+        for end in [End::Settled, End::Retry, End::Failed] {
+            drop(self.visits.get_or_create(&Visit { end }));
+        }
+        for change in [Written::Created, Written::Updated, Written::Replaced, Written::Removed] {
+            drop(self.writes.get_or_create(&Write { change }));
+        }
+        for result in [Minting::Minted, Minting::Missing, Minting::Forbidden, Minting::Failed] {
+            drop(self.tokens.get_or_create(&Token { result }));
+        }
+        for why in Why::ALL {
+            drop(self.issued.get_or_create(&Issue { why: why.label() }));
+        }
+    }
+
     /// A visit ended.
     pub fn visited(&self, end: End, took: Duration) {
         self.visits.get_or_create(&Visit { end }).inc();
@@ -306,6 +341,8 @@ mod tests {
             r#"weaver_requests_total{identity="Operator",method="patch",code="none"} 1"#,
             r#"weaver_requests_total{identity="Operator",method="other",code="4xx"} 1"#,
             r#"weaver_tokens_total{result="Forbidden"} 1"#,
+            r#"weaver_tokens_total{result="Missing"} 0"#,
+            r#"weaver_service_tokens_issued_total{why="due"} 0"#,
             r#"weaver_targets{state="synced"} 7"#,
             "weaver_visits_waiting 2",
             "weaver_leading 0",

@@ -15,6 +15,20 @@ use crate::tenant::call::{CallError, call, is_terminating};
 /// Most bytes of a note, besides the words that it was cut. The API server takes 1,024.
 const MAX_NOTE: usize = 1_000;
 
+/// Reason: an object that was nobody's copy was made one.
+pub const ADOPTED: &str = "Adopted";
+/// Reason: a clean-up had to leave a copy behind.
+pub const COPY_LEFT_BEHIND: &str = "CopyLeftBehind";
+/// Reason: tokens were minted though none was due.
+pub const MINTED: &str = "Minted";
+/// Reason: a copy was deleted and made again.
+pub const REPLACED: &str = "Replaced";
+/// Reason: a copy of somebody who is gone has become ours.
+pub const TAKEN_OVER: &str = "TakenOver";
+
+/// Reasons of all events beside those that [`turned`] tells, which are those of `Ready`.
+pub const OWN_REASONS: [&str; 5] = [ADOPTED, COPY_LEFT_BEHIND, MINTED, REPLACED, TAKEN_OVER];
+
 /// Tells events.
 #[derive(Clone)]
 pub struct Events(Recorder);

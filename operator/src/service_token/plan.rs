@@ -176,6 +176,19 @@ pub enum Because {
 }
 
 impl Why {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Missing,
+        Self::NotAToken,
+        Self::OtherAccount,
+        Self::AccountRecreated,
+        Self::OtherAudiences,
+        Self::OtherSecret,
+        Self::Expired,
+        Self::NotYetValid,
+        Self::Due,
+    ];
+
     /// As a metric's label.
     #[must_use]
     pub fn label(self) -> &'static str {

@@ -26,7 +26,7 @@ use super::status::{patch, status};
 use super::visit::visit;
 use crate::args::Options;
 use crate::controller::backoff;
-use crate::controller::events::{Events, event, reference, turned};
+use crate::controller::events::{Events, MINTED, event, reference, turned};
 use crate::controller::lanes::Lanes;
 use crate::controller::not_understood::{self, NotUnderstood};
 use crate::controller::pace::Pace;
@@ -227,5 +227,5 @@ fn without_words(status: &ServiceTokenStatus) -> ServiceTokenStatus {
 fn minted_anew(work: &Work) -> Option<kube::runtime::events::Event> {
     let of_note = work.minted.iter().filter(|(_, why)| *why != Why::Due);
     let said: Vec<String> = of_note.map(|(key, why)| format!("{key}: {why}")).collect();
-    (!said.is_empty()).then(|| event(EventType::Normal, "Minted", "Mint", &listed(&said)))
+    (!said.is_empty()).then(|| event(EventType::Normal, MINTED, "Mint", &listed(&said)))
 }

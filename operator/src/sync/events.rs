@@ -10,7 +10,9 @@ use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
 use super::execute::{Change, TargetState};
 use super::outcome::{Visit, Work};
 use super::plan::Before;
-use crate::controller::events::{Events, event, reference, turned};
+use crate::controller::events::{
+    ADOPTED, COPY_LEFT_BEHIND, Events, REPLACED, TAKEN_OVER, event, reference, turned,
+};
 use crate::controller::verdicts::listed;
 use crate::tenant::object::Place;
 use crate::watch::ResourceRef;
@@ -45,7 +47,7 @@ pub async fn tell_of_leftovers(events: &Events, sync: &ResourceRef, places: &BTr
         };
         let note =
             format!("{place} may be a copy of ConfigMapSync {sync}, which is gone; it was not removed");
-        events.tell(&event(EventType::Warning, "CopyLeftBehind", "CleanUp", &note), &about).await;
+        events.tell(&event(EventType::Warning, COPY_LEFT_BEHIND, "CleanUp", &note), &about).await;
     }
 }
 
@@ -58,10 +60,10 @@ fn done(work: &Work) -> Vec<Event> {
         places.map(|(namespace, _)| Place::of_copy(&work.spec, namespace).to_string()).collect()
     };
     [
-        (Change::Replace, "Replaced", "deleted and made again, because it was immutable or of another type"),
-        (Change::Update(Before::Theirs), "Adopted", "made a copy, and not by this ConfigMapSync before"),
-        (Change::Update(Before::Upstreams), "TakenOver", "taken over from the upstream operator"),
-        (Change::Update(Before::Orphaned), "TakenOver", "taken over from a ConfigMapSync that is gone"),
+        (Change::Replace, REPLACED, "deleted and made again, because it was immutable or of another type"),
+        (Change::Update(Before::Theirs), ADOPTED, "made a copy, and not by this ConfigMapSync before"),
+        (Change::Update(Before::Upstreams), TAKEN_OVER, "taken over from the upstream operator"),
+        (Change::Update(Before::Orphaned), TAKEN_OVER, "taken over from a ConfigMapSync that is gone"),
     ]
     .into_iter()
     .filter_map(|(change, reason, words)| {

@@ -24,6 +24,7 @@ use weaver_api::marks::{Owner, SYNC_UID_LABEL};
 use weaver_api::v1beta1::SourceKind;
 
 use super::{ResourceRef, Triggers};
+use crate::metrics::WATCH_STATES;
 use crate::sync::plan::Seen;
 use crate::tenant::object::Object;
 use crate::tenant::{Account, TenantClient};
@@ -138,7 +139,7 @@ impl WatchSet {
     /// How many there are in each state.
     #[must_use]
     pub fn states(&self) -> Vec<(&'static str, i64)> {
-        let mut counts = [("opening", 0), ("synced", 0), ("refused", 0), ("failing", 0)];
+        let mut counts = WATCH_STATES.map(|state| (state, 0));
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         for watched in open.values().filter_map(Weak::upgrade) {
             let index = match *watched.inner.state.borrow() {
