@@ -19,7 +19,7 @@ mod gate;
 mod keeper;
 mod leftover;
 mod manifests;
-mod metrics;
+pub mod metrics;
 mod pace;
 mod renewal;
 mod reporter;

@@ -1,0 +1,139 @@
+//! The alerts and the dashboard of `deploy/monitoring`, and pages of metrics with every label that the programs have.
+
+use http::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::Value;
+use weaver_diagnostics::finding::{Code, Finding, Severity};
+use weaver_node_agent::node_report::Report;
+use weaver_node_agent::run::metrics::Counts;
+use weaver_operator::metrics::{self, Identity, Metrics, Snapshot};
+
+use crate::exposition::Sample;
+use crate::promql::evaluate::Scrapes;
+use crate::promql::{Expr, parse};
+
+/// An alert.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Alert {
+    /// Its name.
+    pub alert: String,
+    /// When it fires.
+    pub expr: String,
+    /// How long it has to be so.
+    pub r#for: String,
+    /// Its labels.
+    pub labels: Labels,
+    /// What it says.
+    pub annotations: Annotations,
+}
+
+/// Labels of an alert.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Labels {
+    /// `critical` or `warning`.
+    pub severity: String,
+}
+
+/// What an alert says.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Annotations {
+    /// What is so.
+    pub summary: String,
+    /// What to look at first.
+    pub description: String,
+    /// Where more is said.
+    pub runbook_url: String,
+}
+
+#[derive(Deserialize)]
+struct Rules {
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    rules: Vec<Alert>,
+}
+
+/// A file of the repository.
+#[must_use]
+pub fn file(path: &str) -> String {
+    std::fs::read_to_string(format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+/// All alerts.
+#[must_use]
+pub fn alerts() -> Vec<Alert> {
+    let rules: Rules = serde_saphyr::from_str(&file("deploy/monitoring/alerts.yaml")).unwrap();
+    rules.groups.into_iter().flat_map(|group| group.rules).collect()
+}
+
+/// Does this alert's expression hold? `for` is not waited for.
+#[must_use]
+pub fn fires(alert: &str, before: &[Sample], now: &[Sample], seconds: f64) -> bool {
+    let rule = alerts().into_iter().find(|rule| rule.alert == alert);
+    let rule = rule.unwrap_or_else(|| panic!("there is no alert {alert}"));
+    let time = k8s_openapi::jiff::Timestamp::now().as_duration().as_secs_f64();
+    Scrapes { before, now, seconds, time }.fire(&parse(&rule.expr).unwrap()).unwrap()
+}
+
+/// The dashboard.
+#[must_use]
+pub fn dashboard() -> Value {
+    serde_json::from_str(&file("deploy/monitoring/dashboard.json")).unwrap()
+}
+
+/// Expressions of all panels, with the title of each.
+#[must_use]
+pub fn panels(dashboard: &Value) -> Vec<(String, Expr)> {
+    let panels = dashboard["panels"].as_array().unwrap();
+    let expressions = panels.iter().flat_map(|panel| {
+        let title = panel["title"].as_str().unwrap();
+        panel["targets"].as_array().into_iter().flatten().map(move |target| {
+            // Grafana puts a time there.
+            let text = target["expr"].as_str().unwrap().replace("$__rate_interval", "5m");
+            (title.to_owned(), parse(&text).unwrap())
+        })
+    });
+    expressions.collect()
+}
+
+/// What an operator tells that has had every answer to every request.
+#[must_use]
+pub fn operator_page() -> String {
+    let metrics = Metrics::default();
+    let methods = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD];
+    let codes = [200, 400, 401, 403, 404, 409, 429, 500].map(|code| StatusCode::from_u16(code).ok());
+    for identity in [Identity::Operator, Identity::Tenant, Identity::Lease] {
+        for code in codes.into_iter().chain([None]) {
+            for method in &methods {
+                metrics.asked(identity, method, false, code);
+            }
+            metrics.asked(identity, &Method::GET, true, code);
+        }
+    }
+    metrics.text(&Snapshot {
+        resources: zero(&metrics::READY),
+        targets: zero(&metrics::TARGET_STATES),
+        token_resources: zero(&metrics::READY),
+        service_tokens: zero(&metrics::TOKEN_STATES),
+        watches: zero(&metrics::WATCH_STATES),
+        ..Snapshot::default()
+    })
+}
+
+fn zero(values: &[&'static str]) -> Vec<(&'static str, i64)> {
+    values.iter().map(|value| (*value, 0)).collect()
+}
+
+/// What a node agent tells that has found everything.
+#[must_use]
+pub fn agent_page() -> String {
+    let severities = [Severity::Ok, Severity::Unknown, Severity::Warn, Severity::Fail];
+    let of = |code: &Code| severities.map(|severity| Finding::new(severity, *code, ""));
+    let findings = Code::ALL.iter().flat_map(of).collect();
+    Counts::default().text(&Report { findings, ..Report::unchecked() })
+}
