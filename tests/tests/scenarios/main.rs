@@ -4,6 +4,7 @@
 
 mod accounts;
 mod accounts_own_server;
+mod alerts_own_server;
 mod api_example;
 mod backup_own_server;
 mod bad_input;

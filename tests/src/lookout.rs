@@ -1,0 +1,117 @@
+//! Alerts and the faults that fire them.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::alone::Operator;
+use crate::exposition::{Sample, samples};
+use crate::monitoring::fires;
+
+/// Fired by who leads, and whether; scenario `alerts_own_server`, as are the next three.
+pub const LEADING: [&str; 3] = ["WeaverNobodyLeads", "WeaverPaused", "WeaverTwoLead"];
+
+/// Fired by what tenants do.
+pub const TENANTS: [&str; 6] = [
+    "WeaverConflicts",
+    "WeaverMintingRefused",
+    "WeaverServiceTokensNotReady",
+    "WeaverSyncsNotReady",
+    "WeaverTokensMissing",
+    "WeaverWriteStorm",
+];
+
+/// Fired by an API server that refuses, or takes its time.
+pub const API_SERVER: [&str; 4] =
+    ["WeaverApiServerSilent", "WeaverOperatorRefused", "WeaverVisitsWait", "WeaverWatchesFail"];
+
+/// Fired by what the node agent finds.
+pub const NODE: [&str; 3] = ["WeaverDefinitionsMissing", "WeaverGateShut", "WeaverNamesNotCovered"];
+
+/// Fired by nothing that a test brings about within seconds, and why; judged by the page that the agent would serve.
+pub const BY_PAGE: [(&str, &str); 3] = [
+    ("WeaverK3sBlocked", "only under systemd does the agent keep k3s' block"),
+    ("WeaverNodeFails", "the faults are those of a host: of its kernel, its clock, its power"),
+    ("WeaverOperatorTokenEnds", "a token lives ten minutes at least, and the agent renews it long before"),
+];
+
+/// How long a fault may take to show.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Alerts of a scenario: none fires at first, each fires upon its fault. Dropped, it fails where one has not.
+#[derive(Debug)]
+pub struct Lookout {
+    alerts: &'static [&'static str],
+    fired: BTreeSet<&'static str>,
+}
+
+impl Lookout {
+    /// For these alerts.
+    #[must_use]
+    pub fn new(alerts: &'static [&'static str]) -> Self {
+        Self { alerts, fired: BTreeSet::new() }
+    }
+
+    /// Waits until none of them fires on all that was counted since the programs began.
+    pub async fn is_quiet(&self, told: impl AsyncFn() -> Vec<Sample>) {
+        let begun = Instant::now();
+        loop {
+            let now = told().await;
+            let nothing: Vec<Sample> =
+                now.iter().cloned().map(|sample| Sample { value: 0.0, ..sample }).collect();
+            let loud = self.alerts.iter().filter(|alert| fires(alert, &nothing, &now, 1.0));
+            let loud: Vec<_> = loud.collect();
+            if loud.is_empty() {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{loud:?} fire where all is well: {now:#?}");
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Waits until this one fires. As in Prometheus, of each series counts what has come since it was first told.
+    pub async fn comes(&mut self, alert: &'static str, told: impl AsyncFn() -> Vec<Sample>) {
+        assert!(self.alerts.contains(&alert), "{alert} is none of this scenario's");
+        let begun = Instant::now();
+        let mut first: Vec<Sample> = Vec::new();
+        loop {
+            let now = told().await;
+            let is_known =
+                |new: &Sample| first.iter().any(|old| (&old.name, &old.labels) == (&new.name, &new.labels));
+            let new: Vec<Sample> = now.iter().filter(|sample| !is_known(sample)).cloned().collect();
+            first.extend(new);
+            if fires(alert, &first, &now, begun.elapsed().as_secs_f64()) {
+                self.fired.insert(alert);
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{alert} does not fire: {now:#?}");
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+impl Drop for Lookout {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let all: BTreeSet<&str> = self.alerts.iter().copied().collect();
+            assert_eq!(self.fired, all, "not each was seen to fire");
+        }
+    }
+}
+
+/// What these operators tell together.
+pub async fn told(operators: &[&Operator]) -> Vec<Sample> {
+    let mut all = Vec::new();
+    for operator in operators {
+        let page = operator.metrics().await.0;
+        all.extend(samples(&page).into_iter().map(|mut sample| {
+            sample.labels.insert("instance".to_owned(), operator.pid().to_string());
+            sample
+        }));
+    }
+    all
+}
