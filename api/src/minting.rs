@@ -8,11 +8,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
 
+/// What the names of the two begin with; that of the account follows.
+const PREFIX: &str = "weaver-mint-";
+
 /// Role and binding that let the operator mint tokens for `account` of `namespace`, and for no other.
 #[must_use]
 pub fn grant(namespace: &str, account: &str) -> (Role, RoleBinding) {
     let metadata = ObjectMeta {
-        name: Some(format!("weaver-mint-{account}")),
+        name: Some(format!("{PREFIX}{account}")),
         namespace: Some(namespace.into()),
         ..ObjectMeta::default()
     };
@@ -30,7 +33,7 @@ pub fn grant(namespace: &str, account: &str) -> (Role, RoleBinding) {
         role_ref: RoleRef {
             api_group: Some("rbac.authorization.k8s.io".into()),
             kind: "Role".into(),
-            name: format!("weaver-mint-{account}"),
+            name: format!("{PREFIX}{account}"),
         },
         metadata,
         subjects: Some(vec![Subject {
@@ -41,6 +44,32 @@ pub fn grant(namespace: &str, account: &str) -> (Role, RoleBinding) {
         }]),
     };
     (role, binding)
+}
+
+/// Is it called like a Role or a binding of [`grant`]? That alone does not make it ours.
+#[must_use]
+pub fn is_named_like_ours(meta: &ObjectMeta) -> bool {
+    granted_for(meta).is_some()
+}
+
+/// Is it the Role of a [`grant`], with its rules and no others?
+#[must_use]
+pub fn is_granted(role: &Role) -> bool {
+    granted_for(&role.metadata).is_some_and(|(granted, _)| granted.rules == role.rules)
+}
+
+/// Is it the binding of a [`grant`], for the operator and nobody else?
+#[must_use]
+pub fn is_bound(binding: &RoleBinding) -> bool {
+    granted_for(&binding.metadata).is_some_and(|(_, granted)| {
+        granted.role_ref == binding.role_ref && granted.subjects == binding.subjects
+    })
+}
+
+/// The grant that has this name in this namespace.
+fn granted_for(meta: &ObjectMeta) -> Option<(Role, RoleBinding)> {
+    let account = meta.name.as_deref()?.strip_prefix(PREFIX)?;
+    Some(grant(meta.namespace.as_deref()?, account))
 }
 
 /// The command that grants it.
@@ -63,5 +92,26 @@ mod tests {
         assert_eq!(rules[0].api_groups.as_deref(), Some(&[String::new()][..]));
         assert_eq!(binding.metadata.namespace.as_deref(), Some("team-a"));
         assert_eq!(binding.role_ref.name, role.metadata.name.unwrap());
+    }
+
+    #[test]
+    fn a_grant_is_known_again_and_one_that_somebody_has_changed_is_not() {
+        let (role, binding) = grant("team-a", "sync");
+        assert!(is_granted(&role) && is_bound(&binding) && is_named_like_ours(&role.metadata));
+        let mut wider = role.clone();
+        wider.rules.as_mut().unwrap()[0].resource_names = None;
+        let mut shared = binding.clone();
+        shared.subjects.as_mut().unwrap().push(Subject { kind: "User".into(), ..Subject::default() });
+        let mut elsewhere = binding;
+        elsewhere.role_ref.name = "weaver-mint-other".into();
+        let mut called_otherwise = role;
+        called_otherwise.metadata.name = Some("mint-sync".into());
+        assert!(
+            !is_granted(&wider)
+                && !is_bound(&shared)
+                && !is_bound(&elsewhere)
+                && !is_granted(&called_otherwise)
+        );
+        assert!(is_named_like_ours(&wider.metadata) && !is_named_like_ours(&called_otherwise.metadata));
     }
 }
