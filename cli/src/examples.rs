@@ -5,7 +5,7 @@ use clap::Command;
 /// The verb, and lines to type, each after what it does.
 type Examples = (&'static [&'static str], &'static [(&'static str, &'static str)]);
 
-const EXAMPLES: [Examples; 16] = [
+const EXAMPLES: [Examples; 17] = [
     (
         &["apply"],
         &[
@@ -119,6 +119,13 @@ const EXAMPLES: [Examples; 16] = [
     (
         &["token", "delete"],
         &[("Its Secret stays, and is not renewed any more", "weaver token delete robot -n team-a --orphan")],
+    ),
+    (
+        &["uninstall"],
+        &[
+            ("What is there, and what would be done?", "weaver uninstall --dry-run"),
+            ("Without the copies, from a script", "weaver uninstall --copies delete --yes"),
+        ],
     ),
 ];
 

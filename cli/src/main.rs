@@ -23,6 +23,7 @@ mod support_bundle;
 mod sync;
 mod tenant;
 mod token;
+mod uninstall;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -134,6 +135,15 @@ enum Verb {
         #[command(subcommand)]
         verb: token::Verb,
     },
+    /// Take Config Weaver out of the cluster; the copies stay, unless `--copies delete`
+    ///
+    /// Says what there is, asks, and then removes all resources of ours, the operator's rights, the admission
+    /// policy, the lease, the namespace config-weaver and, last, the definitions. What is not ours is left alone. It may be
+    /// interrupted, and goes on where it was when it is run again. The programs on your machines stay.
+    ///
+    /// Exit status: 0 nothing is left, or a dry run; 1 something is, and why is said; 2 wrong usage.
+    #[command(verbatim_doc_comment)]
+    Uninstall(uninstall::Uninstall),
 }
 
 /// How people call a program of this name. kubectl finds `kubectl-weaver` in the PATH and runs it as its own verb.
@@ -176,6 +186,7 @@ async fn main() -> ExitCode {
         Verb::Sync { verb } => sync::run(verb).await,
         Verb::Tenant { verb } => tenant::run(verb).await.map(|()| ExitCode::SUCCESS),
         Verb::Token { verb } => token::run(verb).await,
+        Verb::Uninstall(options) => uninstall::run(&options).await.map(|()| ExitCode::SUCCESS),
     };
     match done {
         Ok(code) => code,

@@ -59,17 +59,28 @@ pub struct Which {
     all: bool,
 }
 
+/// An object with our label.
+pub struct Marked {
+    pub place: Place,
+    pub meta: ObjectMeta,
+}
+
 /// A copy whose resource is gone.
 struct Orphan {
-    place: Place,
-    meta: ObjectMeta,
+    copy: Marked,
     /// Whose copy it was.
     holder: String,
 }
 
-impl fmt::Display for Orphan {
+impl fmt::Display for Marked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&source_reference(&self.place))
+    }
+}
+
+impl fmt::Display for Orphan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.copy.fmt(f)
     }
 }
 
@@ -78,7 +89,7 @@ pub async fn run(verb: Verb) -> anyhow::Result<()> {
     match verb {
         Verb::List { scope } => {
             for orphan in find(&client, &scope).await? {
-                let annotations = orphan.meta.annotations.as_ref();
+                let annotations = orphan.copy.meta.annotations.as_ref();
                 let source =
                     annotations.and_then(|all| all.get(SOURCE_ANNOTATION)).map_or("?", String::as_str);
                 say(format_args!("{orphan}\tcopy of {}\tfrom {source}", orphan.holder));
@@ -87,21 +98,21 @@ pub async fn run(verb: Verb) -> anyhow::Result<()> {
         }
         Verb::Adopt { which } => {
             for orphan in chosen(&client, &which).await? {
-                adopt(&client, &orphan).await.with_context(|| orphan.to_string())?;
+                adopt(&client, &orphan.copy).await.with_context(|| orphan.to_string())?;
                 say(format_args!("{orphan} is an ordinary object now"));
             }
             Ok(())
         }
         Verb::Delete { which } => {
             let orphans = chosen(&client, &which).await?;
-            if let Some(orphan) = orphans.iter().find(|orphan| is_adopted(&orphan.meta)) {
+            if let Some(orphan) = orphans.iter().find(|orphan| is_adopted(&orphan.copy.meta)) {
                 bail!(
                     "{orphan} was somebody's object before a ConfigMapSync adopted it: `weaver orphans adopt {orphan}` \
                      gives it back, and then `kubectl delete` is their choice; nothing was deleted"
                 );
             }
             for orphan in orphans {
-                delete(&client, &orphan).await.with_context(|| orphan.to_string())?;
+                delete(&client, &orphan.copy).await.with_context(|| orphan.to_string())?;
                 say(format_args!("{orphan} is deleted"));
             }
             Ok(())
@@ -129,20 +140,20 @@ async fn chosen(client: &Client, which: &Which) -> anyhow::Result<Vec<Orphan>> {
 
 async fn find(client: &Client, scope: &Scope) -> anyhow::Result<Vec<Orphan>> {
     let syncs: Api<ConfigMapSync> = Api::all(client.clone());
-    let syncs = syncs.list_metadata(&ListParams::default()).await.context("listing ConfigMapSyncs")?;
+    let syncs = match syncs.list_metadata(&ListParams::default()).await {
+        Ok(list) => list.items,
+        // After `weaver uninstall` the cluster does not know the kind any more, so none lives.
+        Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+        Err(error) => return Err(error).context("listing ConfigMapSyncs"),
+    };
     let living = Living {
         uids: syncs.iter().filter_map(kube::ResourceExt::uid).collect(),
         names: syncs.iter().map(|sync| (sync.namespace().unwrap_or_default(), sync.name_any())).collect(),
     };
     let mut orphans = Vec::new();
     for kind in SourceKind::ALL {
-        let objects: Api<Object> = match &scope.namespace {
-            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
-            None => Api::all_with(client.clone(), &kind),
-        };
-        match objects.list_metadata(&ListParams::default().labels(SYNC_UID_LABEL)).await {
-            Ok(list) => orphans
-                .extend(list.items.into_iter().filter_map(|object| living.orphan(kind, object.metadata))),
+        match marked(client, kind, scope.namespace.as_deref()).await {
+            Ok(found) => orphans.extend(found.into_iter().filter_map(|copy| living.orphan(copy))),
             // Who may not read Secrets may still want to see the rest.
             Err(kube::Error::Api(status)) if status.is_forbidden() => {
                 eprintln!("{kind}s were not looked at: {}", status.message);
@@ -151,6 +162,21 @@ async fn find(client: &Client, scope: &Scope) -> anyhow::Result<Vec<Orphan>> {
         }
     }
     Ok(orphans)
+}
+
+/// Objects of this kind with our label, in one namespace or in all.
+pub async fn marked(
+    client: &Client,
+    kind: SourceKind,
+    namespace: Option<&str>,
+) -> Result<Vec<Marked>, kube::Error> {
+    let objects: Api<Object> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
+        None => Api::all_with(client.clone(), &kind),
+    };
+    let found = objects.list_metadata(&ListParams::default().labels(SYNC_UID_LABEL)).await?;
+    let metas = found.items.into_iter().map(|object| object.metadata);
+    Ok(metas.filter_map(|meta| Some(Marked { place: Place::of(kind, &meta)?, meta })).collect())
 }
 
 /// The resources that there are.
@@ -162,13 +188,13 @@ struct Living {
 impl Living {
     /// Is it a copy, and is whose it is gone? What bears the name of a living resource is that one's; and a source that
     /// was restored from one of its copies is no copy.
-    fn orphan(&self, kind: SourceKind, meta: ObjectMeta) -> Option<Orphan> {
-        let place = Place::of(kind, &meta)?;
-        if is_own_source(kind, &meta) {
+    fn orphan(&self, copy: Marked) -> Option<Orphan> {
+        let meta = &copy.meta;
+        if is_own_source(copy.place.kind, meta) {
             return None;
         }
         let label = meta.labels.as_ref().and_then(|labels| labels.get(SYNC_UID_LABEL))?;
-        let owner = Owner::of(&meta);
+        let owner = Owner::of(meta);
         let lives = self.uids.contains(label)
             || owner.as_ref().is_some_and(|owner| {
                 self.uids.contains(&owner.uid)
@@ -178,24 +204,26 @@ impl Living {
             || format!("a ConfigMapSync with uid {label}"),
             |owner| format!("ConfigMapSync {}/{}", owner.namespace, owner.name),
         );
-        (!lives).then_some(Orphan { place, meta, holder })
+        (!lives).then_some(Orphan { copy, holder })
     }
 }
 
-async fn adopt(client: &Client, orphan: &Orphan) -> anyhow::Result<()> {
-    let Place { kind, namespace, name } = &orphan.place;
+/// Takes the marks off the copy as it was listed.
+pub async fn adopt(client: &Client, copy: &Marked) -> Result<(), kube::Error> {
+    let Place { kind, namespace, name } = &copy.place;
     let api: Api<Object> = Api::namespaced_with(client.clone(), namespace, kind);
     let mut object = api.get(name).await?;
     // Its uid and resourceVersion are those that were listed.
-    object.metadata = released(orphan.meta.clone());
+    object.metadata = released(copy.meta.clone());
     api.replace(name, &PostParams::default(), &object).await?;
     Ok(())
 }
 
-async fn delete(client: &Client, orphan: &Orphan) -> anyhow::Result<()> {
-    let Place { kind, namespace, name } = &orphan.place;
+/// Deletes the copy as it was listed.
+pub async fn delete(client: &Client, copy: &Marked) -> Result<(), kube::Error> {
+    let Place { kind, namespace, name } = &copy.place;
     let api: Api<Object> = Api::namespaced_with(client.clone(), namespace, kind);
-    let (uid, resource_version) = (orphan.meta.uid.clone(), orphan.meta.resource_version.clone());
+    let (uid, resource_version) = (copy.meta.uid.clone(), copy.meta.resource_version.clone());
     let preconditions = Some(Preconditions { uid, resource_version });
     api.delete(name, &DeleteParams { preconditions, ..DeleteParams::default() }).await?;
     Ok(())
@@ -231,9 +259,9 @@ mod tests {
             ("u0", json!("team-a/other/u0"), "ConfigMap/foo/settings", None),
         ] {
             let meta = marked(json!(label), sync.clone(), source);
-            let found = living.orphan(SourceKind::ConfigMap, meta).map(|orphan| orphan.holder);
+            let place = Place::of(SourceKind::ConfigMap, &meta).unwrap();
+            let found = living.orphan(Marked { place, meta }).map(|orphan| orphan.holder);
             assert_eq!(found.as_deref(), expected, "{label} {sync} {source}");
         }
-        assert!(living.orphan(SourceKind::Secret, ObjectMeta::default()).is_none());
     }
 }

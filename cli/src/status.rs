@@ -63,15 +63,16 @@ impl<T> From<anyhow::Result<T>> for Known<T> {
     }
 }
 
+/// Who holds the lease.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Leader {
-    holder: String,
+pub struct Leader {
+    pub holder: String,
     priority: i32,
     /// Seconds, by the clocks of both machines.
     renewed_seconds_ago: Option<i64>,
     /// It should have renewed by now.
-    late: bool,
+    pub late: bool,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -101,12 +102,14 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn lease(client: &Client) -> anyhow::Result<Option<Lease>> {
+/// The operator's lease, if there is one.
+pub async fn lease(client: &Client) -> anyhow::Result<Option<Lease>> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), OPERATOR_NAMESPACE);
     leases.get_opt(NAME).await.context("reading the lease")
 }
 
-async fn paused(client: &Client) -> anyhow::Result<Option<String>> {
+/// Why everything is paused, if it is.
+pub async fn paused(client: &Client) -> anyhow::Result<Option<String>> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let found = namespaces.get_metadata_opt(OPERATOR_NAMESPACE).await;
     let found = found.with_context(|| format!("reading the namespace {OPERATOR_NAMESPACE}"))?;
@@ -131,7 +134,8 @@ fn counted(objects: &[Value]) -> Counts {
     Counts { all: objects.len(), ready: count(READY), paused: count(PAUSED) }
 }
 
-fn leader(lease: &Lease, now: Timestamp) -> Option<Leader> {
+/// Who holds it.
+pub fn leader(lease: &Lease, now: Timestamp) -> Option<Leader> {
     let record = Record::of(lease);
     let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
     let renewed_seconds_ago = renewed.map(|time| now.as_second() - time.0.as_second());
@@ -186,7 +190,7 @@ fn led(leader: &Leader) -> String {
 }
 
 /// The host and the process of a holder's name (`weaver_operator::lease::holder`).
-fn named(holder: &str) -> String {
+pub fn named(holder: &str) -> String {
     let parts: Vec<&str> = holder.split('_').collect();
     match parts[..] {
         [host, _, _, _, pid, _] => format!("{host}, process {pid}"),

@@ -49,7 +49,8 @@ pub async fn run(kind: Kind, options: Delete) -> anyhow::Result<ExitCode> {
 
 async fn one(store: &Store, name: &str, options: &Delete) -> anyhow::Result<()> {
     let seen = store.existing(name).await?;
-    delete(store, name, &seen, options).await?;
+    let manner = Manner { orphan: options.orphan, dry_run: options.dry_run.is_asked_for() };
+    delete(store, name, &seen, manner).await?;
     let kept = if options.orphan { ", what it made stays" } else { "" };
     print(&format!("{} deleted{kept}{}\n", store.kind.reference(&seen), options.dry_run.suffix()))?;
     match options.wait {
@@ -58,7 +59,17 @@ async fn one(store: &Store, name: &str, options: &Delete) -> anyhow::Result<()> 
     }
 }
 
-async fn delete(store: &Store, name: &str, seen: &Value, options: &Delete) -> anyhow::Result<()> {
+/// How an object is deleted.
+#[derive(Clone, Copy)]
+pub struct Manner {
+    /// What it made stays.
+    pub orphan: bool,
+    /// Nothing is written.
+    pub dry_run: bool,
+}
+
+/// Deletes the very object that was seen; one that is gone by now is as good.
+pub async fn delete(store: &Store, name: &str, seen: &Value, manner: Manner) -> anyhow::Result<()> {
     let place = store.place(name);
     let mut object = seen.clone();
     for _ in 0..ATTEMPTS {
@@ -66,7 +77,7 @@ async fn delete(store: &Store, name: &str, seen: &Value, options: &Delete) -> an
             uid(&object) == uid(seen),
             "{place} was deleted by somebody else, and made again: nothing was done to the new one"
         );
-        match attempt(store, name, &object, options).await {
+        match attempt(store, name, &object, manner).await {
             Ok(()) => return Ok(()),
             Err(error) if is_gone(&error) => return Ok(()),
             Err(error) if is_conflict(&error) => {}
@@ -80,10 +91,10 @@ async fn delete(store: &Store, name: &str, seen: &Value, options: &Delete) -> an
     bail!("somebody else changed {place} each of {ATTEMPTS} times: it was not deleted, try again")
 }
 
-async fn attempt(store: &Store, name: &str, object: &Value, options: &Delete) -> Result<(), kube::Error> {
-    let dry_run = options.dry_run.is_asked_for();
+async fn attempt(store: &Store, name: &str, object: &Value, manner: Manner) -> Result<(), kube::Error> {
+    let Manner { orphan, dry_run } = manner;
     let mut object = object.clone();
-    if options.orphan
+    if orphan
         && !dry_run
         && let Some(mut change) = before_orphaning(store.kind, &object)
     {
@@ -93,12 +104,12 @@ async fn attempt(store: &Store, name: &str, object: &Value, options: &Delete) ->
         object = store.merge(name, &change).await?;
     }
     let mut params = DeleteParams { dry_run, ..DeleteParams::default() };
-    let keeps_by_spec = options.orphan && store.kind == Kind::Sync && !dry_run;
+    let keeps_by_spec = orphan && store.kind == Kind::Sync && !dry_run;
     params.preconditions = Some(Preconditions {
         uid: Some(uid(&object).to_owned()),
         resource_version: keeps_by_spec.then(|| resource_version(&object).to_owned()),
     });
-    if options.orphan && store.kind == Kind::Token {
+    if orphan && store.kind == Kind::Token {
         params.propagation_policy = Some(PropagationPolicy::Orphan);
     }
     store.delete(name, &params).await

@@ -6,8 +6,8 @@
 
 pub mod apply;
 pub mod create;
-mod delete;
-mod deletion;
+pub mod delete;
+pub mod deletion;
 mod edit;
 pub mod kind;
 mod list;

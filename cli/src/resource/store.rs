@@ -37,6 +37,11 @@ impl Store {
         Ok(Self { kind, namespace: Some(namespace), client })
     }
 
+    /// All objects of the kind, in the cluster of this client.
+    pub fn all(kind: Kind, client: &Client) -> Self {
+        Self { kind, namespace: None, client: client.clone() }
+    }
+
     /// The same cluster, another kind and namespace; `None` stands for all namespaces.
     pub fn at(&self, kind: Kind, namespace: Option<&str>) -> Self {
         Self { kind, namespace: namespace.map(str::to_owned), client: self.client.clone() }

@@ -137,7 +137,8 @@ fn verdict(pass: &Pass, circumstances: Circumstances) -> Verdict {
 
 /// The field that wants the copies to stay, if one does. `Orphan` says so; and where nothing may be written,
 /// nothing is removed either.
-fn leaves_copies(spec: &ConfigMapSyncSpec) -> Option<&'static str> {
+#[must_use]
+pub fn leaves_copies(spec: &ConfigMapSyncSpec) -> Option<&'static str> {
     let orphans = spec.deletion_policy == DeletionPolicy::Orphan;
     [(orphans, "spec.deletionPolicy: Orphan"), (spec.suspend, "spec.suspend"), (spec.dry_run, "spec.dryRun")]
         .into_iter()

@@ -41,6 +41,7 @@ mod service_tokens_own_server;
 mod service_tokens_refused;
 mod shape;
 mod syncing;
+mod uninstall_own_server;
 mod upgrade_own_server;
 mod versions;
 mod webhook_own_server;

@@ -1,0 +1,94 @@
+//! `weaver uninstall`: takes Config Weaver out of a cluster, with the rights of the person who types.
+//!
+//! Guarantees: nothing is written before all was told; each deletion names the uid of what was seen; the operator loses its
+//! rights before the policy that guards them goes; a definition goes last, when no object of it is left. What is not ours is
+//! left alone. Failure: what was done stays done, the error names the object, and the next run goes on from there.
+
+mod definitions;
+mod found;
+mod namespace;
+mod part;
+mod resources;
+
+use std::io::{self, IsTerminal as _};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use clap::{Args, ValueEnum};
+use tokio::time::Instant;
+
+use crate::connection;
+use crate::stdout::{print, say};
+use found::Found;
+
+#[derive(Args)]
+pub struct Uninstall {
+    /// What becomes of the copies, and of Secrets with tokens
+    #[arg(long, value_name = "WHAT", default_value = "keep")]
+    copies: Copies,
+    /// Say what there is and what would be done, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    /// The node agents of this cluster are stopped, so that none puts everything back
+    #[arg(long)]
+    agents_stopped: bool,
+    /// How long to wait for the operator and for the API server's own clean-up
+    #[arg(long, value_name = "SECONDS", default_value_t = 420)]
+    wait: u64,
+}
+
+/// What becomes of what was made.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Copies {
+    /// They stay as they are, marks and all: `weaver orphans` finds copies afterwards
+    Keep,
+    /// They go, but for those whose ConfigMapSync says that they stay
+    Delete,
+}
+
+pub async fn run(options: &Uninstall) -> anyhow::Result<()> {
+    let client = connection::client(None).await?;
+    let found = Found::look(&client).await?;
+    print(&found.told(options.copies))?;
+    if found.is_nothing() {
+        return Ok(());
+    }
+    found.allows(options.agents_stopped)?;
+    if options.dry_run {
+        say("a dry run: nothing was written");
+        return Ok(());
+    }
+    agree(options.yes)?;
+
+    let deadline = Instant::now() + Duration::from_secs(options.wait);
+    resources::remove(&client, &found, options.copies, deadline).await?;
+    resources::secrets_are_let_go(&client, deadline).await?;
+    for part in found.rights.iter().chain(&found.policy).chain(&found.lease) {
+        part.delete(&client).await?;
+    }
+    namespace::remove(&client, deadline).await?;
+    definitions::remove(&client, &found, deadline).await?;
+    say(
+        "Config Weaver is out of this cluster; an operator or a webhook that still runs has nothing to do: stop it",
+    );
+    if let Some(copies) = found::copies_told(found::copies(&client).await?) {
+        say(copies);
+    }
+    Ok(())
+}
+
+/// Has the person said yes?
+fn agree(yes: bool) -> anyhow::Result<()> {
+    if yes {
+        return Ok(());
+    }
+    ensure!(io::stdin().is_terminal(), "nothing was done: there is no terminal to ask on, so say --yes");
+    print("Type yes to do it: ")?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).context("reading your answer")?;
+    ensure!(answer.trim() == "yes", "nothing was done");
+    Ok(())
+}

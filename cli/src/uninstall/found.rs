@@ -1,0 +1,282 @@
+//! What there is of Config Weaver in a cluster, and what is said of it before anything is written.
+
+use anyhow::{Context as _, ensure};
+use jiff::Timestamp;
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use kube::Client;
+use kube::api::{Api, ListParams};
+use serde_json::Value;
+use weaver_api::v1beta1::SourceKind;
+use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
+use weaver_operator::installer::accounts;
+use weaver_operator::lease::record::NAME as LEASE;
+
+use super::part::Part;
+use super::{Copies, definitions, namespace};
+use crate::orphans;
+use crate::resource::kind::Kind;
+use crate::resource::store::Store;
+use crate::status::{self, Leader};
+
+/// All of it.
+pub struct Found {
+    pub syncs: Vec<Value>,
+    pub tokens: Vec<Value>,
+    /// Objects with our label.
+    copies: usize,
+    /// Who leads, unless it is late.
+    leader: Option<Leader>,
+    paused: Option<String>,
+    pub reports: Vec<Part>,
+    /// By which the operator acts, in the order in which they go.
+    pub rights: Vec<Part>,
+    /// Named like a grant of ours, and not as we write it.
+    changed: Vec<String>,
+    pub policy: Vec<Part>,
+    pub lease: Option<Part>,
+    namespace: Option<Part>,
+    /// What others have in the namespace.
+    strangers: Vec<String>,
+    pub definitions: Vec<Part>,
+}
+
+impl Found {
+    /// Looks; writes nothing.
+    pub async fn look(client: &Client) -> anyhow::Result<Self> {
+        let definitions = definitions::installed(client).await?;
+        let knows = |kind: Kind| definitions.iter().any(|one| one.is_of(&kind.resource()));
+        let mut objects = Vec::new();
+        for kind in Kind::ALL {
+            let store = Store::all(kind, client);
+            objects.push(if knows(kind) { store.list(ListParams::default()).await? } else { Vec::new() });
+        }
+        let tokens = objects.pop().unwrap_or_default();
+        let syncs = objects.pop().unwrap_or_default();
+        let has_reports = definitions.iter().any(Part::defines_reports);
+        let reports = if has_reports { definitions::reports(client).await? } else { Vec::new() };
+        let (grants, changed) = grants(client).await?;
+        let mut rights = operators(client).await?;
+        rights.extend(grants);
+        let namespace = Part::find::<Namespace>(client, None, OPERATOR_NAMESPACE).await?;
+        let strangers = if namespace.is_some() { namespace::strangers(client).await? } else { Vec::new() };
+        let mut policy = Vec::new();
+        // What puts it in force first: a binding without its policy refuses everybody.
+        policy.extend(Part::find::<ValidatingAdmissionPolicyBinding>(client, None, accounts::NAME).await?);
+        policy.extend(Part::find::<ValidatingAdmissionPolicy>(client, None, accounts::NAME).await?);
+        Ok(Self {
+            syncs,
+            tokens,
+            copies: copies(client).await?,
+            leader: leader(client).await?,
+            paused: status::paused(client).await?,
+            reports,
+            rights,
+            changed,
+            policy,
+            lease: Part::find::<Lease>(client, Some(OPERATOR_NAMESPACE), LEASE).await?,
+            namespace,
+            strangers,
+            definitions,
+        })
+    }
+
+    pub fn of(&self, kind: Kind) -> &[Value] {
+        match kind {
+            Kind::Sync => &self.syncs,
+            Kind::Token => &self.tokens,
+        }
+    }
+
+    /// Is nothing left that would be removed?
+    pub fn is_nothing(&self) -> bool {
+        let parts = [&self.reports, &self.rights, &self.policy, &self.definitions];
+        self.syncs.is_empty()
+            && self.tokens.is_empty()
+            && parts.iter().all(|parts| parts.is_empty())
+            && self.lease.is_none()
+            && (self.namespace.is_none() || !self.strangers.is_empty())
+    }
+
+    /// May it be done as things are?
+    pub fn allows(&self, agents_stopped: bool) -> anyhow::Result<()> {
+        // Whoever paused everything wants nothing lost, and a deletion would wait for ever.
+        if let Some(reason) = &self.paused {
+            ensure!(
+                self.syncs.is_empty() && self.tokens.is_empty(),
+                "all resources are paused: {reason}; nothing was done: `weaver resume` first"
+            );
+        }
+        ensure!(
+            self.reports.is_empty() || agents_stopped,
+            "nothing was done: a node agent reports {}, and one that runs puts all of this back. On each of these nodes: \
+             `sudo systemctl disable --now weaver-node-agent weaver-operator weaver-webhook`; then run this with \
+             --agents-stopped",
+            named(&self.reports)
+        );
+        Ok(())
+    }
+
+    /// What there is, and what becomes of it.
+    pub fn told(&self, copies: Copies) -> String {
+        let mut lines = Vec::new();
+        if self.is_nothing() {
+            lines.push("nothing of Config Weaver is left in this cluster".to_owned());
+            lines.extend(copies_told(self.copies));
+        } else {
+            let made = match copies {
+                Copies::Keep => "what they made stays",
+                Copies::Delete => "what they made goes too, unless they say that it stays",
+            };
+            for kind in Kind::ALL {
+                let places: Vec<String> = self.of(kind).iter().map(|object| kind.place(object)).collect();
+                if !places.is_empty() {
+                    lines.push(format!("to be deleted: {}; {made}", places.join(", ")));
+                }
+            }
+            lines.push(format!("copies with our marks: {}", self.copies));
+            lines.push(self.leader.as_ref().map_or_else(
+                || "no operator leads: what it would do is done here, with your rights".to_owned(),
+                |leader| format!("{} leads, and does its part", status::named(&leader.holder)),
+            ));
+            let parts = self.rights.iter().chain(&self.policy).chain(&self.lease);
+            let namespace = self.namespace.iter().filter(|_| self.strangers.is_empty());
+            let parts = parts.chain(namespace).chain(&self.reports).chain(&self.definitions);
+            lines.extend(parts.map(|part| format!("to be deleted: {part}")));
+        }
+        if !self.strangers.is_empty() {
+            lines.push(namespace::stays(&self.strangers));
+        }
+        lines.extend(self.changed.iter().map(|changed| {
+            format!("{changed} stays: it is not as `weaver tenant allow` writes it; see whether you need it")
+        }));
+        lines.into_iter().map(|line| line + "\n").collect()
+    }
+}
+
+fn named(parts: &[Part]) -> String {
+    parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Who leads: the holder of the lease, unless it should have renewed it by now. Where the clocks of both machines differ
+/// and it does lead, what is done twice is done to objects named by uid and resourceVersion.
+pub async fn leader(client: &Client) -> anyhow::Result<Option<Leader>> {
+    let lease = status::lease(client).await?;
+    let leader = lease.and_then(|lease| status::leader(&lease, Timestamp::now()));
+    Ok(leader.filter(|leader| !leader.late))
+}
+
+/// How many objects carry our label.
+pub async fn copies(client: &Client) -> anyhow::Result<usize> {
+    let mut count = 0;
+    for kind in SourceKind::ALL {
+        let found = orphans::marked(client, kind, None).await;
+        count += found.with_context(|| format!("listing copies: {kind}s"))?.len();
+    }
+    Ok(count)
+}
+
+/// That some stay, if some do.
+pub fn copies_told(count: usize) -> Option<String> {
+    (count > 0)
+        .then(|| format!("copies that stay, with our marks: {count}; `weaver orphans list` shows them"))
+}
+
+/// What `deploy/rbac/operator.yaml` holds besides the namespace, bindings first.
+async fn operators(client: &Client) -> anyhow::Result<Vec<Part>> {
+    let (own, name) = (Some(OPERATOR_NAMESPACE), OPERATOR_ACCOUNT);
+    let parts = [
+        Part::find::<ClusterRoleBinding>(client, None, name).await?,
+        Part::find::<RoleBinding>(client, own, name).await?,
+        Part::find::<ClusterRole>(client, None, name).await?,
+        Part::find::<Role>(client, own, name).await?,
+        Part::find::<ServiceAccount>(client, own, name).await?,
+    ];
+    Ok(parts.into_iter().flatten().collect())
+}
+
+/// What tenants have granted, bindings first; and what is only called so.
+async fn grants(client: &Client) -> anyhow::Result<(Vec<Part>, Vec<String>)> {
+    let all = ListParams::default();
+    let bindings =
+        Api::<RoleBinding>::all(client.clone()).list(&all).await.context("listing RoleBindings")?;
+    let roles = Api::<Role>::all(client.clone()).list(&all).await.context("listing Roles")?;
+    let (mut ours, mut changed) = (Vec::new(), Vec::new());
+    for binding in bindings.items.iter().filter(|binding| minting::is_named_like_ours(&binding.metadata)) {
+        let part = Part::of(binding);
+        if minting::is_bound(binding) { ours.push(part) } else { changed.push(part.to_string()) }
+    }
+    for role in roles.items.iter().filter(|role| minting::is_named_like_ours(&role.metadata)) {
+        let part = Part::of(role);
+        if minting::is_granted(role) { ours.push(part) } else { changed.push(part.to_string()) }
+    }
+    Ok((ours, changed))
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::ObjectMeta;
+    use serde_json::json;
+    use weaver_api::v1beta1::NodeReport;
+
+    use super::*;
+
+    fn empty() -> Found {
+        Found {
+            syncs: Vec::new(),
+            tokens: Vec::new(),
+            copies: 0,
+            leader: None,
+            paused: None,
+            reports: Vec::new(),
+            rights: Vec::new(),
+            changed: Vec::new(),
+            policy: Vec::new(),
+            lease: None,
+            namespace: None,
+            strangers: Vec::new(),
+            definitions: Vec::new(),
+        }
+    }
+
+    fn named_part<K: kube::Resource<DynamicType = ()>>(name: &str) -> Part {
+        Part::named::<K>(&ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() })
+    }
+
+    #[test]
+    fn what_others_keep_does_not_count_as_left() {
+        let mut found = empty();
+        assert!(found.is_nothing());
+        found.namespace = Some(named_part::<Namespace>(OPERATOR_NAMESPACE));
+        assert!(!found.is_nothing());
+        found.strangers = vec!["ConfigMap theirs".into()];
+        found.changed = vec!["Role foo/weaver-mint-other".into()];
+        found.copies = 2;
+        assert!(found.is_nothing());
+        let said = found.told(Copies::Keep);
+        for words in
+            ["nothing of Config Weaver is left", "marks: 2;", "ConfigMap theirs", "weaver-mint-other stays"]
+        {
+            assert!(said.contains(words), "{words:?} is not in: {said}");
+        }
+    }
+
+    #[test]
+    fn a_pause_and_a_node_agent_forbid_it_with_what_to_do() {
+        let words = |found: &Found, stopped| found.allows(stopped).map_err(|error| error.to_string());
+        let mut found = empty();
+        found.paused = Some("a backup".into());
+        assert_eq!(words(&found, false), Ok(()), "nothing would wait for it");
+        found.tokens = vec![json!({})];
+        assert!(
+            words(&found, true).unwrap_err().contains("a backup; nothing was done: `weaver resume` first")
+        );
+        let found = Found { reports: vec![named_part::<NodeReport>("raspi")], ..empty() };
+        assert!(words(&found, false).unwrap_err().contains("reports raspi"));
+        assert_eq!(words(&found, true), Ok(()));
+    }
+}
