@@ -32,6 +32,7 @@ mod paused_own_server;
 mod policies;
 mod rbac_own_server;
 mod readers;
+mod release_own_server;
 mod rights;
 mod rules;
 mod secrets;

@@ -1,0 +1,135 @@
+//! From the last release to this one: nothing is lost, and no copy is written again.
+
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use weaver_api::v1alpha1;
+use weaver_tests::alone::Alone;
+use weaver_tests::own::Own;
+use weaver_tests::proxy::Hooks;
+use weaver_tests::world::eventually;
+
+const RELEASED: [&str; 3] = ["configmapsyncs", "servicetokens", "nodereports"];
+
+/// Installs the definitions of the last release as its installer did: with the webhook and the CA to trust.
+fn install_released(own: &Own) {
+    let address = own.webhook.address();
+    let webhook = json!([
+        {"op": "replace", "path": "/spec/conversion/webhook/clientConfig",
+         "value": {"url": address.url, "caBundle": k8s_openapi::ByteString(address.ca_bundle.into_bytes())}},
+    ]);
+    for name in RELEASED {
+        own.apply(&format!("deploy/crds/released/{name}.yaml"));
+        let crd = format!("{name}.weaver.example.com");
+        own.kubectl(&["patch", "crd", &crd, "--type=json", "-p", &webhook.to_string()]);
+        own.kubectl(&["wait", "--for=condition=Established", &format!("crd/{crd}")]);
+    }
+}
+
+async fn create_old(own: &Own, resource: &ApiResource, namespace: &str, name: &str, spec: Value) {
+    let api: Api<DynamicObject> = Api::namespaced_with(own.client.clone(), namespace, resource);
+    let object = json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, "spec": spec});
+    let object: DynamicObject = serde_json::from_value(object).unwrap();
+    eventually("v1alpha1 is served", || async { api.create(&PostParams::default(), &object).await }).await;
+}
+
+/// What is stored of our resources: spec, finalizers and uid at both versions, in the order of their names.
+fn resources(own: &Own) -> Vec<Value> {
+    let mut all = Vec::new();
+    for kind in ["configmapsyncs", "servicetokens"] {
+        for version in ["v1alpha1", "v1beta1"] {
+            let kind = format!("{kind}.{version}.weaver.example.com");
+            let list = own.kubectl(&["get", &kind, "--all-namespaces", "--output", "json"]);
+            let list: Value = serde_json::from_str(&list).unwrap();
+            all.extend(list["items"].as_array().unwrap().iter().map(|item| {
+                let meta = &item["metadata"];
+                json!([
+                    item["apiVersion"],
+                    meta["name"],
+                    meta["uid"],
+                    meta["finalizers"],
+                    meta["generation"],
+                    item["spec"]
+                ])
+            }));
+        }
+    }
+    all
+}
+
+#[tokio::test]
+async fn what_the_last_release_made_is_neither_lost_nor_written_again() {
+    let own = Own::start().await;
+    install_released(&own);
+    let mut alone = Alone::on(own, |_| Hooks::none(), &[]).await;
+    let world = alone.world("last-release");
+    let (team, foo) = world.synced().await;
+    let bar = world.target(&team, "bar").await;
+    let mut old_spec = world.old_spec(&team, &[&bar]);
+    old_spec["testNum"] = json!(5);
+    create_old(&alone.own, &ApiResource::erase::<v1alpha1::ConfigMapSync>(&()), &team, "old", old_spec).await;
+    world.holds(&bar, "settings", &[("a", "1")]).await;
+    world.condition(&team, "old", "Ready", "True", "Synced").await;
+    for name in ["tokens", "sync-token"] {
+        world.grant_writer(&team, name).await;
+    }
+    world.robot(&team, "robot").await;
+    world.service_token(&team, "tokens", &[("a", "robot")]).await;
+    world.fresh(&team, "tokens").await;
+    // At v1alpha1 one account writes the Secret and is whose token it is.
+    let agrees = json!({"metadata": {"labels": {"weaver.example.com/allow-tokens": "true"}}});
+    world.accounts(&team).patch("sync", &PatchParams::default(), &Patch::Merge(agrees)).await.unwrap();
+    let spec = json!({"serviceAccount": {"name": "sync"}});
+    create_old(&alone.own, &ApiResource::erase::<v1alpha1::ServiceToken>(&()), &team, "sync-token", spec)
+        .await;
+    world.fresh(&team, "sync-token").await;
+
+    let made = || async {
+        (
+            [
+                world.config_maps(&foo).get("settings").await.unwrap(),
+                world.config_maps(&bar).get("settings").await.unwrap(),
+            ],
+            [
+                world.secrets(&team).get("tokens").await.unwrap().metadata,
+                world.secrets(&team).get("sync-token").await.unwrap().metadata,
+            ],
+        )
+    };
+    let (copies, before) = (made().await, resources(&alone.own));
+    assert_eq!(before.len(), 8, "each of four at two versions: {before:#?}");
+    alone.operator.kill();
+    alone.own.install().await.unwrap();
+    assert!(!alone.own.install().await.unwrap().changed(), "all is today's");
+    assert_eq!(resources(&alone.own), before);
+    alone.restart_operator();
+
+    // Each is visited by the new operator: a change that no copy shows has it judge its new generation.
+    for name in ["sync", "old"] {
+        let change = json!({"spec": {"resyncSeconds": 610}});
+        world.syncs(&team).patch(name, &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
+        world.condition(&team, name, "Ready", "True", "Synced").await;
+    }
+    for name in ["tokens", "sync-token"] {
+        let change = json!({"spec": {"renewAtPercent": 81}});
+        world
+            .service_tokens(&team)
+            .patch(name, &PatchParams::default(), &Patch::Merge(&change))
+            .await
+            .unwrap();
+        world.token_condition(&team, name, "Ready", "True", "Fresh").await;
+    }
+    assert_eq!(made().await, copies, "no copy and no Secret is written again");
+
+    // And the new one does go on with what the old one made.
+    world.config_map(&team, "settings", &[("a", "2")]).await;
+    for namespace in [&foo, &bar] {
+        world.holds(namespace, "settings", &[("a", "2")]).await;
+    }
+    for name in ["sync", "old"] {
+        world.delete_sync(&team, name).await;
+    }
+    for namespace in [&foo, &bar] {
+        world.lacks(namespace, "settings").await;
+    }
+    world.finish().await;
+}
