@@ -12,9 +12,9 @@ use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::deletion::{before_orphaning, held_by};
+use super::deletion::{before_orphaning, held_by, otherwise};
 use super::kind::{Kind, resource_version, uid};
-use super::store::{Store, exactly, is_conflict, is_gone};
+use super::store::{Store, exactly, is_conflict, is_gone, is_invalid};
 use super::{DryRun, for_each};
 use crate::stdout::print;
 
@@ -101,7 +101,15 @@ async fn attempt(store: &Store, name: &str, object: &Value, manner: Manner) -> R
         // Who may not delete is not to change it either.
         store.delete(name, &DeleteParams { dry_run: true, ..DeleteParams::default() }).await?;
         change["metadata"] = exactly(&object)["metadata"].clone();
-        object = store.merge(name, &change).await?;
+        object = match store.merge(name, &change).await {
+            Err(error) if is_invalid(&error) => {
+                let mut change = otherwise();
+                change["metadata"]["uid"] = object["metadata"]["uid"].clone();
+                change["metadata"]["resourceVersion"] = object["metadata"]["resourceVersion"].clone();
+                store.merge(name, &change).await?
+            }
+            done => done?,
+        };
     }
     let mut params = DeleteParams { dry_run, ..DeleteParams::default() };
     let keeps_by_spec = orphan && store.kind == Kind::Sync && !dry_run;

@@ -4,12 +4,20 @@ use serde_json::{Value, json};
 
 use super::kind::{Kind, condition};
 use weaver_api::conditions::{AUTHORIZED, READY};
+use weaver_api::marks::{FINALIZER, PAUSED_ANNOTATION};
 
 /// What has to be changed before the object is deleted, so that what it made stays; `None` if nothing has to be.
 pub fn before_orphaning(kind: Kind, object: &Value) -> Option<Value> {
-    // The Secret of a ServiceToken is kept by the way in which it is deleted.
-    let keeps = kind == Kind::Token || object["spec"]["deletionPolicy"] == "Orphan";
+    // The Secret of a ServiceToken is kept by the way in which it is deleted; what our finalizer never held has no copies.
+    let finalizers = object["metadata"]["finalizers"].as_array();
+    let is_held = finalizers.into_iter().flatten().any(|finalizer| finalizer == FINALIZER);
+    let keeps = kind == Kind::Token || !is_held || object["spec"]["deletionPolicy"] == "Orphan";
     (!keeps).then(|| json!({"spec": {"deletionPolicy": "Orphan"}}))
+}
+
+/// The same where the API server takes no change of the spec, because of what it lacks: a pause also has the copies stay.
+pub fn otherwise() -> Value {
+    json!({"metadata": {"annotations": {PAUSED_ANNOTATION: "it is deleted, and its copies stay"}}})
 }
 
 /// Why an object that is being deleted is still there.

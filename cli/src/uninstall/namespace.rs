@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
-use kube::api::{Api, DynamicObject, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::discovery::{Discovery, Scope, verbs};
 use tokio::time::Instant;
 use weaver_api::{GROUP, OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
@@ -42,26 +42,27 @@ pub async fn strangers(client: &Client) -> anyhow::Result<Vec<String>> {
          deleted first, since no namespace can go before",
     )?;
     let mut strangers = Vec::new();
+    // Each kind at some version, whichever its group prefers.
     for (resource, capabilities) in
-        discovery.groups().flat_map(kube::discovery::ApiGroup::recommended_resources)
+        discovery.groups().flat_map(kube::discovery::ApiGroup::resources_by_stability)
     {
-        // Ours are deleted before; what is no object of its own, or the same one in another group, need not be asked for.
+        // Ours are deleted before; and what cannot be deleted by itself is no object of its own, such as metrics of a pod.
         let is_looked_at = capabilities.scope == Scope::Namespaced
-            && capabilities.supports_operation(verbs::LIST)
+            && [verbs::LIST, verbs::DELETE].iter().all(|verb| capabilities.supports_operation(verb))
             && resource.group != GROUP;
         if !is_looked_at {
             continue;
         }
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), OPERATOR_NAMESPACE, &resource);
-        let found = api.list_metadata(&ListParams::default()).await;
-        let found =
-            found.with_context(|| format!("listing what is in {OPERATOR_NAMESPACE}: {}", resource.plural))?;
-        let names = found.items.iter().map(kube::ResourceExt::name_any);
-        strangers.extend(
-            names
-                .filter(|name| !is_expected(&resource.kind, name))
-                .map(|name| format!("{} {name}", resource.kind)),
-        );
+        match api.list_metadata(&ListParams::default()).await {
+            Ok(found) => {
+                let names = found.items.iter().map(kube::ResourceExt::name_any);
+                let others = names.filter(|name| !is_expected(&resource, name));
+                strangers.extend(others.map(|name| format!("{} {name}", resource.kind)));
+            }
+            // What is not known to be empty stays.
+            Err(error) => strangers.push(format!("{}, which cannot be listed: {error}", resource.plural)),
+        }
     }
     strangers.sort();
     strangers.dedup();
@@ -69,13 +70,13 @@ pub async fn strangers(client: &Client) -> anyhow::Result<Vec<String>> {
 }
 
 /// Is it there in every namespace, or in ours because we put it there?
-fn is_expected(kind: &str, name: &str) -> bool {
-    match kind {
-        "Event" => true,
-        "ConfigMap" => name == "kube-root-ca.crt",
-        "ServiceAccount" => name == "default" || name == OPERATOR_ACCOUNT,
-        "Role" | "RoleBinding" => name == OPERATOR_ACCOUNT,
-        "Lease" => name == LEASE,
+fn is_expected(resource: &ApiResource, name: &str) -> bool {
+    match (resource.group.as_str(), resource.kind.as_str()) {
+        ("" | "events.k8s.io", "Event") => true,
+        ("", "ConfigMap") => name == "kube-root-ca.crt",
+        ("", "ServiceAccount") => name == "default" || name == OPERATOR_ACCOUNT,
+        ("rbac.authorization.k8s.io", "Role" | "RoleBinding") => name == OPERATOR_ACCOUNT,
+        ("coordination.k8s.io", "Lease") => name == LEASE,
         _ => false,
     }
 }
@@ -86,20 +87,29 @@ mod tests {
 
     #[test]
     fn only_what_kubernetes_and_we_put_there_is_expected() {
-        for (kind, name, expected) in [
-            ("Event", "any.17", true),
-            ("ConfigMap", "kube-root-ca.crt", true),
-            ("ConfigMap", "settings", false),
-            ("ServiceAccount", "default", true),
-            ("ServiceAccount", "weaver-operator", true),
-            ("ServiceAccount", "robot", false),
-            ("Role", "weaver-operator", true),
-            ("Role", "weaver-mint-sync", false),
-            ("Lease", "weaver-operator", true),
-            ("Lease", "other", false),
-            ("Deployment", "weaver-operator", false),
+        for (group, kind, name, expected) in [
+            ("", "Event", "any.17", true),
+            ("events.k8s.io", "Event", "any.17", true),
+            ("example.com", "Event", "birthday", false),
+            ("", "ConfigMap", "kube-root-ca.crt", true),
+            ("", "ConfigMap", "settings", false),
+            ("", "ServiceAccount", "default", true),
+            ("", "ServiceAccount", "weaver-operator", true),
+            ("", "ServiceAccount", "robot", false),
+            ("rbac.authorization.k8s.io", "Role", "weaver-operator", true),
+            ("rbac.authorization.k8s.io", "Role", "weaver-mint-sync", false),
+            ("coordination.k8s.io", "Lease", "weaver-operator", true),
+            ("coordination.k8s.io", "Lease", "other", false),
+            ("apps", "Deployment", "weaver-operator", false),
         ] {
-            assert_eq!(is_expected(kind, name), expected, "{kind} {name}");
+            let resource = ApiResource {
+                group: group.into(),
+                version: "v1".into(),
+                api_version: "v1".into(),
+                kind: kind.into(),
+                plural: String::new(),
+            };
+            assert_eq!(is_expected(&resource, name), expected, "{group} {kind} {name}");
         }
     }
 

@@ -14,13 +14,12 @@ use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use weaver_api::convert;
-use weaver_api::marks::{
-    FINALIZER, MANAGED_BY, MANAGED_BY_LABEL, Owner, Ownership, PAUSED_ANNOTATION, is_service_token, ownership,
-};
-use weaver_api::v1beta1::{ConfigMapSync, SourceKind};
+use weaver_api::marks::{MANAGED_BY, MANAGED_BY_LABEL, Owner, PAUSED_ANNOTATION, is_service_token};
+use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind};
+use weaver_operator::sync::claim::{Claim, after};
 use weaver_operator::sync::cleanup::leaves_copies;
-use weaver_operator::sync::copy::is_own_source;
 use weaver_operator::sync::metadata::is_adopted;
+use weaver_operator::sync::plan::{Leftover, leftover};
 
 use super::Copies;
 use super::found::{Found, leader};
@@ -28,7 +27,7 @@ use crate::orphans::{self, Marked};
 use crate::resource::delete::{Manner, delete};
 use crate::resource::deletion::held_by;
 use crate::resource::kind::{Kind, name, namespace, uid};
-use crate::resource::store::{Store, exactly, is_conflict, is_gone};
+use crate::resource::store::{Store, exactly, is_conflict, is_gone, is_invalid};
 use crate::stdout::say;
 
 /// How often it is looked.
@@ -44,7 +43,7 @@ pub async fn remove(client: &Client, found: &Found, copies: Copies, deadline: In
             say(format_args!("{} deleted", kind.place(object)));
         }
     }
-    let mut told = 0;
+    let (mut told, mut trouble) = (0, BTreeSet::new());
     loop {
         let left = left(client, found).await?;
         if left.is_empty() {
@@ -52,7 +51,7 @@ pub async fn remove(client: &Client, found: &Found, copies: Copies, deadline: In
         }
         let operator = leader(client).await?;
         if operator.is_none() {
-            release(client, &left, copies).await?;
+            release(client, &left, copies, &mut trouble).await?;
         }
         if told != left.len() {
             told = left.len();
@@ -87,8 +86,13 @@ async fn left(client: &Client, found: &Found) -> anyhow::Result<Vec<(Kind, Value
 }
 
 /// Does what the operator would do before it lets go of these, and lets go. What somebody else changes meanwhile is left
-/// for the next look.
-async fn release(client: &Client, left: &[(Kind, Value)], copies: Copies) -> anyhow::Result<()> {
+/// for the next look, and so is what could not be removed, which is told once.
+async fn release(
+    client: &Client,
+    left: &[(Kind, Value)],
+    copies: Copies,
+    trouble: &mut BTreeSet<String>,
+) -> anyhow::Result<()> {
     let held: Vec<&Value> =
         left.iter().filter_map(|(_, object)| without_ours(object).is_some().then_some(object)).collect();
     if held.is_empty() {
@@ -102,13 +106,20 @@ async fn release(client: &Client, left: &[(Kind, Value)], copies: Copies) -> any
         }
     }
     for object in held {
-        if !clean_up(client, object, &marked).await? {
+        // Without `marked` there is nothing to clean up.
+        if copies == Copies::Delete && !clean_up(client, object, &marked, trouble).await {
             continue;
         }
         let mut change = exactly(object);
         change["metadata"]["finalizers"] = json!(without_ours(object));
         let store = Store::all(Kind::Sync, client).at(Kind::Sync, Some(namespace(object)));
-        match store.merge(name(object), &change).await {
+        let mut released = store.merge(name(object), &change).await;
+        if released.as_ref().is_err_and(is_invalid) {
+            // As the operator does: where the API server cannot judge the spec, it goes with the finalizers.
+            change["spec"] = Value::Null;
+            released = store.merge(name(object), &change).await;
+        }
+        match released {
             Err(error) if !is_conflict(&error) && !is_gone(&error) => {
                 let place = store.place(name(object));
                 return Err(store.said(error).context(format!("taking our finalizer off {place}")));
@@ -119,22 +130,26 @@ async fn release(client: &Client, left: &[(Kind, Value)], copies: Copies) -> any
     Ok(())
 }
 
-/// The finalizers but for ours; `None` if ours is not among them.
-fn without_ours(object: &Value) -> Option<Vec<&str>> {
+/// The finalizers but for ours and the upstream operator's; `None` if neither is among them.
+fn without_ours(object: &Value) -> Option<Vec<String>> {
     let all = object["metadata"]["finalizers"].as_array()?;
-    let others: Vec<&str> = all.iter().filter_map(Value::as_str).filter(|one| *one != FINALIZER).collect();
-    (others.len() < all.len()).then_some(others)
+    let all: Vec<String> = all.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    let others = after(&all, Claim::Release);
+    (others.len() < all.len()).then(|| others.into_iter().map(str::to_owned).collect())
 }
 
 /// Removes the copies of a deleted ConfigMapSync that are among `marked`; was all of it done?
-async fn clean_up(client: &Client, sync: &Value, marked: &[Marked]) -> anyhow::Result<bool> {
-    if let Some(why) = stay(sync) {
-        say(format_args!("{}: its copies stay: {why}", Kind::Sync.place(sync)));
-        return Ok(true);
-    }
+async fn clean_up(client: &Client, sync: &Value, marked: &[Marked], trouble: &mut BTreeSet<String>) -> bool {
+    let source = match source(sync) {
+        Ok(source) => source,
+        Err(why) => {
+            say(format_args!("{}: its copies stay: {why}", Kind::Sync.place(sync)));
+            return true;
+        }
+    };
     let owner = Owner { namespace: namespace(sync).into(), name: name(sync).into(), uid: uid(sync).into() };
     let mut is_done = true;
-    for copy in marked.iter().filter(|copy| is_copy_of(&owner, copy)) {
+    for copy in marked.iter().filter(|copy| is_copy_of(&owner, &source, copy)) {
         let (written, what) = if is_adopted(&copy.meta) {
             (orphans::adopt(client, copy).await, "an ordinary object again")
         } else {
@@ -144,30 +159,35 @@ async fn clean_up(client: &Client, sync: &Value, marked: &[Marked]) -> anyhow::R
             Ok(()) => say(format_args!("{copy} is {what}")),
             Err(error) if is_gone(&error) => {}
             Err(error) if is_conflict(&error) => is_done = false,
-            Err(error) => return Err(error).with_context(|| format!("removing {copy}, a copy of {owner}")),
+            Err(error) => {
+                is_done = false;
+                let words = format!("{copy} cannot be removed ({error}); `--copies keep` leaves all of them");
+                if trouble.insert(words.clone()) {
+                    say(words);
+                }
+            }
         }
     }
-    Ok(is_done)
+    is_done
 }
 
-/// Do its marks name the resource, and is it no source?
-fn is_copy_of(owner: &Owner, copy: &Marked) -> bool {
-    ownership(owner, &copy.meta) == Ownership::Ours && !is_own_source(copy.place.kind, &copy.meta)
+/// Would the operator remove it?
+fn is_copy_of(owner: &Owner, source: &Source, copy: &Marked) -> bool {
+    leftover(owner, source, copy.place.kind, &copy.meta) == Leftover::Ours
 }
 
-/// Why the copies of a ConfigMapSync stay, if they do: as the operator judges it.
-fn stay(sync: &Value) -> Option<String> {
-    let sync: ConfigMapSync = match serde_json::from_value(sync.clone()) {
-        Ok(sync) => sync,
-        Err(odd) => return Some(format!("it cannot be understood: {odd}")),
-    };
+/// The source of a ConfigMapSync whose copies go; or why they stay, as the operator judges it.
+fn source(sync: &Value) -> Result<Source, String> {
+    let sync: ConfigMapSync =
+        serde_json::from_value(sync.clone()).map_err(|odd| format!("it cannot be understood: {odd}"))?;
     if convert::lost(&sync.metadata).is_some() {
-        return Some("part of its spec is lost".into());
+        return Err("part of its spec is lost".into());
     }
     if sync.annotations().contains_key(PAUSED_ANNOTATION) {
-        return Some(PAUSED_ANNOTATION.into());
+        return Err(PAUSED_ANNOTATION.into());
     }
-    sync.desired().and_then(leaves_copies).map(str::to_owned)
+    let spec = sync.desired().ok_or("its spec is gone, and may have wanted them to stay")?;
+    leaves_copies(spec).map_or_else(|| Ok(spec.source.clone().unwrap_or_default()), |field| Err(field.into()))
 }
 
 /// Waits until no Secret is owned by a ServiceToken. Once their kind is unknown, the garbage collector cannot judge what
@@ -196,17 +216,21 @@ pub async fn secrets_are_let_go(client: &Client, deadline: Instant) -> anyhow::R
 
 #[cfg(test)]
 mod tests {
+    use weaver_api::marks::{FINALIZER, UPSTREAM_FINALIZER};
+
     use super::*;
 
     #[test]
-    fn only_our_own_finalizer_is_taken_off() {
+    fn only_our_own_finalizer_and_upstreams_are_taken_off() {
         let object = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
         for (finalizers, expected) in [
             (json!([FINALIZER]), Some(vec![])),
+            (json!([UPSTREAM_FINALIZER]), Some(vec![])),
             (json!(["example.com/theirs", FINALIZER]), Some(vec!["example.com/theirs"])),
             (json!(["example.com/theirs"]), None),
             (Value::Null, None),
         ] {
+            let expected = expected.map(|all| all.into_iter().map(str::to_owned).collect());
             assert_eq!(without_ours(&object(finalizers.clone())), expected, "{finalizers}");
         }
     }
@@ -222,9 +246,10 @@ mod tests {
             (json!({}), json!({"dryRun": true}), Some("spec.dryRun")),
             (paused, json!({}), Some(PAUSED_ANNOTATION)),
         ] {
-            assert_eq!(stay(&sync(metadata, spec.clone())).as_deref(), expected, "{spec}");
+            assert_eq!(source(&sync(metadata, spec.clone())).err().as_deref(), expected, "{spec}");
         }
-        assert!(stay(&sync(json!({}), json!({"suspend": "often"}))).unwrap().contains("understood"));
+        assert!(source(&sync(json!({}), json!({"suspend": "often"}))).unwrap_err().contains("understood"));
+        assert!(source(&sync(json!({}), Value::Null)).unwrap_err().contains("its spec is gone"));
     }
 
     #[test]
@@ -243,8 +268,16 @@ mod tests {
             Marked { place, meta }
         };
         let (asking, away) = (owner("u1", "sync"), "ConfigMap/team-a/settings");
-        assert!(is_copy_of(&asking, &copy(&asking, away)));
-        assert!(!is_copy_of(&asking, &copy(&owner("u2", "other"), away)));
-        assert!(!is_copy_of(&asking, &copy(&asking, "ConfigMap/foo/settings")), "a source that was restored");
+        let source = |namespace: &str| Source {
+            namespace: Some(namespace.into()),
+            name: Some("settings".into()),
+            ..Source::default()
+        };
+        let is_copy = |copy: &Marked| is_copy_of(&asking, &source("team-a"), copy);
+        assert!(is_copy(&copy(&asking, away)));
+        assert!(!is_copy(&copy(&owner("u2", "other"), away)));
+        assert!(!is_copy(&copy(&asking, "ConfigMap/foo/settings")), "a source that was restored");
+        let edited = is_copy_of(&asking, &source("foo"), &copy(&asking, away));
+        assert!(!edited, "what was a copy once, and is the source since the spec was changed");
     }
 }

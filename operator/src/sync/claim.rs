@@ -106,7 +106,9 @@ async fn write(api: &Api<Guarded>, meta: &ObjectMeta, patch: &Value) -> Result<(
     }
 }
 
-fn after(present: &[String], claim: Claim) -> Vec<&str> {
+/// The finalizers of a resource that has those `present`, when the claim is done.
+#[must_use]
+pub fn after(present: &[String], claim: Claim) -> Vec<&str> {
     let mut finalizers: Vec<&str> = present.iter().map(String::as_str).collect();
     match claim {
         Claim::Take => {
