@@ -99,8 +99,8 @@ enum Verb {
     },
     /// Have nothing written, for all resources or for one, until `weaver resume`
     ///
-    /// Watches, webhook and health of the operator go on; the condition Paused of each resource says why. What is deleted
-    /// while all are paused waits; one that is deleted while it alone is paused leaves what it made.
+    /// Watches, webhook and health of the operator go on; the condition Paused of each resource says why. A ConfigMapSync
+    /// that is deleted while all are paused waits; one that is deleted while it alone is paused leaves its copies.
     #[command(verbatim_doc_comment)]
     Pause(pause::Pause),
     /// A registry of one's own

@@ -69,7 +69,9 @@ pub async fn pause(options: &Pause) -> anyhow::Result<()> {
         say(format_args!("{what} is paused: {}", options.reason));
     } else {
         say(format_args!("all resources are paused: {}", options.reason));
-        say("what was begun ends within seconds; what is deleted meanwhile waits; to go on: weaver resume");
+        say(
+            "what was begun ends within seconds; a ConfigMapSync that is deleted meanwhile waits; to go on: weaver resume",
+        );
     }
     Ok(())
 }

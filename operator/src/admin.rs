@@ -12,10 +12,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 use kube::runtime::reflector::Store;
 use tracing::error;
-use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::conditions::{PAUSED, READY};
 
+use crate::controller::pause::Pause;
 use crate::health::{self, Health, OwnWatch, Report, Standing, Work};
+use crate::lease::fence::Fence;
 use crate::metrics::{self, Metrics, Snapshot};
 use crate::metrics_page;
 use crate::service_token::reconcile::Context as TokenContext;
@@ -26,6 +27,8 @@ use crate::sync::reconcile::Context;
 pub struct Admin {
     metrics: Arc<Metrics>,
     health: Health,
+    /// Who leads may not write while it is closed.
+    fence: Fence,
     /// What it works with, once it leads.
     work: Arc<OnceLock<(Arc<Context>, Arc<TokenContext>)>>,
 }
@@ -33,8 +36,8 @@ pub struct Admin {
 impl Admin {
     /// For a process that does not lead yet.
     #[must_use]
-    pub fn new(metrics: Arc<Metrics>, health: Health) -> Self {
-        Self { metrics, health, work: Arc::default() }
+    pub fn new(metrics: Arc<Metrics>, health: Health, fence: Fence) -> Self {
+        Self { metrics, health, fence, work: Arc::default() }
     }
 
     /// It leads from now on.
@@ -72,7 +75,8 @@ impl Admin {
 
     fn text(&self) -> String {
         let work = self.work.get().map(|(context, tokens)| snapshot(context, tokens));
-        let leading = matches!(self.health.standing(), Standing::Leading | Standing::Standalone);
+        let leads = matches!(self.health.standing(), Standing::Leading | Standing::Standalone);
+        let leading = leads && self.fence.lets_through();
         self.metrics.text(&Snapshot { leading, ..work.unwrap_or_default() })
     }
 }
@@ -96,7 +100,7 @@ fn work(context: &Context, tokens: &TokenContext) -> Work {
         visits: context.lanes.visits(),
         accounts,
         oldest_token_seconds: oldest.map(|age| age.as_secs()),
-        paused: context.namespaces.paused(OPERATOR_NAMESPACE),
+        paused: Pause::of_all(&context.namespaces).map(|pause| pause.reason),
     }
 }
 
@@ -127,11 +131,12 @@ fn snapshot(context: &Context, tokens: &TokenContext) -> Snapshot {
     for guarded in tokens.store.state() {
         let status = guarded.0.as_ref().ok().and_then(|token| token.status.as_ref());
         token_resources.count(status.map(|status| status.conditions.as_slice()));
-        // Also those that were never looked at.
-        let spec = guarded.0.as_ref().ok().and_then(|token| token.desired());
+        // Also those that were never looked at; but nobody misses what somebody holds back.
+        let is_paused = Pause::of(guarded.meta(), &tokens.namespaces).is_some();
+        let spec = guarded.0.as_ref().ok().and_then(|token| token.desired()).filter(|_| !is_paused);
         asked += spec.map_or(0, |spec| i64::try_from(spec.tokens.len()).unwrap_or(i64::MAX));
         let counts = status.and_then(|status| status.counts).unwrap_or_default();
-        fresh += i64::from(counts.fresh);
+        fresh += if is_paused { 0 } else { i64::from(counts.fresh) };
     }
     Snapshot {
         resources: resources.0.to_vec(),
@@ -140,7 +145,7 @@ fn snapshot(context: &Context, tokens: &TokenContext) -> Snapshot {
         service_tokens: metrics::TOKEN_STATES.into_iter().zip([fresh, (asked - fresh).max(0)]).collect(),
         watches: sum(context.watches.states(), &tokens.watches.states()),
         waiting: context.lanes.waiting(),
-        paused: context.namespaces.paused(OPERATOR_NAMESPACE).is_some(),
+        paused: Pause::of_all(&context.namespaces).is_some(),
         leading: false,
     }
 }

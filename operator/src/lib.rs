@@ -9,7 +9,7 @@
 //! - [`installer`]: puts our kinds and the webhook's certificates in place; for `weaver crd` and the node agent.
 //! - [`durable_file`]: files that are replaced whole.
 //! - [`lease`]: one operator writes at a time.
-//! - [`transport`]: requests over few HTTP/2 connections.
+//! - [`transport`]: requests over few HTTP/2 connections; [`trust`]: whether the CA is still the one.
 //! - [`health`]: whether this process is alive and ready.
 //! - [`metrics`]: what is counted, and [`admin`]: what is looked up; [`metrics_page`]: where all is read.
 //! - [`handshake`]: one TLS handshake, for the node agent and `weaver kubeconfig`.
@@ -41,6 +41,7 @@ pub mod signals;
 pub mod sync;
 pub mod tenant;
 pub mod transport;
+pub mod trust;
 pub mod watch;
 pub mod webhook;
 

@@ -31,6 +31,7 @@ use crate::sync::state::SyncState;
 use crate::tenant::call::CallError;
 use crate::tenant::{KubeMinter, Tenants};
 use crate::transport::{self, Connector, Counted, ServerClock};
+use crate::trust::Trust;
 use crate::watch::{NamespaceChange, Triggers, WatchSet};
 
 /// How often memory of what is gone is dropped.
@@ -52,6 +53,7 @@ pub struct NeedsHuman;
 /// If the kubeconfig cannot be used, and then a [`NeedsHuman`] is in the error where that is so; if the API server
 /// does not know our kinds, or a part ends unexpectedly.
 pub async fn run(options: Options) -> anyhow::Result<()> {
+    let trust = Trust::read(options.kubeconfig.as_deref());
     let config = connection::config(options.kubeconfig.as_deref(), options.watch).await;
     let config = config.map_err(unusable)?;
     info!(server = %config.cluster_url, version = env!("CARGO_PKG_VERSION"), "starting");
@@ -72,7 +74,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         warn!("ServiceTokens are not looked after: {error:#}");
     }
     let mut signals = Signals::install().context("installing the handlers of signals")?;
-    let admin = Admin::new(metrics.clone(), health.clone());
+    let admin = Admin::new(metrics.clone(), health.clone(), fence.clone());
     let leases = Leases::new(leases, timing, options.priority, fence.clone(), health.clone());
     // Whoever waits is well.
     service_manager::ready("waiting for its lease");
@@ -81,6 +83,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         let waits = |holder: Holder<'_>| waits_for(&health, options.priority, holder);
         let lead = tokio::select! {
             lead = Lead::take(options.standalone, leases.clone(), &fence, waits) => lead.map_err(no_lease)?,
+            replaced = trust.replaced() => return Err(replaced.into()),
             signal = signals.next() => {
                 info!("{signal} before this operator had its turn");
                 if !options.standalone {
@@ -93,7 +96,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         service_manager::ready("serving the tenants that ask for it");
         let means =
             Means { client, transport, metrics, clock: clock.clone(), health: health.clone(), options };
-        work(means, lead, &admin, &mut signals).await
+        work(means, lead, &admin, &trust, &mut signals).await
     };
     tokio::select! {
         done = work => done,
@@ -116,7 +119,13 @@ struct Means {
 }
 
 /// Works until a signal, or until somebody else leads.
-async fn work(means: Means, mut lead: Lead, admin: &Admin, signals: &mut Signals) -> anyhow::Result<()> {
+async fn work(
+    means: Means,
+    mut lead: Lead,
+    admin: &Admin,
+    trust: &Trust,
+    signals: &mut Signals,
+) -> anyhow::Result<()> {
     let Means { client, transport, metrics, clock, health, options } = means;
     let triggers = Triggers::default();
     let stop = CancellationToken::new();
@@ -171,6 +180,7 @@ async fn work(means: Means, mut lead: Lead, admin: &Admin, signals: &mut Signals
     admin.leads(context.clone(), token_context.clone());
 
     let (mut syncs, mut tokens) = (std::pin::pin!(syncs), std::pin::pin!(tokens));
+    let mut end = Ok(());
     tokio::select! {
         () = &mut syncs => bail!("the controller of ConfigMapSyncs ended unexpectedly"),
         () = &mut tokens => bail!("the controller of ServiceTokens ended unexpectedly"),
@@ -185,6 +195,10 @@ async fn work(means: Means, mut lead: Lead, admin: &Admin, signals: &mut Signals
                 return Err(went_back.into());
             }
         },
+        replaced = trust.replaced() => {
+            warn!("{replaced}: finishing visits under way");
+            end = Err(replaced.into());
+        }
         signal = signals.next() => info!("{signal}: finishing visits under way"),
     }
     stop.cancel();
@@ -192,7 +206,7 @@ async fn work(means: Means, mut lead: Lead, admin: &Admin, signals: &mut Signals
         warn!("a visit did not end within 10 s and was cut off; its writes carry their preconditions");
     }
     lead.release().await;
-    Ok(())
+    end
 }
 
 fn waits_for(health: &Health, priority: i32, Holder { name: holder, priority: theirs }: Holder<'_>) {

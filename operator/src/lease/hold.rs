@@ -137,7 +137,8 @@ impl Leases {
             }
         };
         let sent = since_boot();
-        match self.write(found.as_ref()).await {
+        // With an empty list: who is there puts itself on it again with its next look, and who was killed elsewhere does not.
+        match self.write(found.as_ref(), &[]).await {
             Ok(lease) => {
                 info!(%why, lease = NAME, me = %self.me.name, priority = self.me.priority, "leading");
                 Ok(Look::Taken(Box::new(lease), sent))
@@ -163,11 +164,17 @@ impl Leases {
         }
     }
 
-    /// Takes itself off the list of candidates, where it is on it.
+    /// Takes itself off the list of candidates, where it is on it; and gives the Lease back that it was about to take, where
+    /// that request was done although nobody waited for its answer.
     pub async fn withdraw(&self) {
         let withdrawn = timeout(self.timing.deadline, async {
             let Some(lease) = lookup(self.api.get(NAME)).await? else { return Ok(()) };
-            let listed = Record::of(&lease).candidates;
+            let record = Record::of(&lease);
+            if record.holder.as_ref() == Some(&self.me.name) {
+                call(self.api.replace(NAME, &PostParams::default(), &released(&lease))).await?;
+                return Ok(());
+            }
+            let listed = record.candidates;
             let others: Vec<_> =
                 listed.iter().filter(|other| other.holder != self.me.name).cloned().collect();
             if others.len() < listed.len() {
@@ -179,6 +186,12 @@ impl Leases {
         if !matches!(withdrawn.await, Ok(Ok(()))) {
             debug!("this process stays on the list of candidates");
         }
+    }
+
+    /// Who is on the list of a Lease that this process holds, and stays there.
+    fn staying(&self, lease: Option<&Lease>) -> Vec<Candidacy> {
+        let listed = lease.map(Record::of).map(|record| record.candidates).unwrap_or_default();
+        staying(&listed, &self.me, |holder| self.beside.is_gone(holder))
     }
 
     async fn give_back(&self, lease: &Lease) -> Result<(), CallError> {
@@ -198,10 +211,8 @@ impl Leases {
     }
 
     /// Writes the Lease as this process', in the place of `before`.
-    async fn write(&self, before: Option<&Lease>) -> Result<Lease, CallError> {
-        let listed = before.map(Record::of).map(|record| record.candidates).unwrap_or_default();
-        let candidates = staying(&listed, &self.me, |holder| self.beside.is_gone(holder));
-        let lease = held(before, &self.me, &candidates, self.timing.expiry, Timestamp::now());
+    async fn write(&self, before: Option<&Lease>, candidates: &[Candidacy]) -> Result<Lease, CallError> {
+        let lease = held(before, &self.me, candidates, self.timing.expiry, Timestamp::now());
         let params = PostParams::default();
         match before {
             None => call(self.api.create(&params, &lease)).await,
@@ -248,7 +259,8 @@ impl Held {
 
     async fn renew(&mut self) -> Result<Option<Ending>, CallError> {
         let sent = since_boot();
-        let written = match self.leases.write(Some(&self.lease)).await {
+        let leases = &self.leases;
+        let written = match leases.write(Some(&self.lease), &leases.staying(Some(&self.lease))).await {
             // Somebody has changed or deleted it; whose it is now stands there.
             Err(CallError::Conflict(_) | CallError::NotFound(_)) => {
                 let found = lookup(self.leases.api.get(NAME)).await?;
@@ -258,7 +270,7 @@ impl Held {
                 if let Some(ending) = found.as_ref().and_then(|found| self.ending(&Record::of(found))) {
                     return Ok(Some(ending));
                 }
-                self.leases.write(found.as_ref()).await
+                leases.write(found.as_ref(), &leases.staying(found.as_ref())).await
             }
             done => done,
         };

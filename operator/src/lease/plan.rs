@@ -94,7 +94,7 @@ pub fn outranking<'a>(
     higher.filter(|other| !is_gone(&other.holder)).max_by_key(|other| other.priority)
 }
 
-/// Who stays on the list when `me` takes the Lease: not `me`, nobody who is gone, and nobody who had its turn and did not
+/// Who stays on the list when `me` renews the Lease: not `me`, nobody who is gone, and nobody who had its turn and did not
 /// take it. One that is there after all puts itself on it again.
 #[must_use]
 pub fn staying(candidates: &[Candidacy], me: &Me, is_gone: impl Fn(&str) -> bool) -> Vec<Candidacy> {
@@ -122,8 +122,8 @@ pub struct Candidate {
 
 impl Candidate {
     /// Judges what is found `now`, which is a time of this machine's own clock that counts suspension. `is_gone` says of a
-    /// holder whether it is known to run no more. Whoever is outranked by another candidate leaves what is free to that one,
-    /// for as long as a Lease lasts.
+    /// holder whether it is known to run no more. Whoever is outranked by another candidate leaves what is free to that one
+    /// for a few looks.
     pub fn judge(
         &mut self,
         found: Option<&Record>,
@@ -159,7 +159,10 @@ impl Candidate {
         };
         // Its holder may have been started with another time.
         let theirs = found.and_then(|found| found.expiry).unwrap_or_default();
-        let left = timing.expiry.max(theirs).saturating_sub(now.saturating_sub(since));
+        // Nobody writes by one that was given back: who comes first needs a look or two for it, not the whole time.
+        let is_free = found.is_some_and(|found| found.is_released);
+        let patience = if is_free { timing.retry * 3 } else { timing.expiry.max(theirs) };
+        let left = patience.saturating_sub(now.saturating_sub(since));
         if left.is_zero() { Step::Take(Why::Expired) } else { Step::Wait(left.min(timing.retry)) }
     }
 }
@@ -192,14 +195,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_free_is_left_to_a_candidate_of_higher_priority_for_as_long_as_a_lease_lasts() {
+    fn what_is_free_is_left_to_a_candidate_of_higher_priority_for_a_few_looks() {
         let (timing, mut waiting) = (Timing::of(seconds(60)), Candidate::default());
         let free = Record { candidates: vec![candidate("laptop", 10)], ..record(None, 1) };
         let mut at = |now, gone: bool| waiting.judge(Some(&free), &me(), |_| gone, seconds(now), &timing);
         assert_eq!(at(0, false), Step::Wait(seconds(10)));
-        assert_eq!(at(59, false), Step::Wait(seconds(1)));
-        assert_eq!(at(59, true), Step::Take(Why::Released), "it is gone");
-        assert_eq!(at(60, false), Step::Take(Why::Expired), "it does not come");
+        assert_eq!(at(29, false), Step::Wait(seconds(1)));
+        assert_eq!(at(29, true), Step::Take(Why::Released), "it is gone");
+        assert_eq!(at(30, false), Step::Take(Why::Expired), "it does not come");
         let laptop = Me { name: "laptop".into(), priority: 10 };
         let step = Candidate::default().judge(Some(&free), &laptop, |_| false, seconds(0), &timing);
         assert_eq!(step, Step::Take(Why::Released));

@@ -66,6 +66,10 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
         (Ok(_), Some(field)) => Pass::NotWanted(field),
         (Ok(sync), None) => pass(context, state, sync).await,
     };
+    // It may have been cut short by that, and then it says nothing of what is left.
+    if Pause::of_all(&context.namespaces).is_some() {
+        return Err("everything is paused".to_owned());
+    }
     let circumstances = Circumstances {
         taken: claim::is_taken(guarded.meta()),
         namespace_goes: context.namespaces.is_terminating(&reference.namespace),

@@ -145,6 +145,8 @@ async fn visit_once(guarded: &Guarded, context: &Context) -> Result<(Action, End
         return Ok((Action::await_change(), End::Settled));
     }
 
+    // Whoever has the rights given back gets the whole patience, counted from the end of a pause.
+    state.deleting_since = None;
     if state.generation != meta.generation {
         state.generation = meta.generation;
         entry.forgive();
@@ -179,7 +181,9 @@ async fn visit_once(guarded: &Guarded, context: &Context) -> Result<(Action, End
             Err(error) => return Err(VisitError::Reading(error)),
         },
     };
-    if matches!(visit, Visit::Outdated) {
+    // The visit may have taken minutes.
+    let paused_meanwhile = paused.is_none() && Pause::of_all(&context.namespaces).is_some();
+    if paused_meanwhile || matches!(visit, Visit::Outdated) {
         return Ok((Action::requeue(Duration::ZERO), End::Retry));
     }
     if visit.wants_claim() {

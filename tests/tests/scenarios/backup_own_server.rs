@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use weaver_tests::alone::Alone;
 use weaver_tests::proxy::Hooks;
@@ -36,6 +37,12 @@ async fn after_an_older_state_is_restored_every_watch_sees_what_comes_next() {
     world.holds(&foo, "settings", &[("a", "199")]).await;
     world.sync(&team, "forgotten", world.spec(&team, &[&bar])).await;
     world.holds(&bar, "settings", &[("a", "199")]).await;
+    // The lease is renewed in what is going to be undone; it is what shows that.
+    let leases: Api<Lease> = Api::namespaced(world.client.clone(), weaver_api::OPERATOR_NAMESPACE);
+    let renewed = async || leases.get("weaver-operator").await.unwrap().spec.unwrap().renew_time;
+    let before = renewed().await;
+    eventually("the lease is renewed", async || Some(renewed().await).filter(|now| *now != before).ok_or(()))
+        .await;
     let version = world.config_maps(&foo).get("settings").await.unwrap().metadata.resource_version;
 
     alone.own.server.stop().unwrap();
