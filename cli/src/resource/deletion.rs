@@ -52,11 +52,16 @@ mod tests {
 
     #[test]
     fn only_a_sync_that_would_take_its_copies_along_is_changed_first() {
-        let sync = |policy: &str| json!({"spec": {"deletionPolicy": policy}});
-        assert!(before_orphaning(Kind::Sync, &sync("Delete")).is_some());
-        assert!(before_orphaning(Kind::Sync, &json!({"spec": {}})).is_some());
-        assert_eq!(before_orphaning(Kind::Sync, &sync("Orphan")), None);
-        assert_eq!(before_orphaning(Kind::Token, &json!({"spec": {}})), None);
+        let object =
+            |finalizers: Value, spec: Value| json!({"metadata": {"finalizers": finalizers}, "spec": spec});
+        let held = |spec| object(json!(["example.com/theirs", FINALIZER]), spec);
+        assert!(before_orphaning(Kind::Sync, &held(json!({"deletionPolicy": "Delete"}))).is_some());
+        assert!(before_orphaning(Kind::Sync, &held(json!({}))).is_some());
+        assert_eq!(before_orphaning(Kind::Sync, &held(json!({"deletionPolicy": "Orphan"}))), None);
+        assert_eq!(before_orphaning(Kind::Token, &held(json!({}))), None);
+        // Our finalizer is set before the first copy.
+        assert_eq!(before_orphaning(Kind::Sync, &object(json!(["example.com/theirs"]), json!({}))), None);
+        assert_eq!(before_orphaning(Kind::Sync, &object(Value::Null, json!({}))), None);
     }
 
     #[test]
