@@ -211,7 +211,10 @@ async fn own_server_an_api_server_that_is_killed_in_mid_fan_out_gets_the_rest_wh
     let targets = world.namespaces("to", TARGETS).await;
     let copies = Copies::first(&world, team, targets).await;
     let writes = async || alone.operator.metrics().await.sum("weaver_writes_total");
-    for round in 0..3 {
+    let (mut round, mut hits) = (0, 0);
+    while hits < 3 {
+        round += 1;
+        assert!(round <= 12, "of {round} fan-outs all but {hits} were over before the kill");
         let value = format!("round {round}");
         let written = writes().await;
         copies.edit(&value).await;
@@ -223,7 +226,8 @@ async fn own_server_an_api_server_that_is_killed_in_mid_fan_out_gets_the_rest_wh
         })
         .await;
         alone.own.server.kill().unwrap();
-        assert!(writes().await < written + TARGETS as u64, "the fan-out was over before the kill");
+        // A quick machine may have been done before the kill.
+        hits += u32::from(writes().await < written + TARGETS as u64);
         alone.own.server.restart().unwrap();
         copies.have(&value).await;
         copies.ready("True", "Synced").await;
