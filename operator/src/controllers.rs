@@ -3,14 +3,13 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use backon::ExponentialBuilder;
 use futures::{Stream, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams};
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::controller::{self, Config as ControllerConfig};
 use kube::runtime::reflector::Store;
-use kube::runtime::watcher::{self, Event, ExponentialBackoff};
+use kube::runtime::watcher::{self, Event};
 use kube::runtime::{Controller, WatchStreamExt as _, reflector};
 use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
@@ -23,13 +22,13 @@ use crate::service_token::reconcile::Context as TokenContext;
 use crate::sync::reconcile::Context;
 use crate::sync::targets::concerns;
 use crate::tenant::call::{CallError, call};
-use crate::watch::{NamespaceChange, ResourceRef, Traits, Triggers};
+use crate::watch::{NamespaceChange, ResourceRef, Traits, Triggers, backoff};
 
 /// What is said where the API server could not be asked at all.
 pub const UNREACHABLE: &str = "the API server could not be asked for our kinds";
 
-/// Between two tries of a watch.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
+/// Longest pause between two tries. There are three such watches, on a machine whose API server takes a minute to start:
+/// the pauses of kube's default, up to half a minute, would add to that.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A watch that has asked for nothing for so long beyond its own length hangs.
@@ -87,7 +86,7 @@ impl Watches {
         let pulse = self.pulse::<K>();
         // Who set which field is most of an object with many targets, and nobody reads it here.
         let resources = watcher::watcher(Api::all(self.client.clone()), self.config())
-            .backoff(pause())
+            .backoff(backoff(LONGEST_PAUSE))
             .modify(|resource: &mut DeserializeGuard<K>| resource.managed_fields_mut().clear())
             .reflect(writer)
             .inspect_ok(move |event| {
@@ -111,32 +110,18 @@ impl Watches {
     ) -> impl Stream<Item = Result<Event<PartialObjectMeta<Namespace>>, watcher::Error>> + Send + use<> {
         let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(self.client.clone());
         let pulse = self.pulse::<Namespace>();
-        watcher::watcher(namespaces, self.config()).backoff(pause()).inspect_ok(move |_| pulse.told())
+        watcher::watcher(namespaces, self.config())
+            .backoff(backoff(LONGEST_PAUSE))
+            .inspect_ok(move |_| pulse.told())
     }
 
     fn pulse<K: Resource<DynamicType = ()>>(&self) -> Pulse {
         let path = K::url_path(&(), None);
-        self.health.watch(watching::<K>(), self.length + GRACE, path)
+        self.health.watch(format!("watching {}", K::plural(&())), self.length + GRACE, path)
     }
 
     fn config(&self) -> watcher::Config {
         watcher::Config::default().timeout(u32::try_from(self.length.as_secs()).unwrap_or(290))
-    }
-}
-
-/// Between two tries. There are three such watches, on a machine whose API server takes a minute to start: the pauses of
-/// kube's default, up to half a minute, would add to that.
-fn pause() -> ExponentialBackoff {
-    let growing = ExponentialBuilder::default().with_min_delay(SHORTEST_PAUSE).with_max_delay(LONGEST_PAUSE);
-    ExponentialBackoff::from(growing.with_jitter().without_max_times())
-}
-
-/// Name of the loop that watches a kind.
-fn watching<K: Resource<DynamicType = ()>>() -> &'static str {
-    match &*K::plural(&()) {
-        "configmapsyncs" => "watching configmapsyncs",
-        "servicetokens" => "watching servicetokens",
-        _ => "watching namespaces",
     }
 }
 

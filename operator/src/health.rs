@@ -36,7 +36,7 @@ pub enum Standing {
 /// A loop that has to come round.
 #[derive(Clone, Debug)]
 pub struct Pulse {
-    name: &'static str,
+    name: String,
     bound: Duration,
     /// Of the requests that are its attempts.
     path: Option<String>,
@@ -76,17 +76,17 @@ pub struct Health {
 impl Health {
     /// A loop that comes round within `bound`, beginning now.
     #[must_use]
-    pub fn pulse(&self, name: &'static str, bound: Duration) -> Pulse {
-        self.add(name, bound, None)
+    pub fn pulse(&self, name: &str, bound: Duration) -> Pulse {
+        self.add(name.to_owned(), bound, None)
     }
 
     /// A watch, whose attempts are the requests for `path`.
     #[must_use]
-    pub fn watch(&self, name: &'static str, bound: Duration, path: String) -> Pulse {
+    pub fn watch(&self, name: String, bound: Duration, path: String) -> Pulse {
         self.add(name, bound, Some(path))
     }
 
-    fn add(&self, name: &'static str, bound: Duration, path: Option<String>) -> Pulse {
+    fn add(&self, name: String, bound: Duration, path: Option<String>) -> Pulse {
         let beats = Arc::new(Mutex::new(Beats { attempt: Instant::now(), event: None }));
         let pulse = Pulse { name, bound, path, beats };
         self.pulses().push(pulse.clone());
@@ -118,7 +118,7 @@ impl Health {
             let Beats { attempt, event } = *pulse.beats();
             let late = now.saturating_duration_since(attempt) > pulse.bound;
             Loop {
-                name: pulse.name,
+                name: pulse.name.clone(),
                 attempt_seconds_ago: age(attempt),
                 event_seconds_ago: event.map(age),
                 bound_seconds: pulse.bound.as_secs(),
@@ -138,7 +138,7 @@ impl Health {
 #[serde(rename_all = "camelCase")]
 pub struct Loop {
     /// What it does.
-    pub name: &'static str,
+    pub name: String,
     /// Since its last attempt.
     pub attempt_seconds_ago: u64,
     /// Since it last heard something; absent for what is no watch, or has heard nothing.
@@ -272,7 +272,8 @@ mod tests {
     async fn a_loop_that_hangs_is_named_and_ends_being_alive_within_its_bound() {
         let health = Health::default();
         let pulse = health.pulse("renewing the lease", Duration::from_mins(1));
-        let watch = health.watch("watching namespaces", Duration::from_mins(5), "/api/v1/namespaces".into());
+        let watch =
+            health.watch("watching namespaces".into(), Duration::from_mins(5), "/api/v1/namespaces".into());
         let judged = || report(Standing::Leading, health.loops(), None);
         assert!(judged().alive);
         advance(Duration::from_mins(1)).await;

@@ -159,7 +159,7 @@ impl Leases {
         let mine = Candidacy { holder: self.me.name.clone(), priority: self.me.priority, at };
         let Some(candidates) = announced(candidates, &mine, anew) else { return };
         let lease = with_candidates(lease, &candidates);
-        if call(self.api.replace(NAME, &PostParams::default(), &lease)).await.is_ok() {
+        if self.replace(&lease).await.is_ok() {
             *last = Some(now);
         }
     }
@@ -170,16 +170,14 @@ impl Leases {
         let withdrawn = timeout(self.timing.deadline, async {
             let Some(lease) = lookup(self.api.get(NAME)).await? else { return Ok(()) };
             let record = Record::of(&lease);
-            if record.holder.as_ref() == Some(&self.me.name) {
-                call(self.api.replace(NAME, &PostParams::default(), &released(&lease))).await?;
-                return Ok(());
+            if self.holds(&record) {
+                return self.replace(&released(&lease)).await.map(drop);
             }
             let listed = record.candidates;
             let others: Vec<_> =
                 listed.iter().filter(|other| other.holder != self.me.name).cloned().collect();
             if others.len() < listed.len() {
-                let lease = with_candidates(&lease, &others);
-                call(self.api.replace(NAME, &PostParams::default(), &lease)).await?;
+                self.replace(&with_candidates(&lease, &others)).await?;
             }
             Ok::<_, CallError>(())
         });
@@ -195,28 +193,35 @@ impl Leases {
     }
 
     async fn give_back(&self, lease: &Lease) -> Result<(), CallError> {
-        let params = PostParams::default();
-        match call(self.api.replace(NAME, &params, &released(lease))).await {
+        match self.replace(&released(lease)).await {
             // A renewal whose answer was lost.
             Err(CallError::Conflict(_)) => {
                 let found = lookup(self.api.get(NAME)).await?;
-                let is_mine = |found: &Lease| Record::of(found).holder.as_ref() == Some(&self.me.name);
-                if let Some(mine) = found.filter(is_mine) {
-                    call(self.api.replace(NAME, &params, &released(&mine))).await?;
+                if let Some(mine) = found.filter(|found| self.holds(&Record::of(found))) {
+                    self.replace(&released(&mine)).await?;
                 }
                 Ok(())
             }
-            done => done.map(|_| ()),
+            done => done.map(drop),
         }
+    }
+
+    /// Is this process the holder?
+    fn holds(&self, record: &Record) -> bool {
+        record.holder.as_ref() == Some(&self.me.name)
+    }
+
+    /// Writes this in the place of exactly what it was made from.
+    async fn replace(&self, lease: &Lease) -> Result<Lease, CallError> {
+        call(self.api.replace(NAME, &PostParams::default(), lease)).await
     }
 
     /// Writes the Lease as this process', in the place of `before`.
     async fn write(&self, before: Option<&Lease>, candidates: &[Candidacy]) -> Result<Lease, CallError> {
         let lease = held(before, &self.me, candidates, self.timing.expiry, Timestamp::now());
-        let params = PostParams::default();
         match before {
-            None => call(self.api.create(&params, &lease)).await,
-            Some(_) => call(self.api.replace(NAME, &params, &lease)).await,
+            None => call(self.api.create(&PostParams::default(), &lease)).await,
+            Some(_) => self.replace(&lease).await,
         }
     }
 }
@@ -263,10 +268,7 @@ impl Held {
         let written = match leases.write(Some(&self.lease), &leases.staying(Some(&self.lease))).await {
             // Somebody has changed or deleted it; whose it is now stands there.
             Err(CallError::Conflict(_) | CallError::NotFound(_)) => {
-                let found = lookup(self.leases.api.get(NAME)).await?;
-                if found.as_ref().is_some_and(|found| self.went_back(found)) {
-                    return Ok(Some(Ending::WentBack));
-                }
+                let found = lookup(leases.api.get(NAME)).await?;
                 if let Some(ending) = found.as_ref().and_then(|found| self.ending(&Record::of(found))) {
                     return Ok(Some(ending));
                 }
@@ -274,24 +276,22 @@ impl Held {
             }
             done => done,
         };
-        let written = written?;
+        let known = Record::of(&self.lease);
+        self.lease = written?;
         // One that was in no backup is made anew.
-        if self.went_back(&written) {
-            self.lease = written;
+        if went_back(&known, &Record::of(&self.lease)) {
             return Ok(Some(Ending::WentBack));
         }
-        self.lease = written;
         self.renewed = sent;
         self.leases.fence.open_until(sent + self.leases.timing.fence);
         Ok(None)
     }
 
-    fn went_back(&self, found: &Lease) -> bool {
-        went_back(&Record::of(&self.lease), &Record::of(found))
-    }
-
     /// Why this is the end, where it is.
     fn ending(&self, found: &Record) -> Option<Ending> {
+        if went_back(&Record::of(&self.lease), found) {
+            return Some(Ending::WentBack);
+        }
         let Leases { me, beside, .. } = &self.leases;
         if let Some(holder) = found.holder.as_ref().filter(|holder| **holder != me.name) {
             return Some(Ending::Lost(holder.clone()));

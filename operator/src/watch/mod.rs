@@ -9,5 +9,5 @@ mod set;
 mod triggers;
 
 pub use namespaces::{Change as NamespaceChange, Namespaces, Traits};
-pub use set::{Interest, WatchKey, WatchSet, WatchState, What};
+pub use set::{Interest, WatchKey, WatchSet, WatchState, What, backoff};
 pub use triggers::{Guarded, ResourceRef, Triggers};

@@ -29,6 +29,16 @@ use crate::sync::plan::Seen;
 use crate::tenant::object::Object;
 use crate::tenant::{Account, TenantClient};
 
+/// Pause after the first failure of a watch.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// Growing pauses between two tries of a watch, up to `longest`, for ever.
+#[must_use]
+pub fn backoff(longest: Duration) -> ExponentialBackoff {
+    let growing = ExponentialBuilder::default().with_min_delay(SHORTEST_PAUSE).with_max_delay(longest);
+    ExponentialBackoff::from(growing.with_jitter().without_max_times())
+}
+
 /// How long a visit waits for the watches it has just opened.
 pub const SETTLE: Duration = Duration::from_secs(5);
 
@@ -172,18 +182,11 @@ impl WatchSet {
             What::Copies => config.labels(SYNC_UID_LABEL),
             What::Object(name) => config.fields(&format!("metadata.name={name}")),
         };
-        let pause = ExponentialBackoff::from(
-            ExponentialBuilder::default()
-                .with_min_delay(Duration::from_millis(500))
-                .with_max_delay(self.longest_pause)
-                .with_jitter()
-                .without_max_times(),
-        );
         let objects = match &key.namespace {
             Some(namespace) => tenant.metas(key.kind, namespace),
             None => tenant.all_metas(key.kind),
         };
-        let events = watch_events(objects, config).backoff(pause);
+        let events = watch_events(objects, config).backoff(backoff(self.longest_pause));
         let follower = inner.clone();
         let task = tokio::spawn(async move {
             let mut events = std::pin::pin!(events);
