@@ -17,7 +17,7 @@ use weaver_api::marks::PAUSED_ANNOTATION;
 use weaver_operator::lease::record::{Candidacy, NAME, Record};
 
 use crate::connection;
-use crate::resource::kind::Kind;
+use crate::resource::kind::{Kind, condition};
 use crate::resource::store::Store;
 use crate::stdout::print;
 
@@ -123,13 +123,8 @@ async fn counts(kind: Kind) -> anyhow::Result<Counts> {
 }
 
 fn counted(objects: &[Value]) -> Counts {
-    let is_true = |object: &&Value, kind: &str| {
-        let conditions = object["status"]["conditions"].as_array();
-        conditions
-            .into_iter()
-            .flatten()
-            .any(|condition| condition["type"] == kind && condition["status"] == "True")
-    };
+    let is_true =
+        |object: &Value, kind: &str| condition(object, kind).is_some_and(|found| found["status"] == "True");
     let count = |kind| objects.iter().filter(|object| is_true(object, kind)).count();
     Counts { all: objects.len(), ready: count(READY), paused: count(PAUSED) }
 }

@@ -103,10 +103,9 @@ async fn attempt(store: &Store, name: &str, object: &Value, manner: Manner) -> R
         change["metadata"] = exactly(&object)["metadata"].clone();
         object = match store.merge(name, &change).await {
             Err(error) if is_invalid(&error) => {
-                let mut change = otherwise();
-                change["metadata"]["uid"] = object["metadata"]["uid"].clone();
-                change["metadata"]["resourceVersion"] = object["metadata"]["resourceVersion"].clone();
-                store.merge(name, &change).await?
+                let mut paused = exactly(&object);
+                paused["metadata"]["annotations"] = otherwise();
+                store.merge(name, &paused).await?
             }
             done => done?,
         };

@@ -15,9 +15,10 @@ pub fn before_orphaning(kind: Kind, object: &Value) -> Option<Value> {
     (!keeps).then(|| json!({"spec": {"deletionPolicy": "Orphan"}}))
 }
 
-/// The same where the API server takes no change of the spec, because of what it lacks: a pause also has the copies stay.
+/// Annotations that do the same where the API server takes no change of the spec, because of what it lacks: a pause also
+/// has the copies stay.
 pub fn otherwise() -> Value {
-    json!({"metadata": {"annotations": {PAUSED_ANNOTATION: "it is deleted, and its copies stay"}}})
+    json!({PAUSED_ANNOTATION: "it is deleted, and its copies stay"})
 }
 
 /// Why an object that is being deleted is still there.
