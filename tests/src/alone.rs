@@ -12,7 +12,7 @@ use crate::metrics::{Metrics, health};
 use crate::own::Own;
 use crate::proxy::{Hooks, Proxy};
 use crate::wire::Wire;
-use crate::world::{World, given};
+use crate::world::{World, eventually, given};
 
 /// A disposable server with our definitions and RBAC, and an operator that reaches it through a proxy or over a wire.
 pub struct Alone {
@@ -93,6 +93,14 @@ impl Operator {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Waits until it has ended by itself, or by a signal.
+    pub async fn ends(&mut self) {
+        eventually("the operator has ended", || {
+            std::future::ready(if self.has_ended() { Ok(()) } else { Err(self.log()) })
+        })
+        .await;
     }
 
     /// Is it not running any more?

@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
+use crate::own::Own;
 use crate::world::given;
 
 /// What a program said.
@@ -42,6 +43,14 @@ pub fn program(name: &str, arguments: &[&str]) -> Command {
     command.args(arguments).env("KUBECONFIG", given("WEAVER_TEST_KUBECONFIG"));
     command.env_remove("VISUAL").env_remove("EDITOR");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+}
+
+/// `weaver` as the administrator of a server of the test's own.
+#[must_use]
+pub fn weaver_on(own: &Own, arguments: &[&str]) -> Command {
+    let mut command = program("weaver", arguments);
+    command.env("KUBECONFIG", own.server.kubeconfig());
     command
 }
 

@@ -56,10 +56,7 @@ async fn after_an_older_state_is_restored_every_watch_sees_what_comes_next() {
 
     // It is noticed with the lease's next renewal, and ends the process: watches would be kept waiting in silence until
     // the server has come as far again.
-    eventually("the operator ends", || {
-        std::future::ready(if alone.operator.has_ended() { Ok(()) } else { Err(alone.operator.log()) })
-    })
-    .await;
+    alone.operator.ends().await;
     let log = alone.operator.log();
     assert!(log.contains("the API server has gone back to an older state"), "{log}");
     // As systemd and the kubelet do.

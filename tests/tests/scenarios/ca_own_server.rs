@@ -42,10 +42,7 @@ async fn with_another_ca_in_its_kubeconfig_the_operator_begins_anew_and_says_why
     let url = format!("https://{}", wire.address);
     let kubeconfig = json!(alone.own.operator_kubeconfig(&url).await).to_string();
     std::fs::write(alone.own.dir().join("operator.kubeconfig"), kubeconfig).unwrap();
-    eventually("it ends", || {
-        std::future::ready(if alone.operator.has_ended() { Ok(()) } else { Err(alone.operator.log()) })
-    })
-    .await;
+    alone.operator.ends().await;
     let log = alone.operator.log();
     assert!(log.contains("operator.kubeconfig says otherwise how to reach the API server"), "{log}");
     // As systemd and the kubelet do.

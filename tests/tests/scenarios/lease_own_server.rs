@@ -82,10 +82,7 @@ async fn the_second_waits_and_takes_over_from_one_that_was_killed_or_has_ended()
     says(&alone.operator, "another operator leads; waiting for its lease").await;
     signal(&second, "-TERM");
     leads(&world, &alone.operator, Duration::from_secs(20)).await;
-    eventually("the second has ended", || {
-        std::future::ready(if second.has_ended() { Ok(()) } else { Err(()) })
-    })
-    .await;
+    second.ends().await;
     assert!(second.log().contains("given back"), "{}", second.log());
     edit(&world, &place, "4").await;
     // Who has seen the lease does not take one that was deleted before its holder has made it anew.
@@ -116,10 +113,7 @@ async fn one_that_was_stopped_and_wakes_writes_nothing() {
     world.config_map(&place.0, "settings", &[("a", "3")]).await;
     let before = log.lock().unwrap().len();
     signal(&alone.operator, "-CONT");
-    eventually("the first has ended", || {
-        std::future::ready(if alone.operator.has_ended() { Ok(()) } else { Err(()) })
-    })
-    .await;
+    alone.operator.ends().await;
     let tried: Vec<_> = log.lock().unwrap()[before..].to_vec();
     assert!(tried.iter().all(|write| write.contains("/leases/")), "{tried:#?}");
     assert!(alone.operator.log().contains("has taken over the lease"), "{}", alone.operator.log());
@@ -140,10 +134,7 @@ async fn a_higher_priority_takes_over_when_the_leader_renews_and_gives_back() {
     let before = log.lock().unwrap().len();
     edit(&world, &place, "2").await;
     assert_eq!(log.lock().unwrap().len(), before, "the first writes nothing any more");
-    eventually("the first has ended", || {
-        std::future::ready(if alone.operator.has_ended() { Ok(()) } else { Err(()) })
-    })
-    .await;
+    alone.operator.ends().await;
     says(&alone.operator, "has a higher priority and is given the lease").await;
     says(&alone.operator, "given back").await;
     // Started again, as systemd would: it waits, and everybody can see it.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::marks::PAUSED_ANNOTATION;
 use weaver_tests::alone::Alone;
-use weaver_tests::cli::{Said, ended, program};
+use weaver_tests::cli::{Said, ended, weaver_on};
 use weaver_tests::proxy::Hook;
 use weaver_tests::world::{World, eventually};
 
@@ -38,9 +38,7 @@ async fn pause(client: &kube::Client, reason: Value) {
 
 /// Runs `weaver` as the administrator of that server.
 async fn weaver(alone: &Alone, arguments: &[&str]) -> Said {
-    let mut command = program("weaver", arguments);
-    command.env("KUBECONFIG", alone.own.server.kubeconfig());
-    ended(command).await
+    ended(weaver_on(&alone.own, arguments)).await
 }
 
 async fn is_paused(world: &World, team: &str, name: &str) {

@@ -58,10 +58,7 @@ async fn killed_between_minting_and_writing_the_next_one_finishes() {
     // The first tokens are minted and never written.
     before.store(alone.operator.pid(), Ordering::SeqCst);
     world.service_token(&team, "tokens", &[("a", "robot"), ("b", "robot")]).await;
-    eventually("the operator is dead", || {
-        std::future::ready(if alone.operator.has_ended() { Ok(()) } else { Err(()) })
-    })
-    .await;
+    alone.operator.ends().await;
     let empty = world.secrets(&team).get("tokens").await.unwrap();
     assert!(empty.data.is_none() && empty.metadata.owner_references.is_some());
     alone.restart_operator();
@@ -72,10 +69,7 @@ async fn killed_between_minting_and_writing_the_next_one_finishes() {
     // Another is written, and the operator never learns that it was.
     after.store(alone.operator.pid(), Ordering::SeqCst);
     world.service_token(&team, "tokens", &[("a", "robot"), ("b", "robot"), ("c", "robot")]).await;
-    eventually("the operator is dead again", || {
-        std::future::ready(if alone.operator.has_ended() { Ok(()) } else { Err(()) })
-    })
-    .await;
+    alone.operator.ends().await;
     let written = world.tokens(&team, "tokens").await;
     assert_eq!((written.len(), &written["a"]), (3, &first["a"]));
     let version = world.secrets(&team).get("tokens").await.unwrap().metadata.resource_version;

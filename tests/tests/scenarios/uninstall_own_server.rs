@@ -13,7 +13,7 @@ use serde_json::json;
 use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::v1beta1::NodeReport;
 use weaver_tests::alone::Alone;
-use weaver_tests::cli::{Said, ended, program};
+use weaver_tests::cli::{Said, ended, weaver_on};
 use weaver_tests::proxy::Hooks;
 use weaver_tests::world::{World, eventually};
 
@@ -48,9 +48,7 @@ impl Cluster {
     }
 
     fn command(&self, arguments: &[&str]) -> tokio::process::Command {
-        let mut command = program("weaver", arguments);
-        command.env("KUBECONFIG", self.alone.own.server.kubeconfig());
-        command
+        weaver_on(&self.alone.own, arguments)
     }
 
     async fn done(&self, arguments: &[&str]) -> String {
