@@ -43,8 +43,8 @@ impl Bed {
         own.apply("deploy/rbac/operator.yaml");
         let world = World::on(own.client.clone(), "bench", own.logs());
         let kubeconfig = own.dir().join("operator.kubeconfig");
-        let url = format!("https://127.0.0.1:{}", own.server.port());
-        let text = json!(own.operator_kubeconfig(&url).await).to_string();
+        let way = own.cluster_at(([127, 0, 0, 1], own.server.port()).into());
+        let text = json!(own.operator_kubeconfig(way).await).to_string();
         std::fs::write(&kubeconfig, text).context("writing the operator's kubeconfig")?;
 
         eprintln!("making {size} namespaces");

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{Cluster, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 
@@ -151,21 +151,19 @@ impl Alone {
         .await
         .unwrap();
         let proxy = Proxy::start(&config, hook(own.client.clone()).into()).await;
-        let url = format!("http://{}", proxy.address);
-        Self::at(own, &url, flags, Some(proxy)).await
+        Self::by(proxy.cluster(), own, flags, Some(proxy)).await
     }
 
     /// Starts everything, with an operator that reaches the server, TLS and all, over a wire.
     pub async fn behind_wire(flags: &[&str]) -> (Self, Wire) {
         let own = installed().await;
         let wire = Wire::start(own.server.port()).await;
-        let url = format!("https://{}", wire.address);
-        (Self::at(own, &url, flags, None).await, wire)
+        (Self::by(own.cluster_at(wire.address), own, flags, None).await, wire)
     }
 
-    async fn at(own: Own, url: &str, flags: &[&str], proxy: Option<Proxy>) -> Self {
+    async fn by(way: Cluster, own: Own, flags: &[&str], proxy: Option<Proxy>) -> Self {
         own.apply("deploy/rbac/operator.yaml");
-        let kubeconfig = json!(own.operator_kubeconfig(url).await).to_string();
+        let kubeconfig = json!(own.operator_kubeconfig(way).await).to_string();
         std::fs::write(own.dir().join("operator.kubeconfig"), kubeconfig).unwrap();
         let operator = Operator::start(own.dir(), "operator", owned(flags));
         Self { own, operator, _proxy: proxy }
@@ -178,8 +176,8 @@ impl Alone {
 
     /// Starts another operator beside the first, which reaches the server by itself, and not through the proxy.
     pub async fn another_operator(&self, name: &str, flags: &[&str]) -> Operator {
-        let url = format!("https://127.0.0.1:{}", self.own.server.port());
-        let kubeconfig = json!(self.own.operator_kubeconfig(&url).await).to_string();
+        let way = self.own.cluster_at(([127, 0, 0, 1], self.own.server.port()).into());
+        let kubeconfig = json!(self.own.operator_kubeconfig(way).await).to_string();
         std::fs::write(self.own.dir().join(format!("{name}.kubeconfig")), kubeconfig).unwrap();
         Operator::start(self.own.dir(), name, owned(flags))
     }

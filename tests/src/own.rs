@@ -1,6 +1,7 @@
 //! A server of a test's own with the conversion webhook beside it, as the installer finds them.
 
 use std::fs::File;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, PostParams};
-use kube::config::{AuthInfo, Kubeconfig};
+use kube::config::{AuthInfo, Cluster, Kubeconfig};
 use tempfile::TempDir;
 use weaver_devstack::ports;
 use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
@@ -112,12 +113,20 @@ impl Own {
         kubeconfig
     }
 
-    /// The kubeconfig of the operator's own account, by which it reaches the server at this URL.
-    pub async fn operator_kubeconfig(&self, url: &str) -> Kubeconfig {
+    /// The way to the server that begins at this address.
+    #[must_use]
+    pub fn cluster_at(&self, address: SocketAddr) -> Cluster {
+        let kubeconfig = Kubeconfig::read_from(self.server.kubeconfig()).unwrap();
+        let cluster = kubeconfig.clusters.into_iter().find_map(|named| named.cluster).unwrap();
+        Cluster { server: Some(format!("https://{address}")), ..cluster }
+    }
+
+    /// The kubeconfig of the operator's own account, by which it reaches the server this way.
+    pub async fn operator_kubeconfig(&self, way: Cluster) -> Kubeconfig {
         let (namespace, account) = (weaver_api::OPERATOR_NAMESPACE, weaver_api::OPERATOR_ACCOUNT);
         let mut kubeconfig = self.kubeconfig_of(namespace, account).await;
-        for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
-            cluster.server = Some(url.to_owned());
+        for named in &mut kubeconfig.clusters {
+            named.cluster = Some(way.clone());
         }
         kubeconfig
     }

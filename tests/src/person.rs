@@ -127,7 +127,7 @@ pub async fn kubeconfig(world: &World, namespace: &str, proxy: &Proxy, directory
     let kubeconfig: Value = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "a",
         "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
-        "clusters": [{"name": "a", "cluster": {"server": format!("http://{}", proxy.address)}}],
+        "clusters": [{"name": "a", "cluster": proxy.cluster()}],
         "users": [{"name": "a", "user": {"token": issued.status.unwrap().token}}],
     });
     std::fs::write(&path, kubeconfig.to_string()).unwrap();

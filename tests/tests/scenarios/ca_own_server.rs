@@ -39,8 +39,8 @@ async fn with_another_ca_in_its_kubeconfig_the_operator_begins_anew_and_says_why
     })
     .await;
     assert!(!alone.operator.has_ended(), "{}", alone.operator.log());
-    let url = format!("https://{}", wire.address);
-    let kubeconfig = json!(alone.own.operator_kubeconfig(&url).await).to_string();
+    let way = alone.own.cluster_at(wire.address);
+    let kubeconfig = json!(alone.own.operator_kubeconfig(way).await).to_string();
     std::fs::write(alone.own.dir().join("operator.kubeconfig"), kubeconfig).unwrap();
     alone.operator.ends().await;
     let log = alone.operator.log();
