@@ -8,21 +8,19 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use http::HeaderValue;
-use http::header::USER_AGENT as USER_AGENT_HEADER;
+use http::header::USER_AGENT;
 use kube::client::ClientBuilder;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use weaver_diagnostics::kubeconfig::unusable;
 use weaver_diagnostics::text_file::TextFile;
 
-use crate::USER_AGENT;
-
 /// How to reach the API server: by `kubeconfig`, else as kubectl would, else as a pod. `watch` is the length of
-/// the longest request.
+/// the longest request. Requests carry the `user_agent`.
 ///
 /// # Errors
 /// If there is no usable kubeconfig; the message names the file and the line.
-pub async fn config(kubeconfig: Option<&Path>, watch: Duration) -> anyhow::Result<Config> {
+pub async fn config(kubeconfig: Option<&Path>, watch: Duration, user_agent: &str) -> anyhow::Result<Config> {
     let mut config = match kubeconfig {
         Some(path) => from_file(path).await?,
         None => Config::infer().await.map_err(|_| {
@@ -37,7 +35,9 @@ pub async fn config(kubeconfig: Option<&Path>, watch: Duration) -> anyhow::Resul
     // than its own length.
     config.read_timeout = Some(watch + Duration::from_secs(10));
     config.reset_reader_on_write = true;
-    config.headers.push((USER_AGENT_HEADER, HeaderValue::from_static(USER_AGENT)));
+    // The name of a host may hold anything.
+    let user_agent = user_agent.replace(|char: char| !char.is_ascii_graphic() && char != ' ', "-");
+    config.headers.push((USER_AGENT, HeaderValue::from_str(&user_agent).context("the user agent")?));
     Ok(config)
 }
 
@@ -84,7 +84,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("operator.kubeconfig");
         std::fs::write(&path, text).unwrap();
-        let error = config(Some(&path), Duration::from_secs(5)).await.unwrap_err();
+        let error = config(Some(&path), Duration::from_secs(5), "test").await.unwrap_err();
         let words = format!("{error:#}");
         assert!(words.contains("operator.kubeconfig"), "{words}");
         words

@@ -59,5 +59,9 @@ pub fn log_filter(asked: Option<&str>) -> EnvFilter {
     }
 }
 
-/// Sent with every request, so that an audit log tells ours from a person's.
-pub const USER_AGENT: &str = concat!("weaver-operator/", env!("CARGO_PKG_VERSION"));
+/// Sent with every request, so that an audit log tells ours from a person's, and of two operators which it was.
+/// `process` is its name in the Lease.
+#[must_use]
+pub fn user_agent(process: &str) -> String {
+    format!("weaver-operator/{} ({process})", env!("CARGO_PKG_VERSION"))
+}

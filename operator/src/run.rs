@@ -20,6 +20,7 @@ use crate::controllers::{UNREACHABLE, Watches, is_served, logged, wake_the_conce
 use crate::health::{Health, Pulse, Standing};
 use crate::lease::fence::Fence;
 use crate::lease::hold::{Ending, Holder, Leases};
+use crate::lease::holder::this_process;
 use crate::lease::lead::Lead;
 use crate::lease::plan::Timing;
 use crate::metrics::{Identity, Metrics};
@@ -32,6 +33,7 @@ use crate::tenant::call::CallError;
 use crate::tenant::{KubeMinter, Tenants};
 use crate::transport::{self, Connector, Counted, ServerClock};
 use crate::trust::Trust;
+use crate::user_agent;
 use crate::watch::{NamespaceChange, Triggers, WatchSet};
 
 /// How often memory of what is gone is dropped.
@@ -54,7 +56,9 @@ pub struct NeedsHuman;
 /// does not know our kinds, or a part ends unexpectedly.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let trust = Trust::read(options.kubeconfig.as_deref());
-    let config = connection::config(options.kubeconfig.as_deref(), options.watch).await;
+    let process = this_process();
+    let agent = user_agent(&process.0);
+    let config = connection::config(options.kubeconfig.as_deref(), options.watch, &agent).await;
     let config = config.map_err(unusable)?;
     info!(server = %config.cluster_url, version = env!("CARGO_PKG_VERSION"), "starting");
     let timing = Timing::of(options.lease);
@@ -75,7 +79,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     }
     let mut signals = Signals::install().context("installing the handlers of signals")?;
     let admin = Admin::new(metrics.clone(), health.clone(), fence.clone());
-    let leases = Leases::new(leases, timing, options.priority, fence.clone(), health.clone());
+    let leases = Leases::new(leases, process, options.priority, timing, fence.clone(), health.clone());
     // Whoever waits is well.
     service_manager::ready("waiting for its lease");
     let address = options.metrics.0;

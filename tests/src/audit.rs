@@ -65,6 +65,35 @@ pub fn requests(log: &Path, namespace: &str, verb: &str) -> usize {
     events.iter().filter(of_interest).count()
 }
 
+/// The operators of this server that have changed anything, in the order of their first writes. Their leases are apart,
+/// and so is what changes nothing: a token that was minted, a question about rights.
+///
+/// One that wrote after another had begun to is a failure: two have written at once.
+#[must_use]
+pub fn writers_in_turn(log: &Path) -> Vec<String> {
+    let events = events(log);
+    let is_write = |event: &&Value| {
+        let verb = event["verb"].as_str().unwrap_or_default();
+        let what = event["objectRef"]["resource"].as_str().unwrap_or_default();
+        is_operators_program(event)
+            && ["create", "update", "patch", "delete"].contains(&verb)
+            && ["configmaps", "secrets", "configmapsyncs", "servicetokens", "events"].contains(&what)
+    };
+    let mut changes: Vec<&Value> = events.iter().filter(is_write).collect();
+    // All of one form, with six digits after the seconds.
+    changes.sort_by_key(|event| event["requestReceivedTimestamp"].as_str());
+    let mut writers: Vec<String> = Vec::new();
+    for change in changes {
+        let process = change["userAgent"].as_str().unwrap_or_default();
+        if writers.last().is_some_and(|last| last == process) {
+            continue;
+        }
+        assert!(!writers.iter().any(|known| known == process), "{process} wrote after another: {change:#}");
+        writers.push(process.to_owned());
+    }
+    writers
+}
+
 fn is_operators_program(event: &Value) -> bool {
     event["userAgent"].as_str().is_some_and(|agent| agent.starts_with("weaver-operator/"))
 }

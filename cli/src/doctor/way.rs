@@ -21,6 +21,7 @@ use weaver_diagnostics::serving::{Observation, Outcome};
 use weaver_operator::connection;
 
 use super::{Seen, Side};
+use crate::connection::USER_AGENT;
 use crate::kubeconfig::{default_kubeconfig, file, handshake};
 
 /// For one request.
@@ -134,7 +135,7 @@ impl Way {
         if self.is_at_an_end() {
             return None;
         }
-        match connection::config(Some(&path), LONGEST).await {
+        match connection::config(Some(&path), LONGEST, USER_AGENT).await {
             Ok(config) => Some((text.path, config)),
             Err(error) => {
                 self.unusable(&text.path, format!("{error:#}"));

@@ -18,7 +18,7 @@ use tracing::{debug, info, warn};
 use weaver_api::OPERATOR_NAMESPACE;
 
 use super::fence::{Fence, since_boot};
-use super::holder::{Beside, this_process};
+use super::holder::Beside;
 use super::plan::{Candidate, Step, Timing, announced, outranking, staying, went_back};
 use super::record::{Candidacy, Me, NAME, Record, held, released, with_candidates};
 use crate::health::{Health, Pulse};
@@ -79,11 +79,17 @@ enum Look {
 }
 
 impl Leases {
-    /// For this process. `client` passes no fence; the one of all others is opened and closed. `health` is told that
-    /// somebody looks after it.
+    /// For this process, and what it knows beside itself. `client` passes no fence; the one of all others is opened and
+    /// closed. `health` is told that somebody looks after it.
     #[must_use]
-    pub fn new(client: Client, timing: Timing, priority: i32, fence: Fence, health: Health) -> Self {
-        let (name, beside) = this_process();
+    pub fn new(
+        client: Client,
+        (name, beside): (String, Beside),
+        priority: i32,
+        timing: Timing,
+        fence: Fence,
+        health: Health,
+    ) -> Self {
         let me = Me { name, priority };
         Self { api: Api::namespaced(client, OPERATOR_NAMESPACE), me, beside, timing, fence, health }
     }
@@ -310,7 +316,9 @@ impl Held {
         }
         match timeout(leases.timing.deadline, leases.give_back(&lease)).await {
             Ok(Ok(())) => info!(lease = NAME, "given back"),
-            Ok(Err(error)) => warn!(%error, "the lease could not be given back; it expires"),
+            Ok(Err(error)) => {
+                warn!(%error, "the lease could not be given back; it expires");
+            }
             Err(_) => warn!("the lease could not be given back in time; it expires"),
         }
     }

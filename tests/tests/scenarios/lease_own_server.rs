@@ -1,6 +1,7 @@
 //! Two operators on one cluster: one acts. It dies, it ends, it is stopped and wakes; never do both write.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,7 +11,9 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, DeleteParams};
 use weaver_operator::lease::record::{CANDIDATES_ANNOTATION, PRIORITY_ANNOTATION};
 use weaver_tests::alone::{Alone, Operator};
+use weaver_tests::audit;
 use weaver_tests::proxy::{Hook, Hooks};
+use weaver_tests::tenant::TARGET;
 use weaver_tests::world::{World, eventually, eventually_within};
 
 /// The shortest lease: renewed each 8 s, no write after 11 s, others after 12 s.
@@ -92,6 +95,74 @@ async fn the_second_waits_and_takes_over_from_one_that_was_killed_or_has_ended()
     leads(&world, &alone.operator, Duration::from_secs(40)).await;
     edit(&world, &place, "5").await;
     assert!(!third.log().contains("leading"), "{}", third.log());
+    assert_eq!(audit::writers_in_turn(&alone.own.server.layout().audit_log()).len(), 3);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn two_that_are_started_at_once_do_not_both_write() {
+    let mut alone = Alone::start_with(|_| Hooks::none(), &SHORT).await;
+    alone.operator.kill();
+    let world = alone.world("lease-at-once");
+    alone.restart_operator();
+    let second = alone.another_operator("second", &SHORT).await;
+    let place = copied(&world).await;
+    edit(&world, &place, "2").await;
+    eventually("one of them waits for the other", || async {
+        let logs = [alone.operator.log(), second.log()];
+        let waiting = logs.iter().filter(|log| log.contains("another operator leads; waiting for its lease"));
+        if waiting.count() == 1 { Ok(()) } else { Err(logs) }
+    })
+    .await;
+    assert_eq!(audit::writers_in_turn(&alone.own.server.layout().audit_log()).len(), 1);
+    world.finish().await;
+}
+
+/// Stops the process with this id, if it is not 0, at the twentieth write of a ConfigMap.
+fn stopper(pid: &Arc<AtomicU32>) -> Hook {
+    let (pid, writes) = (pid.clone(), AtomicUsize::new(0));
+    Arc::new(move |method, path| {
+        if method != Method::GET
+            && path.contains("/configmaps")
+            && writes.fetch_add(1, Ordering::SeqCst) == 20
+        {
+            let pid = pid.load(Ordering::SeqCst).to_string();
+            assert!(Command::new("kill").args(["-STOP", &pid]).status().unwrap().success());
+        }
+        std::future::ready(()).boxed()
+    })
+}
+
+#[tokio::test]
+async fn one_that_was_stopped_in_mid_fan_out_leaves_the_rest_to_the_other_for_good() {
+    const TARGETS: usize = 80;
+    let pid = Arc::<AtomicU32>::default();
+    let hook = stopper(&pid);
+    let mut alone = Alone::start_with(|_| hook, &SHORT).await;
+    pid.store(alone.operator.pid(), Ordering::SeqCst);
+    let world = alone.world("lease-fan-out");
+    let team = world.tenant().await;
+    world.grant_everywhere(&team, &TARGET).await;
+    let targets = world.namespaces("to", TARGETS).await;
+    world.config_map(&team, "settings", &[("a", "1")]).await;
+    leads(&world, &alone.operator, Duration::from_secs(40)).await;
+    let second = alone.another_operator("second", &SHORT).await;
+    says(&second, "another operator leads; waiting for its lease").await;
+    let names: Vec<&str> = targets.iter().map(String::as_str).collect();
+    world.sync(&team, "sync", world.spec(&team, &names)).await;
+    leads(&world, &second, Duration::from_mins(1)).await;
+    for target in &targets {
+        world.holds(target, "settings", &[("a", "1")]).await;
+    }
+    signal(&alone.operator, "-CONT");
+    alone.operator.ends().await;
+    assert!(alone.operator.log().contains("has taken over the lease"), "{}", alone.operator.log());
+    let log = alone.own.server.layout().audit_log();
+    let made = targets.iter().map(|target| audit::requests(&log, target, "create")).sum::<usize>();
+    // What was under way when it was stopped may have been answered to nobody, and be tried by the other.
+    assert!((TARGETS..TARGETS + 16).contains(&made), "{made} creates for {TARGETS} copies");
+    let writers = audit::writers_in_turn(&log);
+    assert_eq!(writers.len(), 2, "{writers:#?}");
     world.finish().await;
 }
 
