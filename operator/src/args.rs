@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
+use crate::scope::Scope;
+
 /// Copies configuration between namespaces with the tenant's own rights and no others.
 #[derive(Debug, Parser)]
 #[command(version)]
@@ -30,6 +32,16 @@ pub struct Options {
     /// Kubeconfig of the operator's own account (default: KUBECONFIG, ~/.kube/config, or the pod's account)
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
+
+    /// Serve these namespaces only, with commas between (default: all), by rights in these only: deploy/namespaced
+    #[arg(
+        long,
+        env = "WEAVER_NAMESPACES",
+        value_name = "NAMES",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub namespaces: Scope,
 
     /// Seconds after which every unchanged resource is compared again (60..86400; default: its spec.resyncSeconds)
     #[arg(long, value_parser = seconds::<60, 86_400>)]

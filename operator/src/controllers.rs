@@ -3,7 +3,8 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use futures::stream::{BoxStream, Stream, StreamExt as _, TryStreamExt as _};
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams};
 use kube::core::{DeserializeGuard, PartialObjectMeta};
@@ -17,12 +18,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use weaver_api::OPERATOR_NAMESPACE;
 
-use crate::health::{Health, Pulse};
+use crate::health::{Asked, Health, Pulse};
+use crate::scope::Scope;
 use crate::service_token::reconcile::Context as TokenContext;
 use crate::sync::reconcile::Context;
 use crate::sync::targets::concerns;
 use crate::tenant::call::{CallError, call};
-use crate::watch::{NamespaceChange, ResourceRef, Traits, Triggers, backoff};
+use crate::watch::{NamespaceChange, ResourceRef, Traits, Triggers, backoff, merged};
 
 /// What is said where the API server could not be asked at all.
 pub const UNREACHABLE: &str = "the API server could not be asked for our kinds";
@@ -36,33 +38,63 @@ const GRACE: Duration = Duration::from_mins(2);
 
 /// One of our kinds, as a controller takes it.
 pub trait Ours:
-    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
 {
 }
 
 impl<K> Ours for K where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
 {
 }
 
-/// Fails, with what to do, where the API server does not let this program list its kind.
+/// Fails, with what to do, where the API server does not let this program list its kind. Of several namespaces one is
+/// enough: that another is not there (yet), or not granted, is its own affair, and is logged.
 ///
 /// # Errors
 /// If it does not.
-pub async fn is_served<K: Ours>(client: &Client) -> anyhow::Result<()> {
-    let resources: Api<DeserializeGuard<K>> = Api::all(client.clone());
-    match call(resources.list(&ListParams::default().limit(1))).await {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let remedy = remedy(&error, &K::kind(&()));
-            Err(anyhow::Error::new(error).context(remedy))
+pub async fn is_served<K: Ours>(client: &Client, scope: &Scope) -> anyhow::Result<()> {
+    let mut refused = Vec::new();
+    let places = scope.places();
+    for place in &places {
+        let resources: Api<DeserializeGuard<K>> = api(client, place.as_deref());
+        if let Err(error) = call(resources.list(&ListParams::default().limit(1))).await {
+            let remedy = remedy(&error, &K::kind(&()), place.as_deref());
+            refused.push(anyhow::Error::new(error).context(remedy));
         }
     }
+    if refused.len() == places.len() {
+        return refused.pop().map_or(Ok(()), Err);
+    }
+    for error in refused {
+        warn!("it is tried again and again: {error:#}");
+    }
+    Ok(())
+}
+
+/// Everything of a kind, or what is in one namespace.
+fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    namespace.map_or_else(|| Api::all(client.clone()), |name| Api::namespaced(client.clone(), name))
 }
 
 /// The operator's own watches.
 pub struct Watches {
     client: Client,
+    scope: Scope,
     length: Duration,
     health: Health,
 }
@@ -70,8 +102,8 @@ pub struct Watches {
 impl Watches {
     /// Each lasts `length`, and is tried again for ever.
     #[must_use]
-    pub fn new(client: Client, length: Duration, health: Health) -> Self {
-        Self { client, length, health }
+    pub fn new(client: Client, scope: Scope, length: Duration, health: Health) -> Self {
+        Self { client, scope, length, health }
     }
 
     /// A controller of the kind `K`, also woken by `triggers`, and what it knows of the kind. `forget` is called with the uid
@@ -83,14 +115,19 @@ impl Watches {
         forget: impl Fn(&str) + Send + 'static,
     ) -> (Controller<DeserializeGuard<K>>, Store<DeserializeGuard<K>>) {
         let (store, writer) = reflector::store();
-        let pulse = self.pulse::<K>();
-        // Who set which field is most of an object with many targets, and nobody reads it here.
-        let resources = watcher::watcher(Api::all(self.client.clone()), self.config())
-            .backoff(backoff(LONGEST_PAUSE))
-            .modify(|resource: &mut DeserializeGuard<K>| resource.managed_fields_mut().clear())
+        let places = self.scope.places();
+        let parts = places.iter().map(Option::as_deref).enumerate().map(|(number, place)| {
+            let asked = Asked::of(K::url_path(&(), place), None);
+            let pulse = self.pulse::<K>(asked, number, places.len());
+            // Who set which field is most of an object with many targets, and nobody reads it here.
+            watcher::watcher(api(&self.client, place), self.config())
+                .backoff(backoff(LONGEST_PAUSE))
+                .modify(|resource: &mut DeserializeGuard<K>| resource.managed_fields_mut().clear())
+                .inspect_ok(move |_| pulse.told())
+        });
+        let resources = one(parts.collect())
             .reflect(writer)
             .inspect_ok(move |event| {
-                pulse.told();
                 if let Event::Delete(gone) = event {
                     forget(gone.meta().uid.as_deref().unwrap_or_default());
                 }
@@ -108,20 +145,41 @@ impl Watches {
     pub fn namespaces(
         &self,
     ) -> impl Stream<Item = Result<Event<PartialObjectMeta<Namespace>>, watcher::Error>> + Send + use<> {
-        let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(self.client.clone());
-        let pulse = self.pulse::<Namespace>();
-        watcher::watcher(namespaces, self.config())
-            .backoff(backoff(LONGEST_PAUSE))
-            .inspect_ok(move |_| pulse.told())
+        let names = self.scope.namespaces();
+        let parts = names.iter().enumerate().map(|(number, name)| {
+            let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(self.client.clone());
+            let field = name.as_ref().map(|name| format!("metadata.name={name}"));
+            let asked = Asked::of(Namespace::url_path(&(), None), field.as_deref());
+            let pulse = self.pulse::<Namespace>(asked, number, names.len());
+            let config = field.iter().fold(self.config(), |config, field| config.fields(field));
+            watcher::watcher(namespaces, config)
+                .backoff(backoff(LONGEST_PAUSE))
+                .inspect_ok(move |_| pulse.told())
+        });
+        one(parts.collect())
     }
 
-    fn pulse<K: Resource<DynamicType = ()>>(&self) -> Pulse {
-        let path = K::url_path(&(), None);
-        self.health.watch(format!("watching {}", K::plural(&())), self.length + GRACE, path)
+    /// Of one watch on that kind. Whoever asks for it learns no namespace's name, so they are numbered.
+    fn pulse<K: Resource<DynamicType = ()>>(&self, asked: Asked, number: usize, all: usize) -> Pulse {
+        let which = if all == 1 { String::new() } else { format!(", {} of {all}", number + 1) };
+        let name = format!("watching {}{which}", K::plural(&()));
+        self.health.watch(name, self.length + GRACE, asked)
     }
 
     fn config(&self) -> watcher::Config {
         watcher::Config::default().timeout(u32::try_from(self.length.as_secs()).unwrap_or(290))
+    }
+}
+
+/// Several watches as one; one is itself.
+fn one<K, S>(mut parts: Vec<S>) -> BoxStream<'static, Result<Event<K>, watcher::Error>>
+where
+    K: Resource + Clone + Send + 'static,
+    S: Stream<Item = Result<Event<K>, watcher::Error>> + Send + 'static,
+{
+    match (parts.len(), parts.pop()) {
+        (1, Some(only)) => only.boxed(),
+        (_, last) => merged(parts.into_iter().chain(last).collect()).boxed(),
     }
 }
 
@@ -140,7 +198,7 @@ where
 }
 
 /// What to do when a kind of ours cannot be listed at the one version that this program works on.
-fn remedy(error: &CallError, kind: &str) -> String {
+fn remedy(error: &CallError, kind: &str, namespace: Option<&str>) -> String {
     if error.to_string().contains("conversion webhook") {
         return format!(
             "{kind}s are still stored at v1alpha1, and the webhook that converts them does not answer: start it, then run \
@@ -153,9 +211,12 @@ fn remedy(error: &CallError, kind: &str) -> String {
                 "the API server does not serve {kind}s at weaver.example.com/v1beta1: run `weaver crd install`"
             )
         }
-        CallError::Forbidden(_) => {
-            format!("this account may not list {kind}s: apply deploy/rbac/operator.yaml")
-        }
+        CallError::Forbidden(_) => namespace.map_or_else(
+            || format!("this account may not list {kind}s: apply deploy/rbac/operator.yaml"),
+            |name| {
+                format!("this account may not list {kind}s in {name}: bind its rights there, see deploy/namespaced")
+            },
+        ),
         _ => UNREACHABLE.to_owned(),
     }
 }
@@ -194,7 +255,7 @@ mod tests {
     fn an_api_server_without_v1beta1_is_told_how_to_get_it() {
         let status = Status::failure("404 page not found", "NotFound").with_code(404).boxed();
         assert!(
-            remedy(&CallError::NotFound(status), "ConfigMapSync")
+            remedy(&CallError::NotFound(status), "ConfigMapSync", None)
                 .contains("v1beta1: run `weaver crd install`")
         );
     }

@@ -9,6 +9,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use http::Uri;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -33,13 +34,36 @@ pub enum Standing {
     Standalone,
 }
 
+/// Requests of one watch.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Asked {
+    path: String,
+    /// Encoded, as it stands in the query.
+    field: Option<String>,
+}
+
+impl Asked {
+    /// For `path`, of what has this field.
+    #[must_use]
+    pub fn of(path: String, field: Option<&str>) -> Self {
+        let field = field.map(|field| format!("fieldSelector={}", field.replace('=', "%3D")));
+        Self { path, field }
+    }
+
+    fn is(&self, uri: &Uri) -> bool {
+        let has =
+            |field: &String| uri.query().is_some_and(|query| query.split('&').any(|pair| pair == field));
+        uri.path() == self.path && self.field.as_ref().is_none_or(has)
+    }
+}
+
 /// A loop that has to come round.
 #[derive(Clone, Debug)]
 pub struct Pulse {
     name: String,
     bound: Duration,
-    /// Of the requests that are its attempts.
-    path: Option<String>,
+    /// The requests that are its attempts.
+    asked: Option<Asked>,
     beats: Arc<Mutex<Beats>>,
 }
 
@@ -80,22 +104,23 @@ impl Health {
         self.add(name.to_owned(), bound, None)
     }
 
-    /// A watch, whose attempts are the requests for `path`.
+    /// A watch, whose attempts are the requests that are `asked`.
     #[must_use]
-    pub fn watch(&self, name: String, bound: Duration, path: String) -> Pulse {
-        self.add(name, bound, Some(path))
+    pub fn watch(&self, name: String, bound: Duration, asked: Asked) -> Pulse {
+        self.add(name, bound, Some(asked))
     }
 
-    fn add(&self, name: String, bound: Duration, path: Option<String>) -> Pulse {
+    fn add(&self, name: String, bound: Duration, asked: Option<Asked>) -> Pulse {
         let beats = Arc::new(Mutex::new(Beats { attempt: Instant::now(), event: None }));
-        let pulse = Pulse { name, bound, path, beats };
+        let pulse = Pulse { name, bound, asked, beats };
         self.pulses().push(pulse.clone());
         pulse
     }
 
-    /// The operator asks for this path, as itself.
-    pub fn asked(&self, path: &str) {
-        self.pulses().iter().filter(|pulse| pulse.path.as_deref() == Some(path)).for_each(Pulse::beat);
+    /// The operator asks for this, as itself.
+    pub fn asked(&self, uri: &Uri) {
+        let is_it = |pulse: &&Pulse| pulse.asked.as_ref().is_some_and(|asked| asked.is(uri));
+        self.pulses().iter().filter(is_it).for_each(Pulse::beat);
     }
 
     /// Says how it stands.
@@ -272,8 +297,8 @@ mod tests {
     async fn a_loop_that_hangs_is_named_and_ends_being_alive_within_its_bound() {
         let health = Health::default();
         let pulse = health.pulse("renewing the lease", Duration::from_mins(1));
-        let watch =
-            health.watch("watching namespaces".into(), Duration::from_mins(5), "/api/v1/namespaces".into());
+        let asked = Asked::of("/api/v1/namespaces".into(), None);
+        let watch = health.watch("watching namespaces".into(), Duration::from_mins(5), asked);
         let judged = || report(Standing::Leading, health.loops(), None);
         assert!(judged().alive);
         advance(Duration::from_mins(1)).await;
@@ -288,13 +313,23 @@ mod tests {
         advance(Duration::from_mins(4)).await;
         pulse.beat();
         assert!(!judged().alive);
-        health.asked("/api/v1/namespaces/config-weaver");
+        health.asked(&Uri::from_static("/api/v1/namespaces/config-weaver"));
         assert!(!judged().alive, "another path");
-        health.asked("/api/v1/namespaces");
+        health.asked(&Uri::from_static("/api/v1/namespaces?watch=true"));
         assert!(judged().alive);
         assert_eq!(judged().loops[1].event_seconds_ago, None);
         watch.told();
         assert_eq!(judged().loops[1].event_seconds_ago, Some(0));
+    }
+
+    #[test]
+    fn watches_on_several_namespaces_are_told_apart_by_their_field() {
+        let asked = Asked::of("/api/v1/namespaces".into(), Some("metadata.name=team"));
+        let query =
+            |field| format!("/api/v1/namespaces?watch=true&fieldSelector=metadata.name%3D{field}&x=1");
+        assert!(asked.is(&query("team").parse().unwrap()));
+        assert!(!asked.is(&query("team-a").parse().unwrap()));
+        assert!(!asked.is(&Uri::from_static("/api/v1/namespaces")));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! - [`watch`]: what wakes us. Metadata-only watches, opened as the tenant, shared and counted.
 //! - [`sync`]: what is done. Pure plans, a thin executor, the status as a fold of the outcomes.
 //! - [`service_token`]: the same for Secrets that are kept filled with tokens.
+//! - [`scope`]: which namespaces are served.
 //! - [`controller`]: what both controllers share, and [`controllers`]: how they are set up; [`run`] wires all of it.
 //! - [`webhook`]: a process of its own that converts our objects between their versions.
 //! - [`installer`]: puts our kinds and the webhook's certificates in place; for `weaver crd` and the node agent.
@@ -35,6 +36,7 @@ pub mod log;
 pub mod metrics;
 pub mod metrics_page;
 pub mod run;
+pub mod scope;
 pub mod service_manager;
 pub mod service_token;
 pub mod signals;

@@ -34,7 +34,7 @@ use crate::tenant::{KubeMinter, Tenants};
 use crate::transport::{self, Connector, Counted, ServerClock};
 use crate::trust::Trust;
 use crate::user_agent;
-use crate::watch::{NamespaceChange, Triggers, WatchSet};
+use crate::watch::{NamespaceChange, Namespaces, Triggers, WatchSet};
 
 /// How often memory of what is gone is dropped.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
@@ -72,9 +72,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         health: health.clone(),
     };
     let [client, transport, leases] = clients(&config, &fence, seen).await?;
-    is_served::<ConfigMapSync>(&client).await?;
+    is_served::<ConfigMapSync>(&client, &options.namespaces).await?;
     // Those who copy do not wait for a right that they do not need; its watch tries again and again.
-    if let Err(error) = is_served::<ServiceToken>(&client).await {
+    if let Err(error) = is_served::<ServiceToken>(&client, &options.namespaces).await {
         warn!("ServiceTokens are not looked after: {error:#}");
     }
     let mut signals = Signals::install().context("installing the handlers of signals")?;
@@ -133,7 +133,7 @@ async fn work(
     let Means { client, transport, metrics, clock, health, options } = means;
     let triggers = Triggers::default();
     let stop = CancellationToken::new();
-    let own = Watches::new(client.clone(), options.watch, health.clone());
+    let own = Watches::new(client.clone(), options.namespaces.clone(), options.watch, health.clone());
     let states = Arc::<States<SyncState>>::default();
     let forget = states.clone();
     let (syncs, store) = own.controller::<ConfigMapSync>(&triggers, &stop, move |uid| forget.forget(uid));
@@ -141,7 +141,7 @@ async fn work(
     let context = Arc::new(Context {
         tenants: Arc::new(Tenants::new(transport, minter, options.watch, metrics.clone())),
         watches: WatchSet::new(triggers, options.watch, options.retry),
-        namespaces: Arc::default(),
+        namespaces: Arc::new(Namespaces::of(options.namespaces.clone())),
         store,
         events: Events::new(client.clone()),
         metrics,

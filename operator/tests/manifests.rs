@@ -10,6 +10,8 @@ use weaver_operator::args::{Args, Verb};
 
 const OPERATOR: &str = include_str!("../../deploy/kubernetes/operator.yaml");
 const WEBHOOK: &str = include_str!("../../deploy/kubernetes/webhook.yaml");
+const NAMESPACED: &str = include_str!("../../deploy/namespaced/kustomization.yaml");
+const RIGHTS: &str = include_str!("../../deploy/namespaced/rights.yaml");
 const NETWORK: &str = include_str!("../../deploy/kubernetes/network.yaml");
 
 fn objects(text: &str) -> Vec<Value> {
@@ -63,6 +65,28 @@ fn the_operator_listens_where_its_probes_and_its_policy_say() {
         assert_eq!(container[probe]["httpGet"]["path"], path);
     }
     assert!(!options.standalone);
+}
+
+#[test]
+fn the_variant_for_some_namespaces_names_the_same_ones_everywhere() {
+    let kustomization: Value = serde_saphyr::from_str(NAMESPACED).unwrap();
+    let patch = kustomization["patches"][1]["patch"].as_str().unwrap();
+    let patch: Value = serde_saphyr::from_str(patch).unwrap();
+    let flag = patch[0]["value"].as_str().unwrap();
+    let Verb::Run(options) = Args::try_parse_from(["weaver-operator", "run", flag]).unwrap().verb else {
+        panic!("{flag}")
+    };
+    let rights = objects(RIGHTS);
+    let bound =
+        |binding: &&Value| binding["roleRef"]["kind"] == "ClusterRole" && binding["kind"] == "RoleBinding";
+    let bound = rights.iter().filter(bound).map(|binding| binding["metadata"]["namespace"].as_str().unwrap());
+    let bound: Vec<_> = bound.map(|name| Some(name.to_owned())).collect();
+    assert_eq!(bound, options.namespaces.places());
+    let seen = rights.iter().find(|role| role["kind"] == "ClusterRole").unwrap();
+    let mut seen: Vec<Option<String>> =
+        serde_json::from_value(seen["rules"][0]["resourceNames"].clone()).unwrap();
+    seen.rotate_left(1);
+    assert_eq!(seen, options.namespaces.namespaces());
 }
 
 #[test]

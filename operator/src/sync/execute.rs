@@ -59,6 +59,8 @@ pub enum TargetState {
     NamespaceMissing,
     /// The namespace is being deleted.
     NamespaceTerminating,
+    /// This operator serves other namespaces only.
+    NotServed,
     /// Those who answer for the namespace let in no copies from the tenant's.
     NotAccepted,
     /// Something else is there, untouched.

@@ -35,8 +35,8 @@ pub struct Job<'a> {
 
 /// What became of each target. `None`, if the job was `outdated` before its end.
 ///
-/// Every target is tried, whatever the operator itself knows of its namespace: what the status says must come from
-/// answers that the tenant received.
+/// Every target that is served is tried, whatever the operator itself knows of its namespace: what the status says must
+/// come from answers that the tenant received.
 pub async fn fan_out(
     context: &Context,
     state: &mut SyncState,
@@ -51,12 +51,14 @@ pub async fn fan_out(
             let place = job.copy.place(&namespace);
             let known = state.verified.get(&place);
             let step = by_metadata(job.copy, job.takes, &state.watches.see(&place), known);
+            let served = context.namespaces.serves(&namespace);
             let accepted = context.namespaces.accepts(&namespace, &job.tenant.account.namespace);
             let setback = state.setbacks.stands(&namespace, &job.copy.digest, now);
             let ends = outdated(&state.watches);
             async move {
                 let outcome = match (step, known, setback) {
                     _ if ends => None,
+                    _ if !served => Some(TargetState::NotServed),
                     _ if !accepted => Some(not_accepted(job, &namespace).await),
                     (Step::Keep, Some(known), _) => Some(TargetState::Synced(known.clone(), None)),
                     (_, _, Some(stands)) => Some(stands.clone()),

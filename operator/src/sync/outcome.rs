@@ -104,12 +104,19 @@ impl Visit {
             Visit::NoToken(_) => true,
             Visit::Worked(work) => {
                 let settled = |target: &TargetState| {
-                    use TargetState::{NamespaceMissing, NamespaceTerminating, NotAccepted, Planned, Synced};
+                    use TargetState::{
+                        NamespaceMissing, NamespaceTerminating, NotAccepted, NotServed, Planned, Synced,
+                    };
                     // The namespace's appearance is announced, and so is its consent; for one that goes there is no
-                    // cure.
+                    // cure, and one that is not served is so until a restart.
                     matches!(
                         target,
-                        Synced(..) | Planned(_) | NamespaceMissing | NamespaceTerminating | NotAccepted
+                        Synced(..)
+                            | Planned(_)
+                            | NamespaceMissing
+                            | NamespaceTerminating
+                            | NotAccepted
+                            | NotServed
                     )
                 };
                 work.missing.as_ref().map_or(true, |missing| !missing.iter().all(Right::is_for_watching))
@@ -138,7 +145,7 @@ impl Visit {
     /// not be looked at or written.
     #[must_use]
     pub fn ends_upgrade(&self) -> bool {
-        use TargetState::{Conflict, NamespaceMissing, NamespaceTerminating, NotAccepted, Synced};
+        use TargetState::{Conflict, NamespaceMissing, NamespaceTerminating, NotAccepted, NotServed, Synced};
         let Visit::Worked(work) = self else { return false };
         // With nothing to copy nothing was looked at; and where nothing is written, this is not either.
         work.source == SourceState::Found
@@ -147,7 +154,14 @@ impl Visit {
                 let state = work.targets.get(target);
                 matches!(
                     state,
-                    Some(Synced(..) | NamespaceMissing | NamespaceTerminating | NotAccepted | Conflict(_))
+                    Some(
+                        Synced(..)
+                            | NamespaceMissing
+                            | NamespaceTerminating
+                            | NotAccepted
+                            | NotServed
+                            | Conflict(_)
+                    )
                 )
             })
     }

@@ -7,6 +7,7 @@ use super::super::content::Content;
 use super::super::execute::Change;
 use super::super::plan::{Before, Foreign, Verified};
 use super::*;
+use crate::scope::Scope;
 use crate::tenant::object::Object;
 
 pub fn account() -> Account {
@@ -79,6 +80,7 @@ fn an_upgrade_ends_when_each_target_is_settled() {
         (synced(), true),
         (TargetState::NamespaceMissing, true),
         (TargetState::NamespaceTerminating, true),
+        (TargetState::NotServed, true),
         (conflict(), true),
         (TargetState::Unclaimed, false),
         (TargetState::Planned(Change::Update(Before::Upstreams)), false),
@@ -119,6 +121,7 @@ fn the_spec_says_how_often_it_is_compared() {
     plain["resyncSeconds"] = json!(60);
     often.spec = valid(plain);
     let options = |resync: Option<Duration>| Options {
+        namespaces: Scope::Everywhere,
         kubeconfig: None,
         resync,
         watch: Duration::from_mins(5),

@@ -16,7 +16,7 @@ use weaver_api::v1beta1::{ConfigMapSyncStatus, Counts, MAX_TARGETS_SHOWN, Target
 use super::execute::{Change, TargetState};
 use super::outcome::{SourceState, Visit, Work};
 use super::plan::{Before, Foreign};
-use super::verdicts::{KEYS_CLASH, NOT_COPIED, not_accepted, untouched, verdicts};
+use super::verdicts::{KEYS_CLASH, NOT_COPIED, NOT_SERVED, not_accepted, untouched, verdicts};
 
 /// Longest message about one target, in bytes.
 const MAX_MESSAGE: usize = 512;
@@ -133,6 +133,7 @@ fn judged(target: &TargetState, work: &Work, namespace: &str) -> (State, &'stati
         TargetState::NamespaceTerminating => {
             (State::Waiting, "NamespaceTerminating", "the namespace is being deleted".to_owned())
         }
+        TargetState::NotServed => (State::Failed, "NotServed", NOT_SERVED.to_owned()),
         TargetState::NotAccepted => (State::Failed, "NotAccepted", not_accepted(&work.account)),
         TargetState::Conflict(foreign) => {
             let reason = match foreign {

@@ -35,9 +35,10 @@ fn targets_are_counted_and_shown_those_with_a_problem_first() {
         ("h", synced()),
         ("i", TargetState::Conflict(Foreign::Other { holder: "ConfigMapSync b/b".into(), uid: "u2".into() })),
         ("j", TargetState::Conflict(Foreign::Source)),
+        ("k", TargetState::NotServed),
     ]);
     let status = fold(&ConfigMapSyncStatus::default(), &visit, 1);
-    assert_eq!(status.counts, Some(Counts { desired: 10, synced: 2, failed: 3, conflicts: 3 }));
+    assert_eq!(status.counts, Some(Counts { desired: 11, synced: 2, failed: 4, conflicts: 3 }));
     assert_eq!(
         shown(&status),
         [
@@ -47,6 +48,7 @@ fn targets_are_counted_and_shown_those_with_a_problem_first() {
             ("g", "Failed", "Rejected"),
             ("i", "Conflict", "CopyOfAnother"),
             ("j", "Conflict", "MarkedAsSource"),
+            ("k", "Failed", "NotServed"),
             ("b", "Waiting", "NamespaceMissing"),
             ("f", "Waiting", "NamespaceTerminating"),
             ("a", "Synced", "Synced"),

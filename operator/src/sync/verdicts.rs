@@ -231,6 +231,7 @@ impl Work {
                     };
                     planned.push(format!("{namespace}: would be {what}"));
                 }
+                TargetState::NotServed => troubles.push(format!("{namespace}: {NOT_SERVED}")),
                 TargetState::NotAccepted => {
                     troubles.push(format!("{namespace}: {}", not_accepted(&self.account)));
                 }
@@ -274,6 +275,9 @@ impl Work {
         Verdict::new(TARGETS_SYNCED, truth, reason, message)
     }
 }
+
+/// What is said of a namespace beyond the operator's `--namespaces`.
+pub(super) const NOT_SERVED: &str = "this operator serves other namespaces only (its flag --namespaces)";
 
 /// What is said of a namespace that lets in no copies.
 pub(super) fn not_accepted(account: &Account) -> String {

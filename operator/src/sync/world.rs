@@ -19,6 +19,7 @@ use super::setback::Setbacks;
 use crate::args::Options;
 use crate::controller::events::Events;
 use crate::controller::pace::Pace;
+use crate::scope::Scope;
 use crate::tenant::{KubeMinter, Tenants};
 use crate::watch::{Guarded, Namespaces, ResourceRef, Triggers, WatchSet};
 
@@ -68,6 +69,7 @@ impl World {
             lanes: Arc::default(),
             client,
             options: Options {
+                namespaces: Scope::Everywhere,
                 kubeconfig: None,
                 resync: None,
                 watch: Duration::from_mins(5),

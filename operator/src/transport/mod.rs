@@ -118,7 +118,7 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let (method, watch, counted) = (request.method().clone(), is_watch(&request), self.counted.clone());
         if counted.identity == Identity::Operator && method == Method::GET {
-            counted.health.asked(request.uri().path());
+            counted.health.asked(request.uri());
         }
         let answer = self.inner.call(request);
         Box::pin(async move {

@@ -4,10 +4,12 @@
 //! same account, and closed when the last of them goes; and one watch on namespaces with the operator's own
 //! identity, which is never shown to a tenant.
 
+mod merge;
 mod namespaces;
 mod set;
 mod triggers;
 
+pub use merge::merged;
 pub use namespaces::{Change as NamespaceChange, Namespaces, Traits};
 pub use set::{Interest, WatchKey, WatchSet, WatchState, What, backoff};
 pub use triggers::{Guarded, ResourceRef, Triggers};

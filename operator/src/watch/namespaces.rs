@@ -17,8 +17,11 @@ use tokio::sync::watch;
 use tracing::warn;
 use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, PAUSED_ANNOTATION};
 
+use crate::scope::Scope;
+
 /// Existing namespaces.
 pub struct Namespaces {
+    scope: Scope,
     known: Mutex<BTreeMap<String, Traits>>,
     synced: watch::Sender<bool>,
 }
@@ -49,7 +52,7 @@ pub struct Change<'a> {
 
 impl Default for Namespaces {
     fn default() -> Self {
-        Self { known: Mutex::default(), synced: watch::Sender::new(false) }
+        Self::of(Scope::Everywhere)
     }
 }
 
@@ -76,6 +79,18 @@ impl Traits {
 }
 
 impl Namespaces {
+    /// Those that are served, and the operator's own.
+    #[must_use]
+    pub fn of(scope: Scope) -> Self {
+        Self { scope, known: Mutex::default(), synced: watch::Sender::new(false) }
+    }
+
+    /// May it hold copies, as far as this operator is concerned?
+    #[must_use]
+    pub fn serves(&self, name: &str) -> bool {
+        self.scope.serves(name)
+    }
+
     /// Follows `events` until they end; `changed` is told each namespace that appeared, changed or vanished.
     pub async fn follow<S>(&self, events: S, changed: impl Fn(Change<'_>))
     where
@@ -153,11 +168,13 @@ impl Namespaces {
         self.lock().get(name).and_then(|traits| traits.paused.clone())
     }
 
-    /// All that are there and staying, and that are `wanted`.
+    /// All that are served, there and staying, and that are `wanted`.
     #[must_use]
     pub fn active(&self, wanted: impl Fn(&str, &Traits) -> bool) -> Vec<String> {
         let known = self.lock();
-        let active = known.iter().filter(|(name, traits)| !traits.terminating && wanted(name, traits));
+        let active = known
+            .iter()
+            .filter(|(name, traits)| !traits.terminating && self.scope.serves(name) && wanted(name, traits));
         active.map(|(name, _)| name.clone()).collect()
     }
 

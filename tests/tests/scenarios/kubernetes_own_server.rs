@@ -10,13 +10,15 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
-use kube::api::{Api, PostParams};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use kube::api::{Api, DeleteParams, PostParams};
 use kube::core::{GroupVersionKind, TypeMeta};
 use kube::discovery::pinned_kind;
 use serde_json::{Value, json};
+use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, PAUSED_ANNOTATION};
 use weaver_devstack::ports;
 use weaver_tests::alone::Operator;
+use weaver_tests::audit;
 use weaver_tests::metrics::Metrics;
 use weaver_tests::own::Own;
 use weaver_tests::world::{World, eventually};
@@ -153,23 +155,7 @@ async fn the_containers_command_with_the_accounts_own_rights_syncs() {
     let own = Own::start().await;
     own.install().await.unwrap();
     kustomized(&own, "apply", &[]);
-    let pod = template(&own, "weaver-operator").await;
-    assert_eq!(pod.automount_service_account_token, Some(true));
-    let account = mounted(&own, &pod.service_account_name.unwrap()).await;
-    let container = &pod.containers[0];
-    assert_eq!(container.command, None, "the image says what is run");
-    let metrics = format!("127.0.0.1:{}", ports::disposable().unwrap());
-    let mut arguments = container.args.clone().unwrap();
-    *arguments.iter_mut().find(|word| word.starts_with("--metrics=")).unwrap() =
-        format!("--metrics={metrics}");
-    let given = container.env.iter().flatten();
-    let mut variables: Vec<_> =
-        given.map(|one| (one.name.clone(), one.value.clone().unwrap_or_default())).collect();
-    // Those that each container has.
-    let port = own.server.port().to_string();
-    let place = [("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", &port)];
-    variables.extend(place.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    let operator = Operator::in_a_pod(own.dir(), "operator", &arguments, &variables, &account);
+    let InAPod { operator, container, metrics } = in_a_pod(&own).await;
 
     let world = World::on(own.client.clone(), "in-a-pod", own.logs());
     let (team, foo) = world.synced().await;
@@ -188,5 +174,100 @@ async fn the_containers_command_with_the_accounts_own_rights_syncs() {
         })
         .await;
     }
+    world.finish().await;
+}
+
+/// The operator's container, as a process.
+struct InAPod {
+    operator: Operator,
+    container: Container,
+    metrics: String,
+}
+
+/// Runs the operator as the Deployment on this server has it.
+async fn in_a_pod(own: &Own) -> InAPod {
+    let pod = template(own, "weaver-operator").await;
+    assert_eq!(pod.automount_service_account_token, Some(true));
+    let account = mounted(own, &pod.service_account_name.unwrap()).await;
+    let [container] = <[Container; 1]>::try_from(pod.containers).unwrap();
+    assert_eq!(container.command, None, "the image says what is run");
+    let metrics = format!("127.0.0.1:{}", ports::disposable().unwrap());
+    let mut arguments = container.args.clone().unwrap();
+    *arguments.iter_mut().find(|word| word.starts_with("--metrics=")).unwrap() =
+        format!("--metrics={metrics}");
+    let given = container.env.iter().flatten();
+    let mut variables: Vec<_> =
+        given.map(|one| (one.name.clone(), one.value.clone().unwrap_or_default())).collect();
+    // Those that each container has.
+    let port = own.server.port().to_string();
+    let place = [("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", &port)];
+    variables.extend(place.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let operator = Operator::in_a_pod(own.dir(), "operator", &arguments, &variables, &account);
+    InAPod { operator, container, metrics }
+}
+
+#[tokio::test]
+async fn with_rights_in_two_namespaces_it_serves_these_and_asks_for_nothing_in_any_other() {
+    let own = Own::start().await;
+    own.install().await.unwrap();
+    let world = World::on(own.client.clone(), "namespaced", own.logs());
+    let team = world.writer("team", "tokens").await;
+    world.robot(&team, "robot").await;
+    world.grant_source(&team, &team, "settings").await;
+    let foo = world.target(&team, "foo").await;
+    let beyond = world.target(&team, "beyond").await;
+    let stranger = world.tenant_called("stranger").await;
+    for place in [&team, &stranger] {
+        world.config_map(place, "settings", &[("a", "1")]).await;
+    }
+    world.sync(&stranger, "sync", world.spec(&stranger, &[&foo])).await;
+
+    let directory = deploy().join("namespaced");
+    let manifests = own.kubectl(&["kustomize", directory.to_str().unwrap()]);
+    let manifests = manifests.replace("team-a", &team).replace("team-b", &foo);
+    let file = own.dir().join("namespaced.yaml");
+    std::fs::write(&file, manifests).unwrap();
+    let apply = ["apply", "-f", file.to_str().unwrap()];
+    let made = own.kubectl(&apply);
+    assert!(made.lines().all(|line| line.ends_with(" created")), "{made}");
+    let again = own.kubectl(&apply);
+    assert!(again.lines().all(|line| line.ends_with(" unchanged")), "{again}");
+    let InAPod { operator, .. } = in_a_pod(&own).await;
+
+    world.sync(&team, "sync", world.spec(&team, &[&foo, &beyond])).await;
+    world.holds(&foo, "settings", &[("a", "1")]).await;
+    world.condition(&team, "sync", "TargetsSynced", "False", "TargetsFailed").await;
+    let status = world.syncs(&team).get("sync").await.unwrap().status.unwrap();
+    let refused = status.targets.iter().find(|target| target.namespace == beyond).unwrap();
+    assert_eq!(refused.reason, "NotServed", "{refused:?}");
+    // All of this world, of which two are served; the other one holds the source.
+    let mut spec = world.spec(&team, &[]);
+    spec["targets"] = json!({"selector": world.selector()});
+    world.sync(&team, "sync", spec).await;
+    world.condition(&team, "sync", "Ready", "True", "Synced").await;
+    world.service_token(&team, "tokens", &[("a", "robot")]).await;
+    world.fresh(&team, "tokens").await;
+    // It knows of its own namespace, and of what befalls a target.
+    let mark = |key: &str, value: Value| json!({"annotations": {key: value}});
+    world.mark_namespace(NAMESPACE, mark(PAUSED_ANNOTATION, json!("a test"))).await;
+    world.condition(&team, "sync", "Paused", "True", "ByHand").await;
+    world.mark_namespace(NAMESPACE, mark(PAUSED_ANNOTATION, Value::Null)).await;
+    world.condition(&team, "sync", "Paused", "False", "NotPaused").await;
+    world.mark_namespace(&foo, mark(ACCEPT_FROM_ANNOTATION, json!("none"))).await;
+    world.condition(&team, "sync", "Ready", "False", "TargetsFailed").await;
+    world.mark_namespace(&foo, mark(ACCEPT_FROM_ANNOTATION, Value::Null)).await;
+    world.condition(&team, "sync", "Ready", "True", "Synced").await;
+    world.delete_sync(&team, "sync").await;
+    world.lacks(&foo, "settings").await;
+
+    assert_eq!(world.syncs(&stranger).get("sync").await.unwrap().status, None);
+    world.lacks(&beyond, "settings").await;
+    let (ready, health) = operator.health("/readyz").await;
+    assert!(ready && !health.to_string().contains(&team), "{health:#}");
+    let events = audit::events(&own.server.layout().audit_log());
+    let refused: Vec<_> =
+        audit::own(&events).filter(|event| event["responseStatus"]["code"] == 403).collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+    world.syncs(&stranger).delete("sync", &DeleteParams::default()).await.unwrap();
     world.finish().await;
 }

@@ -1,0 +1,103 @@
+//! Which namespaces this operator serves: all, or some. Pure.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use weaver_api::OPERATOR_NAMESPACE;
+use weaver_api::names::dns_label;
+
+/// Most namespaces that may be named: each has three watches of its own.
+const MOST: usize = 100;
+
+/// The namespaces whose resources are looked after, and which may hold copies.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Scope {
+    /// All of them.
+    #[default]
+    Everywhere,
+    /// These. The operator has no rights of its own in any other.
+    Only(BTreeSet<String>),
+}
+
+impl Scope {
+    /// Is this namespace among them?
+    #[must_use]
+    pub fn serves(&self, namespace: &str) -> bool {
+        match self {
+            Self::Everywhere => true,
+            Self::Only(names) => names.contains(namespace),
+        }
+    }
+
+    /// Where to watch our kinds; `None`: everywhere at once.
+    #[must_use]
+    pub fn places(&self) -> Vec<Option<String>> {
+        match self {
+            Self::Everywhere => vec![None],
+            Self::Only(names) => names.iter().cloned().map(Some).collect(),
+        }
+    }
+
+    /// The same for namespaces themselves. The operator's own is always among them: it says whether everything is paused.
+    #[must_use]
+    pub fn namespaces(&self) -> Vec<Option<String>> {
+        let mut places = self.places();
+        if *self != Self::Everywhere && !self.serves(OPERATOR_NAMESPACE) {
+            places.push(Some(OPERATOR_NAMESPACE.to_owned()));
+        }
+        places
+    }
+}
+
+impl FromStr for Scope {
+    type Err = String;
+
+    /// Reads names with commas between; nothing means everywhere.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.trim().is_empty() {
+            return Ok(Self::Everywhere);
+        }
+        let mut names = BTreeSet::new();
+        for name in text.split(',').map(str::trim) {
+            dns_label(name).map_err(|fault| format!("{name:?} is no name of a namespace: {fault}"))?;
+            names.insert(name.to_owned());
+        }
+        if names.len() > MOST {
+            return Err(format!("{} namespaces; for more than {MOST} leave the flag away", names.len()));
+        }
+        Ok(Self::Only(names))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_read_from_names_with_commas_between() {
+        let some: Scope = "team-b, team-a".parse().unwrap();
+        assert!(some.serves("team-a") && !some.serves("team-c") && !some.serves(OPERATOR_NAMESPACE));
+        assert_eq!(some.places(), [Some("team-a".to_owned()), Some("team-b".to_owned())]);
+        let namespaces = some.namespaces();
+        assert_eq!((namespaces.len(), namespaces[2].as_deref()), (3, Some(OPERATOR_NAMESPACE)));
+        let own: Scope = OPERATOR_NAMESPACE.parse().unwrap();
+        assert_eq!(own.namespaces().len(), 1);
+        let all: Scope = " ".parse().unwrap();
+        assert!(all.serves("team-c"));
+        assert_eq!((all.places(), all.namespaces()), (vec![None], vec![None]));
+    }
+
+    #[test]
+    fn what_is_no_name_is_named() {
+        for (text, words) in [
+            ("team-a,,team-b", "\"\" is no name of a namespace"),
+            ("*", "\"*\" is no name of a namespace"),
+            ("Team", "\"Team\" is no name of a namespace"),
+        ] {
+            let error = text.parse::<Scope>().unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+        let many: Vec<String> = (0..101).map(|number| format!("n{number}")).collect();
+        assert!(many.join(",").parse::<Scope>().unwrap_err().contains("101 namespaces"));
+    }
+}

@@ -1,0 +1,184 @@
+//! Watches on several namespaces, told as one watch.
+//!
+//! Guarantees: the first list is told when each part has shown all it has or has failed, so that whoever waits for it
+//! knows every namespace that can be known. A part that fails then holds up no other. What is gone when a part shows
+//! all anew is told as a deletion.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::stream::{self, Stream, StreamExt as _};
+use kube::runtime::watcher::{Error, Event};
+use kube::{Resource, ResourceExt as _};
+
+/// Objects by name; those of a part are of one namespace, or namespaces themselves.
+type Objects<K> = BTreeMap<String, K>;
+
+/// The events of all `parts`.
+pub fn merged<K, S>(parts: Vec<S>) -> impl Stream<Item = Result<Event<K>, Error>> + Send + use<K, S>
+where
+    K: Resource + Clone + Send + 'static,
+    S: Stream<Item = Result<Event<K>, Error>> + Send + 'static,
+{
+    let mut merge = Merge::of(parts.len());
+    let numbered = parts.into_iter().enumerate();
+    stream::select_all(numbered.map(|(part, events)| events.map(move |event| (part, event)).boxed()))
+        .map(move |(part, event)| {
+            let told: Vec<Result<Event<K>, Error>> = match event {
+                Ok(event) => merge.take(part, event).into_iter().map(Ok).collect(),
+                Err(error) => {
+                    let begun = merge.failed(part).into_iter().map(Ok);
+                    std::iter::once(Err(error)).chain(begun).collect()
+                }
+            };
+            stream::iter(told)
+        })
+        .flatten()
+}
+
+struct Merge<K> {
+    /// What each part shows.
+    known: Vec<Objects<K>>,
+    /// A part's list that is under way.
+    listing: Vec<Objects<K>>,
+    /// Parts that have said nothing yet.
+    silent: BTreeSet<usize>,
+    /// The first list was told.
+    begun: bool,
+}
+
+impl<K: Resource + Clone> Merge<K> {
+    fn of(parts: usize) -> Self {
+        let none = || (0..parts).map(|_| Objects::new()).collect();
+        Self { known: none(), listing: none(), silent: (0..parts).collect(), begun: false }
+    }
+
+    fn take(&mut self, part: usize, event: Event<K>) -> Vec<Event<K>> {
+        match event {
+            Event::Init => self.listing[part].clear(),
+            Event::InitApply(object) => {
+                self.listing[part].insert(object.name_any(), object);
+            }
+            Event::InitDone => {
+                let now = std::mem::take(&mut self.listing[part]);
+                let before = std::mem::replace(&mut self.known[part], now);
+                if !self.begun {
+                    return self.failed(part);
+                }
+                let now = &self.known[part];
+                let gone = before.into_iter().filter(|(name, _)| !now.contains_key(name));
+                let gone = gone.map(|(_, object)| Event::Delete(object));
+                return gone.chain(now.values().cloned().map(Event::Apply)).collect();
+            }
+            Event::Apply(object) => {
+                self.known[part].insert(object.name_any(), object.clone());
+                return self.once_begun(Event::Apply(object));
+            }
+            Event::Delete(object) => {
+                self.known[part].remove(&object.name_any());
+                return self.once_begun(Event::Delete(object));
+            }
+        }
+        Vec::new()
+    }
+
+    /// A part has had its say, or cannot; the first list, if nothing else is waited for.
+    fn failed(&mut self, part: usize) -> Vec<Event<K>> {
+        self.silent.remove(&part);
+        if self.begun || !self.silent.is_empty() {
+            return Vec::new();
+        }
+        self.begun = true;
+        let all = self.known.iter().flat_map(|part| part.values().cloned());
+        std::iter::once(Event::Init).chain(all.map(Event::InitApply)).chain([Event::InitDone]).collect()
+    }
+
+    /// Before the first list was told, an event is part of it.
+    fn once_begun(&self, event: Event<K>) -> Vec<Event<K>> {
+        if self.begun { vec![event] } else { Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::core::Status;
+
+    use super::*;
+
+    fn map(name: &str) -> ConfigMap {
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some(name.into());
+        map
+    }
+
+    fn words(events: Vec<Event<ConfigMap>>) -> Vec<String> {
+        let word = |event: Event<ConfigMap>| match event {
+            Event::Init => "init".to_owned(),
+            Event::InitApply(object) => format!("init {}", object.name_any()),
+            Event::InitDone => "done".to_owned(),
+            Event::Apply(object) => format!("+{}", object.name_any()),
+            Event::Delete(object) => format!("-{}", object.name_any()),
+        };
+        events.into_iter().map(word).collect()
+    }
+
+    #[test]
+    fn the_first_list_is_told_when_each_part_has_had_its_say() {
+        let mut merge = Merge::of(3);
+        let mut told = |part, event| words(merge.take(part, event));
+        for (part, event) in [
+            (0, Event::Init),
+            (1, Event::Init),
+            (0, Event::InitApply(map("a"))),
+            (1, Event::InitApply(map("b"))),
+            (0, Event::InitApply(map("c"))),
+            (0, Event::InitDone),
+            // Of a part whose list is complete, while another's is not.
+            (0, Event::Apply(map("d"))),
+            (0, Event::Delete(map("c"))),
+            (1, Event::InitDone),
+        ] {
+            assert!(told(part, event).is_empty());
+        }
+        // The last one is refused.
+        assert_eq!(words(merge.failed(2)), ["init", "init a", "init d", "init b", "done"]);
+        assert!(merge.failed(2).is_empty());
+        // It works at last, and shows what it has.
+        let mut told = |part, event| words(merge.take(part, event));
+        assert!(told(2, Event::Init).is_empty() && told(2, Event::InitApply(map("e"))).is_empty());
+        assert_eq!(told(2, Event::InitDone), ["+e"]);
+        assert_eq!(told(1, Event::Apply(map("f"))), ["+f"]);
+        assert_eq!(told(0, Event::Delete(map("a"))), ["-a"]);
+    }
+
+    #[test]
+    fn what_is_gone_when_a_part_shows_all_anew_is_deleted_and_nothing_else_is() {
+        let mut merge = Merge::of(2);
+        for (part, event) in [
+            (0, Event::InitApply(map("a"))),
+            (0, Event::InitApply(map("b"))),
+            (0, Event::InitDone),
+            (1, Event::InitApply(map("a"))),
+            (1, Event::InitDone),
+            (0, Event::Init),
+            (0, Event::InitApply(map("b"))),
+        ] {
+            merge.take(part, event);
+        }
+        assert_eq!(words(merge.take(0, Event::InitDone)), ["-a", "+b"]);
+        assert_eq!(merge.known[1].len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_part_that_fails_says_so_and_holds_up_no_other() {
+        let refused = || Error::WatchError(Status::failure("no", "Forbidden").with_code(403).boxed());
+        let parts = vec![
+            stream::iter(vec![Ok(Event::Init), Ok(Event::InitApply(map("a"))), Ok(Event::InitDone)]),
+            stream::iter(vec![Err(refused()), Err(refused())]),
+        ];
+        let told: Vec<_> = merged(parts).collect().await;
+        let (events, errors): (Vec<_>, Vec<_>) = told.into_iter().partition(Result::is_ok);
+        assert_eq!(errors.len(), 2);
+        assert_eq!(words(events.into_iter().flatten().collect()), ["init", "init a", "done"]);
+    }
+}
