@@ -14,6 +14,7 @@ use kube::runtime::reflector::Store;
 use tracing::error;
 use weaver_api::conditions::{PAUSED, READY};
 
+use crate::code;
 use crate::controller::pause::Pause;
 use crate::health::{self, Health, OwnWatch, Report, Standing, Work};
 use crate::lease::fence::Fence;
@@ -68,7 +69,10 @@ impl Admin {
     pub fn is_alive(&self) -> bool {
         let report = self.report();
         if !report.alive {
-            error!(trouble = %report.trouble.join("; "), "the watchdog is not fed any more");
+            error!(
+                code = code::WATCHDOG_NOT_FED, trouble = %report.trouble.join("; "),
+                "the watchdog is not fed any more"
+            );
         }
         report.alive
     }

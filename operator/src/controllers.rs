@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use weaver_api::OPERATOR_NAMESPACE;
 
+use crate::code;
 use crate::health::{Asked, Health, Pulse};
 use crate::scope::Scope;
 use crate::service_token::reconcile::Context as TokenContext;
@@ -78,7 +79,7 @@ pub async fn is_served<K: Ours>(client: &Client, scope: &Scope) -> anyhow::Resul
         return refused.pop().map_or(Ok(()), Err);
     }
     for error in refused {
-        warn!("it is tried again and again: {error:#}");
+        warn!(code = code::KIND_NOT_SERVED, "it is tried again and again: {error:#}");
     }
     Ok(())
 }
@@ -192,7 +193,7 @@ where
     let mut results = std::pin::pin!(results);
     while let Some(done) = results.next().await {
         if let Err(error @ controller::Error::QueueError(_)) = done {
-            warn!(%error, "watching our kinds");
+            warn!(code = code::WATCH_FAILED, %error, "watching our kinds");
         }
     }
 }
@@ -227,9 +228,9 @@ pub fn wake_the_concerned(change: NamespaceChange<'_>, context: &Context, tokens
     let turns = change.name == OPERATOR_NAMESPACE && paused(change.before) != paused(change.now);
     if turns {
         if let Some(reason) = paused(change.now) {
-            warn!(%reason, "everything is paused: nothing is written");
+            warn!(code = code::PAUSED, %reason, "everything is paused: nothing is written");
         } else {
-            info!("nothing is paused any more");
+            info!(code = code::RESUMED, "nothing is paused any more");
         }
         tokens.store.state().iter().for_each(|guarded| tokens.watches.wake(ResourceRef::of(&**guarded)));
     }

@@ -14,7 +14,7 @@
 //! - [`health`]: whether this process is alive and ready.
 //! - [`metrics`]: what is counted, and [`admin`]: what is looked up; [`metrics_page`]: where all is read.
 //! - [`handshake`]: one TLS handshake, for the node agent and `weaver kubeconfig`.
-//! - [`log`]: to the journal with fields, or to standard error.
+//! - [`log`]: to the journal with fields, or to standard error; [`code`]: what each record is of.
 //! - [`service_manager`]: what systemd is told: ready, and alive; [`signals`]: what it tells.
 //!
 //! The operator's own identity reads and patches our kinds, watches namespaces and mints tokens. It never
@@ -24,6 +24,7 @@ use tracing_subscriber::EnvFilter;
 
 pub mod admin;
 pub mod args;
+pub mod code;
 pub mod connection;
 pub mod controller;
 pub mod controllers;

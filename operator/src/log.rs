@@ -20,6 +20,8 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::code;
+
 /// Where the records go.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Sink {
@@ -53,7 +55,7 @@ pub fn init(directives: EnvFilter) -> Sink {
         tracing_subscriber::fmt().with_env_filter(directives).with_writer(io::stderr).with_ansi(colour);
     drop(text.try_init());
     if let Some(error) = refused {
-        warn!(%error, "journald's socket cannot be had, logging to standard error");
+        warn!(code = code::JOURNAL_UNAVAILABLE, %error, "journald's socket cannot be had, logging to standard error");
     }
     Sink::Stderr
 }
@@ -61,7 +63,7 @@ pub fn init(directives: EnvFilter) -> Sink {
 /// Says why the program ends: in the journal with the priority of an error, on standard error as `error: …`.
 pub fn last_word(sink: Sink, error: &anyhow::Error) {
     match sink {
-        Sink::Journal => error!("{error:#}"),
+        Sink::Journal => error!(code = code::FAILED, "{error:#}"),
         Sink::Stderr => eprintln!("error: {error:#}"),
     }
 }

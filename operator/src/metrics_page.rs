@@ -12,6 +12,8 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use tracing::{info, warn};
 
+use crate::code;
+
 /// Content type of what is served: the text form of `OpenMetrics`.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -29,16 +31,19 @@ pub async fn serve(address: SocketAddr, remedy: &str, pages: Router) {
         match TcpListener::bind(address).await {
             Ok(listener) => break listener,
             Err(error) => {
-                warn!(%address, %error, "no metrics: the address cannot be had; {remedy}");
+                warn!(
+                    code = code::METRICS_NOT_SERVED, %address, %error,
+                    "no metrics: the address cannot be had; {remedy}"
+                );
                 tokio::time::sleep(PAUSE).await;
             }
         }
     };
     if let Ok(address) = listener.local_addr() {
-        info!(%address, "metrics are served at /metrics");
+        info!(code = code::METRICS_SERVED, %address, "metrics are served at /metrics");
     }
     if let Err(error) = axum::serve(listener, pages).await {
-        warn!(%error, "metrics are not served any more");
+        warn!(code = code::METRICS_NOT_SERVED, %error, "metrics are not served any more");
     }
     std::future::pending::<()>().await;
 }

@@ -13,6 +13,7 @@ use weaver_api::v1beta1::{ConfigMapSync, ServiceToken};
 
 use crate::admin::Admin;
 use crate::args::Options;
+use crate::code;
 use crate::connection;
 use crate::controller::events::Events;
 use crate::controller::state::States;
@@ -60,7 +61,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let agent = user_agent(&process.0);
     let config = connection::config(options.kubeconfig.as_deref(), options.watch, &agent).await;
     let config = config.map_err(unusable)?;
-    info!(server = %config.cluster_url, version = env!("CARGO_PKG_VERSION"), "starting");
+    info!(code = code::STARTING, server = %config.cluster_url, version = env!("CARGO_PKG_VERSION"), "starting");
     let timing = Timing::of(options.lease);
     let (fence, metrics, health) =
         (Fence::closed(timing.deadline), Arc::<Metrics>::default(), Health::default());
@@ -75,7 +76,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     is_served::<ConfigMapSync>(&client, &options.namespaces).await?;
     // Those who copy do not wait for a right that they do not need; its watch tries again and again.
     if let Err(error) = is_served::<ServiceToken>(&client, &options.namespaces).await {
-        warn!("ServiceTokens are not looked after: {error:#}");
+        warn!(code = code::KIND_NOT_SERVED, "ServiceTokens are not looked after: {error:#}");
     }
     let mut signals = Signals::install().context("installing the handlers of signals")?;
     let admin = Admin::new(metrics.clone(), health.clone(), fence.clone());
@@ -89,7 +90,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             lead = Lead::take(options.standalone, leases.clone(), &fence, waits) => lead.map_err(no_lease)?,
             replaced = trust.replaced() => return Err(replaced.into()),
             signal = signals.next() => {
-                info!("{signal} before this operator had its turn");
+                info!(code = code::ENDING, "{signal} before this operator had its turn");
                 if !options.standalone {
                     leases.withdraw().await;
                 }
@@ -192,7 +193,7 @@ async fn work(
         () = keep_house(&context, &token_context, &housekeeping) => bail!("housekeeping ended unexpectedly"),
         ending = lead.keep() => match ending {
             lost @ Ending::Lost(_) => return Err(lost.into()),
-            yielded @ Ending::Yielded(_) => warn!("{yielded}: finishing visits under way"),
+            yielded @ Ending::Yielded(_) => warn!(code = code::ENDING, "{yielded}: finishing visits under way"),
             // So that whoever comes next need not wait for it to expire.
             went_back @ Ending::WentBack => {
                 lead.release().await;
@@ -200,14 +201,17 @@ async fn work(
             }
         },
         replaced = trust.replaced() => {
-            warn!("{replaced}: finishing visits under way");
+            warn!(code = code::ENDING, "{replaced}: finishing visits under way");
             end = Err(replaced.into());
         }
-        signal = signals.next() => info!("{signal}: finishing visits under way"),
+        signal = signals.next() => info!(code = code::ENDING, "{signal}: finishing visits under way"),
     }
     stop.cancel();
     if tokio::time::timeout(Duration::from_secs(10), futures::future::join(syncs, tokens)).await.is_err() {
-        warn!("a visit did not end within 10 s and was cut off; its writes carry their preconditions");
+        warn!(
+            code = code::VISIT_CUT_OFF,
+            "a visit did not end within 10 s and was cut off; its writes carry their preconditions"
+        );
     }
     lead.release().await;
     end
@@ -217,15 +221,24 @@ fn waits_for(health: &Health, priority: i32, Holder { name: holder, priority: th
     health.stands(Standing::Waiting { holder: holder.to_owned() });
     match theirs.cmp(&priority) {
         Ordering::Less => {
-            info!(%holder, theirs, priority, "another operator leads; waiting for its lease, which it gives up when it renews");
+            info!(
+                code = code::LEASE_AWAITED, %holder, theirs, priority,
+                "another operator leads; waiting for its lease, which it gives up when it renews"
+            );
         }
         // Whoever started two without a thought is to know it.
         Ordering::Equal => {
-            warn!(%holder, priority, "another operator leads; waiting for its lease, since neither comes first: --priority N \
-                   with a higher N takes over");
+            warn!(
+                code = code::LEASE_AWAITED, %holder, priority,
+                "another operator leads; waiting for its lease, since neither comes first: --priority N with a higher N takes \
+                 over"
+            );
         }
         Ordering::Greater => {
-            info!(%holder, theirs, priority, "another operator leads; waiting for its lease, since it comes first");
+            info!(
+                code = code::LEASE_AWAITED, %holder, theirs, priority,
+                "another operator leads; waiting for its lease, since it comes first"
+            );
         }
     }
     service_manager::ready(&format!("waiting: {holder} leads"));
@@ -248,7 +261,10 @@ async fn clients(
     if let [_, Some(connector)] = &connectors
         && !connector.speaks_http2().await.context(UNREACHABLE)?
     {
-        warn!("the API server speaks no HTTP/2: each watch has a connection of its own");
+        warn!(
+            code = code::NO_HTTP2,
+            "the API server speaks no HTTP/2: each watch has a connection of its own"
+        );
         connectors = [None, None];
     }
     let [own, shared] = &connectors;

@@ -10,6 +10,7 @@ use kube::{Client, Resource};
 use tracing::{debug, warn};
 use weaver_api::conditions::{READY, bounded};
 
+use crate::code;
 use crate::tenant::call::{CallError, call, is_terminating};
 
 /// Most bytes of a note, besides the words that it was cut. The API server takes 1,024.
@@ -47,7 +48,10 @@ impl Events {
             Ok(()) => {}
             // The operator's own right is missing, which nobody would ever see otherwise.
             Err(CallError::Forbidden(status)) if !is_terminating(&status) => {
-                warn!(error = %status.message, reason = %event.reason, "an event could not be told");
+                warn!(
+                    code = code::EVENT_NOT_TOLD, error = %status.message, reason = %event.reason,
+                    "an event could not be told"
+                );
             }
             Err(error) => debug!(%error, reason = %event.reason, "an event could not be told"),
         }

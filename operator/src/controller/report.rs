@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 use weaver_api::conditions::READY;
 
+use crate::code;
 use crate::tenant::call::{CallError, call};
 
 /// The status that was written last, and the resourceVersion of the object that was judged then.
@@ -74,14 +75,17 @@ pub async fn write<K: Clone + Debug + DeserializeOwned>(
     let name = meta.name.as_deref().unwrap_or_default();
     if let Some(ready) = conditions.iter().find(|condition| condition.type_ == READY) {
         let namespace = meta.namespace.as_deref().unwrap_or_default();
-        info!(%namespace, %name, ready = %ready.status, reason = %ready.reason, "visited");
+        info!(code = code::VISITED, %namespace, %name, ready = %ready.status, reason = %ready.reason, "visited");
     }
     match call(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))).await {
         // Where it is not found it was deleted meanwhile: nobody is left to tell.
         Ok(_) | Err(CallError::NotFound(_)) => Ok(()),
         // The API server may refuse every write of such an object. Until it is changed, once is enough.
         Err(CallError::Rejected(refusal)) if !understood => {
-            warn!(%name, words = %refusal.message, "the status of a resource that cannot be understood is refused");
+            warn!(
+                code = code::NOT_UNDERSTOOD, %name, words = %refusal.message,
+                "the status of a resource that cannot be understood is refused"
+            );
             Ok(())
         }
         Err(error) => Err(error),

@@ -21,6 +21,7 @@ use super::fence::{Fence, since_boot};
 use super::holder::Beside;
 use super::plan::{Candidate, Step, Timing, announced, outranking, staying, went_back};
 use super::record::{Candidacy, Me, NAME, Record, held, released, with_candidates};
+use crate::code;
 use crate::health::{Health, Pulse};
 use crate::tenant::call::{CallError, call, lookup};
 
@@ -123,7 +124,7 @@ impl Leases {
                     return Err(error);
                 }
                 Err(error) => {
-                    warn!(%error, "the lease cannot be looked at, trying again");
+                    warn!(code = code::LEASE_UNREACHABLE, %error, "the lease cannot be looked at, trying again");
                     self.timing.retry
                 }
             };
@@ -146,7 +147,10 @@ impl Leases {
         // With an empty list: who is there puts itself on it again with its next look, and who was killed elsewhere does not.
         match self.write(found.as_ref(), &[]).await {
             Ok(lease) => {
-                info!(%why, lease = NAME, me = %self.me.name, priority = self.me.priority, "leading");
+                info!(
+                    code = code::LEASE_TAKEN, %why, lease = NAME, me = %self.me.name, priority = self.me.priority,
+                    "leading"
+                );
                 Ok(Look::Taken(Box::new(lease), sent))
             }
             // Somebody else was faster.
@@ -259,7 +263,7 @@ impl Held {
                 }
                 Err(error) => {
                     if !failed {
-                        warn!(%error, "the lease could not be renewed, trying again");
+                        warn!(code = code::LEASE_NOT_RENEWED, %error, "the lease could not be renewed, trying again");
                     }
                     failed = true;
                     sleep(timing.retry.saturating_sub(since_boot().saturating_sub(begun))).await;
@@ -311,15 +315,18 @@ impl Held {
     pub async fn release(self) {
         let Self { leases, lease, .. } = self;
         if !leases.fence.drain().await {
-            warn!("a write may yet be done that was given up: the lease is left to expire");
+            warn!(
+                code = code::LEASE_LEFT,
+                "a write may yet be done that was given up: the lease is left to expire"
+            );
             return;
         }
         match timeout(leases.timing.deadline, leases.give_back(&lease)).await {
-            Ok(Ok(())) => info!(lease = NAME, "given back"),
+            Ok(Ok(())) => info!(code = code::LEASE_GIVEN_BACK, lease = NAME, "given back"),
             Ok(Err(error)) => {
-                warn!(%error, "the lease could not be given back; it expires");
+                warn!(code = code::LEASE_LEFT, %error, "the lease could not be given back; it expires");
             }
-            Err(_) => warn!("the lease could not be given back in time; it expires"),
+            Err(_) => warn!(code = code::LEASE_LEFT, "the lease could not be given back in time; it expires"),
         }
     }
 }

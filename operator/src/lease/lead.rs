@@ -4,6 +4,7 @@ use tracing::warn;
 
 use super::fence::Fence;
 use super::hold::{Ending, Held, Holder, Leases};
+use crate::code;
 use crate::tenant::call::CallError;
 
 /// The right to write.
@@ -26,7 +27,10 @@ impl Lead {
         waits_for: impl FnMut(Holder<'_>),
     ) -> Result<Self, CallError> {
         if standalone {
-            warn!("no lease is taken: nothing else may act on this cluster's resources");
+            warn!(
+                code = code::STANDALONE,
+                "no lease is taken: nothing else may act on this cluster's resources"
+            );
             fence.open();
             return Ok(Self::Alone);
         }

@@ -21,6 +21,7 @@ use weaver_api::validate::{ValidServiceToken, ValidToken};
 use super::outcome::{End, Key, Trouble};
 use super::plan::{self, Because, Facts, Plan, Refusal, Seen as Contents, Verdict, Why, Work};
 use super::secret::Desired;
+use crate::code;
 use crate::tenant::call::{CallError, call, lookup};
 use crate::tenant::claims::Claims;
 use crate::tenant::object::{Object, Place};
@@ -199,7 +200,10 @@ impl Job<'_> {
         match call(self.secrets().replace(&self.desired.place.name, &params(), &wanted)).await {
             Ok(written) => {
                 let keys: Vec<_> = minted.keys().map(String::as_str).collect();
-                info!(secret = %self.desired.place, minted = ?keys, removed = ?work.removed, "wrote tokens");
+                info!(
+                    code = code::TOKENS_WRITTEN, secret = %self.desired.place, minted = ?keys, removed = ?work.removed,
+                    "wrote tokens"
+                );
                 let seen = self.desired.seen(&written);
                 Round::Written(known(&written, seen))
             }

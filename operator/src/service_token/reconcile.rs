@@ -25,6 +25,7 @@ use super::plan::Why;
 use super::status::{patch, status};
 use super::visit::visit;
 use crate::args::Options;
+use crate::code;
 use crate::controller::backoff;
 use crate::controller::events::{Events, MINTED, event, reference, turned};
 use crate::controller::lanes::Lanes;
@@ -131,7 +132,10 @@ pub fn retry_later(guarded: Arc<Guarded>, failure: &VisitError, context: Arc<Con
     let reference = ResourceRef::of(&*guarded);
     let entry = context.states.entry(&guarded.uid().unwrap_or_default(), &reference);
     let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
-    error!(token = %reference, error = %failure, retry_in_s = pause.as_secs(), "visit failed");
+    error!(
+        code = code::VISIT_FAILED, token = %reference, error = %failure, retry_in_s = pause.as_secs(),
+        "visit failed"
+    );
     Action::requeue(pause)
 }
 

@@ -26,6 +26,7 @@ use super::reconcile::Context;
 use super::state::{Search, SyncState};
 use super::visit::owner;
 use super::{claim, events};
+use crate::code;
 use crate::controller::pause::Pause;
 use crate::metrics::Written;
 use crate::tenant::call::CallError;
@@ -78,16 +79,22 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
     match verdict(&pass, circumstances) {
         Verdict::Release => match &pass {
             Pass::NotWanted(field) => {
-                info!(sync = %reference, %uid, %field, "released a deleted resource; its copies stay, as it says itself");
+                info!(
+                    code = code::RELEASED, sync = %reference, %uid, %field,
+                    "released a deleted resource; its copies stay, as it says itself"
+                );
             }
             Pass::Clean(upstream) => {
-                info!(sync = %reference, "released a deleted resource; no copy of it is left");
+                info!(code = code::RELEASED, sync = %reference, "released a deleted resource; no copy of it is left");
                 name_upstreams(&reference, upstream);
             }
             Pass::Refused(_) | Pass::Failed(_) => {}
         },
         Verdict::ReleaseWithLeftovers(left) => {
-            warn!(sync = %reference, %uid, %left, "released a deleted resource; copies may stay behind");
+            warn!(
+                code = code::COPIES_LEFT_BEHIND, sync = %reference, %uid, %left,
+                "released a deleted resource; copies may stay behind"
+            );
             if claim::is_taken(guarded.meta()) {
                 events::tell_of_leftovers(&context.events, &reference, &state.leftovers).await;
             }
@@ -103,7 +110,10 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
 fn name_upstreams(sync: &ResourceRef, places: &BTreeSet<Place>) {
     let places: Vec<String> = places.iter().map(ToString::to_string).collect();
     for copies in places.chunks(50) {
-        warn!(%sync, copies = %copies.join(", "), "what the upstream operator made for a deleted resource stays");
+        warn!(
+            code = code::UPSTREAM_COPIES_STAY, %sync, copies = %copies.join(", "),
+            "what the upstream operator made for a deleted resource stays"
+        );
     }
 }
 

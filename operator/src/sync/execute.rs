@@ -14,6 +14,7 @@ use weaver_api::v1beta1::Source;
 use super::copy::Desired;
 use super::metadata::{adopted, is_adopted, released};
 use super::plan::{Before, Foreign, Leftover, Step, Takes, Verified, by_object, leftover};
+use crate::code;
 use crate::tenant::TenantClient;
 use crate::tenant::call::{CallError, call, is_terminating, lookup};
 use crate::tenant::object::{Object, Place};
@@ -141,7 +142,10 @@ pub async fn target(
                 if let Change::Update(before) = change
                     && before != Before::Ours
                 {
-                    info!(owner = %desired.owner, place = %desired.place(namespace), ?before, "took over an object");
+                    info!(
+                        code = code::TAKEN_OVER, owner = %desired.owner, place = %desired.place(namespace), ?before,
+                        "took over an object"
+                    );
                 }
                 return synced(Some(object.metadata), desired, Some(change));
             }

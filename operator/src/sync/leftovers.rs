@@ -21,6 +21,7 @@ use super::execute::{self, Kept, Mode, Removal};
 use super::reconcile::Context;
 use super::state::{Search, SyncState};
 use super::visit::owner;
+use crate::code;
 use crate::controller::pause::Pause;
 use crate::metrics::Written;
 use crate::tenant::TenantClient;
@@ -176,7 +177,7 @@ pub async fn sweep(
             Ok(Removal::Removed) if mode == Mode::Try => drop(swept.removals.insert(place)),
             Ok(Removal::Removed) => {
                 context.metrics.wrote(Written::Removed);
-                info!(%owner, %place, "removed a copy that is not wanted any more");
+                info!(code = code::COPY_REMOVED, %owner, %place, "removed a copy that is not wanted any more");
             }
             Err(error) => drop(swept.leftovers.insert(place, error)),
         }

@@ -28,6 +28,7 @@ use super::state::SyncState;
 use super::status::{patch, status};
 use super::visit::visit;
 use crate::args::Options;
+use crate::code;
 use crate::controller::backoff;
 use crate::controller::events::Events;
 use crate::controller::lanes::Lanes;
@@ -120,7 +121,10 @@ pub fn retry_later(sync: Arc<Guarded>, failure: &VisitError, context: Arc<Contex
     let reference = ResourceRef::of(&*sync);
     let entry = context.states.entry(&sync.uid().unwrap_or_default(), &reference);
     let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
-    error!(sync = %reference, error = %failure, retry_in_s = pause.as_secs(), "visit failed");
+    error!(
+        code = code::VISIT_FAILED, sync = %reference, error = %failure, retry_in_s = pause.as_secs(),
+        "visit failed"
+    );
     Action::requeue(pause)
 }
 
@@ -197,7 +201,7 @@ async fn visit_once(guarded: &Guarded, context: &Context) -> Result<(Action, End
             None => {
                 claim::set(&api, meta, Claim::EndUpgrade).await.map_err(VisitError::Finalizer)?;
                 state.upgraded = Some(judged);
-                info!(sync = %reference, "taken over from the upstream operator");
+                info!(code = code::TAKEN_OVER, sync = %reference, "taken over from the upstream operator");
                 // The patch is an event, and the visit that follows reports.
                 return Ok((Action::requeue(context.options.retry), End::Retry));
             }
@@ -206,7 +210,10 @@ async fn visit_once(guarded: &Guarded, context: &Context) -> Result<(Action, End
                 return Ok((Action::requeue(context.options.retry), End::Retry));
             }
             Some(_) => {
-                warn!(sync = %reference, "the upstream operator's finalizer is back: is that operator still running? end it");
+                warn!(
+                    code = code::UPSTREAM_RUNS, sync = %reference,
+                    "the upstream operator's finalizer is back: is that operator still running? end it"
+                );
             }
         }
     }
@@ -237,7 +244,10 @@ fn not_understood(
 ) -> (Visit, ConfigMapSyncStatus) {
     let now = Some((meta.generation, odd.words.clone()));
     if state.not_understood != now {
-        warn!(%sync, words = %listed(&odd.words), "a resource cannot be understood and is left alone");
+        warn!(
+            code = code::NOT_UNDERSTOOD, %sync, words = %listed(&odd.words),
+            "a resource cannot be understood and is left alone"
+        );
         state.not_understood = now;
     }
     (Visit::NotUnderstood(odd.words), odd.status)

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use tracing::warn;
 use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, PAUSED_ANNOTATION};
 
+use crate::code;
 use crate::scope::Scope;
 
 /// Existing namespaces.
@@ -127,7 +128,7 @@ impl Namespaces {
                         changed(Change { name: &name, before: before.as_ref(), now: None });
                     }
                 }
-                Err(error) => warn!(%error, "watching namespaces"),
+                Err(error) => warn!(code = code::WATCH_FAILED, %error, "watching namespaces"),
             }
         }
     }

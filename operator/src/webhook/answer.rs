@@ -25,6 +25,8 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::{debug, error};
 
+use crate::code;
+
 /// Largest request, in bytes. An object in the API server has 3 MiB at most, nearly all have some KiB.
 pub const LARGEST: usize = 8 << 20;
 /// Of a larger one, that much is read and forgotten, so that the client reads our answer rather than find the
@@ -172,7 +174,7 @@ async fn convert(places: Arc<Semaphore>, request: Request) -> Result<Response, R
         serde_json::to_vec(&answer).map_err(|_| Refusal::Failed)
     });
     let answer = converted.await.map_err(|error| {
-        error!(%error, "converting");
+        error!(code = code::WEBHOOK_FAILED, %error, "converting");
         Refusal::Failed
     })??;
     Ok(([(http::header::CONTENT_TYPE, "application/json")], answer).into_response())

@@ -16,6 +16,7 @@ use rustls::sign::CertifiedKey;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
+use crate::code;
 use crate::installer::certificates::pair::{Pair, PairFault};
 
 /// Between two looks at the file.
@@ -89,16 +90,26 @@ impl Watched {
                 Look::Same => {}
                 Look::New(pair) => {
                     slot.fill(pair.certified());
-                    info!(%file, expires = %pair.expires(), sha256 = pair.fingerprint(), "serving a certificate");
+                    info!(
+                        code = code::WEBHOOK_CERTIFICATE_SERVED, %file, expires = %pair.expires(), sha256 = pair.fingerprint(),
+                        "serving a certificate"
+                    );
                     if let Some(ready) = ready.take() {
                         ready();
                     }
                 }
-                Look::Bad(fault) => warn!(%file, "{}: {fault}", consequence(serving)),
-                Look::Unreadable(io::ErrorKind::NotFound) if !serving => {
-                    info!(%file, "waiting for the certificate; the installer writes it (`weaver crd install`)");
+                Look::Bad(fault) => {
+                    warn!(code = code::WEBHOOK_CERTIFICATE_UNUSABLE, %file, "{}: {fault}", consequence(serving));
                 }
-                Look::Unreadable(kind) => warn!(%file, "{}: {kind}", consequence(serving)),
+                Look::Unreadable(io::ErrorKind::NotFound) if !serving => {
+                    info!(
+                        code = code::WEBHOOK_CERTIFICATE_AWAITED, %file,
+                        "waiting for the certificate; the installer writes it (`weaver crd install`)"
+                    );
+                }
+                Look::Unreadable(kind) => {
+                    warn!(code = code::WEBHOOK_CERTIFICATE_UNUSABLE, %file, "{}: {kind}", consequence(serving));
+                }
             }
         }
     }

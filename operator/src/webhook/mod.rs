@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use self::leaf::{Slot, Watched};
+use crate::code;
 use crate::installer::certificates;
 use crate::service_manager;
 use crate::signals::Signals;
@@ -72,7 +73,7 @@ pub async fn run(options: Options) -> Result<(), WebhookError> {
     let failed = |source| WebhookError::Listen { address: options.listen, source };
     let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    info!(%address, version = env!("CARGO_PKG_VERSION"), "listening");
+    info!(code = code::WEBHOOK_LISTENING, %address, version = env!("CARGO_PKG_VERSION"), "listening");
 
     // Without a certificate every handshake fails at once, which tells a client more than silence would.
     let slot = Arc::new(Slot::default());
@@ -83,7 +84,7 @@ pub async fn run(options: Options) -> Result<(), WebhookError> {
         service_manager::ready("converting between versions");
     });
     let ends = async {
-        info!("{}: finishing requests under way", signals.next().await);
+        info!(code = code::ENDING, "{}: finishing requests under way", signals.next().await);
         stop.cancel();
         // The certificate is followed until the last connection is gone.
         std::future::pending::<()>().await;

@@ -26,6 +26,8 @@ use tokio_util::sync::CancellationToken;
 use tower::util::MapRequestLayer;
 use tracing::{debug, warn};
 
+use crate::code;
+
 /// Connections at once.
 const PLACES: usize = 256;
 /// For a TLS handshake, and for the head of a request.
@@ -74,7 +76,7 @@ pub async fn serve(listener: TcpListener, tls: TlsAcceptor, router: Router, stop
             () = stop.cancelled() => break,
             Some(ended) = connections.join_next() => {
                 if let Err(error) = ended {
-                    warn!(%error, "a connection was lost");
+                    warn!(code = code::WEBHOOK_CONNECTION_LOST, %error, "a connection was lost");
                 }
             }
             accepted = accept(&listener, &places) => match accepted {
@@ -93,7 +95,12 @@ pub async fn serve(listener: TcpListener, tls: TlsAcceptor, router: Router, stop
     drop(listener);
     let drained = timeout(DRAIN, async { while connections.join_next().await.is_some() {} }).await;
     if drained.is_err() {
-        warn!(connections = connections.len(), "cut off after {} s", DRAIN.as_secs());
+        warn!(
+            code = code::WEBHOOK_CUT_OFF,
+            connections = connections.len(),
+            "cut off after {} s",
+            DRAIN.as_secs()
+        );
     }
 }
 
@@ -105,7 +112,7 @@ async fn accept(
     match listener.accept().await {
         Ok((stream, _)) => Some((stream, place)),
         Err(error) => {
-            warn!(%error, "accepting a connection");
+            warn!(code = code::WEBHOOK_CONNECTION_LOST, %error, "accepting a connection");
             None
         }
     }

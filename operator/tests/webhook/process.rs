@@ -53,7 +53,7 @@ impl Webhook {
         let mut webhook = Self { dir, address: ([127, 0, 0, 1], 0).into(), child, notices };
         webhook.address = eventually("the program listens", async || {
             let log = webhook.log();
-            let rest = log.split_once("listening address=")?.1;
+            let rest = log.split_once("listening ")?.1.split_once("address=")?.1;
             rest.split_whitespace().next()?.parse().ok()
         })
         .await;

@@ -33,6 +33,7 @@ use tracing::info;
 
 use self::pair::{Pair, PairFault};
 use self::verdict::{Found, Reason, Verdict, renew_at, verdict};
+use crate::code;
 use crate::durable_file::{WriteError, replace_for};
 
 /// The file with the CA and its key.
@@ -176,7 +177,10 @@ pub fn ensure(dir: &Path, options: &Options, now: Timestamp) -> Result<Certifica
                 return Err(CertificateError::Refused { leaf: path, authority: dir.join(CA), reason });
             }
             replace_for(&path, text.as_bytes(), 0o640, Some(group))?;
-            info!(file = %path.display(), %expires, "made a new webhook certificate: {reason}");
+            info!(
+                code = code::WEBHOOK_CERTIFICATE_MADE, file = %path.display(), %expires,
+                "made a new webhook certificate: {reason}"
+            );
             (made, true)
         }
     };
@@ -209,7 +213,7 @@ fn authority(path: &Path) -> Result<(Pair, String, bool), CertificateError> {
                 .map_err(|source| CertificateError::Make { path: path.to_owned(), source })?
                 .into_bytes();
             replace_for(path, &text, 0o600, None)?;
-            info!(file = %path.display(), "made a new CA for the webhook");
+            info!(code = code::WEBHOOK_CA_MADE, file = %path.display(), "made a new CA for the webhook");
             (text, true)
         }
         Err(error) => return Err(failed("read", path)(error)),

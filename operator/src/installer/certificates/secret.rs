@@ -16,6 +16,7 @@ use tracing::info;
 use super::pair::{Pair, PairFault};
 use super::verdict::{Found, Verdict, renew_at, verdict};
 use super::{CA, CertificateError, Certificates, LEAF, certificate_block, issue, judge, wanted};
+use crate::code;
 use crate::installer::{MANAGER, Service};
 use crate::tenant::call::{CallError, call, lookup};
 
@@ -120,7 +121,10 @@ fn renewed(
             let expires = now.checked_add(LIFETIME).unwrap_or(Timestamp::MAX);
             let leaf = issue::leaf(&authority, &wanted, expires).map_err(made)?;
             data.insert(LEAF.into(), ByteString(leaf.into_bytes()));
-            info!(secret = %service, %expires, "made a new webhook certificate: {reason}");
+            info!(
+                code = code::WEBHOOK_CERTIFICATE_MADE, secret = %service, %expires,
+                "made a new webhook certificate: {reason}"
+            );
             (expires, true)
         }
     };
