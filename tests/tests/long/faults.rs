@@ -12,73 +12,12 @@ use kube::client::Body;
 use serde_json::json;
 use tokio::sync::watch;
 use weaver_tests::alone::Alone;
+use weaver_tests::audit;
 use weaver_tests::proxy::Hooks;
 use weaver_tests::tenant::TARGET;
-use weaver_tests::world::{World, eventually, eventually_within};
+use weaver_tests::world::{eventually, eventually_within};
 
-/// A tenant's copies, none of which may be deleted on the way.
-struct Copies<'a> {
-    world: &'a World,
-    team: String,
-    targets: Vec<String>,
-    uids: Vec<Option<String>>,
-}
-
-impl<'a> Copies<'a> {
-    /// In so many namespaces, each with a Role for the tenant.
-    async fn in_granted(world: &'a World, count: usize) -> Self {
-        let team = world.tenant().await;
-        let mut targets = Vec::new();
-        for number in 0..count {
-            targets.push(world.target(&team, &format!("to-{number}")).await);
-        }
-        Self::first(world, team, targets).await
-    }
-
-    async fn first(world: &'a World, team: String, targets: Vec<String>) -> Self {
-        let names: Vec<&str> = targets.iter().map(String::as_str).collect();
-        world.sync(&team, "sync", world.spec(&team, &names)).await;
-        let mut copies = Self { world, team, targets, uids: Vec::new() };
-        copies.edit_arrives("first").await;
-        copies.uids = copies.uids().await;
-        copies
-    }
-
-    /// Somebody edits the source.
-    async fn edit(&self, value: &str) {
-        self.world.config_map(&self.team, "settings", &[("a", value)]).await;
-    }
-
-    /// Each copy has it in the end.
-    async fn have(&self, value: &str) {
-        for target in &self.targets {
-            self.world.holds(target, "settings", &[("a", value)]).await;
-        }
-    }
-
-    async fn edit_arrives(&self, value: &str) {
-        self.edit(value).await;
-        self.have(value).await;
-    }
-
-    async fn ready(&self, status: &str, reason: &str) {
-        self.world.condition(&self.team, "sync", "Ready", status, reason).await;
-    }
-
-    async fn uids(&self) -> Vec<Option<String>> {
-        let mut uids = Vec::new();
-        for target in &self.targets {
-            uids.push(self.world.config_maps(target).get("settings").await.unwrap().metadata.uid);
-        }
-        uids
-    }
-
-    /// What holds after each fault.
-    async fn survive(&self, alone: &mut Alone) {
-        assert_eq!(self.uids().await, self.uids, "a copy was deleted on the way");
-        assert!(!alone.operator.has_ended(), "{}", alone.operator.log());
-    }
-}
+use super::copies::Copies;
 
 #[tokio::test]
 #[ignore = "takes minutes: make test-long"]
@@ -233,6 +172,42 @@ async fn own_server_an_api_server_that_is_killed_in_mid_fan_out_gets_the_rest_wh
         copies.ready("True", "Synced").await;
     }
     copies.survive(&mut alone).await;
+    world.finish().await;
+}
+
+#[tokio::test]
+#[ignore = "takes minutes: make test-long"]
+async fn own_server_an_api_server_that_is_away_for_three_minutes_finds_everything_going_on() {
+    const AWAY: Duration = Duration::from_mins(3);
+    let (mut alone, _wire) = Alone::behind_wire(&[]).await;
+    let world = alone.world("away");
+    let copies = Copies::in_granted(&world, 5).await;
+    let mut second = alone.another_operator("second", &[]).await;
+    eventually("the second waits", || async {
+        let log = second.log();
+        if log.contains("another operator leads") { Ok(()) } else { Err(log) }
+    })
+    .await;
+    copies.edit("the last before").await;
+    alone.own.server.kill().unwrap();
+    let back = Instant::now() + AWAY;
+    while Instant::now() < back {
+        // Alive, and not called ready while its lease has run out.
+        let (alive, health) = alone.operator.health("/livez").await;
+        assert!(alive, "{health:#}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let leads = alone.operator.metrics().await.value("weaver_leading");
+    assert_eq!(leads, 0, "three times the length of its lease have passed");
+    let lines = alone.operator.log().lines().count() + second.log().lines().count();
+    assert!(lines < 400, "{lines} lines are logged");
+    alone.own.server.restart().unwrap();
+    copies.have("the last before").await;
+    copies.edit_arrives("the first after").await;
+    copies.ready("True", "Synced").await;
+    assert!(!second.has_ended(), "{}", second.log());
+    let turns = audit::writers_in_turn(&alone.own.server.layout().audit_log());
+    println!("{} wrote", turns.len());
     world.finish().await;
 }
 

@@ -2,7 +2,10 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod copies;
 mod crowd;
 mod faults;
+mod frozen;
 mod kill;
 mod orders;
+mod restarts;
