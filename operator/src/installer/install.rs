@@ -1,10 +1,11 @@
 //! Writes the definitions: what is there is read and judged first, all of it, and if one cannot be replaced then
 //! none is.
 //!
-//! The order: API server ready, webhook answers, definitions with conversion and CA in one write each, accepted
-//! by the API server, the admission policy, and at last the proof that the API server itself reaches the webhook. A
-//! definition with a webhook that nobody answers would break every request at the other version. Where nothing differs,
-//! nothing is written.
+//! The order: API server ready, the admission policy, webhook answers, definitions with conversion and CA in one write
+//! each, accepted by the API server, and at last the proof that the API server itself reaches the webhook. The policy
+//! waits for nobody: without it anybody could name any account in a resource, were our kinds served before it or the
+//! webhook dead. A definition with a webhook that nobody answers would break every request at the other version. Where
+//! nothing differs, nothing is written.
 //!
 //! A webhook behind a Service is not asked first: from a laptop there is no way to it, and the API server goes by no
 //! definition before it is written. There the proof at the end is all; until it succeeds, v1alpha1 fails and says why.
@@ -221,6 +222,10 @@ pub async fn install(
     ready(client, options.patience).await?;
     steps(Step::Ready);
     let mut plans = allowed(client, webhook).await?;
+    let accounts = accounts::install(client).await?;
+    for installed in &accounts {
+        steps(Step::Installed(installed));
+    }
     let prove =
         options.prove == Prove::Always || plans.iter().any(|(_, plan, _)| !matches!(plan, Plan::Keep));
     if prove && webhook.service.is_none() {
@@ -242,10 +247,6 @@ pub async fn install(
         accepted(client, name, options.patience).await?;
     }
     steps(Step::Accepted);
-    let accounts = accounts::install(client).await?;
-    for installed in &accounts {
-        steps(Step::Installed(installed));
-    }
     let mut report = Report { definitions: done.into_values().collect(), accounts, ..Report::default() };
     if prove {
         match proved(client, options.patience).await? {

@@ -68,8 +68,9 @@ async fn the_first_installation_creates_and_the_second_writes_nothing() {
     assert_eq!(first.definitions.len(), weaver_api::crds::all().len());
     assert!(first.accounts.iter().all(|installed| installed.outcome == Outcome::Created));
     assert_eq!(case.writes().len(), first.all().count());
-    assert!(steps[0].contains("ready") && steps[1].contains("answers"), "{steps:?}");
-    assert!(steps[2].contains("created") && steps[steps.len() - 1].contains("converts"), "{steps:?}");
+    let order = ["ready", "policy/", "policybinding/", "answers", "created"];
+    assert!(steps.iter().zip(order).all(|(step, word)| step.contains(word)), "{steps:?}");
+    assert!(steps[steps.len() - 1].contains("converts"), "{steps:?}");
 
     let second = case.install(options(Prove::OnChange)).await.unwrap();
     assert!(!second.changed() && !second.proved);
@@ -182,12 +183,16 @@ async fn another_scope_is_refused_with_the_number_of_objects() {
 }
 
 #[tokio::test]
-async fn without_a_webhook_nothing_is_written() {
+async fn without_a_webhook_only_the_policy_is_written() {
     let mut case = Case::new().await;
     case.listening.webhook.url = "https://127.0.0.1:1/convert".into();
     let words = case.refused(IMPATIENT).await;
     assert!(words.contains("does not listen") && words.contains("127.0.0.1:1"), "{words}");
-    assert!(case.writes().is_empty() && case.specs().is_empty());
+    let (definitions, admission) = case
+        .api
+        .with(|stored| (stored.definitions.len(), stored.admission.keys().cloned().collect::<Vec<_>>()));
+    assert!(definitions == 0 && admission.len() == 2, "{admission:?}");
+    assert_eq!(case.writes().len(), 2);
 }
 
 #[tokio::test]

@@ -3,11 +3,12 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::json;
 use weaver_api::{crds, v1alpha1, v1beta1};
-use weaver_operator::installer;
+use weaver_operator::installer::{self, accounts};
 use weaver_tests::own::Own;
 use weaver_tests::world::{eventually, given};
 
@@ -95,7 +96,7 @@ async fn a_definition_applied_by_hand_fails_closed_until_the_installer_has_run()
 }
 
 #[tokio::test]
-async fn without_an_answer_of_the_webhook_nothing_is_written() {
+async fn without_an_answer_of_the_webhook_no_definition_is_written_and_the_policy_is() {
     let mut own = Own::start().await;
     own.webhook.kill();
     let address = own.webhook.address();
@@ -105,8 +106,16 @@ async fn without_an_answer_of_the_webhook_nothing_is_written() {
         let name = crd.metadata.name.unwrap();
         assert!(definitions(&own).get_opt(&name).await.unwrap().is_none(), "{name}");
     }
+    // Who may name an account waits for nobody.
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(own.client.clone());
+    policies.get(accounts::NAME).await.unwrap();
     own.webhook.start();
     own.install().await.unwrap();
+    // A dead webhook keeps nobody from putting it back.
+    own.webhook.kill();
+    policies.delete(accounts::NAME, &DeleteParams::default()).await.unwrap();
+    own.install().await.unwrap_err();
+    policies.get(accounts::NAME).await.unwrap();
 }
 
 fn anyhow(error: impl std::error::Error) -> String {
