@@ -80,6 +80,9 @@ pub async fn resume(options: &Resume) -> anyhow::Result<()> {
     let what = set(&options.target, Value::Null).await?;
     if options.target.resource.is_some() {
         say(format_args!("{what} is not paused any more"));
+        if let Some(reason) = paused_everywhere().await {
+            say(format_args!("everything is paused as well ({reason}), so it still stands: weaver resume"));
+        }
     } else {
         say("all resources go on, but for those that are paused by themselves: weaver status counts them");
     }
@@ -112,6 +115,13 @@ async fn everywhere(change: Value) -> anyhow::Result<()> {
     let change = Patch::Merge(change);
     namespaces.patch_metadata(OPERATOR_NAMESPACE, &params, &change).await.map_err(said)?;
     Ok(())
+}
+
+/// Why everything is paused. Who may not look there is told nothing.
+async fn paused_everywhere() -> Option<String> {
+    let namespaces: Api<Namespace> = Api::all(connection::client(None).await.ok()?);
+    let found = namespaces.get_metadata_opt(OPERATOR_NAMESPACE).await.ok()??;
+    found.metadata.annotations?.remove(PAUSED_ANNOTATION)
 }
 
 fn said(error: kube::Error) -> anyhow::Error {

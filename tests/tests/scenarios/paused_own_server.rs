@@ -90,18 +90,21 @@ async fn while_everything_is_paused_nothing_is_written_nor_lost() {
     assert!(writes.lock().unwrap().is_empty(), "{:#?}", writes.lock().unwrap());
     world.holds(&foo, "settings", &[("a", "1")]).await;
 
+    let one = ["sync/sync", "-n", &team];
+    let said = weaver(&alone, &[&["resume"][..], &one].concat()).await;
+    assert!(said.done && said.out.contains("everything is paused as well (a backup)"), "{said:?}");
     assert!(weaver(&alone, &["resume"]).await.done);
     world.holds(&foo, "settings", &[("a", "2")]).await;
     world.holds(&bar, "settings", &[("a", "2")]).await;
     world.lacks(&baz, "settings").await;
     world.condition(&team, "sync", "Paused", "False", "NotPaused").await;
-    let one = ["sync/sync", "-n", &team];
     let said = weaver(&alone, &[&["pause", "--reason", "just this"][..], &one].concat()).await;
     assert!(said.done && said.out.contains("is paused: just this"), "{said:?}");
     world.condition(&team, "sync", "Paused", "True", "ByHand").await;
     let status = weaver(&alone, &["status", "-o", "json"]).await.json();
     assert_eq!((&status["paused"], &status["syncs"]["paused"]), (&Value::Null, &json!(1)), "{status}");
-    assert!(weaver(&alone, &[&["resume"][..], &one].concat()).await.done);
+    let said = weaver(&alone, &[&["resume"][..], &one].concat()).await;
+    assert!(said.done && !said.out.contains("everything"), "{said:?}");
     world.condition(&team, "sync", "Ready", "True", "Synced").await;
     weaver(&alone, &["resume", "sync/none", "-n", &team]).await.refused("there is no ConfigMapSync");
     for name in ["newest", "new"] {
