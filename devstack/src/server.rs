@@ -181,6 +181,14 @@ impl Server {
         Ok(())
     }
 
+    /// Whether it has not ended.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn runs(&mut self) -> Result<bool> {
+        Ok(self.started.ended()?.is_none())
+    }
+
     /// Stops it in an orderly way.
     ///
     /// # Errors

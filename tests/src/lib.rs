@@ -21,6 +21,7 @@ pub mod person;
 pub mod promql;
 pub mod proxy;
 pub mod rbac;
+pub mod systemd;
 pub mod tenant;
 pub mod tokens;
 pub mod wire;

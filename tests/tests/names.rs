@@ -5,9 +5,7 @@
 
 mod own_server {
     use std::{
-        fs::{self, File},
-        io::Write as _,
-        os::unix::fs::PermissionsExt as _,
+        fs,
         path::{Path, PathBuf},
         process::{Command, Stdio},
         sync::{Arc, Mutex},
@@ -20,14 +18,13 @@ mod own_server {
         kubectl::Kubectl,
         server::{Server, ServerBinary, ServerOptions},
     };
+    use weaver_tests::systemd::Systemd;
     use weaver_tests::world::given;
 
-    /// Carries a unit's verb to the test, and waits until it is done.
-    const SYSTEMCTL: &str = "#!/bin/sh\nshift 2\necho \"$1\" >> \"${0%/*}/calls\"\necho \"$1\" > \"${0%/*}/ask\"\n\
-                             read -r done < \"${0%/*}/answer\"\n";
-
     struct Scene {
-        server: Arc<Mutex<Server>>,
+        /// Ends the server when it goes.
+        _server: Arc<Mutex<Server>>,
+        systemd: Systemd,
         port: u16,
         config: PathBuf,
         data_dir: PathBuf,
@@ -43,43 +40,12 @@ mod own_server {
             let options = ServerOptions::new(dir.path()).tls_sans(names.iter().copied());
             let binary = ServerBinary::from_environment().unwrap();
             let server = Server::start(&binary, options).unwrap();
-            let scene = Self {
-                port: server.port(),
-                config: server.config_path(),
-                data_dir: server.data_dir(),
-                kubeconfig: server.kubeconfig(),
-                kubectl: server.kubectl(),
-                program: binary.path,
-                server: Arc::new(Mutex::new(server)),
-                dir,
-            };
-            scene.play_systemd();
-            scene
-        }
-
-        /// Answers the double, for as long as the test's process lives.
-        fn play_systemd(&self) {
-            let file = |name: &str| self.dir.path().join(name);
-            fs::write(file("systemctl"), SYSTEMCTL).unwrap();
-            fs::set_permissions(file("systemctl"), fs::Permissions::from_mode(0o755)).unwrap();
-            for pipe in ["ask", "answer"] {
-                assert!(Command::new("mkfifo").arg(file(pipe)).status().unwrap().success());
-            }
-            let server = Arc::downgrade(&self.server);
-            let (ask, answer) = (file("ask"), file("answer"));
-            std::thread::spawn(move || {
-                while let Ok(verb) = fs::read_to_string(&ask) {
-                    let Some(server) = server.upgrade() else { return };
-                    let mut server = server.lock().unwrap();
-                    match verb.trim() {
-                        "stop" => server.stop().unwrap(),
-                        "start" => server.start_again().unwrap(),
-                        other => panic!("systemctl {other}"),
-                    }
-                    drop(server);
-                    writeln!(File::options().write(true).open(&answer).unwrap(), "done").unwrap();
-                }
-            });
+            let (port, config, data_dir) = (server.port(), server.config_path(), server.data_dir());
+            let (kubeconfig, kubectl) = (server.kubeconfig(), server.kubectl());
+            let server = Arc::new(Mutex::new(server));
+            let systemd = Systemd::of(&server, dir.path());
+            let program = binary.path;
+            Self { _server: server, systemd, port, config, data_dir, kubeconfig, kubectl, program, dir }
         }
 
         fn drop_in(&self, name: &str, text: &str) {
@@ -103,7 +69,7 @@ mod own_server {
         /// The exit code and what was said.
         fn repair(&self, flags: &[&str]) -> (Option<i32>, String) {
             let mut agent = self.agent(&["repair", "names"]);
-            agent.arg("--k3s").arg(&self.program).arg("--systemctl").arg(self.dir.path().join("systemctl"));
+            agent.arg("--k3s").arg(&self.program).arg("--systemctl").arg(self.systemd.systemctl());
             agent.arg("--state-dir").arg(self.dir.path().join("state")).args(flags);
             let output = agent.stdin(Stdio::null()).output().unwrap();
             let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
@@ -160,12 +126,6 @@ mod own_server {
             copy
         }
 
-        fn calls(&self) -> String {
-            let calls = fs::read_to_string(self.dir.path().join("calls")).unwrap_or_default();
-            let _ = fs::remove_file(self.dir.path().join("calls"));
-            calls.split_whitespace().collect::<Vec<_>>().join(" ")
-        }
-
         fn annotate(&self, annotation: &str) {
             let secret =
                 ["-n", "kube-system", "annotate", "--overwrite", "secret", "k3s-serving", annotation];
@@ -183,17 +143,17 @@ mod own_server {
         let scene = Scene::start(&["pi.example"]);
         let laptop = scene.laptops_kubeconfig();
         let (code, said) = scene.repair(&[]);
-        assert_eq!((code, scene.calls().as_str()), (Some(0), ""), "{said}");
+        assert_eq!((code, scene.systemd.calls().as_str()), (Some(0), ""), "{said}");
         assert!(said.contains("served, nothing was to be done: pi.example"), "{said}");
 
         // Asked for and not served: a restart is enough.
         scene.drop_in("50.yaml", "tls-san+: [late.example]\n");
         assert_eq!(scene.codes(), ["T-02"]);
         let (code, said) = scene.repair(&["--dry-run"]);
-        assert_eq!((code, scene.calls().as_str()), (Some(10), ""), "{said}");
+        assert_eq!((code, scene.systemd.calls().as_str()), (Some(10), ""), "{said}");
         assert!(said.contains("would restart k3s") && said.ends_with("Nothing was changed.\n"), "{said}");
         let (code, said) = scene.repair(&[]);
-        assert_eq!((code, scene.calls().as_str()), (Some(0), "stop start"), "{said}");
+        assert_eq!((code, scene.systemd.calls().as_str()), (Some(0), "stop start"), "{said}");
         assert!(said.contains("k3s was restarted.") && said.contains("served, after a restart: "), "{said}");
         assert!(scene.laptop(&laptop, "late.example") && scene.laptop(&laptop, "pi.example"));
         assert_eq!(scene.codes(), Vec::<String>::new());
@@ -223,7 +183,7 @@ mod own_server {
         scene.annotate("listener.cattle.io/cn-late.example=late.example");
         scene.drop_in("50.yaml", "tls-san+: [late.example]\n");
         let (code, said) = scene.repair(&[]);
-        assert_eq!((code, scene.calls().as_str()), (Some(0), "stop start stop start"), "{said}");
+        assert_eq!((code, scene.systemd.calls().as_str()), (Some(0), "stop start stop start"), "{said}");
         assert!(said.contains("served, after its certificate was made anew: "), "{said}");
         for name in ["pi.example", "late.example"] {
             assert!(scene.laptop(&laptop, name), "{name}: {said}");
@@ -238,7 +198,7 @@ mod own_server {
         scene.drop_in("50.yaml", "tls-san+: [served-used.test, served.test]\n");
         assert_eq!(scene.repair(&[]).0, Some(0));
         scene.drop_in("50.yaml", "tls-san+: [asked-used.test, asked.test]\n");
-        scene.calls();
+        let _ = scene.systemd.calls();
 
         let on_the_pi = |code: &str| {
             let finding = scene.findings().into_iter().filter(|finding| finding["code"] == code);
@@ -258,7 +218,7 @@ mod own_server {
 
         // What is asked for and not served takes a restart.
         let (code, said) = scene.repair(&[]);
-        assert_eq!((code, scene.calls().as_str()), (Some(0), "stop start"), "{said}");
+        assert_eq!((code, scene.systemd.calls().as_str()), (Some(0), "stop start"), "{said}");
         assert_eq!(on_the_laptop(), ["fine", "fine", "fine", "T-01"]);
         // What is used and nothing else is to be asked for.
         scene.drop_in("91-used.test.yaml", "tls-san+: [\"used.test\"]\n");
@@ -300,18 +260,18 @@ mod own_server {
             assert_eq!(code, Some(2), "{said}");
             assert!(said.contains(want), "{said}");
         }
-        scene.calls();
+        let _ = scene.systemd.calls();
 
         scene.drop_in("50.yaml", "");
         assert_eq!(scene.codes(), ["T-03"]);
         let (code, said) = scene.repair(&["--remove", "old.example", "--dry-run"]);
-        assert_eq!((code, scene.calls().as_str()), (Some(10), ""), "{said}");
+        assert_eq!((code, scene.systemd.calls().as_str()), (Some(10), ""), "{said}");
         let (code, said) = scene.repair(&["--remove", "old.example"]);
-        assert_eq!((code, scene.calls().as_str()), (Some(0), "stop start"), "{said}");
+        assert_eq!((code, scene.systemd.calls().as_str()), (Some(0), "stop start"), "{said}");
         assert!(said.contains("old.example is not served any more"), "{said}");
         assert_eq!(scene.codes(), Vec::<String>::new());
         assert!(scene.laptop(&laptop, "pi.example") && !scene.laptop(&laptop, "old.example"));
         let (code, said) = scene.repair(&["--remove", "old.example"]);
-        assert_eq!((code, scene.calls().as_str()), (Some(0), ""), "{said}");
+        assert_eq!((code, scene.systemd.calls().as_str()), (Some(0), ""), "{said}");
     }
 }
