@@ -1,4 +1,4 @@
-//! The exit code of `check` and `preflight`, from the findings.
+//! The exit code of `check` and `preflight`, from the findings; and those of `upgrade`.
 
 use crate::finding::{Code, Finding, Severity};
 
@@ -13,6 +13,10 @@ pub const USAGE: u8 = 2;
 pub const KNOWN_BAD: u8 = 10;
 /// Known bad, and only a reboot cures it.
 pub const REBOOT_NEEDED: u8 = 11;
+/// What was to be done failed, and all is as it was before.
+pub const WENT_BACK: u8 = 12;
+/// That failed, too: a person is needed.
+pub const STUCK: u8 = 13;
 
 /// The code for these findings. Where a reboot alone does not cure all of
 /// them, the answer is [`KNOWN_BAD`].

@@ -21,6 +21,7 @@ pub mod ingress;
 pub mod k3d;
 pub mod k3s_config;
 pub mod k3s_unit;
+pub mod k3s_upgrade;
 pub mod kept_cmdline;
 pub mod kernel_cmdline;
 pub mod kubeconfig;

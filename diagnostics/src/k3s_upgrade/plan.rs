@@ -1,0 +1,270 @@
+//! May k3s be replaced, and by which steps?
+//!
+//! What is not known refuses nothing: who acts asks twice, before anything is written and when the new program lies
+//! beside the old one. All that stands against it is told at once, each with what to do.
+
+use std::fmt;
+
+use super::version::{Skew, Version};
+use super::{Role, Wish};
+
+/// How many times its own size a k3s takes below its data when it has unpacked itself there.
+const UNPACKED: u64 = 4;
+/// MiB that are left free besides.
+const MARGIN: u64 = 64;
+
+/// The unit that runs k3s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unit {
+    /// As what.
+    pub role: Role,
+    /// Whether it runs as it should.
+    pub active: bool,
+}
+
+/// What speaks for the content of the new program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hash {
+    /// Nobody has looked yet, or it is a program that was kept here.
+    Unknown,
+    /// Nothing does.
+    Missing {
+        /// The list in which its hash was looked for.
+        list: String,
+    },
+    /// It has another hash than it should.
+    Wrong {
+        /// That which it should have.
+        wanted: String,
+        /// That which it has.
+        found: String,
+    },
+    /// It has the hash that it should have.
+    Right,
+}
+
+/// The new program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// What it is called in words, such as its path.
+    pub shown: String,
+    /// Whether it is a program for this machine.
+    pub kind: Option<Result<(), String>>,
+    /// What speaks for its content.
+    pub hash: Hash,
+    /// The version that was asked for.
+    pub asked: Option<Version>,
+    /// The version that it says it has.
+    pub version: Option<Result<Version, String>>,
+    /// Its size in bytes.
+    pub size: Option<u64>,
+}
+
+/// Room, in bytes; `None` where the system does not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Room {
+    /// Where the program lies.
+    pub program: Option<u64>,
+    /// Where k3s unpacks itself.
+    pub data: Option<u64>,
+    /// Whether both are the same file system.
+    pub shared: bool,
+}
+
+/// What is so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Why whoever runs this may not replace the program.
+    pub may_not_write: Option<Refusal>,
+    /// The unit that runs k3s; `None` where there is none.
+    pub unit: Option<Unit>,
+    /// Why k3s would not come back once it is stopped.
+    pub held_back: Option<String>,
+    /// Whether its API server answers; `None` of an agent, or where nobody has looked.
+    pub ready: Option<Result<(), String>>,
+    /// The version of the program in place, or why it does not tell.
+    pub installed: Result<Version, String>,
+    /// The version of the server that an agent has joined, where it tells.
+    pub server: Option<Version>,
+    /// The new one.
+    pub candidate: Candidate,
+    /// How much room there is.
+    pub room: Room,
+}
+
+/// What stands against it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What is so.
+    pub what: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.remedy)
+    }
+}
+
+/// What is done, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The old program gets a second name.
+    Keep,
+    /// The new one takes its place.
+    Replace,
+    /// The old one takes its place again.
+    PutBack,
+    /// k3s is stopped and started.
+    Restart,
+    /// k3s is what it was before.
+    Prove,
+}
+
+/// To the new program.
+pub const FORWARD: [Step; 4] = [Step::Keep, Step::Replace, Step::Restart, Step::Prove];
+/// Back to the old one.
+pub const BACK: [Step; 3] = [Step::PutBack, Step::Restart, Step::Prove];
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Plan {
+    /// This version is there.
+    Nothing(Version),
+    /// Not as it is now.
+    Refused(Vec<Refusal>),
+    /// These steps, in the role of this node.
+    Go(Role, &'static [Step]),
+}
+
+/// Judges.
+#[must_use]
+pub fn plan(facts: &Facts, wish: Wish) -> Plan {
+    let candidate = &facts.candidate;
+    let version = candidate.version.as_ref().and_then(|version| version.as_ref().ok());
+    let version = version.or(candidate.asked.as_ref());
+    if let (Ok(installed), Some(version)) = (&facts.installed, version)
+        && installed == version
+    {
+        return Plan::Nothing(version.clone());
+    }
+    let mut refusals: Vec<_> = facts.may_not_write.iter().cloned().collect();
+    let mut refuse = |what: String, remedy: &str| refusals.push(Refusal { what, remedy: remedy.to_owned() });
+    of_the_node(facts, wish, &mut refuse);
+    of_the_program(candidate, &mut refuse);
+    if let (Ok(installed), Some(version)) = (&facts.installed, version) {
+        of_versions(installed, version, facts.server.as_ref(), wish, &mut refuse);
+    }
+    if let Some(size) = candidate.size {
+        of_room(size, facts.room, &mut refuse);
+    }
+    match facts.unit {
+        Some(unit) if refusals.is_empty() => Plan::Go(unit.role, &FORWARD),
+        _ => Plan::Refused(refusals),
+    }
+}
+
+fn of_the_node(facts: &Facts, wish: Wish, refuse: &mut impl FnMut(String, &str)) {
+    if let Some(why) = &facts.held_back {
+        refuse(format!("stopped, k3s would not come back: {why}"), "`sudo weaver doctor` says what to do");
+    }
+    let Some(unit) = facts.unit else {
+        let what = "neither k3s.service nor k3s-agent.service runs or is enabled".to_owned();
+        return refuse(what, "`sudo systemctl enable --now` that which this node is to be");
+    };
+    // Who goes back has a k3s that does not work, perhaps.
+    if wish == Wish::RollBack {
+        return;
+    }
+    if !unit.active {
+        let what = format!("{} does not run, so nothing could be proven afterwards", unit.role.unit());
+        refuse(what, "`sudo weaver doctor` says why, or `sudo weaver node rollback`");
+    } else if let Some(Err(why)) = &facts.ready {
+        let what = format!("its API server is not ready now, so nothing could be proven afterwards ({why})");
+        refuse(what, "`sudo weaver doctor` says why, or `sudo weaver node rollback`");
+    }
+    if let Err(why) = &facts.installed {
+        let what = format!("the k3s in place does not tell its version ({why})");
+        refuse(what, "`sudo weaver node rollback`, or install k3s anew");
+    }
+}
+
+fn of_the_program(candidate: &Candidate, refuse: &mut impl FnMut(String, &str)) {
+    let shown = &candidate.shown;
+    if let Some(Err(why)) = &candidate.kind {
+        refuse(format!("{shown}: {why}"), "name the program k3s itself, for this machine");
+    }
+    match &candidate.hash {
+        Hash::Unknown | Hash::Right => {}
+        Hash::Missing { list } => {
+            let remedy = format!("put the release's {list} beside it, or name the hash with --sha256 HEX");
+            refuse(format!("nothing says which SHA-256 {shown} should have"), &remedy);
+        }
+        Hash::Wrong { wanted, found } => {
+            let what = format!("{shown} has SHA-256 {found} and should have {wanted}");
+            refuse(what, "do not use it; fetch it again");
+        }
+    }
+    match (&candidate.version, &candidate.asked) {
+        (Some(Err(why)), _) => refuse(format!("{shown} is not taken for k3s: {why}"), "name k3s itself"),
+        (Some(Ok(found)), Some(asked)) if found != asked => {
+            refuse(format!("{shown} says that it is {found}"), "do not use it; fetch it again");
+        }
+        _ => {}
+    }
+}
+
+fn of_versions(
+    installed: &Version,
+    version: &Version,
+    server: Option<&Version>,
+    wish: Wish,
+    refuse: &mut impl FnMut(String, &str),
+) {
+    match version.after(installed) {
+        Err(Skew::Down) => {
+            let what = format!("from {installed} down to {version}: it may not read what is stored by now");
+            let remedy = match wish {
+                Wish::Upgrade => "take a version of the same minor version, or a newer one",
+                Wish::RollBack => {
+                    "restore the database that the older one has written, and put it in place by hand"
+                }
+            };
+            refuse(what, remedy);
+        }
+        Err(Skew::TooFar { next }) => {
+            let what = format!("from {installed} to {version} is more than one minor version");
+            refuse(what, &format!("upgrade to {next} first"));
+        }
+        Ok(()) | Err(Skew::AheadOfServer) => {}
+    }
+    if let Some(server) = server
+        && version.under(server).is_err()
+    {
+        refuse(
+            format!("{version} is newer than the server, which runs {server}"),
+            "upgrade the server first",
+        );
+    }
+}
+
+fn of_room(size: u64, room: Room, refuse: &mut impl FnMut(String, &str)) {
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    let unpacked = size.saturating_mul(UNPACKED);
+    let beside = if room.shared { size.saturating_add(unpacked) } else { size };
+    let data = room.data.filter(|_| !room.shared);
+    for (place, free, needed) in [("beside k3s", room.program, beside), ("for k3s' data", data, unpacked)] {
+        let needed = mib(needed).saturating_add(MARGIN);
+        if let Some(free) = free.map(|free| free >> 20)
+            && free < needed
+        {
+            let what = format!("{free} MiB are free {place}, and {needed} are needed");
+            refuse(what, "`sudo du -xh / | sort -h | tail -n 20` shows what fills it");
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -1,0 +1,195 @@
+use super::*;
+use proptest::prelude::*;
+
+fn version(text: &str) -> Version {
+    text.parse().unwrap()
+}
+
+/// A healthy server, and a new program that everything speaks for.
+fn fine() -> Facts {
+    Facts {
+        may_not_write: None,
+        unit: Some(Unit { role: Role::Server, active: true }),
+        held_back: None,
+        ready: Some(Ok(())),
+        installed: Ok(version("v1.36.3+k3s1")),
+        server: None,
+        candidate: Candidate {
+            shown: "/tmp/k3s-arm64".to_owned(),
+            kind: Some(Ok(())),
+            hash: Hash::Right,
+            asked: None,
+            version: Some(Ok(version("v1.36.4+k3s1"))),
+            size: Some(70 << 20),
+        },
+        room: Room { program: Some(2 << 30), data: Some(2 << 30), shared: true },
+    }
+}
+
+fn not_root() -> Refusal {
+    Refusal { what: "it cannot be written".to_owned(), remedy: "type `sudo` in front".to_owned() }
+}
+
+fn with(candidate: impl FnOnce(&mut Candidate)) -> Facts {
+    let mut facts = fine();
+    candidate(&mut facts.candidate);
+    facts
+}
+
+fn refusals(facts: &Facts, wish: Wish) -> Vec<String> {
+    match plan(facts, wish) {
+        Plan::Refused(refusals) => refusals.iter().map(ToString::to_string).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn a_healthy_node_goes_forward() {
+    assert_eq!(plan(&fine(), Wish::Upgrade), Plan::Go(Role::Server, &FORWARD));
+    let agent = Facts {
+        unit: Some(Unit { role: Role::Agent, active: true }),
+        ready: None,
+        server: Some(version("v1.36.4+k3s1")),
+        ..fine()
+    };
+    assert_eq!(plan(&agent, Wish::Upgrade), Plan::Go(Role::Agent, &FORWARD));
+    // Nobody has looked yet.
+    let early = with(|new| {
+        (new.kind, new.hash, new.version, new.size) = (None, Hash::Unknown, None, None);
+    });
+    assert_eq!(plan(&early, Wish::Upgrade), Plan::Go(Role::Server, &FORWARD));
+}
+
+#[test]
+fn the_same_version_is_nothing_to_do_whatever_else_is_so() {
+    let same = version("v1.36.3+k3s1");
+    for facts in [
+        with(|new| new.version = Some(Ok(version("v1.36.3+k3s1")))),
+        with(|new| (new.asked, new.version) = (Some(version("v1.36.3+k3s1")), None)),
+        Facts {
+            may_not_write: Some(not_root()),
+            ..with(|new| new.version = Some(Ok(version("v1.36.3+k3s1"))))
+        },
+    ] {
+        assert_eq!(plan(&facts, Wish::Upgrade), Plan::Nothing(same.clone()));
+    }
+}
+
+#[test]
+fn each_thing_that_stands_against_it_is_told_with_what_to_do() {
+    let asked = |to: &str| with(|new| new.version = Some(Ok(version(to))));
+    for (facts, want) in [
+        (Facts { may_not_write: Some(not_root()), ..fine() }, "it cannot be written: type `sudo` in front"),
+        (
+            Facts { unit: None, ..fine() },
+            "neither k3s.service nor k3s-agent.service runs or is enabled: `sudo systemctl enable",
+        ),
+        (
+            Facts { unit: Some(Unit { role: Role::Server, active: false }), ..fine() },
+            "k3s.service does not run, so nothing",
+        ),
+        (
+            Facts { ready: Some(Err("refused".to_owned())), ..fine() },
+            "not ready now, so nothing could be proven afterwards (refused)",
+        ),
+        (Facts { held_back: Some("N-01".to_owned()), ..fine() }, "stopped, k3s would not come back: N-01"),
+        (Facts { installed: Err("it hangs".to_owned()), ..fine() }, "does not tell its version (it hangs)"),
+        (
+            Facts { server: Some(version("v1.35.9+k3s1")), ..fine() },
+            "newer than the server, which runs v1.35.9+k3s1: upgrade the server first",
+        ),
+        (
+            with(|new| new.kind = Some(Err("it is a script, and no program".to_owned()))),
+            "/tmp/k3s-arm64: it is a script",
+        ),
+        (with(|new| new.hash = Hash::Missing { list: "sha256sum-arm64.txt".to_owned() }), "--sha256 HEX"),
+        (
+            with(|new| new.hash = Hash::Wrong { wanted: "a".to_owned(), found: "b".to_owned() }),
+            "has SHA-256 b and should have a: do not use it",
+        ),
+        (
+            with(|new| new.version = Some(Err("`--version` hangs".to_owned()))),
+            "is not taken for k3s: `--version` hangs",
+        ),
+        (
+            with(|new| new.asked = Some(version("v1.36.5+k3s1"))),
+            "says that it is v1.36.4+k3s1: do not use it",
+        ),
+        (
+            asked("v1.35.9+k3s1"),
+            "from v1.36.3+k3s1 down to v1.35.9+k3s1: it may not read what is stored by now",
+        ),
+        (asked("v1.38.0+k3s1"), "is more than one minor version: upgrade to v1.37 first"),
+        (
+            Facts { room: Room { program: Some(413 << 20), data: None, shared: true }, ..fine() },
+            "413 MiB are free beside k3s, and 414 are needed",
+        ),
+        (
+            Facts { room: Room { program: Some(133 << 20), ..Room::default() }, ..fine() },
+            "133 MiB are free beside k3s, and 134 are needed",
+        ),
+        (
+            Facts { room: Room { program: None, data: Some(343 << 20), shared: false }, ..fine() },
+            "343 MiB are free for k3s' data, and 344 are needed",
+        ),
+    ] {
+        let told = refusals(&facts, Wish::Upgrade);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains(want), "{told:?} {want}");
+    }
+}
+
+#[test]
+fn room_that_is_enough_is_enough() {
+    for room in [
+        Room { program: Some(414 << 20), data: Some(0), shared: true },
+        Room { program: Some(134 << 20), data: Some(344 << 20), shared: false },
+        Room::default(),
+    ] {
+        assert_eq!(refusals(&Facts { room, ..fine() }, Wish::Upgrade), Vec::<String>::new());
+    }
+}
+
+/// What does not run cannot be proven after an upgrade, and is a reason to go back.
+#[test]
+fn who_goes_back_need_not_have_a_k3s_that_works() {
+    let broken = Facts {
+        unit: Some(Unit { role: Role::Server, active: false }),
+        ready: Some(Err("refused".to_owned())),
+        installed: Err("it does not start".to_owned()),
+        ..fine()
+    };
+    assert_eq!(plan(&broken, Wish::RollBack), Plan::Go(Role::Server, &FORWARD));
+    assert_eq!(refusals(&broken, Wish::Upgrade).len(), 2);
+    // And not across a minor version, as an upgrade would not.
+    let across = with(|new| new.version = Some(Ok(version("v1.35.1+k3s1"))));
+    let told = refusals(&across, Wish::RollBack);
+    assert!(told[0].contains("restore the database"), "{told:?}");
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_done_that_a_check_speaks_against(
+        root in any::<bool>(), active in any::<bool>(), ready in any::<bool>(), held in any::<bool>(),
+        kind in any::<bool>(), right in any::<bool>(), minor in 34..40u32, free in 0..1000u64,
+    ) {
+        let facts = Facts {
+            may_not_write: (!root).then(not_root),
+            unit: Some(Unit { role: Role::Server, active }),
+            ready: Some(if ready { Ok(()) } else { Err("no".to_owned()) }),
+            held_back: held.then(|| "no".to_owned()),
+            room: Room { program: Some(free << 20), data: None, shared: true },
+            ..with(|new| {
+                new.kind = Some(if kind { Ok(()) } else { Err("no".to_owned()) });
+                new.hash = if right { Hash::Right } else { Hash::Wrong { wanted: "a".to_owned(), found: "b".to_owned() } };
+                new.version = Some(Ok(version(&format!("v1.{minor}.9+k3s1"))));
+            })
+        };
+        let fits = root && active && ready && !held && kind && right && (36..=37).contains(&minor) && free >= 414;
+        let goes = matches!(plan(&facts, Wish::Upgrade), Plan::Go(..));
+        prop_assert_eq!(goes, fits);
+        if !goes {
+            prop_assert!(!refusals(&facts, Wish::Upgrade).is_empty());
+        }
+    }
+}

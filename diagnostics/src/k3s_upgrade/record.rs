@@ -1,0 +1,116 @@
+//! What is written down of an upgrade, and what it says to who finds one that was cut off.
+
+use serde::{Deserialize, Serialize};
+
+use super::Wish;
+
+/// A program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Build {
+    /// What it says of itself, or `unknown`.
+    pub version: String,
+    /// Its SHA-256.
+    pub sha256: String,
+}
+
+/// How far it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// The new program is put in place and proven.
+    Forward,
+    /// The old one is put back and proven.
+    Back,
+    /// The new one was proven.
+    Done,
+    /// The old one was.
+    WentBack,
+}
+
+/// An upgrade.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// When it began, by a clock that may be wrong.
+    pub begun: String,
+    /// What ran before.
+    pub from: Build,
+    /// What shall run.
+    pub to: Build,
+    /// The names that were served before.
+    pub names: Vec<String>,
+    /// How far it came.
+    pub phase: Phase,
+}
+
+/// What is to be done about an upgrade that was cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resume {
+    /// It had come to its end.
+    Nothing,
+    /// The program was not replaced yet.
+    Forget,
+    /// Somebody has put another program in place meanwhile.
+    LeaveAlone,
+    /// The new program is in place: restart and prove it.
+    Prove,
+    /// The new program is in place and must not stay.
+    GoBack,
+    /// The old one is in place again: restart and prove it.
+    ProveOld,
+}
+
+impl Record {
+    /// What is to be done where the program in place has this hash.
+    #[must_use]
+    pub fn resume(&self, installed: &str, wish: Wish) -> Resume {
+        let is_new = installed == self.to.sha256;
+        let is_old = installed == self.from.sha256;
+        match (self.phase, wish) {
+            (Phase::Done | Phase::WentBack, _) => Resume::Nothing,
+            _ if !is_new && !is_old => Resume::LeaveAlone,
+            (Phase::Forward, _) if !is_new => Resume::Forget,
+            (Phase::Forward, Wish::Upgrade) => Resume::Prove,
+            // Who asks for the one before has given up on the new one.
+            (Phase::Forward, Wish::RollBack) => Resume::GoBack,
+            (Phase::Back, _) if is_new => Resume::GoBack,
+            (Phase::Back, _) => Resume::ProveOld,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(phase: Phase) -> Record {
+        let build = |sha256: &str| Build { version: "v1.36.4+k3s1".to_owned(), sha256: sha256.to_owned() };
+        Record { begun: String::new(), from: build("old"), to: build("new"), names: Vec::new(), phase }
+    }
+
+    #[test]
+    fn every_place_where_it_can_be_cut_off() {
+        use Wish::{RollBack, Upgrade};
+        for (phase, installed, wish, want) in [
+            (Phase::Done, "new", Upgrade, Resume::Nothing),
+            (Phase::WentBack, "old", RollBack, Resume::Nothing),
+            (Phase::Forward, "old", Upgrade, Resume::Forget),
+            (Phase::Forward, "old", RollBack, Resume::Forget),
+            (Phase::Forward, "new", Upgrade, Resume::Prove),
+            (Phase::Forward, "new", RollBack, Resume::GoBack),
+            (Phase::Back, "new", Upgrade, Resume::GoBack),
+            (Phase::Back, "old", Upgrade, Resume::ProveOld),
+            (Phase::Back, "old", RollBack, Resume::ProveOld),
+            (Phase::Forward, "other", Upgrade, Resume::LeaveAlone),
+            (Phase::Back, "other", RollBack, Resume::LeaveAlone),
+        ] {
+            assert_eq!(record(phase).resume(installed, wish), want, "{phase:?} {installed} {wish:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let text = serde_json::to_string(&record(Phase::WentBack)).unwrap();
+        assert!(text.contains(r#""phase":"went-back""#), "{text}");
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record(Phase::WentBack));
+    }
+}
