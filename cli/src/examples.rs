@@ -5,7 +5,7 @@ use clap::Command;
 /// The verb, and lines to type, each after what it does.
 type Examples = (&'static [&'static str], &'static [(&'static str, &'static str)]);
 
-const EXAMPLES: [Examples; 17] = [
+const EXAMPLES: [Examples; 18] = [
     (
         &["apply"],
         &[
@@ -22,6 +22,16 @@ const EXAMPLES: [Examples; 17] = [
         &[
             ("One field, with its limits and what is below", "weaver crd explain spec.targets.selector"),
             ("All fields of a kind", "weaver crd explain servicetokens.spec --recursive"),
+        ],
+    ),
+    (
+        &["node", "upgrade"],
+        &[
+            (
+                "From a file, with the release's sha256sum-arm64.txt beside it; what would be done?",
+                "weaver node upgrade --k3s ./k3s-arm64 --dry-run",
+            ),
+            ("From the project's releases", "weaver node upgrade --k3s v1.36.4+k3s1"),
         ],
     ),
     (

@@ -12,6 +12,7 @@ mod generated;
 mod ingress;
 mod k3d;
 mod kubeconfig;
+mod node;
 mod orphans;
 mod pause;
 mod registry;
@@ -91,6 +92,11 @@ enum Verb {
     Man {
         /// The directory
         directory: PathBuf,
+    },
+    /// The node itself, typed there and as root
+    Node {
+        #[command(subcommand)]
+        verb: node::Verb,
     },
     /// Copies whose ConfigMapSync is gone
     Orphans {
@@ -177,6 +183,7 @@ async fn main() -> ExitCode {
         Verb::K3d { verb } => k3d::run(verb),
         Verb::Kubeconfig { verb } => kubeconfig::run(verb).await,
         Verb::Man { directory } => generated::man(&directory, command("weaver")),
+        Verb::Node { verb } => node::run(verb),
         Verb::Orphans { verb } => orphans::run(verb).await.map(|()| ExitCode::SUCCESS),
         Verb::Pause(options) => pause::pause(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::Registry { verb } => Ok(registry::run(verb)),

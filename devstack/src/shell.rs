@@ -55,7 +55,9 @@ pub fn write(layout: &Layout, programs: &Programs, record: &ServerRecord, kubect
             "weaver-node-agent",
             format!(
                 "case \"$1 ${{2-}}\" in\ncheck\\ * | preflight\\ *) verb=$1; shift; exec {agent} \"$verb\" {places} \"$@\" ;;\n\
-                 'repair names') shift 2; exec {agent} repair names {places} {names} \"$@\" ;;\nesac\nexec {agent} \"$@\"\n"
+                 'repair names') shift 2; exec {agent} repair names {places} {names} \"$@\" ;;\n\
+                 upgrade\\ * | rollback\\ *) echo 'error: the k3s of this stack lies in the cache of all stacks and is not \
+                 replaced; K3S_BIN=FILE make up starts another' >&2; exit 2 ;;\nesac\nexec {agent} \"$@\"\n"
             ),
         ),
         // The flags that the agent puts in front are systemctl's own.

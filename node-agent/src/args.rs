@@ -12,15 +12,16 @@ use weaver_operator::args::{Metrics, metrics};
 use crate::{
     boot_config::{self, BootConfigArgs},
     host_root::HostRoot,
+    upgrade::args::{RollbackArgs, UpgradeArgs},
 };
 
 /// No pause and no life is worth more; larger numbers would overflow a clock.
-const DAY: u64 = 86_400;
+pub(crate) const DAY: u64 = 86_400;
 
 /// Where the report, the block and the operator's credentials are.
 const RUNTIME_DIR: &str = "/run/weaver";
 /// Where the ledger and boot-config's report are.
-const STATE_DIR: &str = "/var/lib/weaver";
+pub(crate) const STATE_DIR: &str = "/var/lib/weaver";
 
 /// Proves the host fit for k3s and the names served, then opens the gate for the operator.
 #[derive(Debug, Parser)]
@@ -52,6 +53,10 @@ pub enum Command {
     BootConfig(BootConfigArgs),
     /// Make the changes to boot files that `check` shows, never reboots; `repair names`: have the configured names served.
     Repair(RepairArgs),
+    /// Put another k3s in place, prove it, or go back by itself; as root.
+    Upgrade(UpgradeArgs),
+    /// Put the k3s before the last upgrade in place again; as root.
+    Rollback(RollbackArgs),
     /// Keep checking, open the gate when the names are proven, keep the operator's token fresh.
     Run(RunArgs),
 }
@@ -110,6 +115,8 @@ impl Args {
                 Some(RepairWhat::Names(names)) => &mut names.host,
                 None => return Ok(self),
             },
+            Command::Upgrade(upgrade) => &mut upgrade.node.host,
+            Command::Rollback(rollback) => &mut rollback.node.host,
             Command::Preflight(preflight) => {
                 preflight.host.root_default(&mut preflight.runtime_dir);
                 &mut preflight.host

@@ -76,6 +76,12 @@ impl Host {
         self.data_dir.clone().or_else(configured).unwrap_or_else(|| DEFAULT_DATA_DIR.into())
     }
 
+    /// Where k3s keeps its data, by its configuration as it is now.
+    pub(crate) fn k3s_data_dir(&self) -> PathBuf {
+        let effective = k3s_files::effective(&self.root, self.config.as_deref(), self.unit.as_deref());
+        self.data_dir(&effective)
+    }
+
     /// Where the API server is, or will be.
     fn api_address(&self, effective: &Effective) -> SocketAddr {
         let port = effective.https_listen_port.unwrap_or(DEFAULT_PORT);

@@ -3,8 +3,8 @@
 //!
 //! Guarantees: `check` and `preflight` change nothing; `preflight --gate` writes
 //! the block of k3s and the node's report; `repair` changes boot files when
-//! asked to; `run` writes into its runtime directory, with `--systemd` the same
-//! report, and in the cluster the manifests built into it, its node's `NodeReport` and three labels of its Node; a
+//! asked to, `upgrade` and `rollback` the program k3s; `run` writes into its
+//! runtime directory, with `--systemd` the same report, and in the cluster the manifests built into it, its node's `NodeReport` and three labels of its Node; a
 //! known bad state keeps the gate shut, an unknown one never counts as bad; a verdict that turns bad after the gate opened is reported and
 //! stops nothing.
 
@@ -48,6 +48,7 @@ pub mod root_space;
 pub mod run;
 pub mod schemas;
 pub mod systemctl;
+pub mod upgrade;
 
 use args::{Args, Command, Output, RepairWhat};
 
@@ -81,6 +82,8 @@ pub async fn run_command(args: Args) -> anyhow::Result<u8> {
             None => repair::run(&args.files),
             Some(RepairWhat::Names(names)) => repair::names::run(names).await,
         },
+        Command::Upgrade(args) => upgrade::upgrade(args).await,
+        Command::Rollback(args) => upgrade::rollback(args).await,
         Command::Run(args) => run::run(args).await.map(|()| weaver_diagnostics::exit_code::FINE),
     }
 }

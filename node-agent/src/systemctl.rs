@@ -115,6 +115,11 @@ impl Systemctl {
         parse(&answer).ok_or_else(|| SystemctlError::NoState { call: call.join(" ") })
     }
 
+    /// Whether a unit is started at boot; a systemd that does not answer starts none.
+    pub async fn is_enabled(&self, unit: &str) -> bool {
+        self.call(&["is-enabled", unit]).await.is_ok()
+    }
+
     async fn call(&self, arguments: &[&str]) -> Result<String, SystemctlError> {
         let call = arguments.join(" ");
         let output = Command::new(&self.program)

@@ -1,0 +1,84 @@
+//! The command lines of `upgrade` and `rollback`.
+
+use std::path::PathBuf;
+
+use weaver_diagnostics::k3s_upgrade::release;
+
+use crate::args::{DAY, HostArgs, STATE_DIR};
+use crate::boot_config;
+
+/// What `upgrade` needs.
+#[derive(Debug, Clone, clap::Args)]
+pub struct UpgradeArgs {
+    /// The new k3s: a file, or a version of the project's releases such as v1.36.4+k3s1.
+    #[arg(long, value_name = "FILE|VERSION")]
+    pub k3s: String,
+    /// Its SHA-256 [default: what the release's list says that lies beside the file].
+    #[arg(long, value_name = "HEX", value_parser = hash)]
+    pub sha256: Option<String>,
+    /// Where releases are.
+    #[arg(long, value_name = "URL", default_value = release::ADDRESS, hide = true)]
+    pub releases: String,
+    /// The node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+}
+
+/// What `rollback` needs.
+#[derive(Debug, Clone, clap::Args)]
+pub struct RollbackArgs {
+    /// The node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+}
+
+/// The node, and how to go about it.
+#[derive(Debug, Clone, clap::Args)]
+pub struct NodeArgs {
+    /// Where to look.
+    #[command(flatten)]
+    pub host: HostArgs,
+    /// Directory of what outlives a reboot, a path of the host.
+    #[arg(long, value_name = "DIR", default_value = STATE_DIR, value_parser = boot_config::absolute)]
+    pub state_dir: PathBuf,
+    /// Show what would be done and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How long k3s may take until all is proven, on the way there and on the way back.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=DAY))]
+    pub wait: u64,
+    /// The program in place, a path of the host.
+    #[arg(long, value_name = "PATH", default_value = "/usr/local/bin/k3s", value_parser = boot_config::absolute, hide = true)]
+    pub program: PathBuf,
+    /// What speaks to systemd.
+    #[arg(long, value_name = "PATH", default_value = "systemctl", hide = true)]
+    pub systemctl: PathBuf,
+}
+
+fn hash(text: &str) -> Result<String, &'static str> {
+    release::hash(text).ok_or("a SHA-256 has 64 hexadecimal digits")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use crate::args::{Args, Command};
+
+    #[test]
+    fn a_hash_is_one_and_bounds_are_bounds() {
+        let parse = |words: &str| Args::try_parse_from(words.split(' ')).and_then(Args::resolve);
+        let hash = "AB".repeat(32);
+        let Command::Upgrade(args) =
+            parse(&format!("weaver-node-agent upgrade --k3s k3s --sha256 {hash}")).unwrap().command
+        else {
+            panic!()
+        };
+        assert_eq!((args.sha256, args.node.wait), (Some("ab".repeat(32)), 300));
+        for wrong in
+            ["upgrade", "upgrade --k3s k3s --sha256 ab", "rollback --wait 0", "rollback --program k3s"]
+        {
+            assert!(parse(&format!("weaver-node-agent {wrong}")).is_err(), "{wrong}");
+        }
+    }
+}

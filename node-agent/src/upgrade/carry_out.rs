@@ -1,0 +1,186 @@
+//! The steps of an upgrade, and the way back.
+
+use anyhow::{Context as _, anyhow};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use weaver_diagnostics::exit_code;
+use weaver_diagnostics::k3s_upgrade::Role;
+use weaver_diagnostics::k3s_upgrade::plan::{BACK, FORWARD, Step};
+use weaver_diagnostics::k3s_upgrade::proof::Wanted;
+use weaver_diagnostics::k3s_upgrade::record::{Build, Phase, Record, Resume};
+
+use super::journal::Journal;
+use super::node::Node;
+use super::say;
+
+/// An upgrade that is written down.
+pub struct Upgrade<'a> {
+    /// The node.
+    pub node: &'a Node,
+    /// Where it is written down.
+    pub journal: &'a Journal,
+    /// What the node is.
+    pub role: Role,
+    /// The upgrade.
+    pub record: Record,
+}
+
+impl Upgrade<'_> {
+    /// Writes down how far it has come.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn note(&mut self, phase: Phase) -> anyhow::Result<()> {
+        self.journal.note(&mut self.record, phase)
+    }
+
+    /// To the new program; back if it is not proven. The exit code.
+    ///
+    /// # Errors
+    /// It could not be begun, and nothing was changed.
+    pub async fn forward(&mut self, steps: &[Step]) -> anyhow::Result<u8> {
+        let mut stop = Stop::listen()?;
+        let (from, to) = (self.record.from.clone(), self.record.to.clone());
+        say(&format!("k3s {} takes the place of {}", to.version, from.version));
+        for step in steps {
+            let acted = tokio::select! {
+                acted = self.act(*step, &to) => acted,
+                why = stop.asked(), if *step == Step::Prove => Err(why),
+            };
+            let Err(error) = acted else { continue };
+            if *step == Step::Keep {
+                self.node.place.discard();
+                self.note(Phase::WentBack)?;
+                return Err(error.context("nothing was changed"));
+            }
+            say(&format!("k3s {} is not proven: {error:#}", to.version));
+            return Ok(self.back(&BACK).await);
+        }
+        self.note(Phase::Done)?;
+        say(&format!("k3s {} is in place and proven: {}", to.version, self.proven()));
+        say(&format!("{} is kept: `sudo weaver node rollback`", from.version));
+        Ok(exit_code::FINE)
+    }
+
+    /// Back to the old program; the exit code.
+    async fn back(&mut self, steps: &[Step]) -> u8 {
+        let from = self.record.from.clone();
+        say(&format!("Going back to {}", from.version));
+        // Without it the next run knows less; to go back matters more.
+        if let Err(error) = self.note(Phase::Back) {
+            say(&format!("{error:#}"));
+        }
+        for step in steps {
+            if let Err(error) = self.act(*step, &from).await {
+                return self.stuck(*step, &error);
+            }
+        }
+        if let Err(error) = self.note(Phase::WentBack) {
+            say(&format!("{error:#}"));
+        }
+        say(&format!("k3s {} is in place again and proven: {}", from.version, self.proven()));
+        exit_code::WENT_BACK
+    }
+
+    /// Does what is left of an upgrade that was cut off; the exit code.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub async fn resume(&mut self, resume: Resume) -> anyhow::Result<u8> {
+        let _stop = Stop::listen()?;
+        match resume {
+            Resume::Nothing => Ok(exit_code::FINE),
+            Resume::Forget | Resume::LeaveAlone => {
+                self.node.place.discard();
+                self.note(Phase::WentBack)?;
+                Ok(exit_code::FINE)
+            }
+            Resume::Prove => self.forward(&FORWARD[2..]).await,
+            Resume::GoBack => Ok(self.back(&BACK).await),
+            Resume::ProveOld => Ok(self.back(&BACK[1..]).await),
+        }
+    }
+
+    async fn act(&self, step: Step, build: &Build) -> anyhow::Result<()> {
+        let Self { node, role, .. } = self;
+        match step {
+            Step::Keep => node.place.keep(),
+            Step::Replace => node.place.replace(),
+            Step::PutBack => node.place.put_back(),
+            Step::Restart => {
+                say(&format!(
+                    "Restarting {} (pods run on), and proving it for up to {} s",
+                    role.unit(),
+                    node.wait.as_secs()
+                ));
+                node.restart(*role).await.context("it could not be restarted")
+            }
+            Step::Prove => {
+                let (version, names) = (build.version.parse().ok(), self.record.names.clone());
+                node.prove(&Wanted { role: *role, version, names }).await
+            }
+        }
+    }
+
+    fn proven(&self) -> String {
+        let unit = self.role.unit();
+        match (self.role, self.record.names.as_slice()) {
+            (Role::Agent, _) => format!("{unit} is active"),
+            (Role::Server, []) => format!("{unit} is active, its API server ready"),
+            (Role::Server, names) => {
+                format!("{unit} is active, its API server ready, served are {}", names.join(", "))
+            }
+        }
+    }
+
+    /// Says that the way back failed, too.
+    fn stuck(&self, step: Step, error: &anyhow::Error) -> u8 {
+        let version = &self.record.from.version;
+        let place = &self.node.place;
+        let unit = self.role.unit();
+        if step == Step::PutBack {
+            let (installed, new) = (place.installed.display(), place.staged().display().to_string());
+            say(&format!(
+                "{version} could not be put back: {error:#}\nWhat is in place is {}, which is not proven. Type\n  \
+                 sudo cp -p {} {new} && sudo mv {new} {installed} && sudo systemctl restart {unit}",
+                self.record.to.version,
+                place.previous().display(),
+            ));
+        } else {
+            say(&format!(
+                "{version} is in place again, and is not proven either: {error:#}\nIts log says why; then try once more:\n  \
+                 sudo weaver explain --journal {}\n  sudo weaver node rollback",
+                unit.trim_end_matches(".service")
+            ));
+        }
+        exit_code::STUCK
+    }
+}
+
+/// Who asks for an end while a program is proven has it go back. A terminal that is closed asks for nothing.
+struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+    _hangup: Signal,
+}
+
+impl Stop {
+    fn listen() -> anyhow::Result<Self> {
+        let heard = |kind| signal(kind).context("listening for signals");
+        Ok(Self {
+            terminate: heard(SignalKind::terminate())?,
+            interrupt: heard(SignalKind::interrupt())?,
+            _hangup: heard(SignalKind::hangup())?,
+        })
+    }
+
+    async fn asked(&mut self) -> anyhow::Error {
+        tokio::select! {
+            _ = self.terminate.recv() => anyhow!("SIGTERM came"),
+            _ = self.interrupt.recv() => anyhow!("SIGINT came"),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "carry_out_tests.rs"]
+mod tests;

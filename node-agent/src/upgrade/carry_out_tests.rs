@@ -1,0 +1,174 @@
+//! On a node of a test's own: programs are scripts, and systemd says what the one in place would be.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Parser as _;
+
+use super::*;
+use crate::args::{Args, Command};
+use crate::upgrade::journal;
+use crate::upgrade::place::sha256;
+
+/// A node that has joined another's cluster: its unit is all there is to prove.
+struct Scene {
+    dir: tempfile::TempDir,
+    node: Node,
+}
+
+impl Scene {
+    /// k3s `old` runs, and `new` lies beside it. The unit is active while the program in place is not one of `bad`.
+    fn new(bad: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str| dir.path().join(name);
+        fs::write(file("k3s"), "old").unwrap();
+        fs::write(file("k3s.new"), "new").unwrap();
+        let is_bad: Vec<_> = bad.iter().map(|bad| format!("grep -q {bad} \"$dir/k3s\"")).collect();
+        let is_bad = if is_bad.is_empty() { "false".to_owned() } else { is_bad.join(" || ") };
+        let systemctl = format!(
+            "#!/bin/sh\ndir=${{0%/*}}\nshift 2\n[ \"$1\" = show ] || echo \"$1\" >> \"$dir/calls\"\n\
+             if {is_bad}; then echo ActiveState=activating; else echo ActiveState=active; fi\n"
+        );
+        fs::write(file("systemctl"), systemctl).unwrap();
+        fs::set_permissions(file("systemctl"), fs::Permissions::from_mode(0o755)).unwrap();
+        let words = ["weaver-node-agent", "rollback", "--root"].map(str::to_owned).into_iter();
+        let words = words.chain([path(dir.path()), "--program".to_owned(), "/k3s".to_owned()]);
+        let words = words.chain(["--systemctl".to_owned(), path(&file("systemctl"))]);
+        let Command::Rollback(args) = Args::parse_from(words).command else { panic!() };
+        let mut node = Node::of(&args.node).unwrap();
+        (node.wait, node.settle) = (Duration::from_millis(100), Duration::ZERO);
+        Self { dir, node }
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.dir.path().join(name)).unwrap_or_default()
+    }
+
+    fn state(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    /// Begins, does this, and ends; what it answered.
+    async fn with<T>(&self, phase: Phase, act: impl AsyncFnOnce(&mut Upgrade<'_>) -> T) -> T {
+        let journal = Journal::lock(&self.state()).unwrap();
+        let build = |version: &str, text| Build { version: version.to_owned(), sha256: hash(text) };
+        let (from, to) = (build("v1.36.3+k3s1", "old"), build("v1.36.4+k3s1", "new"));
+        let record = Record { begun: String::new(), from, to, names: Vec::new(), phase };
+        let mut upgrade = Upgrade { node: &self.node, journal: &journal, role: Role::Agent, record };
+        upgrade.note(phase).unwrap();
+        act(&mut upgrade).await
+    }
+
+    async fn forward(&self) -> anyhow::Result<u8> {
+        self.with(Phase::Forward, async |upgrade| upgrade.forward(&FORWARD).await).await
+    }
+
+    /// The program in place, the one before, what systemd was asked for, and what is written down.
+    #[track_caller]
+    fn is(&self, installed: &str, previous: &str, calls: &str, phase: Phase) {
+        let asked = self.read("calls");
+        assert_eq!(
+            (self.read("k3s").as_str(), self.read("k3s.previous").as_str(), asked.replace('\n', " ").trim()),
+            (installed, previous, calls)
+        );
+        assert_eq!(journal::last(&self.state()).unwrap().unwrap().phase, phase);
+        assert!(!self.dir.path().join("k3s.new").exists());
+    }
+}
+
+fn path(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+fn hash(text: &str) -> String {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), text).unwrap();
+    sha256(file.path()).unwrap()
+}
+
+#[tokio::test]
+async fn what_is_proven_stays_and_the_old_one_is_kept() {
+    let scene = Scene::new(&[]);
+    assert_eq!(scene.forward().await.unwrap(), exit_code::FINE);
+    scene.is("new", "old", "stop start", Phase::Done);
+}
+
+#[tokio::test]
+async fn what_is_not_proven_goes_back_by_itself() {
+    let scene = Scene::new(&["new"]);
+    assert_eq!(scene.forward().await.unwrap(), exit_code::WENT_BACK);
+    scene.is("old", "old", "stop start stop start", Phase::WentBack);
+}
+
+#[tokio::test]
+async fn where_neither_is_proven_the_old_one_is_in_place_and_the_next_run_tries_again() {
+    let scene = Scene::new(&["new", "old"]);
+    assert_eq!(scene.forward().await.unwrap(), exit_code::STUCK);
+    scene.is("old", "old", "stop start stop start", Phase::Back);
+}
+
+#[tokio::test]
+async fn what_cannot_be_kept_is_not_replaced() {
+    let scene = Scene::new(&[]);
+    fs::create_dir(scene.dir.path().join("k3s.kept")).unwrap();
+    let error = scene.forward().await.unwrap_err();
+    assert!(format!("{error:#}").contains("nothing was changed"), "{error:#}");
+    scene.is("old", "", "", Phase::WentBack);
+}
+
+#[tokio::test]
+async fn a_systemd_that_refuses_is_a_reason_to_go_back() {
+    let scene = Scene::new(&[]);
+    let systemctl = scene.dir.path().join("systemctl");
+    let refuses =
+        "#!/bin/sh\ncase \"$*\" in *show*) echo ActiveState=active ;; *) echo no >&2; exit 1 ;; esac\n";
+    fs::write(&systemctl, refuses).unwrap();
+    assert_eq!(scene.forward().await.unwrap(), exit_code::STUCK);
+    scene.is("old", "old", "", Phase::Back);
+}
+
+/// As if the power had gone: what was written down and what lies there is all that is left.
+#[tokio::test]
+async fn what_was_cut_off_is_finished_from_wherever_it_was() {
+    type Cut = fn(&Scene);
+    let kept: Cut = |scene| scene.node.place.keep().unwrap();
+    let replaced: Cut = |scene| {
+        scene.node.place.keep().unwrap();
+        scene.node.place.replace().unwrap();
+    };
+    let put_back: Cut = |scene| {
+        scene.node.place.keep().unwrap();
+        scene.node.place.replace().unwrap();
+        scene.node.place.put_back().unwrap();
+    };
+    for (phase, cut, bad, code, installed, previous, calls, ends) in [
+        (Phase::Forward, (|_| ()) as Cut, &[][..], exit_code::FINE, "old", "", "", Phase::WentBack),
+        (Phase::Forward, kept, &[], exit_code::FINE, "old", "old", "", Phase::WentBack),
+        (Phase::Forward, replaced, &[], exit_code::FINE, "new", "old", "stop start", Phase::Done),
+        (
+            Phase::Forward,
+            replaced,
+            &["new"],
+            exit_code::WENT_BACK,
+            "old",
+            "old",
+            "stop start stop start",
+            Phase::WentBack,
+        ),
+        (Phase::Back, replaced, &["new"], exit_code::WENT_BACK, "old", "old", "stop start", Phase::WentBack),
+        (Phase::Back, put_back, &["new"], exit_code::WENT_BACK, "old", "old", "stop start", Phase::WentBack),
+    ] {
+        let scene = Scene::new(bad);
+        cut(&scene);
+        let installed_now = sha256(&scene.node.place.installed).unwrap();
+        let done = scene.with(phase, async |upgrade| {
+            let resume =
+                upgrade.record.resume(&installed_now, weaver_diagnostics::k3s_upgrade::Wish::Upgrade);
+            upgrade.resume(resume).await.unwrap()
+        });
+        assert_eq!(done.await, code, "{phase:?} {calls}");
+        scene.is(installed, previous, calls, ends);
+    }
+}

@@ -1,0 +1,153 @@
+//! Fetches a file of a release, by the TLS that everything here speaks: the card has no curl.
+//!
+//! Guarantees: never from `https` on to `http`; a silent server ends it. Failure: one line that names the address. What
+//! arrives is worth nothing before its hash is known.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use http::{Request, Response, Uri, header};
+use http_body_util::BodyExt as _;
+use kube::{Client, Config, client::Body};
+
+/// For the connection.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Without a byte.
+const SILENCE: Duration = Duration::from_secs(30);
+/// A release is one away from where its files are.
+const REDIRECTIONS: usize = 5;
+/// Bytes of a file that is read as text.
+const TEXT: usize = 64 * 1024;
+
+/// Gives `take` each part of what is at `address`.
+///
+/// # Errors
+/// It cannot be fetched whole, or taken.
+pub async fn fetch(address: &str, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let body = open(address).await.with_context(|| format!("cannot fetch {address}"))?;
+    let mut body = body.into_body();
+    while let Some(part) = body.frame().await {
+        let part = part.with_context(|| format!("{address} ended in the midst of it"))?;
+        if let Ok(bytes) = part.into_data() {
+            take(&bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// The text at `address`.
+///
+/// # Errors
+/// It cannot be fetched, or is none.
+pub async fn text(address: &str) -> anyhow::Result<String> {
+    let mut all = Vec::new();
+    let take = |bytes: &[u8]| {
+        all.extend_from_slice(bytes);
+        ensure!(all.len() <= TEXT, "{address} is too long for a list of hashes");
+        Ok(())
+    };
+    fetch(address, take).await?;
+    String::from_utf8(all).with_context(|| format!("{address} is not text"))
+}
+
+async fn open(address: &str) -> anyhow::Result<Response<Body>> {
+    let mut uri: Uri = address.parse().context("it is no address")?;
+    for _ in 0..REDIRECTIONS {
+        let answer = ask(&uri).await?;
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        ensure!(answer.status().is_redirection(), "the server says {}", answer.status());
+        let to = answer.headers().get(header::LOCATION).and_then(|to| to.to_str().ok());
+        let next: Uri =
+            to.and_then(|to| to.parse().ok()).context("the server sends elsewhere, and not where")?;
+        ensure!(next.scheme() == uri.scheme(), "the server sends from {:?} to {next}", uri.scheme_str());
+        uri = next;
+    }
+    bail!("the server sends elsewhere again and again")
+}
+
+/// kube's client asks any server: with the system's trust anchors where it is told of no other.
+async fn ask(uri: &Uri) -> anyhow::Result<Response<Body>> {
+    let (scheme, authority) = uri.scheme_str().zip(uri.authority()).context("it is no whole address")?;
+    let mut config = Config::new(format!("{scheme}://{authority}").parse()?);
+    (config.connect_timeout, config.read_timeout) = (Some(CONNECT), Some(SILENCE));
+    // Who waits wants an answer of now.
+    config.default_retry = false;
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let request = Request::get(path).header(header::USER_AGENT, "weaver-node-agent").body(Body::empty())?;
+    Ok(Client::try_from(config)?.send(request).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Gives one of these answers a request, in their order; where it is.
+    fn server(answers: Vec<String>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let here = address.clone();
+        std::thread::spawn(move || {
+            for answer in answers {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut asked = Vec::new();
+                while !asked.ends_with(b"\r\n\r\n") {
+                    let mut byte = [0];
+                    stream.read_exact(&mut byte).unwrap();
+                    asked.push(byte[0]);
+                }
+                let path = String::from_utf8(asked).unwrap().split(' ').nth(1).unwrap().to_owned();
+                let answer = answer.replace("HERE", &here).replace("ASKED", &path);
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        address
+    }
+
+    fn answer(status: &str, headers: &str, body: &str) -> String {
+        format!(
+            "HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        )
+    }
+
+    async fn told(answers: Vec<String>) -> Result<String, String> {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let address = format!("{}/download/v1.36.4%2Bk3s1/sums.txt", server(answers));
+        text(&address).await.map_err(|error| format!("{error:#}"))
+    }
+
+    #[tokio::test]
+    async fn the_address_is_asked_as_it_is_and_a_redirection_is_followed() {
+        let moved = answer("302 Found", "Location: HERE/elsewhere?signature=a%2Fb\r\n", "");
+        assert_eq!(told(vec![moved, answer("200 OK", "", "abc")]).await.as_deref(), Ok("abc"));
+    }
+
+    #[tokio::test]
+    async fn what_goes_wrong_is_told_in_one_line_with_the_address() {
+        let forever = answer("302 Found", "Location: HERE/again\r\n", "");
+        for (answers, want) in [
+            (vec![answer("404 Not Found", "", "no")], "the server says 404 Not Found"),
+            (vec![answer("302 Found", "", "")], "the server sends elsewhere, and not where"),
+            (
+                vec![answer("302 Found", "Location: https://127.0.0.1:1/\r\n", "")],
+                "sends from Some(\"http\") to",
+            ),
+            (vec![forever; REDIRECTIONS], "again and again"),
+            (vec![answer("200 OK", "", "abc").replace("Length: 3", "Length: 9")], "ended in the midst of it"),
+            (vec![answer("200 OK", "", &"a".repeat(TEXT + 1))], "too long for a list of hashes"),
+            (vec![], "cannot fetch http://127.0.0.1"),
+        ] {
+            let error = told(answers).await.unwrap_err();
+            assert!(
+                error.contains(want) && error.contains("/download/v1.36.4%2Bk3s1/sums.txt"),
+                "{error} {want}"
+            );
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+    }
+}

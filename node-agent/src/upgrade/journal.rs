@@ -1,0 +1,85 @@
+//! What was under way: one upgrade at a time, and a record of the last one.
+//!
+//! Guarantees: it is on its disk before a program is touched, and says who finds an upgrade cut off what was meant.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use weaver_diagnostics::k3s_upgrade::record::{Phase, Record};
+use weaver_operator::durable_file;
+
+const NAME: &str = "k3s-upgrade.json";
+
+/// The journal, with nobody else at work.
+pub struct Journal {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// The last upgrade, for who only looks.
+///
+/// # Errors
+/// The journal cannot be read.
+pub fn last(directory: &Path) -> anyhow::Result<Option<Record>> {
+    let path = directory.join(NAME);
+    let text = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        text => text.with_context(|| format!("cannot read {}", path.display()))?,
+    };
+    let record = serde_json::from_str(&text);
+    record.map(Some).with_context(|| {
+        format!("{} is damaged; move it away, and what it knew of the last upgrade with it", path.display())
+    })
+}
+
+impl Journal {
+    /// The journal in `directory`, which is made where it is missing.
+    ///
+    /// # Errors
+    /// It cannot be made, or another upgrade is under way.
+    pub fn lock(directory: &Path) -> anyhow::Result<Self> {
+        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        let path = directory.join("k3s-upgrade.lock");
+        let lock = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        lock.try_lock().context("another upgrade of k3s is under way: wait for its end")?;
+        Ok(Self { path: directory.join(NAME), _lock: lock })
+    }
+
+    /// Writes down how far an upgrade has come.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn note(&self, record: &mut Record, phase: Phase) -> anyhow::Result<()> {
+        record.phase = phase;
+        let text = serde_json::to_string_pretty(record).context("writing the journal as JSON")? + "\n";
+        Ok(durable_file::replace(&self.path, text.as_bytes(), 0o600)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weaver_diagnostics::k3s_upgrade::record::Build;
+
+    #[test]
+    fn one_at_a_time_and_the_last_one_is_remembered() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        assert_eq!(last(&state).unwrap(), None);
+        let build = |sha256: &str| Build { version: "v1.36.4+k3s1".to_owned(), sha256: sha256.to_owned() };
+        let (from, to) = (build("a"), build("b"));
+        let mut record = Record { begun: String::new(), from, to, names: Vec::new(), phase: Phase::Forward };
+        let journal = Journal::lock(&state).unwrap();
+        journal.note(&mut record, Phase::Back).unwrap();
+        assert_eq!(last(&state).unwrap().unwrap().phase, Phase::Back);
+        let error = Journal::lock(&state).map(drop).unwrap_err().to_string();
+        assert!(error.contains("another upgrade of k3s is under way"), "{error}");
+        drop(journal);
+        Journal::lock(&state).unwrap();
+        fs::write(state.join(NAME), "{\"phase\":").unwrap();
+        let error = last(&state).unwrap_err().to_string();
+        assert!(error.contains("k3s-upgrade.json is damaged; move it away"), "{error}");
+    }
+}

@@ -1,0 +1,285 @@
+//! `upgrade` and `rollback`: another k3s in the place of the one that runs, proven, or the old one again.
+//!
+//! What stands against it and what counts as proof is decided in `weaver_diagnostics::k3s_upgrade`; here it is collected
+//! and done. Guarantees: nothing is touched before all checks have passed; there is always a whole k3s in place; what is
+//! under way is written down first, so that the next run finishes what was cut off; what is not proven in its time goes
+//! back by itself. Failure: it is said which k3s is in place now and what is not as it was.
+
+pub mod args;
+mod carry_out;
+mod download;
+mod journal;
+mod node;
+mod place;
+mod source;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use weaver_diagnostics::exit_code;
+use weaver_diagnostics::k3s_upgrade::plan::{Candidate, Facts, Plan, Refusal, plan};
+use weaver_diagnostics::k3s_upgrade::proof::Seen;
+use weaver_diagnostics::k3s_upgrade::record::{Build, Phase, Record, Resume};
+use weaver_diagnostics::k3s_upgrade::{Role, Wish};
+
+use args::{NodeArgs, RollbackArgs, UpgradeArgs};
+use carry_out::Upgrade;
+use journal::Journal;
+use node::{Node, version_of};
+use place::sha256;
+use source::Source;
+
+/// Runs `upgrade`; the exit code of the process.
+///
+/// # Errors
+/// It could not be begun; what it ended with otherwise is in the exit code.
+pub async fn upgrade(args: UpgradeArgs) -> anyhow::Result<u8> {
+    let source = Source::of(&args)?;
+    Errand::of(&args.node, source, Wish::Upgrade)?.run().await
+}
+
+/// Runs `rollback`; the exit code of the process.
+///
+/// # Errors
+/// As [`upgrade`].
+pub async fn rollback(args: RollbackArgs) -> anyhow::Result<u8> {
+    let mut errand = Errand::of(&args.node, Source::Previous { sha256: None }, Wish::RollBack)?;
+    if let Some(last) = journal::last(&errand.state_dir)?
+        && last.phase == Phase::Done
+    {
+        errand.source = Source::Previous { sha256: Some(last.from.sha256) };
+    }
+    errand.run().await
+}
+
+/// What was asked for.
+struct Errand {
+    node: Node,
+    source: Source,
+    wish: Wish,
+    state_dir: PathBuf,
+    dry_run: bool,
+}
+
+impl Errand {
+    fn of(args: &NodeArgs, source: Source, wish: Wish) -> anyhow::Result<Self> {
+        let node = Node::of(args)?;
+        let state_dir = node.host.root.real(&args.state_dir);
+        Ok(Self { node, source, wish, state_dir, dry_run: args.dry_run })
+    }
+
+    async fn run(&self) -> anyhow::Result<u8> {
+        if self.dry_run {
+            return self.show().await;
+        }
+        if let Some(refusal) = self.node.may_not_write() {
+            return Ok(refused(&[refusal]));
+        }
+        let journal = Journal::lock(&self.state_dir)?;
+        if let Some(last) = journal::last(&self.state_dir)?
+            && let Some(code) = self.finish(&journal, last).await?
+        {
+            return Ok(code);
+        }
+        let (mut facts, seen) = self.facts().await?;
+        if let Some(code) = end(&plan(&facts, self.wish), &facts) {
+            return Ok(code);
+        }
+        let staged = self.source.stage(&self.node.place, &mut facts.candidate).await;
+        let judged = staged.map(|()| plan(&facts, self.wish));
+        let Ok(Plan::Go(role, steps)) = judged else {
+            self.node.place.discard();
+            let judged = judged?;
+            return Ok(end(&judged, &facts).unwrap_or(exit_code::INTERNAL));
+        };
+        let mut upgrade = self.begin(&journal, role, &facts, seen.names)?;
+        upgrade.forward(steps).await
+    }
+
+    /// Writes down what is about to be done.
+    fn begin<'a>(
+        &'a self,
+        journal: &'a Journal,
+        role: Role,
+        facts: &Facts,
+        names: Vec<String>,
+    ) -> anyhow::Result<Upgrade<'a>> {
+        let place = &self.node.place;
+        let unknown = || "unknown".to_owned();
+        let from = facts.installed.as_ref().map_or_else(|_| unknown(), ToString::to_string);
+        let to = facts.candidate.version.as_ref().and_then(|version| version.as_ref().ok());
+        let record = Record {
+            begun: Timestamp::now().to_string(),
+            from: Build { version: from, sha256: sha256(&place.installed)? },
+            to: Build {
+                version: to.map_or_else(unknown, ToString::to_string),
+                sha256: sha256(&place.staged())?,
+            },
+            names,
+            phase: Phase::Forward,
+        };
+        let mut upgrade = Upgrade { node: &self.node, journal, role, record };
+        upgrade.note(Phase::Forward)?;
+        Ok(upgrade)
+    }
+
+    /// Finishes an upgrade that was cut off; the exit code if that was all that can be done now.
+    async fn finish(&self, journal: &Journal, last: Record) -> anyhow::Result<Option<u8>> {
+        let resume = last.resume(&sha256(&self.node.place.installed)?, self.wish);
+        if resume == Resume::Nothing {
+            return Ok(None);
+        }
+        say(&cut_off(&last, resume));
+        let unit = self.node.unit().await?;
+        let unit = unit.context("neither k3s.service nor k3s-agent.service runs or is enabled")?;
+        let mut upgrade = Upgrade { node: &self.node, journal, role: unit.role, record: last };
+        let code = upgrade.resume(resume).await?;
+        Ok(after_finishing(code, self.wish))
+    }
+
+    async fn facts(&self) -> anyhow::Result<(Facts, Seen)> {
+        let node = &self.node;
+        let unit = node.unit().await?;
+        let candidate = self.source.look(&node.place).await?;
+        let seen = match unit {
+            Some(unit) => node.look(unit.role, node.patience).await,
+            None => Seen { unit: String::new(), ready: None, names: Vec::new(), version: None },
+        };
+        let is_agent = unit.is_some_and(|unit| unit.role == Role::Agent);
+        let facts = Facts {
+            may_not_write: node.may_not_write(),
+            unit,
+            held_back: node.held_back().await?,
+            ready: seen.ready.clone(),
+            installed: version_of(&node.place.installed).await,
+            server: if is_agent { node.server_version().await } else { None },
+            candidate,
+            room: node.room(),
+        };
+        Ok((facts, seen))
+    }
+
+    /// What would be done.
+    async fn show(&self) -> anyhow::Result<u8> {
+        if let Some(last) = journal::last(&self.state_dir)? {
+            let resume = last.resume(&sha256(&self.node.place.installed)?, self.wish);
+            if resume != Resume::Nothing {
+                say(&format!("{} This is finished first.", cut_off(&last, resume)));
+            }
+        }
+        let (mut facts, seen) = self.facts().await?;
+        if matches!(plan(&facts, self.wish), Plan::Go(..)) {
+            self.source.judge_in_place(&mut facts.candidate).await?;
+        }
+        let plan = plan(&facts, self.wish);
+        let Plan::Go(role, _) = plan else {
+            return Ok(end(&plan, &facts).unwrap_or(exit_code::INTERNAL));
+        };
+        say(&would(&facts, role, &seen.names, &self.node));
+        Ok(exit_code::FINE)
+    }
+}
+
+/// Says why nothing is done, where that is so; the exit code.
+fn end(plan: &Plan, facts: &Facts) -> Option<u8> {
+    match plan {
+        Plan::Go(..) => None,
+        Plan::Nothing(version) => {
+            say(&format!("k3s is {version} already: nothing was to be done."));
+            Some(exit_code::FINE)
+        }
+        Plan::Refused(refusals) => {
+            if let Ok(installed) = &facts.installed {
+                say(&format!("k3s {installed} is in place."));
+            }
+            Some(refused(refusals))
+        }
+    }
+}
+
+fn refused(refusals: &[Refusal]) -> u8 {
+    for refusal in refusals {
+        say(&format!("refused: {refusal}"));
+    }
+    say("Nothing was changed.");
+    exit_code::KNOWN_BAD
+}
+
+/// What an upgrade that was finished leaves of the errand: nothing, or the exit code if that was all.
+fn after_finishing(code: u8, wish: Wish) -> Option<u8> {
+    match (code, wish) {
+        (exit_code::FINE, Wish::Upgrade) => None,
+        // The one before runs: what was kept earlier is older still.
+        (exit_code::FINE | exit_code::WENT_BACK, Wish::RollBack) => Some(exit_code::FINE),
+        _ => Some(code),
+    }
+}
+
+fn cut_off(last: &Record, resume: Resume) -> String {
+    let Record { begun, from, to, .. } = last;
+    let (from, to) = (&from.version, &to.version);
+    let state = match resume {
+        Resume::Nothing => "it had come to its end".to_owned(),
+        Resume::Forget => format!("{to} was not put in place yet"),
+        Resume::LeaveAlone => "somebody has put another k3s in place since, which is left alone".to_owned(),
+        Resume::Prove => format!("{to} is in place and was not proven: it is restarted and proven"),
+        Resume::GoBack => format!("{to} is in place and not to stay: {from} is put back"),
+        Resume::ProveOld => {
+            format!("{from} is in place again and was not proven: it is restarted and proven")
+        }
+    };
+    format!("An upgrade of k3s from {from} to {to}, begun {begun}, was cut off; {state}.")
+}
+
+fn would(facts: &Facts, role: Role, names: &[String], node: &Node) -> String {
+    let place = &node.place;
+    let Candidate { shown, asked, version, .. } = &facts.candidate;
+    let from = facts.installed.as_ref().map_or("an unknown version".to_owned(), ToString::to_string);
+    let to = version.as_ref().and_then(|version| version.as_ref().ok()).or(asked.as_ref());
+    let to = to.map_or("a version that it tells when it may be run".to_owned(), ToString::to_string);
+    let file = |path: &Path| path.display().to_string();
+    let proof = match role {
+        Role::Server if names.is_empty() => "/readyz and the version".to_owned(),
+        Role::Server => format!("/readyz, the version and the names {}", names.join(", ")),
+        Role::Agent => "what the cluster sees of it".to_owned(),
+    };
+    format!(
+        "would go from {from} to {to}: {shown}\n\
+         would keep {} as {} and put the new one in its place\n\
+         would restart {} (pods run on)\n\
+         would prove within {} s: {} is active, {proof}\n\
+         else would put the old one back, restart and prove it\n\
+         Nothing was changed.",
+        file(&place.installed),
+        file(&place.previous()),
+        role.unit(),
+        node.wait.as_secs(),
+        role.unit(),
+    )
+}
+
+/// Whoever listens may be gone; what is under way is finished all the same.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_goes_back_from_what_was_cut_off_does_not_go_back_twice() {
+        use exit_code::{FINE, STUCK, WENT_BACK};
+        for (code, wish, want) in [
+            (FINE, Wish::Upgrade, None),
+            (WENT_BACK, Wish::Upgrade, Some(WENT_BACK)),
+            (FINE, Wish::RollBack, Some(FINE)),
+            (WENT_BACK, Wish::RollBack, Some(FINE)),
+            (STUCK, Wish::RollBack, Some(STUCK)),
+        ] {
+            assert_eq!(after_finishing(code, wish), want, "{code} {wish:?}");
+        }
+    }
+}

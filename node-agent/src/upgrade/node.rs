@@ -1,0 +1,324 @@
+//! The node whose k3s is replaced: what runs there, whether it does all that it did, and its restart.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use k8s_openapi::api::core::v1::Node as NodeObject;
+use kube::{Api, Client};
+use nix::sys::statvfs::statvfs;
+use nix::unistd::{AccessFlags, access};
+use tokio::process::Command;
+use tokio::time::{Instant, sleep, timeout};
+use weaver_diagnostics::finding::Severity;
+use weaver_diagnostics::finding_text;
+use weaver_diagnostics::k3s_upgrade::Role;
+use weaver_diagnostics::k3s_upgrade::plan::{Refusal, Room, Unit};
+use weaver_diagnostics::k3s_upgrade::proof::{self, Seen, Wanted};
+use weaver_diagnostics::k3s_upgrade::version::Version;
+use weaver_diagnostics::serving::Outcome;
+
+use super::args::NodeArgs;
+use super::place::Place;
+use crate::checks::{self, Check, Host};
+use crate::run::cluster;
+use crate::systemctl::Systemctl;
+
+const POLL: Duration = Duration::from_millis(500);
+/// So long all must be so: a k3s that ends right after its start is seen to be away before.
+const SETTLE: Duration = Duration::from_secs(4);
+/// For one answer of the API server.
+const ANSWER: Duration = Duration::from_secs(5);
+/// For a program of 70 MB to say its version, from a slow card.
+const SAYING: Duration = Duration::from_mins(1);
+/// The kubelet's own kubeconfig, below k3s' data.
+const KUBELET: &str = "agent/kubelet.kubeconfig";
+/// Characters of a reason.
+const WORDS: usize = 300;
+
+/// The node.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// Its files.
+    pub host: Host,
+    /// Its program k3s.
+    pub place: Place,
+    /// Its systemd.
+    pub systemctl: Systemctl,
+    /// How long names that are not served are probed before an upgrade.
+    pub patience: Duration,
+    /// How long a proof may take.
+    pub wait: Duration,
+    /// How long all must hold.
+    pub settle: Duration,
+}
+
+impl Node {
+    /// This node.
+    ///
+    /// # Errors
+    /// It has no k3s.
+    pub fn of(args: &NodeArgs) -> anyhow::Result<Self> {
+        let host: Host = args.host.clone().into();
+        Ok(Self {
+            place: Place::of(&host.root.real(&args.program))?,
+            host,
+            systemctl: Systemctl::new(args.systemctl.clone()),
+            patience: args.host.probe_patience(),
+            wait: Duration::from_secs(args.wait),
+            settle: SETTLE,
+        })
+    }
+
+    /// Why the program cannot be replaced by whoever runs this.
+    #[must_use]
+    pub fn may_not_write(&self) -> Option<Refusal> {
+        let directory = self.place.directory();
+        let error = access(directory, AccessFlags::W_OK).err()?;
+        let what = format!("{} cannot be written ({})", directory.display(), error.desc());
+        let remedy =
+            if nix::unistd::geteuid().is_root() { "mount it for writing" } else { "type `sudo` in front" };
+        Some(Refusal { what, remedy: remedy.to_owned() })
+    }
+
+    /// The unit that runs k3s, or would at the next boot.
+    ///
+    /// # Errors
+    /// systemd does not say.
+    pub async fn unit(&self) -> anyhow::Result<Option<Unit>> {
+        for role in [Role::Server, Role::Agent] {
+            let state = self.systemctl.state(role.unit()).await?;
+            if state.may_run() {
+                return Ok(Some(Unit { role, active: state.active == "active" }));
+            }
+        }
+        for role in [Role::Server, Role::Agent] {
+            if self.systemctl.is_enabled(role.unit()).await {
+                return Ok(Some(Unit { role, active: false }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What would keep k3s from coming back.
+    ///
+    /// # Errors
+    /// The checks could not run.
+    pub async fn held_back(&self) -> anyhow::Result<Option<String>> {
+        let host = self.host.clone();
+        let preflight = tokio::task::spawn_blocking(move || checks::preflight(&host)).await;
+        let findings = preflight.context("judging the host")?.findings;
+        let bad = findings.iter().find(|finding| finding.severity == Severity::Fail);
+        Ok(bad.map(|finding| format!("{} {}", finding.code, finding.message)))
+    }
+
+    /// How much room there is.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        let (program, data) = (self.place.directory(), self.data_dir());
+        let free = |path: &Path| {
+            let told = statvfs(path).ok()?;
+            Some(told.blocks_available().saturating_mul(told.fragment_size()))
+        };
+        let device = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.dev());
+        Room { program: free(program), data: free(&data), shared: device(program) == device(&data) }
+    }
+
+    fn data_dir(&self) -> PathBuf {
+        self.host.root.real(self.host.k3s_data_dir())
+    }
+
+    /// What is so now; names that are not served are probed for so long.
+    pub async fn look(&self, role: Role, patience: Duration) -> Seen {
+        let state = self.systemctl.state(role.unit()).await;
+        let unit = state.map_or_else(|error| error.to_string(), |state| state.active);
+        if role == Role::Agent {
+            return Seen { unit, ready: None, names: Vec::new(), version: self.kubelet_version().await };
+        }
+        let (ready, version) = match self.admin().await {
+            Ok(client) => match ready(&client).await {
+                Ok(()) => (Ok(()), Some(api_version(&client).await)),
+                not => (not, None),
+            },
+            Err(why) => (Err(why), None),
+        };
+        let check = checks::check(&self.host, patience).await;
+        let names = check.map(|check| served(&check)).unwrap_or_default();
+        Seen { unit, ready: Some(ready), names, version }
+    }
+
+    /// Waits until all that is wanted is so, and stays so.
+    ///
+    /// # Errors
+    /// What is not, when the time is over.
+    pub async fn prove(&self, wanted: &Wanted) -> anyhow::Result<()> {
+        let until = Instant::now() + self.wait;
+        let mut fine_since = None;
+        loop {
+            let missing = proof::missing(wanted, &self.look(wanted.role, Duration::ZERO).await);
+            if missing.is_empty() {
+                if fine_since.get_or_insert_with(Instant::now).elapsed() >= self.settle {
+                    return Ok(());
+                }
+            } else {
+                fine_since = None;
+                if Instant::now() >= until {
+                    bail!("after {} s: {}", self.wait.as_secs(), missing.join("; "));
+                }
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    /// Stops k3s and starts it; pods run on.
+    ///
+    /// # Errors
+    /// systemd refuses, or k3s does not end.
+    pub async fn restart(&self, role: Role) -> anyhow::Result<()> {
+        let stopped = self.systemctl.stop(role.unit()).await;
+        // Whatever became of that: nobody is left without k3s because a request was lost.
+        if self.systemctl.start(role.unit()).await.is_err() {
+            self.systemctl.start(role.unit()).await?;
+        }
+        Ok(stopped?)
+    }
+
+    /// The version of the server that this node has joined, where it tells.
+    pub async fn server_version(&self) -> Option<Version> {
+        let version = api_version(&self.kubelet().await?.ok()?).await;
+        version.ok()?.parse().ok()
+    }
+
+    async fn admin(&self) -> Result<Client, String> {
+        self.connect(&self.host.admin_kubeconfig).await
+    }
+
+    /// Asks with the kubelet's credential, where there is one.
+    async fn kubelet(&self) -> Option<Result<Client, String>> {
+        let path = self.host.k3s_data_dir().join(KUBELET);
+        if self.host.root.real(&path).exists() { Some(self.connect(&path).await) } else { None }
+    }
+
+    async fn connect(&self, kubeconfig: &Path) -> Result<Client, String> {
+        cluster::connect(&self.host.root, kubeconfig).await.map_err(|error| short(&format!("{error:#}")))
+    }
+
+    /// What the cluster says that this node runs.
+    async fn kubelet_version(&self) -> Option<Result<String, String>> {
+        let (client, name) = (self.kubelet().await?, self.host.node_name()?);
+        let asking = async {
+            let nodes: Api<NodeObject> = Api::all(client?);
+            let node = answer(nodes.get(&name)).await?;
+            let info = node.status.and_then(|status| status.node_info);
+            info.map(|info| info.kubelet_version).ok_or_else(|| format!("Node {name} has no version"))
+        };
+        Some(asking.await)
+    }
+}
+
+/// The names that are served: a configured one counts when a handshake has proven it.
+fn served(check: &Check) -> Vec<String> {
+    let configured: Vec<_> =
+        check.seen.iter().map(|(wanted, seen)| (wanted.name.to_string(), seen)).collect();
+    let proven = configured.iter().filter(|(_, seen)| seen.outcome == Outcome::Proven);
+    let proven = proven.map(|(name, _)| name.clone());
+    let is_configured = |name: &str| configured.iter().any(|(wanted, _)| wanted.eq_ignore_ascii_case(name));
+    let others = check.served.iter().filter(|name| !is_configured(name)).cloned();
+    proven.chain(others).collect()
+}
+
+async fn ready(client: &Client) -> Result<(), String> {
+    let request = http::Request::get("/readyz").body(Vec::new()).map_err(|error| error.to_string())?;
+    answer(client.request_text(request)).await.map(drop)
+}
+
+async fn api_version(client: &Client) -> Result<String, String> {
+    Ok(answer(client.apiserver_version()).await?.git_version)
+}
+
+async fn answer<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
+    let answered = timeout(ANSWER, call).await;
+    let answered = answered.map_err(|_| format!("no answer within {} s", ANSWER.as_secs()))?;
+    answered.map_err(|error| short(&format!("{:#}", anyhow::Error::from(error))))
+}
+
+fn short(why: &str) -> String {
+    finding_text::cut(why, WORDS)
+}
+
+/// The version that a program says it has. Run only what is trusted.
+///
+/// # Errors
+/// What it says or does instead.
+pub async fn version_of(program: &Path) -> Result<Version, String> {
+    let mut command = Command::new(program);
+    command.arg("--version").env_clear().stdin(Stdio::null()).kill_on_drop(true);
+    if let Some(path) = std::env::var_os("PATH") {
+        command.env("PATH", path);
+    }
+    let output = timeout(SAYING, command.output()).await;
+    let output = output.map_err(|_| format!("`--version` says nothing within {} s", SAYING.as_secs()))?;
+    let output = output.map_err(|error| format!("it cannot be run: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(short(&format!("`--version` fails ({}) {}", output.status, said.trim())));
+    }
+    Version::of_output(&String::from_utf8_lossy(&output.stdout)).map_err(|why| short(&why))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use weaver_diagnostics::finding::Place as Origin;
+    use weaver_diagnostics::serving::{Observation, Wanted as Name};
+
+    use super::*;
+
+    #[test]
+    fn a_configured_name_counts_when_it_is_proven_and_any_other_when_it_is_in_the_certificate() {
+        let certificate = ["kubernetes", "PI.lan", "late.lan", "10.0.0.2"].map(str::to_owned).to_vec();
+        let seen = [("pi.lan", Outcome::Proven), ("late.lan", Outcome::Dates("it has expired".to_owned()))];
+        let seen = seen.map(|(name, outcome)| {
+            let name = Name { name: name.parse().unwrap(), origin: Origin::file("/c.yaml") };
+            (name, Observation { outcome, served: certificate.clone() })
+        });
+        let check = Check {
+            findings: Vec::new(),
+            proven: false,
+            api_address: ([127, 0, 0, 1], 6443).into(),
+            server_ca: PathBuf::new(),
+            seen: seen.to_vec(),
+            served: certificate,
+            places: Vec::new(),
+        };
+        assert_eq!(served(&check), ["pi.lan", "kubernetes", "10.0.0.2"]);
+    }
+
+    #[tokio::test]
+    async fn what_a_program_says_of_itself_or_why_not() {
+        let dir = tempfile::tempdir().unwrap();
+        for (number, (script, want)) in [
+            ("echo k3s version v1.36.4+k3s1", "v1.36.4+k3s1"),
+            ("echo hello", "`--version` says \"hello\""),
+            (
+                "printf 'no \\033[31mroom\\n' >&2; exit 3",
+                "`--version` fails (exit status: 3) no \\u{1b}[31mroom",
+            ),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let program = dir.path().join(number.to_string());
+            fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+            let said = version_of(&program).await.map_or_else(|why| why, |version| version.to_string());
+            assert!(said.contains(want), "{said}");
+        }
+        let why = version_of(&dir.path().join("none")).await.unwrap_err();
+        assert!(why.contains("it cannot be run"), "{why}");
+    }
+}

@@ -1,0 +1,291 @@
+//! The program in place, and the two beside it: the new one, and the one before.
+//!
+//! Guarantees: there is never a moment without a whole program in place; what lies there after a power cut is the old one
+//! or the new one; no two writers, since who writes holds the journal's lock. Failure: names the file, and leaves what is
+//! in place.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use sha2::{Digest as _, Sha256};
+
+/// The files, as they really are.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The program in place.
+    pub installed: PathBuf,
+}
+
+impl Place {
+    /// Where `installed` leads to, if it is a link.
+    ///
+    /// # Errors
+    /// There is no file.
+    pub fn of(installed: &Path) -> anyhow::Result<Self> {
+        let shown = installed.display();
+        let installed = fs::canonicalize(installed).with_context(|| {
+            format!(
+                "there is no k3s at {shown}: `weaver-node-agent upgrade --program PATH` names another place"
+            )
+        })?;
+        ensure!(installed.is_file(), "{shown} is not a file");
+        Ok(Self { installed })
+    }
+
+    /// Where the new program is written.
+    #[must_use]
+    pub fn staged(&self) -> PathBuf {
+        self.beside("new")
+    }
+
+    /// Where the one before is kept.
+    #[must_use]
+    pub fn previous(&self) -> PathBuf {
+        self.beside("previous")
+    }
+
+    /// Their directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.installed.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// The file of the new program, empty; what a killed writer left is not used.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn begin(&self) -> anyhow::Result<Writing> {
+        let path = self.staged();
+        remove(&path)?;
+        let what = format!("cannot write {}", path.display());
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        Ok(Writing { file: file.context(what.clone())?, hash: Sha256::new(), what })
+    }
+
+    /// Makes the program before the new one.
+    ///
+    /// # Errors
+    /// It cannot be done.
+    pub fn take_previous(&self) -> anyhow::Result<()> {
+        link(&self.previous(), &self.staged())
+    }
+
+    /// Keeps the program in place as the one before.
+    ///
+    /// # Errors
+    /// It cannot be done; the one that was kept is still there.
+    pub fn keep(&self) -> anyhow::Result<()> {
+        let beside = self.beside("kept");
+        link(&self.installed, &beside)?;
+        rename(&beside, &self.previous())?;
+        self.to_the_disk()
+    }
+
+    /// Puts the new program in place.
+    ///
+    /// # Errors
+    /// It cannot be done; what was in place is.
+    pub fn replace(&self) -> anyhow::Result<()> {
+        rename(&self.staged(), &self.installed)?;
+        self.to_the_disk()
+    }
+
+    /// Puts the program before in place again, which stays the one before, too.
+    ///
+    /// # Errors
+    /// It cannot be done.
+    pub fn put_back(&self) -> anyhow::Result<()> {
+        self.take_previous()?;
+        self.replace()
+    }
+
+    /// Removes what was written and is not wanted.
+    pub fn discard(&self) {
+        // What stays is removed before the next is written.
+        let _ = remove(&self.staged());
+    }
+
+    fn beside(&self, suffix: &str) -> PathBuf {
+        self.installed.with_added_extension(suffix)
+    }
+
+    fn to_the_disk(&self) -> anyhow::Result<()> {
+        let directory = self.directory();
+        let flushed = File::open(directory).and_then(|opened| opened.sync_all());
+        flushed.with_context(|| format!("cannot write {} to its disk", directory.display()))
+    }
+}
+
+/// The new program while it is written.
+pub struct Writing {
+    file: File,
+    hash: Sha256,
+    what: String,
+}
+
+impl Writing {
+    /// Writes more of it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn more(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.hash.update(bytes);
+        self.file.write_all(bytes).with_context(|| self.what.clone())
+    }
+
+    /// Writes all of this file.
+    ///
+    /// # Errors
+    /// One of the two cannot be read or written.
+    pub fn copy(&mut self, from: &Path) -> anyhow::Result<()> {
+        let mut from = File::open(from).with_context(|| format!("cannot read {}", from.display()))?;
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            let count = from.read(&mut buffer).context("cannot read the new program")?;
+            if count == 0 {
+                return Ok(());
+            }
+            self.more(&buffer[..count])?;
+        }
+    }
+
+    /// Makes it a program, on its disk; its hash.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn end(self) -> anyhow::Result<String> {
+        let Self { file, hash, what } = self;
+        file.set_permissions(Permissions::from_mode(0o755)).and_then(|()| file.sync_all()).context(what)?;
+        Ok(format!("{:x}", hash.finalize()))
+    }
+}
+
+/// A file's hash.
+///
+/// # Errors
+/// It cannot be read.
+pub fn sha256(path: &Path) -> anyhow::Result<String> {
+    let mut hash = Sha256::new();
+    let read = File::open(path).and_then(|mut file| io::copy(&mut file, &mut hash));
+    read.with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(format!("{:x}", hash.finalize()))
+}
+
+fn remove(path: &Path) -> anyhow::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Gives a file a second name.
+fn link(from: &Path, to: &Path) -> anyhow::Result<()> {
+    remove(to)?;
+    fs::hard_link(from, to).with_context(|| format!("cannot keep {} as {}", from.display(), to.display()))
+}
+
+fn rename(from: &Path, to: &Path) -> anyhow::Result<()> {
+    fs::rename(from, to)
+        .with_context(|| format!("cannot put {} in the place of {}", from.display(), to.display()))?;
+    // Of two names of one file the kernel leaves both.
+    remove(from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(text: &str) -> (tempfile::TempDir, Place) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("k3s"), text).unwrap();
+        let place = Place::of(&dir.path().join("k3s")).unwrap();
+        (dir, place)
+    }
+
+    fn write(place: &Place, text: &str) -> String {
+        let mut writing = place.begin().unwrap();
+        writing.more(text.as_bytes()).unwrap();
+        writing.end().unwrap()
+    }
+
+    /// The names in the directory and what is behind them.
+    fn all(place: &Place) -> Vec<(String, String)> {
+        let names = fs::read_dir(place.directory()).unwrap().map(|entry| entry.unwrap().path());
+        let mut all: Vec<_> = names
+            .map(|path| {
+                let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+                (name, fs::read_to_string(&path).unwrap())
+            })
+            .collect();
+        all.sort();
+        all
+    }
+
+    fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+    }
+
+    #[test]
+    fn there_and_back_and_there_is_a_whole_program_after_each_step() {
+        let (_dir, place) = place("old");
+        fs::write(place.staged(), "half of ano").unwrap();
+        let hash = write(&place, "new");
+        assert_eq!(fs::metadata(place.staged()).unwrap().permissions().mode() & 0o7777, 0o755);
+        assert_eq!(hash, sha256(&place.staged()).unwrap());
+        place.keep().unwrap();
+        assert_eq!(all(&place), pairs(&[("k3s", "old"), ("k3s.new", "new"), ("k3s.previous", "old")]));
+        place.replace().unwrap();
+        assert_eq!(all(&place), pairs(&[("k3s", "new"), ("k3s.previous", "old")]));
+        place.put_back().unwrap();
+        assert_eq!(all(&place), pairs(&[("k3s", "old"), ("k3s.previous", "old")]));
+    }
+
+    /// Then `k3s` and `k3s.previous` are two names of one file, which a rename would leave as they are.
+    #[test]
+    fn after_a_way_back_the_next_upgrade_keeps_and_replaces_all_the_same() {
+        let (_dir, place) = place("old");
+        write(&place, "bad");
+        place.keep().unwrap();
+        place.replace().unwrap();
+        place.put_back().unwrap();
+        place.put_back().unwrap();
+        assert_eq!(all(&place), pairs(&[("k3s", "old"), ("k3s.previous", "old")]));
+        write(&place, "good");
+        place.keep().unwrap();
+        place.replace().unwrap();
+        assert_eq!(all(&place), pairs(&[("k3s", "good"), ("k3s.previous", "old")]));
+        // And back by hand: the two change places.
+        place.take_previous().unwrap();
+        place.keep().unwrap();
+        place.replace().unwrap();
+        assert_eq!(all(&place), pairs(&[("k3s", "old"), ("k3s.previous", "good")]));
+    }
+
+    #[test]
+    fn a_link_is_followed_and_stays() {
+        let (dir, _) = place("old");
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("k3s", &link).unwrap();
+        let place = Place::of(&link).unwrap();
+        write(&place, "new");
+        place.keep().unwrap();
+        place.replace().unwrap();
+        assert_eq!(fs::read_to_string(&link).unwrap(), "new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        let error = Place::of(&dir.path().join("none")).unwrap_err().to_string();
+        assert!(error.contains("there is no k3s at"), "{error}");
+    }
+
+    #[test]
+    fn without_a_program_before_nothing_is_put_back() {
+        let (_dir, place) = place("old");
+        let error = place.put_back().unwrap_err().to_string();
+        assert!(error.contains("k3s.previous"), "{error}");
+        assert_eq!(all(&place), pairs(&[("k3s", "old")]));
+    }
+}

@@ -1,0 +1,229 @@
+//! Where the new program comes from: a file, a release of the project, or the one that was kept.
+//!
+//! Guarantees: what was judged is what is used, since the copy beside the old program is judged; nothing is run before its
+//! hash is right. Failure: names the file or the address, and what to do.
+
+use std::env::consts::ARCH;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, anyhow, ensure};
+use weaver_diagnostics::k3s_upgrade::plan::{Candidate, Hash};
+use weaver_diagnostics::k3s_upgrade::program::{self, HEAD};
+use weaver_diagnostics::k3s_upgrade::release::{self, Files};
+use weaver_diagnostics::k3s_upgrade::version::Version;
+
+use super::args::UpgradeArgs;
+use super::node::version_of;
+use super::place::{Place, sha256};
+use super::{download, say};
+
+/// Bytes of a list of hashes.
+const LIST: u64 = 64 * 1024;
+
+/// Where from, and the hash that was named for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A file.
+    File {
+        /// Where it is.
+        path: PathBuf,
+        /// The hash that was named.
+        sha256: Option<String>,
+    },
+    /// A release of the project.
+    Release {
+        /// Which.
+        version: Version,
+        /// Below this address.
+        releases: String,
+        /// Its files for this machine.
+        files: Files,
+        /// The hash that was named.
+        sha256: Option<String>,
+    },
+    /// The program that ran before.
+    Previous {
+        /// The hash that it had then, where that is known.
+        sha256: Option<String>,
+    },
+}
+
+impl Source {
+    /// What was asked for; a file that is called like a version is `./v1.36.4+k3s1`.
+    ///
+    /// # Errors
+    /// The project has no k3s for this machine.
+    pub fn of(args: &UpgradeArgs) -> anyhow::Result<Self> {
+        let UpgradeArgs { k3s, sha256, releases, node: _ } = args;
+        let sha256 = sha256.clone();
+        let Ok(version) = k3s.parse() else { return Ok(Self::File { path: k3s.into(), sha256 }) };
+        let files = release::files(ARCH);
+        let files = files.with_context(|| format!("no k3s is released for {ARCH}: name a FILE"))?;
+        Ok(Self::Release { version, releases: releases.clone(), files, sha256 })
+    }
+
+    /// What can be told of it before anything is written.
+    ///
+    /// # Errors
+    /// Its file cannot be read.
+    pub async fn look(&self, place: &Place) -> anyhow::Result<Candidate> {
+        Ok(match self {
+            Self::File { path, sha256 } => {
+                let expected = expected(path, sha256.as_deref())?;
+                let missing =
+                    || Hash::Missing { list: release::files(ARCH).map_or("list", |f| f.sums).to_owned() };
+                Candidate { hash: expected.map_or_else(missing, |_| Hash::Unknown), ..of_file(path)? }
+            }
+            Self::Release { version, releases, files, .. } => Candidate {
+                shown: release::address(releases, version, files.program),
+                kind: None,
+                hash: Hash::Unknown,
+                asked: Some(version.clone()),
+                version: None,
+                size: None,
+            },
+            Self::Previous { sha256 } => {
+                let path = place.previous();
+                ensure!(path.exists(), "no k3s is kept as {}: nothing was upgraded here yet", path.display());
+                let mut candidate = of_file(&path)?;
+                // It lies there already.
+                candidate.size = None;
+                judge(&path, sha256.as_deref(), &mut candidate).await?;
+                candidate
+            }
+        })
+    }
+
+    /// Judges a file where it lies, for a dry run. One that may not be run does not tell its version.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub async fn judge_in_place(&self, candidate: &mut Candidate) -> anyhow::Result<()> {
+        let Self::File { path, sha256: named } = self else { return Ok(()) };
+        let Some(wanted) = expected(path, named.as_deref())? else { return Ok(()) };
+        if fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0) {
+            return judge(path, Some(&wanted), candidate).await;
+        }
+        candidate.hash = compare(Some(&wanted), sha256(path)?);
+        Ok(())
+    }
+
+    /// Lays it beside the program in place, and judges it there.
+    ///
+    /// # Errors
+    /// It cannot be fetched, read or written.
+    pub async fn stage(&self, place: &Place, candidate: &mut Candidate) -> anyhow::Result<()> {
+        let wanted = match self {
+            Self::File { path, sha256 } => {
+                let wanted = expected(path, sha256.as_deref())?;
+                let (place, path) = (place.clone(), path.clone());
+                let copying = move || {
+                    let mut writing = place.begin()?;
+                    writing.copy(&path)?;
+                    writing.end()
+                };
+                tokio::task::spawn_blocking(copying).await.context("copying the new program")??;
+                wanted
+            }
+            Self::Release { version, releases, files, sha256 } => {
+                let fetched = fetch(place, version, releases, *files, sha256.as_deref()).await;
+                Some(fetched.map_err(|error| {
+                    anyhow!(
+                        "{error:#}; nothing was changed. Fetch {} and {} of {version} where that address is reached, bring \
+                         both here, then `sudo weaver node upgrade --k3s /path/to/{}`",
+                        files.program, files.sums, files.program
+                    )
+                })?)
+            }
+            Self::Previous { sha256 } => {
+                place.take_previous()?;
+                sha256.clone()
+            }
+        };
+        let path = place.staged();
+        let Candidate { kind, size, .. } = of_file(&path)?;
+        (candidate.kind, candidate.size) = (kind, size);
+        judge(&path, wanted.as_deref(), candidate).await
+    }
+}
+
+/// Fetches a release's program and returns the hash that it should have.
+async fn fetch(
+    place: &Place,
+    version: &Version,
+    releases: &str,
+    files: Files,
+    named: Option<&str>,
+) -> anyhow::Result<String> {
+    let wanted = if let Some(named) = named {
+        named.to_owned()
+    } else {
+        let list = release::address(releases, version, files.sums);
+        let told = release::hash_in(&download::text(&list).await?, &[files.program]);
+        told.with_context(|| format!("{list} has no hash of {}", files.program))?
+    };
+    let address = release::address(releases, version, files.program);
+    say(&format!("Fetching {address}"));
+    let mut writing = place.begin()?;
+    download::fetch(&address, |bytes| writing.more(bytes)).await?;
+    writing.end()?;
+    Ok(wanted)
+}
+
+/// The hash that a file should have: the one that was named, else that of the release's list beside it.
+fn expected(path: &Path, named: Option<&str>) -> anyhow::Result<Option<String>> {
+    if let Some(named) = named {
+        return Ok(Some(named.to_owned()));
+    }
+    let Some(Files { program, sums }) = release::files(ARCH) else { return Ok(None) };
+    let list = path.with_file_name(sums);
+    if !list.is_file() {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    let read = File::open(&list).and_then(|file| file.take(LIST).read_to_string(&mut text));
+    read.with_context(|| format!("cannot read {}", list.display()))?;
+    let own = path.file_name().and_then(|name| name.to_str()).unwrap_or(program);
+    Ok(release::hash_in(&text, &[own, program]))
+}
+
+/// What its metadata and its first bytes say.
+fn of_file(path: &Path) -> anyhow::Result<Candidate> {
+    let shown = path.display().to_string();
+    let what = format!("there is no file {shown} that can be read");
+    // Looked at before it is opened: opening a pipe would wait for a writer.
+    let metadata = fs::metadata(path).with_context(|| what.clone())?;
+    let kind = if metadata.is_file() {
+        let mut head = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(HEAD as u64).read_to_end(&mut head));
+        read.context(what)?;
+        program::judge(&head, ARCH)
+    } else {
+        Err("it is not a regular file".to_owned())
+    };
+    let size = metadata.is_file().then_some(metadata.len());
+    Ok(Candidate { shown, kind: Some(kind), hash: Hash::Unknown, asked: None, version: None, size })
+}
+
+/// Its hash; and its version, if nothing speaks against running it.
+async fn judge(path: &Path, wanted: Option<&str>, candidate: &mut Candidate) -> anyhow::Result<()> {
+    let reading = path.to_owned();
+    let found =
+        tokio::task::spawn_blocking(move || sha256(&reading)).await.context("reading a program")??;
+    candidate.hash = compare(wanted, found);
+    if candidate.hash == Hash::Right && !matches!(candidate.kind, Some(Err(_))) {
+        candidate.version = Some(version_of(path).await);
+    }
+    Ok(())
+}
+
+/// Without a hash to compare with it is a program that was kept here.
+fn compare(wanted: Option<&str>, found: String) -> Hash {
+    match wanted {
+        Some(wanted) if wanted != found => Hash::Wrong { wanted: wanted.to_owned(), found },
+        _ => Hash::Right,
+    }
+}
