@@ -114,6 +114,8 @@ codes! {
     PortTaken = "F-06" "port-taken",
     /// A setting is spelled as k3s does not know it.
     SettingMisspelled = "F-07" "setting-misspelled",
+    /// An upgrade of k3s was cut off, and nothing says that what is in place is proven.
+    UpgradeCutOff = "F-08" "k3s-upgrade-cut-off",
     /// The server of a kubeconfig is an address to listen at.
     KubeconfigUnspecified = "K-01" "kubeconfig-server-unspecified",
     /// The server of a kubeconfig is what kubectl falls back to without one.

@@ -24,7 +24,7 @@ use weaver_diagnostics::{
 use crate::{
     args::HostArgs, board_power, card_speed, card_swap, cgroup_layout, data_mount, default_route,
     host_limits, host_names, host_root::HostRoot, iptables_mode, k3s_files, kernel_modules, kernel_state,
-    node_identity, override_file, ports_taken, probe, root_space,
+    node_identity, override_file, ports_taken, probe, root_space, upgrade::journal,
 };
 
 const DEFAULT_DATA_DIR: &str = "/var/lib/rancher/k3s";
@@ -188,6 +188,7 @@ fn judge_files(host: &Host, stage: Stage) -> Preflight {
     findings.extend(data_mount::finding(&host.root, &host.data_dir(&effective)));
     findings.extend(default_route::finding(&host.root));
     findings.extend(card_swap::finding(&host.root));
+    findings.extend(journal::finding(&host.root));
     if !effective.disable_agent {
         // What a kubelet and its pods need.
         findings.extend(cgroup_layout::finding(&host.root));

@@ -109,3 +109,11 @@ pub(super) const SETTING_MISSPELLED: Entry = known(
     &["sudo journalctl -b -u k3s | grep 'Unknown flag'", RESTART_K3S],
     &[K3S_CONFIGURATION],
 );
+
+pub(super) const UPGRADE_CUT_OFF: Entry = known(
+    Warn,
+    "The power went, or somebody ended it, while the new k3s was proven or the old one put back.",
+    "go back to the old one, or repeat `weaver node upgrade`: it finishes that first",
+    &["sudo weaver node rollback"],
+    &[],
+);

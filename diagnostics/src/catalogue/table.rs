@@ -69,6 +69,7 @@ pub const fn entry(code: Code) -> Entry {
         K3sNotAnswering => k3s::K3S_NOT_ANSWERING,
         PortTaken => k3s::PORT_TAKEN,
         SettingMisspelled => k3s::SETTING_MISSPELLED,
+        UpgradeCutOff => k3s::UPGRADE_CUT_OFF,
         VersionNotSupported => k3s::VERSION_NOT_SUPPORTED,
         WeaverTomlInForce => k3s::WEAVER_TOML_IN_FORCE,
         WeaverTomlInvalid => k3s::WEAVER_TOML_INVALID,

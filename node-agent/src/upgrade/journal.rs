@@ -1,16 +1,22 @@
 //! What was under way: one upgrade at a time, and a record of the last one.
 //!
-//! Guarantees: it is on its disk before a program is touched, and says who finds an upgrade cut off what was meant.
+//! Guarantees: it is on its disk before a program is touched, and tells who finds an upgrade cut off what was meant.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use weaver_diagnostics::catalogue;
+use weaver_diagnostics::finding::{Code, Finding, Place};
 use weaver_diagnostics::k3s_upgrade::record::{Phase, Record};
 use weaver_operator::durable_file;
 
+use crate::args::STATE_DIR;
+use crate::host_root::HostRoot;
+
 const NAME: &str = "k3s-upgrade.json";
+const LOCK: &str = "k3s-upgrade.lock";
 
 /// The journal, with nobody else at work.
 pub struct Journal {
@@ -34,6 +40,21 @@ pub fn last(directory: &Path) -> anyhow::Result<Option<Record>> {
     })
 }
 
+/// A warning where an upgrade was cut off and nobody finishes it now; what cannot be read is said by the next upgrade.
+#[must_use]
+pub fn finding(root: &HostRoot) -> Option<Finding> {
+    let directory = root.real(STATE_DIR);
+    let Record { begun, from, to, phase, .. } = last(&directory).ok()??;
+    let lock = File::open(directory.join(LOCK));
+    let is_held = lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)));
+    if matches!(phase, Phase::Done | Phase::WentBack) || is_held {
+        return None;
+    }
+    let message = format!("an upgrade of k3s from {} to {} was cut off", from.version, to.version);
+    let place = Place::file(Path::new(STATE_DIR).join(NAME).display().to_string());
+    Some(catalogue::finding(Code::UpgradeCutOff, message).saw(place, format!("begun {begun}")))
+}
+
 impl Journal {
     /// The journal in `directory`, which is made where it is missing.
     ///
@@ -41,7 +62,7 @@ impl Journal {
     /// It cannot be made, or another upgrade is under way.
     pub fn lock(directory: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
-        let path = directory.join("k3s-upgrade.lock");
+        let path = directory.join(LOCK);
         let lock = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
         lock.try_lock().context("another upgrade of k3s is under way: wait for its end")?;
         Ok(Self { path: directory.join(NAME), _lock: lock })
@@ -64,6 +85,30 @@ mod tests {
     use weaver_diagnostics::k3s_upgrade::record::Build;
 
     #[test]
+    fn one_that_was_cut_off_is_told_and_one_that_is_under_way_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path().to_owned());
+        let told = || finding(&root).map(|finding| finding.message);
+        let build = |version: &str| Build { version: version.to_owned(), sha256: String::new() };
+        let (from, to) = (build("v1.36.3+k3s1"), build("v1.36.4+k3s1"));
+        let begun = "2026-11-23T08:00:00Z".to_owned();
+        let mut record = Record { begun, from, to, names: Vec::new(), phase: Phase::Forward };
+        assert_eq!(told(), None);
+        for (phase, want) in [
+            (Phase::Forward, Some("an upgrade of k3s from v1.36.3+k3s1 to v1.36.4+k3s1 was cut off")),
+            (Phase::Back, Some("an upgrade of k3s from v1.36.3+k3s1 to v1.36.4+k3s1 was cut off")),
+            (Phase::Done, None),
+            (Phase::WentBack, None),
+        ] {
+            let journal = Journal::lock(&root.real(STATE_DIR)).unwrap();
+            journal.note(&mut record, phase).unwrap();
+            assert_eq!(told(), None, "{phase:?} is under way");
+            drop(journal);
+            assert_eq!(told().as_deref(), want, "{phase:?}");
+        }
+    }
+
+    #[test]
     fn one_at_a_time_and_the_last_one_is_remembered() {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("state");
@@ -77,7 +122,7 @@ mod tests {
         let error = Journal::lock(&state).map(drop).unwrap_err().to_string();
         assert!(error.contains("another upgrade of k3s is under way"), "{error}");
         drop(journal);
-        Journal::lock(&state).unwrap();
+        drop(Journal::lock(&state).unwrap());
         fs::write(state.join(NAME), "{\"phase\":").unwrap();
         let error = last(&state).unwrap_err().to_string();
         assert!(error.contains("k3s-upgrade.json is damaged; move it away"), "{error}");

@@ -8,7 +8,7 @@
 pub mod args;
 mod carry_out;
 mod download;
-mod journal;
+pub mod journal;
 mod node;
 mod place;
 mod source;
