@@ -18,7 +18,7 @@ use crate::metrics::Written;
 use crate::tenant::TenantClient;
 
 /// Writes in flight at once, per visit.
-const CONCURRENCY: usize = 16;
+pub(super) const CONCURRENCY: usize = 16;
 
 /// What is to be done at every target.
 #[derive(Clone, Copy)]
@@ -33,7 +33,8 @@ pub struct Job<'a> {
     pub mode: Mode,
 }
 
-/// What became of each target. `None`, if the job was `outdated` before its end.
+/// What became of each target. `None`, if the job was `outdated` before its end, which is asked before each target with the
+/// number of those that were begun.
 ///
 /// Every target that is served is tried, whatever the operator itself knows of its namespace: what the status says must
 /// come from answers that the tenant received.
@@ -42,19 +43,20 @@ pub async fn fan_out(
     state: &mut SyncState,
     job: Job<'_>,
     desired: &BTreeSet<String>,
-    outdated: impl Fn(&Watches) -> bool,
+    outdated: impl Fn(&Watches, usize) -> bool,
 ) -> Option<BTreeMap<String, TargetState>> {
     let now = Instant::now();
     let order = in_order(desired, state.resume_at.as_deref());
     let done: Vec<(String, Option<TargetState>)> = stream::iter(order.clone())
-        .map(|namespace| {
+        .enumerate()
+        .map(|(begun, namespace)| {
             let place = job.copy.place(&namespace);
             let known = state.verified.get(&place);
             let step = by_metadata(job.copy, job.takes, &state.watches.see(&place), known);
             let served = context.namespaces.serves(&namespace);
             let accepted = context.namespaces.accepts(&namespace, &job.tenant.account.namespace);
             let setback = state.setbacks.stands(&namespace, &job.copy.digest, now);
-            let ends = outdated(&state.watches);
+            let ends = outdated(&state.watches, begun);
             async move {
                 let outcome = match (step, known, setback) {
                     _ if ends => None,

@@ -13,7 +13,7 @@ use weaver_api::validate::{ValidSync, validate};
 use super::content::Content;
 use super::copy::{Desired, source_reference};
 use super::execute::{Kept, Mode, TargetState};
-use super::fan_out::{Job, fan_out};
+use super::fan_out::{CONCURRENCY, Job, fan_out};
 use super::leftovers::{self, Swept};
 use super::metadata::Metadata;
 use super::outcome::{SourceState, Visit, Work};
@@ -93,10 +93,12 @@ pub async fn visit(
                 unmarked: spec.conflict_policy == ConflictPolicy::Adopt,
             };
             let job = Job { tenant: &tenant, copy, takes, mode };
-            let outdated = |watches: &Watches| {
+            let outdated = |watches: &Watches, begun: usize| {
                 // The watch may still show what was before, or already what was read.
                 let now = watches.source_version(&spec);
-                (now.is_some() && now != shown && now != version) || context.is_outdated(sync)
+                let changed = now.is_some() && now != shown && now != version;
+                // A source that changes faster than it can be read would be copied never.
+                (changed && begun >= CONCURRENCY) || context.is_outdated(sync)
             };
             fan_out(context, state, job, &desired, outdated).await
         }

@@ -64,6 +64,7 @@ async fn a_source_that_never_rests_costs_a_bounded_number_of_writes_and_ends_rig
     let log = given("WEAVER_TEST_AUDIT_LOG");
     let start = Instant::now();
     let (writes, tries) = (requests(&log, &foo, "update"), requests(&log, &bar, "create"));
+    let reads = requests(&log, &team, "get");
     for value in 0..150 {
         world.config_map(&team, "settings", &[("a", &value.to_string())]).await;
     }
@@ -74,6 +75,11 @@ async fn a_source_that_never_rests_costs_a_bounded_number_of_writes_and_ends_rig
     // A burst of twenty and two a second.
     let most = 22 + 2 * usize::try_from(took).unwrap();
     assert!(writes <= most, "{writes} writes in {took} s");
+    // And it is copied while it changes, however fast; each look at it comes to a write.
+    assert!(writes >= 10, "{writes} writes in {took} s");
+    let reads = requests(&log, &team, "get") - reads;
+    assert!(reads <= most + 10, "{reads} reads in {took} s");
+    println!("{writes} writes and {reads} reads in {took} s");
     // At the longest pause of two seconds, which the tests set, one try in a second and a third.
     let most = 4 + usize::try_from(took).unwrap();
     assert!(tries <= most, "{tries} tries in {took} s");
