@@ -226,6 +226,8 @@ codes! {
     OwnNameNotFound = "H-13" "own-name-not-found",
     /// Rules of both kinds of iptables may be in force.
     IptablesMixed = "H-14" "iptables-mixed",
+    /// The boot partition cannot be written.
+    BootPartitionUnwritable = "H-15" "boot-partition-unwritable",
 }
 
 impl Code {

@@ -22,7 +22,7 @@ use weaver_diagnostics::{
 };
 
 use crate::{
-    args::HostArgs, board_power, card_speed, card_swap, cgroup_layout, data_mount, default_route,
+    args::HostArgs, board_power, boot_mount, card_speed, card_swap, cgroup_layout, data_mount, default_route,
     host_limits, host_names, host_root::HostRoot, iptables_mode, k3s_files, kernel_modules, kernel_state,
     node_identity, override_file, ports_taken, probe, root_space, upgrade::journal,
 };
@@ -187,6 +187,7 @@ fn judge_files(host: &Host, stage: Stage) -> Preflight {
     findings.extend(root_space::finding(&host.root));
     findings.extend(data_mount::finding(&host.root, &host.data_dir(&effective)));
     findings.extend(default_route::finding(&host.root));
+    findings.extend(boot_mount::finding(&host.root, &host.boot_dir));
     findings.extend(card_swap::finding(&host.root));
     findings.extend(journal::finding(&host.root));
     if !effective.disable_agent {

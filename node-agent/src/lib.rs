@@ -18,6 +18,7 @@ pub mod args;
 pub mod board_power;
 pub mod boot_config;
 pub mod boot_files;
+mod boot_mount;
 pub mod card_speed;
 pub mod card_swap;
 pub mod cgroup_layout;

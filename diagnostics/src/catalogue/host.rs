@@ -124,6 +124,18 @@ pub(super) const OWN_NAME_NOT_FOUND: Entry = known(
     &["https://www.debian.org/doc/manuals/debian-reference/ch05.en.html"],
 );
 
+pub(super) const BOOT_PARTITION_UNWRITABLE: Entry = known(
+    Warn,
+    "It is full, the kernel has made it read-only after a fault of its file system, or it is lost. What runs goes on; a repair \
+     and the report for a laptop have no place, and from a lost one the board does not start again.",
+    "make room; check the card in another computer; or mount it for writing again, by its device",
+    &[
+        "df -h /boot/firmware",
+        "sudo mount -o remount,rw \"$(findmnt -no SOURCE /boot/firmware)\" /boot/firmware",
+    ],
+    &[],
+);
+
 pub(super) const IPTABLES_MIXED: Entry = known(
     Unknown,
     "Another program, or one from before an upgrade, may have made rules of the older kind; packets pass both sets.",

@@ -96,6 +96,7 @@ pub const fn entry(code: Code) -> Entry {
         IdentityDrift => host::IDENTITY_DRIFT,
         OwnNameNotFound => host::OWN_NAME_NOT_FOUND,
         IptablesMixed => host::IPTABLES_MIXED,
+        BootPartitionUnwritable => host::BOOT_PARTITION_UNWRITABLE,
         ClocksDiffer => host::CLOCKS_DIFFER,
         NoDefaultRoute => host::NO_DEFAULT_ROUTE,
         UnderVoltage => host::UNDER_VOLTAGE,

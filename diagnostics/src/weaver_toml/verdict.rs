@@ -113,7 +113,7 @@ pub fn token_left(file: &str, why: &str) -> Finding {
     let message = format!("k3s' token was imported and still stands in {file}");
     Finding::new(Severity::Warn, Code::TokenLeftOnCard, message).saw(Place::file(file), why).remedy(
         Remedy::new("write `token = \"\"` there, from another computer or here")
-            .command("sudo mount -o remount,rw /boot/firmware"),
+            .command(r#"sudo mount -o remount,rw "$(findmnt -no SOURCE /boot/firmware)" /boot/firmware"#),
     )
 }
 
