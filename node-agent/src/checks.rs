@@ -22,9 +22,9 @@ use weaver_diagnostics::{
 };
 
 use crate::{
-    args::HostArgs, board_power, boot_mount, card_speed, card_swap, cgroup_layout, data_mount, default_route,
-    host_limits, host_names, host_root::HostRoot, iptables_mode, k3s_files, kernel_modules, kernel_state,
-    node_identity, override_file, ports_taken, probe, root_space, upgrade::journal,
+    args::HostArgs, board_power, boot_mount, ca_dates, card_speed, card_swap, cgroup_layout, data_mount,
+    default_route, host_limits, host_names, host_root::HostRoot, iptables_mode, k3s_files, kernel_modules,
+    kernel_state, node_identity, override_file, ports_taken, probe, root_space, upgrade::journal,
 };
 
 const DEFAULT_DATA_DIR: &str = "/var/lib/rancher/k3s";
@@ -284,6 +284,7 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
         }
     }
     serving::say_why(&mut findings, |file| newer.get(file).copied());
+    ca_dates::explain(&mut findings, &host.root, &server_ca, Timestamp::now());
     findings.extend(reach::hidden_names(&seen));
     findings.extend(kubeconfig);
     override_file::apply(&host.root, &host.boot_dir, &mut findings);

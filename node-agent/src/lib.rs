@@ -19,6 +19,7 @@ pub mod board_power;
 pub mod boot_config;
 pub mod boot_files;
 mod boot_mount;
+mod ca_dates;
 pub mod card_speed;
 pub mod card_swap;
 pub mod cgroup_layout;

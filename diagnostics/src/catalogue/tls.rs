@@ -48,8 +48,10 @@ pub(super) const NAME_STALE: Entry = known(
 
 pub(super) const CERTIFICATE_DATES: Entry = known(
     Fail,
-    "The clock of one side is wrong, or k3s was not restarted in the last months before its certificate expired.",
-    "compare the clocks first; if they are right, restart k3s: it renews its certificates at start",
+    "The clock of one side is wrong, k3s was not restarted in the last months before its certificate expired, or it made its CA \
+     while the clock was ahead.",
+    "compare the clocks first; if they are right, restart k3s: it renews its certificates at start, but for a CA from the \
+     future, of which the agent says what helps",
     &["timedatectl", RESTART_K3S],
     &[K3S_CERTIFICATES],
 );
