@@ -25,7 +25,7 @@ use crate::service_token::reconcile::Context as TokenContext;
 use crate::sync::reconcile::Context;
 use crate::sync::targets::concerns;
 use crate::tenant::call::{CallError, call};
-use crate::watch::{NamespaceChange, ResourceRef, Traits, Triggers, backoff, merged};
+use crate::watch::{NamespaceChange, ResourceRef, Traits, Triggers, backoff, is_refused, merged};
 
 /// What is said where the API server could not be asked at all.
 pub const UNREACHABLE: &str = "the API server could not be asked for our kinds";
@@ -126,7 +126,8 @@ impl Watches {
                 .modify(|resource: &mut DeserializeGuard<K>| resource.managed_fields_mut().clear())
                 .inspect_ok(move |_| pulse.told())
         });
-        let resources = one(parts.collect())
+        // Where the rights are not bound yet, nothing is looked after; it holds up no other namespace.
+        let resources = one(parts.collect(), is_refused)
             .reflect(writer)
             .inspect_ok(move |event| {
                 if let Event::Delete(gone) = event {
@@ -157,7 +158,8 @@ impl Watches {
                 .backoff(backoff(LONGEST_PAUSE))
                 .inspect_ok(move |_| pulse.told())
         });
-        one(parts.collect())
+        // Each says from whom it accepts copies, and the operator's own whether all is paused: none is left out.
+        one(parts.collect(), |_| false)
     }
 
     /// Of one watch on that kind. Whoever asks for it learns no namespace's name, so they are numbered.
@@ -173,14 +175,17 @@ impl Watches {
 }
 
 /// Several watches as one; one is itself.
-fn one<K, S>(mut parts: Vec<S>) -> BoxStream<'static, Result<Event<K>, watcher::Error>>
+fn one<K, S>(
+    mut parts: Vec<S>,
+    is_its_say: fn(&watcher::Error) -> bool,
+) -> BoxStream<'static, Result<Event<K>, watcher::Error>>
 where
     K: Resource + Clone + Send + 'static,
     S: Stream<Item = Result<Event<K>, watcher::Error>> + Send + 'static,
 {
     match (parts.len(), parts.pop()) {
         (1, Some(only)) => only.boxed(),
-        (_, last) => merged(parts.into_iter().chain(last).collect()).boxed(),
+        (_, last) => merged(parts.into_iter().chain(last).collect(), is_its_say).boxed(),
     }
 }
 

@@ -68,7 +68,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// Uids of all resources that there are.
+    /// Uids of all resources that are served.
     #[must_use]
     pub fn living(&self) -> BTreeSet<String> {
         self.store.state().iter().filter_map(|sync| sync.uid()).collect()

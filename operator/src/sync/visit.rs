@@ -88,7 +88,8 @@ pub async fn visit(
         Some(copy) => {
             let living = context.living();
             let takes = Takes {
-                living: Some(&living),
+                // Of what is not served it is not known whether it lives.
+                living: context.namespaces.serves_all().then_some(&living),
                 upstreams: TakeOver::of(&spec, &sync.metadata),
                 unmarked: spec.conflict_policy == ConflictPolicy::Adopt,
             };

@@ -1,8 +1,8 @@
 //! Watches on several namespaces, told as one watch.
 //!
-//! Guarantees: the first list is told when each part has shown all it has or has failed, so that whoever waits for it
-//! knows every namespace that can be known. A part that fails then holds up no other. What is gone when a part shows
-//! all anew is told as a deletion.
+//! Guarantees: the first list is told when each part has shown all it has, or has failed in a way that counts as its
+//! say, so that whoever waits for it knows all that can be known: what is missing in it is not there, and not only
+//! late. What is gone when a part shows all anew is told as a deletion.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +13,11 @@ use kube::{Resource, ResourceExt as _};
 /// Objects by name; those of a part are of one namespace, or namespaces themselves.
 type Objects<K> = BTreeMap<String, K>;
 
-/// The events of all `parts`.
-pub fn merged<K, S>(parts: Vec<S>) -> impl Stream<Item = Result<Event<K>, Error>> + Send + use<K, S>
+/// The events of all `parts`. One that fails before it has shown anything holds up the first list, unless `is_its_say`.
+pub fn merged<K, S>(
+    parts: Vec<S>,
+    is_its_say: fn(&Error) -> bool,
+) -> impl Stream<Item = Result<Event<K>, Error>> + Send + use<K, S>
 where
     K: Resource + Clone + Send + 'static,
     S: Stream<Item = Result<Event<K>, Error>> + Send + 'static,
@@ -26,13 +29,25 @@ where
             let told: Vec<Result<Event<K>, Error>> = match event {
                 Ok(event) => merge.take(part, event).into_iter().map(Ok).collect(),
                 Err(error) => {
-                    let begun = merge.failed(part).into_iter().map(Ok);
-                    std::iter::once(Err(error)).chain(begun).collect()
+                    let begun = if is_its_say(&error) { merge.heard(part) } else { Vec::new() };
+                    std::iter::once(Err(error)).chain(begun.into_iter().map(Ok)).collect()
                 }
             };
             stream::iter(told)
         })
         .flatten()
+}
+
+/// The API server has said that this may not be watched.
+#[must_use]
+pub fn is_refused(error: &Error) -> bool {
+    match error {
+        Error::InitialListFailed(error) | Error::WatchStartFailed(error) | Error::WatchFailed(error) => {
+            matches!(error, kube::Error::Api(status) if status.is_forbidden())
+        }
+        Error::WatchError(status) => status.is_forbidden(),
+        Error::NoResourceVersion => false,
+    }
 }
 
 struct Merge<K> {
@@ -62,7 +77,7 @@ impl<K: Resource + Clone> Merge<K> {
                 let now = std::mem::take(&mut self.listing[part]);
                 let before = std::mem::replace(&mut self.known[part], now);
                 if !self.begun {
-                    return self.failed(part);
+                    return self.heard(part);
                 }
                 let now = &self.known[part];
                 let gone = before.into_iter().filter(|(name, _)| !now.contains_key(name));
@@ -81,8 +96,8 @@ impl<K: Resource + Clone> Merge<K> {
         Vec::new()
     }
 
-    /// A part has had its say, or cannot; the first list, if nothing else is waited for.
-    fn failed(&mut self, part: usize) -> Vec<Event<K>> {
+    /// A part has had its say; the first list, if nothing else is waited for.
+    fn heard(&mut self, part: usize) -> Vec<Event<K>> {
         self.silent.remove(&part);
         if self.begun || !self.silent.is_empty() {
             return Vec::new();
@@ -141,8 +156,8 @@ mod tests {
             assert!(told(part, event).is_empty());
         }
         // The last one is refused.
-        assert_eq!(words(merge.failed(2)), ["init", "init a", "init d", "init b", "done"]);
-        assert!(merge.failed(2).is_empty());
+        assert_eq!(words(merge.heard(2)), ["init", "init a", "init d", "init b", "done"]);
+        assert!(merge.heard(2).is_empty());
         // It works at last, and shows what it has.
         let mut told = |part, event| words(merge.take(part, event));
         assert!(told(2, Event::Init).is_empty() && told(2, Event::InitApply(map("e"))).is_empty());
@@ -169,16 +184,36 @@ mod tests {
         assert_eq!(merge.known[1].len(), 1);
     }
 
-    #[tokio::test]
-    async fn a_part_that_fails_says_so_and_holds_up_no_other() {
-        let refused = || Error::WatchError(Status::failure("no", "Forbidden").with_code(403).boxed());
-        let parts = vec![
-            stream::iter(vec![Ok(Event::Init), Ok(Event::InitApply(map("a"))), Ok(Event::InitDone)]),
-            stream::iter(vec![Err(refused()), Err(refused())]),
-        ];
-        let told: Vec<_> = merged(parts).collect().await;
+    /// What two parts tell, the second of which fails first and then shows an object; and how often it failed.
+    async fn told(code: u16, reason: &str, is_its_say: fn(&Error) -> bool) -> (Vec<String>, usize) {
+        let failure = || Error::WatchError(Status::failure("no", reason).with_code(code).boxed());
+        let shows = |name| vec![Ok(Event::Init), Ok(Event::InitApply(map(name))), Ok(Event::InitDone)];
+        let fails = [Err(failure()), Err(failure())];
+        let second = fails.into_iter().chain(shows("b")).collect::<Vec<_>>();
+        // One after the other: what the first shows is known when the second fails.
+        let parts = vec![stream::iter(shows("a")).boxed(), stream::iter(second).boxed()];
+        let told: Vec<_> = merged(parts, is_its_say).collect().await;
         let (events, errors): (Vec<_>, Vec<_>) = told.into_iter().partition(Result::is_ok);
-        assert_eq!(errors.len(), 2);
-        assert_eq!(words(events.into_iter().flatten().collect()), ["init", "init a", "done"]);
+        (words(events.into_iter().flatten().collect()), errors.len())
+    }
+
+    #[tokio::test]
+    async fn a_part_that_is_refused_says_so_and_holds_up_no_other() {
+        let (events, errors) = told(403, "Forbidden", is_refused).await;
+        assert_eq!((events, errors), (["init", "init a", "done", "+b"].map(str::to_owned).to_vec(), 2));
+    }
+
+    /// A list without it would say that what it has is gone.
+    #[tokio::test]
+    async fn a_part_that_fails_for_a_moment_is_waited_for() {
+        for (code, reason, is_its_say) in
+            [(500, "InternalError", is_refused as fn(&Error) -> bool), (403, "Forbidden", |_| false)]
+        {
+            let (events, errors) = told(code, reason, is_its_say).await;
+            assert_eq!(
+                (events, errors),
+                (["init", "init a", "init b", "done"].map(str::to_owned).to_vec(), 2)
+            );
+        }
     }
 }

@@ -9,7 +9,7 @@ mod namespaces;
 mod set;
 mod triggers;
 
-pub use merge::merged;
+pub use merge::{is_refused, merged};
 pub use namespaces::{Change as NamespaceChange, Namespaces, Traits};
 pub use set::{Interest, WatchKey, WatchSet, WatchState, What, backoff};
 pub use triggers::{Guarded, ResourceRef, Triggers};

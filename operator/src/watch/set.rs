@@ -23,7 +23,7 @@ use tracing::debug;
 use weaver_api::marks::{Owner, SYNC_UID_LABEL};
 use weaver_api::v1beta1::SourceKind;
 
-use super::{ResourceRef, Triggers};
+use super::{ResourceRef, Triggers, is_refused};
 use crate::metrics::WATCH_STATES;
 use crate::sync::plan::Seen;
 use crate::tenant::object::Object;
@@ -283,7 +283,7 @@ impl Inner {
             }
             Err(error) => {
                 debug!(%error, watch = ?self.key, "watch failed, trying again");
-                self.turn(if forbidden(&error) { WatchState::Refused } else { WatchState::Failing });
+                self.turn(if is_refused(&error) { WatchState::Refused } else { WatchState::Failing });
             }
         }
     }
@@ -337,18 +337,6 @@ fn slim(object: PartialObjectMeta<Object>) -> Option<(Spot, Arc<ObjectMeta>)> {
     let mut meta = object.metadata;
     meta.managed_fields = None;
     Some(((meta.namespace.clone()?, meta.name.clone()?), Arc::new(meta)))
-}
-
-fn forbidden(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => {
-            matches!(error, kube::Error::Api(status) if status.is_forbidden())
-        }
-        watcher::Error::WatchError(status) => status.is_forbidden(),
-        watcher::Error::NoResourceVersion => false,
-    }
 }
 
 #[cfg(test)]
