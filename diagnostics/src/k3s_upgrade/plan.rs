@@ -144,8 +144,11 @@ pub fn plan(facts: &Facts, wish: Wish) -> Plan {
     let candidate = &facts.candidate;
     let version = candidate.version.as_ref().and_then(|version| version.as_ref().ok());
     let version = version.or(candidate.asked.as_ref());
+    // Of a k3s that does not work it takes more than its version to say that nothing is to be done.
+    let works = facts.unit.is_some_and(|unit| unit.active) && !matches!(facts.ready, Some(Err(_)));
     if let (Ok(installed), Some(version)) = (&facts.installed, version)
         && installed == version
+        && (works || wish == Wish::RollBack)
     {
         return Plan::Nothing(version.clone());
     }

@@ -76,6 +76,22 @@ fn the_same_version_is_nothing_to_do_whatever_else_is_so() {
 }
 
 #[test]
+fn the_same_version_of_a_k3s_that_does_not_work_is_not_called_fine() {
+    let same = |change: fn(&mut Facts)| {
+        let mut facts = with(|new| new.version = Some(Ok(version("v1.36.3+k3s1"))));
+        change(&mut facts);
+        facts
+    };
+    for facts in [
+        same(|facts| facts.ready = Some(Err("refused".to_owned()))),
+        same(|facts| facts.unit = facts.unit.map(|unit| Unit { active: false, ..unit })),
+    ] {
+        assert!(matches!(plan(&facts, Wish::Upgrade), Plan::Refused(_)), "{facts:?}");
+        assert!(matches!(plan(&facts, Wish::RollBack), Plan::Nothing(_)), "{facts:?}");
+    }
+}
+
+#[test]
 fn each_thing_that_stands_against_it_is_told_with_what_to_do() {
     let asked = |to: &str| with(|new| new.version = Some(Ok(version(to))));
     for (facts, want) in [

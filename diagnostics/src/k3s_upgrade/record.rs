@@ -38,6 +38,9 @@ pub struct Record {
     pub to: Build,
     /// The names that were served before.
     pub names: Vec<String>,
+    /// What shall run is the one that was kept: nobody else has it.
+    #[serde(default)]
+    pub to_the_one_before: bool,
     /// How far it came.
     pub phase: Phase,
 }
@@ -84,7 +87,8 @@ mod tests {
 
     fn record(phase: Phase) -> Record {
         let build = |sha256: &str| Build { version: "v1.36.4+k3s1".to_owned(), sha256: sha256.to_owned() };
-        Record { begun: String::new(), from: build("old"), to: build("new"), names: Vec::new(), phase }
+        let (from, to) = (build("old"), build("new"));
+        Record { begun: String::new(), from, to, names: Vec::new(), to_the_one_before: false, phase }
     }
 
     #[test]

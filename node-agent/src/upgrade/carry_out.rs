@@ -48,14 +48,17 @@ impl Upgrade<'_> {
             };
             let Err(error) = acted else { continue };
             if *step == Step::Keep {
-                self.node.place.discard();
+                self.give_up()?;
                 self.note(Phase::WentBack)?;
                 return Err(error.context("nothing was changed"));
             }
             say(&format!("k3s {} is not proven: {error:#}", to.version));
             return Ok(self.back(&BACK).await);
         }
-        self.note(Phase::Done)?;
+        // Without it the next run proves it again; that it is proven is so all the same.
+        if let Err(error) = self.note(Phase::Done) {
+            say(&format!("{error:#}"));
+        }
         say(&format!("k3s {} is in place and proven: {}", to.version, self.proven()));
         say(&format!("{} is kept: `sudo weaver node rollback`", from.version));
         Ok(exit_code::FINE)
@@ -90,7 +93,7 @@ impl Upgrade<'_> {
         match resume {
             Resume::Nothing => Ok(exit_code::FINE),
             Resume::Forget | Resume::LeaveAlone => {
-                self.node.place.discard();
+                self.give_up()?;
                 self.note(Phase::WentBack)?;
                 Ok(exit_code::FINE)
             }
@@ -98,6 +101,15 @@ impl Upgrade<'_> {
             Resume::GoBack => Ok(self.back(&BACK).await),
             Resume::ProveOld => Ok(self.back(&BACK[1..]).await),
         }
+    }
+
+    /// Lets go of the new program, but not of one that nobody else has.
+    fn give_up(&self) -> anyhow::Result<()> {
+        if self.record.to_the_one_before {
+            return self.node.place.return_previous();
+        }
+        self.node.place.discard();
+        Ok(())
     }
 
     async fn act(&self, step: Step, build: &Build) -> anyhow::Result<()> {

@@ -55,7 +55,8 @@ impl Scene {
         let journal = Journal::lock(&self.state()).unwrap();
         let build = |version: &str, text| Build { version: version.to_owned(), sha256: hash(text) };
         let (from, to) = (build("v1.36.3+k3s1", "old"), build("v1.36.4+k3s1", "new"));
-        let record = Record { begun: String::new(), from, to, names: Vec::new(), phase };
+        let begun = String::new();
+        let record = Record { begun, from, to, names: Vec::new(), to_the_one_before: false, phase };
         let mut upgrade = Upgrade { node: &self.node, journal: &journal, role: Role::Agent, record };
         upgrade.note(phase).unwrap();
         act(&mut upgrade).await
@@ -170,5 +171,25 @@ async fn what_was_cut_off_is_finished_from_wherever_it_was() {
         });
         assert_eq!(done.await, code, "{phase:?} {calls}");
         scene.is(installed, previous, calls, ends);
+    }
+}
+
+/// The only copy of the program before was thrown away with what had been staged.
+#[tokio::test]
+async fn a_way_back_that_was_cut_off_before_it_replaced_anything_keeps_the_one_before() {
+    for cut in [true, false] {
+        let scene = Scene::new(&[]);
+        // `old` runs here, and what was kept is `new`.
+        fs::rename(scene.dir.path().join("k3s.new"), scene.dir.path().join("k3s.previous")).unwrap();
+        scene.node.place.take_previous().unwrap();
+        if cut {
+            scene.node.place.keep().unwrap();
+        }
+        let done = scene.with(Phase::Forward, async |upgrade| {
+            upgrade.record.to_the_one_before = true;
+            upgrade.resume(Resume::Forget).await.unwrap()
+        });
+        assert_eq!(done.await, exit_code::FINE);
+        scene.is("old", "new", "", Phase::WentBack);
     }
 }

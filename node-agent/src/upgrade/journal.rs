@@ -92,7 +92,8 @@ mod tests {
         let build = |version: &str| Build { version: version.to_owned(), sha256: String::new() };
         let (from, to) = (build("v1.36.3+k3s1"), build("v1.36.4+k3s1"));
         let begun = "2026-11-23T08:00:00Z".to_owned();
-        let mut record = Record { begun, from, to, names: Vec::new(), phase: Phase::Forward };
+        let mut record =
+            Record { begun, from, to, names: Vec::new(), to_the_one_before: false, phase: Phase::Forward };
         assert_eq!(told(), None);
         for (phase, want) in [
             (Phase::Forward, Some("an upgrade of k3s from v1.36.3+k3s1 to v1.36.4+k3s1 was cut off")),
@@ -115,7 +116,9 @@ mod tests {
         assert_eq!(last(&state).unwrap(), None);
         let build = |sha256: &str| Build { version: "v1.36.4+k3s1".to_owned(), sha256: sha256.to_owned() };
         let (from, to) = (build("a"), build("b"));
-        let mut record = Record { begun: String::new(), from, to, names: Vec::new(), phase: Phase::Forward };
+        let begun = String::new();
+        let mut record =
+            Record { begun, from, to, names: Vec::new(), to_the_one_before: false, phase: Phase::Forward };
         let journal = Journal::lock(&state).unwrap();
         journal.note(&mut record, Phase::Back).unwrap();
         assert_eq!(last(&state).unwrap().unwrap().phase, Phase::Back);

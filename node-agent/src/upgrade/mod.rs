@@ -118,6 +118,7 @@ impl Errand {
                 sha256: sha256(&place.staged())?,
             },
             names,
+            to_the_one_before: self.wish == Wish::RollBack,
             phase: Phase::Forward,
         };
         let mut upgrade = Upgrade { node: &self.node, journal, role, record };
@@ -136,7 +137,7 @@ impl Errand {
         let unit = unit.context("neither k3s.service nor k3s-agent.service runs or is enabled")?;
         let mut upgrade = Upgrade { node: &self.node, journal, role: unit.role, record: last };
         let code = upgrade.resume(resume).await?;
-        Ok(after_finishing(code, self.wish))
+        Ok(after_finishing(resume, code, self.wish))
     }
 
     async fn facts(&self) -> anyhow::Result<(Facts, Seen)> {
@@ -207,12 +208,16 @@ fn refused(refusals: &[Refusal]) -> u8 {
     exit_code::KNOWN_BAD
 }
 
-/// What an upgrade that was finished leaves of the errand: nothing, or the exit code if that was all.
-fn after_finishing(code: u8, wish: Wish) -> Option<u8> {
-    match (code, wish) {
-        (exit_code::FINE, Wish::Upgrade) => None,
-        // The one before runs: what was kept earlier is older still.
-        (exit_code::FINE | exit_code::WENT_BACK, Wish::RollBack) => Some(exit_code::FINE),
+/// Whether finishing an upgrade was all that can be done now: the exit code; `None` where the errand itself is next.
+fn after_finishing(resume: Resume, code: u8, wish: Wish) -> Option<u8> {
+    match (resume, wish) {
+        // Nothing was replaced, so nobody has gone back either.
+        (Resume::Nothing | Resume::Forget | Resume::LeaveAlone, _) => None,
+        // The one before runs, and is proven: what was kept earlier is older still.
+        (Resume::GoBack | Resume::ProveOld, Wish::RollBack) if code == exit_code::WENT_BACK => {
+            Some(exit_code::FINE)
+        }
+        (Resume::Prove, Wish::Upgrade) if code == exit_code::FINE => None,
         _ => Some(code),
     }
 }
@@ -272,14 +277,25 @@ mod tests {
     #[test]
     fn who_goes_back_from_what_was_cut_off_does_not_go_back_twice() {
         use exit_code::{FINE, STUCK, WENT_BACK};
-        for (code, wish, want) in [
-            (FINE, Wish::Upgrade, None),
-            (WENT_BACK, Wish::Upgrade, Some(WENT_BACK)),
-            (FINE, Wish::RollBack, Some(FINE)),
-            (WENT_BACK, Wish::RollBack, Some(FINE)),
-            (STUCK, Wish::RollBack, Some(STUCK)),
+        for (resume, code, wish, want) in [
+            (Resume::Prove, FINE, Wish::Upgrade, None),
+            (Resume::Prove, WENT_BACK, Wish::Upgrade, Some(WENT_BACK)),
+            (Resume::GoBack, WENT_BACK, Wish::Upgrade, Some(WENT_BACK)),
+            (Resume::GoBack, WENT_BACK, Wish::RollBack, Some(FINE)),
+            (Resume::ProveOld, WENT_BACK, Wish::RollBack, Some(FINE)),
+            (Resume::ProveOld, STUCK, Wish::RollBack, Some(STUCK)),
         ] {
-            assert_eq!(after_finishing(code, wish), want, "{code} {wish:?}");
+            assert_eq!(after_finishing(resume, code, wish), want, "{resume:?} {code} {wish:?}");
+        }
+    }
+
+    /// A rollback that was cut off before it replaced anything said 0 at the next try, and had not gone back.
+    #[test]
+    fn what_is_forgotten_is_no_way_back_that_was_gone() {
+        for resume in [Resume::Nothing, Resume::Forget, Resume::LeaveAlone] {
+            for wish in [Wish::Upgrade, Wish::RollBack] {
+                assert_eq!(after_finishing(resume, exit_code::FINE, wish), None, "{resume:?} {wish:?}");
+            }
         }
     }
 }

@@ -76,7 +76,7 @@ impl Place {
     /// Keeps the program in place as the one before.
     ///
     /// # Errors
-    /// It cannot be done; the one that was kept is still there.
+    /// It cannot be done; the one that was kept is still there, or the one in place has taken its name.
     pub fn keep(&self) -> anyhow::Result<()> {
         let beside = self.beside("kept");
         link(&self.installed, &beside)?;
@@ -100,6 +100,17 @@ impl Place {
     pub fn put_back(&self) -> anyhow::Result<()> {
         self.take_previous()?;
         self.replace()
+    }
+
+    /// Takes the program before out of the new one's place: after [`Self::keep`] it has no other name.
+    ///
+    /// # Errors
+    /// It cannot be done; it has one of its names.
+    pub fn return_previous(&self) -> anyhow::Result<()> {
+        if self.staged().exists() {
+            rename(&self.staged(), &self.previous())?;
+        }
+        self.to_the_disk()
     }
 
     /// Removes what was written and is not wanted.
@@ -279,6 +290,23 @@ mod tests {
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         let error = Place::of(&dir.path().join("none")).unwrap_err().to_string();
         assert!(error.contains("there is no k3s at"), "{error}");
+    }
+
+    #[test]
+    fn a_way_back_that_is_given_up_after_any_step_leaves_the_one_before() {
+        let (_dir, place) = place("new");
+        fs::write(place.previous(), "old").unwrap();
+        let both = pairs(&[("k3s", "new"), ("k3s.previous", "old")]);
+        place.take_previous().unwrap();
+        place.return_previous().unwrap();
+        assert_eq!(all(&place), both);
+        place.take_previous().unwrap();
+        place.keep().unwrap();
+        assert_eq!(all(&place), pairs(&[("k3s", "new"), ("k3s.new", "old"), ("k3s.previous", "new")]));
+        place.return_previous().unwrap();
+        assert_eq!(all(&place), both);
+        place.return_previous().unwrap();
+        assert_eq!(all(&place), both);
     }
 
     #[test]
