@@ -62,6 +62,10 @@ image: ## Card image into out/; K3S=FILE or K3S=testbed where k3s cannot be down
 image-smoke: ## Test image: built, inspected, booted in QEMU, broken and mended
 	@devstack/image_smoke.sh
 
+.PHONY: image-matrix
+image-matrix: ## Test image: every fault of docs/faults.md induced, seen and mended; writes its table
+	@devstack/image_smoke.sh matrix
+
 .PHONY: image-pi3
 image-pi3: ## Test image: booted from the SD slot of QEMU's Pi 3
 	@devstack/image_smoke.sh pi3

@@ -3,6 +3,7 @@
 //! - [`boot`]: a harness that plays the Pi's firmware and runs the image in QEMU.
 //! - [`booted`]: boots it once, for tests that go on from there.
 //! - [`build`]: from an empty machine to `out/`.
+//! - [`fault_table`]: what the fault matrix saw, for docs/faults.md.
 //! - [`oci`]: the operator as a container image, for any cluster.
 //! - [`programs`]: our own programs for the card, built and judged by [`elf`]; [`k3s`] beside them.
 
@@ -10,6 +11,7 @@ pub mod boot;
 pub mod booted;
 pub mod build;
 pub mod elf;
+pub mod fault_table;
 pub mod k3s;
 pub mod oci;
 pub mod programs;

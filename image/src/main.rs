@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use weaver_image::k3s::NotFetched;
-use weaver_image::{boot, booted, build, oci, programs};
+use weaver_image::{boot, booted, build, fault_table, oci, programs};
 
 /// Builds the card image and boots it in QEMU.
 #[derive(Debug, Parser)]
@@ -28,6 +28,8 @@ enum Task {
     Boot(boot::Options),
     /// Boot an image once, and run a command beside the machine, which tests go on from
     WithBooted(booted::Options),
+    /// Put what the fault matrix saw into docs/faults.md
+    FaultTable(fault_table::Options),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         Task::Oci(options) => oci::run(&options),
         Task::Boot(options) => boot::run(&options),
         Task::WithBooted(options) => booted::run(&options),
+        Task::FaultTable(options) => fault_table::run(&options),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

@@ -1,0 +1,163 @@
+//! `weaver-image fault-table`: what `make image-matrix` saw, as the table of docs/faults.md.
+//!
+//! Each test of the matrix leaves its row as a file, also where what was seen is not what was expected, so that the
+//! table tells both. Failure: a page without the two marks, or a run without rows, changes nothing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use weaver_devstack::files;
+
+const BEGIN: &str = "<!-- matrix: begin -->\n";
+const END: &str = "<!-- matrix: end -->\n";
+
+/// Options of `fault-table`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// Where the tests left their rows.
+    #[arg(long)]
+    pub rows: PathBuf,
+    /// The page with the table.
+    #[arg(long, default_value = "docs/faults.md")]
+    pub page: PathBuf,
+}
+
+/// One fault and what became of it. Markdown, a line each.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Row {
+    /// What was done to the card.
+    pub fault: String,
+    /// Codes and stopped units that it should show.
+    pub expected: String,
+    /// Those that it showed.
+    pub observed: String,
+    /// What a laptop reads on the card meanwhile.
+    pub on_card: String,
+    /// What was printed, and typed.
+    pub typed: String,
+    /// What was so afterwards.
+    pub then: String,
+}
+
+impl Row {
+    /// Leaves the row in `dir`, under a name that orders the table.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn keep(&self, dir: &Path, name: &str) -> Result<()> {
+        files::make_dir(dir)?;
+        let text = serde_json::to_vec_pretty(self).context("a row is JSON")?;
+        files::replace(&dir.join(name).with_extension("json"), &text, 0o644)
+    }
+}
+
+/// Puts the rows into the page.
+///
+/// # Errors
+/// When there are no rows, one cannot be read, or the page has no place for them.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let rows = rows(&options.rows)?;
+    let page = fs::read_to_string(&options.page)
+        .with_context(|| format!("cannot read {}", options.page.display()))?;
+    let seen = format!("Seen at commit {} on {}.", commit()?, jiff::Timestamp::now().strftime("%Y-%m-%d"));
+    let page = with_table(&page, &table(&seen, &rows)).with_context(|| {
+        format!("{} has no lines {} and {}", options.page.display(), BEGIN.trim(), END.trim())
+    })?;
+    files::replace(&options.page, page.as_bytes(), 0o644)?;
+    println!("{} rows into {}", rows.len(), options.page.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn rows(dir: &Path) -> Result<Vec<Row>> {
+    let found = fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))?;
+    let mut paths = found.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    paths.sort();
+    if paths.is_empty() {
+        bail!("{} holds no rows; `make image-matrix` makes them", dir.display());
+    }
+    let read = |path: &PathBuf| {
+        let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        serde_json::from_slice(&text).with_context(|| format!("{} is no row", path.display()))
+    };
+    paths.iter().map(read).collect()
+}
+
+/// What is under test; files that are not committed are told.
+fn commit() -> Result<String> {
+    let git = |arguments: &[&str]| -> Result<String> {
+        let output = Command::new("git").args(arguments).output().context("cannot start git")?;
+        if !output.status.success() {
+            bail!("git {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let dirty = git(&["status", "--porcelain", "--", ".", ":!docs"])?;
+    let commit = git(&["rev-parse", "--short=10", "HEAD"])?;
+    Ok(if dirty.is_empty() { commit } else { format!("{commit}, with changes") })
+}
+
+fn table(seen: &str, rows: &[Row]) -> String {
+    let mut table = format!(
+        "{seen}\n\n| fault | expected | observed | the card in a laptop | typed, as printed | then |\n\
+         |---|---|---|---|---|---|\n"
+    );
+    for row in rows {
+        let Row { fault, expected, observed, on_card, typed, then } = row;
+        let observed = if observed == expected { "the same" } else { observed.as_str() };
+        let cells = [fault, expected, observed, on_card, typed, then].map(cell);
+        table.extend(["| ", &cells.join(" | "), " |\n"]);
+    }
+    table
+}
+
+/// A cell ends at a bar and at the end of its line.
+fn cell(text: impl AsRef<str>) -> String {
+    text.as_ref().replace('|', "\\|").replace('\n', " ")
+}
+
+/// The page with what stands between the two marks replaced.
+fn with_table(page: &str, table: &str) -> Option<String> {
+    let (before, rest) = page.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}{table}{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(observed: &str) -> Row {
+        Row { fault: "a | b".into(), expected: "N-01".into(), observed: observed.into(), ..Row::default() }
+    }
+
+    #[test]
+    fn what_differs_is_told_and_what_does_not_is_short() {
+        let text = table("Seen.", &[row("N-01"), row("N-02")]);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[4], "| a \\| b | N-01 | the same |  |  |  |");
+        assert_eq!(lines[5], "| a \\| b | N-01 | N-02 |  |  |  |");
+    }
+
+    #[test]
+    fn only_what_is_between_the_marks_is_replaced() {
+        let page = format!("before\n{BEGIN}old\n{END}after\n");
+        assert_eq!(with_table(&page, "new\n").unwrap(), format!("before\n{BEGIN}new\n{END}after\n"));
+        assert_eq!(with_table("no marks\n", "new\n"), None);
+        assert_eq!(with_table(&format!("{END}{BEGIN}"), "new\n"), None);
+    }
+
+    #[test]
+    fn rows_come_in_the_order_of_their_names() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(format!("{:#}", rows(dir.path()).unwrap_err()).contains("make image-matrix"));
+        row("second").keep(dir.path(), "20-b").unwrap();
+        row("first").keep(dir.path(), "10-a").unwrap();
+        let seen: Vec<_> = rows(dir.path()).unwrap().into_iter().map(|row| row.observed).collect();
+        assert_eq!(seen, ["first", "second"]);
+        fs::write(dir.path().join("30-c.json"), "{").unwrap();
+        assert!(format!("{:#}", rows(dir.path()).unwrap_err()).contains("30-c.json is no row"));
+    }
+}

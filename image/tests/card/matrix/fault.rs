@@ -1,0 +1,226 @@
+//! One fault: what is expected of it, what is seen, what is typed, and whether that helped.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use serde_json::Value;
+use weaver_image::boot::machine::Machine;
+use weaver_image::boot::running::End;
+use weaver_image::booted::{API_NAME, BOOTED, wait_for_unit};
+use weaver_image::fault_table::Row;
+
+use crate::node::report;
+use crate::poll::until;
+
+/// Units of a node that is well.
+const UNITS: [&str; 4] = ["k3s", "weaver-node-agent", "weaver-webhook", "weaver-operator"];
+/// Until the units, the report and the card tell of a fault.
+const SEEN: Duration = Duration::from_mins(5);
+const BOOT: Duration = Duration::from_mins(15);
+const COMMAND: Duration = Duration::from_mins(10);
+/// Characters of a verdict in the table.
+const VERDICT: usize = 160;
+
+/// What is expected.
+pub struct Fault {
+    /// Orders the table and names the row.
+    pub name: &'static str,
+    /// What is done to the card.
+    pub what: &'static str,
+    /// Codes of findings that are not fine, beside those of a card that is well.
+    pub codes: &'static [&'static str],
+    /// Units that do not run.
+    pub down: &'static [&'static str],
+}
+
+/// What a node shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Shown {
+    codes: BTreeSet<String>,
+    down: BTreeSet<String>,
+}
+
+impl Shown {
+    fn words(&self) -> String {
+        let list = |of: &BTreeSet<String>| of.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let codes = if self.codes.is_empty() { "no code".to_owned() } else { list(&self.codes) };
+        let down = if self.down.is_empty() {
+            "all run".to_owned()
+        } else {
+            format!("not running: {}", list(&self.down))
+        };
+        format!("{codes}; {down}")
+    }
+}
+
+/// Findings that are not fine. An unknown one says that it could not be judged, not that something is wrong.
+pub fn codes(report: &Value) -> BTreeSet<String> {
+    let findings = report["findings"].as_array().cloned().unwrap_or_default();
+    let bad =
+        findings.iter().filter(|finding| finding["severity"] == "fail" || finding["severity"] == "warn");
+    bad.filter_map(|finding| finding["code"].as_str().map(str::to_owned)).collect()
+}
+
+/// A machine with a fault, on its way to its row.
+pub struct Case {
+    pub machine: Machine,
+    fault: &'static Fault,
+    /// What it says when it is well, such as that no time server answers.
+    well: BTreeSet<String>,
+    row: Row,
+}
+
+impl Case {
+    /// `well`: codes of this machine without the fault.
+    pub fn new(machine: Machine, fault: &'static Fault, well: BTreeSet<String>) -> Self {
+        let row = Row { fault: fault.what.to_owned(), ..Row::default() };
+        Self { machine, fault, well, row }
+    }
+
+    /// A machine that is well, and what it says.
+    pub fn begin(machine: Machine, fault: &'static Fault) -> Self {
+        let well = until("a report", || Ok(Ok(codes(&report(&machine)?))));
+        Self::new(machine, fault, well)
+    }
+
+    fn shown(&self) -> anyhow::Result<Shown> {
+        let said = report(&self.machine)?;
+        let codes = codes(&said).difference(&self.well).cloned().collect();
+        let asked =
+            format!("systemctl is-active {}; true", UNITS.map(|unit| format!("{unit}.service")).join(" "));
+        let told = self.machine.run(&asked)?;
+        let states = told.lines().map(str::trim);
+        let down = UNITS.into_iter().zip(states).filter(|(_, state)| *state != "active");
+        Ok(Shown { codes, down: down.map(|(unit, _)| unit.to_owned()).collect() })
+    }
+
+    fn keep(&self) {
+        let dir = std::env::var_os(BOOTED).map(PathBuf::from).unwrap();
+        self.row.keep(&dir.join("rows"), self.fault.name).unwrap();
+    }
+
+    /// Waits until the fault shows as expected; gives the report. `card`: words that NODE-STATUS says of it.
+    pub fn seen(&mut self, card: &[&str]) -> Value {
+        let words = |of: &[&str]| of.iter().map(|word| (*word).to_owned()).collect();
+        let expected = Shown { codes: words(self.fault.codes), down: words(self.fault.down) };
+        self.row.expected = expected.words();
+        let deadline = Instant::now() + SEEN;
+        loop {
+            let shown = self.shown();
+            let status = self.status().unwrap_or_default();
+            self.row.observed = shown.as_ref().map_or_else(|error| format!("{error:#}"), Shown::words);
+            self.row.on_card = on_card(&status, self.fault.codes);
+            self.keep();
+            let missing = card.iter().find(|word| !status.contains(**word));
+            if shown.is_ok_and(|shown| shown == expected) && missing.is_none() {
+                return report(&self.machine).unwrap();
+            }
+            assert!(
+                Instant::now() < deadline,
+                "{}: expected {}, seen {}; on the card `{missing:?}` is missing from: {status}",
+                self.fault.name,
+                self.row.expected,
+                self.row.observed
+            );
+            std::thread::sleep(Duration::from_secs(2));
+        }
+    }
+
+    /// NODE-STATUS.txt as a laptop reads it; empty where it cannot.
+    fn status(&mut self) -> anyhow::Result<String> {
+        let text = self.machine.read_fat("NODE-STATUS.txt")?.context("there is none")?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// What a laptop sees where NODE-STATUS does not say it.
+    pub fn laptop_sees(&mut self, what: &str) {
+        self.row.on_card = what.into();
+        self.keep();
+    }
+
+    /// Types what the finding's remedy says, words in capitals filled in; a reboot is one.
+    pub fn type_remedy(mut self, report: &Value, code: &str, filled_in: &[(&str, &str)]) -> Self {
+        let findings = report["findings"].as_array().unwrap();
+        let finding = findings.iter().find(|finding| finding["code"] == code).unwrap();
+        let commands = finding["remedy"]["commands"].as_array().cloned().unwrap_or_default();
+        assert!(!commands.is_empty(), "{code} says nothing to type: {finding}");
+        for command in commands {
+            let command = command.as_str().unwrap().to_owned();
+            let command = filled_in.iter().fold(command, |line, (word, meant)| line.replace(word, meant));
+            self = self.type_in(&command);
+        }
+        self
+    }
+
+    /// Types a command, as root in the guest.
+    pub fn type_in(mut self, command: &str) -> Self {
+        let before =
+            if self.row.typed.is_empty() { String::new() } else { format!("{}<br>", self.row.typed) };
+        self.row.typed = format!("{before}`{command}`");
+        self.keep();
+        if command == "sudo reboot" {
+            return self.reboot();
+        }
+        self.machine.run_within(command, COMMAND).unwrap();
+        self
+    }
+
+    fn reboot(mut self) -> Self {
+        // The connection may break before ssh has its answer.
+        let _ = self.machine.attempt("reboot", COMMAND);
+        assert_eq!(self.machine.wait_for_end(Duration::from_mins(4)).unwrap(), End::Reset);
+        self.machine = self.machine.start_again().unwrap();
+        self.machine.wait_for_ssh(BOOT).unwrap();
+        self
+    }
+
+    /// Notes what its owner does that is no command.
+    pub fn does(&mut self, what: &str) {
+        self.row.typed = what.into();
+        self.keep();
+    }
+
+    /// All well again: no more codes than before, all units running, kubectl by name from outside.
+    pub fn mended(self) -> Machine {
+        let by_name = |machine: &Machine| machine.kubectl(API_NAME, &["get", "--raw", "/readyz"]);
+        self.mended_as_seen_by("kubectl by name", by_name)
+    }
+
+    /// As [`Self::mended`], where the guest's clock is not this machine's: kubectl with a fresh kubeconfig, inside.
+    pub fn mended_by_its_own_clock(self) -> Machine {
+        let inside = "weaver kubeconfig export raspi > /run/laptop.yaml && \
+                      k3s kubectl --kubeconfig /run/laptop.yaml get --raw /readyz";
+        self.mended_as_seen_by("kubectl by name, with a kubeconfig fetched anew", |machine| {
+            machine.run(inside)
+        })
+    }
+
+    fn mended_as_seen_by(
+        mut self,
+        kubectl: &str,
+        asks: impl Fn(&Machine) -> anyhow::Result<String>,
+    ) -> Machine {
+        for unit in UNITS {
+            wait_for_unit(&self.machine, &format!("{unit}.service"), BOOT).unwrap();
+        }
+        let well = Shown { codes: BTreeSet::new(), down: BTreeSet::new() };
+        until("all well", || {
+            let shown = self.shown()?;
+            Ok(if shown == well { Ok(()) } else { Err(shown.words()) })
+        });
+        until("an answer by name", || Ok(Ok(asks(&self.machine)?)));
+        self.row.then = format!("all run, {kubectl}");
+        self.keep();
+        self.machine
+    }
+}
+
+/// The verdict of a page in one line, and which of the codes it names beside.
+fn on_card(status: &str, codes: &[&str]) -> String {
+    let line = status.lines().find_map(|line| line.strip_prefix("verdict")).unwrap_or("").trim();
+    let cut: String = line.chars().take(VERDICT).collect();
+    let beside = codes.iter().filter(|code| !line.contains(**code) && status.contains(**code));
+    beside.fold(cut, |text, code| format!("{text}; {code}"))
+}

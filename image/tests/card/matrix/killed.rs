@@ -1,0 +1,42 @@
+//! A process that ends.
+
+use weaver_image::boot::machine::Machine;
+use weaver_image::booted::machine;
+
+use super::fault::{Case, Fault};
+use crate::poll::until;
+
+static FAULTS: [Fault; 4] = [
+    Fault { name: "90-k3s-killed", what: "k3s killed", codes: &[], down: &[] },
+    Fault { name: "91-agent-killed", what: "the node agent killed", codes: &[], down: &[] },
+    Fault { name: "92-webhook-killed", what: "the webhook killed", codes: &[], down: &[] },
+    Fault { name: "93-operator-killed", what: "the operator killed", codes: &[], down: &[] },
+];
+const UNITS: [&str; 4] = ["k3s", "weaver-node-agent", "weaver-webhook", "weaver-operator"];
+
+fn pids(machine: &Machine) -> anyhow::Result<Vec<String>> {
+    let asked = format!("systemctl show --value -p MainPID {}", UNITS.join(" "));
+    Ok(machine.run(&asked)?.split_whitespace().map(str::to_owned).collect())
+}
+
+#[test]
+#[ignore = "needs the booted image: make image-matrix"]
+fn whatever_is_killed_comes_back_by_itself_and_takes_nobody_else_with_it() {
+    for (fault, (at, unit)) in FAULTS.iter().zip(UNITS.into_iter().enumerate()) {
+        let mut case = Case::begin(machine().unwrap(), fault);
+        let before = pids(&case.machine).unwrap();
+        case.machine.run(&format!("systemctl kill -s KILL {unit}.service")).unwrap();
+        until(&format!("{unit} running again"), || {
+            let now = pids(&case.machine)?;
+            let back = now[at] != "0" && now[at] != before[at];
+            Ok(if back { Ok(()) } else { Err(now.join(" ")) })
+        });
+        case.seen(&["verdict"]);
+        case.does("nothing");
+        let machine = case.mended();
+        let after = pids(&machine).unwrap();
+        for (other, name) in UNITS.into_iter().enumerate().filter(|(other, _)| *other != at) {
+            assert_eq!(after[other], before[other], "{name} was restarted when {unit} was killed");
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The fault matrix of the card: each fault induced as it happens to a board in a cupboard, what is expected of the
+//! units, the codes and the card held against what is seen, the printed remedy typed, and all well again. Each test
+//! leaves its row for docs/faults.md, failed ones too.
+
+mod boot_partition;
+mod clock;
+mod fault;
+mod killed;
+mod memory;
+mod names;
+mod space;
+mod strangers;
+mod stuck;
+mod weaver_toml;

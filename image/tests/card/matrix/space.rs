@@ -1,0 +1,41 @@
+//! No room on the card.
+
+use weaver_image::booted::machine;
+
+use super::fault::{Case, Fault};
+
+#[test]
+#[ignore = "needs the booted image: make image-matrix"]
+fn a_full_root_is_named_and_stops_nothing_that_runs() {
+    static FAULT: Fault = Fault {
+        name: "50-root-full",
+        what: "the root file system filled to the last byte",
+        codes: &["H-03"],
+        down: &[],
+    };
+    let mut case = Case::begin(machine().unwrap(), &FAULT);
+    let fill = "fallocate -l $(df --output=avail -B1 / | tail -1) /var/fill || dd if=/dev/zero of=/var/fill bs=1M || true; sync";
+    case.machine.run(fill).unwrap();
+    case.seen(&["H-03"]);
+    case.type_in("rm /var/fill").mended();
+}
+
+#[test]
+#[ignore = "needs the booted image: make image-matrix"]
+fn with_a_full_boot_partition_the_report_is_on_the_console_and_in_the_journal() {
+    static FAULT: Fault = Fault {
+        name: "42-boot-partition-full",
+        what: "the boot partition filled to the last byte, then a name that is not served",
+        codes: &["H-15", "T-02"],
+        down: &[],
+    };
+    let mut case = Case::begin(machine().unwrap(), &FAULT);
+    case.machine.run("! dd if=/dev/zero of=/boot/firmware/fill bs=1M && sync").unwrap();
+    let drop_in = "printf 'tls-san+:\\n- full.weaver.test\\n' > /etc/rancher/k3s/config.yaml.d/95-full.yaml";
+    case.machine.run(drop_in).unwrap();
+    let said = case.seen(&[]);
+    let banner = case.machine.run("cat /run/issue.d/*").unwrap();
+    assert!(banner.contains("T-02"), "{banner}");
+    let case = case.type_in("rm /boot/firmware/fill");
+    case.type_remedy(&said, "T-02", &[]).mended();
+}

@@ -1,0 +1,34 @@
+//! Two cards of one image, each with its k3s: nothing that makes one known or trusted is on the other.
+
+use std::collections::BTreeMap;
+
+use weaver_image::boot::machine::Machine;
+
+/// Each key, certificate and token of this card, by its hash.
+fn own(machine: &Machine) -> BTreeMap<String, String> {
+    let list = "cd / && sha256sum etc/machine-id etc/ssh/ssh_host_*_key etc/ssh/ssh_host_*_key.pub \
+        $(find var/lib/rancher/k3s/server var/lib/weaver run/weaver -type f \
+          \\( -name '*.crt' -o -name '*.key' -o -name '*.kubeconfig' -o -name '*token*' \\))";
+    let told = machine.run(list).unwrap();
+    let pairs = told.lines().filter_map(|line| line.split_once("  "));
+    pairs.map(|(hash, file)| (hash.to_owned(), file.to_owned())).collect()
+}
+
+/// Compares two that have come up.
+pub fn are_strangers(one: &Machine, other: &Machine) {
+    let (one, other) = (own(one), own(other));
+    for kind in [
+        "etc/machine-id",
+        "ssh_host_ed25519_key",
+        "server-ca.crt",
+        "server-ca.key",
+        "service.key",
+        "operator.token",
+    ] {
+        assert!(one.values().any(|file| file.ends_with(kind)), "{kind} was not looked at: {one:#?}");
+    }
+    let shared: Vec<_> =
+        one.iter().filter(|(hash, _)| other.contains_key(*hash)).map(|(_, file)| file).collect();
+    assert!(shared.is_empty(), "on both cards: {shared:?}");
+    println!("{} and {} files, none on both cards", one.len(), other.len());
+}

@@ -1,0 +1,42 @@
+//! A weaver.toml that cannot be read.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use weaver_image::boot::fat::Fat;
+use weaver_image::booted::machine;
+
+use super::fault::{Case, Fault};
+
+const FILE: &str = "weaver.toml";
+
+#[test]
+#[ignore = "needs the booted image: make image-matrix"]
+fn a_malformed_file_is_named_with_its_line_and_the_last_good_state_stays() {
+    static FAULT: Fault = Fault {
+        name: "60-weaver-toml-malformed",
+        what: "`hostname = raspi`, without quotes, in weaver.toml",
+        codes: &["B-01"],
+        down: &[],
+    };
+    let mut case = Case::begin(machine().unwrap(), &FAULT);
+    let good = case.machine.read_fat(FILE).unwrap().unwrap();
+    case.machine.power_off(Duration::from_mins(4)).unwrap();
+    let spoil = |fat: &Fat| {
+        let text = String::from_utf8(fat.read(FILE)?.context("the card has one")?)?;
+        fat.write(FILE, text.replace("hostname = \"raspi\"", "hostname = raspi").as_bytes())
+    };
+    case.machine.edit_fat(spoil).unwrap();
+    case.machine = case.machine.start_again().unwrap();
+    case.machine.wait_for_ssh(Duration::from_mins(15)).unwrap();
+    weaver_image::booted::wait_for_unit(&case.machine, "weaver-operator.service", Duration::from_mins(15))
+        .unwrap();
+    assert_eq!(case.machine.run("hostname").unwrap().trim(), "raspi");
+    case.seen(&["weaver.toml", "line"]);
+    case.machine.power_off(Duration::from_mins(4)).unwrap();
+    case.machine.edit_fat(|fat| fat.write(FILE, &good)).unwrap();
+    case.does("the quotes put in, on a laptop, and booted");
+    case.machine = case.machine.start_again().unwrap();
+    case.machine.wait_for_ssh(Duration::from_mins(15)).unwrap();
+    case.mended();
+}
