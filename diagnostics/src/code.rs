@@ -228,6 +228,8 @@ codes! {
     IptablesMixed = "H-14" "iptables-mixed",
     /// The boot partition cannot be written.
     BootPartitionUnwritable = "H-15" "boot-partition-unwritable",
+    /// k3s was started without a network, with an address that the card gave itself.
+    OfflineStart = "H-16" "offline-start",
 }
 
 impl Code {

@@ -50,6 +50,8 @@ pub struct Effective {
     pub data_dir: Option<Setting>,
     /// `node-name`; a value that is no text is k3s' to refuse.
     pub node_name: Option<Setting>,
+    /// `node-ip`, of several the first.
+    pub node_ip: Option<Setting>,
     /// `disable-agent`: there is no kubelet.
     pub disable_agent: bool,
     /// Names that lost to a later value.
@@ -124,6 +126,10 @@ impl Effective {
                     let name = value.as_str();
                     self.node_name = name.map(|name| Setting { value: name.to_owned(), origin: place });
                 }
+                "node-ip" => {
+                    let address = value.as_str().or_else(|| value.items().first()?.as_str());
+                    self.node_ip = address.map(|ip| Setting { value: ip.to_owned(), origin: place });
+                }
                 key => self.findings.extend(misspelled(key, place)),
             }
         }
@@ -149,6 +155,9 @@ impl Effective {
                 "disable-agent" => self.disable_agent = flag.value != "false",
                 "node-name" => {
                     self.node_name = Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
+                }
+                "node-ip" | "i" => {
+                    self.node_ip = Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
                 }
                 _ => {}
             }

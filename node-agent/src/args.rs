@@ -186,6 +186,18 @@ pub struct PreflightArgs {
         value_parser = clap::value_parser!(u64).range(0..=300)
     )]
     pub clock_wait: u64,
+    /// Where there is no network, give k3s a route and an address until the next boot.
+    #[arg(long, requires = "gate")]
+    pub offline_start: bool,
+    /// How long a default route may take to come before the start counts as one without a network.
+    #[arg(
+        long, value_name = "SECONDS", default_value_t = 20, requires = "offline_start",
+        value_parser = clap::value_parser!(u64).range(0..=60)
+    )]
+    pub route_wait: u64,
+    /// What speaks to the kernel about interfaces and routes.
+    #[arg(long, value_name = "PATH", default_value = "ip", hide = true, requires = "offline_start")]
+    pub ip: PathBuf,
     /// Directory of the block and of the report, as it is [default: /run/weaver under --root].
     #[arg(long, value_name = "DIR", default_value = RUNTIME_DIR, hide_default_value = true)]
     pub runtime_dir: PathBuf,
@@ -363,6 +375,8 @@ mod tests {
             &["check", "--probe-timeout", "0"],
             &["preflight", "--clock-wait", "301"],
             &["preflight", "--clock-wait", "-1"],
+            &["preflight", "--offline-start"],
+            &["preflight", "--gate", "--ip", "/bin/true"],
             &["run", "--systemd", "--operator", "/bin/true"],
             &["run", "--systemd", "--webhook", "/bin/true"],
             &["run", "--systemctl", "/bin/true"],

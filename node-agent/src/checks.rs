@@ -24,7 +24,8 @@ use weaver_diagnostics::{
 use crate::{
     args::HostArgs, board_power, boot_mount, ca_dates, card_speed, card_swap, cgroup_layout, data_mount,
     default_route, host_limits, host_names, host_root::HostRoot, iptables_mode, k3s_files, kernel_modules,
-    kernel_state, node_identity, override_file, ports_taken, probe, root_space, upgrade::journal,
+    kernel_state, node_identity, offline_start, override_file, ports_taken, probe, root_space,
+    upgrade::journal,
 };
 
 const DEFAULT_DATA_DIR: &str = "/var/lib/rancher/k3s";
@@ -78,8 +79,13 @@ impl Host {
 
     /// Where k3s keeps its data, by its configuration as it is now.
     pub(crate) fn k3s_data_dir(&self) -> PathBuf {
-        let effective = k3s_files::effective(&self.root, self.config.as_deref(), self.unit.as_deref());
+        let effective = self.effective();
         self.data_dir(&effective)
+    }
+
+    /// What k3s will act on, as its files are now.
+    pub(crate) fn effective(&self) -> Effective {
+        k3s_files::effective(&self.root, self.config.as_deref(), self.unit.as_deref())
     }
 
     /// Where the API server is, or will be.
@@ -91,7 +97,7 @@ impl Host {
     /// The directories in which a change is worth a check, as they really are.
     #[must_use]
     pub fn all_places(&self) -> Vec<PathBuf> {
-        let effective = k3s_files::effective(&self.root, self.config.as_deref(), self.unit.as_deref());
+        let effective = self.effective();
         self.places(&effective)
     }
 
@@ -122,7 +128,7 @@ impl Host {
     /// What k3s calls this node; `None` where nothing tells.
     #[must_use]
     pub fn node_name(&self) -> Option<String> {
-        let effective = k3s_files::effective(&self.root, self.config.as_deref(), self.unit.as_deref());
+        let effective = self.effective();
         node_identity::name(&self.root, &self.data_dir(&effective), &effective)
     }
 
@@ -179,14 +185,14 @@ pub fn preflight(host: &Host) -> Preflight {
 }
 
 fn judge_files(host: &Host, stage: Stage) -> Preflight {
-    let mut effective = k3s_files::effective(&host.root, host.config.as_deref(), host.unit.as_deref());
+    let mut effective = host.effective();
     let mut findings = memory_cgroup::findings(&kernel_state::memory_facts(&host.root));
     findings.append(&mut effective.findings);
     findings.extend(serving::wanted(&effective.tls_san, stage).1);
     findings.extend(host_limits::findings(&host.root, Timestamp::now()));
     findings.extend(root_space::finding(&host.root));
     findings.extend(data_mount::finding(&host.root, &host.data_dir(&effective)));
-    findings.extend(default_route::finding(&host.root));
+    findings.extend(offline_start::finding(&host.root).or_else(|| default_route::finding(&host.root)));
     findings.extend(boot_mount::finding(&host.root, &host.boot_dir));
     findings.extend(card_swap::finding(&host.root));
     findings.extend(journal::finding(&host.root));
@@ -220,7 +226,7 @@ struct Files {
 /// for the card.
 #[must_use]
 pub fn momentary(host: &Host) -> Vec<Finding> {
-    let effective = k3s_files::effective(&host.root, host.config.as_deref(), host.unit.as_deref());
+    let effective = host.effective();
     let (names, _) = serving::wanted(&effective.tls_san, Stage::Serving);
     board_power::heat(&host.root).into_iter().chain(reach::unqualified_names(&names)).collect()
 }
@@ -228,7 +234,7 @@ pub fn momentary(host: &Host) -> Vec<Finding> {
 /// A measurement of the storage under k3s, which writes to it.
 #[must_use]
 pub fn card_speed(host: &Host) -> Finding {
-    let effective = k3s_files::effective(&host.root, host.config.as_deref(), host.unit.as_deref());
+    let effective = host.effective();
     card_speed::finding(&host.root.real(host.data_dir(&effective)))
 }
 

@@ -63,6 +63,14 @@ async fn wait_for(root: &HostRoot, limit: Duration, patience: Duration) -> Waite
 }
 
 impl Waited {
+    /// How long a route was waited for in vain.
+    pub(crate) const fn without_route(self) -> Duration {
+        match self {
+            Self::NoRoute(patience) => patience,
+            Self::Synchronised | Self::TooLong(_) => Duration::ZERO,
+        }
+    }
+
     /// The finding about a clock that nobody vouches for.
     #[must_use]
     pub fn finding(self) -> Option<Finding> {

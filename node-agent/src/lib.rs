@@ -2,7 +2,7 @@
 //! findings, and keeps the gate of the operator.
 //!
 //! Guarantees: `check` and `preflight` change nothing; `preflight --gate` writes
-//! the block of k3s and the node's report; `repair` changes boot files when
+//! the block of k3s and the node's report, and with `--offline-start` helps a node without a network; `repair` changes boot files when
 //! asked to, `upgrade` and `rollback` the program k3s; `run` writes into its
 //! runtime directory, with `--systemd` the same report, and in the cluster the manifests built into it, its node's `NodeReport` and three labels of its Node; a
 //! known bad state keeps the gate shut, an unknown one never counts as bad; a verdict that turns bad after the gate opened is reported and
@@ -27,6 +27,7 @@ pub mod checks;
 pub mod clock_wait;
 pub mod data_mount;
 pub mod default_route;
+mod dummy_interface;
 pub mod host_limits;
 pub mod host_names;
 pub mod host_root;
@@ -39,6 +40,7 @@ pub mod node_facts;
 pub mod node_identity;
 pub mod node_report;
 pub mod node_verdicts;
+pub mod offline_start;
 pub mod override_file;
 pub mod ports_taken;
 pub mod preflight_gate;

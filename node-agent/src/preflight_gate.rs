@@ -1,28 +1,34 @@
 //! `preflight --gate`: what systemd runs before k3s.
 //!
-//! In this order: an old block of k3s is removed; the clock is waited for; the
-//! host is judged; where something is known to be bad, k3s is blocked; the
+//! In this order: an old block of k3s is removed; the clock is waited for; with
+//! `--offline-start`, a host without a network is made ready for k3s; the host is judged; where something is known to be bad, k3s is blocked; the
 //! report is published. So whatever goes wrong on the way, a crash of this
 //! program included, leaves k3s free to start: only a verdict blocks it.
 //!
 //! Where an agent runs (k3s is started again by hand, say), it is the agent that
 //! publishes: it knows more.
 
-use std::{fs::File, io, path::Path, time::Duration};
+use std::{
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
 use sd_notify::NotifyState;
 use tokio::task::spawn_blocking;
 use tracing::{error, info, warn};
-use weaver_diagnostics::finding::Finding;
+use weaver_diagnostics::finding::{Code, Evidence, Finding, Place};
 
 use crate::{
     args::PreflightArgs,
     boot_config,
     checks::{self, Host},
-    clock_wait, k3s_block,
+    clock_wait, default_route, k3s_block,
     node_report::Report,
+    offline_start,
     publish::Publisher,
 };
 
@@ -52,8 +58,8 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
         }
     }
     // Each restart of k3s brings us here again; once an agent runs, this boot's wait is over.
-    let wait = if agent_runs(&args.runtime_dir) { 0 } else { args.clock_wait };
-    let limit = Duration::from_secs(wait);
+    let is_first = !agent_runs(&args.runtime_dir);
+    let limit = Duration::from_secs(if is_first { args.clock_wait } else { 0 });
     if limit > USUAL_WAIT {
         let extension = u32::try_from((limit + JUDGING).as_micros()).unwrap_or(u32::MAX);
         // Unheard where systemd did not start us.
@@ -61,8 +67,19 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
     }
     let waited = clock_wait::wait(&host.root, limit).await;
 
+    let no_start_offline = if args.offline_start {
+        let route_wait = Duration::from_secs(if is_first { args.route_wait } else { 0 });
+        settle_network(&host, args.ip, route_wait.saturating_sub(waited.without_route())).await
+    } else {
+        None
+    };
+
     let judge = host.clone();
     let mut findings = judged(move || checks::preflight(&judge).findings).await?;
+    let no_route = findings.iter_mut().find(|finding| finding.code == Code::NoDefaultRoute);
+    if let (Some(failure), Some(no_route)) = (no_start_offline, no_route) {
+        no_route.evidence.push(Evidence { place: Place::file("weaver-preflight.service"), saw: failure });
+    }
     let causes = k3s_block::causes(&findings);
     let mut blocked = Ok(());
     if !causes.is_empty() {
@@ -88,6 +105,16 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
     }
     blocked.context("k3s should be blocked, and is not held back")?;
     Ok(findings)
+}
+
+/// Waits for a way to the network, or makes the host ready to do without; why that could not be done.
+async fn settle_network(host: &Host, ip: PathBuf, route_wait: Duration) -> Option<String> {
+    default_route::wait(&host.root, route_wait).await;
+    let host = host.clone();
+    let settled = spawn_blocking(move || offline_start::settle(&host, &ip)).await;
+    let failure = settled.map_err(|error| error.to_string()).and_then(|settled| settled).err()?;
+    error!("k3s is not ready for a start without a network: {failure}");
+    Some(failure)
 }
 
 /// What a look finds; one that panics is an error and no verdict.

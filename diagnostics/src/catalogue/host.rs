@@ -65,6 +65,15 @@ pub(super) const NO_DEFAULT_ROUTE: Entry = known(
     &[K3S_AIRGAP],
 );
 
+pub(super) const OFFLINE_START: Entry = known(
+    Warn,
+    "There was no network when k3s was to start, and k3s does not start without an address. The card has given it one of \
+     its own, 203.0.113.254 on the interface weaver0, until the next boot.",
+    "without a network all is well; when one is there, have k3s take its address from it, or reboot",
+    &[RESTART_K3S],
+    &[K3S_AIRGAP],
+);
+
 pub(super) const UNDER_VOLTAGE: Entry = known(
     Warn,
     "The supply or its cable gives less than 4.63 V under load, and writes to the card may fail then; or nothing takes \

@@ -99,6 +99,7 @@ pub const fn entry(code: Code) -> Entry {
         BootPartitionUnwritable => host::BOOT_PARTITION_UNWRITABLE,
         ClocksDiffer => host::CLOCKS_DIFFER,
         NoDefaultRoute => host::NO_DEFAULT_ROUTE,
+        OfflineStart => host::OFFLINE_START,
         UnderVoltage => host::UNDER_VOLTAGE,
         DiskPressure => host::DISK_PRESSURE,
         CardFails => host::CARD_FAILS,

@@ -38,6 +38,23 @@ fn replace_append_and_flags() {
 }
 
 #[test]
+fn the_owners_address_is_known_from_files_and_flags() {
+    let one = file("/c.yaml", "node-ip: 10.0.0.5\n");
+    let two = file("/c.yaml.d/a.yaml", "node-ip: [10.0.0.6, fd00::6]\n");
+    for (files, flags, want) in [
+        (vec![], vec![], None),
+        (vec![one.clone()], vec![], Some("10.0.0.5")),
+        (vec![one.clone(), two], vec![], Some("10.0.0.6")),
+        (vec![one], vec![flag("node-ip", "10.0.0.7")], Some("10.0.0.7")),
+        (vec![], vec![flag("i", "10.0.0.8")], Some("10.0.0.8")),
+        (vec![file("/c.yaml", "node-ip: {a: b}\n")], vec![], None),
+    ] {
+        let merged = merge(&files, &flags);
+        assert_eq!(merged.node_ip.as_ref().map(|setting| setting.value.as_str()), want);
+    }
+}
+
+#[test]
 fn every_name_knows_its_place() {
     let merged = merge(&[file("/c.yaml", "# note\ntls-san:\n  - a\n  - b\n")], &[]);
     assert_eq!(merged.tls_san[1].origin, Place::at("/c.yaml", 4, 5));

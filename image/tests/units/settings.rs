@@ -70,6 +70,30 @@ fn drop_ins_for_debians_units() {
 }
 
 #[test]
+fn a_start_without_a_network_is_told_to_k3s_for_one_boot() {
+    let preflight = Unit::read(&systemd("weaver-preflight.service"));
+    assert!(preflight.has("Service", "ExecStart", "--offline-start"));
+    for (key, word) in [("CapabilityBoundingSet", "CAP_NET_ADMIN"), ("RestrictAddressFamilies", "AF_NETLINK")]
+    {
+        assert!(preflight.has("Service", key, word), "`ip` is refused without {word}");
+    }
+    let upstream = Unit::read(&systemd("k3s.service")).service("ExecStart").unwrap().to_owned();
+    let k3s = Unit::read(&systemd("k3s.service.d/10-weaver.conf"));
+    let of = |key: &str| -> Vec<&str> {
+        k3s.0.iter().filter(|(_, is, _)| is == key).map(|(_, _, value)| value.as_str()).collect()
+    };
+    let pinned = format!("{upstream} $WEAVER_OFFLINE_START");
+    assert_eq!(of("ExecStart"), ["", &pinned], "a word of its own: nothing where it is empty");
+    assert_eq!(of("Environment"), ["WEAVER_OFFLINE_START="], "else systemd warns of it at each start");
+    let record = of("EnvironmentFile")[0].strip_prefix('-').expect("it may be missing, which is the rule");
+    assert!(record.starts_with("/run/"), "on a disk it would outlive the boot");
+    let agent = fs::read_to_string(systemd("../node-agent/src/offline_start.rs")).unwrap();
+    assert!(
+        agent.contains(&format!("RECORD: &str = \"{record}\"")) && agent.contains("WEAVER_OFFLINE_START=")
+    );
+}
+
+#[test]
 fn the_overlay_lets_nobody_in_by_password_and_mounts_the_card() {
     let sshd = fs::read_to_string(overlay("etc/ssh/sshd_config.d/10-weaver.conf")).unwrap();
     for line in [
