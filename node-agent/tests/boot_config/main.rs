@@ -2,6 +2,7 @@
 
 mod card;
 mod cmdline;
+mod imager;
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 

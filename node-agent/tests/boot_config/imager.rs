@@ -1,0 +1,106 @@
+//! What `boot-config` makes of the cards that Raspberry Pi Imager prepares.
+
+#![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
+
+use std::{fs, path::Path};
+
+use super::{WEAVER_TOML, card::Host};
+
+const CARDS: [&str; 5] = ["key-only", "password", "wifi", "hidden-wifi", "no-host-name"];
+/// Parts of the password's hash and of the networks' keys.
+const SECRETS: [&str; 3] = ["F5Jx5fExrKuPp53xLKQ", "100482164f8afdd4", "a4a72e6c56cfd94c"];
+const OURS: &str = r#"hostname = "raspi"
+[ssh]
+keys = ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g me@laptop"]
+"#;
+
+fn file(card: &str, name: &str) -> Option<String> {
+    let cards = concat!(env!("CARGO_MANIFEST_DIR"), "/../image/tests/fixtures/imager");
+    fs::read_to_string(Path::new(cards).join(card).join(name)).ok()
+}
+
+/// The card as Imager leaves it.
+fn prepared(card: &str) -> Host {
+    let host = Host::new();
+    for name in ["user-data", "meta-data", "network-config"] {
+        if let Some(text) = file(card, name) {
+            host.write(&format!("/boot/firmware/{name}"), text);
+        }
+    }
+    let appended = file(card, "appended").unwrap();
+    host.write(
+        "/boot/firmware/cmdline.txt",
+        format!("console=tty0 root=LABEL=weaver-root rootwait {appended}"),
+    );
+    host
+}
+
+/// The line of user-data that begins so.
+fn line(card: &str, begin: &str) -> usize {
+    file(card, "user-data").unwrap().lines().position(|line| line.starts_with(begin)).unwrap() + 1
+}
+
+#[test]
+fn without_a_weaver_toml_everything_is_imagers() {
+    for card in CARDS {
+        let host = prepared(card);
+        let said = host.run().exits(0);
+        assert!(!said.stderr.contains("B-03"), "{card}: {}", said.stderr);
+        assert_eq!(host.read("/etc/hostname"), "weaver\n", "{card}: cloud-init sets it");
+        assert_eq!(host.read("/etc/default/raspi-extra-cmdline"), file(card, "appended").unwrap(), "{card}");
+    }
+}
+
+#[test]
+fn what_both_say_is_told_with_both_lines_and_weaver_toml_wins() {
+    for card in CARDS {
+        let host = prepared(card);
+        let said = host.configure(OURS).exits(0);
+        assert_eq!(host.read("/etc/hostname"), "raspi\n", "{card}");
+        if card == "no-host-name" {
+            assert!(!said.stderr.contains("B-03"), "{card}: {}", said.stderr);
+            continue;
+        }
+        let evidence = said.finds("B-03", "warn")["evidence"].as_array().unwrap().clone();
+        let places: Vec<_> =
+            evidence.iter().map(|e| (e["file"].as_str().unwrap(), e["line"].as_u64())).collect();
+        let theirs = |begin| ("/boot/firmware/user-data", u64::try_from(line(card, begin)).ok());
+        assert_eq!(
+            places,
+            [(WEAVER_TOML, Some(1)), theirs("hostname:"), theirs("manage_etc_hosts:")],
+            "{card}"
+        );
+    }
+}
+
+#[test]
+fn keys_of_weaver_toml_go_to_imagers_user() {
+    for card in CARDS {
+        let host = prepared(card);
+        host.configure(OURS).exits(0);
+        assert!(host.read("/etc/ssh/weaver_keys/ada").contains("me@laptop"), "{card}");
+        assert!(!host.exists("/etc/ssh/weaver_keys/weaver-admin"), "{card}");
+    }
+}
+
+#[test]
+fn no_hash_and_no_key_of_a_network_is_repeated() {
+    for card in CARDS {
+        let host = prepared(card);
+        let said = host.configure(OURS).exits(0);
+        let inputs = host.path("/boot/firmware");
+        let written = host.state().into_iter().filter(|(path, _)| !path.starts_with(&inputs));
+        let texts = written.map(|(_, (_, _, bytes))| String::from_utf8_lossy(&bytes).into_owned());
+        for text in texts.chain([said.stderr]) {
+            for secret in SECRETS {
+                assert!(!text.contains(secret), "{card}: {secret} in {text}");
+            }
+        }
+    }
+    let all: String = CARDS
+        .iter()
+        .flat_map(|card| ["user-data", "network-config"].map(|name| file(card, name)))
+        .flatten()
+        .collect();
+    assert!(SECRETS.iter().all(|secret| all.contains(secret)), "the cards have them");
+}
