@@ -23,8 +23,11 @@ pub fn finding(root: &HostRoot) -> Option<Finding> {
     let of = |message: String, saw: &str| {
         Some(catalogue::finding(Code::ModuleMissing, message).saw(Place::file(&directory), saw))
     };
-    // Where there are no modules at all, there is a kernel without any.
-    root.is_dir("/lib/modules").then_some(())?;
+    // Where there are no modules at all, there is a kernel without any, or systemd hides them: nothing there is what a
+    // unit with ProtectKernelModules= sees.
+    if root.list("/lib/modules").ok()?.is_empty() {
+        return None;
+    }
     if !root.is_dir(&directory) {
         return of(
             format!(
@@ -92,5 +95,12 @@ mod tests {
             assert_eq!(found.is_some(), want.is_some(), "{files:?}");
             assert!(found.unwrap_or_default().contains(want.unwrap_or_default()), "{files:?}");
         }
+    }
+
+    #[test]
+    fn modules_that_systemd_hides_are_not_known_to_be_gone() {
+        let (dir, root) = host(&[("/proc/sys/kernel/osrelease", "6.12\n")]);
+        std::fs::create_dir_all(dir.path().join("lib/modules")).unwrap();
+        assert_eq!(finding(&root), None);
     }
 }
