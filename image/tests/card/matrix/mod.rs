@@ -8,6 +8,7 @@ mod fault;
 mod killed;
 mod memory;
 mod names;
+mod network;
 mod space;
 mod strangers;
 mod stuck;

@@ -1,0 +1,68 @@
+//! A card that is switched on without a cable, and gets one later.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weaver_image::boot::card::Card;
+use weaver_image::boot::machine::{Machine, Setup};
+use weaver_image::booted::{self, API_NAME};
+
+use crate::node::{is_active, report};
+use crate::poll::until;
+use crate::root::image;
+
+const BOOT: Duration = Duration::from_mins(12);
+/// What systemd puts behind k3s' command; k3s wipes its arguments.
+const FLAGS: &str = "tr '\\0' '\\n' < /proc/$(systemctl show --value -p MainPID k3s.service)/environ | grep WEAVER_OFFLINE_START";
+
+#[test]
+#[ignore = "boots a machine of its own: make image-matrix"]
+fn without_a_network_the_node_works_and_takes_a_network_that_comes_later_by_the_command_it_names() {
+    let card = Arc::new(Card::new(&image(), 8 << 30, &booted::edits()).unwrap());
+    let mut machine = Machine::start(&card, &Setup::default()).unwrap();
+    // The kernel has not looked at the port yet.
+    machine.set_link(false).unwrap();
+    machine.wait_for_console("login:", BOOT).unwrap();
+    // No ssh: what is known is what lies on the card.
+    let page = until("the gate open, by the card alone", || {
+        let json = machine.read_fat("node-status.json")?.unwrap_or_default();
+        let json: serde_json::Value = serde_json::from_slice(&json)?;
+        Ok(if json["gate"] == "open" {
+            Ok(machine.read_fat("NODE-STATUS.txt")?)
+        } else {
+            Err(json.to_string())
+        })
+    });
+    let page = String::from_utf8(page.expect("a page for the laptop")).unwrap();
+    assert!(page.contains("H-16") && page.contains("203.0.113.254"), "{page}");
+    assert!(!page.contains("H-01"), "what it advises is done: {page}");
+
+    machine.set_link(true).unwrap();
+    machine.wait_for_ssh(BOOT).unwrap();
+    booted::wait_for_unit(&machine, "weaver-operator.service", BOOT).unwrap();
+    assert_eq!(machine.run(FLAGS).unwrap().trim(), "WEAVER_OFFLINE_START=--node-ip=203.0.113.254");
+    let finding = until("the finding that there is a network now", || {
+        let json = report(&machine)?;
+        let findings = json["findings"].as_array().cloned().unwrap_or_default();
+        let late = findings.into_iter().find(|f| f["code"] == "H-16" && f["remedy"].is_object());
+        Ok(late.ok_or_else(|| json["findings"].to_string()))
+    });
+    assert!(finding["message"].to_string().contains("there is one now, by e"), "{finding}");
+
+    // What is printed is what is typed.
+    let commands: Vec<_> =
+        finding["remedy"]["commands"].as_array().unwrap().iter().filter_map(|c| c.as_str()).collect();
+    assert_eq!(commands, ["sudo systemctl restart k3s"], "{finding}");
+    machine.run_within(commands[0], BOOT).unwrap();
+    assert_eq!(machine.run(FLAGS).unwrap().trim(), "WEAVER_OFFLINE_START=");
+    let interfaces = machine.run("ls /sys/class/net").unwrap();
+    assert!(!interfaces.contains("weaver0"), "{interfaces}");
+    until("the finding gone", || {
+        let findings = report(&machine)?["findings"].to_string();
+        Ok(if findings.contains("H-16") { Err(findings) } else { Ok(()) })
+    });
+    until("an answer from outside", || {
+        Ok(Ok(machine.kubectl(API_NAME, &["get", "namespaces", "-o", "name"])?.contains("kube-system")))
+    });
+    assert!(is_active(&machine, "weaver-operator.service").unwrap());
+}
