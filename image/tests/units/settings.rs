@@ -131,10 +131,17 @@ fn the_overlay_lets_nobody_in_by_password_and_mounts_the_card() {
     ] {
         assert!(cloud.lines().any(|is| is == line), "{line}");
     }
-    for module in ["growpart", "resizefs", "disk_setup"] {
-        assert!(
-            !cloud.lines().any(|line| line.trim() == format!("- {module}")),
-            "{module} changes the disk as well"
-        );
+    for (module, why) in [
+        ("growpart", "changes the disk as well"),
+        ("resizefs", "changes the disk as well"),
+        ("disk_setup", "changes the disk as well"),
+        ("keyboard", "fails without console-setup"),
+        ("package_update_upgrade_install", "waits for a network that may not be there"),
+    ] {
+        let names = [module.to_owned(), module.replace('_', "-")].map(|name| format!("- {name}"));
+        assert!(!cloud.lines().any(|line| names.iter().any(|name| line.trim() == name)), "{module} {why}");
+    }
+    for list in ["cloud_init_modules:", "cloud_config_modules:", "cloud_final_modules:"] {
+        assert!(cloud.lines().any(|line| line == list), "Debian's own {list} would be in force");
     }
 }
