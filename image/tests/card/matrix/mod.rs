@@ -5,6 +5,7 @@
 mod boot_partition;
 mod clock;
 mod fault;
+mod imager;
 mod killed;
 mod memory;
 mod names;

@@ -1,0 +1,165 @@
+//! A card that Raspberry Pi Imager prepared, with a user, a password, a key and a hidden Wi-Fi: what cloud-init, netplan
+//! and `wpa_supplicant` make of it. No radio is emulated; the kernel's own simulation of one stands in, and nobody is
+//! there to be joined.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use weaver_image::boot::card::{Card, Edits};
+use weaver_image::boot::fat::Fat;
+use weaver_image::boot::machine::{Machine, Setup};
+
+use crate::poll::until;
+use crate::root::image;
+
+macro_rules! fixture {
+    ($name:literal) => {
+        include_str!(concat!("../../fixtures/imager/hidden-wifi/", $name))
+    };
+}
+const USER_DATA: &str = fixture!("user-data");
+const NETWORK_CONFIG: &str = fixture!("network-config");
+const PSK: &str = "a4a72e6c56cfd94c3f35b48f6677c44e6d7806e5b81354d51ca1802097993bc7";
+const PASSWORD: &str = "correct-horse-of-ada";
+const BOOT: Duration = Duration::from_mins(12);
+
+/// No host name, no key: both are Imager's.
+const WEAVER_TOML: &str = "[time]\nservers = [\"10.0.2.2\"]\nwait_seconds = 0\n";
+
+fn prepared() -> Card {
+    let files = [("meta-data", fixture!("meta-data")), ("network-config", NETWORK_CONFIG)];
+    let edits = Edits {
+        weaver_toml: Some(WEAVER_TOML.to_owned()),
+        files: files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())).into(),
+        no_access: true,
+        ..Edits::default()
+    };
+    let card = Card::new(&image(), 8 << 30, &edits).unwrap();
+    let public = card.key().public().unwrap();
+    let key = USER_DATA.lines().find_map(|line| line.trim().strip_prefix("- \"ssh-")).unwrap();
+    let key = format!("ssh-{}", key.trim_end_matches('"'));
+    // As on the card whose owner asked for passwords over ssh, too.
+    let user_data = USER_DATA.replace(&key, &public).replace("ssh_pwauth: false", "ssh_pwauth: true");
+    card.overlay()
+        .edit_fat(|fat: &Fat| {
+            let line = String::from_utf8(fat.read("cmdline.txt")?.context("the card has a cmdline.txt")?)?;
+            let line = format!("{} {}", line.trim_end(), fixture!("appended"));
+            fat.write("cmdline.txt", line.as_bytes())?;
+            fat.write("user-data", user_data.as_bytes())
+        })
+        .unwrap();
+    card
+}
+
+/// A command of ada's, by the key that Imager gave her.
+fn ada(card: &Card, machine: &Machine, options: &[&str], script: &str) -> anyhow::Result<(bool, String)> {
+    let mut words = card.key().words(machine.ports().ssh);
+    words.pop();
+    let mut command = Command::new("timeout");
+    command.arg("180").args(words).args(options).args(["ada@127.0.0.1", script]);
+    let output = command.output()?;
+    let said = [output.stdout, output.stderr].concat();
+    Ok((output.status.success(), String::from_utf8_lossy(&said).into_owned()))
+}
+
+#[test]
+#[ignore = "boots a machine of its own: make image-matrix"]
+fn a_card_of_imagers_has_its_user_its_name_and_its_wifi_and_keeps_their_secrets() {
+    let card = Arc::new(prepared());
+    // cloud-init's last stage comes after all that the boot starts; and it has systemd read all units anew, for which a
+    // busy builder can take longer than the card's watchdog waits.
+    let arguments = ["systemd.mask=k3s.service", "systemd.watchdog_sec=0"].map(str::to_owned).into();
+    let setup = Setup { arguments, ..Setup::default() };
+    let mut machine = Machine::start(&card, &setup).unwrap();
+    machine.wait_for_console("imager login:", BOOT).unwrap();
+    let run = |script: &str| -> String {
+        let (well, said) = ada(&card, &machine, &[], script).unwrap();
+        assert!(well, "{script}: {said}");
+        said.trim().to_owned()
+    };
+    until("ada by her key", || {
+        let (well, said) = ada(&card, &machine, &[], "true")?;
+        Ok(if well { Ok(()) } else { Err(said) })
+    });
+    until("the end of cloud-init", || {
+        let (_, state) = ada(&card, &machine, &[], "cloud-init status --long 2>&1")?;
+        Ok(if state.contains("running") || state.contains("not started") { Err(state) } else { Ok(()) })
+    });
+    let state = run("cloud-init status --long 2>&1 || true");
+    assert!(state.contains("status: done") && state.contains("errors: []"), "{state}");
+    assert_eq!(
+        run("systemctl --no-pager --plain --no-legend --failed"),
+        "",
+        "all that Imager asks for is done"
+    );
+
+    assert_eq!(
+        run("hostname; cat /etc/hostname; readlink /etc/localtime"),
+        "imager\nimager\n/usr/share/zoneinfo/Europe/Berlin"
+    );
+    assert_eq!(run("sudo -n id -un"), "root");
+    assert_eq!(run("sudo -n passwd -S ada | cut -d ' ' -f 2"), "P");
+    // The console asks PAM as su does.
+    let asked = format!("echo {PASSWORD} | sudo -n runuser -u nobody -- su ada -c 'id -un' 2>/dev/null");
+    assert_eq!(run(&asked), "ada", "her password opens the console");
+    let by_password = ["-o", "PubkeyAuthentication=no", "-o", "PreferredAuthentications=password"];
+    let (well, said) = ada(&card, &machine, &by_password, "true").unwrap();
+    assert!(!well && said.contains("Permission denied (publickey)"), "no password over ssh: {said}");
+
+    the_wifi_is_configured(&run);
+    let token = "cfg80211.ieee80211_regdom=DE";
+    assert!(run("cat /proc/cmdline").contains(token));
+    assert!(run("cat /etc/default/raspi-extra-cmdline").contains(token), "it outlives the next kernel");
+    a_radio_is_taken_into_service(&run);
+    nobody_reads_the_secrets(&run);
+    machine.kill().unwrap();
+}
+
+fn the_wifi_is_configured(run: &impl Fn(&str) -> String) {
+    let files = "sudo -n stat -c '%a %U %n' /etc/netplan/*cloud-init.yaml /run/netplan/wpa-wlan0.conf";
+    for file in run(files).lines() {
+        assert!(file.starts_with("600 root "), "{file}");
+    }
+    let asked = run("sudo -n netplan get network.wifis.wlan0");
+    assert!(asked.contains("hidden: true") && asked.contains("regulatory-domain: \"DE\""), "{asked}");
+    let supplicant = run("sudo -n cat /run/netplan/wpa-wlan0.conf");
+    for part in ["country=DE", "ssid=P\"attic\"", "scan_ssid=1", PSK] {
+        assert!(supplicant.contains(part), "no {part} in wpa-wlan0.conf");
+    }
+}
+
+/// The kernel's simulation of a radio, in place of the Pi's.
+fn a_radio_is_taken_into_service(run: &impl Fn(&str) -> String) {
+    run("sudo -n modprobe mac80211_hwsim radios=1");
+    until("wlan0", || Ok(Ok(run("test -d /sys/class/net/wlan0 && echo there || echo none") == "there")));
+    run("sudo -n systemctl start netplan-wpa-wlan0.service");
+    until("wpa_supplicant looking for the network", || {
+        let state = run("sudo -n wpa_cli -p /run/wpa_supplicant -i wlan0 status 2>&1 || true");
+        Ok(if state.contains("wpa_state=") { Ok(()) } else { Err(state) })
+    });
+    assert_eq!(run("sudo -n wpa_cli -p /run/wpa_supplicant -i wlan0 get_network 0 scan_ssid"), "1");
+    assert!(run("sudo -n iw reg get").contains("country DE"), "the country is in force");
+}
+
+fn nobody_reads_the_secrets(run: &impl Fn(&str) -> String) {
+    let part = &PSK[..16];
+    // Written so that a note of the command itself is no find.
+    let pattern = format!("[{}]{}", &part[..1], &part[1..]);
+    let hash = "[F]5Jx5fExrKuPp53xLKQ";
+    for secret in [pattern.as_str(), hash, "[c]orrect-horse-of-ada"] {
+        let others = format!(
+            "sudo -n runuser -u nobody -- grep -rlsI '{secret}' /etc /run /var /boot /home /tmp || true"
+        );
+        assert_eq!(run(&others), "", "{secret} can be read by anybody");
+        let reports = format!(
+            "sudo -n grep -ls '{secret}' /boot/firmware/NODE-STATUS.txt /boot/firmware/node-status.json || true"
+        );
+        assert_eq!(run(&reports), "", "{secret} is told");
+        // What sudo notes of the test's own commands aside.
+        let journal =
+            format!("sudo -n journalctl --no-pager -o cat | grep -v COMMAND= | grep -c '{secret}' || true");
+        assert_eq!(run(&journal), "0", "{secret} is in the journal");
+    }
+}
