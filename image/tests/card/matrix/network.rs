@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use weaver_image::boot::card::Card;
 use weaver_image::boot::machine::{Machine, Setup};
-use weaver_image::booted::{self, API_NAME};
+use weaver_image::booted;
 
-use crate::node::{is_active, report};
+use super::fault::{Case, Fault, codes};
+use crate::node::report;
 use crate::poll::until;
 use crate::root::image;
 
@@ -18,6 +19,12 @@ const FLAGS: &str = "tr '\\0' '\\n' < /proc/$(systemctl show --value -p MainPID 
 #[test]
 #[ignore = "boots a machine of its own: make image-matrix"]
 fn without_a_network_the_node_works_and_takes_a_network_that_comes_later_by_the_command_it_names() {
+    static FAULT: Fault = Fault {
+        name: "70-no-network",
+        what: "first boot without a network, which has the gate open all the same; then the cable is plugged in",
+        codes: &["H-16"],
+        down: &[],
+    };
     let card = Arc::new(Card::new(&image(), 8 << 30, &booted::edits()).unwrap());
     let mut machine = Machine::start(&card, &Setup::default()).unwrap();
     // The kernel has not looked at the port yet.
@@ -41,28 +48,19 @@ fn without_a_network_the_node_works_and_takes_a_network_that_comes_later_by_the_
     machine.wait_for_ssh(BOOT).unwrap();
     booted::wait_for_unit(&machine, "weaver-operator.service", BOOT).unwrap();
     assert_eq!(machine.run(FLAGS).unwrap().trim(), "WEAVER_OFFLINE_START=--node-ip=203.0.113.254");
-    let finding = until("the finding that there is a network now", || {
-        let json = report(&machine)?;
-        let findings = json["findings"].as_array().cloned().unwrap_or_default();
-        let late = findings.into_iter().find(|f| f["code"] == "H-16" && f["remedy"].is_object());
-        Ok(late.ok_or_else(|| json["findings"].to_string()))
+    until("the finding that there is a network now", || {
+        let findings = report(&machine)?["findings"].as_array().cloned().unwrap_or_default();
+        let late = findings.iter().find(|f| f["code"] == "H-16" && f["remedy"].is_object());
+        let says = late.is_some_and(|f| f["message"].to_string().contains("there is one now, by e"));
+        Ok(if says { Ok(()) } else { Err(format!("{findings:?}")) })
     });
-    assert!(finding["message"].to_string().contains("there is one now, by e"), "{finding}");
 
-    // What is printed is what is typed.
-    let commands: Vec<_> =
-        finding["remedy"]["commands"].as_array().unwrap().iter().filter_map(|c| c.as_str()).collect();
-    assert_eq!(commands, ["sudo systemctl restart k3s"], "{finding}");
-    machine.run_within(commands[0], BOOT).unwrap();
-    assert_eq!(machine.run(FLAGS).unwrap().trim(), "WEAVER_OFFLINE_START=");
-    let interfaces = machine.run("ls /sys/class/net").unwrap();
+    let well = codes(&report(&booted::machine().unwrap()).unwrap());
+    let mut case = Case::new(machine, &FAULT, well);
+    let said = case.seen(&[]);
+    let case = case.type_remedy(&said, "H-16", &[]);
+    assert_eq!(case.machine.run(FLAGS).unwrap().trim(), "WEAVER_OFFLINE_START=");
+    let interfaces = case.machine.run("ls /sys/class/net").unwrap();
     assert!(!interfaces.contains("weaver0"), "{interfaces}");
-    until("the finding gone", || {
-        let findings = report(&machine)?["findings"].to_string();
-        Ok(if findings.contains("H-16") { Err(findings) } else { Ok(()) })
-    });
-    until("an answer from outside", || {
-        Ok(Ok(machine.kubectl(API_NAME, &["get", "namespaces", "-o", "name"])?.contains("kube-system")))
-    });
-    assert!(is_active(&machine, "weaver-operator.service").unwrap());
+    case.mended();
 }
