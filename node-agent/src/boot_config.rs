@@ -100,6 +100,7 @@ impl Run<'_> {
             host_facts::collect(self.root, self.state_dir, self.file, config);
         outcome.findings.extend(findings);
         outcome.findings.extend(verdict::clash(&file, config, &user_data));
+        outcome.findings.extend(verdict::packages_left(&user_data));
         let token_is_safe = self.apply(&plan::plan(config, &host), host.has_token, &mut outcome);
         match (&read, bytes.as_deref()) {
             (Some(read), Some(bytes)) => self.keep_good(read, bytes, token_is_safe, &mut outcome),

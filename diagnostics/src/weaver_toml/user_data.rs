@@ -20,7 +20,12 @@ pub struct UserData {
     pub host_names: Vec<(String, Place)>,
     /// Where it lets cloud-init write `/etc/hosts`.
     pub manages_hosts: Option<Place>,
+    /// Packages that it asks for and that are not on the card, which has cloud-init install none.
+    pub packages: Vec<(String, Place)>,
 }
+
+/// Imager asks for it with each host name; it is in the image.
+const ON_THE_CARD: &str = "avahi-daemon";
 
 /// Reads the file.
 ///
@@ -40,7 +45,13 @@ pub fn read(file: &TextFile) -> Result<UserData, SyntaxError> {
         Some((label.to_ascii_lowercase(), place(node)))
     });
     let manages_hosts = root.get("manage_etc_hosts").filter(|node| node.as_str() != Some("false")).map(place);
-    Ok(UserData { user: user(&root), host_names: host_names.collect(), manages_hosts })
+    let packages = root.get("packages").map_or(&[][..], Node::items).iter().filter_map(|node| {
+        // A list is a name and a version.
+        let name = node.as_str().or_else(|| node.items().first()?.as_str())?;
+        (name != ON_THE_CARD).then(|| (name.to_owned(), place(node)))
+    });
+    let (user, host_names, packages) = (user(&root), host_names.collect(), packages.collect());
+    Ok(UserData { user, host_names, manages_hosts, packages })
 }
 
 fn user(root: &Node) -> Option<String> {
@@ -96,6 +107,14 @@ mod tests {
         assert_eq!(data.host_names, names);
         assert_eq!(data.manages_hosts, Some(Place::at("/u", 4, 19)));
         assert_eq!(of("#cloud-config\nmanage_etc_hosts: false\n"), UserData::default());
+    }
+
+    #[test]
+    fn the_packages_that_the_card_has_not() {
+        let data = of("#cloud-config\npackages:\n- avahi-daemon\n- htop\n- [curl, 8.0]\n- {snap: [x]}\n");
+        let names: Vec<_> = data.packages.iter().map(|(name, place)| (name.as_str(), place.line)).collect();
+        assert_eq!(names, [("htop", Some(4)), ("curl", Some(5))]);
+        assert!(of("#cloud-config\npackages: [avahi-daemon]\n").packages.is_empty());
     }
 
     #[test]

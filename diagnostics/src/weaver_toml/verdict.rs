@@ -5,6 +5,7 @@
 
 use super::{Config, Fault, TokenWish, plan, user_data::UserData};
 use crate::finding::{Code, Finding, Place, Remedy, Severity};
+use crate::shell::quoted;
 
 /// More faults than this are only counted.
 const MOST_SHOWN: usize = 50;
@@ -96,6 +97,22 @@ pub fn clash(file: &str, config: &Config, user_data: &UserData) -> Option<Findin
         finding = finding.saw(place.clone(), saw);
     }
     Some(finding)
+}
+
+/// `user-data` asks for packages, and a first boot of the card downloads nothing.
+#[must_use]
+pub fn packages_left(user_data: &UserData) -> Option<Finding> {
+    let names: Vec<_> = user_data.packages.iter().map(|(name, _)| quoted(name)).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let message = "user-data asks for packages: the card starts without waiting for them, and installs none";
+    let remedy = Remedy::new("once the node has a network")
+        .command("sudo apt-get update")
+        .command(format!("sudo apt-get install {}", names.join(" ")));
+    let finding = Finding::new(Severity::Warn, Code::HostNotConfigured, message).remedy(remedy);
+    let places = user_data.packages.iter();
+    Some(places.fold(finding, |finding, (name, place)| finding.saw(place.clone(), format!("package {name}"))))
 }
 
 /// `user-data` is no YAML, so its user is not known.

@@ -74,6 +74,22 @@ fn what_both_say_is_told_with_both_lines_and_weaver_toml_wins() {
 }
 
 #[test]
+fn packages_that_nobody_installs_are_named_and_imagers_own_is_there() {
+    for asked in ["", "- htop\n"] {
+        let host = prepared("key-only");
+        let text = file("key-only", "user-data").unwrap();
+        host.write("/boot/firmware/user-data", text.replace("packages:\n", &format!("packages:\n{asked}")));
+        let said = host.configure(OURS).exits(0);
+        if asked.is_empty() {
+            assert!(!said.stderr.contains("apt-get"), "{}", said.stderr);
+            continue;
+        }
+        let commands = said.finds("B-05", "warn")["remedy"]["commands"].clone();
+        assert_eq!(commands, serde_json::json!(["sudo apt-get update", "sudo apt-get install htop"]));
+    }
+}
+
+#[test]
 fn keys_of_weaver_toml_go_to_imagers_user() {
     for card in CARDS {
         let host = prepared(card);
