@@ -109,15 +109,22 @@ mod own_server {
             bad.find(|code| code.starts_with('T')).unwrap_or("fine").to_owned()
         }
 
-        /// Whether a laptop gets an answer by this name, with the kubeconfig that it had before.
+        /// Whether a laptop gets an answer by this name, with the kubeconfig that it had before. Names are served a moment
+        /// before the API server is ready; a certificate that is refused is an answer at once.
         fn laptop(&self, kubeconfig: &Path, name: &str) -> bool {
-            Command::new(&self.program)
-                .args(["kubectl", "get", "--raw", "/readyz", "--tls-server-name", name, "--kubeconfig"])
-                .arg(kubeconfig)
-                .output()
-                .unwrap()
-                .status
-                .success()
+            let since = Instant::now();
+            loop {
+                let output = Command::new(&self.program)
+                    .args(["kubectl", "get", "--raw", "/readyz", "--tls-server-name", name, "--kubeconfig"])
+                    .arg(kubeconfig)
+                    .output()
+                    .unwrap();
+                let refused = String::from_utf8_lossy(&output.stderr).contains("x509");
+                if output.status.success() || refused || since.elapsed() > Duration::from_secs(30) {
+                    return output.status.success();
+                }
+                std::thread::park_timeout(Duration::from_millis(200));
+            }
         }
 
         fn laptops_kubeconfig(&self) -> PathBuf {
