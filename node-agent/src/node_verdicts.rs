@@ -65,7 +65,7 @@ const RULES: [Rule; 5] = [
     },
     Rule {
         condition: STORAGE_HEALTHY,
-        bad: &[Code::CardFails, Code::DiskPressure, Code::CardTooSmall],
+        bad: &[Code::CardFails, Code::DiskPressure, Code::CardTooSmall, Code::BootPartitionUnwritable],
         open: &[],
         good: &[],
     },
