@@ -18,6 +18,7 @@ case ${1-all} in
     ;;
 esac
 
+commit=$(git describe --always --exclude='*' --abbrev=10 --dirty=', with changes')
 devstack/prerequisites.sh rust cc cross go curl image
 # shellcheck source=devstack/tools.sh
 . devstack/tools.sh
@@ -48,5 +49,5 @@ fi
 # What was seen goes into the table, most of all where it is not what was expected.
 passed=0
 "${boot[@]}" "${run[@]}" || passed=$?
-"$bin/debug/weaver-image" fault-table --rows target/image/booted/rows
+"$bin/debug/weaver-image" fault-table --rows target/image/booted/rows --commit "$commit"
 exit "$passed"

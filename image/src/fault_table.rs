@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,9 @@ pub struct Options {
     /// The page with the table.
     #[arg(long, default_value = "docs/faults.md")]
     pub page: PathBuf,
+    /// What was under test, as git named it when the run began.
+    #[arg(long)]
+    pub commit: String,
 }
 
 /// One fault and what became of it. Markdown, a line each.
@@ -62,7 +65,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let rows = rows(&options.rows)?;
     let page = fs::read_to_string(&options.page)
         .with_context(|| format!("cannot read {}", options.page.display()))?;
-    let seen = format!("Seen at commit {} on {}.", commit()?, jiff::Timestamp::now().strftime("%Y-%m-%d"));
+    let seen = format!("Seen at {} on {}.", options.commit, jiff::Timestamp::now().strftime("%Y-%m-%d"));
     let page = with_table(&page, &table(&seen, &rows)).with_context(|| {
         format!("{} has no lines {} and {}", options.page.display(), BEGIN.trim(), END.trim())
     })?;
@@ -83,20 +86,6 @@ fn rows(dir: &Path) -> Result<Vec<Row>> {
         serde_json::from_slice(&text).with_context(|| format!("{} is no row", path.display()))
     };
     paths.iter().map(read).collect()
-}
-
-/// What is under test; files that are not committed are told.
-fn commit() -> Result<String> {
-    let git = |arguments: &[&str]| -> Result<String> {
-        let output = Command::new("git").args(arguments).output().context("cannot start git")?;
-        if !output.status.success() {
-            bail!("git {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let dirty = git(&["status", "--porcelain", "--", ".", ":!docs"])?;
-    let commit = git(&["rev-parse", "--short=10", "HEAD"])?;
-    Ok(if dirty.is_empty() { commit } else { format!("{commit}, with changes") })
 }
 
 fn table(seen: &str, rows: &[Row]) -> String {

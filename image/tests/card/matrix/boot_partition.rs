@@ -19,6 +19,7 @@ fn with_a_read_only_boot_partition_all_goes_on_and_the_console_tells() {
     let drop_in = "printf 'tls-san+:\\n- fat.weaver.test\\n' > /etc/rancher/k3s/config.yaml.d/95-fat.yaml";
     case.machine.run(drop_in).unwrap();
     let said = case.seen(&[]);
+    case.laptop_sees("the page of before; the console has the new one");
     let banner = case.machine.run("cat /run/issue.d/*").unwrap();
     assert!(banner.contains("T-02"), "{banner}");
     let case = case.type_remedy(&said, "H-15", &[]);

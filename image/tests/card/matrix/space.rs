@@ -34,6 +34,7 @@ fn with_a_full_boot_partition_the_report_is_on_the_console_and_in_the_journal() 
     let drop_in = "printf 'tls-san+:\\n- full.weaver.test\\n' > /etc/rancher/k3s/config.yaml.d/95-full.yaml";
     case.machine.run(drop_in).unwrap();
     let said = case.seen(&[]);
+    case.laptop_sees("the page of before; the console has the new one");
     let banner = case.machine.run("cat /run/issue.d/*").unwrap();
     assert!(banner.contains("T-02"), "{banner}");
     let case = case.type_in("rm /boot/firmware/fill");
