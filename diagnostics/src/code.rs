@@ -152,6 +152,8 @@ codes! {
     HostNotConfigured = "B-05" "host-not-configured",
     /// What boot-config found could not be read.
     BootConfigUnknown = "B-06" "boot-config-unknown",
+    /// A node joins a server without proof that it is the one meant.
+    JoinUnproven = "B-07" "join-unproven",
     /// The names are proven, and the operator could not be given its credentials or be started.
     OperatorNotStarted = "K-08" "operator-not-started",
     /// An image registry speaks plain HTTP, and was asked for HTTPS.

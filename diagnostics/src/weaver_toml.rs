@@ -9,10 +9,12 @@
 
 mod fault;
 mod hosts;
+pub mod join_token;
 mod k3s_options;
 mod names;
 mod network;
 pub mod plan;
+mod role;
 mod schema;
 mod section;
 mod ssh_key;
@@ -46,6 +48,8 @@ pub struct Config {
     pub time_servers: Vec<String>,
     /// How long k3s waits for a synchronised clock, in seconds.
     pub clock_wait: Option<u16>,
+    /// Whether the node is a server.
+    pub role: Role,
     /// The token of k3s.
     pub token: TokenWish,
     /// Further keys of k3s' configuration, in the order of the file.
@@ -61,6 +65,16 @@ pub struct HostName {
     pub line: u64,
     /// Column, from 1.
     pub column: u64,
+}
+
+/// What the node is to its cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Role {
+    /// It runs the API server.
+    #[default]
+    Server,
+    /// It joins the server at this URL: `https://HOST:PORT`.
+    Agent(String),
 }
 
 /// What is to become of k3s' token.

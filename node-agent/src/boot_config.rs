@@ -101,6 +101,8 @@ impl Run<'_> {
         outcome.findings.extend(findings);
         outcome.findings.extend(verdict::clash(&file, config, &user_data));
         outcome.findings.extend(verdict::packages_left(&user_data));
+        outcome.findings.extend(verdict::join_unproven(&file, config, &host));
+        outcome.findings.extend(verdict::join_without_token(&file, config, &host));
         let token_is_safe = self.apply(&plan::plan(config, &host), host.has_token, &mut outcome);
         match (&read, bytes.as_deref()) {
             (Some(read), Some(bytes)) => self.keep_good(read, bytes, token_is_safe, &mut outcome),
@@ -118,7 +120,8 @@ impl Run<'_> {
     /// Goes on after a failure; whether the token, if there is one, is on the disk.
     ///
     /// A node of another name is another node for k3s: the host's name waits for what keeps the node's,
-    /// which is the pin first and then k3s' file. That file waits for the token that it names.
+    /// which is the pin first and then k3s' file. That file waits for the token that it names. A server that read an
+    /// agent's file would join another: the role waits for its file, whether it comes or goes.
     fn apply(&self, plan: &Plan, had_token: bool, outcome: &mut Outcome) -> bool {
         let mut name_is_kept = self.pin(plan, outcome);
         let mut token_is_safe = true;
@@ -129,14 +132,16 @@ impl Run<'_> {
                     let is_due = name_is_kept && (token_is_safe || had_token);
                     name_is_kept = is_due && outcome.note(self.host.write(file));
                 }
-                plan::HOSTNAME_FILE if !name_is_kept => {}
+                plan::HOSTNAME_FILE | plan::AGENT_ROLE if !name_is_kept => {}
                 _ => {
                     outcome.note(self.host.write(file));
                 }
             }
         }
         for path in &plan.removed {
-            outcome.note(self.host.remove(path));
+            let waits = path == plan::AGENT_ROLE && !name_is_kept;
+            let is_gone = waits || outcome.note(self.host.remove(path));
+            name_is_kept &= is_gone || path != plan::K3S;
         }
         if let Some(name) = plan.hostname.as_ref().filter(|_| name_is_kept) {
             outcome.note(self.host.set_hostname(name));

@@ -13,6 +13,7 @@ use tracing::{error, info};
 use weaver_diagnostics::{
     catalogue,
     finding::{Code, Finding, Place},
+    weaver_toml::plan::AGENT_ROLE,
 };
 use weaver_operator::durable_file;
 
@@ -29,8 +30,6 @@ pub const DEVICE: &str = "weaver0";
 pub const ADDRESS: &str = "203.0.113.254";
 /// There while k3s is pinned to that address; k3s' unit takes its flag from it.
 pub const RECORD: &str = "/run/weaver/k3s-offline.env";
-/// A node that joins another server is nothing without a network.
-const JOINS: &str = "/etc/systemd/system/multi-user.target.wants/k3s-agent.service";
 
 /// What the decision is made from.
 #[expect(clippy::struct_excessive_bools, reason = "each is so or not, whatever the others are")]
@@ -40,7 +39,7 @@ struct Facts {
     has_uplink: bool,
     /// The owner has said which address k3s is to take.
     has_own_address: bool,
-    /// The node joins another server.
+    /// The node joins another server, and is nothing without a network.
     joins: bool,
     /// k3s is pinned already.
     is_offline: bool,
@@ -115,7 +114,7 @@ fn facts(host: &Host) -> Facts {
         has_uplink: default_route::has_default_route(&host.root),
         // Of the unit's flags, one is ours.
         has_own_address: node_ip.is_some_and(|setting| setting.value != ADDRESS),
-        joins: host.root.real(JOINS).symlink_metadata().is_ok(),
+        joins: host.root.real(AGENT_ROLE).symlink_metadata().is_ok(),
         is_offline: is_offline(&host.root),
     }
 }

@@ -75,6 +75,13 @@ fn an_address_of_the_owners_is_never_overridden() {
 }
 
 #[test]
+fn a_node_that_joins_a_server_waits_for_its_network() {
+    let host = Host::debian().file(ROUTES, HEAD).file("/etc/weaver/k3s-agent", "");
+    gate(&host, "").finding("H-01").is("warn");
+    assert!(!host.path(OFFLINE).exists());
+}
+
+#[test]
 fn a_host_that_is_not_our_card_keeps_the_advice_and_its_network() {
     let host = Host::debian().file(ROUTES, HEAD);
     host.gate(&[]).finding("H-01").remedied_by("dummy0");

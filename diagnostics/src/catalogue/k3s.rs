@@ -102,6 +102,14 @@ pub(super) const BOOT_CONFIG_UNKNOWN: Entry = known(
     &[],
 );
 
+pub(super) const JOIN_UNPROVEN: Entry = known(
+    Warn,
+    "The token is the password alone. k3s takes it, and hands it to whichever server answers at the address.",
+    "write the whole token into weaver.toml: it begins with K10 and the hash of the server's CA. On the server",
+    &["sudo cat /var/lib/rancher/k3s/server/node-token"],
+    &["https://docs.k3s.io/cli/token"],
+);
+
 pub(super) const SETTING_MISSPELLED: Entry = known(
     Warn,
     "k3s passes over keys that it does not know, with one line in its log.",

@@ -78,6 +78,7 @@ pub const fn entry(code: Code) -> Entry {
         TokenLeftOnCard => k3s::TOKEN_LEFT_ON_CARD,
         HostNotConfigured => k3s::HOST_NOT_CONFIGURED,
         BootConfigUnknown => k3s::BOOT_CONFIG_UNKNOWN,
+        JoinUnproven => k3s::JOIN_UNPROVEN,
         KubeconfigUnspecified => connection::KUBECONFIG_UNSPECIFIED,
         KubeconfigFallback => connection::KUBECONFIG_FALLBACK,
         KubeconfigInsecureWithCa => connection::KUBECONFIG_INSECURE_WITH_CA,

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::{Config, OptionValue, TokenWish, hosts, yaml_scalar};
+use super::{Config, OptionValue, Role, TokenWish, hosts, yaml_scalar};
 
 /// The account of the card, which gets the ssh keys where user-data makes none.
 pub const ADMIN: &str = "weaver-admin";
@@ -24,11 +24,14 @@ pub const HEADER: &str = "# Written by weaver-node-agent boot-config from weaver
 const CLOUD_INIT: &str = "/etc/cloud/cloud.cfg.d/98-weaver-hostname.cfg";
 /// What k3s shall do, the node's name in it.
 pub const K3S: &str = "/etc/rancher/k3s/config.yaml.d/90-weaver.yaml";
+/// There where the node is an agent. The units of k3s look for it: one starts, the other does not. Links would come too
+/// late, for systemd has decided what it starts before boot-config runs.
+pub const AGENT_ROLE: &str = "/etc/weaver/k3s-agent";
 const NETPLAN: &str = "/etc/netplan/90-weaver.yaml";
 const TIMESYNCD: &str = "/etc/systemd/timesyncd.conf.d/90-weaver.conf";
 const AGENT_ENVIRONMENT: &str = "/etc/weaver/node-agent.env";
 /// Files removed when they are not asked for any more; so are ours in [`KEYS_DIR`].
-const OWN: &[&str] = &[CLOUD_INIT, K3S, NETPLAN, TIMESYNCD, AGENT_ENVIRONMENT, TOKEN_FILE];
+const OWN: &[&str] = &[CLOUD_INIT, K3S, AGENT_ROLE, NETPLAN, TIMESYNCD, AGENT_ENVIRONMENT, TOKEN_FILE];
 
 /// What must be known of the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,6 +50,8 @@ pub struct Host {
     pub user: Option<String>,
     /// Whether a token was imported earlier.
     pub has_token: bool,
+    /// Whether that token proves whose server takes it.
+    pub has_whole_token: bool,
     /// Files of ours in [`KEYS_DIR`], whole paths.
     pub key_files: Vec<String>,
 }
@@ -83,7 +88,7 @@ impl fmt::Debug for File {
 /// What shall be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Files to write: the token, k3s' file that names it, then the others.
+    /// Files to write: the token, k3s' file that names it, the role that it is for, then the others.
     pub files: Vec<File>,
     /// Files to remove where they are.
     pub removed: Vec<String>,
@@ -117,6 +122,7 @@ pub fn plan(config: &Config, host: &Host) -> Plan {
     let files: Vec<_> = [
         file(TOKEN_FILE, 0o600, token),
         file(K3S, 0o600, k3s(config, host, pin.as_deref())),
+        file(AGENT_ROLE, 0o644, agent_role(&config.role)),
         file(HOSTNAME_FILE, 0o644, hostname.as_ref().map(|name| format!("{name}\n"))),
         file(HOSTS_FILE, 0o644, hosts_file(&host.hosts, hostname.as_deref())),
         file(CLOUD_INIT, 0o644, hostname.as_ref().map(|_| cloud_init())),
@@ -172,11 +178,9 @@ fn k3s(config: &Config, host: &Host, node_name: Option<&str>) -> Option<String> 
     if let Some(name) = node_name {
         lines.push(format!("node-name: {}", yaml_scalar::quoted(name)));
     }
-    let own_name = config.hostname.as_ref().map(|host| host.name.as_str());
-    let mut names: Vec<_> = own_name.into_iter().collect();
-    names.extend(config.api_names.iter().map(String::as_str).filter(|name| Some(*name) != own_name));
-    if !names.is_empty() {
-        lines.push(format!("tls-san+: {}", yaml_scalar::quoted_list(names)));
+    match &config.role {
+        Role::Server => lines.extend(serving_names(config)),
+        Role::Agent(server) => lines.push(format!("server: {}", yaml_scalar::quoted(server))),
     }
     let has_token = match config.token {
         TokenWish::Import(_) => true,
@@ -194,6 +198,18 @@ fn k3s(config: &Config, host: &Host, node_name: Option<&str>) -> Option<String> 
         lines.push(format!("{key}: {value}"));
     }
     with_header(&lines)
+}
+
+fn serving_names(config: &Config) -> Option<String> {
+    let own_name = config.hostname.as_ref().map(|host| host.name.as_str());
+    let mut names: Vec<_> = own_name.into_iter().collect();
+    names.extend(config.api_names.iter().map(String::as_str).filter(|name| Some(*name) != own_name));
+    (!names.is_empty()).then(|| format!("tls-san+: {}", yaml_scalar::quoted_list(names)))
+}
+
+fn agent_role(role: &Role) -> Option<String> {
+    let is_agent = matches!(role, Role::Agent(_));
+    is_agent.then(|| format!("{HEADER}# With this file k3s-agent.service starts, without it k3s.service.\n"))
 }
 
 fn ssh_keys(keys: &[String]) -> Option<String> {

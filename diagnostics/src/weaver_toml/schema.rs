@@ -8,6 +8,7 @@ use super::{
     Config, HostName, Token, TokenWish,
     fault::{Faults, Mistake},
     k3s_options, names, network,
+    role::{self, Beside},
     section::{Section, Text},
     ssh_key,
 };
@@ -37,8 +38,17 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Option<Ra
     let (token, token_at) = token(k3s.text("token", faults), faults);
     let options = k3s.table_of("options", faults);
     let k3s_options = options.map_or_else(Vec::new, |options| k3s_options::read(options, faults));
+    let beside = Beside {
+        hostname: hostname.as_ref().map(|host| host.name.as_str()),
+        api: &api,
+        api_names: &api_names,
+        token: &token,
+        token_at: token_at.as_ref(),
+        options,
+    };
+    let role = role::read(&k3s, &beside, faults);
     let config =
-        Config { hostname, api_names, ssh_keys, network, time_servers, clock_wait, token, k3s_options };
+        Config { hostname, api_names, ssh_keys, network, time_servers, clock_wait, role, token, k3s_options };
     (config, token_at)
 }
 

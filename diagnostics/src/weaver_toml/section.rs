@@ -20,6 +20,8 @@ const KEYS: &[(&str, &str, &str)] = &[
     ("network", "dns", "dns = [\"192.168.1.1\"]"),
     ("time", "servers", "servers = [\"pool.ntp.org\"]"),
     ("time", "wait_seconds", "wait_seconds = 30"),
+    ("k3s", "role", "role = \"agent\""),
+    ("k3s", "server", "server = \"https://raspi.lan:6443\""),
     ("k3s", "token", "token = \"…\""),
     ("k3s", "options", "[k3s.options]"),
 ];
@@ -170,10 +172,6 @@ fn known_in(section: &str) -> Vec<&'static str> {
 }
 
 fn unknown(section: &str, key: &str) -> (String, String) {
-    if key == "role" {
-        let remedy = "remove it: this card is always a k3s server".to_owned();
-        return ("`role` is not supported yet".to_owned(), remedy);
-    }
     let message = format!("unknown key {}", shown(key));
     let plain = key.to_ascii_lowercase().replace('-', "_");
     let here = known_in(section);
@@ -206,7 +204,8 @@ mod tests {
             ("", "token", "`token` belongs below [k3s]"),
             ("api", "hostname", "`hostname` belongs above the first section"),
             ("ssh", "zzz", "remove it; known here: keys"),
-            ("k3s", "role", "remove it: this card is always a k3s server"),
+            ("", "role", "`role` belongs below [k3s]"),
+            ("k3s", "rolle", "did you mean `role`?"),
         ] {
             assert_eq!(unknown(section, key).1, remedy, "[{section}] {key}");
         }

@@ -35,7 +35,7 @@ fn the_sample_with_every_key_in_use_is_good() {
     assert_eq!(config.network.dns.len(), 1);
     assert_eq!(config.time_servers, ["pool.ntp.org"]);
     assert_eq!(config.clock_wait, Some(30));
-    assert_eq!(config.token, TokenWish::Keep);
+    assert_eq!((config.role, config.token), (Role::Server, TokenWish::Keep));
     assert_eq!(config.k3s_options, [("disable".to_owned(), OptionValue::List(vec!["traefik".to_owned()]))]);
 }
 
@@ -56,6 +56,8 @@ fn the_guide_shows_good_files_only() {
         "dns",
         "servers",
         "wait_seconds",
+        "role",
+        "server",
         "token",
         "disable",
     ] {
@@ -114,8 +116,10 @@ fn every_fault_has_its_line_its_column_and_a_remedy() {
         ("hostname = 5", 1, 12, "`hostname` is a number, not a text", "hostname = \"raspi\""),
         ("hostname = \"My Pi\"", 1, 12, "white space", "write \"my-pi\""),
         ("\nhostnam = \"pi\"", 2, 1, "unknown key `hostnam`", "did you mean `hostname`?"),
-        ("role = \"agent\"", 1, 1, "`role` is not supported yet", "remove it"),
-        ("[k3s]\nrole = \"agent\"", 2, 1, "`role` is not supported yet", "remove it"),
+        ("role = \"agent\"", 1, 1, "unknown key `role`", "`role` belongs below [k3s]"),
+        ("[k3s]\nrole = 5", 2, 8, "`role` is a number", "role = \"agent\""),
+        ("[k3s]\nrole = \"worker\"", 2, 8, "the role `worker` is none", "\"server\" or \"agent\""),
+        ("[k3s]\nserver = \"https://a:6443\"", 2, 1, "for a card that joins one", "role = \"agent\""),
         ("api = 5", 1, 1, "`api` is a number, not a section", "write [api]"),
         ("[[api]]\nnames = []", 1, 3, "double brackets", "write [api]"),
         ("[api]\nnames = \"raspi.lan\"", 2, 9, "`names` is a text, not a list", "names = [\"raspi.lan\""),
@@ -159,6 +163,51 @@ fn every_fault_has_its_line_its_column_and_a_remedy() {
         assert!(says.contains(message) && tells.contains(remedy), "{text:?}: {found:?}");
         assert_eq!((*at, *across), (line, column), "{text:?}: {found:?}");
         assert!(!format!("{found:?}").contains("hunter2"), "{found:?}");
+    }
+}
+
+const AGENT: &str = "[k3s]\nrole = \"agent\"\nserver = \"https://raspi.lan:6443\"\ntoken = \"hunter2\"\n";
+
+#[test]
+fn a_role_is_a_server_unless_an_agent_is_asked_for() {
+    let role = |text: &str| parse(text.as_bytes()).unwrap().config.role;
+    for server in ["", "[k3s]\n", "[k3s]\nrole = \"server\"\n"] {
+        assert_eq!(role(server), Role::Server, "{server}");
+    }
+    let agent = Role::Agent("https://raspi.lan:6443".to_owned());
+    assert_eq!(role(AGENT), agent);
+    assert_eq!(role(&format!("hostname = \"worker\"\n[api]\nnames = []\n{AGENT}")), agent);
+    assert_eq!(role(&AGENT.replace("hunter2", "")), agent, "the token was imported earlier");
+}
+
+#[test]
+fn what_does_not_go_with_an_agent_has_its_place_and_a_remedy() {
+    let with = |line: &str| format!("{line}{AGENT}");
+    let without = |line: &str| AGENT.replace(line, "");
+    let token = |token: &str| AGENT.replace("hunter2", token);
+    let (server, secret) = ("server = \"https://raspi.lan:6443\"\n", "token = \"hunter2\"\n");
+    for (text, line, column, message, remedy) in [
+        (with("[api]\nnames = [\"a\"]\n"), 2, 1, "an agent serves no API", "weaver.toml of the server"),
+        (with("hostname = \"raspi\"\n").replace(".lan", ""), 4, 10, "is this card itself", "different names"),
+        (without(server), 2, 1, "no `server` is named", "server = \"https://"),
+        (without(secret), 2, 1, "no `token` is there", "node-token"),
+        (
+            AGENT.replace("\"https://raspi.lan:6443\"", "5"),
+            3,
+            10,
+            "`server` is a number",
+            "server = \"https://",
+        ),
+        (AGENT.replace(":6443", ""), 3, 10, "has no port", "write \"https://raspi.lan:6443\""),
+        (token("K10hunter2::server:hunter2"), 4, 9, "64 hexadecimal digits", "node-token"),
+        (token("hunter2 "), 4, 9, "white space", "as k3s shows it"),
+        (format!("{AGENT}[k3s.options]\nserver = \"a\"\n"), 6, 1, "not set here", "below [k3s]"),
+    ] {
+        let found = faults(&text);
+        let [fault] = found.as_slice() else { panic!("{text}: {found:?}") };
+        assert!(fault.message.contains(message) && fault.remedy.contains(remedy), "{text}: {fault:?}");
+        assert_eq!((fault.line, fault.column), (line, column), "{text}: {fault:?}");
+        assert!(!format!("{fault:?}").contains("hunter2"), "{fault:?}");
     }
 }
 

@@ -3,7 +3,12 @@
 //! None of them is of severity `fail`: whatever is wrong with this file, the
 //! host starts, in its last good state.
 
-use super::{Config, Fault, TokenWish, plan, user_data::UserData};
+use super::{
+    Config, Fault, Role, TokenWish,
+    join_token::{self, Form},
+    plan::{self, Host},
+    user_data::UserData,
+};
 use crate::finding::{Code, Finding, Place, Remedy, Severity};
 use crate::shell::quoted;
 
@@ -69,6 +74,10 @@ pub fn asked(config: &Config, key_owner: &str) -> Vec<String> {
         (!config.network.dns.is_empty()).then(|| "name servers".to_owned()),
         counted(&config.time_servers, "time server"),
         config.clock_wait.map(|seconds| format!("{seconds} s for the clock")),
+        match &config.role {
+            Role::Server => None,
+            Role::Agent(server) => Some(format!("agent of {server}")),
+        },
         (config.token != TokenWish::None).then(|| "a token".to_owned()),
         counted(&options, "k3s option"),
     ]
@@ -134,6 +143,43 @@ pub fn token_left(file: &str, why: &str) -> Finding {
     )
 }
 
+/// The node joins whichever server answers at that address: its token has no hash of the server's CA.
+#[must_use]
+pub fn join_unproven(file: &str, config: &Config, host: &Host) -> Option<Finding> {
+    let Role::Agent(server) = &config.role else { return None };
+    let proves = match &config.token {
+        TokenWish::Import(token) => matches!(join_token::form(token.expose()), Form::Whole(_)),
+        TokenWish::Keep => !host.has_token || host.has_whole_token,
+        TokenWish::None => true,
+    };
+    let message =
+        format!("nothing proves that {server} is the server meant: the token has no hash of its CA");
+    let remedy = Remedy::new("write the whole token, which begins with K10, into weaver.toml; on the server")
+        .command("sudo cat /var/lib/rancher/k3s/server/node-token");
+    let finding = Finding::new(Severity::Warn, Code::JoinUnproven, message).remedy(remedy);
+    (!proves).then(|| {
+        finding.saw(Place::file(file), "role agent, and a token that does not begin with K10<hash>::")
+    })
+}
+
+/// The node shall join, and the token that is to be kept was never imported.
+#[must_use]
+pub fn join_without_token(file: &str, config: &Config, host: &Host) -> Option<Finding> {
+    let Role::Agent(server) = &config.role else { return None };
+    if config.token != TokenWish::Keep || host.has_token {
+        return None;
+    }
+    let message = format!("the node cannot join {server}: it has no token");
+    let saw = "token = \"\" keeps an imported token, and none was imported";
+    let remedy = Remedy::new("write into `token` there what this shows on the server, and reboot")
+        .command("sudo cat /var/lib/rancher/k3s/server/node-token");
+    Some(
+        Finding::new(Severity::Warn, Code::HostNotConfigured, message)
+            .saw(Place::file(file), saw)
+            .remedy(remedy),
+    )
+}
+
 /// Something that is asked for could not be made.
 #[must_use]
 pub fn not_configured(path: &str, why: &str) -> Finding {
@@ -189,6 +235,40 @@ mod tests {
         );
         assert_eq!(in_force("/w", Some(&Config::default()), "ada").message, "/w asks nothing of the host");
         assert!(in_force("/w", None, "ada").message.starts_with("there is no /w"));
+        let agent = config("[k3s]\nrole = \"agent\"\nserver = \"https://a:6443\"\ntoken = \"s3cret\"\n");
+        assert_eq!(
+            in_force("/w", Some(&agent), "ada").message,
+            "/w is in force: agent of https://a:6443, a token"
+        );
+    }
+
+    #[test]
+    fn a_join_without_proof_or_without_a_token_is_told_at_every_start() {
+        let hash = "0".repeat(64);
+        let whole = format!("K10{hash}::server:hunter2");
+        let kept = |has_token, has_whole_token| Host { has_token, has_whole_token, ..Host::default() };
+        for (role, token, host, unproven, without) in [
+            ("agent", whole.as_str(), kept(false, false), false, false),
+            ("agent", whole.as_str(), kept(true, false), false, false),
+            ("agent", "hunter2", kept(false, false), true, false),
+            ("agent", "hunter2", kept(true, true), true, false),
+            ("agent", "", kept(true, true), false, false),
+            ("agent", "", kept(true, false), true, false),
+            ("agent", "", kept(false, false), false, true),
+            ("server", "hunter2", kept(false, false), false, false),
+            ("server", "", kept(false, false), false, false),
+        ] {
+            let server = if role == "agent" { "server = \"https://raspi.lan:6443\"\n" } else { "" };
+            let config = config(&format!("[k3s]\nrole = \"{role}\"\n{server}token = \"{token}\"\n"));
+            let case = format!("{role} {} {host:?}", token.len());
+            let found = [join_unproven("/w", &config, &host), join_without_token("/w", &config, &host)];
+            assert_eq!(found.each_ref().map(Option::is_some), [unproven, without], "{case}: {found:?}");
+            for finding in found.into_iter().flatten() {
+                assert_eq!(finding.severity, Severity::Warn, "{case}");
+                assert!(finding.message.contains("https://raspi.lan:6443"), "{finding:?}");
+                assert!(!format!("{finding:?}").contains("hunter2"), "{finding:?}");
+            }
+        }
     }
 
     #[test]

@@ -176,6 +176,18 @@ fn k3s_is_held_back_by_a_file_alone() {
 }
 
 #[test]
+fn the_role_decides_which_k3s_starts_and_an_agent_has_no_operator() {
+    let gate = |k3s: &str| Unit::read(&systemd(&format!("{k3s}.d/10-weaver.conf")));
+    let (role, other) = ("/etc/weaver/k3s-agent", "!/etc/weaver/k3s-agent");
+    let has = |unit: &Unit, word: &str| unit.has("Unit", "ConditionPathExists", word);
+    assert!(has(&gate("k3s-agent.service"), role) && !has(&gate("k3s-agent.service"), other));
+    assert!(has(&gate("k3s.service"), other) && !has(&gate("k3s.service"), role), "exactly one of the two");
+    for name in ["weaver-operator.service", "weaver-webhook.service"] {
+        assert!(has(&units()[name], other), "{name} has no API server on an agent");
+    }
+}
+
+#[test]
 fn k3s_has_the_settings_of_its_installer() {
     let units = units();
     for (name, kind, verb) in [("k3s.service", "notify", "server"), ("k3s-agent.service", "exec", "agent")] {
@@ -216,8 +228,8 @@ fn the_preset_names_every_unit() {
         assert!(text.contains(name.as_str()), "{name} is not even in a comment of the preset");
     }
     assert!(
-        orders.contains(&"enable k3s.service") && orders.contains(&"disable k3s-agent.service"),
-        "exactly one"
+        orders.contains(&"enable k3s.service") && orders.contains(&"enable k3s-agent.service"),
+        "which of them starts is not for a link to say"
     );
     assert_eq!(orders.len(), units().len() - 2, "an order for a unit that is not there, or twice");
 }

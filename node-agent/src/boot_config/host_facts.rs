@@ -7,6 +7,7 @@ use weaver_diagnostics::{
     finding::{Finding, Place},
     weaver_toml::{
         Config,
+        join_token::{self, Form},
         plan::{HEADER, HOSTNAME_FILE, HOSTS_FILE, Host, Hosts, K3S, KEYS_DIR, TOKEN_FILE},
         user_data::{self, UserData},
         verdict,
@@ -50,6 +51,7 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
             Hosts::Unreadable
         }
     };
+    let token = root.read_if_possible(TOKEN_FILE);
     let host = Host {
         pinned: name_in(&pin_path(state_dir)),
         k3s_has_run: root.real(NODE_PASSWORD).is_file() || root.is_dir(SERVER_CERTIFICATES),
@@ -58,6 +60,8 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
         hosts,
         user: user_data.user.clone(),
         has_token: root.real(TOKEN_FILE).is_file(),
+        has_whole_token: token
+            .is_some_and(|file| matches!(join_token::form(file.text.trim()), Form::Whole(_))),
         key_files: key_files(root),
     };
     Facts { host, user_data, findings }
@@ -144,9 +148,20 @@ mod tests {
             hosts: Hosts::Text("127.0.0.1 localhost\n".to_owned()),
             user: Some("ada".to_owned()),
             has_token: true,
+            has_whole_token: false,
             key_files: vec!["/etc/ssh/weaver_keys/ada".to_owned()],
         };
         assert_eq!(facts.host, want);
+    }
+
+    #[test]
+    fn a_token_is_known_by_its_form() {
+        let whole = format!("K10{}::server:hunter2\n", "0".repeat(64));
+        for (token, want) in [(whole.as_str(), true), ("hunter2\n", false), ("K10::server:hunter2\n", false)]
+        {
+            let host = facts(&[("/var/lib/weaver/k3s.token", token)]).host;
+            assert_eq!((host.has_token, host.has_whole_token), (true, want), "{want}");
+        }
     }
 
     #[test]

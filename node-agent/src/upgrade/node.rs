@@ -20,6 +20,7 @@ use weaver_diagnostics::k3s_upgrade::plan::{Refusal, Room, Unit};
 use weaver_diagnostics::k3s_upgrade::proof::{self, Seen, Wanted};
 use weaver_diagnostics::k3s_upgrade::version::Version;
 use weaver_diagnostics::serving::Outcome;
+use weaver_diagnostics::weaver_toml::plan::AGENT_ROLE;
 
 use super::args::NodeArgs;
 use super::place::Place;
@@ -95,7 +96,10 @@ impl Node {
                 return Ok(Some(Unit { role, active: state.active == "active" }));
             }
         }
-        for role in [Role::Server, Role::Agent] {
+        // On a card both are, and the role decides which of them starts.
+        let is_agent = self.host.root.real(AGENT_ROLE).exists();
+        let likely = if is_agent { [Role::Agent, Role::Server] } else { [Role::Server, Role::Agent] };
+        for role in likely {
             if self.systemctl.is_enabled(role.unit()).await {
                 return Ok(Some(Unit { role, active: false }));
             }

@@ -3,6 +3,7 @@
 mod card;
 mod cmdline;
 mod imager;
+mod role;
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 

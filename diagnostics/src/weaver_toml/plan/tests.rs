@@ -142,6 +142,26 @@ fn a_token_is_imported_kept_or_dropped() {
 }
 
 #[test]
+fn an_agent_joins_and_serves_no_names() {
+    let text = "hostname = \"worker\"\n[k3s]\nrole = \"agent\"\nserver = \"https://raspi.lan:6443\"\n\
+                token = \"hunter2\"\n[k3s.options]\nnode-label = [\"a=b\"]\n";
+    let plan = of(text, &Host::default());
+    let k3s = yaml_node::parse(content(&plan, K3S)).unwrap();
+    assert_eq!(scalar(content(&plan, K3S), &["server"]), "https://raspi.lan:6443");
+    assert_eq!(scalar(content(&plan, K3S), &["token-file"]), TOKEN_FILE);
+    assert_eq!(scalar(content(&plan, K3S), &["node-name"]), "worker");
+    assert_eq!(list(content(&plan, K3S), &["node-label"]), ["a=b"]);
+    assert!(k3s.get("tls-san+").is_none(), "{plan:?}");
+    assert!(content(&plan, AGENT_ROLE).starts_with(HEADER));
+    let paths: Vec<_> = plan.files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(&paths[..3], [TOKEN_FILE, K3S, AGENT_ROLE], "each after what it needs");
+    for server in ["", "[k3s]\nrole = \"server\"\n"] {
+        let plan = of(server, &Host::default());
+        assert!(plan.removed.iter().any(|path| path == AGENT_ROLE), "{plan:?}");
+    }
+}
+
+#[test]
 fn options_are_texts_for_k3s_whatever_is_in_them() {
     let text = r#"[k3s.options]
 disable = ["traefik"]

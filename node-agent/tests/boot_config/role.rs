@@ -1,0 +1,114 @@
+//! `[k3s] role` on fixture hosts: what an agent gets, and what is left when the role changes.
+
+use std::fs;
+
+use super::card::Host;
+use super::{ALL, K3S, LAST_GOOD, TOKEN, WEAVER_TOML};
+
+const ROLE: &str = "/etc/weaver/k3s-agent";
+const SERVER: &str = "hostname = \"raspi\"\n[k3s]\ntoken = \"hunter2\"\n";
+
+/// A weaver.toml of an agent with this token.
+fn agent(token: &str) -> String {
+    let server = "server = \"https://raspi.lan:6443\"";
+    format!("hostname = \"worker\"\n[k3s]\nrole = \"agent\"\n{server}\ntoken = \"{token}\"\n")
+}
+
+fn whole() -> String {
+    format!("K10{}::server:hunter2", "0".repeat(64))
+}
+
+#[test]
+fn an_agent_gets_its_server_its_token_and_its_role() {
+    let host = Host::new();
+    let said = host.configure(&agent(&whole())).exits(0);
+    let message = said.finds("B-00", "ok")["message"].as_str().unwrap();
+    assert!(message.contains("agent of https://raspi.lan:6443, a token"), "{message}");
+    assert!(said.report["findings"].as_array().unwrap().iter().all(|finding| finding["code"] != "B-07"));
+    assert!(host.exists(ROLE));
+    assert_eq!(host.read(TOKEN), format!("{}\n", whole()));
+    let k3s = host.read(K3S);
+    for line in [
+        "node-name: \"worker\"",
+        "server: \"https://raspi.lan:6443\"",
+        "token-file: \"/var/lib/weaver/k3s.token\"",
+    ] {
+        assert!(k3s.lines().any(|present| present == line), "no {line}: {k3s}");
+    }
+    assert!(!k3s.contains("tls-san"), "{k3s}");
+    assert_eq!(host.read(WEAVER_TOML), agent(""));
+    assert!(!said.stderr.contains("hunter2"), "{}", said.stderr);
+    let before = host.state();
+    host.run().exits(0);
+    assert_eq!(host.state(), before, "a second start writes nothing");
+}
+
+#[test]
+fn a_change_of_the_role_takes_the_file_of_the_role_and_k3s_file_along() {
+    let host = Host::new();
+    for _ in 0..2 {
+        host.configure(&agent(&whole())).exits(0);
+        assert!(host.exists(ROLE) && host.read(K3S).contains("server: "));
+        host.configure(SERVER).exits(0);
+        assert!(!host.exists(ROLE));
+        assert!(!host.read(K3S).contains("server: ") && host.read(K3S).contains("tls-san+: "));
+    }
+    host.configure(&agent(&whole())).exits(0);
+    fs::remove_file(host.path(WEAVER_TOML)).unwrap();
+    host.run().exits(0);
+    assert!(!host.exists(ROLE) && !host.exists(K3S));
+}
+
+#[test]
+fn a_short_token_is_a_warning_at_every_start() {
+    let host = Host::new();
+    let first = host.configure(&agent("hunter2")).exits(0);
+    let first = first.finds("B-07", "warn").clone();
+    let second = host.run().exits(0);
+    assert_eq!(*second.finds("B-07", "warn"), first, "the token was blanked in between");
+    assert!(host.exists(ROLE), "it joins all the same");
+}
+
+#[test]
+fn an_agent_whose_token_was_never_imported_is_told() {
+    let host = Host::new();
+    let said = host.configure(&agent("")).exits(0);
+    let message = said.finds("B-05", "warn")["message"].as_str().unwrap();
+    assert!(message.contains("cannot join https://raspi.lan:6443"), "{message}");
+    assert!(!host.read(K3S).contains("token-file"));
+}
+
+#[test]
+fn a_role_waits_for_the_file_that_k3s_reads() {
+    let host = Host::new();
+    host.configure(SERVER).exits(0);
+    // In the place of the new file: it can neither be removed nor made.
+    let blocks = format!("{K3S}.new/inner");
+    host.write(&blocks, "");
+    host.configure(&agent(&whole())).exits(1).finds("B-05", "warn");
+    assert!(!host.exists(ROLE) && host.read(K3S).contains("tls-san+: "), "it is the server that it was");
+
+    fs::remove_dir_all(host.path(&format!("{K3S}.new"))).unwrap();
+    host.configure(&agent(&whole())).exits(0);
+    host.write(&blocks, "");
+    host.configure(SERVER).exits(1).finds("B-05", "warn");
+    assert!(host.exists(ROLE) && host.read(K3S).contains("server: "), "it is the agent that it was");
+}
+
+#[test]
+fn a_fault_of_the_role_changes_nothing() {
+    let host = Host::new();
+    host.configure(ALL).exits(0);
+    let last_good = host.read(LAST_GOOD);
+    for bad in [
+        agent("K10hunter2::server:hunter2"),
+        agent(&whole()).replace("https://", "http://"),
+        agent(&whole()).replace("agent", "worker"),
+        format!("[api]\nnames = [\"raspi.lan\"]\n{}", agent(&whole()).replace("hostname", "#")),
+    ] {
+        let said = host.configure(&bad).exits(0);
+        said.finds("B-01", "warn");
+        assert!(!said.stderr.contains("hunter2"), "{}", said.stderr);
+        assert!(!host.exists(ROLE) && host.read(LAST_GOOD) == last_good, "{bad}");
+    }
+}
