@@ -40,6 +40,9 @@ pub enum Verb {
         /// A public ssh key, or the .pub file that it stands in (repeatable)
         #[arg(long, value_name = "KEY|FILE")]
         ssh_key: Vec<String>,
+        /// Join the server of k3s at this URL, such as `https://raspi.lan:6443`, instead of being one
+        #[arg(long, value_name = "URL", conflicts_with = "names")]
+        join: Option<String>,
     },
     /// Say what is wrong with a `weaver.toml`, and what it asks for
     ///
@@ -56,8 +59,15 @@ pub enum Verb {
 
 pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     match verb {
-        Verb::Init { file, hostname, names, ssh_key } => {
-            init(file.as_deref(), &filled(hostname.as_deref(), &names, &keys(&ssh_key)?))
+        Verb::Init { file, hostname, names, ssh_key, join } => {
+            let text = filled(hostname.as_deref(), &names, &keys(&ssh_key)?, join.as_deref());
+            let written = init(file.as_deref(), &text)?;
+            if join.is_some() && written == ExitCode::SUCCESS {
+                eprintln!(
+                    "write into `token` there what `sudo cat /var/lib/rancher/k3s/server/node-token` shows on the server"
+                );
+            }
+            Ok(written)
         }
         Verb::Check { file } => check(&file),
     }
@@ -82,12 +92,15 @@ fn keys(given: &[String]) -> anyhow::Result<Vec<String>> {
 }
 
 /// The sample with these values in place of its examples.
-fn filled(hostname: Option<&str>, names: &[String], keys: &[String]) -> String {
+fn filled(hostname: Option<&str>, names: &[String], keys: &[String], join: Option<&str>) -> String {
     let list = |values: &[String]| (!values.is_empty()).then(|| json!(values).to_string());
     let values = [
         ("#hostname =", hostname.map(|name| json!(name).to_string()), None),
         ("#names =", list(names), Some("#[api]")),
         ("#keys =", list(keys), Some("#[ssh]")),
+        ("#role =", join.map(|url| format!("\"agent\"\nserver = {}", json!(url))), Some("#[k3s]")),
+        // A secret is not for a command line.
+        ("#token =", join.map(|_| "\"\"".to_owned()), Some("#[k3s]")),
     ];
     let mut text = String::new();
     for line in SAMPLE.lines() {
@@ -153,8 +166,11 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
         [] => say(format_args!("{file} has no fault, and asks nothing of the host")),
         asked => say(format_args!("{file} has no fault; it asks for: {}", asked.join(", "))),
     }
-    if let Some(clash) = verdict::clash(&file, &read.config, &user_data) {
-        show(finding_text::text(&clash));
+    let clash = verdict::clash(&file, &read.config, &user_data);
+    // What the card has imported is not known here.
+    let unproven = verdict::join_unproven(&file, &read.config, &plan::Host::default());
+    for finding in clash.iter().chain(&unproven) {
+        show(finding_text::text(finding));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -168,15 +184,15 @@ mod tests {
 
     #[test]
     fn what_was_given_stands_in_the_file_and_all_else_stays_a_comment() {
-        assert_eq!(filled(None, &[], &[]), SAMPLE);
-        let text = filled(Some("pi"), &["pi.lan".into(), "10.0.0.2".into()], &[KEY.into()]);
+        assert_eq!(filled(None, &[], &[], None), SAMPLE);
+        let text = filled(Some("pi"), &["pi.lan".into(), "10.0.0.2".into()], &[KEY.into()], None);
         let config = weaver_toml::parse(text.as_bytes()).unwrap().config;
         assert_eq!(config.hostname.unwrap().name, "pi");
         assert_eq!(config.api_names, ["pi.lan", "10.0.0.2"]);
         assert_eq!(config.ssh_keys, [KEY]);
         assert_eq!(text.lines().count(), SAMPLE.lines().count());
         assert!(text.contains("#[network]\n"));
-        let one = weaver_toml::parse(filled(None, &["pi".into()], &[]).as_bytes()).unwrap().config;
+        let one = weaver_toml::parse(filled(None, &["pi".into()], &[], None).as_bytes()).unwrap().config;
         assert_eq!((one.hostname, one.ssh_keys.len()), (None, 0));
     }
 
@@ -187,13 +203,25 @@ mod tests {
         for (hostname, names) in
             [(Some("A B"), vec![]), (None, vec!["pi:6443".to_owned()]), (Some("a\"\nx = 1"), vec![])]
         {
-            init(Some(&path), &filled(hostname, &names, &[])).unwrap();
+            init(Some(&path), &filled(hostname, &names, &[], None)).unwrap();
             assert!(!path.exists());
         }
-        init(Some(&path), &filled(Some("pi"), &[], &[])).unwrap();
+        init(Some(&path), &filled(Some("pi"), &[], &[], None)).unwrap();
         let error = init(Some(&path), SAMPLE).unwrap_err();
         assert!(format!("{error:#}").contains("it is not written over"), "{error:#}");
         assert!(fs::read_to_string(&path).unwrap().contains("hostname = \"pi\""));
+    }
+
+    #[test]
+    fn a_card_that_joins_has_its_server_and_room_for_the_token() {
+        let text = filled(Some("worker"), &[], &[], Some("https://raspi.lan:6443"));
+        let config = weaver_toml::parse(text.as_bytes()).unwrap().config;
+        assert_eq!(config.role, weaver_toml::Role::Agent("https://raspi.lan:6443".to_owned()));
+        assert_eq!(config.token, weaver_toml::TokenWish::Keep);
+        for bad in ["raspi.lan", "https://worker:6443", "https://a:1\"\nx = \"1"] {
+            let text = filled(Some("worker"), &[], &[], Some(bad));
+            assert!(weaver_toml::parse(text.as_bytes()).is_err(), "{bad}");
+        }
     }
 
     #[test]
