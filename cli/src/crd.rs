@@ -46,10 +46,10 @@ pub enum Verb {
     /// Put them into the cluster, with the conversion webhook, the CA to trust and the admission policy
     ///
     /// Makes the webhook's certificates where they are missing or due, asks the webhook to convert, writes the
-    /// definitions that differ and the admission policy by which only who may impersonate an account can name it, and
-    /// has the API server prove that conversion works. A binding of that policy that is there is left as it is. What
-    /// would lose data is refused; nothing is ever deleted. Run it where the webhook runs, as root on an appliance; or
-    /// anywhere, with --service, for a webhook that runs in the cluster (docs/kubernetes.md).
+    /// definitions that differ, the admission policy by which only who may impersonate an account can name it, what nodes
+    /// may write of themselves, and has the API server prove that conversion works. A binding of a policy that is there
+    /// is left as it is. What would lose data is refused; nothing is ever deleted. Run it where the webhook runs, as root
+    /// on an appliance; or anywhere, with --service, for a webhook that runs in the cluster (docs/kubernetes.md).
     ///
     /// Exit status: 0 all is as it should be; 1 a step failed, try again; 10 refused, see the way out.
     #[command(verbatim_doc_comment)]

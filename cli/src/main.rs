@@ -143,8 +143,8 @@ enum Verb {
     },
     /// Take Config Weaver out of the cluster; the copies stay, unless `--copies delete`
     ///
-    /// Says what there is, asks, and then removes all resources of ours, the operator's rights, the admission
-    /// policy, the lease, the namespace config-weaver and, last, the definitions. What is not ours is left alone. It may be
+    /// Says what there is, asks, and then removes all resources of ours, the operator's and the nodes' rights,
+    /// the admission policies, the lease, the namespace config-weaver and, last, the definitions. What is not ours is left alone. It may be
     /// interrupted, and goes on where it was when it is run again. The programs on your machines stay.
     ///
     /// Exit status: 0 nothing is left, or a dry run; 1 something is, and why is said; 2 wrong usage.

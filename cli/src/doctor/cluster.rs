@@ -17,8 +17,8 @@ use tokio::time::timeout;
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, v1alpha1};
 use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
-use weaver_operator::installer::accounts::{self, Standing};
 use weaver_operator::installer::{Service, Webhook};
+use weaver_operator::installer::{accounts, guard::Standing};
 use weaver_operator::tenant::Account;
 
 use super::{Seen, Side, resources};
@@ -152,7 +152,7 @@ async fn accounts(client: &Client) -> Option<Finding> {
     };
     // A test keeps one that does not parse from being built.
     let built_in = accounts::built_in().ok()?;
-    unguarded(accounts::standing(&built_in, policy.as_ref(), binding.as_ref()))
+    unguarded(built_in.standing(policy.as_ref(), binding.as_ref()))
 }
 
 fn unguarded(standing: Standing) -> Option<Finding> {

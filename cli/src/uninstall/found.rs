@@ -13,7 +13,7 @@ use kube::api::{Api, ListParams};
 use serde_json::Value;
 use weaver_api::v1beta1::SourceKind;
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
-use weaver_operator::installer::accounts;
+use weaver_operator::installer::{accounts, nodes};
 use weaver_operator::lease::record::NAME as LEASE;
 
 use super::part::Part;
@@ -33,7 +33,7 @@ pub struct Found {
     leader: Option<Leader>,
     paused: Option<String>,
     pub reports: Vec<Part>,
-    /// By which the operator acts, in the order in which they go.
+    /// By which the operator acts and nodes report, in the order in which they go.
     pub rights: Vec<Part>,
     /// Named like a grant of ours, and not as we write it.
     changed: Vec<String>,
@@ -60,14 +60,16 @@ impl Found {
         let has_reports = definitions.iter().any(Part::defines_reports);
         let reports = if has_reports { definitions::reports(client).await? } else { Vec::new() };
         let (grants, changed) = grants(client).await?;
-        let mut rights = operators(client).await?;
+        let mut rights = own_rights(client).await?;
         rights.extend(grants);
         let namespace = Part::find::<Namespace>(client, None, OPERATOR_NAMESPACE).await?;
         let strangers = if namespace.is_some() { namespace::strangers(client).await? } else { Vec::new() };
         let mut policy = Vec::new();
         // What puts it in force first: a binding without its policy refuses everybody.
-        policy.extend(Part::find::<ValidatingAdmissionPolicyBinding>(client, None, accounts::NAME).await?);
-        policy.extend(Part::find::<ValidatingAdmissionPolicy>(client, None, accounts::NAME).await?);
+        for name in [accounts::NAME, nodes::NAME] {
+            policy.extend(Part::find::<ValidatingAdmissionPolicyBinding>(client, None, name).await?);
+            policy.extend(Part::find::<ValidatingAdmissionPolicy>(client, None, name).await?);
+        }
         Ok(Self {
             syncs,
             tokens,
@@ -186,13 +188,15 @@ pub fn copies_told(count: usize) -> Option<String> {
         .then(|| format!("copies that stay, with our marks: {count}; `weaver orphans list` shows them"))
 }
 
-/// What `deploy/rbac/operator.yaml` holds besides the namespace, bindings first.
-async fn operators(client: &Client) -> anyhow::Result<Vec<Part>> {
+/// What `deploy/rbac/` holds besides the namespace, bindings first.
+async fn own_rights(client: &Client) -> anyhow::Result<Vec<Part>> {
     let (own, name) = (Some(OPERATOR_NAMESPACE), OPERATOR_ACCOUNT);
     let parts = [
         Part::find::<ClusterRoleBinding>(client, None, name).await?,
+        Part::find::<ClusterRoleBinding>(client, None, nodes::NAME).await?,
         Part::find::<RoleBinding>(client, own, name).await?,
         Part::find::<ClusterRole>(client, None, name).await?,
+        Part::find::<ClusterRole>(client, None, nodes::NAME).await?,
         Part::find::<Role>(client, own, name).await?,
         Part::find::<ServiceAccount>(client, own, name).await?,
     ];

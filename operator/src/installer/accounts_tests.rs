@@ -1,9 +1,12 @@
 use http::Method;
 use k8s_openapi::api::admissionregistration::v1::MatchResources;
+use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::installer::fake_api::{FakeApi, Fate};
+use crate::installer::guard::Standing;
+use crate::installer::install::Outcome;
 
 const POLICY: &str = "validatingadmissionpolicies/weaver-accounts";
 const BINDING: &str = "validatingadmissionpolicybindings/weaver-accounts";
@@ -13,11 +16,11 @@ fn outcomes(installed: &[Installed]) -> Vec<String> {
 }
 
 /// What is said of a cluster that has what is built in, but for this change.
-fn judged(change: impl FnOnce(&mut Accounts)) -> Standing {
+fn judged(change: impl FnOnce(&mut Guard)) -> Standing {
     let built_in = built_in().unwrap();
     let mut found = built_in.clone();
     change(&mut found);
-    standing(&built_in, Some(&found.policy), Some(&found.binding))
+    built_in.standing(Some(&found.policy), Some(&found.binding))
 }
 
 #[test]
@@ -44,7 +47,7 @@ fn each_account_that_can_be_named_is_asked_about() {
 
 #[test]
 fn the_policy_refuses_what_it_cannot_judge_at_every_version() {
-    let Accounts { policy, binding } = built_in().unwrap();
+    let Guard { policy, binding } = built_in().unwrap();
     assert_eq!((policy.name_any(), binding.name_any()), (NAME.into(), NAME.into()));
     let spec = json!(policy.spec);
     assert_eq!(spec["failurePolicy"], "Fail");
@@ -79,11 +82,11 @@ fn what_a_cluster_has_is_judged() {
 
     let built_in = built_in().unwrap();
     assert_eq!(
-        standing(&built_in, None, Some(&built_in.binding)),
+        built_in.standing(None, Some(&built_in.binding)),
         Standing::Absent("ValidatingAdmissionPolicy")
     );
     let unbound = Standing::Absent("ValidatingAdmissionPolicyBinding");
-    assert_eq!(standing(&built_in, Some(&built_in.policy), None), unbound);
+    assert_eq!(built_in.standing(Some(&built_in.policy), None), unbound);
 }
 
 #[tokio::test]

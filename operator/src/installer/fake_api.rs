@@ -27,7 +27,7 @@ type Hook = Box<dyn FnMut(&mut Stored, &Method, &str) -> Fate + Send>;
 pub struct Stored {
     /// Definitions by name.
     pub definitions: BTreeMap<String, Value>,
-    /// Admission policies and their bindings, by `<plural>/<name>`.
+    /// Admission policies, roles and the bindings of both, by `<plural>/<name>`.
     pub admission: BTreeMap<String, Value>,
     /// ConfigMapSyncs of the namespace `default` by name: the version that each is stored at, and its
     /// resourceVersion.
@@ -150,7 +150,7 @@ impl Stored {
                 }
                 self.found(name)
             }
-            (verb, ["apis", "admissionregistration.k8s.io", _, path @ ..]) => {
+            (verb, ["apis", "admissionregistration.k8s.io" | "rbac.authorization.k8s.io", _, path @ ..]) => {
                 self.admitting(verb, path, body)
             }
             // A creation, which is only ever a dry run here.

@@ -19,11 +19,10 @@ use kube::api::{Api, ListParams, PostParams};
 use kube::core::DynamicObject;
 use kube::{Client, ResourceExt as _};
 
-use super::accounts;
 use super::plan::{Plan, Refusal, complete, plan};
 use super::review::{ReviewError, converts};
 use super::served::{Proof, accepted, proved, ready};
-use super::{MANAGER, Webhook};
+use super::{MANAGER, Webhook, accounts, nodes};
 use crate::tenant::call::{CallError, call, lookup};
 
 /// How often somebody else may write between our reading and our writing.
@@ -85,8 +84,8 @@ impl fmt::Display for Installed {
 pub struct Report {
     /// One for each definition, in the order of their names.
     pub definitions: Vec<Installed>,
-    /// The admission policy and its binding.
-    pub accounts: Vec<Installed>,
+    /// Admission policies, the rights of nodes, and the bindings of both.
+    pub admission: Vec<Installed>,
     /// Was conversion proved?
     pub proved: bool,
     /// Why it was to be proved and could not be, where that says nothing against it: the API server's words.
@@ -96,7 +95,7 @@ pub struct Report {
 impl Report {
     /// All that was looked at.
     pub fn all(&self) -> impl Iterator<Item = &Installed> {
-        self.definitions.iter().chain(&self.accounts)
+        self.definitions.iter().chain(&self.admission)
     }
 
     /// Was anything written?
@@ -209,7 +208,7 @@ fn in_words(refusals: &[(String, Refusal)]) -> String {
     each.collect()
 }
 
-/// Brings all definitions and the admission policy into the API server and tells `steps` what was done.
+/// Brings all definitions, the admission policies and the rights of nodes into the API server and tells `steps` what was done.
 ///
 /// # Errors
 /// The first step that failed. What was written before stays; running it again goes on from there.
@@ -222,8 +221,9 @@ pub async fn install(
     ready(client, options.patience).await?;
     steps(Step::Ready);
     let mut plans = allowed(client, webhook).await?;
-    let accounts = accounts::install(client).await?;
-    for installed in &accounts {
+    let mut admission = accounts::install(client).await?;
+    admission.extend(nodes::install(client).await?);
+    for installed in &admission {
         steps(Step::Installed(installed));
     }
     let prove =
@@ -247,7 +247,7 @@ pub async fn install(
         accepted(client, name, options.patience).await?;
     }
     steps(Step::Accepted);
-    let mut report = Report { definitions: done.into_values().collect(), accounts, ..Report::default() };
+    let mut report = Report { definitions: done.into_values().collect(), admission, ..Report::default() };
     if prove {
         match proved(client, options.patience).await? {
             Proof::Converts => {

@@ -66,9 +66,19 @@ async fn the_first_installation_creates_and_the_second_writes_nothing() {
         .unwrap();
     assert!(outcomes(&first).iter().all(|outcome| **outcome == Outcome::Created) && first.proved);
     assert_eq!(first.definitions.len(), weaver_api::crds::all().len());
-    assert!(first.accounts.iter().all(|installed| installed.outcome == Outcome::Created));
+    assert!(first.admission.iter().all(|installed| installed.outcome == Outcome::Created));
     assert_eq!(case.writes().len(), first.all().count());
-    let order = ["ready", "policy/", "policybinding/", "answers", "created"];
+    let order = [
+        "ready",
+        "policy/weaver-accounts",
+        "policybinding/weaver-accounts",
+        "policy/weaver-node-reports",
+        "policybinding/weaver-node-reports",
+        "clusterrole/",
+        "clusterrolebinding/",
+        "answers",
+        "created",
+    ];
     assert!(steps.iter().zip(order).all(|(step, word)| step.contains(word)), "{steps:?}");
     assert!(steps[steps.len() - 1].contains("converts"), "{steps:?}");
 
@@ -183,7 +193,7 @@ async fn another_scope_is_refused_with_the_number_of_objects() {
 }
 
 #[tokio::test]
-async fn without_a_webhook_only_the_policy_is_written() {
+async fn without_a_webhook_only_policies_and_rights_are_written() {
     let mut case = Case::new().await;
     case.listening.webhook.url = "https://127.0.0.1:1/convert".into();
     let words = case.refused(IMPATIENT).await;
@@ -191,8 +201,8 @@ async fn without_a_webhook_only_the_policy_is_written() {
     let (definitions, admission) = case
         .api
         .with(|stored| (stored.definitions.len(), stored.admission.keys().cloned().collect::<Vec<_>>()));
-    assert!(definitions == 0 && admission.len() == 2, "{admission:?}");
-    assert_eq!(case.writes().len(), 2);
+    assert!(definitions == 0 && admission.len() == 6, "{admission:?}");
+    assert_eq!(case.writes().len(), 6);
 }
 
 #[tokio::test]

@@ -1,12 +1,14 @@
-//! Puts our kinds into an API server and keeps them there: certificates, definitions, the admission policy, and
-//! the rewriting of what is stored at an older version. For `weaver crd` and the node agent, which may run at the same time.
+//! Puts our kinds into an API server and keeps them there: certificates, definitions, admission policies, the
+//! rights of nodes, and the rewriting of what is stored at an older version. For `weaver crd` and the node agent, which may run at the same time.
 //!
 //! - [`certificates`]: the webhook's CA and certificate.
 //! - [`service`]: the webhook's Service, where it runs in the cluster.
 //! - [`plan`]: whether a definition may be written, and what would change. Pure.
 //! - [`review`]: does the webhook answer?
 //! - [`install`](fn@install): writes definitions, in an order in which no step can strand the next.
-//! - [`accounts`]: the admission policy: who may name a ServiceAccount.
+//! - [`accounts`]: an admission policy: who may name a ServiceAccount.
+//! - [`nodes`]: what nodes may write, and the policy that limits each to its own.
+//! - [`guard`]: what the two policies have in common.
 //! - [`migrate`](fn@migrate): rewrites stored objects, then says so in the definition.
 //!
 //! Nothing here deletes anything. Each step compares first, carries the version that it read as its
@@ -18,8 +20,10 @@ pub mod certificates;
 mod fake_api;
 #[cfg(test)]
 mod fake_webhook;
+pub mod guard;
 pub mod install;
 pub mod migrate;
+pub mod nodes;
 pub mod plan;
 pub mod review;
 mod served;

@@ -25,6 +25,7 @@ mod kubernetes_own_server;
 mod lease_own_server;
 mod lifecycle;
 mod metrics;
+mod node_rights_own_server;
 mod orphans;
 mod own_server;
 mod pacing;

@@ -80,9 +80,13 @@ impl Cluster {
         let ours = crds.iter().filter(|crd| crd.spec.group == weaver_api::GROUP);
         assert_eq!(ours.map(kube::ResourceExt::name_any).collect::<Vec<_>>(), Vec::<String>::new());
         let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
-        assert!(policies.get_opt("weaver-accounts").await.unwrap().is_none());
+        for name in ["weaver-accounts", "weaver-node-reports"] {
+            assert!(policies.get_opt(name).await.unwrap().is_none(), "{name}");
+        }
         let roles: Api<ClusterRole> = Api::all(client.clone());
-        assert!(roles.get_opt("weaver-operator").await.unwrap().is_none());
+        for name in ["weaver-operator", "weaver-node-reports"] {
+            assert!(roles.get_opt(name).await.unwrap().is_none(), "{name}");
+        }
         let namespaces: Api<Namespace> = Api::all(client.clone());
         assert!(namespaces.get_opt(OPERATOR_NAMESPACE).await.unwrap().is_none());
         let name = "weaver-mint-sync";

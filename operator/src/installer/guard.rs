@@ -1,0 +1,148 @@
+//! An admission policy of ours, and the binding that puts it in force.
+//!
+//! The policy is ours: one that differs is replaced. Its binding belongs to whoever administrates the cluster, who turns
+//! the policy off by it: it is made where there is none, and otherwise left as it is. Failure: an [`InstallError`]; what
+//! was written before stays.
+
+use std::fmt;
+
+use k8s_openapi::ClusterResourceScope;
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
+use kube::api::{Api, PostParams};
+use kube::{Client, Resource, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::MANAGER;
+use super::install::{InstallError, Installed, Outcome, ROUNDS, failed};
+use crate::tenant::call::{CallError, call, lookup};
+
+/// The two objects, which have one name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guard {
+    /// The rules.
+    pub policy: ValidatingAdmissionPolicy,
+    /// What puts them in force.
+    pub binding: ValidatingAdmissionPolicyBinding,
+}
+
+/// How a cluster stands to a policy.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Standing {
+    /// It is in force, for all namespaces.
+    InForce,
+    /// This kind of the two is not there, so nobody is refused.
+    Absent(&'static str),
+    /// Its rules are not those of this release.
+    OtherRules,
+    /// Its owner has turned it off, wholly or for some: in these words.
+    Off(String),
+}
+
+impl Guard {
+    /// Both, from a manifest of this repository.
+    pub(super) fn parse(manifest: &str) -> Result<Self, InstallError> {
+        let (policy, binding) = two_of(manifest)?;
+        Ok(Self { policy, binding })
+    }
+
+    /// Judges what a cluster has.
+    #[must_use]
+    pub fn standing(
+        &self,
+        policy: Option<&ValidatingAdmissionPolicy>,
+        binding: Option<&ValidatingAdmissionPolicyBinding>,
+    ) -> Standing {
+        let Some(policy) = policy else { return Standing::Absent("ValidatingAdmissionPolicy") };
+        let Some(binding) = binding else { return Standing::Absent("ValidatingAdmissionPolicyBinding") };
+        match self.off(binding) {
+            Some(words) => Standing::Off(words),
+            None if policy.spec != self.policy.spec => Standing::OtherRules,
+            None => Standing::InForce,
+        }
+    }
+
+    /// In what the binding lets somebody pass.
+    fn off(&self, binding: &ValidatingAdmissionPolicyBinding) -> Option<String> {
+        let spec = &binding.spec;
+        if spec.policy_name != self.binding.spec.policy_name {
+            return Some(format!("its binding puts another policy in force: {}", spec.policy_name));
+        }
+        if !spec.validation_actions.iter().any(|action| action == "Deny") {
+            let actions = spec.validation_actions.join(", ");
+            return Some(format!(
+                "the validationActions of its binding are [{actions}], so nobody is refused"
+            ));
+        }
+        spec.match_resources
+            .as_ref()
+            .map(|_| "its binding has matchResources, so it may not be in force everywhere".into())
+    }
+
+    /// Puts the policy into the API server, and a binding where there is none.
+    pub(super) async fn install(&self, client: &Client) -> Result<Vec<Installed>, InstallError> {
+        let rules = |found: &ValidatingAdmissionPolicy| {
+            let with = ValidatingAdmissionPolicy { spec: self.policy.spec.clone(), ..found.clone() };
+            (found.spec != self.policy.spec).then_some((with, "rules"))
+        };
+        let (policy, _) = ensure(client, &self.policy, rules).await?;
+        let (mut installed, binding) = ensure(client, &self.binding, |_| None).await?;
+        installed.warnings.extend(self.off(&binding).map(|words| format!("left as it is, although {words}")));
+        Ok(vec![policy, installed])
+    }
+}
+
+/// The two documents of a manifest that is built in.
+pub(super) fn two_of<A, B>(manifest: &str) -> Result<(A, B), InstallError>
+where
+    A: DeserializeOwned,
+    B: DeserializeOwned,
+{
+    let whole = manifest.split_once("\n---\n");
+    let (first, second) = whole.ok_or_else(|| InstallError::BuiltIn("it has only one document".into()))?;
+    let odd = |error: serde_saphyr::Error| InstallError::BuiltIn(error.to_string());
+    Ok((serde_saphyr::from_str(first).map_err(odd)?, serde_saphyr::from_str(second).map_err(odd)?))
+}
+
+/// Makes the object where it is not there, and replaces it by what `other` makes of it, if anything, which also says
+/// what of it that changes. Returns what was done, and the object as it is now.
+pub(super) async fn ensure<K>(
+    client: &Client,
+    wanted: &K,
+    other: impl Fn(&K) -> Option<(K, &'static str)>,
+) -> Result<(Installed, K), InstallError>
+where
+    K: Resource<DynamicType = (), Scope = ClusterResourceScope>
+        + Clone
+        + fmt::Debug
+        + DeserializeOwned
+        + Serialize,
+{
+    let api: Api<K> = Api::all(client.clone());
+    let params = PostParams { dry_run: false, field_manager: Some(MANAGER.into()) };
+    let id = wanted.name_any();
+    let name = format!("{}/{id}", K::kind(&()).to_lowercase());
+    let done = |outcome| Installed { name: name.clone(), outcome, warnings: Vec::new() };
+    for _ in 0..ROUNDS {
+        let found = lookup(api.get(&id)).await.map_err(failed(format!("reading {name}")))?;
+        let (outcome, written) = match found {
+            None => (Outcome::Created, call(api.create(&params, wanted)).await),
+            Some(found) => match other(&found) {
+                None => return Ok((done(Outcome::Unchanged), found)),
+                Some((with, what)) => {
+                    let written = call(api.replace(&id, &params, &with)).await;
+                    (Outcome::Replaced(vec![what.into()]), written)
+                }
+            },
+        };
+        match written {
+            Ok(now) => return Ok((done(outcome), now)),
+            // Made, changed or deleted since it was read.
+            Err(CallError::Conflict(_) | CallError::NotFound(_)) => {}
+            Err(error) => return Err(failed(format!("writing {name}"))(error)),
+        }
+    }
+    Err(InstallError::Contested(name))
+}
