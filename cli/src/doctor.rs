@@ -8,6 +8,7 @@
 mod cluster;
 mod containers;
 mod node;
+mod policies;
 mod reports;
 mod resources;
 mod show;

@@ -198,6 +198,8 @@ codes! {
     AccountPolicyMissing = "A-06" "account-policy-missing",
     /// The rules who may name a ServiceAccount are turned off, or not those of this version.
     AccountPolicyChanged = "A-07" "account-policy-changed",
+    /// Nothing limits a node to the NodeReport of its own name.
+    NodePolicyNotInForce = "A-08" "node-policy-not-in-force",
     /// A lease was lost because the storage is too slow.
     LeaseLost = "L-01" "lease-lost",
     /// There is no default route, and k3s does not start without one.

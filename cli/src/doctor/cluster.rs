@@ -1,12 +1,9 @@
-//! What runs in the cluster: our kinds, their conversion, who may name an account, the operator.
+//! What runs in the cluster: our kinds, their conversion, our admission policies, the operator.
 //!
 //! With the rights of the person who types; what these do not show is said to be unknown.
 
 use std::time::Duration;
 
-use k8s_openapi::api::admissionregistration::v1::{
-    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
-};
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
@@ -18,10 +15,9 @@ use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, v1alpha1};
 use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 use weaver_operator::installer::{Service, Webhook};
-use weaver_operator::installer::{accounts, guard::Standing};
 use weaver_operator::tenant::Account;
 
-use super::{Seen, Side, resources};
+use super::{Seen, Side, policies, resources};
 use crate::{crd_diff, review};
 
 /// For one request.
@@ -40,7 +36,7 @@ pub async fn look(client: &Client) -> Vec<Seen> {
     if findings.iter().all(|finding| finding.severity != Severity::Fail) {
         findings.extend(resources::look(client).await);
     }
-    findings.extend(accounts(client).await);
+    findings.extend(policies::look(client).await);
     findings.extend(minting(client).await);
     findings.into_iter().map(|finding| Seen { side: Side::Cluster, finding }).collect()
 }
@@ -137,38 +133,6 @@ async fn conversion(client: &Client) -> Finding {
     }
 }
 
-/// Whether anybody who may write our kinds can have the operator act as any account.
-async fn accounts(client: &Client) -> Option<Finding> {
-    let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
-    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
-    let what = "looking for the admission policy";
-    let policy = match asked(what, policies.get_opt(accounts::NAME)).await {
-        Ok(policy) => policy,
-        Err(finding) => return Some(*finding),
-    };
-    let binding = match asked(what, bindings.get_opt(accounts::NAME)).await {
-        Ok(binding) => binding,
-        Err(finding) => return Some(*finding),
-    };
-    // A test keeps one that does not parse from being built.
-    let built_in = accounts::built_in().ok()?;
-    unguarded(built_in.standing(policy.as_ref(), binding.as_ref()))
-}
-
-fn unguarded(standing: Standing) -> Option<Finding> {
-    let name = accounts::NAME;
-    let (code, message) = match standing {
-        Standing::InForce => return None,
-        Standing::Absent(kind) => (Code::AccountPolicyMissing, format!("there is no {kind} {name}")),
-        Standing::OtherRules => {
-            let message = format!("the rules of the admission policy {name} are not those of this version");
-            (Code::AccountPolicyChanged, message)
-        }
-        Standing::Off(words) => (Code::AccountPolicyChanged, format!("the admission policy {name}: {words}")),
-    };
-    Some(catalogue::finding(code, message))
-}
-
 /// Whether the operator may act as everybody.
 async fn minting(client: &Client) -> Option<Finding> {
     let operator = Account { namespace: OPERATOR_NAMESPACE.into(), name: OPERATOR_ACCOUNT.into() };
@@ -185,27 +149,5 @@ async fn minting(client: &Client) -> Option<Finding> {
         )),
         // Who may not ask about others has nothing to mend here either.
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_policy_that_refuses_nobody_is_a_warning_with_a_remedy() {
-        for (standing, expected) in [
-            (Standing::InForce, None),
-            (Standing::Absent("ValidatingAdmissionPolicy"), Some(Code::AccountPolicyMissing)),
-            (Standing::OtherRules, Some(Code::AccountPolicyChanged)),
-            (Standing::Off("so it is".into()), Some(Code::AccountPolicyChanged)),
-        ] {
-            let finding = unguarded(standing.clone());
-            assert_eq!(finding.as_ref().map(|finding| finding.code), expected, "{standing:?}");
-            if let Some(finding) = finding {
-                assert_eq!(finding.severity, Severity::Warn);
-                assert!(!finding.remedy.unwrap().commands.is_empty());
-            }
-        }
     }
 }

@@ -64,6 +64,18 @@ pub(super) const ACCOUNT_POLICY_CHANGED: Entry = known(
     &[ADMISSION],
 );
 
+pub(super) const NODE_POLICY_NOT_IN_FORCE: Entry = known(
+    Warn,
+    "Policy or binding is not there, or is turned off, or of another version: a node that somebody has broken into can \
+     write the NodeReports of the others.",
+    "if nobody means it so, delete the binding and install; `weaver crd install` makes both as they were",
+    &[
+        "kubectl delete validatingadmissionpolicybinding weaver-node-reports --ignore-not-found",
+        "sudo weaver crd install",
+    ],
+    &[ADMISSION],
+);
+
 pub(super) const MAY_NOT_LOOK: Entry = known(
     Unknown,
     "The account of the kubeconfig has not the right to look there.",

@@ -115,6 +115,7 @@ pub const fn entry(code: Code) -> Entry {
         MayNotLook => cluster::MAY_NOT_LOOK,
         AccountPolicyMissing => cluster::ACCOUNT_POLICY_MISSING,
         AccountPolicyChanged => cluster::ACCOUNT_POLICY_CHANGED,
+        NodePolicyNotInForce => cluster::NODE_POLICY_NOT_IN_FORCE,
         RegistryPlainHttp => cluster::REGISTRY_PLAIN_HTTP,
         ImageWithoutRegistry => cluster::IMAGE_WITHOUT_REGISTRY,
         RegistryNotAService => cluster::REGISTRY_NOT_A_SERVICE,
