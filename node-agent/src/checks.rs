@@ -19,6 +19,7 @@ use weaver_diagnostics::{
     name_repair::{self, OwnNames},
     power, reach,
     serving::{self, Seen, Stage},
+    weaver_toml::plan::AGENT_ROLE,
 };
 
 use crate::{
@@ -30,6 +31,8 @@ use crate::{
 
 const DEFAULT_DATA_DIR: &str = "/var/lib/rancher/k3s";
 const DEFAULT_PORT: u16 = 6443;
+/// The kubelet's own kubeconfig, below k3s' data.
+pub(crate) const KUBELET: &str = "agent/kubelet.kubeconfig";
 
 /// Where to look.
 #[derive(Debug, Clone)]
@@ -86,6 +89,18 @@ impl Host {
     /// What k3s will act on, as its files are now.
     pub(crate) fn effective(&self) -> Effective {
         k3s_files::effective(&self.root, self.config.as_deref(), self.unit.as_deref())
+    }
+
+    /// Whether this node joins a server, as boot-config has noted: it serves no API, so there are no names to prove.
+    #[must_use]
+    pub fn joins(&self) -> bool {
+        self.root.real(AGENT_ROLE).symlink_metadata().is_ok()
+    }
+
+    /// By which the agent speaks of this node in the cluster: the administrator's, where the node joins a server the
+    /// kubelet's.
+    pub(crate) fn reporting_kubeconfig(&self) -> PathBuf {
+        if self.joins() { self.k3s_data_dir().join(KUBELET) } else { self.admin_kubeconfig.clone() }
     }
 
     /// Where the API server is, or will be.
@@ -220,6 +235,7 @@ struct Files {
     own: OwnNames,
     places: Vec<PathBuf>,
     newer: BTreeMap<String, bool>,
+    joins: bool,
 }
 
 /// What is so at this moment and another way the next, or perhaps no fault at all: for a person who asks, and no news
@@ -239,7 +255,8 @@ pub fn card_speed(host: &Host) -> Finding {
 }
 
 /// Everything, the handshakes included: names that are not served are probed
-/// again until `patience` has passed.
+/// again until `patience` has passed. On a node that joins a server there is
+/// nothing to shake hands with, and nothing is proven.
 ///
 /// # Errors
 /// The probe itself could not run.
@@ -255,12 +272,18 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
         let own = reader.own_names(&effective);
         let places = reader.places(&effective);
         let newer = reader.newer(&effective);
-        Files { findings, effective, anchors, server_ca, kubeconfig, own, places, newer }
+        let joins = reader.joins();
+        Files { findings, effective, anchors, server_ca, kubeconfig, own, places, newer, joins }
     })
     .await
     .context("reading the host's files")?;
-    let Files { mut findings, effective, anchors, server_ca, kubeconfig, own, places, newer } = files;
+    let Files { mut findings, effective, anchors, server_ca, kubeconfig, own, places, newer, joins } = files;
     let api_address = host.api_address(&effective);
+    if joins {
+        override_file::apply(&host.root, &host.boot_dir, &mut findings);
+        let (seen, served) = (Vec::new(), Vec::new());
+        return Ok(Check { findings, proven: false, api_address, server_ca, seen, served, places });
+    }
 
     let (names, _) = serving::wanted(&effective.tls_san, Stage::Serving);
     let names_are_open = findings.iter().any(leaves_names_open);

@@ -13,7 +13,6 @@ use tracing::{error, info};
 use weaver_diagnostics::{
     catalogue,
     finding::{Code, Finding, Place},
-    weaver_toml::plan::AGENT_ROLE,
 };
 use weaver_operator::durable_file;
 
@@ -114,7 +113,7 @@ fn facts(host: &Host) -> Facts {
         has_uplink: default_route::has_default_route(&host.root),
         // Of the unit's flags, one is ours.
         has_own_address: node_ip.is_some_and(|setting| setting.value != ADDRESS),
-        joins: host.root.real(AGENT_ROLE).symlink_metadata().is_ok(),
+        joins: host.joins(),
         is_offline: is_offline(&host.root),
     }
 }

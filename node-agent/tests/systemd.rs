@@ -252,6 +252,24 @@ fn a_host_that_turns_bad_before_k3s_runs_is_blocked() {
 }
 
 #[test]
+fn on_a_node_that_joins_its_own_k3s_is_looked_after_and_nothing_is_proven() {
+    let scene = Scene::new();
+    scene.put("/etc/weaver/k3s-agent", "");
+    scene.systemctl.set_state("inactive");
+    scene.put(MEMINFO, "MemTotal: 440844 kB\n");
+    let mut agent = scene.start();
+    agent.wait_for_report("blocked k3s", |report| report["k3s_blocked"] == true);
+    scene.put(MEMINFO, ENOUGH);
+    let report = agent.wait_for_report("free k3s", |report| report["k3s_blocked"] == false);
+    assert!(report["reason"].as_str().unwrap().contains("joins a server"), "{report:#}");
+    assert!(!is_open(&report) && !has(&report, "T-09"), "{report:#}");
+    let starts = |unit: &str| scene.systemctl.starts_of(unit);
+    assert_eq!((starts("k3s-agent.service"), starts(K3S), starts(OPERATOR)), (1, 0, 0));
+    assert!(scene.server.asked().is_empty(), "nobody is asked for a name");
+    assert!(!scene.host.path("/run/weaver/operator.kubeconfig").exists());
+}
+
+#[test]
 fn the_owners_override_frees_k3s() {
     let scene = Scene::new();
     scene.systemctl.set_state("inactive");

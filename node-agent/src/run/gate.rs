@@ -61,6 +61,17 @@ pub fn open_reason(verdict: Verdict, renewal_failure: Option<&str>) -> String {
     }
 }
 
+/// What the report says of a node that joins a server, beside a gate that never opens.
+#[must_use]
+pub fn joined_reason(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Bad(why) => why,
+        Verdict::Good | Verdict::Unproven(_) => {
+            "this node joins a server, and the operator runs there".to_owned()
+        }
+    }
+}
+
 fn sentence(finding: &Finding) -> String {
     format!("{}: {}", finding.code.id(), finding.message)
 }
@@ -68,6 +79,12 @@ fn sentence(finding: &Finding) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_joins_says_what_is_bad_first() {
+        assert!(joined_reason(Verdict::Unproven("no name".to_owned())).contains("joins a server"));
+        assert_eq!(joined_reason(Verdict::Bad("N-12: small".to_owned())), "N-12: small");
+    }
 
     fn check(proven: bool, findings: Vec<Finding>) -> Check {
         let api_address = ([127, 0, 0, 1], 6443).into();

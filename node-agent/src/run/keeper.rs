@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use super::{
     cluster, credentials,
     drift::Drift,
-    gate::{Verdict, is_silent, open_reason, verdict},
+    gate::{Verdict, is_silent, joined_reason, open_reason, verdict},
     pace::Growing,
     renewal::Renewal,
     status::Status,
@@ -69,6 +69,8 @@ struct Keeper {
     pace: Growing,
     /// Changes of the host's files, where the kernel tells of them.
     drift: Option<Drift>,
+    /// The node joins a server: there is nothing to prove, and no operator.
+    joins: bool,
 }
 
 /// Runs until `stop`.
@@ -96,12 +98,15 @@ pub async fn keep(
         pulse,
         pace,
         drift: drift(),
+        joins: false,
     };
     let work = async {
         let mut known_bad = false;
         // What changes while the first check reads counts too.
         let host = keeper.host.clone();
-        let places = tokio::task::spawn_blocking(move || host.all_places()).await.context("reading")?;
+        let read = tokio::task::spawn_blocking(move || (host.all_places(), host.joins()));
+        let (places, joins) = read.await.context("reading")?;
+        keeper.joins = joins;
         if let Some(drift) = &mut keeper.drift {
             drift.watch(&places);
         }
@@ -161,7 +166,8 @@ impl Keeper {
                 let round = Round {
                     gate,
                     good: verdict(check) == Verdict::Good,
-                    silent: is_silent(check) || opening_failure.is_some(),
+                    // Of a node that joins, only systemd tells whether its k3s comes up.
+                    silent: self.joins || is_silent(check) || opening_failure.is_some(),
                     opening_failure: opening_failure.as_deref(),
                 };
                 let mut findings = check.findings.clone();
@@ -185,6 +191,9 @@ impl Keeper {
 
     /// The gate, why, and why it could not be opened though all is proven.
     async fn judge(&mut self, check: &Check) -> (Gate, String, Option<String>) {
+        if self.joins {
+            return (Gate::Shut, joined_reason(verdict(check)), None);
+        }
         if let Some(renewal) = &self.renewal {
             if renewal.is_out_of_time(Instant::now(), Timestamp::now()) {
                 info!("the clock was set: renewing the operator's token before its turn");

@@ -4,6 +4,8 @@
 //!
 //! With `--systemd` it starts no children but asks systemd for units, keeps
 //! k3s' block, and publishes its report in all the places that preflight does.
+//! On a node that joins a server nothing is proven, no operator started and no
+//! definition looked after: that is its server's.
 //!
 //! Tasks under one cancellation token: the gate keeper, the keepers of the
 //! definitions and of the `NodeReport`, the supervisors of operator and webhook,
@@ -44,12 +46,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
+use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_operator::metrics_page;
 
 use self::{status::Status, supervisor::Program, units::Units, watchdog::Pulse};
 use crate::{
-    args::RunArgs, host_root::HostRoot, node_report::Gate, preflight_gate::AGENT_LOCK, publish::Publisher,
-    systemctl::Systemctl,
+    args::RunArgs, checks::Host, host_root::HostRoot, node_report::Gate, preflight_gate::AGENT_LOCK,
+    publish::Publisher, systemctl::Systemctl,
 };
 
 /// How long a new agent waits for the lock: preflight holds it for a moment, to
@@ -99,10 +102,15 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         tasks.spawn(supervisor::supervise(program, watch::channel(true).1, stop.clone()));
     }
     tasks.spawn(reporter::keep(args.host.clone().into(), status.clone(), stop.clone()));
-    tasks.spawn(definitions::keep(args.clone(), status.clone(), serve, stop.clone()));
+    let role = if Host::from(args.host.clone()).joins() { Role::Agent } else { Role::Server };
+    if role == Role::Agent {
+        status.leave_definitions("this node joins a server, whose agent looks after them");
+    } else {
+        tasks.spawn(definitions::keep(args.clone(), status.clone(), serve, stop.clone()));
+    }
     let by_systemd = args.systemd;
-    let units =
-        by_systemd.then(|| Units::new(Systemctl::new(args.systemctl.clone()), args.runtime_dir.clone()));
+    let units = by_systemd
+        .then(|| Units::new(Systemctl::new(args.systemctl.clone()), args.runtime_dir.clone(), role));
     tasks.spawn(keeper::keep(args, status.clone(), open, served, units, pulse, stop.clone()));
 
     if !by_systemd {

@@ -123,13 +123,15 @@ async fn publish(
     memory: &mut Memory,
 ) -> anyhow::Result<()> {
     let reader = host.clone();
-    let read = spawn_blocking(move || (reader.node_name(), node_facts::read(&reader.root)));
-    let (name, facts) = read.await.context("reading the node's facts")?;
+    let read = spawn_blocking(move || {
+        (reader.node_name(), node_facts::read(&reader.root), reader.reporting_kubeconfig())
+    });
+    let (name, facts, kubeconfig) = read.await.context("reading the node's facts")?;
     let name = name.context("the node has no name: neither node-name nor a host name")?;
     let client = if let Some(client) = &memory.client {
         client.clone()
     } else {
-        let client = cluster::connect(&host.root, &host.admin_kubeconfig).await?;
+        let client = cluster::connect(&host.root, &kubeconfig).await?;
         memory.client.insert(client).clone()
     };
     let version = deadline("asking for the version", client.apiserver_version()).await?.git_version;

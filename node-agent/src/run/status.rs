@@ -127,6 +127,12 @@ impl Status {
         });
     }
 
+    /// That somebody else looks after the definitions, which is no fault.
+    pub fn leave_definitions(&self, reason: &str) {
+        let definitions = Definitions { installed: false, reason: reason.to_owned() };
+        self.change(|report| report.definitions = definitions);
+    }
+
     fn change(&self, edit: impl FnOnce(&mut Report)) {
         self.report.send_if_modified(|report| {
             let before = report.clone();

@@ -12,11 +12,13 @@ use sd_notify::NotifyState;
 use tokio::time::Instant;
 use tracing::{info, warn};
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
+use weaver_diagnostics::k3s_upgrade::Role;
 
 use crate::systemctl::{Systemctl, SystemctlError, UnitState};
 use crate::{k3s_block, node_report::Gate};
 
-const K3S: &str = "k3s.service";
+/// Of k3s as a server.
+const K3S: &str = Role::Server.unit();
 const OPERATOR: &str = "weaver-operator.service";
 /// Pause between two questions about the same unit.
 const LOOK: Duration = Duration::from_secs(10);
@@ -46,6 +48,8 @@ pub struct Round<'a> {
 pub struct Units {
     systemctl: Systemctl,
     runtime_dir: PathBuf,
+    /// The unit of k3s, by the node's role.
+    unit: &'static str,
     /// k3s was blocked, and its start was not asked for since.
     k3s_is_due: bool,
     /// The operator is to be started when all is well. At first too: the agent
@@ -86,10 +90,11 @@ const fn step(is_bad: bool, is_blocked: bool, is_due: bool) -> Step {
 impl Units {
     /// The units as a new agent finds them.
     #[must_use]
-    pub const fn new(systemctl: Systemctl, runtime_dir: PathBuf) -> Self {
+    pub const fn new(systemctl: Systemctl, runtime_dir: PathBuf, role: Role) -> Self {
         Self {
             systemctl,
             runtime_dir,
+            unit: role.unit(),
             k3s_is_due: false,
             operator_is_due: true,
             last_look: None,
@@ -150,11 +155,11 @@ impl Units {
 
     async fn free(&mut self) -> Option<Finding> {
         self.k3s_is_due = true;
-        let path = k3s_block::path(&self.runtime_dir);
+        let (path, unit) = (k3s_block::path(&self.runtime_dir), self.unit);
         if let Err(failure) = k3s_block::remove(&self.runtime_dir) {
             let remedy = Remedy::new("remove it and start k3s")
                 .command(format!("sudo rm -r {}", path.display()))
-                .command(format!("sudo systemctl start {K3S}"));
+                .command(format!("sudo systemctl start {unit}"));
             let message = "the cause that blocked k3s is gone, and the block cannot be removed";
             return Some(
                 not_started(message)
@@ -162,10 +167,10 @@ impl Units {
                     .remedy(remedy),
             );
         }
-        if let Err(failure) = self.systemctl.start(K3S).await {
-            let remedy = Remedy::new("start it").command(format!("sudo systemctl start {K3S}"));
+        if let Err(failure) = self.systemctl.start(unit).await {
+            let remedy = Remedy::new("start it").command(format!("sudo systemctl start {unit}"));
             let message = "k3s is no longer blocked, and systemd does not start it";
-            return Some(not_started(message).saw(Place::file(K3S), failure.to_string()).remedy(remedy));
+            return Some(not_started(message).saw(Place::file(unit), failure.to_string()).remedy(remedy));
         }
         info!("what kept k3s from being started is gone: asked systemd to start it");
         self.k3s_is_due = false;
@@ -233,7 +238,7 @@ impl Units {
         if self.last_look.is_some_and(|last| last.elapsed() < LOOK) {
             return None;
         }
-        let looked = self.systemctl.state(K3S).await;
+        let looked = self.systemctl.state(self.unit).await;
         self.last_look = Some(Instant::now());
         self.k3s = looked.as_ref().ok().cloned();
         Some(looked)
@@ -248,23 +253,24 @@ impl Units {
         // systemd's own word, for a new agent; and ours, for a k3s that starts
         // again and again, each time anew for systemd.
         let seen = self.starting_since.map(|since| since.elapsed()).unwrap_or_default();
-        start_fault(&state.active, seen.max(lasting(state)), patience)
+        start_fault(self.unit, &state.active, seen.max(lasting(state)), patience)
     }
 }
 
-fn start_fault(active: &str, lasting: Duration, patience: Duration) -> Option<Finding> {
+fn start_fault(unit: &str, active: &str, lasting: Duration, patience: Duration) -> Option<Finding> {
+    let missing =
+        if unit == K3S { "its API server does not answer as it should" } else { "has not joined its server" };
     let message = match active {
-        "activating" if lasting >= patience => format!(
-            "k3s has been starting for more than {} s, and its API server does not answer as it should",
-            patience.as_secs()
-        ),
+        "activating" if lasting >= patience => {
+            format!("k3s has been starting for more than {} s, and {missing}", patience.as_secs())
+        }
         "failed" => "k3s has failed, and systemd does not start it again".to_owned(),
         _ => return None,
     };
     let remedy = Remedy::new("see what it waits for, or why it ended; then start it again")
-        .command(format!("sudo journalctl -b -u {K3S} | tail -n 50"))
-        .command(format!("sudo systemctl restart --no-block {K3S}"));
-    Some(not_started(&message).saw(Place::file(K3S), format!("ActiveState={active}")).remedy(remedy))
+        .command(format!("sudo journalctl -b -u {unit} | tail -n 50"))
+        .command(format!("sudo systemctl restart --no-block {unit}"));
+    Some(not_started(&message).saw(Place::file(unit), format!("ActiveState={active}")).remedy(remedy))
 }
 
 fn opening_fault(active: &str, lasting: Duration, why: &str) -> Finding {

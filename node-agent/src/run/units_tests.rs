@@ -40,7 +40,11 @@ impl Fake {
     }
 
     fn units(&self) -> Units {
-        Units::new(Systemctl::new(self.dir.path().join("systemctl")), self.dir.path().to_owned())
+        self.units_as(Role::Server)
+    }
+
+    fn units_as(&self, role: Role) -> Units {
+        Units::new(Systemctl::new(self.dir.path().join("systemctl")), self.dir.path().to_owned(), role)
     }
 }
 
@@ -105,6 +109,20 @@ async fn a_cause_that_goes_away_frees_k3s_and_starts_it_once() {
     assert_eq!(fake.started(), [K3S]);
     units.guard_k3s(&[]).await;
     assert_eq!(fake.started(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_agents_unit_is_the_one_that_is_freed_and_judged() {
+    let fake = Fake::new("inactive");
+    let mut units = fake.units_as(Role::Agent);
+    units.guard_k3s(&bad()).await;
+    assert!(units.k3s_is_blocked());
+    units.guard_k3s(&[]).await;
+    assert_eq!(fake.started(), ["k3s-agent.service"]);
+    let fault = start_fault(Role::Agent.unit(), "activating", STARTING, STARTING).unwrap();
+    assert!(fault.message.ends_with("has not joined its server"), "{fault:?}");
+    let typed = fault.remedy.unwrap().commands.join("\n");
+    assert!(typed.contains("restart --no-block k3s-agent.service"), "{typed}");
 }
 
 #[tokio::test]
@@ -254,7 +272,7 @@ fn starts_table() {
         ("inactive", 1000, None),
         ("failed", 0, Some("has failed")),
     ] {
-        let fault = start_fault(active, Duration::from_secs(seconds), STARTING);
+        let fault = start_fault(K3S, active, Duration::from_secs(seconds), STARTING);
         assert_eq!(fault.is_some(), want.is_some(), "{active} {seconds}");
         assert!(fault.is_none_or(|f| f.message.contains(want.unwrap()) && f.remedy.is_some()), "{active}");
     }

@@ -20,11 +20,10 @@ use weaver_diagnostics::k3s_upgrade::plan::{Refusal, Room, Unit};
 use weaver_diagnostics::k3s_upgrade::proof::{self, Seen, Wanted};
 use weaver_diagnostics::k3s_upgrade::version::Version;
 use weaver_diagnostics::serving::Outcome;
-use weaver_diagnostics::weaver_toml::plan::AGENT_ROLE;
 
 use super::args::NodeArgs;
 use super::place::Place;
-use crate::checks::{self, Check, Host};
+use crate::checks::{self, Check, Host, KUBELET};
 use crate::run::cluster;
 use crate::systemctl::Systemctl;
 
@@ -35,8 +34,6 @@ const SETTLE: Duration = Duration::from_secs(4);
 const ANSWER: Duration = Duration::from_secs(5);
 /// For a program of 70 MB to say its version, from a slow card.
 const SAYING: Duration = Duration::from_mins(1);
-/// The kubelet's own kubeconfig, below k3s' data.
-const KUBELET: &str = "agent/kubelet.kubeconfig";
 /// Characters of a reason.
 const WORDS: usize = 300;
 
@@ -97,8 +94,8 @@ impl Node {
             }
         }
         // On a card both are, and the role decides which of them starts.
-        let is_agent = self.host.root.real(AGENT_ROLE).exists();
-        let likely = if is_agent { [Role::Agent, Role::Server] } else { [Role::Server, Role::Agent] };
+        let likely =
+            if self.host.joins() { [Role::Agent, Role::Server] } else { [Role::Server, Role::Agent] };
         for role in likely {
             if self.systemctl.is_enabled(role.unit()).await {
                 return Ok(Some(Unit { role, active: false }));
