@@ -5,7 +5,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -28,6 +28,7 @@ struct Numbers {
     rounds: AtomicU64,
     last_round_micros: AtomicU64,
     token_expires: AtomicI64,
+    joins: AtomicBool,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
@@ -48,6 +49,11 @@ impl Counts {
         self.0.token_expires.store(expires.as_second(), Relaxed);
     }
 
+    /// The node joins a server: of what only a server's agent does, nothing is told, and no alert begins.
+    pub fn joins(&self) {
+        self.0.joins.store(true, Relaxed);
+    }
+
     /// Everything, with the report as it is.
     #[must_use]
     pub fn text(&self, report: &Report) -> String {
@@ -63,29 +69,24 @@ impl Counts {
             findings.get_or_create(&found).inc();
         }
         registry.register("findings", "Findings of the last round by code and severity", findings);
-        registry.register("gate_open", "Whether the operator may run", gauge(report.gate == Gate::Open));
         let blocked = report.k3s_blocked.unwrap_or_default();
         registry.register("k3s_blocked", "Whether k3s is kept from being started", gauge(blocked));
-        let installed = report.definitions.installed;
-        registry.register(
-            "definitions_installed",
-            "Whether our kinds are installed and converted",
-            gauge(installed),
-        );
         let rounds = Counter::<u64>::default();
         rounds.inc_by(self.0.rounds.load(Relaxed));
         registry.register("rounds", "Rounds of checks that have ended", rounds);
         let took = Gauge::<f64, AtomicU64>::default();
         took.set(Duration::from_micros(self.0.last_round_micros.load(Relaxed)).as_secs_f64());
         registry.register_with_unit("round", "How long the last round of checks took", Unit::Seconds, took);
-        let expires: Gauge = Gauge::default();
-        expires.set(self.0.token_expires.load(Relaxed));
-        registry.register_with_unit(
-            "operator_token_expires",
-            "When the operator's token expires, since 1970; 0: it has none of this agent",
-            Unit::Seconds,
-            expires,
-        );
+        if !self.0.joins.load(Relaxed) {
+            registry.register("gate_open", "Whether the operator may run", gauge(report.gate == Gate::Open));
+            let installed = gauge(report.definitions.installed);
+            let help = "Whether our kinds are installed and converted";
+            registry.register("definitions_installed", help, installed);
+            let expires: Gauge = Gauge::default();
+            expires.set(self.0.token_expires.load(Relaxed));
+            let help = "When the operator's token expires, since 1970; 0: it has none of this agent";
+            registry.register_with_unit("operator_token_expires", help, Unit::Seconds, expires);
+        }
         let mut text = String::new();
         // Writing to a text does not fail.
         let _ = encode(&mut text, &registry);
@@ -123,5 +124,16 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
         assert!(!text.contains("box.example"), "{text}");
+    }
+
+    #[test]
+    fn a_node_that_joins_tells_nothing_of_what_its_server_does() {
+        let counts = Counts::default();
+        counts.joins();
+        let text = counts.text(&Report::unchecked());
+        for absent in ["gate_open", "definitions_installed", "operator_token"] {
+            assert!(!text.contains(absent), "{absent} is in\n{text}");
+        }
+        assert!(text.contains("weaver_node_k3s_blocked 0"), "{text}");
     }
 }

@@ -104,7 +104,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     tasks.spawn(reporter::keep(args.host.clone().into(), status.clone(), stop.clone()));
     let role = if Host::from(args.host.clone()).joins() { Role::Agent } else { Role::Server };
     if role == Role::Agent {
-        status.leave_definitions("this node joins a server, whose agent looks after them");
+        status.joins();
     } else {
         tasks.spawn(definitions::keep(args.clone(), status.clone(), serve, stop.clone()));
     }

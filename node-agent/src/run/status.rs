@@ -127,9 +127,11 @@ impl Status {
         });
     }
 
-    /// That somebody else looks after the definitions, which is no fault.
-    pub fn leave_definitions(&self, reason: &str) {
-        let definitions = Definitions { installed: false, reason: reason.to_owned() };
+    /// That this node joins a server, whose agent looks after the definitions, and that this is no fault.
+    pub fn joins(&self) {
+        self.counts.joins();
+        let reason = "this node joins a server, whose agent looks after them".to_owned();
+        let definitions = Definitions { installed: false, reason };
         self.change(|report| report.definitions = definitions);
     }
 

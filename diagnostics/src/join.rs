@@ -1,0 +1,153 @@
+//! A node that joins a server of k3s: is that the server of its token, and would k3s get in?
+//!
+//! Pure: judged by what the server showed. Nothing here holds k3s back, which asks again and again until it is let in.
+//! Only who has the token can prove itself, so what a server says is believed as far as k3s would believe it.
+
+use crate::{
+    catalogue,
+    finding::{Code, Finding, Place, Remedy},
+    reach::{self, Clocks},
+    san::{ServingName, nearest},
+    serving::{Observation, Outcome},
+};
+
+/// What the server showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shown {
+    /// Nothing: why.
+    Silence(String),
+    /// Something answers that is no server of k3s: what it said.
+    NoCa(String),
+    /// A CA of which the token has no hash.
+    OtherCa,
+    /// The token's CA, or any where the token has no hash, as k3s has it.
+    Ca {
+        /// A handshake under the server's name, verified by that CA.
+        handshake: Observation,
+        /// The time by both, where the server said it.
+        clocks: Option<Clocks>,
+    },
+}
+
+/// Judges what the server at `url`, whose host is `name`, showed to the node called `own`.
+#[must_use]
+pub fn judge(url: &str, name: &ServingName, own: Option<&str>, shown: &Shown) -> Vec<Finding> {
+    let place = || Place::file(url);
+    let (handshake, clocks) = match shown {
+        Shown::Silence(why) => return vec![silent(url, why)],
+        Shown::NoCa(why) => {
+            let message = format!("what answers at {url} is no server of k3s");
+            return vec![catalogue::finding(Code::JoinOtherServer, message).saw(place(), why)];
+        }
+        Shown::OtherCa => {
+            let message =
+                format!("the server at {url} is not the one that the token is for: its CA has another hash");
+            return vec![catalogue::finding(Code::JoinOtherServer, message)];
+        }
+        Shown::Ca { handshake, clocks } => (handshake, *clocks),
+    };
+    let mut findings: Vec<_> = clocks.and_then(reach::clocks).into_iter().collect();
+    match &handshake.outcome {
+        Outcome::Proven => findings.extend(own.and_then(|own| taken(url, own, name, &handshake.served))),
+        Outcome::NotServed => findings.push(not_served(url, name, &handshake.served)),
+        Outcome::Dates(why) => {
+            let message = format!("the certificate at {url} is no good by this node's clock: {why}");
+            findings.push(catalogue::finding(Code::CertificateDates, message).saw(place(), why));
+        }
+        Outcome::Untrusted(why) => {
+            let message = format!("the server at {url} has a certificate of another CA than it says");
+            findings.push(catalogue::finding(Code::JoinOtherServer, message).saw(place(), why));
+        }
+        Outcome::Unreachable(why) => findings.push(silent(url, why)),
+    }
+    findings
+}
+
+fn silent(url: &str, why: &str) -> Finding {
+    let message = format!("the server at {url} does not answer; k3s goes on asking it");
+    catalogue::finding(Code::JoinServerSilent, message).saw(Place::file(url), why)
+}
+
+fn not_served(url: &str, name: &ServingName, served: &[String]) -> Finding {
+    let message = format!(
+        "the server at {url} is the right one and has no certificate for {name}, only for: {}",
+        served.join(", ")
+    );
+    let near = nearest(&name.to_string(), served);
+    let other = near.map_or_else(String::new, |near| format!("; or write `{near}` into `server` here"));
+    let remedy = Remedy::new(format!(
+        "on the server, write \"{name}\" into `names` below [api] of its weaver.toml and reboot it{other}"
+    ))
+    .command("sudo nano /boot/firmware/weaver.toml");
+    catalogue::finding(Code::JoinNameNotServed, message).remedy(remedy)
+}
+
+/// k3s puts its node's name into its certificate. Where the server is asked for under that very name, it is its own.
+fn taken(url: &str, own: &str, name: &ServingName, served: &[String]) -> Option<Finding> {
+    let is_theirs = served.iter().any(|served| served == own) && name.to_string() != own;
+    is_theirs.then(|| {
+        let message =
+            format!("this node is called {own}, and the server at {url} has a certificate for {own}");
+        catalogue::finding(Code::JoinNameTaken, message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::Severity;
+
+    const URL: &str = "https://raspi.lan:6443";
+
+    fn judged(own: &str, shown: &Shown) -> Vec<Finding> {
+        judge(URL, &"raspi.lan".parse().unwrap(), Some(own), shown)
+    }
+
+    fn ca(outcome: Outcome, served: &[&str], ahead: i64) -> Shown {
+        let served = served.iter().map(|name| (*name).to_owned()).collect();
+        let clocks = Some(Clocks { here: 1_800_000_000, there: 1_800_000_000 + ahead });
+        Shown::Ca { handshake: Observation { outcome, served }, clocks }
+    }
+
+    #[test]
+    fn what_the_server_shows_is_judged() {
+        let text = |text: &str| text.to_owned();
+        for (shown, want) in [
+            (Shown::Silence(text("refused")), vec![Code::JoinServerSilent]),
+            (Shown::NoCa(text("404 Not Found")), vec![Code::JoinOtherServer]),
+            (Shown::OtherCa, vec![Code::JoinOtherServer]),
+            (ca(Outcome::Proven, &["raspi", "raspi.lan"], 0), vec![]),
+            (ca(Outcome::Proven, &["raspi", "raspi.lan"], 3600), vec![Code::ClocksDiffer]),
+            (ca(Outcome::Proven, &["worker", "raspi.lan"], 0), vec![Code::JoinNameTaken]),
+            (ca(Outcome::NotServed, &["raspi"], 0), vec![Code::JoinNameNotServed]),
+            (
+                ca(Outcome::Dates(text("it is not valid yet")), &[], 3600),
+                vec![Code::ClocksDiffer, Code::CertificateDates],
+            ),
+            (ca(Outcome::Untrusted(text("signed by another CA")), &[], 0), vec![Code::JoinOtherServer]),
+            (ca(Outcome::Unreachable(text("reset")), &[], 0), vec![Code::JoinServerSilent]),
+        ] {
+            let found = judged("worker", &shown);
+            assert_eq!(found.iter().map(|found| found.code).collect::<Vec<_>>(), want, "{shown:?}");
+            assert!(
+                found.iter().all(|found| found.remedy.is_some() && found.message.len() > 20),
+                "{found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_off_is_no_fault_of_this_node() {
+        let found = judged("worker", &Shown::Silence("no answer within 5 s".into()));
+        assert_eq!(found[0].severity, Severity::Warn);
+        assert!(found[0].evidence[0].to_string().contains("no answer within 5 s"), "{found:?}");
+    }
+
+    #[test]
+    fn a_name_that_is_not_served_names_one_that_is() {
+        let found = judged("worker", &ca(Outcome::NotServed, &["raspi.local", "kubernetes"], 0));
+        assert!(found[0].message.ends_with("only for: raspi.local, kubernetes"), "{found:?}");
+        let remedy = &found[0].remedy.as_ref().unwrap().explain;
+        assert!(remedy.contains("\"raspi.lan\"") && remedy.contains("write `raspi.local`"), "{remedy}");
+    }
+}

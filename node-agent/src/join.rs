@@ -1,0 +1,189 @@
+//! Asks the server that this node joins what k3s will ask it first: its CA, against the hash in the token; and a
+//! handshake under its name, verified by that CA.
+//!
+//! Guarantees: the token is not sent; who answers is believed no more than k3s would believe it. Failure: a finding
+//! each; nothing is waited for beyond [`DEADLINE`] a question, since k3s asks again by itself.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use http::{Request, Uri, header::DATE};
+use http_body_util::{BodyExt as _, Limited};
+use jiff::{Timestamp, fmt::rfc2822};
+use kube::{Client, Config, client::Body};
+use rustls::{
+    RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
+use sha2::{Digest as _, Sha256};
+use tokio::time::timeout;
+use weaver_diagnostics::{
+    finding::Finding,
+    join::{Shown, judge},
+    reach::Clocks,
+    san::ServingName,
+    weaver_toml::{
+        join_token::{self, Form},
+        plan::{K3S, TOKEN_FILE},
+    },
+    yaml_node,
+};
+
+use crate::{host_root::HostRoot, probe};
+
+/// For one question.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Bytes of a bundle of CAs; one certificate has about 600.
+const BUNDLE: usize = 64 * 1024;
+
+/// What boot-config has noted for k3s.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Wish {
+    /// `https://HOST:PORT`
+    server: Uri,
+    host: String,
+    port: u16,
+    /// Of the server's CA, in hexadecimal digits, where the token has it.
+    hash: Option<String>,
+    /// What this node is called.
+    own: Option<String>,
+}
+
+/// The server that k3s is told to join, by the node called `own`; `None` where boot-config has told it of none.
+pub(crate) fn wish(root: &HostRoot, own: Option<String>) -> Option<Wish> {
+    let file = root.read_if_possible(K3S)?;
+    let server: Uri = yaml_node::parse(&file.text).ok()?.get("server")?.as_str()?.parse().ok()?;
+    let (host, port) = (server.host()?.trim_matches(['[', ']']).to_owned(), server.port_u16()?);
+    let token = root.read_if_possible(TOKEN_FILE);
+    let hash = token.and_then(|file| match join_token::form(file.text.trim()) {
+        Form::Whole(hash) => Some(hash.to_owned()),
+        Form::Short | Form::Broken(_) => None,
+    });
+    Some(Wish { server, host, port, hash, own })
+}
+
+/// What the server shows, judged.
+///
+/// # Errors
+/// The host is none that can be asked for; or the question itself could not be put.
+pub(crate) async fn look(wish: &Wish) -> anyhow::Result<Vec<Finding>> {
+    let name: ServingName = wish.host.parse().with_context(|| format!("`server` in {K3S}"))?;
+    let shown = match timeout(DEADLINE, bundle(wish.server.clone())).await {
+        Err(_) => Shown::Silence(format!("no answer within {} s", DEADLINE.as_secs())),
+        Ok(Err(error)) => Shown::Silence(format!("{error:#}")),
+        Ok(Ok(answer)) => match certificates(&answer.bundle) {
+            Err(why) => Shown::NoCa(format!("{why:#}")),
+            Ok(all) if wish.hash.as_ref().is_some_and(|hash| !is_of(&answer.bundle, &all, hash)) => {
+                Shown::OtherCa
+            }
+            Ok(all) => {
+                let mut anchors = RootCertStore::empty();
+                anchors.add_parsable_certificates(all);
+                let handshake = probe::look((&wish.host, wish.port), anchors, &name).await?;
+                let clocks = answer.time.map(|there| Clocks { here: Timestamp::now().as_second(), there });
+                Shown::Ca { handshake, clocks }
+            }
+        },
+    };
+    let url = wish.server.to_string();
+    Ok(judge(url.trim_end_matches('/'), &name, wish.own.as_deref(), &shown))
+}
+
+/// What the server says without being asked who we are.
+struct Answer {
+    bundle: Vec<u8>,
+    /// Seconds since 1970, by its clock.
+    time: Option<i64>,
+}
+
+async fn bundle(server: Uri) -> anyhow::Result<Answer> {
+    let mut config = Config::new(server);
+    // As k3s asks: whose CA it is, the hash tells.
+    config.accept_invalid_certs = true;
+    config.default_retry = false;
+    let request = Request::get("/cacerts").body(Body::empty())?;
+    let answer = Client::try_from(config)?.send(request).await?;
+    let time = answer.headers().get(DATE).and_then(|date| date.to_str().ok());
+    let time = time.and_then(|date| rfc2822::parse(date).ok()).map(|time| time.timestamp().as_second());
+    let status = answer.status();
+    let body = Limited::new(answer.into_body(), BUNDLE).collect().await;
+    let Ok(body) = body.map(http_body_util::Collected::to_bytes) else { bail!("its answer has no end") };
+    // Another status has another body, which is then no bundle.
+    let bundle = if status.is_success() { body.to_vec() } else { status.to_string().into_bytes() };
+    Ok(Answer { bundle, time })
+}
+
+fn certificates(bundle: &[u8]) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bundle).collect();
+    let all = all.context("/cacerts is not valid PEM")?;
+    ensure!(!all.is_empty(), "/cacerts has no certificate: {:.80}", String::from_utf8_lossy(bundle));
+    Ok(all)
+}
+
+/// Whether the hash may be that of this bundle. k3s takes that of the file where there is one certificate, and else that of
+/// the root among them; which one that is, its handshake shows.
+fn is_of(bundle: &[u8], all: &[CertificateDer<'_>], hash: &str) -> bool {
+    let roots = if all.len() > 1 { all } else { &[] };
+    let bytes = roots.iter().map(AsRef::as_ref).chain([bundle]);
+    bytes.map(|bytes: &[u8]| format!("{:x}", Sha256::digest(bytes))).any(|of| of == hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host_root::fixture::host;
+
+    fn pem() -> String {
+        let key = rcgen::KeyPair::generate().unwrap();
+        rcgen::CertificateParams::default().self_signed(&key).unwrap().pem()
+    }
+
+    fn hash(bytes: &[u8]) -> String {
+        format!("{:x}", Sha256::digest(bytes))
+    }
+
+    #[test]
+    fn the_server_and_the_hash_are_those_that_boot_config_wrote() {
+        let whole = format!("K10{}::server:hunter2\n", "0".repeat(64));
+        for (k3s, token, want) in [
+            (Some("server: \"https://raspi.lan:6443\"\n"), whole.as_str(), Some(Some("0".repeat(64)))),
+            (Some("server: 'https://raspi.lan:6443'\n"), "hunter2", Some(None)),
+            (Some("tls-san+: [a]\n"), whole.as_str(), None),
+            (None, whole.as_str(), None),
+        ] {
+            let k3s = k3s.map(|text| (K3S, text));
+            let files: Vec<_> = k3s.into_iter().chain([(TOKEN_FILE, token)]).collect();
+            let (_dir, root) = host(&files);
+            let own = || Some("worker".to_owned());
+            let server = || Uri::from_static("https://raspi.lan:6443");
+            let host = || "raspi.lan".to_owned();
+            let want = want.map(|hash| Wish { server: server(), host: host(), port: 6443, hash, own: own() });
+            assert_eq!(wish(&root, own()), want);
+        }
+    }
+
+    #[test]
+    fn the_hash_is_that_of_the_file_and_of_several_that_of_one() {
+        let (one, other) = (pem(), pem());
+        let all = certificates(one.as_bytes()).unwrap();
+        assert!(is_of(one.as_bytes(), &all, &hash(one.as_bytes())));
+        assert!(!is_of(one.as_bytes(), &all, &hash(&all[0])), "of one, k3s takes the file");
+        assert!(!is_of(one.as_bytes(), &all, &hash(other.as_bytes())));
+        let both = format!("{one}{other}");
+        let all = certificates(both.as_bytes()).unwrap();
+        assert!(is_of(both.as_bytes(), &all, &hash(&all[1])));
+        assert!(!is_of(both.as_bytes(), &all, &hash(other.as_bytes())));
+    }
+
+    #[test]
+    fn what_is_no_bundle_is_told_with_what_was_said() {
+        for (bundle, why) in [
+            ("404 Not Found", "no certificate: 404 Not Found"),
+            ("", "no certificate"),
+            ("-----BEGIN CERTIFICATE-----\n!", "not valid PEM"),
+        ] {
+            let error = format!("{:#}", certificates(bundle.as_bytes()).unwrap_err());
+            assert!(error.contains(why), "{bundle}: {error}");
+        }
+    }
+}
