@@ -154,6 +154,14 @@ codes! {
     BootConfigUnknown = "B-06" "boot-config-unknown",
     /// A node joins a server without proof that it is the one meant.
     JoinUnproven = "B-07" "join-unproven",
+    /// The server that this node joins does not answer.
+    JoinServerSilent = "J-01" "join-server-silent",
+    /// What answers there is not the server of the token.
+    JoinOtherServer = "J-02" "join-other-server",
+    /// The server has no certificate for the name in `server`.
+    JoinNameNotServed = "J-03" "join-name-not-served",
+    /// The server, it seems, has the name of this node.
+    JoinNameTaken = "J-04" "join-name-taken",
     /// The names are proven, and the operator could not be given its credentials or be started.
     OperatorNotStarted = "K-08" "operator-not-started",
     /// An image registry speaks plain HTTP, and was asked for HTTPS.

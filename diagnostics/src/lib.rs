@@ -18,6 +18,7 @@ pub mod exit_code;
 pub mod finding;
 pub mod finding_text;
 pub mod ingress;
+pub mod join;
 pub mod k3d;
 pub mod k3s_config;
 pub mod k3s_unit;

@@ -24,9 +24,9 @@ use weaver_diagnostics::{
 
 use crate::{
     args::HostArgs, board_power, boot_mount, ca_dates, card_speed, card_swap, cgroup_layout, data_mount,
-    default_route, host_limits, host_names, host_root::HostRoot, iptables_mode, k3s_files, kernel_modules,
-    kernel_state, node_identity, offline_start, override_file, ports_taken, probe, root_space,
-    upgrade::journal,
+    default_route, host_limits, host_names, host_root::HostRoot, iptables_mode, join, k3s_files,
+    kernel_modules, kernel_state, node_identity, offline_start, override_file, ports_taken, probe,
+    root_space, upgrade::journal,
 };
 
 const DEFAULT_DATA_DIR: &str = "/var/lib/rancher/k3s";
@@ -236,6 +236,7 @@ struct Files {
     places: Vec<PathBuf>,
     newer: BTreeMap<String, bool>,
     joins: bool,
+    wish: Option<join::Wish>,
 }
 
 /// What is so at this moment and another way the next, or perhaps no fault at all: for a person who asks, and no news
@@ -255,8 +256,8 @@ pub fn card_speed(host: &Host) -> Finding {
 }
 
 /// Everything, the handshakes included: names that are not served are probed
-/// again until `patience` has passed. On a node that joins a server there is
-/// nothing to shake hands with, and nothing is proven.
+/// again until `patience` has passed. A node that joins a server proves nothing;
+/// it asks whether that server would have it.
 ///
 /// # Errors
 /// The probe itself could not run.
@@ -273,13 +274,18 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
         let places = reader.places(&effective);
         let newer = reader.newer(&effective);
         let joins = reader.joins();
-        Files { findings, effective, anchors, server_ca, kubeconfig, own, places, newer, joins }
+        let wish = join::wish(&reader.root, reader.node_name());
+        Files { findings, effective, anchors, server_ca, kubeconfig, own, places, newer, joins, wish }
     })
     .await
     .context("reading the host's files")?;
-    let Files { mut findings, effective, anchors, server_ca, kubeconfig, own, places, newer, joins } = files;
+    let Files { mut findings, effective, anchors, server_ca, kubeconfig, own, places, newer, joins, wish } =
+        files;
     let api_address = host.api_address(&effective);
     if joins {
+        if let Some(wish) = wish {
+            findings.extend(join::look(&wish).await?);
+        }
         override_file::apply(&host.root, &host.boot_dir, &mut findings);
         let (seen, served) = (Vec::new(), Vec::new());
         return Ok(Check { findings, proven: false, api_address, server_ca, seen, served, places });

@@ -32,6 +32,7 @@ pub mod host_limits;
 pub mod host_names;
 pub mod host_root;
 pub mod iptables_mode;
+pub(crate) mod join;
 pub mod k3s_block;
 pub mod k3s_files;
 pub mod kernel_modules;

@@ -19,6 +19,7 @@ use rustls::{
     client::WebPkiServerVerifier,
     pki_types::{ServerName, UnixTime},
 };
+use tokio::{net::lookup_host, time::timeout};
 use weaver_diagnostics::{
     san::ServingName,
     serving::{Observation, Outcome, Seen, Wanted},
@@ -86,6 +87,26 @@ pub async fn prove(
         }
         tokio::time::sleep(POLL).await;
     }
+}
+
+/// One handshake for this name with another host, of which `anchors` are the CA.
+///
+/// # Errors
+/// No verifier could be made from these anchors.
+pub(crate) async fn look(
+    (host, port): (&str, u16),
+    anchors: RootCertStore,
+    name: &ServingName,
+) -> anyhow::Result<Observation> {
+    let verifier = verifier(anchors)?;
+    let found = timeout(handshake::DEADLINE, lookup_host((host, port))).await;
+    let why = match found.map(|found| found.map(|mut all| all.next())) {
+        Ok(Ok(Some(address))) => return Ok(handshake(address, verifier, name).await),
+        Ok(Ok(None)) => "the name has no address".to_owned(),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "whoever knows names does not answer".to_owned(),
+    };
+    Ok(Observation { outcome: Outcome::Unreachable(why), served: Vec::new() })
 }
 
 async fn handshake(

@@ -12,6 +12,7 @@ pub mod alone;
 pub mod audit;
 pub mod cli;
 pub mod exposition;
+pub mod kubelet;
 pub mod lookout;
 pub mod memory;
 pub mod metrics;

@@ -6,6 +6,7 @@
 mod cluster;
 mod connection;
 mod host;
+mod join;
 mod k3s;
 mod node;
 mod table;
@@ -48,13 +49,14 @@ pub fn finding(code: Code, message: impl Into<String>) -> Finding {
 }
 
 /// What the letter of a code stands for.
-const PARTS: [(&str, &str); 10] = [
+const PARTS: [(&str, &str); 11] = [
     ("N", "The node: memory cgroup, names, size"),
     ("H", "The host: power, card, clock, route"),
     ("T", "TLS: certificates and their names"),
     ("K", "Kubeconfig and connection"),
     ("F", "k3s: its files and its start"),
     ("B", "Boot: weaver.toml"),
+    ("J", "Joining a server"),
     ("R", "Registries, images, ingress"),
     ("C", "Kinds and objects"),
     ("A", "Accounts and rights"),

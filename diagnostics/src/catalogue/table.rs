@@ -2,7 +2,7 @@
 
 #![allow(clippy::enum_glob_use, reason = "all of them are here")]
 
-use super::{Entry, cluster, connection, host, k3s, node, tls};
+use super::{Entry, cluster, connection, host, join, k3s, node, tls};
 use crate::finding::Code::{self, *};
 use crate::finding::Severity;
 
@@ -79,6 +79,10 @@ pub const fn entry(code: Code) -> Entry {
         HostNotConfigured => k3s::HOST_NOT_CONFIGURED,
         BootConfigUnknown => k3s::BOOT_CONFIG_UNKNOWN,
         JoinUnproven => k3s::JOIN_UNPROVEN,
+        JoinServerSilent => join::SERVER_SILENT,
+        JoinOtherServer => join::OTHER_SERVER,
+        JoinNameNotServed => join::NAME_NOT_SERVED,
+        JoinNameTaken => join::NAME_TAKEN,
         KubeconfigUnspecified => connection::KUBECONFIG_UNSPECIFIED,
         KubeconfigFallback => connection::KUBECONFIG_FALLBACK,
         KubeconfigInsecureWithCa => connection::KUBECONFIG_INSECURE_WITH_CA,

@@ -349,4 +349,6 @@ fn ours_are_in_their_slice_and_their_sandbox() {
         }
         assert!(units[name].has("Service", "SystemCallFilter", "@system-service"), "{name}");
     }
+    // On a node that joins it asks the server; J-01 would stand there for ever.
+    assert_eq!(units["weaver-node-agent.service"].service("IPAddressDeny"), None);
 }

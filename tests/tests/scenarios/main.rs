@@ -20,6 +20,7 @@ mod footprint_own_server;
 mod foreign;
 mod health_own_server;
 mod installer_own_server;
+mod join_own_server;
 mod kubeconfig;
 mod kubernetes_own_server;
 mod lease_own_server;

@@ -1,51 +1,18 @@
 //! What a node that is no server may write: the NodeReport of its own name, with a certificate such as its kubelet has.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use k8s_openapi::ByteString;
-use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::config::KubeConfigOptions;
 use kube::{Client, Config};
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::json;
 use weaver_api::v1beta1::{NodeReport, NodeReportFields};
 use weaver_operator::installer::Outcome;
+use weaver_tests::kubelet;
 use weaver_tests::own::Own;
 use weaver_tests::world::eventually;
 
-/// As this node: the API server's own CA of clients signs what its kubelet asks for.
+/// As this node.
 async fn node(own: &Own, name: &str) -> Client {
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::default();
-    params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::OrganizationName, "system:nodes");
-    params.distinguished_name.push(DnType::CommonName, format!("system:node:{name}"));
-    let request = params.serialize_request(&key).unwrap().pem().unwrap();
-    let spec = CertificateSigningRequestSpec {
-        request: ByteString(request.into_bytes()),
-        signer_name: "kubernetes.io/kube-apiserver-client-kubelet".into(),
-        usages: Some(vec!["digital signature".into(), "client auth".into()]),
-        ..CertificateSigningRequestSpec::default()
-    };
-    let mut asked = CertificateSigningRequest { spec, ..CertificateSigningRequest::default() };
-    asked.metadata.name = Some(name.to_owned());
-    let requests: Api<CertificateSigningRequest> = Api::all(own.client.clone());
-    requests.create(&PostParams::default(), &asked).await.unwrap();
-    own.kubectl(&["certificate", "approve", name]);
-    let certificate = eventually("the certificate is signed", || async {
-        let status = requests.get(name).await.unwrap().status.unwrap_or_default();
-        status.certificate.ok_or(status.conditions)
-    })
-    .await;
-    let mut kubeconfig = Kubeconfig::read_from(own.server.kubeconfig()).unwrap();
-    for user in &mut kubeconfig.auth_infos {
-        user.auth_info = Some(AuthInfo {
-            client_certificate_data: Some(STANDARD.encode(&certificate.0)),
-            client_key_data: Some(STANDARD.encode(key.serialize_pem()).into()),
-            ..AuthInfo::default()
-        });
-    }
+    let kubeconfig = kubelet::kubeconfig(&own.server, &own.client, name).await;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     Client::try_from(config).unwrap()
 }
