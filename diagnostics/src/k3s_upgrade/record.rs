@@ -73,6 +73,8 @@ impl Record {
             _ if !is_new && !is_old => Resume::LeaveAlone,
             (Phase::Forward, _) if !is_new => Resume::Forget,
             (Phase::Forward, Wish::Upgrade) => Resume::Prove,
+            // That one is what was asked for, and is asked for again.
+            (Phase::Forward, Wish::RollBack) if self.to_the_one_before => Resume::Prove,
             // Who asks for the one before has given up on the new one.
             (Phase::Forward, Wish::RollBack) => Resume::GoBack,
             (Phase::Back, _) if is_new => Resume::GoBack,
@@ -108,6 +110,21 @@ mod tests {
             (Phase::Back, "other", RollBack, Resume::LeaveAlone),
         ] {
             assert_eq!(record(phase).resume(installed, wish), want, "{phase:?} {installed} {wish:?}");
+        }
+    }
+
+    #[test]
+    fn who_asks_again_for_the_one_before_gets_that_one() {
+        use Wish::{RollBack, Upgrade};
+        for (phase, installed, wish, want) in [
+            (Phase::Forward, "old", RollBack, Resume::Forget),
+            (Phase::Forward, "new", RollBack, Resume::Prove),
+            (Phase::Forward, "new", Upgrade, Resume::Prove),
+            (Phase::Back, "new", RollBack, Resume::GoBack),
+            (Phase::Back, "old", RollBack, Resume::ProveOld),
+        ] {
+            let record = Record { to_the_one_before: true, ..record(phase) };
+            assert_eq!(record.resume(installed, wish), want, "{phase:?} {installed} {wish:?}");
         }
     }
 

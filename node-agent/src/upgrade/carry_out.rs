@@ -10,6 +10,7 @@ use weaver_diagnostics::k3s_upgrade::record::{Build, Phase, Record, Resume};
 
 use super::journal::Journal;
 use super::node::Node;
+use super::place::sha256;
 use super::say;
 
 /// An upgrade that is written down.
@@ -48,7 +49,7 @@ impl Upgrade<'_> {
             };
             let Err(error) = acted else { continue };
             if *step == Step::Keep {
-                self.give_up()?;
+                self.node.place.discard();
                 self.note(Phase::WentBack)?;
                 return Err(error.context("nothing was changed"));
             }
@@ -90,10 +91,11 @@ impl Upgrade<'_> {
     /// The journal cannot be written.
     pub async fn resume(&mut self, resume: Resume) -> anyhow::Result<u8> {
         let _stop = Stop::listen()?;
+        // What is to be in place has another name by now.
+        self.node.place.discard();
         match resume {
             Resume::Nothing => Ok(exit_code::FINE),
             Resume::Forget | Resume::LeaveAlone => {
-                self.give_up()?;
                 self.note(Phase::WentBack)?;
                 Ok(exit_code::FINE)
             }
@@ -103,18 +105,11 @@ impl Upgrade<'_> {
         }
     }
 
-    /// Lets go of the new program, but not of one that nobody else has.
-    fn give_up(&self) -> anyhow::Result<()> {
-        if self.record.to_the_one_before {
-            return self.node.place.return_previous();
-        }
-        self.node.place.discard();
-        Ok(())
-    }
-
     async fn act(&self, step: Step, build: &Build) -> anyhow::Result<()> {
         let Self { node, role, .. } = self;
         match step {
+            Step::Keep if self.record.to_the_one_before => Ok(()),
+            Step::Replace | Step::PutBack if self.record.to_the_one_before => self.exchange(&build.sha256),
             Step::Keep => node.place.keep(),
             Step::Replace => node.place.replace(),
             Step::PutBack => node.place.put_back(),
@@ -131,6 +126,16 @@ impl Upgrade<'_> {
                 node.prove(&Wanted { role: *role, version, names }).await
             }
         }
+    }
+
+    /// Has the program with this hash in place, where it is not, and the other as the one before.
+    fn exchange(&self, wanted: &str) -> anyhow::Result<()> {
+        let place = &self.node.place;
+        if sha256(&place.installed)? != wanted {
+            place.exchange()?;
+        }
+        place.discard();
+        Ok(())
     }
 
     fn proven(&self) -> String {

@@ -10,7 +10,6 @@ use clap::Parser as _;
 use super::*;
 use crate::args::{Args, Command};
 use crate::upgrade::journal;
-use crate::upgrade::place::sha256;
 
 /// A node that has joined another's cluster: its unit is all there is to prove.
 struct Scene {
@@ -174,22 +173,53 @@ async fn what_was_cut_off_is_finished_from_wherever_it_was() {
     }
 }
 
-/// The only copy of the program before was thrown away with what had been staged.
+/// Where `old` runs and `new` is the one before, as `rollback` stages it. The only copy of either was thrown away with
+/// what had been staged, and by a way back from what was not proven.
+fn kept(bad: &[&str]) -> Scene {
+    let scene = Scene::new(bad);
+    fs::rename(scene.dir.path().join("k3s.new"), scene.dir.path().join("k3s.previous")).unwrap();
+    scene.node.place.take_previous().unwrap();
+    scene
+}
+
 #[tokio::test]
-async fn a_way_back_that_was_cut_off_before_it_replaced_anything_keeps_the_one_before() {
-    for cut in [true, false] {
-        let scene = Scene::new(&[]);
-        // `old` runs here, and what was kept is `new`.
-        fs::rename(scene.dir.path().join("k3s.new"), scene.dir.path().join("k3s.previous")).unwrap();
-        scene.node.place.take_previous().unwrap();
-        if cut {
-            scene.node.place.keep().unwrap();
-        }
+async fn a_rollback_loses_neither_program_however_it_ends() {
+    for (bad, code, installed, previous, calls, ends) in [
+        (&[][..], exit_code::FINE, "new", "old", "stop start", Phase::Done),
+        (&["new"], exit_code::WENT_BACK, "old", "new", "stop start stop start", Phase::WentBack),
+        (&["new", "old"], exit_code::STUCK, "old", "new", "stop start stop start", Phase::Back),
+    ] {
+        let scene = kept(bad);
         let done = scene.with(Phase::Forward, async |upgrade| {
             upgrade.record.to_the_one_before = true;
-            upgrade.resume(Resume::Forget).await.unwrap()
+            upgrade.forward(&FORWARD).await.unwrap()
         });
-        assert_eq!(done.await, exit_code::FINE);
-        scene.is("old", "new", "", Phase::WentBack);
+        assert_eq!(done.await, code, "{bad:?}");
+        scene.is(installed, previous, calls, ends);
+    }
+}
+
+/// `sudo weaver node rollback`, typed again, went back to what the first had left, and threw the other away.
+#[tokio::test]
+async fn a_rollback_that_was_cut_off_and_is_typed_again_goes_on() {
+    for (is_replaced, phase, code, installed, previous, calls, ends) in [
+        (false, Phase::Forward, exit_code::FINE, "old", "new", "", Phase::WentBack),
+        (true, Phase::Forward, exit_code::FINE, "new", "old", "stop start", Phase::Done),
+        (true, Phase::Back, exit_code::WENT_BACK, "old", "new", "stop start", Phase::WentBack),
+        (false, Phase::Back, exit_code::WENT_BACK, "old", "new", "stop start", Phase::WentBack),
+    ] {
+        let scene = kept(&[]);
+        if is_replaced {
+            scene.node.place.exchange().unwrap();
+        }
+        let installed_now = sha256(&scene.node.place.installed).unwrap();
+        let done = scene.with(phase, async |upgrade| {
+            upgrade.record.to_the_one_before = true;
+            let wish = weaver_diagnostics::k3s_upgrade::Wish::RollBack;
+            let resume = upgrade.record.resume(&installed_now, wish);
+            upgrade.resume(resume).await.unwrap()
+        });
+        assert_eq!(done.await, code, "{is_replaced} {phase:?}");
+        scene.is(installed, previous, calls, ends);
     }
 }

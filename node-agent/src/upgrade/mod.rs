@@ -135,9 +135,10 @@ impl Errand {
         say(&cut_off(&last, resume));
         let unit = self.node.unit().await?;
         let unit = unit.context("neither k3s.service nor k3s-agent.service runs or is enabled")?;
+        let was_rollback = last.to_the_one_before;
         let mut upgrade = Upgrade { node: &self.node, journal, role: unit.role, record: last };
         let code = upgrade.resume(resume).await?;
-        Ok(after_finishing(resume, code, self.wish))
+        Ok(after_finishing(resume, was_rollback, code, self.wish))
     }
 
     async fn facts(&self) -> anyhow::Result<(Facts, Seen)> {
@@ -209,12 +210,14 @@ fn refused(refusals: &[Refusal]) -> u8 {
 }
 
 /// Whether finishing an upgrade was all that can be done now: the exit code; `None` where the errand itself is next.
-fn after_finishing(resume: Resume, code: u8, wish: Wish) -> Option<u8> {
+fn after_finishing(resume: Resume, was_rollback: bool, code: u8, wish: Wish) -> Option<u8> {
     match (resume, wish) {
         // Nothing was replaced, so nobody has gone back either.
         (Resume::Nothing | Resume::Forget | Resume::LeaveAlone, _) => None,
         // The one before runs, and is proven: what was kept earlier is older still.
-        (Resume::GoBack | Resume::ProveOld, Wish::RollBack) if code == exit_code::WENT_BACK => {
+        (Resume::GoBack | Resume::ProveOld, Wish::RollBack)
+            if code == exit_code::WENT_BACK && !was_rollback =>
+        {
             Some(exit_code::FINE)
         }
         (Resume::Prove, Wish::Upgrade) if code == exit_code::FINE => None,
@@ -277,15 +280,21 @@ mod tests {
     #[test]
     fn who_goes_back_from_what_was_cut_off_does_not_go_back_twice() {
         use exit_code::{FINE, STUCK, WENT_BACK};
-        for (resume, code, wish, want) in [
-            (Resume::Prove, FINE, Wish::Upgrade, None),
-            (Resume::Prove, WENT_BACK, Wish::Upgrade, Some(WENT_BACK)),
-            (Resume::GoBack, WENT_BACK, Wish::Upgrade, Some(WENT_BACK)),
-            (Resume::GoBack, WENT_BACK, Wish::RollBack, Some(FINE)),
-            (Resume::ProveOld, WENT_BACK, Wish::RollBack, Some(FINE)),
-            (Resume::ProveOld, STUCK, Wish::RollBack, Some(STUCK)),
+        for (resume, was_rollback, code, wish, want) in [
+            (Resume::Prove, false, FINE, Wish::Upgrade, None),
+            (Resume::Prove, false, WENT_BACK, Wish::Upgrade, Some(WENT_BACK)),
+            (Resume::Prove, true, FINE, Wish::Upgrade, None),
+            (Resume::Prove, true, FINE, Wish::RollBack, Some(FINE)),
+            (Resume::Prove, true, WENT_BACK, Wish::RollBack, Some(WENT_BACK)),
+            (Resume::GoBack, false, WENT_BACK, Wish::Upgrade, Some(WENT_BACK)),
+            (Resume::GoBack, false, WENT_BACK, Wish::RollBack, Some(FINE)),
+            (Resume::GoBack, true, WENT_BACK, Wish::RollBack, Some(WENT_BACK)),
+            (Resume::ProveOld, false, WENT_BACK, Wish::RollBack, Some(FINE)),
+            (Resume::ProveOld, true, WENT_BACK, Wish::RollBack, Some(WENT_BACK)),
+            (Resume::ProveOld, false, STUCK, Wish::RollBack, Some(STUCK)),
         ] {
-            assert_eq!(after_finishing(resume, code, wish), want, "{resume:?} {code} {wish:?}");
+            let after = after_finishing(resume, was_rollback, code, wish);
+            assert_eq!(after, want, "{resume:?} {was_rollback} {code} {wish:?}");
         }
     }
 
@@ -294,7 +303,8 @@ mod tests {
     fn what_is_forgotten_is_no_way_back_that_was_gone() {
         for resume in [Resume::Nothing, Resume::Forget, Resume::LeaveAlone] {
             for wish in [Wish::Upgrade, Wish::RollBack] {
-                assert_eq!(after_finishing(resume, exit_code::FINE, wish), None, "{resume:?} {wish:?}");
+                let after = after_finishing(resume, wish == Wish::RollBack, exit_code::FINE, wish);
+                assert_eq!(after, None, "{resume:?} {wish:?}");
             }
         }
     }

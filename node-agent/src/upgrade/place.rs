@@ -10,6 +10,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use sha2::{Digest as _, Sha256};
 
 /// The files, as they really are.
@@ -102,14 +103,15 @@ impl Place {
         self.replace()
     }
 
-    /// Takes the program before out of the new one's place: after [`Self::keep`] it has no other name.
+    /// Has the program in place and the one before change their places, in one step: nobody else has either.
     ///
     /// # Errors
-    /// It cannot be done; it has one of its names.
-    pub fn return_previous(&self) -> anyhow::Result<()> {
-        if self.staged().exists() {
-            rename(&self.staged(), &self.previous())?;
-        }
+    /// It cannot be done; each is where it was.
+    pub fn exchange(&self) -> anyhow::Result<()> {
+        let (installed, previous) = (&self.installed, &self.previous());
+        renameat2(AT_FDCWD, installed, AT_FDCWD, previous, RenameFlags::RENAME_EXCHANGE).with_context(
+            || format!("{} and {} cannot change places", installed.display(), previous.display()),
+        )?;
         self.to_the_disk()
     }
 
@@ -270,10 +272,8 @@ mod tests {
         place.keep().unwrap();
         place.replace().unwrap();
         assert_eq!(all(&place), pairs(&[("k3s", "good"), ("k3s.previous", "old")]));
-        // And back by hand: the two change places.
-        place.take_previous().unwrap();
-        place.keep().unwrap();
-        place.replace().unwrap();
+        // And back by hand.
+        place.exchange().unwrap();
         assert_eq!(all(&place), pairs(&[("k3s", "old"), ("k3s.previous", "good")]));
     }
 
@@ -293,20 +293,11 @@ mod tests {
     }
 
     #[test]
-    fn a_way_back_that_is_given_up_after_any_step_leaves_the_one_before() {
-        let (_dir, place) = place("new");
-        fs::write(place.previous(), "old").unwrap();
-        let both = pairs(&[("k3s", "new"), ("k3s.previous", "old")]);
-        place.take_previous().unwrap();
-        place.return_previous().unwrap();
-        assert_eq!(all(&place), both);
-        place.take_previous().unwrap();
-        place.keep().unwrap();
-        assert_eq!(all(&place), pairs(&[("k3s", "new"), ("k3s.new", "old"), ("k3s.previous", "new")]));
-        place.return_previous().unwrap();
-        assert_eq!(all(&place), both);
-        place.return_previous().unwrap();
-        assert_eq!(all(&place), both);
+    fn what_cannot_change_places_stays_where_it_was() {
+        let (_dir, place) = place("old");
+        let error = format!("{:#}", place.exchange().unwrap_err());
+        assert!(error.contains("k3s.previous cannot change places"), "{error}");
+        assert_eq!(all(&place), pairs(&[("k3s", "old")]));
     }
 
     #[test]
