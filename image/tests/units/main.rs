@@ -190,7 +190,10 @@ fn the_role_decides_which_k3s_starts_and_an_agent_has_no_operator() {
 #[test]
 fn k3s_has_the_settings_of_its_installer() {
     let units = units();
-    for (name, kind, verb) in [("k3s.service", "notify", "server"), ("k3s-agent.service", "exec", "agent")] {
+    for (name, kind, start) in [
+        ("k3s.service", "notify", "/usr/local/bin/k3s server $WEAVER_OFFLINE_START"),
+        ("k3s-agent.service", "exec", "/usr/local/bin/k3s agent"),
+    ] {
         let unit = &units[name];
         for (key, value) in [
             ("Type", kind),
@@ -200,7 +203,7 @@ fn k3s_has_the_settings_of_its_installer() {
             ("KillMode", "process"),
             ("Delegate", "yes"),
             ("LimitNOFILE", "1048576"),
-            ("ExecStart", &format!("/usr/local/bin/k3s {verb}")),
+            ("ExecStart", start),
         ] {
             assert_eq!(unit.service(key), Some(value), "{name}: {key}");
         }
