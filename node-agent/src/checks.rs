@@ -91,6 +91,11 @@ impl Host {
         k3s_files::effective(&self.root, self.config.as_deref(), self.unit.as_deref())
     }
 
+    /// The same, one of the files that it is made of left out.
+    pub(crate) fn effective_without(&self, file: &Path) -> Effective {
+        k3s_files::effective_without(&self.root, self.config.as_deref(), self.unit.as_deref(), Some(file))
+    }
+
     /// Whether this node joins a server, as boot-config has noted: it serves no API, so there are no names to prove.
     #[must_use]
     pub fn joins(&self) -> bool {

@@ -45,19 +45,22 @@ pub fn node_name(root: &HostRoot, without: &Path) -> Option<String> {
     effective_without(root, None, None, Some(without)).node_name.map(|setting| setting.value)
 }
 
-fn effective_without(
+/// The same as [`effective`], one drop-in or file of the unit's environment left out.
+#[must_use]
+pub fn effective_without(
     root: &HostRoot,
     config: Option<&Path>,
     unit: Option<&Path>,
     without: Option<&Path>,
 ) -> Effective {
     let mut unreadable = Vec::new();
-    let start = read_unit(root, unit, &mut unreadable);
+    let is_wanted = |path: &str| Some(Path::new(path)) != without;
+    let start = read_unit(root, unit, is_wanted, &mut unreadable);
     let named = config.is_none().then_some(start.config_file).flatten();
     let by_unit = named.as_ref().map(|setting| PathBuf::from(&setting.value));
     let config = config.map(Path::to_owned).or(by_unit).unwrap_or_else(|| DEFAULT_CONFIG.into());
     let mut files = config_files(root, &config, &mut unreadable);
-    files.retain(|file| Some(Path::new(&file.path)) != without);
+    files.retain(|file| is_wanted(&file.path));
     if let Some(setting) = named
         && matches!(root.read(&config), Ok(None))
     {
@@ -143,8 +146,13 @@ fn unit_files(root: &HostRoot, unit: Option<&Path>) -> Vec<PathBuf> {
     unit.into_iter().chain(drop_ins.into_values()).collect()
 }
 
-/// Reads the unit and its drop-ins.
-fn read_unit(root: &HostRoot, unit: Option<&Path>, unreadable: &mut Vec<Finding>) -> Start {
+/// Reads the unit and its drop-ins, and those files of its environment that are wanted.
+fn read_unit(
+    root: &HostRoot,
+    unit: Option<&Path>,
+    is_wanted: impl Fn(&str) -> bool,
+    unreadable: &mut Vec<Finding>,
+) -> Start {
     let mut read = |path: &Path| {
         root.read(path).unwrap_or_else(|error| {
             // systemd may still read it: what it says is then unknown, not bad.
@@ -157,7 +165,7 @@ fn read_unit(root: &HostRoot, unit: Option<&Path>, unreadable: &mut Vec<Finding>
         .into_iter()
         // A path with a specifier is systemd's to resolve; k3s' own unit names
         // such files only for proxy settings.
-        .filter(|(path, _)| !path.contains('%'))
+        .filter(|(path, _)| !path.contains('%') && is_wanted(path))
         .filter_map(|(path, _)| read(Path::new(&path)))
         .collect();
     let flags = k3s_unit::flags(&units, &environment);

@@ -2,7 +2,7 @@
 //! gives itself a route that leads nowhere, and pins k3s to its address.
 //!
 //! Guarantees: only `preflight --gate --offline-start` changes anything, and nothing where there is a way to a network,
-//! where the owner has set `node-ip`, or where the node joins another server. What it makes is gone after a reboot: an
+//! where the owner has set `node-ip`, where the node joins another server, or later than k3s' first start of a boot. What it makes is gone after a reboot: an
 //! interface, and a file in memory from which k3s' unit takes its flag. Each look before k3s starts takes both back
 //! once there is a network. Failure: what could not be made is told with the warning that there is no route, and
 //! k3s is held back by none of it.
@@ -30,20 +30,6 @@ pub const ADDRESS: &str = "203.0.113.254";
 /// There while k3s is pinned to that address; k3s' unit takes its flag from it.
 pub const RECORD: &str = "/run/weaver/k3s-offline.env";
 
-/// What the decision is made from.
-#[expect(clippy::struct_excessive_bools, reason = "each is so or not, whatever the others are")]
-#[derive(Debug, Clone, Copy)]
-struct Facts {
-    /// There is a way to a network.
-    has_uplink: bool,
-    /// The owner has said which address k3s is to take.
-    has_own_address: bool,
-    /// The node joins another server, and is nothing without a network.
-    joins: bool,
-    /// k3s is pinned already.
-    is_offline: bool,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// Leave everything as it is.
@@ -54,21 +40,31 @@ enum Step {
     End,
 }
 
-const fn decide(facts: Facts) -> Step {
-    let is_due = !(facts.has_uplink || facts.has_own_address || facts.joins);
-    match (is_due, facts.is_offline) {
-        (true, _) => Step::Begin,
+/// `is_due`: k3s would end itself for want of a network. Later than at the first look of a boot it is left to that: it
+/// comes up by itself when the network is back, and pinned it would stay so until somebody types.
+const fn decide(is_due: bool, is_first: bool, is_offline: bool) -> Step {
+    match (is_due, is_offline) {
+        (true, true) => Step::Begin,
+        (true, false) if is_first => Step::Begin,
+        (true | false, false) => Step::Nothing,
         (false, true) => Step::End,
-        (false, false) => Step::Nothing,
     }
 }
 
-/// Makes the host ready for a start of k3s with or without a network. Blocks for a moment.
+/// Whether k3s may be given an address: the owner has said none, and the node does not join a server, without which it
+/// is nothing.
+pub(crate) fn is_for(host: &Host) -> bool {
+    // Of the unit's flags, one may be ours.
+    host.effective_without(Path::new(RECORD)).node_ip.is_none() && !host.joins()
+}
+
+/// Makes the host ready for a start of k3s with or without a network; `is_first`: of this boot. Blocks for a moment.
 ///
 /// # Errors
 /// What is missing for a start without a network, in words for a person.
-pub(crate) fn settle(host: &Host, ip: &Path) -> Result<(), String> {
-    match decide(facts(host)) {
+pub(crate) fn settle(host: &Host, ip: &Path, is_first: bool) -> Result<(), String> {
+    let is_due = is_for(host) && !default_route::has_default_route(&host.root);
+    match decide(is_due, is_first, is_offline(&host.root)) {
         Step::Nothing => Ok(()),
         Step::Begin => {
             dummy_interface::make(&host.root, ip)?;
@@ -104,17 +100,6 @@ fn end(root: &HostRoot, ip: &Path) {
                 error!("{failure}");
             }
         }
-    }
-}
-
-fn facts(host: &Host) -> Facts {
-    let node_ip = host.effective().node_ip;
-    Facts {
-        has_uplink: default_route::has_default_route(&host.root),
-        // Of the unit's flags, one is ours.
-        has_own_address: node_ip.is_some_and(|setting| setting.value != ADDRESS),
-        joins: host.joins(),
-        is_offline: is_offline(&host.root),
     }
 }
 
@@ -162,19 +147,16 @@ mod tests {
 
     #[test]
     fn decisions() {
-        for (has_uplink, has_own_address, joins, is_offline, want) in [
-            (false, false, false, false, Step::Begin),
-            (false, false, false, true, Step::Begin),
-            (true, false, false, false, Step::Nothing),
-            (true, false, false, true, Step::End),
-            (false, true, false, false, Step::Nothing),
-            (false, true, false, true, Step::End),
-            (false, false, true, false, Step::Nothing),
-            (false, false, true, true, Step::End),
-            (true, true, true, true, Step::End),
+        for (is_due, is_first, is_offline, want) in [
+            (true, true, false, Step::Begin),
+            (true, true, true, Step::Begin),
+            // The network went while k3s ran, and k3s is started again.
+            (true, false, false, Step::Nothing),
+            (true, false, true, Step::Begin),
+            (false, true, false, Step::Nothing),
+            (false, false, true, Step::End),
         ] {
-            let facts = Facts { has_uplink, has_own_address, joins, is_offline };
-            assert_eq!(decide(facts), want, "{facts:?}");
+            assert_eq!(decide(is_due, is_first, is_offline), want, "{is_due} {is_first} {is_offline}");
         }
     }
 

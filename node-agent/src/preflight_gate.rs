@@ -68,8 +68,8 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
     let waited = clock_wait::wait(&host.root, limit).await;
 
     let no_start_offline = if args.offline_start {
-        let route_wait = Duration::from_secs(if is_first { args.route_wait } else { 0 });
-        settle_network(&host, args.ip, route_wait.saturating_sub(waited.without_route())).await
+        let route_wait = Duration::from_secs(args.route_wait).saturating_sub(waited.without_route());
+        settle_network(&host, args.ip, is_first.then_some(route_wait)).await
     } else {
         None
     };
@@ -107,11 +107,14 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Waits for a way to the network, or makes the host ready to do without; why that could not be done.
-async fn settle_network(host: &Host, ip: PathBuf, route_wait: Duration) -> Option<String> {
-    default_route::wait(&host.root, route_wait).await;
+/// Waits for a way to the network, where this is the first look of a boot, or makes the host ready to do without; why
+/// that could not be done.
+async fn settle_network(host: &Host, ip: PathBuf, first_wait: Option<Duration>) -> Option<String> {
+    if let Some(limit) = first_wait.filter(|_| offline_start::is_for(host)) {
+        default_route::wait(&host.root, limit).await;
+    }
     let host = host.clone();
-    let settled = spawn_blocking(move || offline_start::settle(&host, &ip)).await;
+    let settled = spawn_blocking(move || offline_start::settle(&host, &ip, first_wait.is_some())).await;
     let failure = settled.map_err(|error| error.to_string()).and_then(|settled| settled).err()?;
     error!("k3s is not ready for a start without a network: {failure}");
     Some(failure)

@@ -5,7 +5,7 @@
 
 mod support;
 
-use std::{fs, os::unix::fs::PermissionsExt as _, process::Stdio};
+use std::{fs, os::unix::fs::PermissionsExt as _, process::Stdio, time::Duration};
 
 use support::host::{CONFIG, Host, Verdict};
 
@@ -61,7 +61,9 @@ fn a_route_that_comes_late_is_no_start_without_a_network() {
     let mut command = host.agent("preflight");
     command.args(["--gate", "-o", "json", "--clock-wait", "0"]).args(flags);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    assert!(child.try_wait().unwrap().is_none(), "it waits");
+    // It looks for a route again and again; by now it has made its decision, or waits.
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(child.try_wait().unwrap().is_none() && !host.path("/ip.log").exists(), "it waits");
     let host = host.file(ROUTES, format!("{HEAD}{WIRED}"));
     assert!(child.wait_with_output().unwrap().status.success());
     assert!(!host.path(OFFLINE).exists() && !host.path("/ip.log").exists());
@@ -71,6 +73,28 @@ fn a_route_that_comes_late_is_no_start_without_a_network() {
 fn an_address_of_the_owners_is_never_overridden() {
     let host = Host::debian().file(ROUTES, HEAD).file(CONFIG, "node-ip: 192.168.1.20\n");
     gate(&host, "").finding("H-01").is("warn");
+    assert!(!host.path(OFFLINE).exists() && !host.path("/ip.log").exists());
+}
+
+/// The unit has our flag as long as the record is there.
+#[test]
+fn an_address_that_the_owner_sets_later_counts_as_well() {
+    let unit = "[Service]\nEnvironmentFile=-/run/weaver/k3s-offline.env\nExecStart=/usr/local/bin/k3s server $WEAVER_OFFLINE_START\n";
+    let host = Host::debian().file(ROUTES, HEAD).file("/etc/systemd/system/k3s.service", unit);
+    gate(&host, "").finding("H-16");
+    gate(&host, "").finding("H-16");
+    let host = host.file(CONFIG, "node-ip: 192.168.1.20\n");
+    gate(&host, "").finding("H-01").is("warn");
+    assert!(!host.path(OFFLINE).exists());
+}
+
+/// k3s is started again while the router is.
+#[test]
+fn a_network_that_goes_while_k3s_runs_is_waited_for_by_k3s() {
+    let host = Host::debian().file(ROUTES, HEAD).file("/run/weaver/agent.lock", "");
+    let lock = fs::File::open(host.path("/run/weaver/agent.lock")).unwrap();
+    lock.lock().unwrap();
+    gate(&host, "");
     assert!(!host.path(OFFLINE).exists() && !host.path("/ip.log").exists());
 }
 
