@@ -18,14 +18,14 @@ const FSTAB: &str = "/etc/fstab";
 #[must_use]
 pub fn finding(root: &HostRoot, boot_dir: &Path) -> Option<Finding> {
     let fstab = root.read_if_possible(FSTAB)?.text;
-    let (line, is_to_be_written) = listed(&fstab, boot_dir)?;
+    let (line, is_writable) = listed(&fstab, boot_dir)?;
     let mounts = root.read_if_possible(MOUNTS)?.text;
     let free = || {
         let told = statvfs(&root.host()?.join(boot_dir.strip_prefix("/").ok()?)).ok()?;
         Some(told.blocks_available().saturating_mul(told.fragment_size()))
     };
     let state = mount(&mounts, boot_dir);
-    let (what, saw, remedy) = judge(boot_dir, state, is_to_be_written, free)?;
+    let (what, saw, remedy) = judge(boot_dir, state, is_writable, free)?;
     let place = if state == Mount::Absent {
         Place::line(FSTAB, line)
     } else {
@@ -37,7 +37,7 @@ pub fn finding(root: &HostRoot, boot_dir: &Path) -> Option<Finding> {
 fn judge(
     boot_dir: &Path,
     state: Mount,
-    is_to_be_written: bool,
+    is_writable: bool,
     free: impl FnOnce() -> Option<u64>,
 ) -> Option<(String, String, Remedy)> {
     let place = boot_dir.display();
@@ -49,7 +49,7 @@ fn judge(
             Remedy::new("see why; where the partition is lost, save the data, and write the card again")
                 .command(format!("sudo mount {name}")),
         )),
-        Mount::ReadOnly if is_to_be_written => Some((
+        Mount::ReadOnly if is_writable => Some((
             format!("{place} is mounted read-only: no repair and no report can be written"),
             "it is read-only".to_owned(),
             // Not by the place alone: mount then adds what fstab says, and the kernel refuses `dirsync` on a remount.
@@ -68,14 +68,15 @@ fn judge(
     }
 }
 
-/// The line that mounts it, and whether it is to be writable.
+/// The line that mounts it at each boot, and whether it is to be writable.
 fn listed(fstab: &str, boot_dir: &Path) -> Option<(u64, bool)> {
     (1..).zip(fstab.lines()).find_map(|(number, line)| {
         let mut fields = line.split_whitespace();
         let (source, place) = (fields.next()?, fields.next()?);
         let options = fields.nth(1).unwrap_or_default();
         let is_it = !source.starts_with('#') && Path::new(place) == boot_dir;
-        is_it.then(|| (number, options.split(',').all(|option| option != "ro" && option != "noauto")))
+        let has = |wanted| options.split(',').any(|option| option == wanted);
+        (is_it && !has("noauto")).then(|| (number, !has("ro")))
     })
 }
 
@@ -105,9 +106,12 @@ mod tests {
 
     #[test]
     fn where_no_board_starts_from_it_or_its_owner_wants_it_so_nothing_is_said() {
-        for fstab in
-            ["", "#LABEL=BOOT /boot/firmware vfat defaults 0 2\n", "LABEL=BOOT /boot vfat defaults 0 2\n"]
-        {
+        for fstab in [
+            "",
+            "#LABEL=BOOT /boot/firmware vfat defaults 0 2\n",
+            "LABEL=BOOT /boot vfat defaults 0 2\n",
+            "LABEL=BOOT /boot/firmware vfat rw,noauto 0 2\n",
+        ] {
             assert_eq!(found(fstab, ""), None, "{fstab}");
         }
         assert_eq!(found(&LISTED.replace("nofail", "ro"), &MOUNTED.replace("rw,", "ro,")), None);
