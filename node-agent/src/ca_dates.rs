@@ -5,39 +5,55 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
-use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
+use weaver_diagnostics::finding::{Code, Evidence, Finding, Place, Remedy, Severity};
 use weaver_diagnostics::shell::quoted;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
+use crate::clock_wait::is_synchronised;
 use crate::host_root::HostRoot;
 
 /// Where the CA begins later than now: says so beside the certificate that was seen to be outside its dates, or in place
-/// of it, since k3s does not even start with such a CA.
+/// of it, since k3s does not even start with such a CA. As long as nobody vouches for the clock, it is the clock that is
+/// to be mended.
 pub fn explain(findings: &mut Vec<Finding>, root: &HostRoot, server_ca: &Path, now: Timestamp) {
     let Some(begins) = root.read_if_possible(server_ca).and_then(|file| begins(&file.text)) else { return };
     let Some(server) = server_ca.ancestors().nth(2).filter(|_| begins > now) else { return };
-    let place = Place::file(server_ca.display().to_string());
-    let saw = format!("the CA begins at {begins}");
     let is_of_dates = |finding: &Finding| finding.code == Code::CertificateDates;
     if !findings.iter().any(is_of_dates) {
         let message = "k3s' CA begins later than now, and k3s does not start with it";
         findings.push(Finding::new(Severity::Fail, Code::CertificateDates, message));
     }
+    let remedy = if is_synchronised(root) { begin_anew(begins, server) } else { wait_for_the_clock() };
+    let evidence = Evidence {
+        place: Place::file(server_ca.display().to_string()),
+        saw: format!("the CA begins at {begins}"),
+    };
     for finding in findings.iter_mut().filter(|finding| is_of_dates(finding)) {
-        *finding = finding.clone().saw(place.clone(), saw.clone()).remedy(remedy(begins, server));
+        finding.evidence.push(evidence.clone());
+        finding.remedy = Some(remedy.clone());
     }
 }
 
-fn remedy(begins: Timestamp, server: &Path) -> Remedy {
+fn wait_for_the_clock() -> Remedy {
+    Remedy::new(
+        "nobody has set the clock since the start: give the host a network and a time server, and wait; this remedy \
+         says more if the CA is still from the future then",
+    )
+    .command("timedatectl")
+    .command("timedatectl timesync-status")
+}
+
+fn begin_anew(begins: Timestamp, server: &Path) -> Remedy {
     let server = server.display().to_string();
+    // With a name of its own: into a directory that is there already it would be moved.
+    let aside = format!("{server}.{}", begins.strftime("%Y%m%dT%H%M%SZ"));
     Remedy::new(format!(
-        "compare the clock with a correct one first; if it is right, k3s made its CA while it was ahead: wait until {begins}, \
-         or have k3s begin anew, with nothing in it and a CA of today; what it had is kept aside, and each kubeconfig has to \
-         be fetched again"
+        "the clock is right, so k3s made its CA while it was ahead: wait until {begins}, or have k3s begin anew, with \
+         nothing in it and a CA of today; what it had is kept aside, and each kubeconfig has to be fetched again"
     ))
     .command("timedatectl")
     .command("sudo systemctl stop k3s")
-    .command(format!("sudo mv {} {}", quoted(&server), quoted(&format!("{server}.aside"))))
+    .command(format!("sudo mv -T {} {}", quoted(&server), quoted(&aside)))
     .command("sudo systemctl start k3s")
 }
 
@@ -53,9 +69,10 @@ mod tests {
     use crate::host_root::fixture::host;
 
     const CA: &str = "/var/lib/rancher/k3s/server/tls/server-ca.crt";
+    const SYNCHRONISED: &str = "/run/systemd/timesync/synchronized";
 
     fn explained(ca: &str, code: Code, now: &str) -> Vec<Finding> {
-        let (_dir, root) = host(&[(CA, ca)]);
+        let (_dir, root) = host(&[(CA, ca), (SYNCHRONISED, "")]);
         let mut findings = vec![Finding::new(Severity::Fail, code, "m").remedy(Remedy::new("restart"))];
         explain(&mut findings, &root, Path::new(CA), now.parse().unwrap());
         findings
@@ -75,7 +92,7 @@ mod tests {
         assert_eq!(found.evidence[0].to_string(), format!("{CA}: the CA begins at 2030-01-01T00:00:00Z"));
         let remedy = found.remedy.as_ref().unwrap();
         assert!(remedy.explain.contains("wait until 2030-01-01T00:00:00Z"), "{}", remedy.explain);
-        let aside = "sudo mv /var/lib/rancher/k3s/server /var/lib/rancher/k3s/server.aside";
+        let aside = "sudo mv -T /var/lib/rancher/k3s/server /var/lib/rancher/k3s/server.20300101T000000Z";
         assert_eq!(remedy.commands[1..], ["sudo systemctl stop k3s", aside, "sudo systemctl start k3s"]);
     }
 
@@ -86,6 +103,16 @@ mod tests {
         let codes: Vec<_> = found.iter().map(|finding| finding.code).collect();
         assert_eq!(codes, [Code::K3sNotAnswering, Code::CertificateDates]);
         assert!(found[1].remedy.as_ref().unwrap().commands.len() == 4, "{found:?}");
+    }
+
+    /// It is behind, most likely, and what k3s has is of use.
+    #[test]
+    fn while_nobody_vouches_for_the_clock_nothing_is_moved_away() {
+        let (_dir, root) = host(&[(CA, &ca_of_2030())]);
+        let mut found = Vec::new();
+        explain(&mut found, &root, Path::new(CA), "2029-12-30T00:00:00Z".parse().unwrap());
+        let remedy = found[0].remedy.as_ref().unwrap();
+        assert!(remedy.commands.iter().all(|command| command.starts_with("timedatectl")), "{remedy:?}");
     }
 
     #[test]

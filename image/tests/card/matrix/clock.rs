@@ -49,7 +49,8 @@ fn a_first_boot_two_days_ahead_is_named_once_the_clock_is_right() {
     case.machine.wait_for_ssh(Duration::from_mins(15)).unwrap();
     weaver_image::booted::wait_for_unit(&case.machine, "weaver-operator.service", Duration::from_mins(15))
         .unwrap();
-    case.machine.run("date -s '-2 days'").unwrap();
+    // As timesyncd does both: there is no time server here.
+    case.machine.run("date -s '-2 days' && install -D /dev/null /run/systemd/timesync/synchronized").unwrap();
     let said = case.seen(&["T-04"]);
     case.type_remedy(&said, "T-04", &[]).mended_by_its_own_clock();
 }
