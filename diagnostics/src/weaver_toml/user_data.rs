@@ -20,12 +20,9 @@ pub struct UserData {
     pub host_names: Vec<(String, Place)>,
     /// Where it lets cloud-init write `/etc/hosts`.
     pub manages_hosts: Option<Place>,
-    /// Packages that it asks for and that are not on the card, which has cloud-init install none.
+    /// Packages that it asks for; the card has cloud-init install none.
     pub packages: Vec<(String, Place)>,
 }
-
-/// Imager asks for it with each host name; it is in the image.
-const ON_THE_CARD: &str = "avahi-daemon";
 
 /// Reads the file.
 ///
@@ -48,7 +45,7 @@ pub fn read(file: &TextFile) -> Result<UserData, SyntaxError> {
     let packages = root.get("packages").map_or(&[][..], Node::items).iter().filter_map(|node| {
         // A list is a name and a version.
         let name = node.as_str().or_else(|| node.items().first()?.as_str())?;
-        (name != ON_THE_CARD).then(|| (name.to_owned(), place(node)))
+        Some((name.to_owned(), place(node)))
     });
     let (user, host_names, packages) = (user(&root), host_names.collect(), packages.collect());
     Ok(UserData { user, host_names, manages_hosts, packages })
@@ -110,11 +107,10 @@ mod tests {
     }
 
     #[test]
-    fn the_packages_that_the_card_has_not() {
-        let data = of("#cloud-config\npackages:\n- avahi-daemon\n- htop\n- [curl, 8.0]\n- {snap: [x]}\n");
+    fn the_packages_that_it_asks_for() {
+        let data = of("#cloud-config\npackages:\n- htop\n- [curl, 8.0]\n- {snap: [x]}\n");
         let names: Vec<_> = data.packages.iter().map(|(name, place)| (name.as_str(), place.line)).collect();
-        assert_eq!(names, [("htop", Some(4)), ("curl", Some(5))]);
-        assert!(of("#cloud-config\npackages: [avahi-daemon]\n").packages.is_empty());
+        assert_eq!(names, [("htop", Some(3)), ("curl", Some(4))]);
     }
 
     #[test]

@@ -34,10 +34,11 @@ pub(super) fn pin_path(state_dir: &Path) -> PathBuf {
 /// user-data lies beside `weaver.toml`. What could not be read is told where `config` has a use for it.
 pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, config: &Config) -> Facts {
     let mut findings = Vec::new();
-    let user_data = user_data(root, weaver_toml).unwrap_or_else(|finding| {
+    let mut user_data = user_data(root, weaver_toml).unwrap_or_else(|finding| {
         findings.extend((!config.ssh_keys.is_empty()).then_some(*finding));
         UserData::default()
     });
+    user_data.packages.retain(|(name, _)| !is_installed(root, name));
     let name_in = |path: &Path| {
         let text = root.read_if_possible(path)?.text;
         Some(text.trim().to_owned()).filter(|name| is_node_name(name))
@@ -65,6 +66,12 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
         key_files: key_files(root),
     };
     Facts { host, user_data, findings }
+}
+
+/// Packages that may be there for several architectures have theirs in the name.
+fn is_installed(root: &HostRoot, package: &str) -> bool {
+    let list = |end: &str| root.real(format!("/var/lib/dpkg/info/{package}{end}.list"));
+    !package.contains('/') && ["", ":arm64"].iter().any(|end| list(end).is_file())
 }
 
 fn user_data(root: &HostRoot, weaver_toml: &Path) -> Result<UserData, Box<Finding>> {
