@@ -177,7 +177,7 @@ impl Watches {
 /// Several watches as one; one is itself.
 fn one<K, S>(
     mut parts: Vec<S>,
-    is_its_say: fn(&watcher::Error) -> bool,
+    is_final: fn(&watcher::Error) -> bool,
 ) -> BoxStream<'static, Result<Event<K>, watcher::Error>>
 where
     K: Resource + Clone + Send + 'static,
@@ -185,7 +185,7 @@ where
 {
     match (parts.len(), parts.pop()) {
         (1, Some(only)) => only.boxed(),
-        (_, last) => merged(parts.into_iter().chain(last).collect(), is_its_say).boxed(),
+        (_, last) => merged(parts.into_iter().chain(last).collect(), is_final).boxed(),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Watches on several namespaces, told as one watch.
 //!
 //! Guarantees: the first list is told when each part has shown all it has, or has failed in a way that counts as its
-//! say, so that whoever waits for it knows all that can be known: what is missing in it is not there, and not only
-//! late. What is gone when a part shows all anew is told as a deletion.
+//! last word, so that whoever waits for it knows all that can be known: what is missing in it is not there or may not be
+//! seen, and is not only late. What is gone when a part shows all anew is told as a deletion.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use kube::{Resource, ResourceExt as _};
 /// Objects by name; those of a part are of one namespace, or namespaces themselves.
 type Objects<K> = BTreeMap<String, K>;
 
-/// The events of all `parts`. One that fails before it has shown anything holds up the first list, unless `is_its_say`.
+/// The events of all `parts`. One that fails before it has shown anything holds up the first list, unless `is_final`.
 pub fn merged<K, S>(
     parts: Vec<S>,
-    is_its_say: fn(&Error) -> bool,
+    is_final: fn(&Error) -> bool,
 ) -> impl Stream<Item = Result<Event<K>, Error>> + Send + use<K, S>
 where
     K: Resource + Clone + Send + 'static,
@@ -29,7 +29,7 @@ where
             let told: Vec<Result<Event<K>, Error>> = match event {
                 Ok(event) => merge.take(part, event).into_iter().map(Ok).collect(),
                 Err(error) => {
-                    let begun = if is_its_say(&error) { merge.heard(part) } else { Vec::new() };
+                    let begun = if is_final(&error) { merge.heard(part) } else { Vec::new() };
                     std::iter::once(Err(error)).chain(begun.into_iter().map(Ok)).collect()
                 }
             };
@@ -185,14 +185,14 @@ mod tests {
     }
 
     /// What two parts tell, the second of which fails first and then shows an object; and how often it failed.
-    async fn told(code: u16, reason: &str, is_its_say: fn(&Error) -> bool) -> (Vec<String>, usize) {
+    async fn told(code: u16, reason: &str, is_final: fn(&Error) -> bool) -> (Vec<String>, usize) {
         let failure = || Error::WatchError(Status::failure("no", reason).with_code(code).boxed());
         let shows = |name| vec![Ok(Event::Init), Ok(Event::InitApply(map(name))), Ok(Event::InitDone)];
         let fails = [Err(failure()), Err(failure())];
         let second = fails.into_iter().chain(shows("b")).collect::<Vec<_>>();
         // One after the other: what the first shows is known when the second fails.
         let parts = vec![stream::iter(shows("a")).boxed(), stream::iter(second).boxed()];
-        let told: Vec<_> = merged(parts, is_its_say).collect().await;
+        let told: Vec<_> = merged(parts, is_final).collect().await;
         let (events, errors): (Vec<_>, Vec<_>) = told.into_iter().partition(Result::is_ok);
         (words(events.into_iter().flatten().collect()), errors.len())
     }
@@ -206,10 +206,10 @@ mod tests {
     /// A list without it would say that what it has is gone.
     #[tokio::test]
     async fn a_part_that_fails_for_a_moment_is_waited_for() {
-        for (code, reason, is_its_say) in
+        for (code, reason, is_final) in
             [(500, "InternalError", is_refused as fn(&Error) -> bool), (403, "Forbidden", |_| false)]
         {
-            let (events, errors) = told(code, reason, is_its_say).await;
+            let (events, errors) = told(code, reason, is_final).await;
             assert_eq!(
                 (events, errors),
                 (["init", "init a", "init b", "done"].map(str::to_owned).to_vec(), 2)
