@@ -18,8 +18,7 @@ fn with_a_read_only_boot_partition_all_goes_on_and_the_console_tells() {
     case.machine.run("mount -o remount,ro /dev/vda1 /boot/firmware").unwrap();
     let drop_in = "printf 'tls-san+:\\n- fat.weaver.test\\n' > /etc/rancher/k3s/config.yaml.d/95-fat.yaml";
     case.machine.run(drop_in).unwrap();
-    let said = case.seen(&[]);
-    case.laptop_sees("the page of before; the console has the new one");
+    let said = case.seen_but_on_the_card("the page of before; the console has the new one");
     let banner = case.machine.run("cat /run/issue.d/*").unwrap();
     assert!(banner.contains("T-02"), "{banner}");
     let case = case.type_remedy(&said, "H-15", &[]);
@@ -40,8 +39,7 @@ fn without_the_boot_partition_what_runs_goes_on() {
         dd if=/dev/zero of=/dev/vda1 bs=1M count=64 conv=fsync status=none
         systemctl restart weaver-node-agent.service";
     case.machine.run(keep).unwrap();
-    case.seen(&[]);
-    case.laptop_sees("a partition that it offers to format; a board does not start from it");
+    case.seen_but_on_the_card("a partition that it offers to format; a board does not start from it");
     case.does("the boot partition written again from a copy, and mounted");
     let back = "dd if=/var/tmp/boot.img of=/dev/vda1 bs=1M conv=fsync status=none && mount /boot/firmware
         systemctl restart weaver-node-agent.service";

@@ -25,7 +25,7 @@ fn thirteen_months_later_the_certificate_is_renewed_under_the_same_ca() {
     let ca = "sha256sum /var/lib/rancher/k3s/server/tls/server-ca.crt";
     let before = case.machine.run(ca).unwrap();
     case.machine.run("date -s '+13 months'").unwrap();
-    let said = case.seen(&["T-04"]);
+    let said = case.seen(&[]);
     let machine = case.type_remedy(&said, "T-04", &[]).mended_by_its_own_clock();
     assert_eq!(machine.run(ca).unwrap(), before, "the laptop trusts this CA");
 }
@@ -51,6 +51,6 @@ fn a_first_boot_two_days_ahead_is_named_once_the_clock_is_right() {
         .unwrap();
     // As timesyncd does both: there is no time server here.
     case.machine.run("date -s '-2 days' && install -D /dev/null /run/systemd/timesync/synchronized").unwrap();
-    let said = case.seen(&["T-04"]);
+    let said = case.seen(&[]);
     case.type_remedy(&said, "T-04", &[]).mended_by_its_own_clock();
 }

@@ -15,7 +15,7 @@ use crate::node::report;
 use crate::poll::until;
 
 /// Units of a node that is well.
-const UNITS: [&str; 4] = ["k3s", "weaver-node-agent", "weaver-webhook", "weaver-operator"];
+pub const UNITS: [&str; 4] = ["k3s", "weaver-node-agent", "weaver-webhook", "weaver-operator"];
 /// Until the units, the report and the card tell of a fault.
 const SEEN: Duration = Duration::from_mins(5);
 const BOOT: Duration = Duration::from_mins(15);
@@ -33,6 +33,13 @@ pub struct Fault {
     pub codes: &'static [&'static str],
     /// Units that do not run.
     pub down: &'static [&'static str],
+}
+
+impl Fault {
+    fn expected(&self) -> Shown {
+        let words = |of: &[&str]| of.iter().map(|word| (*word).to_owned()).collect();
+        Shown { codes: words(self.codes), down: words(self.down) }
+    }
 }
 
 /// What a node shows.
@@ -75,8 +82,12 @@ pub struct Case {
 impl Case {
     /// `well`: codes of this machine without the fault.
     pub fn new(machine: Machine, fault: &'static Fault, well: BTreeSet<String>) -> Self {
-        let row = Row { fault: fault.what.to_owned(), ..Row::default() };
-        Self { machine, fault, well, row }
+        let expected = fault.expected().words();
+        let observed = "not looked for: the story ended before".to_owned();
+        let row = Row { fault: fault.what.to_owned(), expected, observed, ..Row::default() };
+        let case = Self { machine, fault, well, row };
+        case.keep();
+        case
     }
 
     /// A machine that is well, and what it says.
@@ -101,11 +112,32 @@ impl Case {
         self.row.keep(&dir.join("rows"), self.fault.name).unwrap();
     }
 
-    /// Waits until the fault shows as expected; gives the report. `card`: words that NODE-STATUS says of it.
-    pub fn seen(&mut self, card: &[&str]) -> Value {
-        let words = |of: &[&str]| of.iter().map(|word| (*word).to_owned()).collect();
-        let expected = Shown { codes: words(self.fault.codes), down: words(self.fault.down) };
-        self.row.expected = expected.words();
+    /// Waits until the fault shows as expected, on the card's NODE-STATUS too; gives the report. `words`: what that one
+    /// says of it besides the codes.
+    pub fn seen(&mut self, words: &[&str]) -> Value {
+        let wanted = self.fault.codes.iter().chain(words);
+        let missing = |status: &str| {
+            let missing = wanted.clone().find(|word| !status.contains(**word));
+            missing.map(|word| format!("`{word}` is missing from"))
+        };
+        self.wait_until_seen(missing)
+    }
+
+    /// As [`Self::seen`], where the card cannot be written: the page has none of the codes, and a laptop sees `what`.
+    pub fn seen_but_on_the_card(&mut self, what: &str) -> Value {
+        let codes = self.fault.codes;
+        let said = self.wait_until_seen(|status| {
+            let code = codes.iter().find(|code| status.contains(**code));
+            code.map(|code| format!("{code} is on"))
+        });
+        self.row.on_card = what.into();
+        self.keep();
+        said
+    }
+
+    /// `wrong`: what is wrong with the page on the card.
+    fn wait_until_seen(&mut self, wrong: impl Fn(&str) -> Option<String>) -> Value {
+        let expected = self.fault.expected();
         let deadline = Instant::now() + SEEN;
         loop {
             let shown = self.shown();
@@ -113,13 +145,13 @@ impl Case {
             self.row.observed = shown.as_ref().map_or_else(|error| format!("{error:#}"), Shown::words);
             self.row.on_card = on_card(&status, self.fault.codes);
             self.keep();
-            let missing = card.iter().find(|word| !status.contains(**word));
-            if shown.is_ok_and(|shown| shown == expected) && missing.is_none() {
+            let wrong = wrong(&status);
+            if shown.is_ok_and(|shown| shown == expected) && wrong.is_none() {
                 return report(&self.machine).unwrap();
             }
             assert!(
                 Instant::now() < deadline,
-                "{}: expected {}, seen {}; on the card `{missing:?}` is missing from: {status}",
+                "{}: expected {}, seen {}; on the card, {wrong:?}: {status}",
                 self.fault.name,
                 self.row.expected,
                 self.row.observed
@@ -132,12 +164,6 @@ impl Case {
     fn status(&mut self) -> anyhow::Result<String> {
         let text = self.machine.read_fat("NODE-STATUS.txt")?.context("there is none")?;
         Ok(String::from_utf8_lossy(&text).into_owned())
-    }
-
-    /// What a laptop sees where NODE-STATUS does not say it.
-    pub fn laptop_sees(&mut self, what: &str) {
-        self.row.on_card = what.into();
-        self.keep();
     }
 
     /// Types what the finding's remedy says, words in capitals filled in; a reboot is one.
@@ -182,7 +208,7 @@ impl Case {
         self.keep();
     }
 
-    /// All well again: no more codes than before, all units running, kubectl by name from outside.
+    /// All well again: no more codes than before, on the card neither, all units running, kubectl by name from outside.
     pub fn mended(self) -> Machine {
         let by_name = |machine: &Machine| machine.kubectl(API_NAME, &["get", "--raw", "/readyz"]);
         self.mended_as_seen_by("kubectl by name", by_name)
@@ -207,8 +233,11 @@ impl Case {
         }
         let well = Shown { codes: BTreeSet::new(), down: BTreeSet::new() };
         until("all well", || {
-            let shown = self.shown()?;
-            Ok(if shown == well { Ok(()) } else { Err(shown.words()) })
+            let (shown, page) = (self.shown()?, self.status()?);
+            let mut codes = self.fault.codes.iter();
+            let stale = codes.find(|code| page.contains(**code) && !self.well.contains(**code));
+            let words = || format!("{}; on the card {stale:?}", shown.words());
+            Ok(if shown == well && stale.is_none() { Ok(()) } else { Err(words()) })
         });
         until("an answer by name", || Ok(Ok(asks(&self.machine)?)));
         self.row.then = format!("all run, {kubectl}");

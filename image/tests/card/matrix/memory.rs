@@ -33,7 +33,7 @@ fn k3s_waits_for_a_memory_controller_and_starts_after_the_repair() {
     let well = codes(&report(&machine().unwrap()).unwrap());
     let mut case = Case::new(machine_with_it, &FAULT, well);
     case.machine.wait_for_ssh(Duration::from_mins(15)).unwrap();
-    let said = case.seen(&["N-03", "cmdline.txt"]);
+    let said = case.seen(&["cmdline.txt"]);
     let mended = case.type_remedy(&said, "N-03", &[]).mended();
     are_strangers(&mended, &machine().unwrap());
 }
