@@ -6,6 +6,7 @@ mod boot_partition;
 mod clock;
 mod fault;
 mod imager;
+mod joined;
 mod killed;
 mod memory;
 mod names;

@@ -1,0 +1,96 @@
+//! Two cards of one image: one is a server, the other joins it. The k3s of the tests has no agents, so the join itself is
+//! not seen; all before it is. Each guest has a network of its own; the second reaches the first by the port that this
+//! machine forwards, under an address that the first does not serve yet.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weaver_image::boot::card::{Card, Edits};
+use weaver_image::boot::machine::{Machine, Setup};
+use weaver_image::boot::qemu::{Clock, Hardware};
+use weaver_image::booted;
+
+use super::fault::codes;
+use crate::node::{is_active, report};
+use crate::poll::until;
+use crate::root::image;
+
+const BOOT: Duration = Duration::from_mins(15);
+/// The machine that runs the guests, as a guest sees it.
+const HOST: &str = "10.0.2.2";
+
+/// A card that joins the server behind this port with this token.
+fn joining(port: u16, token: &str) -> Card {
+    let weaver_toml = format!(
+        "hostname = \"worker\"\n\n[ssh]\nkeys = []\n\n[time]\nservers = [\"{HOST}\"]\nwait_seconds = 0\n\n\
+         [k3s]\nrole = \"agent\"\nserver = \"https://{HOST}:{port}\"\ntoken = \"{token}\"\n"
+    );
+    let edits = Edits { weaver_toml: Some(weaver_toml), ..Edits::default() };
+    Card::new(&image(), 8 << 30, &edits).unwrap()
+}
+
+/// Codes about joining; each of them that the page on the card has, too.
+fn about_joining(worker: &mut Machine) -> anyhow::Result<Result<BTreeSet<String>, String>> {
+    let mut said = codes(&report(worker)?);
+    said.retain(|code| code.starts_with('J'));
+    let page = worker.read_fat("NODE-STATUS.txt")?.unwrap_or_default();
+    let page = String::from_utf8_lossy(&page).into_owned();
+    let on_page: Vec<_> = (1..=4).map(|n| format!("J-0{n}")).filter(|code| page.contains(code)).collect();
+    let same = said.iter().eq(&on_page);
+    Ok(if same { Ok(said) } else { Err(format!("{said:?} in the report, {on_page:?} on the card")) })
+}
+
+fn wait_for(worker: &mut Machine, wanted: &[&str]) {
+    until(&format!("{wanted:?} from the card that joins"), || {
+        Ok(about_joining(worker)?
+            .and_then(|said| if said.iter().eq(wanted) { Ok(()) } else { Err(format!("{said:?}")) }))
+    });
+}
+
+#[test]
+#[ignore = "needs the booted image: make image-matrix"]
+fn a_card_that_joins_starts_the_other_k3s_and_says_what_its_server_lacks() {
+    let mut server = booted::machine().unwrap();
+    let hash = server.run("sha256sum /var/lib/rancher/k3s/server/tls/server-ca.crt | cut -c1-64").unwrap();
+    let token = format!("K10{}::server:hunter2-of-the-server", hash.trim());
+    let card = Arc::new(joining(server.ports().api, &token));
+    // No time server answers: the clocks of both machines are told to agree.
+    let clock = Clock::At(server.run("date -u +%Y-%m-%dT%H:%M:%S").unwrap().trim().to_owned());
+    let setup = Setup { hardware: Hardware { clock, ..Hardware::default() }, ..Setup::default() };
+    let mut worker = Machine::start(&card, &setup).unwrap();
+    worker.wait_for_ssh(BOOT).unwrap();
+
+    until("the agent's own k3s", || {
+        let state = "systemctl show --value -p NRestarts k3s-agent.service";
+        Ok(match worker.run(state)?.trim() {
+            "0" => Err("k3s-agent.service was not started".to_owned()),
+            _ => Ok(()),
+        })
+    });
+    for unit in ["k3s", "weaver-operator", "weaver-webhook"] {
+        assert!(!is_active(&worker, &format!("{unit}.service")).unwrap(), "{unit} runs on an agent");
+    }
+    assert_eq!(worker.run("systemctl show --value -p ConditionResult k3s.service").unwrap().trim(), "no");
+    let config = worker.run("cat /etc/rancher/k3s/config.yaml.d/90-weaver.yaml").unwrap();
+    assert!(config.contains(HOST) && !config.contains("tls-san"), "{config}");
+    let weaver_toml = worker.read_fat("weaver.toml").unwrap().unwrap();
+    assert!(!String::from_utf8(weaver_toml).unwrap().contains("hunter2"), "the token stayed on the card");
+
+    wait_for(&mut worker, &["J-03"]);
+    let said = report(&worker).unwrap();
+    assert_eq!(said["gate"], "shut", "{said:#}");
+    assert!(said["reason"].as_str().unwrap().contains("J-03"), "{said:#}");
+    assert!(!said.to_string().contains("hunter2"));
+
+    let drop_in =
+        format!("printf 'tls-san+:\\n- {HOST}\\n' > /etc/rancher/k3s/config.yaml.d/91-address.yaml");
+    server.run(&drop_in).unwrap();
+    server.run_within("weaver-node-agent repair names", BOOT).unwrap();
+    wait_for(&mut worker, &[]);
+    let said = report(&worker).unwrap();
+    assert!(said["reason"].as_str().unwrap().contains("joins a server"), "{said:#}");
+
+    server.power_off(Duration::from_mins(4)).unwrap();
+    wait_for(&mut worker, &["J-01"]);
+}
