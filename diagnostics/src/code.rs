@@ -144,9 +144,9 @@ codes! {
     WeaverTomlInvalid = "B-01" "weaver-toml-invalid",
     /// `weaver.toml`, or the partition that it lies on, could not be read.
     WeaverTomlUnreadable = "B-02" "weaver-toml-unreadable",
-    /// `weaver.toml` and cloud-init's `user-data` want different things.
+    /// `weaver.toml` and cloud-init's `user-data` or `network-config` want different things.
     UserDataClash = "B-03" "user-data-clash",
-    /// The imported token is still readable in `weaver.toml`.
+    /// The imported token, or the Wi-Fi's password, is still readable in `weaver.toml`.
     TokenLeftOnCard = "B-04" "token-left-on-card",
     /// A file or setting that `weaver.toml` asks for could not be made.
     HostNotConfigured = "B-05" "host-not-configured",

@@ -4,8 +4,8 @@
 //!
 //! Guarantees: a file is taken whole or not at all, and every fault of it is
 //! told at once, each with its line, its column and what to write instead. No
-//! input panics. Neither the token nor anything of a private key is in a
-//! fault, a finding or a `Debug`.
+//! input panics. Neither the token, the Wi-Fi's password nor anything of a
+//! private key is in a fault, a finding or a `Debug`.
 
 mod fault;
 mod hosts;
@@ -13,20 +13,25 @@ pub mod join_token;
 mod k3s_options;
 mod names;
 mod network;
+pub mod network_config;
 pub mod plan;
 mod role;
 mod schema;
+mod secret;
 mod section;
 mod ssh_key;
 mod syntax;
 pub mod user_data;
 pub mod verdict;
+mod wifi;
 pub(crate) mod yaml_scalar;
 
-use std::{fmt, net::IpAddr, ops::Range};
+use std::{net::IpAddr, ops::Range};
 
 pub use fault::Fault;
 pub use network::{Address, Network};
+pub use secret::{Secret, SecretWish};
+pub use wifi::Wifi;
 
 /// The largest file that is read, in bytes.
 pub const FILE_LIMIT: usize = 64 * 1024;
@@ -44,6 +49,8 @@ pub struct Config {
     pub ssh_keys: Vec<String>,
     /// The wired network.
     pub network: Network,
+    /// The Wi-Fi.
+    pub wifi: Option<Wifi>,
     /// NTP servers.
     pub time_servers: Vec<String>,
     /// How long k3s waits for a synchronised clock, in seconds.
@@ -51,7 +58,7 @@ pub struct Config {
     /// Whether the node is a server.
     pub role: Role,
     /// The token of k3s.
-    pub token: TokenWish,
+    pub token: SecretWish,
     /// Further keys of k3s' configuration, in the order of the file.
     pub k3s_options: Vec<(String, OptionValue)>,
 }
@@ -77,36 +84,6 @@ pub enum Role {
     Agent(String),
 }
 
-/// What is to become of k3s' token.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum TokenWish {
-    /// The file does not mention it: k3s uses its own.
-    #[default]
-    None,
-    /// It was imported earlier and stays.
-    Keep,
-    /// To be imported.
-    Import(Token),
-}
-
-/// A secret.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
-
-impl Token {
-    /// The secret itself, for the file that holds it.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(…)")
-    }
-}
-
 /// The value of one of k3s' options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OptionValue {
@@ -121,16 +98,22 @@ pub enum OptionValue {
 pub struct Read {
     /// What it asks for.
     pub config: Config,
-    /// Where the token to import stands, quotes included, in bytes.
-    token_at: Option<Range<usize>>,
+    /// Where the secrets to import stand, quotes included, in bytes and in the order of the file.
+    secrets_at: Vec<Range<usize>>,
 }
 
 impl Read {
-    /// The file with an empty token, every other byte as it was; `None` where it holds no token.
+    /// The file with its secrets empty, every other byte as it was; `None` where it holds none.
     #[must_use]
     pub fn blanked(&self, file: &[u8]) -> Option<Vec<u8>> {
-        let at = self.token_at.clone()?;
-        Some([file.get(..at.start)?, b"\"\"", file.get(at.end..)?].concat())
+        let (mut blanked, mut from) = (Vec::new(), 0);
+        for at in &self.secrets_at {
+            blanked.extend_from_slice(file.get(from..at.start)?);
+            blanked.extend_from_slice(b"\"\"");
+            from = at.end;
+        }
+        blanked.extend_from_slice(file.get(from..)?);
+        (!self.secrets_at.is_empty()).then_some(blanked)
     }
 }
 
@@ -142,14 +125,16 @@ pub fn parse(file: &[u8]) -> Result<Read, Vec<Fault>> {
     let (text, skipped) = syntax::text(file).map_err(|fault| vec![fault])?;
     let mut faults = fault::Faults::new(text);
     let document = syntax::document(text, &mut faults);
-    let (config, token_at) = match &document {
+    let (config, secrets_at) = match &document {
         Some(document) => schema::read(document.as_table(), &mut faults),
-        None => (Config::default(), None),
+        None => (Config::default(), Vec::new()),
     };
     let found = faults.into_sorted();
     if found.is_empty() {
-        let token_at = token_at.map(|at| at.start + skipped..at.end + skipped);
-        Ok(Read { config, token_at })
+        let mut secrets_at: Vec<_> =
+            secrets_at.into_iter().map(|at| at.start + skipped..at.end + skipped).collect();
+        secrets_at.sort_by_key(|at| at.start);
+        Ok(Read { config, secrets_at })
     } else {
         Err(found)
     }

@@ -4,7 +4,8 @@
 //! that cannot be read, changes nothing; each file of the host is replaced
 //! whole, and only where it differs, so that a start that changes nothing
 //! writes nothing; what Imager or the owner appended to `cmdline.txt` outlives
-//! the next kernel; the token leaves `weaver.toml` only after it is on the disk.
+//! the next kernel; the token and the Wi-Fi's password leave `weaver.toml` only
+//! after they are on the disk.
 //!
 //! Failure: whatever is wrong with `weaver.toml` is a warning in the report
 //! and exit code 0, for it must not stop a boot. What could not be written is
@@ -23,7 +24,7 @@ use weaver_diagnostics::{
     exit_code,
     finding::Finding,
     weaver_toml::{
-        self, Config, Read, TokenWish,
+        self, Config, Read,
         plan::{self, File, Plan},
         verdict,
     },
@@ -68,10 +69,6 @@ struct Outcome {
 }
 
 impl Outcome {
-    fn of(finding: Finding) -> Self {
-        Self { findings: vec![finding], failed: false }
-    }
-
     /// Notes a failure; whether it went well.
     fn note(&mut self, result: Result<(), SetError>) -> bool {
         let Err(error) = result else { return true };
@@ -85,13 +82,13 @@ impl Run<'_> {
     fn configure(&self) -> Outcome {
         let file = self.file.display().to_string();
         let bytes = match source::read(self.root, self.file) {
-            Source::Unreadable(why) => return Outcome::of(verdict::unreadable(&file, &why)),
+            Source::Unreadable(why) => return self.leave(verdict::unreadable(&file, &why)),
             Source::Missing => None,
             Source::Bytes(bytes) => Some(bytes),
         };
         let read = match bytes.as_deref().map(weaver_toml::parse).transpose() {
             Ok(read) => read,
-            Err(faults) => return Outcome::of(verdict::invalid(&file, &faults)),
+            Err(faults) => return self.leave(verdict::invalid(&file, &faults)),
         };
         let nothing = Config::default();
         let config = read.as_ref().map_or(&nothing, |read| &read.config);
@@ -100,12 +97,18 @@ impl Run<'_> {
             host_facts::collect(self.root, self.state_dir, self.file, config);
         outcome.findings.extend(findings);
         outcome.findings.extend(verdict::clash(&file, config, &user_data));
+        let other_wifi = host.other_wifi.as_ref().map(|other| &other.place);
         outcome.findings.extend(verdict::packages_left(&user_data));
         outcome.findings.extend(verdict::join_unproven(&file, config, &host));
         outcome.findings.extend(verdict::join_without_token(&file, config, &host));
-        let token_is_safe = self.apply(&plan::plan(config, &host), host.has_token, &mut outcome);
+        if plan::lacks_password(config, &host) {
+            outcome.findings.extend(verdict::wifi_password_missing(&file, config));
+        } else {
+            outcome.findings.extend(verdict::wifi_clash(&file, config, other_wifi));
+        }
+        let secrets_are_safe = self.apply(&plan::plan(config, &host), host.has_token, &mut outcome);
         match (&read, bytes.as_deref()) {
-            (Some(read), Some(bytes)) => self.keep_good(read, bytes, token_is_safe, &mut outcome),
+            (Some(read), Some(bytes)) => self.keep_good(read, bytes, secrets_are_safe, &mut outcome),
             _ => {
                 outcome.note(self.host.remove(&self.last_good()));
             }
@@ -117,17 +120,27 @@ impl Run<'_> {
         outcome
     }
 
-    /// Goes on after a failure; whether the token, if there is one, is on the disk.
+    /// Keeps the last good state, a part of which ended with the last boot.
+    fn leave(&self, finding: Finding) -> Outcome {
+        let mut outcome = Outcome { findings: vec![finding], failed: false };
+        if let Some(room) = host_facts::room_for_wifi(self.root, self.file) {
+            outcome.note(self.host.write(&room));
+        }
+        outcome
+    }
+
+    /// Goes on after a failure; whether the secrets, if there are any, are on the disk.
     ///
     /// A node of another name is another node for k3s: the host's name waits for what keeps the node's,
     /// which is the pin first and then k3s' file. That file waits for the token that it names. A server that read an
     /// agent's file would join another: the role waits for its file, whether it comes or goes.
     fn apply(&self, plan: &Plan, had_token: bool, outcome: &mut Outcome) -> bool {
         let mut name_is_kept = self.pin(plan, outcome);
-        let mut token_is_safe = true;
+        let (mut token_is_safe, mut password_is_safe) = (true, true);
         for file in &plan.files {
             match file.path.as_str() {
                 plan::TOKEN_FILE => token_is_safe = outcome.note(self.host.write(file)),
+                plan::WIFI_PASSWORD_FILE => password_is_safe = outcome.note(self.host.write(file)),
                 plan::K3S => {
                     let is_due = name_is_kept && (token_is_safe || had_token);
                     name_is_kept = is_due && outcome.note(self.host.write(file));
@@ -146,7 +159,7 @@ impl Run<'_> {
         if let Some(name) = plan.hostname.as_ref().filter(|_| name_is_kept) {
             outcome.note(self.host.set_hostname(name));
         }
-        token_is_safe
+        token_is_safe && password_is_safe
     }
 
     /// Remembers the node's name, or forgets it; whether a name to remember is on the disk.
@@ -161,14 +174,13 @@ impl Run<'_> {
         true
     }
 
-    /// Blanks the token and remembers the file without it.
-    fn keep_good(&self, read: &Read, bytes: &[u8], token_is_safe: bool, outcome: &mut Outcome) {
+    /// Blanks the secrets and remembers the file without them.
+    fn keep_good(&self, read: &Read, bytes: &[u8], secrets_are_safe: bool, outcome: &mut Outcome) {
         let blanked = read.blanked(bytes);
-        let imports = matches!(read.config.token, TokenWish::Import(_));
-        if let Some(blanked) = blanked.as_deref().filter(|_| imports && token_is_safe)
+        if let Some(blanked) = blanked.as_deref().filter(|_| secrets_are_safe)
             && let Err(error) = self.host.replace_content(self.file, blanked)
         {
-            outcome.findings.push(verdict::token_left(&error.path, &error.why));
+            outcome.findings.push(verdict::secrets_left(&error.path, &read.config, &error.why));
         }
         if !outcome.failed {
             let content = String::from_utf8_lossy(blanked.as_deref().unwrap_or(bytes)).into_owned();

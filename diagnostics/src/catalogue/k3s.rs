@@ -80,7 +80,7 @@ pub(super) const USER_DATA_CLASH: Entry = known(
 
 pub(super) const TOKEN_LEFT_ON_CARD: Entry = known(
     Warn,
-    "The token was imported, and the file could not be written again.",
+    "The secret was imported, and the file could not be written again.",
     "overwrite it in weaver.toml",
     &["sudo nano /boot/firmware/weaver.toml"],
     &[],

@@ -4,9 +4,11 @@
 //! `/etc/hostname`, which a host always needs, and `/etc/hosts`, where only
 //! one marked line is ours. What is not asked for any more is removed.
 
+mod netplan;
+
 use std::fmt;
 
-use super::{Config, OptionValue, Role, TokenWish, hosts, yaml_scalar};
+use super::{Config, OptionValue, Role, Secret, SecretWish, hosts, network_config::OtherWifi, yaml_scalar};
 
 /// The account of the card, which gets the ssh keys where user-data makes none.
 pub const ADMIN: &str = "weaver-admin";
@@ -14,6 +16,10 @@ pub const ADMIN: &str = "weaver-admin";
 pub const KEYS_DIR: &str = "/etc/ssh/weaver_keys";
 /// The imported token.
 pub const TOKEN_FILE: &str = "/var/lib/weaver/k3s.token";
+/// The imported password of the Wi-Fi.
+pub const WIFI_PASSWORD_FILE: &str = "/var/lib/weaver/wifi.password";
+/// What cloud-init makes of `network-config`.
+pub const CLOUD_INITS_NETPLAN: &str = "/etc/netplan/50-cloud-init.yaml";
 /// The host's name.
 pub const HOSTNAME_FILE: &str = "/etc/hostname";
 /// Names that the host knows by itself.
@@ -27,11 +33,24 @@ pub const K3S: &str = "/etc/rancher/k3s/config.yaml.d/90-weaver.yaml";
 /// There where the node is an agent. The units of k3s look for it: one starts, the other does not. Links would come too
 /// late, for systemd has decided what it starts before boot-config runs.
 pub const AGENT_ROLE: &str = "/etc/weaver/k3s-agent";
-const NETPLAN: &str = "/etc/netplan/90-weaver.yaml";
+/// The networks that are asked for.
+pub const NETPLAN: &str = "/etc/netplan/90-weaver.yaml";
+/// Hides [`CLOUD_INITS_NETPLAN`] from netplan, which reads one file of each name; and only until the next boot.
+const IN_ITS_PLACE: &str = "/run/netplan/50-cloud-init.yaml";
 const TIMESYNCD: &str = "/etc/systemd/timesyncd.conf.d/90-weaver.conf";
 const AGENT_ENVIRONMENT: &str = "/etc/weaver/node-agent.env";
 /// Files removed when they are not asked for any more; so are ours in [`KEYS_DIR`].
-const OWN: &[&str] = &[CLOUD_INIT, K3S, AGENT_ROLE, NETPLAN, TIMESYNCD, AGENT_ENVIRONMENT, TOKEN_FILE];
+const OWN: &[&str] = &[
+    CLOUD_INIT,
+    K3S,
+    AGENT_ROLE,
+    NETPLAN,
+    IN_ITS_PLACE,
+    TIMESYNCD,
+    AGENT_ENVIRONMENT,
+    TOKEN_FILE,
+    WIFI_PASSWORD_FILE,
+];
 
 /// What must be known of the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,6 +71,10 @@ pub struct Host {
     pub has_token: bool,
     /// Whether that token proves whose server takes it.
     pub has_whole_token: bool,
+    /// The password of the Wi-Fi that was imported earlier.
+    pub wifi_password: Option<Secret>,
+    /// The Wi-Fi that cloud-init asks for.
+    pub other_wifi: Option<OtherWifi>,
     /// Files of ours in [`KEYS_DIR`], whole paths.
     pub key_files: Vec<String>,
 }
@@ -88,7 +111,7 @@ impl fmt::Debug for File {
 /// What shall be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Files to write: the token, k3s' file that names it, the role that it is for, then the others.
+    /// Files to write: the secrets, k3s' file that names the token, the role that it is for, then the others.
     pub files: Vec<File>,
     /// Files to remove where they are.
     pub removed: Vec<String>,
@@ -114,34 +137,54 @@ pub fn plan(config: &Config, host: &Host) -> Plan {
     let file = |path: &str, mode, content: Option<String>| {
         content.map(|content| File { path: path.to_owned(), mode, content })
     };
-    let token = match &config.token {
-        TokenWish::Import(token) => Some(format!("{}\n", token.expose())),
-        TokenWish::None | TokenWish::Keep => None,
-    };
+    let password = config.wifi.as_ref().map_or(&SecretWish::None, |wifi| &wifi.password);
+    let other = netplan::wifi_in_force(config, host).and(host.other_wifi.as_ref());
     let keys = format!("{KEYS_DIR}/{}", key_owner(host));
     let files: Vec<_> = [
-        file(TOKEN_FILE, 0o600, token),
+        file(TOKEN_FILE, 0o600, to_import(&config.token)),
+        file(WIFI_PASSWORD_FILE, 0o600, to_import(password)),
         file(K3S, 0o600, k3s(config, host, pin.as_deref())),
         file(AGENT_ROLE, 0o644, agent_role(&config.role)),
         file(HOSTNAME_FILE, 0o644, hostname.as_ref().map(|name| format!("{name}\n"))),
         file(HOSTS_FILE, 0o644, hosts_file(&host.hosts, hostname.as_deref())),
         file(CLOUD_INIT, 0o644, hostname.as_ref().map(|_| cloud_init())),
         file(&keys, 0o644, ssh_keys(&config.ssh_keys)),
-        file(NETPLAN, 0o600, netplan(config)),
+        file(NETPLAN, 0o600, netplan::networks(config, host)),
+        other.map(room_for_wifi),
         file(TIMESYNCD, 0o644, timesyncd(&config.time_servers)),
         file(AGENT_ENVIRONMENT, 0o644, config.clock_wait.map(agent_environment)),
     ]
     .into_iter()
     .flatten()
     .collect();
-    let keeps_token = config.token == TokenWish::Keep;
+    let kept = [(&config.token, TOKEN_FILE), (password, WIFI_PASSWORD_FILE)];
+    let is_kept = |path: &str| kept.iter().any(|(wish, file)| **wish == SecretWish::Keep && *file == path);
     let own = OWN.iter().map(|path| (*path).to_owned()).chain(host.key_files.iter().cloned());
     let removed = own
         .filter(|path| !files.iter().any(|file| file.path == *path))
-        .filter(|path| !(keeps_token && path == TOKEN_FILE))
+        .filter(|path| !is_kept(path))
         .collect();
     let unpin = pin.is_none() && !host.k3s_has_run;
     Plan { files, removed, pin, unpin, hostname }
+}
+
+/// The file that hides another one's Wi-Fi until the next boot. Without it netplan would join either network.
+#[must_use]
+pub fn room_for_wifi(other: &OtherWifi) -> File {
+    File { path: IN_ITS_PLACE.to_owned(), mode: 0o600, content: format!("{HEADER}{}", other.rest) }
+}
+
+fn to_import(secret: &SecretWish) -> Option<String> {
+    match secret {
+        SecretWish::Import(secret) => Some(format!("{}\n", secret.expose())),
+        SecretWish::None | SecretWish::Keep => None,
+    }
+}
+
+/// Whether a Wi-Fi is asked for whose password is not there.
+#[must_use]
+pub fn lacks_password(config: &Config, host: &Host) -> bool {
+    config.wifi.is_some() && netplan::wifi_in_force(config, host).is_none()
 }
 
 /// The name that the node shall have: the pinned one, or what the node was registered as (by k3s' own
@@ -183,9 +226,9 @@ fn k3s(config: &Config, host: &Host, node_name: Option<&str>) -> Option<String> 
         Role::Agent(server) => lines.push(format!("server: {}", yaml_scalar::quoted(server))),
     }
     let has_token = match config.token {
-        TokenWish::Import(_) => true,
-        TokenWish::Keep => host.has_token,
-        TokenWish::None => false,
+        SecretWish::Import(_) => true,
+        SecretWish::Keep => host.has_token,
+        SecretWish::None => false,
     };
     if has_token {
         lines.push(format!("token-file: {}", yaml_scalar::quoted(TOKEN_FILE)));
@@ -214,37 +257,6 @@ fn agent_role(role: &Role) -> Option<String> {
 
 fn ssh_keys(keys: &[String]) -> Option<String> {
     with_header(keys)
-}
-
-/// Matched by name and not by MAC, so that the card can move to another board. networkd takes the first
-/// file that matches: the id sorts before those that cloud-init writes.
-fn netplan(config: &Config) -> Option<String> {
-    let network = &config.network;
-    if network.address.is_none() && network.dns.is_empty() {
-        return None;
-    }
-    let mut lines: Vec<_> =
-        ["network:", "  version: 2", "  ethernets:", "    \"0-weaver\":"].map(str::to_owned).into();
-    let mut add = |line: &str| lines.push(format!("      {line}"));
-    add("match: {name: \"e*\"}");
-    add("optional: true");
-    let is_dhcp = network.address.is_none_or(|address| address.ip.is_ipv6());
-    add(&format!("dhcp4: {is_dhcp}"));
-    if is_dhcp && !network.dns.is_empty() {
-        add("dhcp4-overrides: {use-dns: false}");
-    }
-    if let Some(address) = network.address {
-        add(&format!("addresses: {}", yaml_scalar::quoted_list([address.to_string()])));
-    }
-    if let Some(gateway) = network.gateway {
-        let all = if gateway.is_ipv4() { "0.0.0.0/0" } else { "::/0" };
-        add(&format!("routes: [{{to: \"{all}\", via: {}}}]", yaml_scalar::quoted(&gateway.to_string())));
-    }
-    if !network.dns.is_empty() {
-        let servers = network.dns.iter().map(ToString::to_string);
-        add(&format!("nameservers: {{addresses: {}}}", yaml_scalar::quoted_list(servers)));
-    }
-    with_header(&lines)
 }
 
 fn timesyncd(servers: &[String]) -> Option<String> {

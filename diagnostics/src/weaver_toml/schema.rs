@@ -5,20 +5,21 @@ use std::ops::Range;
 use toml_edit::Table;
 
 use super::{
-    Config, HostName, Token, TokenWish,
+    Config, HostName,
     fault::{Faults, Mistake},
     k3s_options, names, network,
     role::{self, Beside},
+    secret,
     section::{Section, Text},
-    ssh_key,
+    ssh_key, wifi,
 };
 
 /// A clock that is not set after five minutes is not going to be, in seconds.
 const LONGEST_WAIT: u16 = 300;
 const LONGEST_TOKEN: usize = 1024;
 
-/// What the document asks for, and where a token to import stands. Worthless once there is a fault.
-pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Option<Range<usize>>) {
+/// What the document asks for, and where secrets to import stand. Worthless once there is a fault.
+pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Vec<Range<usize>>) {
     let root = Section::root(table, faults);
     let hostname = root.text("hostname", faults).and_then(|text| {
         let (line, column) = faults.place(root.place_of("hostname").as_ref());
@@ -31,11 +32,13 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Option<Ra
     let ssh_keys =
         unique(ssh.texts("keys", faults), faults, ssh_key::public_key, |key| ssh_key::identity(key));
     let network = network::read(&root.section("network", faults), faults);
+    let (wifi, password_at) = wifi::read(&root.section("wifi", faults), faults);
     let time = root.section("time", faults);
     let time_servers = unique(time.texts("servers", faults), faults, names::time_server, String::as_str);
     let clock_wait = time.number("wait_seconds", LONGEST_WAIT, faults);
     let k3s = root.section("k3s", faults);
-    let (token, token_at) = token(k3s.text("token", faults), faults);
+    let token = k3s.text("token", faults);
+    let (token, token_at) = token.map(|text| secret::read(text, token_mistake, faults)).unwrap_or_default();
     let options = k3s.table_of("options", faults);
     let k3s_options = options.map_or_else(Vec::new, |options| k3s_options::read(options, faults));
     let beside = Beside {
@@ -47,9 +50,19 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Option<Ra
         options,
     };
     let role = role::read(&k3s, &beside, faults);
-    let config =
-        Config { hostname, api_names, ssh_keys, network, time_servers, clock_wait, role, token, k3s_options };
-    (config, token_at)
+    let config = Config {
+        hostname,
+        api_names,
+        ssh_keys,
+        network,
+        wifi,
+        time_servers,
+        clock_wait,
+        role,
+        token,
+        k3s_options,
+    };
+    (config, [password_at, token_at].into_iter().flatten().collect())
 }
 
 /// Each entry judged; one that says the same as an earlier one is a fault.
@@ -71,25 +84,15 @@ fn unique(
 }
 
 /// No message here may repeat the value.
-fn token(text: Option<Text<'_>>, faults: &mut Faults<'_>) -> (TokenWish, Option<Range<usize>>) {
-    let Some(Text { value, span }) = text else { return (TokenWish::None, None) };
-    if value.is_empty() {
-        return (TokenWish::Keep, None);
-    }
+fn token_mistake(value: &str) -> Option<Mistake> {
     let wrong = if value.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        Some("`token` contains white space or control characters")
+        "`token` contains white space or control characters"
     } else if value.len() > LONGEST_TOKEN {
-        Some("`token` is longer than 1024 bytes")
+        "`token` is longer than 1024 bytes"
     } else if !value.is_ascii() {
-        Some("`token` has characters outside ASCII")
+        "`token` has characters outside ASCII"
     } else {
-        None
+        return None;
     };
-    match wrong {
-        Some(wrong) => {
-            faults.add_at(span.as_ref(), wrong, "write it as k3s shows it, on one line");
-            (TokenWish::None, None)
-        }
-        None => (TokenWish::Import(Token(value.to_owned())), span),
-    }
+    Some(Mistake::new(wrong, "write it as k3s shows it, on one line"))
 }

@@ -18,6 +18,10 @@ const KEYS: &[(&str, &str, &str)] = &[
     ("network", "address", "address = \"192.168.1.20/24\""),
     ("network", "gateway", "gateway = \"192.168.1.1\""),
     ("network", "dns", "dns = [\"192.168.1.1\"]"),
+    ("wifi", "country", "country = \"DE\""),
+    ("wifi", "ssid", "ssid = \"attic\""),
+    ("wifi", "password", "password = \"…\""),
+    ("wifi", "hidden", "hidden = true"),
     ("time", "servers", "servers = [\"pool.ntp.org\"]"),
     ("time", "wait_seconds", "wait_seconds = 30"),
     ("k3s", "role", "role = \"agent\""),
@@ -100,6 +104,16 @@ impl<'t> Section<'t> {
             faults.add_at(item.span().as_ref(), message, format!("write a number from 0 to {most}"));
         }
         fits
+    }
+
+    /// True or false.
+    pub fn truth(&self, key: &'static str, faults: &mut Faults<'_>) -> Option<bool> {
+        let (_, item) = self.item(key)?;
+        let truth = item.as_bool();
+        if truth.is_none() {
+            self.wrong_type(key, item, "true or false", faults);
+        }
+        truth
     }
 
     /// Where a key stands.
@@ -202,6 +216,8 @@ mod tests {
             ("time", "wait-seconds", "did you mean `wait_seconds`?"),
             ("", "names", "`names` belongs below [api]"),
             ("", "token", "`token` belongs below [k3s]"),
+            ("", "ssid", "`ssid` belongs below [wifi]"),
+            ("wifi", "passwort", "did you mean `password`?"),
             ("api", "hostname", "`hostname` belongs above the first section"),
             ("ssh", "zzz", "remove it; known here: keys"),
             ("", "role", "`role` belongs below [k3s]"),
@@ -209,6 +225,6 @@ mod tests {
         ] {
             assert_eq!(unknown(section, key).1, remedy, "[{section}] {key}");
         }
-        assert_eq!(known_in(""), ["hostname", "api", "ssh", "network", "time", "k3s"]);
+        assert_eq!(known_in(""), ["hostname", "api", "ssh", "network", "wifi", "time", "k3s"]);
     }
 }

@@ -33,9 +33,12 @@ fn the_sample_with_every_key_in_use_is_good() {
     assert_eq!(config.network.address.unwrap().to_string(), "192.168.1.20/24");
     assert_eq!(config.network.gateway.unwrap().to_string(), "192.168.1.1");
     assert_eq!(config.network.dns.len(), 1);
+    let wifi = config.wifi.unwrap();
+    assert_eq!((wifi.country.as_str(), wifi.ssid.as_str(), wifi.hidden), ("DE", "attic", true));
+    assert_eq!(wifi.password, SecretWish::Keep);
     assert_eq!(config.time_servers, ["pool.ntp.org"]);
     assert_eq!(config.clock_wait, Some(30));
-    assert_eq!((config.role, config.token), (Role::Server, TokenWish::Keep));
+    assert_eq!((config.role, config.token), (Role::Server, SecretWish::Keep));
     assert_eq!(config.k3s_options, [("disable".to_owned(), OptionValue::List(vec!["traefik".to_owned()]))]);
 }
 
@@ -54,6 +57,10 @@ fn the_guide_shows_good_files_only() {
         "address",
         "gateway",
         "dns",
+        "country",
+        "ssid",
+        "password",
+        "hidden",
         "servers",
         "wait_seconds",
         "role",
@@ -95,11 +102,39 @@ fn only_the_token_is_blanked_however_it_is_written() {
     ] {
         let read = parse(before.as_bytes()).unwrap();
         assert_eq!(read.blanked(before.as_bytes()).unwrap(), after.as_bytes());
-        assert_eq!(parse(after.as_bytes()).unwrap().config.token, TokenWish::Keep);
+        assert_eq!(parse(after.as_bytes()).unwrap().config.token, SecretWish::Keep);
         assert!(!format!("{read:?}").contains("hunter2"), "{read:?}");
     }
     let keeps = b"[k3s]\ntoken = \"\"\n";
     assert_eq!(parse(keeps).unwrap().blanked(keeps), None);
+}
+
+#[test]
+fn both_secrets_are_blanked_in_whatever_order_they_stand() {
+    let wifi =
+        |password: &str| format!("[wifi]\ncountry = 'DE'\nssid = 'attic' # ours\npassword = {password}\n");
+    let k3s = |token: &str| format!("[k3s]\ntoken = {token} # note\n");
+    let all = |token: &str, password: &str| {
+        [
+            k3s(token) + &wifi(password),
+            wifi(password) + &k3s(token),
+            format!("\u{feff}{}", k3s(token) + &wifi(password)),
+        ]
+    };
+    for (before, after) in all("'hunter2'", "\"\"\"hunter2hunter2\"\"\"").iter().zip(all("\"\"", "\"\"")) {
+        let read = parse(before.as_bytes()).unwrap();
+        assert_eq!(String::from_utf8(read.blanked(before.as_bytes()).unwrap()).unwrap(), after);
+        assert!(!format!("{read:?}").contains("hunter2"), "{read:?}");
+        let config = parse(after.as_bytes()).unwrap().config;
+        assert_eq!((config.token, config.wifi.unwrap().password), (SecretWish::Keep, SecretWish::Keep));
+    }
+    let mixed = format!("{}{}", wifi("\"hunter2hunter2\""), k3s("\"\""));
+    let blanked = parse(mixed.as_bytes()).unwrap().blanked(mixed.as_bytes()).unwrap();
+    assert_eq!(
+        String::from_utf8(blanked).unwrap(),
+        wifi("\"\"") + &k3s("\"\""),
+        "only one is to be imported"
+    );
 }
 
 fn numbered(text: fn(usize) -> String) -> String {
@@ -111,6 +146,14 @@ fn every_fault_has_its_line_its_column_and_a_remedy() {
     let many = format!("[api]\nnames = [{}]", numbered(|n| format!("\"n{n}\",")));
     let many_options = format!("[k3s.options]\n{}", numbered(|n| format!("a{n} = 1\n")));
     let long_token = format!("[k3s]\ntoken = \"{}\"", "x".repeat(2000));
+    let wifi = |more: &str| format!("[wifi]\ncountry = \"DE\"\nssid = \"attic\"\n{more}");
+    let (short, number, spare, shown) = (
+        wifi("password = \"hunter2\""),
+        wifi("password = 12345678"),
+        wifi("password = \"\"\nhidden = \"yes\""),
+        wifi("password = \"\"\nzzz = \"hunter2hunter2\""),
+    );
+    let bare = wifi("");
     let twice = format!("[ssh]\nkeys = [\"{KEY}\",\n\"{KEY}2\"]");
     for (text, line, column, message, remedy) in [
         ("hostname = 5", 1, 12, "`hostname` is a number, not a text", "hostname = \"raspi\""),
@@ -134,6 +177,18 @@ fn every_fault_has_its_line_its_column_and_a_remedy() {
         ("[network]\ngateway = \"10.0.0.1\"", 2, 11, "without an `address`", "DHCP"),
         ("[network]\ndns = [\"a\"]", 2, 8, "no address of a host", "192.168.1.1"),
         ("[network]\ndns = [\"1.1.1.1\", \"1.1.1.1\"]", 2, 19, "twice", "remove one"),
+        (&bare, 3, 1, "`ssid` without a `password`", "add `password`"),
+        (&short, 4, 12, "shorter than 8", "8 to 63"),
+        (&number, 4, 12, "`password` is a number, not a text", "password = "),
+        (&spare, 5, 10, "`hidden` is a text, not true or false", "hidden = true"),
+        (&shown, 5, 1, "unknown key `zzz`", "known here: country, ssid, password, hidden"),
+        ("[wifi]\ncountry = \"DE\"", 2, 1, "`country` without an `ssid`", "add `ssid`"),
+        ("[wifi]\npassword = \"hunter2hunter2\"", 2, 1, "`password` without an `ssid`", "add `ssid`"),
+        ("[wifi]\nhidden = true", 2, 1, "`hidden` without an `ssid`", "remove `hidden`"),
+        ("[wifi]\nssid = \"a\"\npassword = \"\"", 2, 1, "`ssid` without a `country`", "\"DE\""),
+        ("[wifi]\nssid = \"a\"\npassword = \"\"\ncountry = \"UK\"", 4, 11, "`UK` is none", "write \"GB\""),
+        ("[wifi]\nssid = \"\"\npassword = \"\"\ncountry = \"GB\"", 2, 8, "has no name", "telephone"),
+        ("wifi = \"attic\"", 1, 1, "`wifi` is a text, not a section", "write [wifi]"),
         ("[time]\nservers = [\"\"]", 2, 12, "empty", "pool.ntp.org"),
         ("[time]\nwait_seconds = \"30\"", 2, 16, "a text, not a whole number", "wait_seconds = 30"),
         ("[time]\nwait_seconds = 301", 2, 16, "301, which is not in 0 to 300", "0 to 300"),
@@ -223,6 +278,11 @@ keys = [\"-----BEGIN OPENSSH PRIVATE KEY-----hunter2\"]
 address = \"raspi\"
 gateway = 1
 dns = [\"x\"]
+[wifi]
+country = \"de\"
+ssid = \"\"
+password = \"hunter2\"
+hidden = 1
 [time]
 servers = [\"https://pool.ntp.org\"]
 wait_seconds = 1000
@@ -233,7 +293,7 @@ node-name = \"x\"
 disable = 1979-05-27
 ";
     let lines: Vec<_> = faults(text).iter().map(|fault| fault.line).collect();
-    assert_eq!(lines, [1, 2, 4, 4, 6, 8, 9, 10, 12, 13, 15, 17, 18]);
+    assert_eq!(lines, [1, 2, 4, 4, 6, 8, 9, 10, 12, 13, 14, 15, 17, 18, 20, 22, 23]);
 }
 
 #[test]
@@ -271,8 +331,12 @@ fn lines() -> impl Strategy<Value = String> {
         Just(format!("token = [\"{SECRET}\"]")),
         Just(format!("k3s = {{ token = \"{SECRET}\" }}")),
         Just(format!("agent-token = \"{SECRET}\"")),
-        "\\[{1,2}(api|k3s|k3s\\.options|network|zzz)\\]{0,2}",
-        "(hostname|names|keys|address|wait_seconds|token) = (\"[a-z.*]{0,4}\"|\\[\"x\", 1|5|\\])",
+        Just(format!("[wifi]\npassword = \"{SECRET}ö\"")),
+        Just(format!("[wifi]\npassword = {SECRET}")),
+        Just(format!("[wifi]\npasswort = [\"{SECRET}\"]")),
+        Just(format!("[wifi]\ncountry = \"DE\"\nssid = \"a\"\npassword = '{SECRET}'")),
+        "\\[{1,2}(api|k3s|k3s\\.options|network|wifi|zzz)\\]{0,2}",
+        "(hostname|names|keys|address|wait_seconds|token|ssid|country|password) = (\"[a-z.*]{0,4}\"|\\[\"x\", 1|5|\\])",
         "\\PC{0,12}",
     ];
     prop::collection::vec(line, 0..8).prop_map(|lines| lines.join("\n"))
@@ -294,7 +358,10 @@ proptest! {
                 let shown = format!("{read:?}");
                 prop_assert!(!shown.contains(SECRET), "{}", shown);
                 if let Some(blanked) = read.blanked(text.as_bytes()) {
-                    prop_assert_eq!(parse(&blanked).unwrap().config.token, TokenWish::Keep);
+                    let config = parse(&blanked).unwrap().config;
+                    prop_assert!(!matches!(config.token, SecretWish::Import(_)));
+                    prop_assert!(config.wifi.is_none_or(|wifi| wifi.password == SecretWish::Keep));
+                    prop_assert!(!String::from_utf8_lossy(&blanked).contains(SECRET));
                 }
             }
             Err(faults) => {

@@ -4,7 +4,7 @@
 //! host starts, in its last good state.
 
 use super::{
-    Config, Fault, Role, TokenWish,
+    Config, Fault, Role, SecretWish,
     join_token::{self, Form},
     plan::{self, Host},
     user_data::UserData,
@@ -72,13 +72,14 @@ pub fn asked(config: &Config, key_owner: &str) -> Vec<String> {
         counted(&config.ssh_keys, "ssh key").map(|keys| format!("{keys} for {key_owner}")),
         config.network.address.map(|address| format!("address {address}")),
         (!config.network.dns.is_empty()).then(|| "name servers".to_owned()),
+        config.wifi.as_ref().map(|wifi| format!("a Wi-Fi in {}", wifi.country)),
         counted(&config.time_servers, "time server"),
         config.clock_wait.map(|seconds| format!("{seconds} s for the clock")),
         match &config.role {
             Role::Server => None,
             Role::Agent(server) => Some(format!("agent of {server}")),
         },
-        (config.token != TokenWish::None).then(|| "a token".to_owned()),
+        (config.token != SecretWish::None).then(|| "a token".to_owned()),
         counted(&options, "k3s option"),
     ]
     .into_iter()
@@ -108,6 +109,40 @@ pub fn clash(file: &str, config: &Config, user_data: &UserData) -> Option<Findin
     Some(finding)
 }
 
+/// cloud-init's files ask for a Wi-Fi, too. `other` is where; neither network is named, for this is told to the cluster.
+#[must_use]
+pub fn wifi_clash(file: &str, config: &Config, other: Option<&Place>) -> Option<Finding> {
+    let (wifi, other) = (config.wifi.as_ref()?, other?);
+    let message = format!("{} and {file} both ask for a Wi-Fi: {file} wins", other.file);
+    let finding = Finding::new(Severity::Warn, Code::UserDataClash, message)
+        .saw(Place::at(file, wifi.line, wifi.column), "the network that is joined")
+        .saw(other.clone(), "a network that is not")
+        .remedy(Remedy::new("remove the one that is not wanted: there, or [wifi] from weaver.toml"));
+    Some(finding)
+}
+
+/// `network-config` is no YAML, so whether it asks for a Wi-Fi is not known.
+#[must_use]
+pub fn network_config_unknown(place: Place, why: &str) -> Finding {
+    let message =
+        "network-config could not be read: netplan may refuse the Wi-Fi, if it asks for the same one";
+    Finding::new(Severity::Warn, Code::UserDataClash, message)
+        .saw(place, why)
+        .remedy(Remedy::new("correct network-config, or remove it"))
+}
+
+/// The password shall be the one that was imported, and none was.
+#[must_use]
+pub fn wifi_password_missing(file: &str, config: &Config) -> Option<Finding> {
+    let wifi = config.wifi.as_ref()?;
+    let message =
+        format!("{file} asks for the Wi-Fi's password of earlier, and there is none: no Wi-Fi is set up");
+    let finding = Finding::new(Severity::Warn, Code::HostNotConfigured, message)
+        .saw(Place::at(file, wifi.line, wifi.column), "a network with an empty password")
+        .remedy(Remedy::new("write the password into `password` below [wifi], and start again"));
+    Some(finding)
+}
+
 /// `user-data` asks for packages, and a first boot of the card downloads nothing.
 #[must_use]
 pub fn packages_left(user_data: &UserData) -> Option<Finding> {
@@ -133,12 +168,23 @@ pub fn user_data_unknown(place: Place, why: &str) -> Finding {
         .remedy(Remedy::new("correct user-data, or remove it"))
 }
 
-/// The token was imported and could not be blanked.
+/// Secrets were imported and could not be blanked.
 #[must_use]
-pub fn token_left(file: &str, why: &str) -> Finding {
-    let message = format!("k3s' token was imported and still stands in {file}");
+pub fn secrets_left(file: &str, config: &Config, why: &str) -> Finding {
+    let imports = |wish: &SecretWish| matches!(wish, SecretWish::Import(_));
+    let (mut what, mut lines) = (Vec::new(), Vec::new());
+    if config.wifi.as_ref().is_some_and(|wifi| imports(&wifi.password)) {
+        what.push("the Wi-Fi's password");
+        lines.push("`password = \"\"`");
+    }
+    if imports(&config.token) {
+        what.push("k3s' token");
+        lines.push("`token = \"\"`");
+    }
+    let message = format!("imported, and still in {file}: {}", what.join(" and "));
+    let explain = format!("write {} there, from another computer or here", lines.join(" and "));
     Finding::new(Severity::Warn, Code::TokenLeftOnCard, message).saw(Place::file(file), why).remedy(
-        Remedy::new("write `token = \"\"` there, from another computer or here")
+        Remedy::new(explain)
             .command(r#"sudo mount -o remount,rw "$(findmnt -no SOURCE /boot/firmware)" /boot/firmware"#),
     )
 }
@@ -148,9 +194,9 @@ pub fn token_left(file: &str, why: &str) -> Finding {
 pub fn join_unproven(file: &str, config: &Config, host: &Host) -> Option<Finding> {
     let Role::Agent(server) = &config.role else { return None };
     let proves = match &config.token {
-        TokenWish::Import(token) => matches!(join_token::form(token.expose()), Form::Whole(_)),
-        TokenWish::Keep => !host.has_token || host.has_whole_token,
-        TokenWish::None => true,
+        SecretWish::Import(token) => matches!(join_token::form(token.expose()), Form::Whole(_)),
+        SecretWish::Keep => !host.has_token || host.has_whole_token,
+        SecretWish::None => true,
     };
     let message =
         format!("nothing proves that {server} is the server meant: the token has no hash of its CA");
@@ -166,7 +212,7 @@ pub fn join_unproven(file: &str, config: &Config, host: &Host) -> Option<Finding
 #[must_use]
 pub fn join_without_token(file: &str, config: &Config, host: &Host) -> Option<Finding> {
     let Role::Agent(server) = &config.role else { return None };
-    if config.token != TokenWish::Keep || host.has_token {
+    if config.token != SecretWish::Keep || host.has_token {
         return None;
     }
     let message = format!("the node cannot join {server}: it has no token");
@@ -194,6 +240,8 @@ pub fn not_configured(path: &str, why: &str) -> Finding {
 mod tests {
     use super::*;
     use crate::{finding::Severity, weaver_toml};
+
+    const WIFI: &str = "[wifi]\ncountry = \"DE\"\nssid = \"attic\"\npassword = \"hunter2hunter2\"\n";
 
     fn config(text: &str) -> Config {
         weaver_toml::parse(text.as_bytes()).unwrap().config
@@ -224,6 +272,37 @@ mod tests {
         let hosts = UserData { manages_hosts: Some(Place::at("/u", 3, 1)), ..UserData::default() };
         let saw = clash("/w", &config, &hosts).unwrap().evidence[1].saw.clone();
         assert!(saw.contains("manage_etc_hosts: without effect") && saw.contains("/etc/hosts"), "{saw}");
+    }
+
+    #[test]
+    fn a_clash_of_two_networks_names_both_lines_and_neither_network() {
+        let other = Place::at("/n", 9, 5);
+        let finding = wifi_clash("/w", &config(WIFI), Some(&other)).unwrap();
+        let seen: Vec<_> = finding.evidence.iter().map(|e| e.place.to_string()).collect();
+        assert_eq!(seen, ["/w:3:1", "/n:9:5"]);
+        let shown = format!("{finding:?}");
+        assert!(!shown.contains("attic") && !shown.contains("hunter2"), "{shown}");
+        assert!(wifi_clash("/w", &config(WIFI), None).is_none());
+        assert!(wifi_clash("/w", &Config::default(), Some(&other)).is_none());
+    }
+
+    #[test]
+    fn secrets_that_are_left_are_named_by_their_keys() {
+        let token = "[k3s]\ntoken = \"hunter2\"\n";
+        for (text, message, explain) in [
+            (token, "in /w: k3s' token", "write `token = \"\"` there"),
+            (WIFI, "in /w: the Wi-Fi's password", "write `password = \"\"` there"),
+            (
+                &*format!("{WIFI}{token}"),
+                "in /w: the Wi-Fi's password and k3s' token",
+                "write `password = \"\"` and `token = \"\"` there",
+            ),
+        ] {
+            let finding = secrets_left("/w", &config(text), "y");
+            assert!(finding.message.ends_with(message), "{finding:?}");
+            assert!(!format!("{finding:?}").contains("hunter2"), "{finding:?}");
+            assert!(finding.remedy.unwrap().explain.starts_with(explain));
+        }
     }
 
     #[test]
@@ -278,7 +357,10 @@ mod tests {
             unreadable("/w", "y"),
             in_force("/w", None, "a"),
             user_data_unknown(Place::file("/u"), "y"),
-            token_left("/w", "y"),
+            secrets_left("/w", &Config::default(), "y"),
+            network_config_unknown(Place::file("/n"), "y"),
+            wifi_clash("/w", &config(WIFI), Some(&Place::file("/n"))).unwrap(),
+            wifi_password_missing("/w", &config(WIFI)).unwrap(),
             not_configured("/e", "y"),
         ] {
             assert!(finding.severity < Severity::Fail, "{finding:?}");

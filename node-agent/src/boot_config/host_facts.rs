@@ -1,14 +1,18 @@
-//! What the plan must know of the host: names, the user of user-data, what an
-//! earlier run left.
+//! What the plan must know of the host: names, the user of user-data, the Wi-Fi
+//! of network-config, what an earlier run left.
 
 use std::path::{Path, PathBuf};
 
 use weaver_diagnostics::{
     finding::{Finding, Place},
     weaver_toml::{
-        Config,
+        Config, Secret,
         join_token::{self, Form},
-        plan::{HEADER, HOSTNAME_FILE, HOSTS_FILE, Host, Hosts, K3S, KEYS_DIR, TOKEN_FILE},
+        network_config::{self, OtherWifi},
+        plan::{
+            self, CLOUD_INITS_NETPLAN, HEADER, HOSTNAME_FILE, HOSTS_FILE, Host, Hosts, K3S, KEYS_DIR,
+            NETPLAN, TOKEN_FILE, WIFI_PASSWORD_FILE,
+        },
         user_data::{self, UserData},
         verdict,
     },
@@ -31,7 +35,7 @@ pub(super) fn pin_path(state_dir: &Path) -> PathBuf {
     state_dir.join("node-name")
 }
 
-/// user-data lies beside `weaver.toml`. What could not be read is told where `config` has a use for it.
+/// user-data and network-config lie beside `weaver.toml`. What could not be read is told where `config` has a use for it.
 pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, config: &Config) -> Facts {
     let mut findings = Vec::new();
     let mut user_data = user_data(root, weaver_toml).unwrap_or_else(|finding| {
@@ -39,6 +43,10 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
         UserData::default()
     });
     user_data.packages.retain(|(name, _)| !is_installed(root, name));
+    let other_wifi = other_wifi(root, weaver_toml).unwrap_or_else(|finding| {
+        findings.extend(config.wifi.is_some().then_some(*finding));
+        None
+    });
     let name_in = |path: &Path| {
         let text = root.read_if_possible(path)?.text;
         Some(text.trim().to_owned()).filter(|name| is_node_name(name))
@@ -63,6 +71,10 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
         has_token: root.real(TOKEN_FILE).is_file(),
         has_whole_token: token
             .is_some_and(|file| matches!(join_token::form(file.text.trim()), Form::Whole(_))),
+        wifi_password: root
+            .read_if_possible(WIFI_PASSWORD_FILE)
+            .and_then(|file| file.text.strip_suffix('\n').map(|password| Secret::new(password.to_owned()))),
+        other_wifi,
         key_files: key_files(root),
     };
     Facts { host, user_data, findings }
@@ -86,6 +98,33 @@ fn user_data(root: &HostRoot, weaver_toml: &Path) -> Result<UserData, Box<Findin
         Err(error) => (Place::file(shown), error.to_string()),
     };
     Err(Box::new(verdict::user_data_unknown(place, &why)))
+}
+
+/// What cloud-init was told or, where that says nothing of the Wi-Fi any more, what it made of it earlier.
+fn other_wifi(root: &HostRoot, weaver_toml: &Path) -> Result<Option<OtherWifi>, Box<Finding>> {
+    let told = weaver_toml.with_file_name("network-config");
+    let mut unknown = None;
+    for path in [told.as_path(), Path::new(CLOUD_INITS_NETPLAN)] {
+        let shown = path.display().to_string();
+        let (place, why) = match root.read(path) {
+            Ok(None) => continue,
+            Ok(Some(file)) => match network_config::read(&file) {
+                Ok(Some(other)) => return Ok(Some(other)),
+                Ok(None) => continue,
+                Err(error) => (Place { file: shown, line: error.line, column: error.column }, error.message),
+            },
+            Err(error) => (Place::file(shown), error.to_string()),
+        };
+        unknown.get_or_insert_with(|| Box::new(verdict::network_config_unknown(place, &why)));
+    }
+    unknown.map_or(Ok(None), Err)
+}
+
+/// What the Wi-Fi of an earlier start needs at each boot, whatever has become of `weaver.toml`.
+pub(super) fn room_for_wifi(root: &HostRoot, weaver_toml: &Path) -> Option<plan::File> {
+    network_config::read(&root.read_if_possible(NETPLAN)?).ok()??;
+    let other = other_wifi(root, weaver_toml).ok()??;
+    Some(plan::room_for_wifi(&other))
 }
 
 /// Files of keys that we wrote: others in the same place are not touched.
@@ -143,7 +182,9 @@ mod tests {
             ("/etc/hostname", "Pi\n"),
             ("/etc/hosts", "127.0.0.1 localhost\n"),
             ("/boot/firmware/user-data", "#cloud-config\nuser: ada\n"),
+            ("/boot/firmware/network-config", "wifis: {wlan0: {}}\nversion: 2\n"),
             ("/var/lib/weaver/k3s.token", "hunter2\n"),
+            ("/var/lib/weaver/wifi.password", " hunter2 \n"),
             ("/etc/ssh/weaver_keys/ada", &ours),
             ("/etc/ssh/weaver_keys/own", "ssh-ed25519 …\n"),
         ]);
@@ -156,6 +197,11 @@ mod tests {
             user: Some("ada".to_owned()),
             has_token: true,
             has_whole_token: false,
+            wifi_password: Some(Secret::new(" hunter2 ".to_owned())),
+            other_wifi: Some(OtherWifi {
+                place: Place::at("/boot/firmware/network-config", 1, 9),
+                rest: "network: {\"version\": \"2\"}\n".to_owned(),
+            }),
             key_files: vec!["/etc/ssh/weaver_keys/ada".to_owned()],
         };
         assert_eq!(facts.host, want);
@@ -172,16 +218,28 @@ mod tests {
     }
 
     #[test]
+    fn the_wifi_that_cloud_init_set_up_earlier_counts_where_its_file_is_gone_or_no_yaml() {
+        let earlier = (CLOUD_INITS_NETPLAN, "network:\n  version: 2\n  wifis:\n    wlan0: {}\n");
+        for now in ["", "network: {version: 2}\n", "network: {\n"] {
+            let facts = facts(&[("/boot/firmware/network-config", now), earlier]);
+            let place = facts.host.other_wifi.unwrap().place;
+            assert_eq!(place, Place::at(CLOUD_INITS_NETPLAN, 4, 5), "{now:?}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_read_is_left_alone_and_told_where_it_matters() {
         let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g";
-        let text = format!("hostname = \"pi\"\n[ssh]\nkeys = [\"{key}\"]\n");
+        let wifi = "[wifi]\ncountry = \"DE\"\nssid = \"attic\"\npassword = \"\"\n";
+        let text = format!("hostname = \"pi\"\n[ssh]\nkeys = [\"{key}\"]\n{wifi}");
         let config = weaver_diagnostics::weaver_toml::parse(text.as_bytes()).unwrap().config;
         let files = [
             ("/etc/hosts", "a\0b"),
             ("/etc/hostname", "no name\n"),
             ("/boot/firmware/user-data", "#cloud-config\nuser: \"ada\n"),
+            ("/boot/firmware/network-config", "network: {\n"),
         ];
-        for (config, told) in [(&config, 2), (&Config::default(), 0)] {
+        for (config, told) in [(&config, 3), (&Config::default(), 0)] {
             let facts = facts_for(&files, config);
             assert_eq!(
                 (facts.host.hosts, facts.host.hostname, facts.host.user),

@@ -4,6 +4,7 @@ mod card;
 mod cmdline;
 mod imager;
 mod role;
+mod wifi;
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 

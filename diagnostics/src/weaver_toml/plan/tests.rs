@@ -234,3 +234,87 @@ fn the_clock() {
     assert!(content(&plan, TIMESYNCD).ends_with("\n[Time]\nNTP=pool.ntp.org 10.0.0.1\n"));
     assert!(content(&plan, AGENT_ENVIRONMENT).ends_with("\nWEAVER_CLOCK_WAIT=0\n"));
 }
+
+const WIFI: &str = "[wifi]\ncountry = \"DE\"\nssid = \"Zum \\\"Löwen\\\": #1\"\npassword = ";
+/// What needs quotes in YAML.
+const PASSWORD: &str = "hunter2: \\\"{#";
+
+fn wifi(password: &str) -> String {
+    format!("{WIFI}'{password}'\n")
+}
+
+#[test]
+fn the_wifi_is_that_of_the_boards_own_radio() {
+    let own = ["network", "wifis", "wlan0"];
+    let at = |key: &'static str| [&own[..], &[key]].concat();
+    let plan = of(&wifi(PASSWORD), &Host::default());
+    let text = content(&plan, NETPLAN);
+    assert_eq!(mode(&plan, NETPLAN), 0o600);
+    assert_eq!(scalar(text, &["network", "version"]), "2");
+    assert_eq!(scalar(text, &at("regulatory-domain")), "DE");
+    assert_eq!((scalar(text, &at("optional")), scalar(text, &at("dhcp4"))), ("true".into(), "true".into()));
+    let network = [&own[..], &["access-points", "Zum \"Löwen\": #1"]].concat();
+    assert_eq!(scalar(text, &[&network[..], &["password"]].concat()), PASSWORD);
+    assert!(!text.contains("hidden") && !text.contains("ethernets"), "{text}");
+    let line = text.lines().find(|line| line.contains("hunter2")).unwrap();
+    assert!(
+        line.trim_start().starts_with("password: "),
+        "netplan repeats lines that it complains of: {line}"
+    );
+
+    let both =
+        of(&format!("{}hidden = true\n[network]\ndns = [\"9.9.9.9\"]\n", wifi(PASSWORD)), &Host::default());
+    let text = content(&both, NETPLAN);
+    assert_eq!(scalar(text, &[&network[..], &["hidden"]].concat()), "true");
+    assert_eq!(scalar(text, &["network", "ethernets", "0-weaver", "dhcp4"]), "true");
+}
+
+#[test]
+fn the_wifis_password_is_imported_kept_or_dropped() {
+    let earlier = Some(Secret::new("earlier1".to_owned()));
+    for (text, wifi_password, stored, in_force, removed) in [
+        (wifi(PASSWORD), None, Some(PASSWORD), Some(PASSWORD), false),
+        (wifi(PASSWORD), earlier.clone(), Some(PASSWORD), Some(PASSWORD), false),
+        (wifi(""), earlier.clone(), None, Some("earlier1"), false),
+        (wifi(""), None, None, None, false),
+        (String::new(), earlier, None, None, true),
+    ] {
+        let host = Host { wifi_password, ..Host::default() };
+        let plan = of(&text, &host);
+        let file = |path: &str| plan.files.iter().find(|file| file.path == path);
+        let has = file(WIFI_PASSWORD_FILE).map(|file| (file.content.clone(), file.mode));
+        assert_eq!(has, stored.map(|password| (format!("{password}\n"), 0o600)), "{text}");
+        let netplan = file(NETPLAN).map(|file| file.content.as_str());
+        assert_eq!(netplan.is_some(), in_force.is_some(), "{text}");
+        if let Some((netplan, password)) = netplan.zip(in_force) {
+            assert!(netplan.contains(&yaml_scalar::quoted(password)), "{netplan}");
+        }
+        assert_eq!(plan.removed.iter().any(|path| path == WIFI_PASSWORD_FILE), removed, "{text}");
+        let config = parse(text.as_bytes()).unwrap().config;
+        assert_eq!(lacks_password(&config, &host), !text.is_empty() && in_force.is_none());
+        assert!(!format!("{plan:?}{host:?}{config:?}").contains("hunter2"), "{plan:?}");
+    }
+}
+
+#[test]
+fn another_file_makes_room_for_the_wifi_and_only_for_it() {
+    let rest =
+        "network: {\"version\": \"2\", \"ethernets\": {\"end0\": {\"password\": \"hunter2\"}}}\n".to_owned();
+    let place = crate::finding::Place::at("/n", 3, 5);
+    let host = Host { other_wifi: Some(OtherWifi { place, rest: rest.clone() }), ..Host::default() };
+    assert!(!format!("{host:?}").contains("hunter2"), "{host:?}");
+    let plan = of(&wifi("12345678"), &host);
+    assert_eq!(content(&plan, IN_ITS_PLACE), format!("{HEADER}{rest}"));
+    assert_eq!(mode(&plan, IN_ITS_PLACE), 0o600);
+    for text in [String::new(), "[network]\ndns = [\"9.9.9.9\"]\n".to_owned(), wifi("")] {
+        let plan = of(&text, &host);
+        assert!(plan.removed.iter().any(|path| path == IN_ITS_PLACE), "{text}: {plan:?}");
+    }
+    let alone = of(&wifi("12345678"), &Host::default());
+    assert!(alone.removed.iter().any(|path| path == IN_ITS_PLACE), "{alone:?}");
+    assert_eq!(file_name(IN_ITS_PLACE), file_name(CLOUD_INITS_NETPLAN), "netplan reads one file of a name");
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap()
+}

@@ -1,0 +1,143 @@
+//! cloud-init's `network-config` and the netplan file that cloud-init makes of
+//! it, as far as `[wifi]` must know them.
+//!
+//! netplan merges all files that speak of one interface: it would join either
+//! network, and where both files name the same one it refuses both, the wired
+//! ports with them. So what another file says about the radio is left out, and
+//! the rest of that file stays. Errors never quote the text: it holds passwords.
+
+use std::fmt;
+
+use super::yaml_scalar;
+use crate::{
+    finding::Place,
+    text_file::TextFile,
+    yaml_node::{self, Node, SyntaxError, Value},
+};
+
+/// The radio of every Pi. networkd has netplan name it: it cannot be matched otherwise.
+pub const RADIO: &str = "wlan0";
+
+/// Another file's word about the radio.
+#[derive(Clone, PartialEq, Eq)]
+pub struct OtherWifi {
+    /// Where it stands.
+    pub place: Place,
+    /// That file without it, as netplan reads it. May hold other secrets.
+    pub rest: String,
+}
+
+impl fmt::Debug for OtherWifi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, beside {} bytes", self.place, self.rest.len())
+    }
+}
+
+/// What a file says about the radio; `None` where it says nothing.
+///
+/// # Errors
+/// It is no YAML.
+pub fn read(file: &TextFile) -> Result<Option<OtherWifi>, SyntaxError> {
+    let root = yaml_node::parse(&file.text)?;
+    // cloud-init takes the content of `network:` on its own, too.
+    let network = root.get("network").unwrap_or(&root);
+    let Some(radio) = network.get("wifis").and_then(|wifis| entry(wifis, RADIO)) else { return Ok(None) };
+    let place = Place::at(&file.path, radio.line, radio.column);
+    let rest = format!("network: {}\n", flow(&without_radio(network)));
+    Ok(Some(OtherWifi { place, rest }))
+}
+
+/// The key itself, whose line says more than that of its value.
+fn entry<'n>(map: &'n Node, key: &str) -> Option<&'n Node> {
+    map.entries().iter().map(|(name, _)| name).rfind(|name| name.as_str() == Some(key))
+}
+
+fn without_radio(network: &Node) -> Node {
+    let mut entries = network.entries().to_vec();
+    for (name, value) in &mut entries {
+        if let (Some("wifis"), Value::Map(wifis)) = (name.as_str(), &mut value.value) {
+            wifis.retain(|(name, _)| name.as_str() != Some(RADIO));
+        }
+    }
+    let is_empty = |node: &Node| matches!(&node.value, Value::Map(entries) if entries.is_empty());
+    entries.retain(|(name, value)| !(name.as_str() == Some("wifis") && is_empty(value)));
+    Node { value: Value::Map(entries), ..network.clone() }
+}
+
+/// On one line. netplan reads every scalar as a text, whatever its quotes.
+fn flow(node: &Node) -> String {
+    let joined = |parts: Vec<String>| parts.join(", ");
+    match &node.value {
+        Value::Null => "null".to_owned(),
+        Value::Scalar(text) => yaml_scalar::quoted(text),
+        Value::List(items) => format!("[{}]", joined(items.iter().map(flow).collect())),
+        Value::Map(entries) => {
+            let entry = |(name, value): &(Node, Node)| format!("{}: {}", flow(name), flow(value));
+            format!("{{{}}}", joined(entries.iter().map(entry).collect()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IMAGERS: &str = include_str!("../../../image/tests/fixtures/imager/wifi/network-config");
+
+    fn of(text: &str) -> Option<OtherWifi> {
+        read(&TextFile::new("/n", text)).unwrap()
+    }
+
+    #[test]
+    fn imagers_radio_is_found_and_left_out_and_its_wired_port_stays() {
+        let other = of(IMAGERS).unwrap();
+        assert_eq!(other.place, Place::at("/n", 9, 5));
+        assert_eq!(
+            other.rest,
+            "network: {\"version\": \"2\", \"ethernets\": {\"eth0\": \
+             {\"dhcp4\": \"true\", \"dhcp6\": \"true\", \"optional\": \"true\"}}}\n"
+        );
+        assert!(of(&other.rest).is_none(), "nothing of the radio is left");
+    }
+
+    #[test]
+    fn what_is_not_about_the_radio_stays_as_it_is() {
+        let text = "version: 2\nwifis:\n  wlx1: {access-points: {a: {password: \"b: #c\"}}}\n  wlan0: {}\n\
+                    ethernets:\n  end0:\n    addresses: [10.0.0.2/24, \"fd00::1/64\"]\n    mtu: 1400\n    x: ~\n";
+        let rest = of(text).unwrap().rest;
+        let network = yaml_node::parse(&rest).unwrap();
+        let at = |path: &[&str]| {
+            path.iter().try_fold(&network, |node, key| node.get(key)).map(|node| node.value.clone())
+        };
+        let scalar = |text: &str| Some(Value::Scalar(text.to_owned()));
+        assert_eq!(at(&["network", "version"]), scalar("2"));
+        let others = ["network", "wifis", "wlx1", "access-points", "a", "password"];
+        assert_eq!(at(&others), scalar("b: #c"));
+        assert_eq!(at(&["network", "wifis", "wlan0"]), None);
+        assert_eq!(at(&["network", "ethernets", "end0", "mtu"]), scalar("1400"));
+        assert!(rest.contains("[\"10.0.0.2/24\", \"fd00::1/64\"]") && rest.contains("\"x\": null"), "{rest}");
+    }
+
+    #[test]
+    fn a_file_that_says_nothing_of_the_radio_is_left_alone() {
+        for text in [
+            "",
+            "# nothing\n",
+            "network: {config: disabled}\n",
+            "network:\n  version: 1\n  config: [{type: physical, name: eth0}]\n",
+            "network:\n  version: 2\n  ethernets: {eth0: {dhcp4: true}}\n",
+            "network:\n  version: 2\n  wifis: {wlx1: {dhcp4: true}}\n",
+            "network:\n  version: 2\n  wifis:\n",
+            "- wifis\n",
+        ] {
+            assert!(of(text).is_none(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn no_yaml_is_an_error_with_none_of_the_text() {
+        let file = TextFile::new("/n", "network:\n  wifis:\n    wlan0: {password: \"hunter2}\n");
+        let error = read(&file).err().unwrap();
+        assert!(!error.message.contains("hunter2"), "{error:?}");
+    }
+}

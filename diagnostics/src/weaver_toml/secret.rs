@@ -1,0 +1,63 @@
+//! Secrets of `weaver.toml`: imported once, then empty in the file.
+//!
+//! None of them is in a fault or a `Debug`.
+
+use std::{fmt, ops::Range};
+
+use super::{
+    fault::{Faults, Mistake},
+    section::Text,
+};
+
+/// What is to become of a secret.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum SecretWish {
+    /// The file does not mention it.
+    #[default]
+    None,
+    /// It was imported earlier and stays.
+    Keep,
+    /// To be imported.
+    Import(Secret),
+}
+
+/// A secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// A secret that was imported earlier.
+    #[must_use]
+    pub const fn new(value: String) -> Self {
+        Self(value)
+    }
+
+    /// The secret itself, for the file that holds it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// The wish of a key, and where a secret to import stands. `mistake` must not repeat the value.
+pub(super) fn read(
+    text: Text<'_>,
+    mistake: impl Fn(&str) -> Option<Mistake>,
+    faults: &mut Faults<'_>,
+) -> (SecretWish, Option<Range<usize>>) {
+    let Text { value, span } = text;
+    if value.is_empty() {
+        return (SecretWish::Keep, None);
+    }
+    if let Some(mistake) = mistake(value) {
+        faults.add(span.as_ref(), mistake);
+        return (SecretWish::None, None);
+    }
+    (SecretWish::Import(Secret::new(value.to_owned())), span)
+}
