@@ -15,7 +15,7 @@ use serde_json::json;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::finding_text;
 use weaver_diagnostics::text_file::TextFile;
-use weaver_diagnostics::weaver_toml::{self, FILE_LIMIT, plan, user_data, verdict};
+use weaver_diagnostics::weaver_toml::{self, FILE_LIMIT, network_config, plan, user_data, verdict};
 
 use crate::stdout::{print, say, show};
 
@@ -46,7 +46,7 @@ pub enum Verb {
     },
     /// Say what is wrong with a `weaver.toml`, and what it asks for
     ///
-    /// A `user-data` beside it is looked at, too: the two may disagree.
+    /// `user-data` and `network-config` beside it are looked at, too: they may disagree with it.
     ///
     /// Exit status: 0 it can be taken; 1 it cannot be read; 2 wrong usage; 10 it has faults, and nothing of it would be taken.
     #[command(verbatim_doc_comment)]
@@ -156,20 +156,24 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(exit_code::KNOWN_BAD));
         }
     };
-    let beside = path.with_file_name("user-data");
     let is_file = path != Path::new("-");
-    let user_data = is_file.then(|| fs::read_to_string(&beside).ok()).flatten().unwrap_or_default();
-    let user_data =
-        user_data::read(&TextFile::new(beside.display().to_string(), user_data)).unwrap_or_default();
+    let beside = |name: &str| {
+        let path = path.with_file_name(name);
+        let text = is_file.then(|| fs::read_to_string(&path).ok()).flatten().unwrap_or_default();
+        TextFile::new(path.display().to_string(), text)
+    };
+    let user_data = user_data::read(&beside("user-data")).unwrap_or_default();
+    let other_wifi = network_config::read(&beside("network-config")).ok().flatten().map(|other| other.place);
     let owner = user_data.user.as_deref().unwrap_or(plan::ADMIN);
     match verdict::asked(&read.config, owner).as_slice() {
         [] => say(format_args!("{file} has no fault, and asks nothing of the host")),
         asked => say(format_args!("{file} has no fault; it asks for: {}", asked.join(", "))),
     }
-    let clash = verdict::clash(&file, &read.config, &user_data);
+    let of_names = verdict::clash(&file, &read.config, &user_data);
+    let of_networks = verdict::wifi_clash(&file, &read.config, other_wifi.as_ref());
     // What the card has imported is not known here.
     let unproven = verdict::join_unproven(&file, &read.config, &plan::Host::default());
-    for finding in clash.iter().chain(&unproven) {
+    for finding in of_names.iter().chain(&of_networks).chain(&unproven) {
         show(finding_text::text(finding));
     }
     Ok(ExitCode::SUCCESS)
