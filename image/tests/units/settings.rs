@@ -56,6 +56,12 @@ fn drop_ins_for_debians_units() {
     for key in ["Wants", "After"] {
         assert!(ssh.has("Unit", key, "weaver-ssh-hostkeys.service"), "sshd does not start without a key");
     }
+    let wifi = Unit::read(&systemd("netplan-wpa-wlan0.service.d/10-weaver.conf"));
+    for unit in ["weaver-boot-config.service", "cloud-init-local.service"] {
+        assert!(wifi.has("Unit", "After", unit), "the Wi-Fi of the last boot would be joined");
+    }
+    let condition = "/run/netplan/wpa-wlan0.conf";
+    assert_eq!(wifi.words("Unit", "ConditionPathExists"), [condition], "without [wifi] the unit would fail");
     let wait = "systemd-networkd-wait-online.service.d";
     let file = names(&systemd(wait)).pop_first().unwrap();
     assert!(file.as_str() > "10-netplan.conf", "netplan's drop-in would have the last word");
