@@ -23,6 +23,8 @@ const USER_DATA: &str = fixture!("user-data");
 const NETWORK_CONFIG: &str = fixture!("network-config");
 const PSK: &str = "a4a72e6c56cfd94c3f35b48f6677c44e6d7806e5b81354d51ca1802097993bc7";
 const PASSWORD: &str = "correct-horse-of-ada";
+/// What ada writes into weaver.toml afterwards, for the same network.
+const OTHER_PSK: &str = "another word of ada";
 const BOOT: Duration = Duration::from_mins(12);
 
 /// No host name, no key: both are Imager's.
@@ -74,15 +76,7 @@ fn a_card_of_imagers_has_its_user_its_name_and_its_wifi_and_keeps_their_secrets(
     let setup = Setup { arguments, ..Setup::default() };
     let mut machine = Machine::start(&card, &setup).unwrap();
     machine.wait_for_console("imager login:", BOOT).unwrap();
-    let run = |script: &str| -> String {
-        let (well, said) = ada(&card, &machine, &[], script).unwrap();
-        assert!(well, "{script}: {said}");
-        said.trim().to_owned()
-    };
-    until("ada by her key", || {
-        let (well, said) = ada(&card, &machine, &[], "true")?;
-        Ok(if well { Ok(()) } else { Err(said) })
-    });
+    let run = by_her_key(&card, &machine);
     until("the end of cloud-init", || {
         let (_, state) = ada(&card, &machine, &[], "cloud-init status --long 2>&1")?;
         Ok(if state.contains("running") || state.contains("not started") { Err(state) } else { Ok(()) })
@@ -113,8 +107,33 @@ fn a_card_of_imagers_has_its_user_its_name_and_its_wifi_and_keeps_their_secrets(
     assert!(run("cat /proc/cmdline").contains(token));
     assert!(run("cat /etc/default/raspi-extra-cmdline").contains(token), "it outlives the next kernel");
     a_radio_is_taken_into_service(&run);
-    nobody_reads_the_secrets(&run);
+    nobody_reads_the_secrets(&run, &[PSK, "F5Jx5fExrKuPp53xLKQ", PASSWORD]);
+    weaver_toml_has_the_last_word_on_the_wifi(&run);
+    the_radio_is_there_at_the_next_start(&run);
+    drop(run);
+    // Its answer may be lost on the way.
+    let _ = ada(&card, &machine, &[], "sudo -n systemctl poweroff --no-block");
+    machine.wait_for_end(BOOT).unwrap();
+    let mut machine = machine.start_again().unwrap();
+    machine.wait_for_console("imager login:", BOOT).unwrap();
+    let run = by_her_key(&card, &machine);
+    it_is_joined_by_itself_where_two_files_name_it(&run);
+    nobody_reads_the_secrets(&run, &[PSK, OTHER_PSK]);
+    drop(run);
     machine.kill().unwrap();
+}
+
+/// Commands of hers that must end well: what they said.
+fn by_her_key<'m>(card: &'m Card, machine: &'m Machine) -> impl Fn(&str) -> String + 'm {
+    until("ada by her key", || {
+        let (well, said) = ada(card, machine, &[], "true")?;
+        Ok(if well { Ok(()) } else { Err(said) })
+    });
+    |script| {
+        let (well, said) = ada(card, machine, &[], script).unwrap();
+        assert!(well, "{script}: {said}");
+        said.trim().to_owned()
+    }
 }
 
 fn the_wifi_is_configured(run: &impl Fn(&str) -> String) {
@@ -143,12 +162,66 @@ fn a_radio_is_taken_into_service(run: &impl Fn(&str) -> String) {
     assert!(run("sudo -n iw reg get").contains("country DE"), "the country is in force");
 }
 
-fn nobody_reads_the_secrets(run: &impl Fn(&str) -> String) {
-    let part = &PSK[..16];
-    // Written so that a note of the command itself is no find.
-    let pattern = format!("[{}]{}", &part[..1], &part[1..]);
-    let hash = "[F]5Jx5fExrKuPp53xLKQ";
-    for secret in [pattern.as_str(), hash, "[c]orrect-horse-of-ada"] {
+/// The same network with another password, for netplan refuses all it has where two files name one network.
+fn weaver_toml_has_the_last_word_on_the_wifi(run: &impl Fn(&str) -> String) {
+    let wifi = format!(r#"[wifi]\ncountry = "AT"\nssid = "attic"\npassword = "{OTHER_PSK}"\n"#);
+    run(&format!("printf '{wifi}' | sudo -n tee -a /boot/firmware/weaver.toml > /dev/null"));
+    let said = run("sudo -n weaver-node-agent boot-config && sudo -n netplan generate");
+    assert!(said.contains("B-03") && !said.contains(OTHER_PSK), "{said}");
+    assert!(run("sudo -n cat /boot/firmware/weaver.toml").contains("password = \"\""), "it is blanked");
+    the_wifi_is_weaver_tomls(run);
+    run("sudo -n systemctl restart netplan-wpa-wlan0.service");
+    until("the other country", || {
+        let country = run("sudo -n iw reg get");
+        Ok(if country.contains("country AT") { Ok(()) } else { Err(country) })
+    });
+}
+
+fn the_wifi_is_weaver_tomls(run: &impl Fn(&str) -> String) {
+    let supplicant = run("sudo -n cat /run/netplan/wpa-wlan0.conf");
+    for part in ["country=AT", "ssid=P\"attic\"", &format!("psk=\"{OTHER_PSK}\"")] {
+        assert!(supplicant.contains(part), "no {part} in wpa-wlan0.conf");
+    }
+    let networks = supplicant.matches("network={").count();
+    assert!(!supplicant.contains(PSK) && networks == 1, "Imager's is there, too");
+    let wired = run("sudo -n netplan get network.ethernets.eth0");
+    assert!(wired.contains("dhcp6: true"), "the wired port stays: {wired}");
+}
+
+fn the_radio_is_there_at_the_next_start(run: &impl Fn(&str) -> String) {
+    for (file, line) in [
+        ("/etc/modules-load.d/radio.conf", "mac80211_hwsim"),
+        ("/etc/modprobe.d/radio.conf", "options mac80211_hwsim radios=1"),
+    ] {
+        run(&format!("echo {line} | sudo -n tee {file}"));
+    }
+}
+
+/// netplan's generator runs before boot-config, and refuses what both files say together: the wired port's, too.
+fn it_is_joined_by_itself_where_two_files_name_it(run: &impl Fn(&str) -> String) {
+    let both = "sudo -n grep -l attic /etc/netplan/50-cloud-init.yaml /etc/netplan/90-weaver.yaml | wc -l";
+    assert_eq!(run(both), "2", "each names it");
+    until("wpa_supplicant looking for the network", || {
+        let state = run("sudo -n wpa_cli -p /run/wpa_supplicant -i wlan0 status 2>&1 || true");
+        Ok(if state.contains("wpa_state=") { Ok(()) } else { Err(state) })
+    });
+    the_wifi_is_weaver_tomls(run);
+    until("weaver.toml's country", || {
+        let country = run("sudo -n iw reg get");
+        Ok(if country.contains("country AT") { Ok(()) } else { Err(country) })
+    });
+    let wired = run("networkctl --no-pager --no-legend list eth0");
+    assert!(wired.contains("routable"), "{wired}");
+    let said = run("sudo -n journalctl --no-pager -b -u weaver-boot-config -o cat");
+    assert!(said.contains("B-03"), "both lines are named at each start: {said}");
+    assert_eq!(run("systemctl --no-pager --plain --no-legend --failed"), "");
+}
+
+fn nobody_reads_the_secrets(run: &impl Fn(&str) -> String, secrets: &[&str]) {
+    for secret in secrets {
+        // Its begin, written so that a note of the command itself is no find.
+        let (first, rest) = secret[..16].split_at(1);
+        let secret = format!("[{first}]{rest}");
         let others = format!(
             "sudo -n runuser -u nobody -- grep -rlsI '{secret}' /etc /run /var /boot /home /tmp || true"
         );
