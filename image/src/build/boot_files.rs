@@ -11,34 +11,14 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use super::cpio;
+use super::debian_kernel::DebianKernel;
 use crate::boot::board::Board;
 use crate::boot::config_txt;
 
-/// Whose sections of config.txt count.
-const BOARDS: [Board; 4] = [Board::Pi3, Board::Pi4, Board::Pi400, Board::Cm4];
 /// Without a word about it the firmware looks for one that Debian does not have.
 const CM4_TREE: &str = "bcm2711-rpi-cm4-io.dtb";
 /// Loaded by the ROM and the firmware: Pi 3, then Pi 4.
 const FIRMWARE: [&str; 5] = ["bootcode.bin", "start.elf", "fixup.dat", "start4.elf", "fixup4.dat"];
-/// Device trees of the boards that the image is for.
-pub const DEVICE_TREES: [&str; 5] = [
-    "bcm2711-rpi-4-b.dtb",
-    "bcm2711-rpi-400.dtb",
-    CM4_TREE,
-    "bcm2837-rpi-3-b.dtb",
-    "bcm2837-rpi-3-b-plus.dtb",
-];
-/// Modules without which the root is not reached: both card readers, USB disks, QEMU, the file system.
-const EARLY: [&str; 8] = [
-    "sdhci_iproc",
-    "bcm2835",
-    "pcie_brcmstb",
-    "reset_raspberrypi",
-    "xhci_pci",
-    "virtio_blk",
-    "virtio_pci",
-    "ext4",
-];
 /// Modules without which /boot/firmware is not mounted.
 const LATE: [&str; 3] = ["vfat", "nls_ascii", "nls_cp437"];
 
@@ -81,7 +61,9 @@ impl Kernel {
     pub fn add(&mut self, path: &str, read: impl FnOnce() -> Result<Vec<u8>>) -> Result<()> {
         let name = path.rsplit('/').next().unwrap_or_default();
         let is_tree = Path::new(name).extension().is_some_and(|extension| extension == "dtb");
-        if is_tree && path.contains("/usr/lib/linux-image-") && path.contains("/broadcom/") {
+        // In newer packages the first is a link to the second.
+        let is_kernels = path.contains("/usr/lib/linux-image-") || path.contains("/usr/lib/modules/");
+        if is_tree && is_kernels && path.contains("/broadcom/") {
             self.trees.insert(name.to_owned(), read()?);
         } else if path.contains("/usr/lib/modules/") {
             if name == "modules.builtin" {
@@ -101,11 +83,11 @@ fn module(path: &str) -> Option<String> {
     (rest.is_empty() || rest.starts_with('.')).then(|| stem.replace('-', "_"))
 }
 
-/// Checks the boot files in a directory.
+/// Checks the boot files in a directory. `chosen` says which boards they are for.
 ///
 /// # Errors
 /// What is missing or wrong, all of it.
-pub fn verify(boot: &Path, kernel: &Kernel) -> Result<()> {
+pub fn verify(boot: &Path, kernel: &Kernel, chosen: DebianKernel) -> Result<()> {
     let mut faults = Vec::new();
     let read = |name: &str| fs::read(boot.join(name)).ok();
     for name in FIRMWARE {
@@ -113,7 +95,7 @@ pub fn verify(boot: &Path, kernel: &Kernel) -> Result<()> {
             faults.push(format!("{name}, which the firmware loads, is missing or empty"));
         }
     }
-    for name in DEVICE_TREES {
+    for name in chosen.device_trees() {
         match (read(name), kernel.trees.get(name)) {
             (Some(tree), Some(own)) if &tree == own => {}
             (None, _) => faults.push(format!("{name} is missing: its board does not start")),
@@ -122,7 +104,7 @@ pub fn verify(boot: &Path, kernel: &Kernel) -> Result<()> {
     }
     let text = read(config_txt::FILE).unwrap_or_default();
     let (mut kernels, mut initramfs) = (BTreeSet::new(), BTreeSet::new());
-    for board in BOARDS {
+    for board in chosen.boards() {
         match config_txt::read(&String::from_utf8_lossy(&text), board) {
             Ok(config) => {
                 if board == Board::Cm4 && config.device_tree.as_deref() != Some(CM4_TREE) {
@@ -151,7 +133,7 @@ pub fn verify(boot: &Path, kernel: &Kernel) -> Result<()> {
         };
         let names = cpio::names(&path).with_context(|| format!("reading {}", path.display()))?;
         let early: BTreeSet<_> = names.iter().filter_map(|name| module(name)).collect();
-        for module in EARLY {
+        for module in chosen.early() {
             if !early.contains(module) && !kernel.built_in.contains(module) {
                 faults.push(format!("neither the initramfs nor the kernel has {module}"));
             }
@@ -160,6 +142,9 @@ pub fn verify(boot: &Path, kernel: &Kernel) -> Result<()> {
     let has = |module: &str| kernel.modules.contains(module) || kernel.built_in.contains(module);
     for module in LATE.into_iter().filter(|module| !has(module)) {
         faults.push(format!("the root has no {module}: /boot/firmware cannot be mounted"));
+    }
+    for module in chosen.network().into_iter().filter(|module| !has(module)) {
+        faults.push(format!("the root has no {module}: a Pi 5 has no wired network"));
     }
     if !has(WATCHDOG) {
         faults.push(format!("the root has no {WATCHDOG}: a Pi that hangs stays so"));
@@ -219,7 +204,8 @@ mod tests {
         fs::write(boot.path().join("config.txt"), "kernel=vmlinuz\n").unwrap();
         fs::write(boot.path().join("vmlinuz"), [0; 100]).unwrap();
         fs::write(boot.path().join("bcm2711-rpi-4-b.dtb"), "other").unwrap();
-        let text = verify(boot.path(), &Kernel::default()).unwrap_err().to_string();
+        let text = |kernel| verify(boot.path(), &Kernel::default(), kernel).unwrap_err().to_string();
+        let (experimental, text) = (text(DebianKernel::Backports), text(DebianKernel::Trixie));
         for fault in [
             "start4.elf, which",
             "bcm2837-rpi-3-b.dtb is missing",
@@ -231,8 +217,26 @@ mod tests {
             "no bcm2835_wdt",
             "cmdline.txt has 0 lines",
         ] {
-            assert!(text.contains(fault), "{fault}: {text}");
+            assert!(text.contains(fault) && experimental.contains(fault), "{fault}: {text}");
         }
+        for fault in ["bcm2712-d-rpi-5-b.dtb is missing", "no rp1_pci: a Pi 5"] {
+            assert!(experimental.contains(fault) && !text.contains(fault), "{fault}: {experimental}");
+        }
+    }
+
+    #[test]
+    fn the_kernels_trees_are_found_where_older_and_newer_packages_have_them() {
+        let mut kernel = Kernel::default();
+        for (path, content) in [
+            ("./usr/lib/linux-image-6.12.1-arm64/broadcom/bcm2711-rpi-4-b.dtb", "older"),
+            ("./usr/lib/modules/7.3.4-arm64/dtb/broadcom/bcm2712-rpi-5-b.dtb", "newer"),
+            ("./usr/lib/modules/7.3.4-arm64/dtb/allwinner/sun50i.dtb", "of others"),
+            ("./boot/firmware/bcm2711-rpi-400.dtb", "the copy"),
+        ] {
+            kernel.add(path, || Ok(content.into())).unwrap();
+        }
+        let names: Vec<_> = kernel.trees.keys().map(String::as_str).collect();
+        assert_eq!(names, ["bcm2711-rpi-4-b.dtb", "bcm2712-rpi-5-b.dtb"]);
     }
 
     #[test]

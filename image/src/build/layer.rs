@@ -33,6 +33,8 @@ pub struct Built<'a> {
     pub version: &'a str,
     /// `VARIANT_ID` of an image that is no release, and what to call it.
     pub variant: Option<(&'a str, &'a str)>,
+    /// apt's sources besides Debian's own, from which upgrades come.
+    pub sources: Option<PathBuf>,
 }
 
 /// The layer.
@@ -65,6 +67,11 @@ pub fn layer(source: &Path, built: &Built<'_>) -> Result<Layer> {
     if let Some((_, name)) = built.variant {
         let banner = format!("*** {name} ***\n");
         layer.insert("etc/issue.d/05-variant.issue".into(), Node::Bytes(banner.into_bytes(), 0o644));
+    }
+    if let Some(sources) = &built.sources {
+        let name = sources.file_name().context("apt's sources have no name")?;
+        let to = Path::new("etc/apt/sources.list.d").join(name);
+        layer.insert(to, Node::File(sources.clone(), 0o644));
     }
     // systemd never starts below this file's time.
     layer.insert("usr/lib/clock-epoch".into(), Node::Bytes(Vec::new(), 0o644));
@@ -246,6 +253,7 @@ mod tests {
             os_release: "NAME=Debian\nVARIANT=x\n",
             version: "1.2.3",
             variant: Some(("test", "Test image, no k3s")),
+            sources: None,
         };
         let text = os_release(&built);
         assert_eq!(

@@ -4,18 +4,20 @@
 //! the result gets its name when it is whole. Failure: a step names its log; what was made before stays in the
 //! cache, and an interrupted build leaves nothing that looks finished.
 //!
-//! - [`rootfs`], [`packages`], [`emulation`]: Debian's part.
+//! - [`rootfs`], [`packages`], [`debian_kernel`], [`emulation`]: Debian's part.
 //! - [`layer`], [`merge`]: ours, and both as one.
 //! - [`disk`], [`boot_files`], [`cpio`]: partitions, and whether they can start.
-//! - [`publish`], [`sbom`], [`os_list`]: what lies beside the image.
+//! - [`named`], [`publish`], [`sbom`], [`os_list`]: the image's name, and what lies beside it.
 //! - [`place`]: where all of it is written.
 
 pub mod boot_files;
 pub mod cpio;
+pub mod debian_kernel;
 pub mod disk;
 pub mod emulation;
 pub mod layer;
 pub mod merge;
+pub mod named;
 pub mod os_list;
 pub mod packages;
 pub mod place;
@@ -39,7 +41,9 @@ use weaver_devstack::choice::cache_root;
 use weaver_devstack::files;
 use weaver_devstack::steps::{Steps, say};
 
+use self::debian_kernel::DebianKernel;
 use self::layer::Built;
+use self::named::Named;
 use self::rootfs::RootFs;
 use self::tools::{Logs, output};
 use crate::k3s::{self, K3s, Wish};
@@ -56,6 +60,9 @@ pub struct RootOptions {
     /// The checkout.
     #[arg(long, default_value = ".")]
     pub source: PathBuf,
+    /// Debian's kernel for the card.
+    #[arg(long, env = "KERNEL", value_enum, default_value_t)]
+    pub kernel: DebianKernel,
 }
 
 /// Options of `build`.
@@ -70,6 +77,9 @@ pub struct Options {
     /// k3s for the card: a file, or `testbed` for a test image [default: what image/k3s.lock names, downloaded].
     #[arg(long, env = "K3S", value_name = "FILE|testbed")]
     pub k3s: Option<OsString>,
+    /// Debian's kernel for the card; that of its backports makes an experimental image, for a Pi 5 as well.
+    #[arg(long, env = "KERNEL", value_enum, default_value_t)]
+    pub kernel: DebianKernel,
     /// Ask Debian's archive again instead of taking the root file system from the cache.
     #[arg(long)]
     pub fresh: bool,
@@ -93,14 +103,14 @@ pub struct Image {
 /// # Errors
 /// See the module.
 pub fn root(options: &RootOptions) -> Result<()> {
-    let RootOptions { source } = options;
+    let RootOptions { source, kernel } = options;
     let mut steps = Steps::begin();
     let logs = Logs::below(&source.join("target/image/logs"))?;
     let cache = cache()?;
-    let cached = rootfs::cached(source, &cache)?;
+    let cached = rootfs::cached(source, *kernel, &cache)?;
     is_fit(&[], &cache, cached.is_some())?;
     let origin = announced(cached.as_ref(), &logs);
-    cached.map_or_else(|| rootfs::make(source, &cache, false, &logs), Ok)?;
+    cached.map_or_else(|| rootfs::make(source, *kernel, &cache, false, &logs), Ok)?;
     steps.done("root file system", origin);
     Ok(())
 }
@@ -110,14 +120,14 @@ pub fn root(options: &RootOptions) -> Result<()> {
 /// # Errors
 /// See the module; [`k3s::NotFetched`] where the k3s of the lock cannot be fetched.
 pub fn build(options: &Options) -> Result<Image> {
-    let Options { source, out, .. } = options;
+    let Options { source, out, kernel, .. } = options;
     let mut steps = Steps::begin();
     let logs = Logs::below(&source.join("target/image/logs"))?;
     files::make_dir(out)?;
     let _alone = place::alone(out)?;
     place::clear(out)?;
     let cache = cache()?;
-    let cached = if options.fresh { None } else { rootfs::cached(source, &cache)? };
+    let cached = if options.fresh { None } else { rootfs::cached(source, *kernel, &cache)? };
     is_fit(&[(out, SPACE_FOR_OUT)], &cache, cached.is_some())?;
     let epoch = epoch(source)?;
 
@@ -135,7 +145,7 @@ pub fn build(options: &Options) -> Result<Image> {
     let (root, k3s, programs) = thread::scope(|scope| -> Result<_> {
         let root = scope.spawn(|| match cached {
             Some(root) => Ok(root),
-            None => rootfs::make(source, &cache, options.fresh, &logs),
+            None => rootfs::make(source, *kernel, &cache, options.fresh, &logs),
         });
         let others = || -> Result<_> {
             let k3s = chosen.map_or_else(choose, Ok)?;
@@ -154,10 +164,11 @@ pub fn build(options: &Options) -> Result<Image> {
     })?;
     steps.done("root file system", origin);
 
-    let lists = publish::lists(source, out, &root, &k3s)?;
+    let named = Named::of(k3s.variant, *kernel);
+    let lists = publish::lists(options, &root, &k3s)?;
     steps.done("bill of materials", format_args!("{} packages", lists.packages));
-    let image = put_together(options, &root, &programs, &k3s, epoch, &logs)?;
-    let name = stem(&k3s);
+    let image = put_together(options, &named, &root, &programs, &k3s, epoch, &logs)?;
+    let name = &named.stem;
     steps.done("image", format_args!("{name}.img"));
     let packed = if options.raw {
         None
@@ -166,7 +177,7 @@ pub fn build(options: &Options) -> Result<Image> {
         steps.done("compressed", format_args!("{name}.img.xz"));
         Some(packed)
     };
-    let raw = publish::put(out, &name, k3s.variant, epoch, &lists, image, packed)?;
+    let raw = publish::put(out, &named, epoch, &lists, image, packed)?;
     Ok(Image { raw, k3s })
 }
 
@@ -204,19 +215,20 @@ fn is_fit(needs: &[(&Path, u64)], cache: &Path, has_root: bool) -> Result<()> {
 
 fn put_together(
     options: &Options,
+    named: &Named,
     root: &RootFs,
     programs: &[Program],
     k3s: &K3s,
     epoch: u64,
     logs: &Logs,
 ) -> Result<NamedTempFile> {
-    let Options { source, out, .. } = options;
+    let Options { source, out, kernel, .. } = options;
     let work = tempfile::Builder::new().prefix(place::PARTIAL).tempdir_in(out);
     let work = work.with_context(|| format!("cannot write to {}", out.display()))?;
     let boot = work.path().join("boot");
     let firmware = File::open(root.firmware()).context("cannot read the boot files in the cache")?;
     tar::Archive::new(BufReader::new(firmware)).unpack(&boot).context("unpacking the boot files")?;
-    boot_files::verify(&boot, &boot_files::Kernel::in_root(&root.tar())?)?;
+    boot_files::verify(&boot, &boot_files::Kernel::in_root(&root.tar())?, *kernel)?;
     copy_boot_overlay(&source.join("image/overlay-boot"), &boot, epoch)?;
     // What is on the card is what the bill says, whoever changes the file meanwhile.
     let own_k3s = work.path().join("k3s");
@@ -228,18 +240,13 @@ fn put_together(
         k3s: &own_k3s,
         os_release: &os_release,
         version: env!("CARGO_PKG_VERSION"),
-        variant: k3s.variant.id().zip(k3s.variant.spoken()),
+        variant: named.variant.as_ref().map(|(id, spoken)| (id.as_str(), spoken.as_str())),
+        sources: kernel.sources().map(|file| source.join(file)),
     };
     let layer = layer::layer(source, &built)?;
     let image = partial(out)?;
     disk::assemble(image.path(), &boot, &root.tar(), &layer, epoch, logs)?;
     Ok(image)
-}
-
-/// `config-weaver-VERSION[-VARIANT]-arm64`.
-fn stem(k3s: &K3s) -> String {
-    let variant = k3s.variant.id().map(|id| format!("-{id}")).unwrap_or_default();
-    format!("config-weaver-{}{variant}-arm64", env!("CARGO_PKG_VERSION"))
 }
 
 fn copy_boot_overlay(from: &Path, to: &Path, epoch: u64) -> Result<()> {

@@ -10,6 +10,8 @@ pub struct Published<'a> {
     pub version: &'a str,
     /// What an image that is no release is called.
     pub variant: Option<&'a str>,
+    /// The boards that it is for, as Imager names them.
+    pub devices: &'a [&'a str],
     /// Where Imager finds the compressed file; whoever publishes it writes the address in.
     pub url: &'a str,
     /// `YYYY-MM-DD`.
@@ -25,7 +27,7 @@ pub struct Published<'a> {
 /// # Errors
 /// It could not be written as JSON.
 pub fn list(image: &Published<'_>) -> Result<String> {
-    let Published { version, variant, url, date, sizes, hashes } = image;
+    let Published { version, variant, devices, url, date, sizes, hashes } = image;
     let variant = variant.map(|name| format!(" ({name})")).unwrap_or_default();
     let list = json!({"os_list": [{
         "name": format!("Config Weaver {version}{variant}"),
@@ -37,7 +39,7 @@ pub fn list(image: &Published<'_>) -> Result<String> {
         "extract_sha256": hashes.0,
         "image_download_size": sizes.1,
         "image_download_sha256": hashes.1,
-        "devices": ["pi4-64bit", "pi3-64bit"],
+        "devices": devices,
         // What Imager asks its user for goes into user-data and network-config on the FAT.
         "init_format": "cloudinit-rpi",
     }]});
@@ -53,6 +55,7 @@ mod tests {
         let image = Published {
             version: "0.1.0",
             variant: Some("TEST IMAGE"),
+            devices: &["pi4-64bit"],
             url: "file:///x.img.xz",
             date: "2026-11-21",
             sizes: (9, 4),
@@ -62,6 +65,7 @@ mod tests {
         let entry = &list["os_list"][0];
         assert_eq!(entry["name"], "Config Weaver 0.1.0 (TEST IMAGE)", "nobody takes it for a release");
         assert_eq!(entry["init_format"], "cloudinit-rpi");
+        assert_eq!(entry["devices"], json!(["pi4-64bit"]));
         assert_eq!((&entry["extract_sha256"], &entry["image_download_sha256"]), (&json!("aa"), &json!("bb")));
         assert_eq!((&entry["extract_size"], &entry["image_download_size"]), (&json!(9), &json!(4)));
     }

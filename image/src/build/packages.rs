@@ -54,10 +54,17 @@ pub fn installed(packages: &str, hashes: &str) -> Result<Vec<Package>> {
         .context("reading the list of installed packages")
 }
 
-/// The kernel's package has its version in its name, which moves.
+/// The kernel's packages have its version in their names, which moves.
 fn known_as(name: &str) -> &str {
-    let is_kernel = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
-    if name.strip_prefix("linux-image-").is_some_and(is_kernel) { "linux-image-VERSION" } else { name }
+    const KERNELS: [(&str, &str); 4] = [
+        ("linux-base-", "linux-base-VERSION"),
+        ("linux-binary-", "linux-binary-VERSION"),
+        ("linux-image-", "linux-image-VERSION"),
+        ("linux-modules-", "linux-modules-VERSION"),
+    ];
+    let is_version = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
+    let known = KERNELS.iter().find(|(begin, _)| name.strip_prefix(begin).is_some_and(is_version));
+    known.map_or(name, |(_, known)| known)
 }
 
 /// Compares the names.
@@ -101,6 +108,8 @@ mod tests {
         let found = installed("linux-image-6.12.107+deb13-arm64\t1\tarm64\tlinux\t1\n", "").unwrap();
         assert!(compare("linux-image-VERSION\n", &found).is_ok());
         assert_eq!(known_as("linux-image-arm64"), "linux-image-arm64");
+        assert_eq!(known_as("linux-modules-7.3.4+deb13-arm64"), "linux-modules-VERSION");
+        assert_eq!(known_as("linux-base"), "linux-base");
     }
 
     #[test]

@@ -14,10 +14,12 @@ use weaver_devstack::download::sha256;
 use weaver_devstack::files;
 use weaver_devstack::steps::say;
 
+use super::Options;
+use super::named::Named;
 use super::rootfs::RootFs;
 use super::tools::{self, Logs, output};
 use super::{os_list, packages, sbom};
-use crate::k3s::{K3s, Variant};
+use crate::k3s::K3s;
 use crate::programs;
 
 const MODE: u32 = 0o644;
@@ -39,7 +41,8 @@ pub struct Lists {
 ///
 /// # Errors
 /// A package that nobody has reviewed, or one that is gone; a list that cannot be read.
-pub fn lists(source: &Path, out: &Path, root: &RootFs, k3s: &K3s) -> Result<Lists> {
+pub fn lists(options: &Options, root: &RootFs, k3s: &K3s) -> Result<Lists> {
+    let Options { source, out, kernel, .. } = options;
     let read =
         |path: PathBuf| fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()));
     let installed = packages::installed(&read(root.packages())?, &read(root.hashes())?)?;
@@ -52,7 +55,11 @@ pub fn lists(source: &Path, out: &Path, root: &RootFs, k3s: &K3s) -> Result<List
             say(format_args!("            changed since the last build: {}", line.replace('\t', " ")));
         }
     }
-    packages::compare(&read(source.join("image/packages.installed"))?, &installed)?;
+    let mut expected = read(source.join("image/packages.installed"))?;
+    if let Some(more) = kernel.installed() {
+        expected.push_str(&read(source.join(more))?);
+    }
+    packages::compare(&expected, &installed)?;
     let crates = sbom::crates(source, programs::TARGET, &programs::PROGRAMS.map(|(_, package)| package))?;
     let k3s = sbom::K3s { version: &k3s.version, sha256: &k3s.sha256 };
     let bill = sbom::cyclonedx(env!("CARGO_PKG_VERSION"), &installed, &crates, &k3s)?;
@@ -101,13 +108,13 @@ fn within_budget(size: u64) -> Result<()> {
 /// A file that cannot be written; the sum is missing then.
 pub fn put(
     out: &Path,
-    name: &str,
-    variant: Variant,
+    named: &Named,
     epoch: u64,
     lists: &Lists,
     image: NamedTempFile,
     packed: Option<Packed>,
 ) -> Result<PathBuf> {
+    let name = &named.stem;
     let raw = out.join(format!("{name}.img"));
     let xz = out.join(format!("{name}.img.xz"));
     let sum = out.join(format!("{name}.img.xz.sha256"));
@@ -127,7 +134,8 @@ pub fn put(
     let url = format!("file://{}/{name}.img.xz", out.canonicalize()?.display());
     let list = os_list::list(&os_list::Published {
         version: env!("CARGO_PKG_VERSION"),
-        variant: variant.spoken(),
+        variant: named.spoken(),
+        devices: &named.devices,
         url: &url,
         date: date.trim(),
         sizes: (extract_size, file.as_file().metadata()?.len()),
@@ -166,7 +174,9 @@ mod tests {
         image.write_all(content).unwrap();
         let file = NamedTempFile::new_in(out).unwrap();
         let packed = packs.then(|| pack(image.path(), file, &logs).unwrap());
-        put(out, NAME, Variant::Test, 1_795_219_200, &lists, image, packed).unwrap()
+        let variant = Some(("test".to_owned(), "TEST IMAGE".to_owned()));
+        let named = Named { stem: NAME.to_owned(), variant, devices: vec!["pi4-64bit"] };
+        put(out, &named, 1_795_219_200, &lists, image, packed).unwrap()
     }
 
     #[test]

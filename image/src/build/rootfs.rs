@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use weaver_devstack::files;
 use weaver_devstack::steps::say;
 
+use super::debian_kernel::DebianKernel;
 use super::tools::Logs;
 use super::{packages, place};
 
@@ -30,7 +31,7 @@ pub const SPACE: (u64, u64) = (1 << 30, 1536 << 20);
 const KEPT: Duration = Duration::from_hours(14 * 24);
 
 /// The files that decide what comes out, below the checkout.
-const INPUTS: [&str; 8] = [
+const INPUTS: [&str; 9] = [
     "image/packages",
     "image/rootfs/before.sh",
     "image/rootfs/essential.sh",
@@ -39,6 +40,7 @@ const INPUTS: [&str; 8] = [
     DPKG,
     "systemd/sysusers.d/weaver.conf",
     "image/src/build/rootfs.rs",
+    "image/src/build/debian_kernel.rs",
 ];
 
 /// A finished root file system, in the cache.
@@ -92,8 +94,8 @@ impl RootFs {
 ///
 /// # Errors
 /// When the checkout or the cache cannot be read.
-pub fn cached(source: &Path, cache: &Path) -> Result<Option<RootFs>> {
-    let directory = store(cache).join(key(source)?);
+pub fn cached(source: &Path, kernel: DebianKernel, cache: &Path) -> Result<Option<RootFs>> {
+    let directory = store(cache).join(key(source, kernel)?);
     if !directory.is_dir() {
         return Ok(None);
     }
@@ -109,17 +111,17 @@ pub fn cached(source: &Path, cache: &Path) -> Result<Option<RootFs>> {
 ///
 /// # Errors
 /// When mmdebstrap fails.
-pub fn make(source: &Path, cache: &Path, fresh: bool, logs: &Logs) -> Result<RootFs> {
+pub fn make(source: &Path, kernel: DebianKernel, cache: &Path, fresh: bool, logs: &Logs) -> Result<RootFs> {
     let store = store(cache);
     files::make_dir(&store)?;
     let _alone = place::wait_alone(&store)?;
-    if let Some(root) = cached(source, cache)?.filter(|_| !fresh) {
+    if let Some(root) = cached(source, kernel, cache)?.filter(|_| !fresh) {
         return Ok(root);
     }
     place::clear(&store)?;
-    let directory = store.join(key(source)?);
+    let directory = store.join(key(source, kernel)?);
     let partial = tempfile::Builder::new().prefix(place::PARTIAL).tempdir_in(&store)?;
-    logs.run("root file system", &mut command(source, partial.path())?)?;
+    logs.run("root file system", &mut command(source, kernel, partial.path())?)?;
     is_whole(partial.path()).with_context(|| format!("see {}", logs.path("root file system").display()))?;
     // Their content first, then the name: a power cut must not leave an empty file in the cache.
     for file in fs::read_dir(partial.path())? {
@@ -154,11 +156,11 @@ fn is_whole(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-fn command(source: &Path, out: &Path) -> Result<Command> {
+fn command(source: &Path, kernel: DebianKernel, out: &Path) -> Result<Command> {
     let source = source.canonicalize()?;
     let read = |file: &str| fs::read_to_string(source.join(file)).with_context(|| format!("reading {file}"));
     let list = read("image/packages")?;
-    let include = packages::asked(&list).collect::<Vec<_>>().join(",");
+    let include = packages::asked(&list).map(|name| kernel.request(name)).collect::<Vec<_>>().join(",");
     let mut command = Command::new("mmdebstrap");
     command
         .current_dir(&source)
@@ -188,7 +190,8 @@ fn command(source: &Path, out: &Path) -> Result<Command> {
         .arg(hook("customize", r#"rm -r "$1/weaver-out""#))
         .arg(SUITE)
         .arg(out.join("rootfs.tar"))
-        .arg("image/overlay/etc/apt/sources.list.d/debian.sources");
+        .arg("image/overlay/etc/apt/sources.list.d/debian.sources")
+        .args(kernel.sources());
     Ok(command)
 }
 
@@ -198,9 +201,10 @@ fn hook(stage: &str, script: &str) -> String {
 }
 
 /// The content of everything that decides what comes out.
-fn key(source: &Path) -> Result<String> {
+fn key(source: &Path, kernel: DebianKernel) -> Result<String> {
     let mut hash = Sha256::new();
-    for input in INPUTS {
+    // The sources of another kernel are what asks for it.
+    for input in INPUTS.into_iter().chain(kernel.sources()) {
         let mut bytes = Vec::new();
         let path = source.join(input);
         File::open(&path)
@@ -222,4 +226,31 @@ fn clear(store: &Path, but: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    fn checkout() -> &'static Path {
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+    }
+
+    #[test]
+    fn another_kernel_is_another_root_file_system() {
+        let key = |kernel| key(checkout(), kernel).unwrap();
+        assert_ne!(key(DebianKernel::Trixie), key(DebianKernel::Backports));
+    }
+
+    #[test]
+    fn only_an_experimental_image_asks_the_backports() {
+        for (kernel, backports) in [(DebianKernel::Trixie, false), (DebianKernel::Backports, true)] {
+            let command = command(checkout(), kernel, Path::new("/out")).unwrap();
+            let words: Vec<_> = command.get_args().filter_map(OsStr::to_str).collect();
+            assert_eq!(words.contains(&"image/rootfs/backports.sources"), backports, "{words:?}");
+            assert_eq!(words.iter().any(|word| word.contains("/trixie-backports")), backports, "{words:?}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use weaver_image::build::disk::{FAT_LABEL, FAT_START, ROOT_LABEL, ROOT_START};
 use weaver_image::build::{boot_files, packages};
 use weaver_image::elf;
 
-use crate::root::{Root, extract, image};
+use crate::root::{Root, extract, image, kernel};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
@@ -80,11 +80,11 @@ fn boot_files_of_the_image() -> tempfile::TempDir {
 fn the_boot_files_are_those_of_every_board() {
     let home = boot_files_of_the_image();
     let card = Root::read();
-    let mut kernel = boot_files::Kernel::default();
+    let mut own = boot_files::Kernel::default();
     for (path, _) in card.entries.iter().filter(|(_, entry)| entry.is_file) {
-        kernel.add(path, || Ok(card.bytes(path))).unwrap();
+        own.add(path, || Ok(card.bytes(path))).unwrap();
     }
-    boot_files::verify(home.path(), &kernel).unwrap();
+    boot_files::verify(home.path(), &own, kernel()).unwrap();
     let cmdline = std::fs::read_to_string(home.path().join("cmdline.txt")).unwrap();
     // What else there is boot-config takes for the owner's. Debian's kernel needs no cgroup token.
     assert_eq!(cmdline.split_whitespace().collect::<Vec<_>>(), GENERATED, "{cmdline}");
@@ -265,11 +265,10 @@ fn our_programs_run_on_debian_13_and_k3s_is_for_the_card() {
     assert!(k3s.faults(elf::Origin::Foreign).is_empty());
     let release = card.text("/usr/lib/os-release");
     assert!(release.contains("IMAGE_ID=config-weaver"), "{release}");
-    assert_eq!(
-        release.contains("VARIANT_ID=test"),
-        image().to_string_lossy().contains("-test-"),
-        "{release}"
-    );
+    let field = |key: &str| release.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    let variant = field("VARIANT_ID").map(|id| format!("-{id}")).unwrap_or_default();
+    let name = format!("config-weaver-{}{variant}-arm64.img", field("IMAGE_VERSION").unwrap());
+    assert_eq!(image().file_name().unwrap(), name.as_str(), "{release}");
 }
 
 #[test]
@@ -287,7 +286,18 @@ fn packages_are_those_that_were_reviewed() {
         })
         .collect();
     let installed = packages::installed(&lines.concat(), "").unwrap();
-    packages::compare(&source("image/packages.installed"), &installed).unwrap();
+    let more = kernel().installed().map(source).unwrap_or_default();
+    packages::compare(&(source("image/packages.installed") + &more), &installed).unwrap();
+    for package in &installed {
+        let is_kernels = kernel().installed().is_some() && package.name.starts_with("linux-");
+        assert_eq!(package.version.contains("~bpo"), is_kernels, "{} {}", package.name, package.version);
+    }
+    let sources = "/etc/apt/sources.list.d/backports.sources";
+    assert_eq!(
+        card.has(sources),
+        kernel().sources().is_some(),
+        "upgrades of the kernel come from where it came"
+    );
     let names: BTreeSet<_> = installed.iter().map(|package| package.name.as_str()).collect();
     for asked in packages::asked(&source("image/packages")) {
         assert!(names.contains(asked), "{asked} was asked for");

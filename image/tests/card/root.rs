@@ -6,13 +6,23 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum as _;
 use ext4_view::{Ext4, Ext4Read};
+use weaver_image::build::debian_kernel::DebianKernel;
 use weaver_image::build::disk::ROOT_START;
 
 /// The image under test.
 pub fn image() -> PathBuf {
     let path = std::env::var_os("WEAVER_IMAGE").expect("WEAVER_IMAGE is not set: run `make image-smoke`");
     PathBuf::from(path)
+}
+
+/// The kernel that it says it has, by its name.
+pub fn kernel() -> DebianKernel {
+    let image = image();
+    let name = image.file_name().unwrap().to_string_lossy();
+    let says = |kernel: &DebianKernel| kernel.id().is_some_and(|id| name.contains(id));
+    DebianKernel::value_variants().iter().copied().find(says).unwrap_or_default()
 }
 
 struct Partition(File);

@@ -1,0 +1,63 @@
+//! What an image is called, so that nobody takes one that is no release for one.
+
+use super::debian_kernel::DebianKernel;
+use crate::k3s::Variant;
+
+/// An image's names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// `config-weaver-VERSION[-VARIANT]-arm64`, of its files.
+    pub stem: String,
+    /// `VARIANT_ID` of os-release, and what is said on the console and in Imager; a release has none.
+    pub variant: Option<(String, String)>,
+    /// The boards that it is for, as Imager names them.
+    pub devices: Vec<&'static str>,
+}
+
+impl Named {
+    /// By what is on it.
+    #[must_use]
+    pub fn of(k3s: Variant, kernel: DebianKernel) -> Self {
+        let joined = |parts: [Option<&str>; 2], between: &str| {
+            let parts: Vec<_> = parts.into_iter().flatten().collect();
+            (!parts.is_empty()).then(|| parts.join(between))
+        };
+        let id = joined([k3s.id(), kernel.id()], "-");
+        let spoken = joined([k3s.spoken(), kernel.spoken()], "; ");
+        let part = id.as_ref().map(|id| format!("-{id}")).unwrap_or_default();
+        let stem = format!("config-weaver-{}{part}-arm64", env!("CARGO_PKG_VERSION"));
+        Self { stem, variant: id.zip(spoken), devices: kernel.devices() }
+    }
+
+    /// What is said on the console and in Imager.
+    #[must_use]
+    pub fn spoken(&self) -> Option<&str> {
+        self.variant.as_ref().map(|(_, spoken)| spoken.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_release_says_so_in_every_name() {
+        for (k3s, kernel, id) in [
+            (Variant::Release, DebianKernel::Trixie, None),
+            (Variant::Test, DebianKernel::Trixie, Some("test")),
+            (Variant::Release, DebianKernel::Backports, Some("experimental-pi5")),
+            (Variant::Test, DebianKernel::Backports, Some("test-experimental-pi5")),
+        ] {
+            let named = Named::of(k3s, kernel);
+            assert_eq!(named.variant.as_ref().map(|(id, _)| id.as_str()), id);
+            assert_eq!(named.spoken().is_some(), id.is_some());
+            let part = id.map(|id| format!("-{id}")).unwrap_or_default();
+            assert!(named.stem.ends_with(&format!("{}{part}-arm64", env!("CARGO_PKG_VERSION"))), "{named:?}");
+            assert_eq!(named.devices.contains(&"pi5-64bit"), kernel == DebianKernel::Backports);
+        }
+        let both = Named::of(Variant::Test, DebianKernel::Backports);
+        assert!(
+            both.spoken().is_some_and(|said| said.contains("TEST IMAGE") && said.contains("EXPERIMENTAL"))
+        );
+    }
+}
