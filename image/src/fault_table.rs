@@ -11,8 +11,9 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use weaver_devstack::files;
 
-const BEGIN: &str = "<!-- matrix: begin -->\n";
-const END: &str = "<!-- matrix: end -->\n";
+use crate::page;
+
+const PART: &str = "matrix";
 
 /// Options of `fault-table`.
 #[derive(Debug, Clone, clap::Args)]
@@ -63,13 +64,8 @@ impl Row {
 /// When there are no rows, one cannot be read, or the page has no place for them.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let rows = rows(&options.rows)?;
-    let page = fs::read_to_string(&options.page)
-        .with_context(|| format!("cannot read {}", options.page.display()))?;
     let seen = format!("Seen at {} on {}.", options.commit, jiff::Timestamp::now().strftime("%Y-%m-%d"));
-    let page = with_table(&page, &table(&seen, &rows)).with_context(|| {
-        format!("{} has no lines {} and {}", options.page.display(), BEGIN.trim(), END.trim())
-    })?;
-    files::replace(&options.page, page.as_bytes(), 0o644)?;
+    page::replace(&options.page, PART, &table(&seen, &rows))?;
     println!("{} rows into {}", rows.len(), options.page.display());
     Ok(ExitCode::SUCCESS)
 }
@@ -96,22 +92,10 @@ fn table(seen: &str, rows: &[Row]) -> String {
     for row in rows {
         let Row { fault, expected, observed, on_card, typed, then } = row;
         let observed = if observed == expected { "the same" } else { observed.as_str() };
-        let cells = [fault, expected, observed, on_card, typed, then].map(cell);
+        let cells = [fault, expected, observed, on_card, typed, then].map(page::cell);
         table.extend(["| ", &cells.join(" | "), " |\n"]);
     }
     table
-}
-
-/// A cell ends at a bar and at the end of its line.
-fn cell(text: impl AsRef<str>) -> String {
-    text.as_ref().replace('|', "\\|").replace('\n', " ")
-}
-
-/// The page with what stands between the two marks replaced.
-fn with_table(page: &str, table: &str) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}{table}{END}{after}"))
 }
 
 #[cfg(test)]
@@ -128,14 +112,6 @@ mod tests {
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[4], "| a \\| b | N-01 | the same |  |  |  |");
         assert_eq!(lines[5], "| a \\| b | N-01 | N-02 |  |  |  |");
-    }
-
-    #[test]
-    fn only_what_is_between_the_marks_is_replaced() {
-        let page = format!("before\n{BEGIN}old\n{END}after\n");
-        assert_eq!(with_table(&page, "new\n").unwrap(), format!("before\n{BEGIN}new\n{END}after\n"));
-        assert_eq!(with_table("no marks\n", "new\n"), None);
-        assert_eq!(with_table(&format!("{END}{BEGIN}"), "new\n"), None);
     }
 
     #[test]

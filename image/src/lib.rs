@@ -4,6 +4,7 @@
 //! - [`booted`]: boots it once, for tests that go on from there.
 //! - [`build`]: from an empty machine to `out/`.
 //! - [`fault_table`]: what the fault matrix saw, for docs/faults.md.
+//!   [`page`]: how it gets there.
 //! - [`oci`]: the operator as a container image, for any cluster.
 //! - [`programs`]: our own programs for the card, built and judged by [`elf`]; [`k3s`] beside them.
 
@@ -14,4 +15,5 @@ pub mod elf;
 pub mod fault_table;
 pub mod k3s;
 pub mod oci;
+pub mod page;
 pub mod programs;
