@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use weaver_image::k3s::NotFetched;
-use weaver_image::{boot, booted, build, fault_table, oci, programs};
+use weaver_image::{boot, booted, budgets, build, fault_table, oci, programs};
 
 /// Builds the card image and boots it in QEMU.
 #[derive(Debug, Parser)]
@@ -30,6 +30,8 @@ enum Task {
     WithBooted(booted::Options),
     /// Put what the fault matrix saw into docs/faults.md
     FaultTable(fault_table::Options),
+    /// Put what the card costs into docs/performance.md, with its pictures
+    Budgets(budgets::Options),
 }
 
 fn main() -> ExitCode {
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Task::Boot(options) => boot::run(&options),
         Task::WithBooted(options) => booted::run(&options),
         Task::FaultTable(options) => fault_table::run(&options),
+        Task::Budgets(options) => budgets::run(&options),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
