@@ -86,6 +86,9 @@ pub struct Options {
     /// Stop at the image, without compressing it.
     #[arg(long)]
     pub raw: bool,
+    /// Our programs as they ship, on a test image too.
+    #[arg(long)]
+    pub release: bool,
 }
 
 /// What was built.
@@ -140,7 +143,7 @@ pub fn build(options: &Options) -> Result<Image> {
     let choose = || k3s::choose(source, &wish, &work.join("k3s"));
     // First, since it is what most often cannot be had; but a testbed is compiled, beside the packages.
     let chosen = if wish == Wish::Testbed { None } else { Some(choose()?) };
-    let profile = if wish == Wish::Testbed { Profile::Dev } else { Profile::Release };
+    let profile = if wish == Wish::Testbed && !options.release { Profile::Dev } else { Profile::Release };
     let origin = announced(cached.as_ref(), &logs);
     let (root, k3s, programs) = thread::scope(|scope| -> Result<_> {
         let root = scope.spawn(|| match cached {
