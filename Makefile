@@ -66,6 +66,10 @@ image-smoke: ## Test image: built, inspected, booted in QEMU, broken and mended
 image-matrix: ## Test image: every fault of docs/faults.md induced, seen and mended; writes its table
 	@devstack/image_smoke.sh matrix
 
+.PHONY: soak
+soak: ## Test image: memory, processor, card writes, share of the boot, size; writes table and pictures; an hour
+	@devstack/image_smoke.sh soak
+
 .PHONY: image-pi3
 image-pi3: ## Test image: booted from the SD slot of QEMU's Pi 3
 	@devstack/image_smoke.sh pi3

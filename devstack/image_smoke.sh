@@ -4,16 +4,25 @@
 #
 #   devstack/image_smoke.sh        as above
 #   devstack/image_smoke.sh matrix instead, the whole fault matrix, half an hour: its table goes into docs/faults.md
+#   devstack/image_smoke.sh soak   instead, what the card costs, an hour: table and pictures go into docs/performance.md
 #   devstack/image_smoke.sh pi3    instead, boots it from the slot of QEMU's Pi 3: four minutes, another disk and board
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+how=(--raw)
+clock=()
 case ${1-all} in
-  all) tests='not test(/^(pi3|matrix)::/)' ;;
+  all) tests='not test(/^(pi3|matrix|soak)::/)' ;;
   matrix) tests='test(/^matrix::/)' ;;
+  # Measured as it would ship: release programs, and packed.
+  soak)
+    tests='test(/^soak::/)'
+    how=(--release)
+    clock=(--counted)
+    ;;
   pi3) tests='test(/^pi3::/)' ;;
   *)
-    echo "usage: devstack/image_smoke.sh [all|matrix|pi3]" >&2
+    echo "usage: devstack/image_smoke.sh [all|matrix|soak|pi3]" >&2
     exit 2
     ;;
 esac
@@ -30,9 +39,9 @@ bin=${CARGO_TARGET_DIR:-target}
 out=$bin/image/smoke
 
 # One version's image at a time, and nothing of a test that was killed.
-rm -rf "$out"/config-weaver-*.img "$out"/.tmp*
+rm -rf "$out"/config-weaver-*.img "$out"/config-weaver-*.img.xz "$out"/.tmp*
 echo "== test image"
-"$bin/debug/weaver-image" build --k3s testbed --raw --out "$out"
+"$bin/debug/weaver-image" build --k3s testbed "${how[@]}" --out "$out"
 echo "== image tests built ($SECONDS s so far)"
 nextest run --locked --workspace --test card --run-ignored only --no-run
 image=$(realpath "$out"/config-weaver-*-test-arm64.img)
@@ -42,12 +51,18 @@ if [[ ${1-all} == pi3 ]]; then
   WEAVER_IMAGE=$image exec "${run[@]}"
 fi
 echo "== first boot, then the tests ($SECONDS s so far)"
-boot=("$bin/debug/weaver-image" with-booted --image "$image" --)
-if [[ ${1-all} != matrix ]]; then
-  exec "${boot[@]}" "${run[@]}"
-fi
-# What was seen goes into the table, most of all where it is not what was expected.
+boot=("$bin/debug/weaver-image" with-booted --image "$image" "${clock[@]}" --)
+# What was seen goes into the page, most of all where it is not what was expected.
 passed=0
-"${boot[@]}" "${run[@]}" || passed=$?
-"$bin/debug/weaver-image" fault-table --rows target/image/booted/rows --commit "$commit"
+case ${1-all} in
+  matrix)
+    "${boot[@]}" "${run[@]}" || passed=$?
+    "$bin/debug/weaver-image" fault-table --rows target/image/booted/rows --commit "$commit"
+    ;;
+  soak)
+    "${boot[@]}" "${run[@]}" || passed=$?
+    "$bin/debug/weaver-image" budgets --measured target/image/booted/budgets --commit "$commit"
+    ;;
+  *) exec "${boot[@]}" "${run[@]}" ;;
+esac
 exit "$passed"

@@ -47,6 +47,9 @@ pub struct Options {
     /// Where the machine is kept; emptied first.
     #[arg(long, default_value = "target/image/booted")]
     pub dir: PathBuf,
+    /// Time on the machine is the number of instructions, whatever else this one does: for what is measured.
+    #[arg(long)]
+    pub counted: bool,
     /// The command and its arguments.
     #[arg(required = true, last = true)]
     pub command: Vec<OsString>,
@@ -57,7 +60,7 @@ pub struct Options {
 /// # Errors
 /// When the image does not come up or the command cannot be started.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let Options { image, dir, command } = options;
+    let Options { image, dir, counted, command } = options;
     let image = image.canonicalize().with_context(|| format!("cannot find the image {}", image.display()))?;
     if dir.exists() {
         fs::remove_dir_all(dir).with_context(|| format!("cannot empty {}", dir.display()))?;
@@ -65,7 +68,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let dir = dir.canonicalize()?;
     let path = with_kubectl(&dir)?;
-    boot(&image, &dir)?;
+    boot(&image, &dir, &setup(*counted))?;
     let (program, arguments) = command.split_first().context("there is no command")?;
     let status = Command::new(program)
         .args(arguments)
@@ -101,11 +104,11 @@ fn with_kubectl(dir: &Path) -> Result<OsString> {
         .context("PATH cannot be extended")
 }
 
-fn boot(image: &Path, dir: &Path) -> Result<()> {
+fn boot(image: &Path, dir: &Path, setup: &Setup) -> Result<()> {
     let mut steps = Steps::begin();
     let card = Arc::new(Card::in_dir(&dir.join("card"), image, CARD, &edits())?);
     steps.done("card", format_args!("{} GiB", CARD >> 30));
-    let mut machine = Machine::start(&card, &Setup::default())?;
+    let mut machine = Machine::start(&card, setup)?;
     let came_up = come_up(&mut machine, &mut steps);
     // Looked at even, and most of all, when it did not.
     fs::write(dir.join("console.log"), machine.console()).context("keeping the console")?;
@@ -158,10 +161,26 @@ pub fn wait_for_unit(machine: &Machine, unit: &str, limit: Duration) -> Result<(
 /// # Errors
 /// Outside of `with-booted`, or when QEMU does not start.
 pub fn machine() -> Result<Machine> {
+    restored(&setup(false))
+}
+
+/// As [`machine`], of `with-booted --counted`.
+///
+/// # Errors
+/// As [`machine`].
+pub fn counted_machine() -> Result<Machine> {
+    restored(&setup(true))
+}
+
+fn setup(counted: bool) -> Setup {
+    if counted { Setup::counted() } else { Setup::default() }
+}
+
+fn restored(setup: &Setup) -> Result<Machine> {
     let dir = std::env::var_os(BOOTED).map(PathBuf::from);
     let dir = dir.context("WEAVER_BOOTED is not set: run `make image-smoke`")?;
     let image = std::env::var_os(IMAGE).map(PathBuf::from).context("WEAVER_IMAGE is not set")?;
     let card = Arc::new(Card::in_dir(&dir.join("card"), &image, CARD, &edits())?);
-    let snapshot = Snapshot::open(&card, &Setup::default(), &dir.join("booted.qcow2"), SNAPSHOT)?;
+    let snapshot = Snapshot::open(&card, setup, &dir.join("booted.qcow2"), SNAPSHOT)?;
     Machine::restore(&snapshot)
 }

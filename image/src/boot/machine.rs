@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, bail};
 use serde_json::json;
 use tempfile::TempDir;
+use weaver_devstack::download::sha256;
 
 use super::card::{Card, temporary_dir};
 use super::console;
@@ -285,6 +286,16 @@ impl Machine {
         let dir = temporary_dir()?;
         let fat = self.quiesced(|machine| machine.overlay.extract_fat(&dir.path().join("fat")))?;
         fat.read(name)
+    }
+
+    /// SHA-256 of the whole boot partition, in lower-case hexadecimal: as [`Self::read_fat`].
+    ///
+    /// # Errors
+    /// When the boot partition cannot be read.
+    pub fn fat_sha256(&mut self) -> Result<String> {
+        let dir = temporary_dir()?;
+        let fat = self.quiesced(|machine| machine.overlay.extract_fat(&dir.path().join("fat")))?;
+        sha256(fat.path())
     }
 
     /// Changes the boot partition of a machine that has ended, as a laptop would.

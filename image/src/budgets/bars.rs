@@ -22,6 +22,8 @@ pub struct Bar {
 const ROW: u32 = 20;
 const NAMES: u32 = 250;
 const WIDTH: u32 = 900;
+/// The library takes a quarter off.
+const SMALL: u32 = 16;
 /// Caption and what is said of the axis.
 const AROUND: u32 = 104;
 const OURS: RGBColor = RGBColor(0xc4, 0x4e, 0x1a);
@@ -45,7 +47,7 @@ fn drawn(path: &Path, title: &str, across: &str, bars: &[Bar]) -> Result<(), Box
     let area = SVGBackend::new(path, (WIDTH, AROUND + count * ROW)).into_drawing_area();
     area.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&area)
-        .caption(title, ("sans-serif", 18))
+        .caption(title, ("sans-serif", 22))
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(NAMES)
@@ -61,6 +63,7 @@ fn drawn(path: &Path, title: &str, across: &str, bars: &[Bar]) -> Result<(), Box
         .configure_mesh()
         .disable_y_mesh()
         .light_line_style(TRANSPARENT)
+        .label_style(("sans-serif", SMALL))
         .x_desc(across)
         .y_labels(bars.len())
         .y_label_formatter(&name)
@@ -78,7 +81,7 @@ fn drawn(path: &Path, title: &str, across: &str, bars: &[Bar]) -> Result<(), Box
         rectangle.set_margin(3, 3, 0, 0);
         rectangle
     }))?;
-    let style = TextStyle::from(("sans-serif", 12)).pos(Pos::new(HPos::Left, VPos::Center));
+    let style = TextStyle::from(("sans-serif", SMALL)).pos(Pos::new(HPos::Left, VPos::Center));
     chart.draw_series(rows().map(|(index, bar)| {
         let at = (bar.span.1, SegmentValue::CenterOf(row(index)));
         EmptyElement::at(at) + Text::new(bar.label.clone(), (6, 0), style.clone())

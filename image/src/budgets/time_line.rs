@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::bars::Bar;
 
-/// What to ask of each unit, in `systemctl show`'s words: empty lines part the units.
-pub const ASK: &str = "systemctl show --no-pager \
+/// What to ask of each unit, in `systemctl show`'s words: empty lines part the units. Without `--all`, a oneshot that
+/// is done is left out.
+pub const ASK: &str = "systemctl show --all --no-pager \
     -p Id,InactiveExitTimestampMonotonic,ActiveEnterTimestampMonotonic,InactiveEnterTimestampMonotonic \
     '*.service' '*.mount'";
 

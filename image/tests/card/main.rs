@@ -1,7 +1,7 @@
 //! The card image as a file and as a running machine. `make image-smoke` builds it, boots it once and runs these,
 //! which are ignored elsewhere: they need the image that `WEAVER_IMAGE` names, and most go on from the machine
 //! that `weaver-image with-booted` has kept. `pi3` boots by itself, by `make image-pi3`; `matrix` is the whole fault
-//! matrix, by `make image-matrix`.
+//! matrix, by `make image-matrix`, and `soak` what the card costs, by `make soak`.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -19,3 +19,4 @@ mod pi3;
 mod poll;
 mod root;
 mod second_card;
+mod soak;
