@@ -104,6 +104,19 @@ impl Card {
         Ok(Self { place, overlay, boot, key, fresh: true })
     }
 
+    /// A card with what is in the raw file `state`, such as this one had at some moment, and the same key to its guest.
+    ///
+    /// # Errors
+    /// When there is no room, or an overlay cannot be made.
+    pub fn with_state(&self, state: &Path) -> Result<Self> {
+        let dir = temporary_dir()?;
+        require_space(dir.path())?;
+        let size = state.metadata().with_context(|| format!("cannot find {}", state.display()))?.len();
+        let overlay = Overlay::create(&dir.path().join("card.qcow2"), state, size, self.boot)?;
+        let (boot, key) = (self.boot, self.key.clone());
+        Ok(Self { place: Place::Temporary(dir), overlay, boot, key, fresh: false })
+    }
+
     /// The directory that it lies in.
     #[must_use]
     pub fn dir(&self) -> &Path {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use serde_json::json;
 use tempfile::TempDir;
 use weaver_devstack::download::sha256;
@@ -24,6 +24,7 @@ use super::qmp::{self, Qmp};
 use super::running::{End, QEMU_LOG, Running, free_ports, switch_on};
 use super::ssh::Ran;
 use super::stage::Stage;
+use super::write_log::WriteLog;
 
 pub use super::snapshot::Snapshot;
 pub use super::stage::Setup;
@@ -116,6 +117,12 @@ impl Machine {
     #[must_use]
     pub fn ports(&self) -> Ports {
         self.running.ports
+    }
+
+    /// Its card. Of a running machine, not all is in it.
+    #[must_use]
+    pub fn overlay(&self) -> &Overlay {
+        &self.overlay
     }
 
     /// QEMU's process id.
@@ -307,6 +314,16 @@ impl Machine {
             bail!("the machine still runs; power_off or kill it before its card is changed");
         }
         self.overlay.edit_fat(edit)
+    }
+
+    /// What was written to the card by now, of a machine whose writes are logged.
+    ///
+    /// # Errors
+    /// When they are not, or the log cannot be read.
+    pub fn write_log(&mut self) -> Result<WriteLog> {
+        let path =
+            self.setup.hardware.write_log.clone().context("the writes of this machine are not logged")?;
+        self.quiesced(|_| WriteLog::open(&path))
     }
 
     /// Does something while the machine stands still with everything written.

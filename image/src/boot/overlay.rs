@@ -73,6 +73,15 @@ impl Overlay {
         Ok(Self::open(path, self.boot))
     }
 
+    /// The whole card as a sparse file. No machine may run on it.
+    ///
+    /// # Errors
+    /// When it cannot be read, or there is no room.
+    pub fn write_raw(&self, to: &Path) -> Result<()> {
+        let mut command = programs::command("qemu-img");
+        programs::run(command.args(["convert", "-f", "qcow2", "-O", "raw"]).arg(&self.path).arg(to)).map(drop)
+    }
+
     /// Takes the boot partition out, into a sparse file.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! QEMU's command line for one machine: a pure function of what is asked for.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::ValueEnum;
@@ -55,13 +55,21 @@ pub struct Hardware {
     pub memory_mib: u32,
     /// The clock at power-on.
     pub clock: Clock,
+    /// Receives all that is written to the card; see [`super::write_log`]. Such a machine has no snapshots.
+    pub write_log: Option<PathBuf>,
     /// Further arguments of QEMU's, behind all others.
     pub qemu_arguments: Vec<String>,
 }
 
 impl Default for Hardware {
     fn default() -> Self {
-        Self { machine: Emulated::Virt, memory_mib: 2048, clock: Clock::Epoch, qemu_arguments: Vec::new() }
+        Self {
+            machine: Emulated::Virt,
+            memory_mib: 2048,
+            clock: Clock::Epoch,
+            write_log: None,
+            qemu_arguments: Vec::new(),
+        }
     }
 }
 
@@ -136,6 +144,7 @@ pub fn arguments(start: &Start<'_>) -> Vec<OsString> {
         }
         words.extend([OsString::from(name), value]);
     };
+    let drive = drive(start.card, start.hardware.write_log.as_deref());
     option("-kernel", &[&start.played.kernel]);
     if let Some(initramfs) = &start.played.initramfs {
         option("-initrd", &[initramfs]);
@@ -144,7 +153,7 @@ pub fn arguments(start: &Start<'_>) -> Vec<OsString> {
     option("-dtb", &[&start.played.tree]);
     match start.hardware.machine {
         Emulated::Virt => {
-            option("-drive", &[&"if=none,id=card,format=qcow2,file=", &escaped(start.card)]);
+            option("-drive", &[&"if=none,", &drive]);
             option("-device", &[&"virtio-blk-pci,drive=card"]);
             let Ports { ssh, api } = start.ports;
             let forward =
@@ -157,7 +166,7 @@ pub fn arguments(start: &Start<'_>) -> Vec<OsString> {
             option("-device", &[&"i6300esb"]);
         }
         Emulated::Raspi3b => {
-            option("-drive", &[&"if=sd,id=card,format=qcow2,file=", &escaped(start.card)]);
+            option("-drive", &[&"if=sd,", &drive]);
             // The console of the card, ttyS1, is the second one.
             option("-serial", &[&"null"]);
         }
@@ -187,6 +196,23 @@ pub fn arguments(start: &Start<'_>) -> Vec<OsString> {
     // would be gone before it could be asked why.
     words.push("-S".into());
     words.extend(start.hardware.qemu_arguments.iter().map(OsString::from));
+    words
+}
+
+/// The card as a drive. Where its writes are logged, with a cache that the guest sees and must flush.
+fn drive(card: &Path, log: Option<&Path>) -> OsString {
+    let mut words = OsString::from("id=card,");
+    let Some(log) = log else {
+        words.push("format=qcow2,file=");
+        words.push(escaped(card));
+        return words;
+    };
+    words.push(
+        "cache=writeback,driver=blklogwrites,file.driver=qcow2,file.file.driver=file,file.file.filename=",
+    );
+    words.push(escaped(card));
+    words.push(",log.driver=file,log.filename=");
+    words.push(escaped(log));
     words
 }
 
@@ -249,6 +275,7 @@ mod tests {
             machine: Emulated::Virt,
             memory_mib: 1024,
             clock: Clock::At("2027-01-02".to_owned()),
+            write_log: None,
             qemu_arguments: vec!["-snapshot".to_owned()],
         };
         let line = text(|_| {}, &more);
@@ -261,6 +288,16 @@ mod tests {
         assert!(text(|_| {}, &host).contains("-rtc base=utc "));
         let dump = virt_arguments(&plain, Some(Path::new("/t/a,b")));
         assert!(dump.contains(&OsString::from("virt,dumpdtb=/t/a,,b")));
+    }
+
+    #[test]
+    fn writes_are_logged_where_the_guest_sees_a_cache_that_it_must_flush() {
+        let logged = Hardware { write_log: Some(PathBuf::from("/t/w,l")), ..Hardware::default() };
+        let drive = "-drive if=none,id=card,cache=writeback,driver=blklogwrites,file.driver=qcow2,\
+                     file.file.driver=file,file.file.filename=/t/a,,b.qcow2,log.driver=file,log.filename=/t/w,,l \
+                     -device virtio-blk-pci,drive=card ";
+        let line = text(|_| {}, &logged);
+        assert!(line.contains(drive), "{line}");
     }
 
     #[test]

@@ -86,6 +86,10 @@ fn is_taken(error: &str) -> bool {
 }
 
 fn start_once(dir: &Path, start: &Start<'_>, tell: impl Fn(u32)) -> Result<Running> {
+    if let Some(writes) = &start.hardware.write_log {
+        // QEMU opens it and does not make it.
+        File::create(writes).with_context(|| format!("cannot write {}", writes.display()))?;
+    }
     let log = dir.join(QEMU_LOG);
     let mut command = Emulator::command();
     command.args(qemu::arguments(start)).current_dir(dir);
