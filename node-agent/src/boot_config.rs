@@ -5,7 +5,7 @@
 //! whole, and only where it differs, so that a start that changes nothing
 //! writes nothing; what Imager or the owner appended to `cmdline.txt` outlives
 //! the next kernel; the token and the Wi-Fi's password leave `weaver.toml` only
-//! after they are on the disk.
+//! after they are on the disk, and what fsck saved of them after a cut is removed.
 //!
 //! Failure: whatever is wrong with `weaver.toml` is a warning in the report
 //! and exit code 0, for it must not stop a boot. What could not be written is
@@ -113,6 +113,7 @@ impl Run<'_> {
                 outcome.note(self.host.remove(&self.last_good()));
             }
         }
+        self.forget_saved(&mut outcome);
         if !outcome.failed {
             let asked = read.is_some().then_some(config);
             outcome.findings.push(verdict::in_force(&file, asked, plan::key_owner(&host)));
@@ -178,7 +179,7 @@ impl Run<'_> {
     fn keep_good(&self, read: &Read, bytes: &[u8], secrets_are_safe: bool, outcome: &mut Outcome) {
         let blanked = read.blanked(bytes);
         if let Some(blanked) = blanked.as_deref().filter(|_| secrets_are_safe)
-            && let Err(error) = self.host.replace_content(self.file, blanked)
+            && let Err(error) = self.host.replace_secret(self.file, blanked)
         {
             outcome.findings.push(verdict::secrets_left(&error.path, &read.config, &error.why));
         }
@@ -186,6 +187,20 @@ impl Run<'_> {
             let content = String::from_utf8_lossy(blanked.as_deref().unwrap_or(bytes)).into_owned();
             let last_good = File { path: self.last_good(), mode: 0o600, content };
             outcome.note(self.host.write(&last_good));
+        }
+    }
+
+    /// A cut between the blanking and the overwriting of what was there leaves clusters without a name, which the next
+    /// boot's fsck saves as a file: the secrets leave the boot partition then.
+    fn forget_saved(&self, outcome: &mut Outcome) {
+        let directory = self.file.parent().unwrap_or(Path::new("/"));
+        for imported in [plan::TOKEN_FILE, plan::WIFI_PASSWORD_FILE] {
+            let secret = self.root.read_if_possible(imported).map(|file| file.text).unwrap_or_default();
+            if let secret @ [_, ..] = secret.trim_end_matches('\n').as_bytes()
+                && let Err(error) = self.host.remove_saved(directory, secret)
+            {
+                outcome.findings.push(verdict::secret_saved(&error.path, &error.why));
+            }
         }
     }
 

@@ -189,6 +189,14 @@ pub fn secrets_left(file: &str, config: &Config, why: &str) -> Finding {
     )
 }
 
+/// What fsck saved of a `weaver.toml` that was cut off while a secret was blanked could not be removed.
+#[must_use]
+pub fn secret_saved(file: &str, why: &str) -> Finding {
+    let message = format!("{file} holds a secret that was imported, and could not be removed");
+    let remedy = Remedy::new("remove it").command(format!("sudo rm {}", quoted(file)));
+    Finding::new(Severity::Warn, Code::TokenLeftOnCard, message).saw(Place::file(file), why).remedy(remedy)
+}
+
 /// The node joins whichever server answers at that address: its token has no hash of the server's CA.
 #[must_use]
 pub fn join_unproven(file: &str, config: &Config, host: &Host) -> Option<Finding> {

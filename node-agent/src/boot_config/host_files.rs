@@ -2,9 +2,9 @@
 
 use std::{
     error::Error as _,
-    fs::{self, File, Permissions},
+    fs::{self, File, OpenOptions, Permissions},
     io,
-    os::unix::fs::PermissionsExt as _,
+    os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _},
     path::Path,
 };
 
@@ -12,6 +12,9 @@ use weaver_diagnostics::weaver_toml::plan;
 use weaver_operator::durable_file::{self, WriteError};
 
 use crate::host_root::HostRoot;
+
+/// Of a file that is looked into for a secret: weaver.toml has 64 KiB at most, a cluster 32.
+const SAVED_LIMIT: u64 = 128 << 10;
 
 /// Something could not be made as it shall be.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,13 +69,32 @@ impl<'a> HostFiles<'a> {
         Ok(())
     }
 
-    /// Replaces the content of a file that is there and leaves its permissions.
-    pub fn replace_content(&self, path: &Path, content: &[u8]) -> Result<(), SetError> {
+    /// Replaces the content of a file that is there, leaves its permissions, and overwrites what was in it: on a FAT the
+    /// secret would stay in clusters that are free then.
+    pub fn replace_secret(&self, path: &Path, content: &[u8]) -> Result<(), SetError> {
         let real = self.root.real(path);
         let refused = |why: String| SetError::new(path.display().to_string(), why);
-        let mode =
-            fs::metadata(&real).map_err(|error| refused(error.to_string()))?.permissions().mode() & 0o7777;
-        durable_file::replace(&real, content, mode).map_err(|error| refused(cause(&error)))
+        let old = OpenOptions::new().write(true).open(&real).map_err(|error| refused(error.to_string()))?;
+        let mode = old.metadata().map_err(|error| refused(error.to_string()))?.permissions().mode() & 0o7777;
+        durable_file::replace(&real, content, mode).map_err(|error| refused(cause(&error)))?;
+        overwrite(&old).map_err(|error| refused(format!("its former place was not overwritten: {error}")))
+    }
+
+    /// Removes what `fsck.vfat` saved in a directory of a boot that was cut off, where it holds this secret.
+    pub fn remove_saved(&self, directory: &Path, secret: &[u8]) -> Result<(), SetError> {
+        let Ok(entries) = fs::read_dir(self.root.real(directory)) else { return Ok(()) };
+        for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
+            let path = directory.join(&name);
+            if !is_saved(&name) || !holds(&self.root.real(&path), secret) {
+                continue;
+            }
+            let shown = path.display().to_string();
+            let overwritten = OpenOptions::new().write(true).open(self.root.real(&path));
+            let overwritten = overwritten.and_then(|file| write_zeros(&file));
+            overwritten.map_err(|error| SetError::new(&shown, error.to_string()))?;
+            self.remove(&shown)?;
+        }
+        Ok(())
     }
 
     /// Sets the running kernel's host name, where this host is the one we run on.
@@ -93,6 +115,30 @@ fn is_as_planned(real: &Path, file: &plan::File) -> bool {
         && metadata.permissions().mode() & 0o7777 == file.mode
         && metadata.len() == file.content.len() as u64;
     is_alike && fs::read(real).is_ok_and(|content| content == file.content.as_bytes())
+}
+
+/// Overwrites a file that has lost its last name, and no other.
+fn overwrite(file: &File) -> io::Result<()> {
+    if file.metadata()?.nlink() == 0 { write_zeros(file) } else { Ok(()) }
+}
+
+fn write_zeros(file: &File) -> io::Result<()> {
+    let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+    file.write_all_at(&vec![0; length], 0)?;
+    file.sync_all()
+}
+
+/// A name that `fsck.vfat` gives to clusters which had none.
+fn is_saved(name: &str) -> bool {
+    let digits = name.strip_prefix("FSCK").and_then(|rest| rest.strip_suffix(".REC"));
+    digits.is_some_and(|digits| digits.len() == 4 && digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Whether a file that is no longer than a weaver.toml and the rest of its last cluster holds this.
+fn holds(real: &Path, secret: &[u8]) -> bool {
+    let is_small = fs::metadata(real).is_ok_and(|data| data.len() <= SAVED_LIMIT);
+    let content = if is_small { fs::read(real).unwrap_or_default() } else { Vec::new() };
+    content.windows(secret.len().max(1)).any(|window| window == secret)
 }
 
 /// With its parents, each on the disk before it is used.
@@ -123,7 +169,7 @@ fn cause(error: &WriteError) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{MetadataExt as _, symlink};
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
@@ -163,6 +209,28 @@ mod tests {
         assert!(fs::symlink_metadata(root.real("/f")).unwrap().is_file());
     }
 
+    /// The old one is held open here, as its clusters would hold it on a card.
+    #[test]
+    fn what_was_in_a_file_with_a_secret_is_overwritten_unless_it_has_another_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::new(dir.path().to_owned());
+        let host = HostFiles::new(&root);
+        let held = |name: &str| {
+            fs::write(root.real("/f"), "hunter2").unwrap();
+            let held = File::open(root.real("/f")).unwrap();
+            if !name.is_empty() {
+                fs::hard_link(root.real("/f"), root.real(name)).unwrap();
+            }
+            host.replace_secret(Path::new("/f"), b"blank").unwrap();
+            assert_eq!(fs::read(root.real("/f")).unwrap(), b"blank");
+            let mut content = [0; 7];
+            held.read_exact_at(&mut content, 0).unwrap();
+            content
+        };
+        assert_eq!(&held(""), &[0; 7]);
+        assert_eq!(&held("/other"), b"hunter2");
+    }
+
     #[test]
     fn removing_what_is_not_there_is_fine() {
         let dir = tempfile::tempdir().unwrap();
@@ -187,7 +255,7 @@ mod tests {
             host.write(&file("/file/f", 0o644, "x")).unwrap_err(),
             host.write(&file("/full/f", 0o644, "x")).unwrap_err(),
             host.remove("/full/f").unwrap_err(),
-            host.replace_content(Path::new("/none"), b"x").unwrap_err(),
+            host.replace_secret(Path::new("/none"), b"x").unwrap_err(),
         ] {
             assert!(error.path.starts_with('/') && !error.path.contains("tmp"), "{error:?}");
             assert!(!error.why.is_empty(), "{error:?}");

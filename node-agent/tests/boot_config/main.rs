@@ -226,6 +226,25 @@ fn stray_files_below_the_mount_point_are_not_the_boot_partition() {
     }
 }
 
+/// Seen with the power cut between the new name of the blanked file and the release of the old one's clusters.
+#[test]
+fn what_fsck_saved_of_a_cut_import_is_removed_where_it_holds_the_token_and_nothing_else_is() {
+    let host = Host::new();
+    host.configure(ALL).exits(0);
+    for (name, content) in [
+        ("FSCK0000.REC", ALL),
+        ("FSCK0001.REC", "somebody's pictures"),
+        ("FSCK.REC", ALL),
+        ("mine.toml", ALL),
+    ] {
+        host.write(&format!("/boot/firmware/{name}"), content);
+    }
+    host.run().exits(0);
+    let is_there = |name: &str| host.exists(&format!("/boot/firmware/{name}"));
+    assert!(!is_there("FSCK0000.REC"));
+    assert!(is_there("FSCK0001.REC") && is_there("FSCK.REC") && is_there("mine.toml"));
+}
+
 #[test]
 fn a_card_that_cannot_be_written_keeps_the_token_and_the_import_counts() {
     let host = Host::new();
