@@ -11,6 +11,7 @@ mod killed;
 mod memory;
 mod names;
 mod network;
+mod power_cuts;
 mod space;
 mod strangers;
 mod stuck;
