@@ -28,6 +28,7 @@ pub mod clock_wait;
 pub mod data_mount;
 pub mod default_route;
 mod dummy_interface;
+mod fat_file;
 pub mod host_limits;
 pub mod host_names;
 pub mod host_root;

@@ -11,7 +11,7 @@ use std::{
 use weaver_diagnostics::weaver_toml::plan;
 use weaver_operator::durable_file::{self, WriteError};
 
-use crate::host_root::HostRoot;
+use crate::{fat_file, host_root::HostRoot};
 
 /// Of a file that is looked into for a secret: weaver.toml has 64 KiB at most, a cluster 32.
 const SAVED_LIMIT: u64 = 128 << 10;
@@ -76,7 +76,7 @@ impl<'a> HostFiles<'a> {
         let refused = |why: String| SetError::new(path.display().to_string(), why);
         let old = OpenOptions::new().write(true).open(&real).map_err(|error| refused(error.to_string()))?;
         let mode = old.metadata().map_err(|error| refused(error.to_string()))?.permissions().mode() & 0o7777;
-        durable_file::replace(&real, content, mode).map_err(|error| refused(cause(&error)))?;
+        fat_file::replace(&real, content, mode).map_err(|error| refused(cause(&error)))?;
         overwrite(&old).map_err(|error| refused(format!("its former place was not overwritten: {error}")))
     }
 

@@ -22,9 +22,8 @@ use weaver_diagnostics::{
     finding::{Change, REBOOT, Remedy},
     memory_cgroup,
 };
-use weaver_operator::durable_file;
 
-use crate::{args::RepairFilesArgs, boot_config, host_root::HostRoot, kernel_state, report};
+use crate::{args::RepairFilesArgs, boot_config, fat_file, host_root::HostRoot, kernel_state, report};
 use ledger::Ledger;
 
 /// What the file before a repair is called, beside the file.
@@ -137,7 +136,7 @@ fn as_seen(root: &HostRoot, file: &str, text: Option<&str>) -> anyhow::Result<()
 fn write(root: &HostRoot, file: &str, like: &str, text: &str) -> anyhow::Result<()> {
     let mode = fs::metadata(root.real(like)).map_or(0o644, |metadata| metadata.permissions().mode() & 0o7777);
     let path = root.real(file);
-    durable_file::replace(&path, text.as_bytes(), mode)?;
+    fat_file::replace(&path, text.as_bytes(), mode)?;
     to_the_card(&path)
 }
 

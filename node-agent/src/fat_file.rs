@@ -1,0 +1,144 @@
+//! Replaces a file of the boot partition so that the next boot's fsck.vfat leaves it whole.
+//!
+//! In the middle of a rename two names of a FAT lead to the same clusters. After a cut there fsck.vfat takes them from the
+//! name that stands second in the directory, which is emptied: that must be the one that was to go. So the new file is made
+//! behind the old one: holes before it, which deleted files leave and the kernel fills first, are taken by empty files
+//! meanwhile. Guarantees: as [`durable_file::replace`]'s; elsewhere than on a FAT it is nothing else. Failure: as there;
+//! where the directory has more holes than are filled, the file is replaced all the same.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nix::sys::statfs::{MSDOS_SUPER_MAGIC, statfs};
+use weaver_operator::durable_file::{self, WriteError};
+
+/// Of a directory with this many holes ahead of a file, the rest stay.
+const HOLES: usize = 64;
+
+/// Replaces `path` whole.
+///
+/// # Errors
+/// It cannot be written; the old one is as it was.
+pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<(), WriteError> {
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    let is_fat = statfs(directory).is_ok_and(|about| about.filesystem_type() == MSDOS_SUPER_MAGIC);
+    if !is_fat {
+        return durable_file::replace(path, content, mode);
+    }
+    // Whatever is in the way here, such as a full directory, is no reason not to write.
+    let filled = fill_holes(path, names_in_order);
+    if let Err(error) = filled {
+        tracing::warn!("the holes of {} were not filled: {error}", directory.display());
+    }
+    let replaced = durable_file::replace(path, content, mode);
+    (0..HOLES).for_each(|number| drop(fs::remove_file(filler(path, number))));
+    replaced
+}
+
+/// Takes each hole before the file that is big enough for its `.new`, and leaves one behind it.
+fn fill_holes(path: &Path, order: impl Fn(&Path) -> io::Result<Vec<PathBuf>>) -> io::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    // What a killed writer left may lie in a hole and is removed by the next write anyway: removed here, the hole counts.
+    remove(&durable_file_beside(path))?;
+    for number in 0..HOLES {
+        let filler = filler(path, number);
+        // One that an earlier writer left does its work.
+        OpenOptions::new().write(true).create(true).truncate(false).open(&filler)?;
+        let order = order(directory)?;
+        let place = |of: &Path| order.iter().position(|name| name == of);
+        if place(path) < place(&filler) {
+            return remove(&filler);
+        }
+    }
+    Ok(())
+}
+
+fn names_in_order(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    // vfat tells them as they stand in the directory.
+    fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect()
+}
+
+fn durable_file_beside(path: &Path) -> PathBuf {
+    path.with_added_extension("new")
+}
+
+/// As long as the `.new`, so that it takes as many entries of the directory.
+fn filler(path: &Path, number: usize) -> PathBuf {
+    path.with_added_extension(format!("g{number:02}"))
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// The entries of a directory as vfat keeps them: a deleted one is a hole, which the next new one takes.
+    struct Entries(RefCell<Vec<Option<PathBuf>>>);
+
+    impl Entries {
+        fn of(directory: &Path, names: &[&str]) -> Self {
+            let made = |name: &&str| (!name.is_empty()).then(|| directory.join(name));
+            let entries: Vec<_> = names.iter().map(made).collect();
+            entries.iter().flatten().for_each(|path| fs::write(path, "old").unwrap());
+            Self(RefCell::new(entries))
+        }
+
+        fn told(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
+            let mut entries = self.0.borrow_mut();
+            entries.iter_mut().for_each(|entry| *entry = entry.take().filter(|path| path.exists()));
+            for path in names_in_order(directory)? {
+                if entries.iter().flatten().any(|known| *known == path) {
+                    continue;
+                }
+                match entries.iter_mut().find(|entry| entry.is_none()) {
+                    Some(hole) => *hole = Some(path),
+                    None => entries.push(Some(path)),
+                }
+            }
+            Ok(entries.iter().flatten().cloned().collect())
+        }
+    }
+
+    /// Seen with fsck.vfat 4.2: a cmdline.txt behind a hole was empty after a cut in the middle of its rename.
+    #[test]
+    fn the_new_file_stands_behind_the_old_one_whatever_was_deleted_before() {
+        for names in [
+            &["cmdline.txt"][..],
+            &["config.txt", "cmdline.txt", "", "start.elf"],
+            &["", "cmdline.txt"],
+            &["", "", "config.txt", "", "cmdline.txt", "", "start.elf"],
+            &["cmdline.txt.g00", "", "cmdline.txt", "cmdline.txt.g07"],
+            &["cmdline.txt.new", "cmdline.txt"],
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let entries = Entries::of(dir.path(), names);
+            let file = dir.path().join("cmdline.txt");
+            fill_holes(&file, |directory| entries.told(directory)).unwrap();
+            let before = entries.told(dir.path()).unwrap();
+            fs::write(durable_file_beside(&file), "").unwrap();
+            let after = entries.told(dir.path()).unwrap();
+            let place = |of: &Path| after.iter().position(|name| name == of).unwrap();
+            assert!(place(&file) < place(&durable_file_beside(&file)), "{names:?}: {before:?}, {after:?}");
+            assert_eq!(fs::read(&file).unwrap(), b"old");
+        }
+    }
+
+    #[test]
+    fn elsewhere_than_on_a_fat_a_file_is_replaced_and_nothing_is_left_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("cmdline.txt");
+        replace(&file, b"one", 0o644).unwrap();
+        replace(&file, b"two", 0o644).unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"two");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}
