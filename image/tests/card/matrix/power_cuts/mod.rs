@@ -38,11 +38,22 @@ fn a_first_boot_that_is_cut_off_leaves_whole_files_and_the_token_in_one_of_its_t
         if !boot.weaver_toml.contains(TOKEN) && !imported {
             wrong.push("the token is lost".to_owned());
         }
-        if boot.saved.windows(TOKEN.len()).any(|word| word == TOKEN.as_bytes()) {
-            wrong.push("fsck.vfat saved the token in a file of its own".to_owned());
+        // boot-config removes it at the next boot, by the token that it has imported.
+        if holds_token(&boot.saved) && !imported {
+            wrong.push("fsck.vfat saved the token, and nobody knows that it is one".to_owned());
         }
         wrong
     });
+}
+
+#[test]
+#[ignore = "needs the image: make image-matrix"]
+fn after_an_import_the_token_is_nowhere_on_the_boot_partition_not_even_in_what_is_free() {
+    let recording = Recording::of("first-boot");
+    let mut rebuilt = Rebuilt::new(&recording.log, recording.card().boot(), |to| recording.write_start(to));
+    assert!(holds_token(&std::fs::read(rebuilt.fat()).unwrap()), "its owner wrote it there");
+    rebuilt.advance(recording.part.end);
+    assert!(!holds_token(&std::fs::read(rebuilt.fat()).unwrap()));
 }
 
 #[test]
@@ -77,6 +88,10 @@ fn an_upgrade_that_is_cut_off_leaves_a_whole_k3s_and_says_which_was_under_way() 
         }
         wrong
     });
+}
+
+fn holds_token(bytes: &[u8]) -> bool {
+    bytes.windows(TOKEN.len()).any(|word| word == TOKEN.as_bytes())
 }
 
 /// SHA-256 of the programs, and of the two that the journal names: from which, to which.

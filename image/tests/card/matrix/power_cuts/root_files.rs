@@ -37,11 +37,12 @@ pub const UPGRADE: &str = "/var/lib/weaver/k3s-upgrade.json";
 /// Content by path.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-struct Partition(File);
+/// A file and where the file system begins in it.
+struct Partition(File, u64);
 
 impl Ext4Read for Partition {
     fn read(&mut self, at: u64, into: &mut [u8]) -> Result<(), Box<dyn Error + Send + Sync + 'static>> {
-        Ok(self.0.read_exact_at(into, ROOT_START + at)?)
+        Ok(self.0.read_exact_at(into, self.1 + at)?)
     }
 }
 
@@ -50,8 +51,12 @@ pub struct Root(Ext4);
 
 impl Root {
     pub fn of(card: &Path) -> Result<Self, String> {
+        Self::at(card, ROOT_START)
+    }
+
+    fn at(card: &Path, start: u64) -> Result<Self, String> {
         let file = File::open(card).map_err(|error| error.to_string())?;
-        Ext4::load(Box::new(Partition(file)))
+        Ext4::load(Box::new(Partition(file, start)))
             .map(Self)
             .map_err(|error| format!("the root cannot be read: {error}"))
     }
@@ -126,12 +131,17 @@ fn is_passing(path: &str) -> bool {
 /// Replays the journal on a copy as the next boot does, checks the whole file system, and gives what is in it then.
 pub fn mended(card: &Path) -> Result<(tempfile::TempDir, Root), String> {
     let dir = temporary_dir().map_err(|error| format!("{error:#}"))?;
-    let copy = dir.path().join("card");
-    let copied = programs::run(programs::command("cp").arg("--sparse=always").arg(card).arg(&copy));
-    copied.map_err(|error| format!("{error:#}"))?;
+    // Out of the card: e2fsck forgets an offset when it opens the file system anew after the journal.
+    let copy = dir.path().join("root");
+    let mut command = programs::command("dd");
+    command.args(["bs=1M", "conv=sparse", "status=none"]).arg(format!("skip={}", ROOT_START >> 20));
+    for (word, path) in [("if", card), ("of", &copy)] {
+        command.arg(format!("{word}={}", path.display()));
+    }
+    programs::run(&mut command).map_err(|error| format!("{error:#}"))?;
     for (how, best) in [("-p", 1), ("-fn", 0)] {
         let mut command = programs::command("e2fsck");
-        let output = command.arg(how).arg(format!("{}?offset={ROOT_START}", copy.display())).output();
+        let output = command.arg(how).arg(&copy).output();
         let output = output.map_err(|error| error.to_string())?;
         if output.status.code().is_none_or(|code| code > best) {
             let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -142,6 +152,6 @@ pub fn mended(card: &Path) -> Result<(tempfile::TempDir, Root), String> {
             ));
         }
     }
-    let root = Root::of(&copy)?;
+    let root = Root::at(&copy, 0)?;
     Ok((dir, root))
 }
