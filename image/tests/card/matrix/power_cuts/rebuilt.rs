@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use weaver_image::boot::card::temporary_dir;
 use weaver_image::boot::partition::Partition;
-use weaver_image::boot::write_log::{Entry, Lost, WriteLog};
+use weaver_image::boot::write_log::{Entry, WriteLog};
 
 /// A card in a sparse file, with its boot partition once more in another: mtools and fsck want that.
 pub struct Rebuilt<'a> {
@@ -68,14 +68,20 @@ impl<'a> Rebuilt<'a> {
         self.done = to;
     }
 
-    /// Looks at the card on which, of the entries from here up to `end`, some were lost; then takes them back.
-    pub fn with_lost<T>(&mut self, end: usize, lost: &mut Lost, look: impl FnOnce(&mut Self) -> T) -> T {
+    /// Looks at the card on which so many bytes were `kept` of each of the entries from here up to `end`; then takes them
+    /// back.
+    pub fn with_lost<T>(
+        &mut self,
+        end: usize,
+        mut kept: impl FnMut(&Entry) -> u64,
+        look: impl FnOnce(&mut Self) -> T,
+    ) -> T {
         let log = self.log;
         let entries = &log.entries()[self.done..end];
         let mut before = Vec::new();
         for entry in entries {
             let mut content = log.content(entry).unwrap();
-            content.truncate(usize::try_from(lost.kept(entry)).unwrap());
+            content.truncate(usize::try_from(kept(entry)).unwrap());
             let mut old = vec![0; content.len()];
             self.card.read_exact_at(&mut old, entry.at).unwrap();
             before.push(old);

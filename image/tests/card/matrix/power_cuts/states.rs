@@ -5,7 +5,8 @@ use std::fs;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use weaver_image::boot::write_log::Lost;
+use weaver_image::boot::write_log::{Entry, Lost};
+use weaver_image::build::disk::ROOT_START;
 
 use super::boot_files::{self, BootFiles};
 use super::rebuilt::Rebuilt;
@@ -14,6 +15,8 @@ use super::root_files::{self, Files, Root};
 
 /// How often of a stretch that writes the boot partition something is lost, and of another one.
 const TRIES: [usize; 2] = [8, 1];
+/// Of a stretch with so few entries that writes the boot partition, every choice of them is lost, too.
+const FEW: usize = 5;
 /// Of so many states that write the root, the first has its whole root file system checked: a copy and seconds.
 const WHOLE: usize = 40;
 
@@ -69,10 +72,28 @@ pub fn look(part: &str, also: impl Fn(&State) -> Vec<String>) {
         }
         if let Some(stretch) = stretches.iter().find(|stretch| stretch.start == *at) {
             let written = touched(entries, stretch.clone(), &rebuilt.boot());
+            let is_small = written[0] && stretch.len() <= FEW;
+            let choices = if is_small { 1..(1_u32 << stretch.len()) - 1 } else { 0..0 };
+            for kept in choices {
+                looker.figures.losses += 1;
+                let name = format!("after {at} entries, of the next {} kept: {kept:b}", stretch.len());
+                let mut rest = kept;
+                let kept = |entry: &Entry| {
+                    let is_kept = rest & 1 == 1;
+                    rest >>= 1;
+                    if is_kept { entry.length } else { 0 }
+                };
+                rebuilt.with_lost(stretch.end, kept, |rebuilt| looker.look(name, rebuilt, written));
+            }
             for number in 0..TRIES[usize::from(!written[0])] {
                 looker.figures.losses += 1;
                 let name = format!("after {at} entries, loss {number} of the next {}", stretch.len());
-                rebuilt.with_lost(stretch.end, &mut lost, |rebuilt| looker.look(name, rebuilt, written));
+                // ext4 counts on its superblock being written whole (docs/power-cuts.md has what a torn one does).
+                let kept = |entry: &Entry| match lost.kept(entry) {
+                    part if part < entry.length && entry.at == ROOT_START => 0,
+                    part => part,
+                };
+                rebuilt.with_lost(stretch.end, kept, |rebuilt| looker.look(name, rebuilt, written));
             }
         }
     }
@@ -92,11 +113,7 @@ pub fn look(part: &str, also: impl Fn(&State) -> Vec<String>) {
 }
 
 /// Whether the boot partition is written, and whether anything else is.
-fn touched(
-    entries: &[weaver_image::boot::write_log::Entry],
-    part: Range<usize>,
-    boot: &Range<u64>,
-) -> [bool; 2] {
+fn touched(entries: &[Entry], part: Range<usize>, boot: &Range<u64>) -> [bool; 2] {
     let writes = || entries[part.clone()].iter().filter(|entry| entry.length > 0);
     [writes().any(|entry| entry.touches(boot)), writes().any(|entry| !entry.touches(boot))]
 }
