@@ -3,10 +3,12 @@
 //! In the middle of a rename two names of a FAT lead to the same clusters. After a cut there fsck.vfat takes them from the
 //! name that stands second in the directory, which is emptied: that must be the one that was to go. So the new file is made
 //! behind the old one: holes before it, which deleted files leave and the kernel fills first, are taken by empty files
-//! meanwhile. Guarantees: as [`durable_file::replace`]'s; elsewhere than on a FAT it is nothing else. Failure: as there;
-//! where the directory has more holes than are filled, the file is replaced all the same.
+//! meanwhile. And the old content is given up when the new name is on the card for certain: a card that remembered only the
+//! former would have the file under clusters that are free. Guarantees: as [`durable_file::replace`]'s; elsewhere than on
+//! a FAT it is nothing else. Failure: as there; where the directory has more holes than are filled, the file is replaced
+//! all the same.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +33,10 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<(), WriteError>
     if let Err(error) = filled {
         tracing::warn!("the holes of {} were not filled: {error}", directory.display());
     }
+    // The kernel frees its clusters when nobody has it open: here, after the directory is on the card.
+    let old = File::open(path);
     let replaced = durable_file::replace(path, content, mode);
+    drop(old);
     (0..HOLES).for_each(|number| drop(fs::remove_file(filler(path, number))));
     replaced
 }
