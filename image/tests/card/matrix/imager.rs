@@ -217,19 +217,27 @@ fn it_is_joined_by_itself_where_two_files_name_it(run: &impl Fn(&str) -> String)
     assert_eq!(run("systemctl --no-pager --plain --no-legend --failed"), "");
 }
 
+/// The begin of a secret, written so that a note of the command itself is no find.
+fn pattern(secret: &str) -> String {
+    let (first, rest) = secret[..16].split_at(1);
+    format!("[{first}]{rest}")
+}
+
 fn nobody_reads_the_secrets(run: &impl Fn(&str) -> String, secrets: &[&str]) {
+    let places = "/etc /run /var /boot /home /tmp";
+    let reports = "/boot/firmware/NODE-STATUS.txt /boot/firmware/node-status.json";
+    // A search that does not search finds nothing.
+    assert_eq!(run("sudo -n runuser -u nobody -- id -un"), "nobody");
+    assert_ne!(run("sudo -n journalctl --no-pager -o cat | grep -v COMMAND= | wc -l"), "0");
+    let known = format!("sudo -n grep -rlsI '{}' {places} || true", pattern(secrets[0]));
+    assert!(run(&known).contains("/etc/netplan/"), "root finds the key where netplan has it");
     for secret in secrets {
-        // Its begin, written so that a note of the command itself is no find.
-        let (first, rest) = secret[..16].split_at(1);
-        let secret = format!("[{first}]{rest}");
-        let others = format!(
-            "sudo -n runuser -u nobody -- grep -rlsI '{secret}' /etc /run /var /boot /home /tmp || true"
-        );
+        let secret = pattern(secret);
+        let others = format!("sudo -n runuser -u nobody -- grep -rlsI '{secret}' {places} || true");
         assert_eq!(run(&others), "", "{secret} can be read by anybody");
-        let reports = format!(
-            "sudo -n grep -ls '{secret}' /boot/firmware/NODE-STATUS.txt /boot/firmware/node-status.json || true"
-        );
-        assert_eq!(run(&reports), "", "{secret} is told");
+        // 1: both were read, and it is in neither.
+        let told = format!("sudo -n grep -l '{secret}' {reports}; echo $?");
+        assert_eq!(run(&told), "1", "{secret} is told");
         // What sudo notes of the test's own commands aside.
         let journal =
             format!("sudo -n journalctl --no-pager -o cat | grep -v COMMAND= | grep -c '{secret}' || true");
