@@ -16,6 +16,7 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use secrecy::{ExposeSecret as _, SecretString};
 use tracing::info;
+use weaver_api::v1beta1::ServiceToken;
 use weaver_api::validate::{ValidServiceToken, ValidToken};
 
 use super::outcome::{End, Key, Trouble};
@@ -96,27 +97,32 @@ enum Round {
     Written(Option<Known>),
     /// It was another than the one that was judged: look again.
     Again,
+    /// The resource is not there any more, or not for long.
+    Unwanted,
     /// This.
     Ended(End),
 }
 
 impl Job<'_> {
-    /// Does it. `shown` is what the watch shows, and `known` what was known last: together they may spare the read.
-    pub async fn run(&self, shown: Option<&ObjectMeta>, known: Option<&Known>) -> Done {
+    /// Does it; nothing comes of it where the resource is on its way out. `shown` is what the watch shows, and `known` what
+    /// was known last: together they may spare the read.
+    pub async fn run(&self, shown: Option<&ObjectMeta>, known: Option<&Known>) -> Option<Done> {
         if let Some(done) = self.spared(shown, known) {
-            return done;
+            return Some(done);
         }
         let (mut minting, mut sent) = (Minting::new(), false);
         let mut last = known.map(|known| known.seen.clone());
         for _ in 0..ROUNDS {
             let found = match lookup(self.secrets().get(&self.desired.place.name)).await {
                 Ok(found) => found,
-                Err(error) => return Done { sent, ..self.failed(end_of(error), last.as_ref()) },
+                Err(error) => return Some(Done { sent, ..self.failed(end_of(error), last.as_ref()) }),
             };
             let seen = found.as_ref().map(|found| self.desired.seen(found));
             let work = match self.plan(seen.as_ref()) {
                 Ok(work) => work,
-                Err(refusal) => return Done { sent, ..self.failed(End::Refused(refusal), seen.as_ref()) },
+                Err(refusal) => {
+                    return Some(Done { sent, ..self.failed(End::Refused(refusal), seen.as_ref()) });
+                }
             };
             let round = self.act(&work, found, seen.as_ref(), &mut minting).await;
             sent |= !matches!(round, Round::Kept(_)) || minting.values().any(Result::is_ok);
@@ -129,12 +135,13 @@ impl Job<'_> {
                     let now = known.as_ref().map(|known| known.seen.clone());
                     Done { known, ..self.done(End::Written, &work, &minting, now.as_ref()) }
                 }
+                Round::Unwanted => return None,
                 Round::Ended(end) => self.done(end, &work, &minting, seen.as_ref()),
             };
-            return Done { sent, ..done };
+            return Some(Done { sent, ..done });
         }
         let words = format!("{} kept changing while it was to be written", self.desired.place);
-        Done { sent, ..self.failed(End::Failed(words), last.as_ref()) }
+        Some(Done { sent, ..self.failed(End::Failed(words), last.as_ref()) })
     }
 
     /// What is known of exactly the state that the watch shows, if nothing is to be done about it.
@@ -184,6 +191,15 @@ impl Job<'_> {
                 Err(error) => return Round::Ended(end_of(error)),
             },
         };
+        // The API server takes our reference from a Secret that is to outlive its resource. Put back, it would take the
+        // Secret along.
+        if !self.desired.is_owned(&found.metadata) {
+            match self.is_to_stay().await {
+                Ok(true) => {}
+                Ok(false) => return Round::Unwanted,
+                Err(error) => return Round::Ended(End::Failed(error.to_string())),
+            }
+        }
         let uid = found.metadata.uid.as_deref().unwrap_or_default();
         self.mint(work, uid, minting).await;
         let minted: BTreeMap<String, SecretString> = minting
@@ -210,6 +226,16 @@ impl Job<'_> {
             Err(CallError::Conflict(_) | CallError::NotFound(_)) => Round::Again,
             Err(error) => Round::Ended(end_of(error)),
         }
+    }
+
+    /// Is the resource there, and not being deleted? A watch may be slow to tell.
+    async fn is_to_stay(&self) -> Result<bool, CallError> {
+        let owner = &self.desired.owner;
+        let resources: Api<ServiceToken> = Api::namespaced(self.operator.clone(), &owner.namespace);
+        let found = lookup(resources.get_metadata(&owner.name)).await?.map(|found| found.metadata);
+        Ok(found.is_some_and(|found| {
+            found.uid.as_ref() == Some(&owner.uid) && found.deletion_timestamp.is_none()
+        }))
     }
 
     /// Mints what is to be minted, and was not yet for this very Secret.

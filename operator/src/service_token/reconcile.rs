@@ -159,9 +159,11 @@ async fn visit_once(guarded: &Guarded, context: &Context) -> Result<(Action, End
     let (visit, before) = match &guarded.0 {
         Ok(resource) => {
             let visit = match paused {
-                Some(words) => Visit::Paused(words),
+                Some(words) => Some(Visit::Paused(words)),
                 None => visit(context, &entry, &mut state, resource).await,
             };
+            // Its deletion is an event of its own.
+            let Some(visit) = visit else { return Ok((Action::await_change(), End::Settled)) };
             (visit, resource.status.clone().unwrap_or_default())
         }
         Err(_) => match not_understood::look::<ServiceToken>(&context.client, &reference).await {

@@ -71,8 +71,13 @@ impl Desired {
     /// Has it the labels, annotations and owner that it is to have?
     #[must_use]
     pub fn is_marked(&self, found: &ObjectMeta) -> bool {
-        self.metadata.is_on(found)
-            && found.owner_references.iter().flatten().any(|one| *one == self.reference)
+        self.metadata.is_on(found) && self.is_owned(found)
+    }
+
+    /// Does it go with its resource?
+    #[must_use]
+    pub fn is_owned(&self, found: &ObjectMeta) -> bool {
+        found.owner_references.iter().flatten().any(|one| *one == self.reference)
     }
 
     /// A new one, empty: its uid is what tokens are bound to.

@@ -28,26 +28,26 @@ use crate::tenant::rights::{Right, for_writer, missing};
 use crate::tenant::{Account, TenantClient};
 use crate::watch::{Interest, WatchKey, WatchState, What};
 
-/// Visits `resource` once.
+/// Visits `resource` once; `None` where it turns out to be on its way out.
 pub async fn visit(
     context: &Context,
     entry: &Entry<TokenState>,
     state: &mut TokenState,
     resource: &ServiceToken,
-) -> Visit {
+) -> Option<Visit> {
     if let Some(fault) = convert::lost(&resource.metadata) {
-        return Visit::InvalidSpec(vec![fault]);
+        return Some(Visit::InvalidSpec(vec![fault]));
     }
     let asked = match validate_token(resource.desired()) {
         Ok(asked) => asked,
-        Err(faults) => return Visit::InvalidSpec(faults),
+        Err(faults) => return Some(Visit::InvalidSpec(faults)),
     };
     let owner = owner(resource);
     let writer = Account { namespace: owner.namespace.clone(), name: asked.writer.clone() };
     entry.uses(&writer);
     let tenant = match context.tenants.client(&writer).await {
         Ok(tenant) => tenant,
-        Err(error) => return Visit::NoToken(error),
+        Err(error) => return Some(Visit::NoToken(error)),
     };
     let secret = asked.secret_name.clone().unwrap_or_else(|| owner.name.clone());
     let watch = join(context, entry, state, &tenant, &secret);
@@ -62,6 +62,7 @@ pub async fn visit(
         }
         Seen::Unknown => None,
     };
+    state.watch = Some(watch);
     let desired = Desired::new(owner, resource, &secret);
     let job = Job {
         operator: &context.client,
@@ -72,13 +73,13 @@ pub async fn visit(
         accounts,
         oldest: context.options.service_token_age,
     };
-    let Done { end, keys, minted, known, next, sent } = job.run(shown.as_deref(), state.known.as_ref()).await;
+    let Done { end, keys, minted, known, next, sent } =
+        job.run(shown.as_deref(), state.known.as_ref()).await?;
     if known.is_some() || end == End::Written {
         state.known = known;
     }
-    state.watch = Some(watch);
     let missing = missing_rights(&tenant, &secret, &end, watched).await;
-    Visit::Worked(Box::new(Work {
+    Some(Visit::Worked(Box::new(Work {
         writer,
         secret,
         end,
@@ -87,7 +88,7 @@ pub async fn visit(
         missing,
         sent,
         next: next.map(|due| (due, context.clock.now())),
-    }))
+    })))
 }
 
 /// The watch on the Secret; the one that is open, if it is that.

@@ -1,4 +1,5 @@
-//! Tokens over the operator's own troubles: it is killed between minting and writing, it starts again, it renews for hours.
+//! Tokens over the operator's own troubles: it is killed between minting and writing, it starts again, it renews for hours,
+//! it hears late of a deletion.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -7,9 +8,10 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use http::Method;
+use http::request::Parts;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use serde_json::json;
 use weaver_operator::tenant::claims::Claims;
 use weaver_tests::alone::Alone;
@@ -225,5 +227,58 @@ async fn somebody_else_who_writes_the_secret_loses_nothing_and_one_failure_hides
     assert_eq!((status.counts.unwrap().desired, status.counts.unwrap().fresh), (3, 2));
     failing.store(false, Ordering::SeqCst);
     assert_eq!(world.fresh(&team, "tokens").await["a"], first["a"]);
+    world.finish().await;
+}
+
+/// Nothing comes by the watches on `ServiceTokens` any more once the first is true; each look at one of them is counted.
+fn late_news() -> (Arc<AtomicBool>, Arc<AtomicU32>, Hooks) {
+    let (is_late, looks) = (Arc::<AtomicBool>::default(), Arc::<AtomicU32>::default());
+    let late = is_late.clone();
+    let frozen = move |request: &Parts| {
+        let is_watch = request.uri.query().is_some_and(|query| query.contains("watch=true"));
+        let is_it = is_watch && request.uri.path().ends_with("/servicetokens");
+        if is_it { late.clone() } else { Arc::default() }
+    };
+    let count = looks.clone();
+    let before: Hook = Arc::new(move |method, path| {
+        if method == Method::GET && path.ends_with("/servicetokens/tokens") {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+        std::future::ready(()).boxed()
+    });
+    (is_late, looks, Hooks { before, frozen: Arc::new(frozen), ..Hooks::none() })
+}
+
+#[tokio::test]
+async fn a_secret_that_is_to_stay_stays_where_the_operator_hears_late_of_the_deletion() {
+    let (is_late, looks, hooks) = late_news();
+    let alone = Alone::start(|_| hooks).await;
+    let world = alone.world("token-late");
+    let team = team_with_robot(&world).await;
+    world.service_token(&team, "tokens", &[("a", "robot")]).await;
+    let held = world.fresh(&team, "tokens").await;
+    is_late.store(true, Ordering::SeqCst);
+    let orphan =
+        DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+    world.service_tokens(&team).delete("tokens", &orphan).await.unwrap();
+    // The Secret's own watch says that it is not owned any more.
+    eventually("the operator has asked whether the resource is there", || async {
+        if looks.load(Ordering::SeqCst) > 0 { Ok(()) } else { Err(()) }
+    })
+    .await;
+    eventually("the resource is gone", || async {
+        world.service_tokens(&team).get_opt("tokens").await.unwrap().map_or(Ok(()), |left| Err(left.spec))
+    })
+    .await;
+    // A change of the Secret's own is the next occasion to put the owner back.
+    let (looked, label) = (looks.load(Ordering::SeqCst), json!({"metadata": {"labels": {"theirs": "1"}}}));
+    world.secrets(&team).patch("tokens", &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+    eventually("the operator has asked again", || async {
+        if looks.load(Ordering::SeqCst) > looked { Ok(()) } else { Err(()) }
+    })
+    .await;
+    let kept = world.secrets(&team).get("tokens").await.unwrap().metadata;
+    assert!(kept.deletion_timestamp.is_none() && kept.owner_references.is_none(), "{kept:?}");
+    assert_eq!(world.tokens(&team, "tokens").await, held, "to the byte");
     world.finish().await;
 }
