@@ -31,12 +31,18 @@ impl Machine {
         if let Some((place, number)) = block {
             let devices = machine.path("sys/devices").join(place);
             fs::create_dir_all(&devices).unwrap();
-            fs::write(devices.join("partition"), number).unwrap();
+            // Numbers as the kernel writes them; sizes in its sectors of 512 bytes. A MiB and a sector are free.
+            for (file, number) in
+                [("partition", number), ("start", "2048"), ("size", "4096"), ("../size", "8193")]
+            {
+                fs::write(devices.join(file), format!("{number}\n")).unwrap();
+            }
             symlink(&devices, class.join(device.rsplit('/').next().unwrap())).unwrap();
         }
         machine.fake(
             "findmnt",
-            &format!("case \"$*\" in *SOURCE*) echo {device} ;; *FSTYPE*) echo \"${{TYPE:-ext4}}\" ;; esac"),
+            // Columns are padded.
+            &format!("case \"$*\" in *'SOURCE,FSTYPE /') echo '{device}   ext4' ;; *) exit 1 ;; esac"),
         );
         machine.fake("growpart", "echo 'CHANGED: partition=2'");
         machine.fake("resize2fs", "echo done");
@@ -93,8 +99,17 @@ fn the_partition_is_grown_and_then_the_file_system_on_any_disk() {
 }
 
 #[test]
-fn a_partition_that_fills_the_card_is_success_and_the_file_system_is_still_seen_to() {
+fn a_partition_that_fills_the_card_is_not_looked_at_again_but_the_file_system_is() {
     // As after a power cut between the two.
+    let machine = card();
+    fs::write(machine.path("sys/devices/mmc0/mmcblk0/size"), "8192\n").unwrap();
+    let output = machine.grow();
+    assert!(output.status.success() && said(&output).is_empty(), "{}", said(&output));
+    assert_eq!(machine.changes(), ["resize2fs /dev/mmcblk0p2"]);
+}
+
+#[test]
+fn a_partition_that_growpart_leaves_alone_is_success_and_the_file_system_is_still_seen_to() {
     let machine = card();
     machine.fake("growpart", "echo 'NOCHANGE: partition 2 is size 100. it cannot be grown'; exit 1");
     let output = machine.grow();
@@ -105,7 +120,7 @@ fn a_partition_that_fills_the_card_is_success_and_the_file_system_is_still_seen_
 #[test]
 fn another_file_system_is_left_alone() {
     let machine = card();
-    machine.fake("findmnt", "case \"$*\" in *SOURCE*) echo /dev/mmcblk0p2 ;; *) echo btrfs ;; esac");
+    machine.fake("findmnt", "echo /dev/mmcblk0p2 btrfs");
     assert!(machine.grow().status.success());
     assert_eq!(machine.changes(), ["growpart /dev/mmcblk0 2"]);
 }
