@@ -56,6 +56,10 @@ fn drop_ins_for_debians_units() {
     for key in ["Wants", "After"] {
         assert!(ssh.has("Unit", key, "weaver-ssh-hostkeys.service"), "sshd does not start without a key");
     }
+    let keys = Unit::read(&systemd("weaver-ssh-hostkeys.service"));
+    let missing = ["ed25519_key", "ed25519_key.pub", "ecdsa_key", "ecdsa_key.pub"]
+        .map(|key| format!("|!/etc/ssh/ssh_host_{key}"));
+    assert_eq!(keys.words("Unit", "ConditionFileNotEmpty"), missing, "any one of them is made again");
     let wifi = Unit::read(&systemd("netplan-wpa-wlan0.service.d/10-weaver.conf"));
     for unit in ["weaver-boot-config.service", "cloud-init-local.service"] {
         assert!(wifi.has("Unit", "After", unit), "the Wi-Fi of the last boot would be joined");
