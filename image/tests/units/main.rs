@@ -145,7 +145,12 @@ fn the_order_of_the_boot() {
         ["weaver-boot-config.service", "weaver-preflight.service"],
         "the agent waits for nothing else"
     );
-    assert!(units["weaver-webhook.service"].words("Unit", "After").is_empty(), "conversion waits for nobody");
+    let first = units["weaver-webhook.service"].words("Unit", "After");
+    assert_eq!(
+        first,
+        ["weaver-preflight.service"],
+        "conversion waits for what k3s waits for, and for nobody else"
+    );
 }
 
 #[test]
