@@ -102,6 +102,14 @@ pub struct Read {
     secrets_at: Vec<Range<usize>>,
 }
 
+impl Config {
+    /// The secrets to import.
+    pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        let wishes = self.wifi.iter().map(|wifi| &wifi.password).chain([&self.token]);
+        wishes.filter_map(|wish| if let SecretWish::Import(secret) = wish { Some(secret) } else { None })
+    }
+}
+
 impl Read {
     /// The file with its secrets empty, every other byte as it was; `None` where it holds none.
     #[must_use]

@@ -196,7 +196,8 @@ impl Run<'_> {
         let directory = self.file.parent().unwrap_or(Path::new("/"));
         for imported in [plan::TOKEN_FILE, plan::WIFI_PASSWORD_FILE] {
             let secret = self.root.read_if_possible(imported).map(|file| file.text).unwrap_or_default();
-            if let secret @ [_, ..] = secret.trim_end_matches('\n').as_bytes()
+            let secret = secret.trim_end_matches('\n');
+            if !secret.is_empty()
                 && let Err(error) = self.host.remove_saved(directory, secret)
             {
                 outcome.findings.push(verdict::secret_saved(&error.path, &error.why));

@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use weaver_diagnostics::weaver_toml::plan;
+use weaver_diagnostics::weaver_toml::{self, plan};
 use weaver_operator::durable_file::{self, WriteError};
 
 use crate::{fat_file, host_root::HostRoot};
@@ -81,7 +81,7 @@ impl<'a> HostFiles<'a> {
     }
 
     /// Removes what `fsck.vfat` saved in a directory of a boot that was cut off, where it holds this secret.
-    pub fn remove_saved(&self, directory: &Path, secret: &[u8]) -> Result<(), SetError> {
+    pub fn remove_saved(&self, directory: &Path, secret: &str) -> Result<(), SetError> {
         let Ok(entries) = fs::read_dir(self.root.real(directory)) else { return Ok(()) };
         for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
             let path = directory.join(&name);
@@ -134,11 +134,15 @@ fn is_saved(name: &str) -> bool {
     digits.is_some_and(|digits| digits.len() == 4 && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether a file that is no longer than a weaver.toml and the rest of its last cluster holds this.
-fn holds(real: &Path, secret: &[u8]) -> bool {
+/// Whether a file that is no longer than a weaver.toml and the rest of its last cluster holds this, to the letter or as TOML
+/// spells it.
+fn holds(real: &Path, secret: &str) -> bool {
     let is_small = fs::metadata(real).is_ok_and(|data| data.len() <= SAVED_LIMIT);
     let content = if is_small { fs::read(real).unwrap_or_default() } else { Vec::new() };
-    content.windows(secret.len().max(1)).any(|window| window == secret)
+    let asked = content.split(|byte| *byte == 0).next().unwrap_or_default();
+    content.windows(secret.len().max(1)).any(|window| window == secret.as_bytes())
+        || weaver_toml::parse(asked)
+            .is_ok_and(|read| read.config.secrets().any(|imported| imported.expose() == secret))
 }
 
 /// With its parents, each on the disk before it is used.

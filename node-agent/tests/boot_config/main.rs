@@ -231,8 +231,11 @@ fn stray_files_below_the_mount_point_are_not_the_boot_partition() {
 fn what_fsck_saved_of_a_cut_import_is_removed_where_it_holds_the_token_and_nothing_else_is() {
     let host = Host::new();
     host.configure(ALL).exits(0);
+    // Spelled otherwise, and with the rest of its cluster.
+    let escaped = ALL.replace("K10hunter2", "K10hunte\\u0072\\u0032") + &"\0".repeat(100);
     for (name, content) in [
         ("FSCK0000.REC", ALL),
+        ("FSCK0002.REC", escaped.as_str()),
         ("FSCK0001.REC", "somebody's pictures"),
         ("FSCK.REC", ALL),
         ("mine.toml", ALL),
@@ -241,7 +244,7 @@ fn what_fsck_saved_of_a_cut_import_is_removed_where_it_holds_the_token_and_nothi
     }
     host.run().exits(0);
     let is_there = |name: &str| host.exists(&format!("/boot/firmware/{name}"));
-    assert!(!is_there("FSCK0000.REC"));
+    assert!(!is_there("FSCK0000.REC") && !is_there("FSCK0002.REC"));
     assert!(is_there("FSCK0001.REC") && is_there("FSCK.REC") && is_there("mine.toml"));
 }
 
