@@ -195,13 +195,14 @@ fn the_role_decides_which_k3s_starts_and_an_agent_has_no_operator() {
 #[test]
 fn k3s_has_the_settings_of_its_installer() {
     let units = units();
-    for (name, kind, start) in [
-        ("k3s.service", "notify", "/usr/local/bin/k3s server $WEAVER_OFFLINE_START"),
-        ("k3s-agent.service", "exec", "/usr/local/bin/k3s agent"),
+    for (name, start) in [
+        ("k3s.service", "/usr/local/bin/k3s server $WEAVER_OFFLINE_START"),
+        ("k3s-agent.service", "/usr/local/bin/k3s agent"),
     ] {
         let unit = &units[name];
         for (key, value) in [
-            ("Type", kind),
+            // An agent says that it is ready when it has joined.
+            ("Type", "notify"),
             ("Restart", "always"),
             ("RestartSec", "5s"),
             ("TimeoutStartSec", "0"),
