@@ -22,6 +22,7 @@ use weaver_diagnostics::{
     join::{Shown, judge},
     reach::Clocks,
     san::ServingName,
+    serving::Observation,
     weaver_toml::{
         join_token::{self, Form},
         plan::{K3S, TOKEN_FILE},
@@ -42,6 +43,7 @@ pub(crate) struct Wish {
     /// `https://HOST:PORT`
     server: Uri,
     host: String,
+    name: ServingName,
     port: u16,
     /// Of the server's CA, in hexadecimal digits, where the token has it.
     hash: Option<String>,
@@ -54,20 +56,17 @@ pub(crate) fn wish(root: &HostRoot, own: Option<String>) -> Option<Wish> {
     let file = root.read_if_possible(K3S)?;
     let server: Uri = yaml_node::parse(&file.text).ok()?.get("server")?.as_str()?.parse().ok()?;
     let (host, port) = (server.host()?.trim_matches(['[', ']']).to_owned(), server.port_u16()?);
+    let name = host.parse().ok()?;
     let token = root.read_if_possible(TOKEN_FILE);
     let hash = token.and_then(|file| match join_token::form(file.text.trim()) {
         Form::Whole(hash) => Some(hash.to_owned()),
         Form::Short | Form::Broken(_) => None,
     });
-    Some(Wish { server, host, port, hash, own })
+    Some(Wish { server, host, name, port, hash, own })
 }
 
 /// What the server shows, judged.
-///
-/// # Errors
-/// The host is none that can be asked for; or the question itself could not be put.
-pub(crate) async fn look(wish: &Wish) -> anyhow::Result<Vec<Finding>> {
-    let name: ServingName = wish.host.parse().with_context(|| format!("`server` in {K3S}"))?;
+pub(crate) async fn look(wish: &Wish) -> Vec<Finding> {
     let shown = match timeout(DEADLINE, bundle(wish.server.clone())).await {
         Err(_) => Shown::Silence(format!("no answer within {} s", DEADLINE.as_secs())),
         Ok(Err(error)) => Shown::Silence(format!("{error:#}")),
@@ -76,17 +75,26 @@ pub(crate) async fn look(wish: &Wish) -> anyhow::Result<Vec<Finding>> {
             Ok(all) if wish.hash.as_ref().is_some_and(|hash| !is_of(&answer.bundle, &all, hash)) => {
                 Shown::OtherCa
             }
-            Ok(all) => {
-                let mut anchors = RootCertStore::empty();
-                anchors.add_parsable_certificates(all);
-                let handshake = probe::look((&wish.host, wish.port), anchors, &name).await?;
-                let clocks = answer.time.map(|there| Clocks { here: Timestamp::now().as_second(), there });
-                Shown::Ca { handshake, clocks }
-            }
+            Ok(all) => match handshake(wish, all).await {
+                Err(why) => Shown::NoCa(format!("{why:#}")),
+                Ok(handshake) => {
+                    let here = Timestamp::now().as_second();
+                    Shown::Ca { handshake, clocks: answer.time.map(|there| Clocks { here, there }) }
+                }
+            },
         },
     };
     let url = wish.server.to_string();
-    Ok(judge(url.trim_end_matches('/'), &name, wish.own.as_deref(), &shown))
+    judge(url.trim_end_matches('/'), &wish.name, wish.own.as_deref(), &shown)
+}
+
+/// One under the server's name, verified by what it says is its CA.
+async fn handshake(wish: &Wish, ca: Vec<CertificateDer<'static>>) -> anyhow::Result<Observation> {
+    let mut anchors = RootCertStore::empty();
+    let (usable, _) = anchors.add_parsable_certificates(ca);
+    // No verifier can be made of none, and who answers here may be anybody.
+    ensure!(usable > 0, "/cacerts has no certificate that can be read");
+    probe::look((&wish.host, wish.port), anchors, &wish.name).await
 }
 
 /// What the server says without being asked who we are.
@@ -157,7 +165,15 @@ mod tests {
             let own = || Some("worker".to_owned());
             let server = || Uri::from_static("https://raspi.lan:6443");
             let host = || "raspi.lan".to_owned();
-            let want = want.map(|hash| Wish { server: server(), host: host(), port: 6443, hash, own: own() });
+            let name = || host().parse().unwrap();
+            let want = want.map(|hash| Wish {
+                server: server(),
+                host: host(),
+                name: name(),
+                port: 6443,
+                hash,
+                own: own(),
+            });
             assert_eq!(wish(&root, own()), want);
         }
     }

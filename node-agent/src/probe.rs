@@ -89,7 +89,7 @@ pub async fn prove(
     }
 }
 
-/// One handshake for this name with another host, of which `anchors` are the CA.
+/// A handshake for this name with another host, of which `anchors` are the CA, at the first of its addresses that answers.
 ///
 /// # Errors
 /// No verifier could be made from these anchors.
@@ -99,14 +99,22 @@ pub(crate) async fn look(
     name: &ServingName,
 ) -> anyhow::Result<Observation> {
     let verifier = verifier(anchors)?;
-    let found = timeout(handshake::DEADLINE, lookup_host((host, port))).await;
-    let why = match found.map(|found| found.map(|mut all| all.next())) {
-        Ok(Ok(Some(address))) => return Ok(handshake(address, verifier, name).await),
-        Ok(Ok(None)) => "the name has no address".to_owned(),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "whoever knows names does not answer".to_owned(),
+    let silent =
+        |why: &str| Observation { outcome: Outcome::Unreachable(why.to_owned()), served: Vec::new() };
+    let found = match timeout(handshake::DEADLINE, lookup_host((host, port))).await {
+        Ok(Ok(found)) => found,
+        Ok(Err(error)) => return Ok(silent(&error.to_string())),
+        Err(_) => return Ok(silent("whoever knows names does not answer")),
     };
-    Ok(Observation { outcome: Outcome::Unreachable(why), served: Vec::new() })
+    let mut seen = silent("the name has no address");
+    // As k3s does: an address that nobody answers at, of a network that is not there, hides no other.
+    for address in found {
+        seen = handshake(address, Arc::clone(&verifier), name).await;
+        if !matches!(seen.outcome, Outcome::Unreachable(_)) {
+            break;
+        }
+    }
+    Ok(seen)
 }
 
 async fn handshake(
