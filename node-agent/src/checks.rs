@@ -15,11 +15,11 @@ use rustls::RootCertStore;
 use weaver_diagnostics::{
     finding::{Finding, Severity},
     k3s_config::Effective,
+    k3s_upgrade::Role,
     memory_cgroup,
     name_repair::{self, OwnNames},
     power, reach,
     serving::{self, Seen, Stage},
-    weaver_toml::plan::AGENT_ROLE,
 };
 
 use crate::{
@@ -96,10 +96,14 @@ impl Host {
         k3s_files::effective_without(&self.root, self.config.as_deref(), self.unit.as_deref(), Some(file))
     }
 
-    /// Whether this node joins a server, as boot-config has noted: it serves no API, so there are no names to prove.
+    /// Whether this node joins a server.
     #[must_use]
-    pub fn joins(&self) -> bool {
-        self.root.real(AGENT_ROLE).symlink_metadata().is_ok()
+    pub fn role(&self) -> Role {
+        k3s_files::role(&self.root)
+    }
+
+    pub(crate) fn joins(&self) -> bool {
+        self.role() == Role::Agent
     }
 
     /// By which the agent speaks of this node in the cluster: the administrator's, where the node joins a server the
@@ -125,9 +129,10 @@ impl Host {
     fn places(&self, effective: &Effective) -> Vec<PathBuf> {
         let beside = |path: &Path| path.parent().map(Path::to_owned);
         let unit = self.unit.as_deref().and_then(beside);
-        let usual =
-            ["/boot", "/etc", "/etc/default", "/etc/systemd/system", "/etc/systemd/system/k3s.service.d"];
+        let usual = ["/boot", "/etc", "/etc/default", "/etc/systemd/system"];
+        let drop_ins = Path::new("/etc/systemd/system").join(format!("{}.d", self.role().unit()));
         let places = usual.into_iter().map(PathBuf::from).chain(unit).chain([
+            drop_ins,
             self.boot_dir.clone(),
             effective.drop_ins.clone(),
             self.data_dir(effective).join("server/tls"),

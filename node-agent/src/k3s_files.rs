@@ -16,21 +16,25 @@ use weaver_diagnostics::{
     finding::{Code, Finding, Place, Remedy, Severity},
     k3s_config::{self, Effective, Setting},
     k3s_unit::{self, Flag},
+    k3s_upgrade::Role,
     kubeconfig, serving,
     text_file::TextFile,
+    weaver_toml::plan::AGENT_ROLE,
 };
 
 use crate::host_root::{HostRoot, ReadError};
 
-/// Where systemd looks for k3s' unit, the first place before the others.
-const UNITS: [&str; 3] = [
-    "/etc/systemd/system/k3s.service",
-    "/run/systemd/system/k3s.service",
-    "/usr/lib/systemd/system/k3s.service",
-];
+/// Where systemd looks for a unit, the first place before the others.
+const UNIT_PLACES: [&str; 3] = ["/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"];
 const DEFAULT_CONFIG: &str = "/etc/rancher/k3s/config.yaml";
 /// Where the cluster's serving CA is, below k3s' data.
 const SERVER_CA: &str = "server/tls/server-ca.crt";
+
+/// What boot-config has noted: one that joins a server serves no API, so there are no names to prove.
+#[must_use]
+pub fn role(root: &HostRoot) -> Role {
+    if root.real(AGENT_ROLE).symlink_metadata().is_ok() { Role::Agent } else { Role::Server }
+}
 
 /// The configuration in force, problems of reading it among its findings. Without `unit`, the one that
 /// systemd takes.
@@ -132,7 +136,8 @@ struct Start {
 /// The unit, then its drop-ins as systemd takes them: by name wherever they lie, and of one name only that in the
 /// first place.
 fn unit_files(root: &HostRoot, unit: Option<&Path>) -> Vec<PathBuf> {
-    let places = unit.map_or_else(|| UNITS.map(PathBuf::from).to_vec(), |unit| vec![unit.to_owned()]);
+    let usual = || UNIT_PLACES.map(|place| Path::new(place).join(role(root).unit())).to_vec();
+    let places = unit.map_or_else(usual, |unit| vec![unit.to_owned()]);
     let mut drop_ins = BTreeMap::new();
     for directory in places.iter().map(|unit| with_suffix(unit, ".d")) {
         let names = root.list(&directory).unwrap_or_default();
@@ -266,7 +271,8 @@ mod tests {
 
     #[test]
     fn the_unit_and_the_drop_ins_that_systemd_takes() {
-        let [etc, run, usr] = UNITS;
+        let [etc, run, usr] = UNIT_PLACES.map(|place| format!("{place}/k3s.service"));
+        let (etc, run, usr) = (etc.as_str(), run.as_str(), usr.as_str());
         let start = |name: &str| format!("[Service]\nExecStart=\nExecStart=k3s server --tls-san {name}\n");
         for (files, want) in [
             (&[(usr, "usr")][..], "usr"),
@@ -296,6 +302,21 @@ mod tests {
             let effective = effective(&root, None, None);
             assert_eq!(effective.tls_san[0].value, want, "{files:?}");
             assert_eq!(effective.findings, []);
+        }
+    }
+
+    #[test]
+    fn of_a_node_that_joins_the_other_unit_counts() {
+        let unit =
+            |role: &str| format!("[Service]\nEnvironment=K3S_NODE_NAME={role}\nExecStart=k3s {role}\n");
+        let (server, agent) = (unit("server"), unit("agent"));
+        let units = [
+            ("/etc/systemd/system/k3s.service", server.as_str()),
+            ("/usr/lib/systemd/system/k3s-agent.service", agent.as_str()),
+        ];
+        for (noted, want) in [(&[][..], "server"), (&[(AGENT_ROLE, "")], "agent")] {
+            let (_dir, root) = host(&[&units, noted].concat());
+            assert_eq!(effective(&root, None, None).node_name.unwrap().value, want);
         }
     }
 

@@ -102,7 +102,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         tasks.spawn(supervisor::supervise(program, watch::channel(true).1, stop.clone()));
     }
     tasks.spawn(reporter::keep(args.host.clone().into(), status.clone(), stop.clone()));
-    let role = if Host::from(args.host.clone()).joins() { Role::Agent } else { Role::Server };
+    let role = Host::from(args.host.clone()).role();
     if role == Role::Agent {
         status.joins();
     } else {

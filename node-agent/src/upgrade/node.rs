@@ -94,9 +94,8 @@ impl Node {
             }
         }
         // On a card both are, and the role decides which of them starts.
-        let likely =
-            if self.host.joins() { [Role::Agent, Role::Server] } else { [Role::Server, Role::Agent] };
-        for role in likely {
+        let other = if self.host.joins() { Role::Server } else { Role::Agent };
+        for role in [self.host.role(), other] {
             if self.systemctl.is_enabled(role.unit()).await {
                 return Ok(Some(Unit { role, active: false }));
             }
