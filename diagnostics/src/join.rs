@@ -52,7 +52,12 @@ pub fn judge(url: &str, name: &ServingName, own: Option<&str>, shown: &Shown) ->
         Outcome::NotServed => findings.push(not_served(url, name, &handshake.served)),
         Outcome::Dates(why) => {
             let message = format!("the certificate at {url} is no good by this node's clock: {why}");
-            findings.push(catalogue::finding(Code::CertificateDates, message).saw(place(), why));
+            let remedy = Remedy::new(
+                "compare the clocks of both machines; where both are right, restart k3s on the server, which renews what \
+                 has expired",
+            );
+            let finding = catalogue::finding(Code::CertificateDates, message).saw(place(), why);
+            findings.push(finding.remedy(remedy.command("timedatectl")));
         }
         Outcome::Untrusted(why) => {
             let message = format!("the server at {url} has a certificate of another CA than it says");
@@ -90,6 +95,35 @@ fn taken(url: &str, own: &str, name: &ServingName, served: &[String]) -> Option<
             format!("this node is called {own}, and the server at {url} has a certificate for {own}");
         catalogue::finding(Code::JoinNameTaken, message)
     })
+}
+
+/// A command as it is typed on a node that joins, where k3s' own unit is the other one.
+fn typed_here(command: &str) -> String {
+    let mut before = "";
+    let words = command.split(' ').map(|word| {
+        let is_unit = word == "k3s" && matches!(before, "start" | "stop" | "restart" | "status" | "-u");
+        before = word;
+        if is_unit { "k3s-agent" } else { word }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// What was found of the host of a node that joins: its remedies are those of such a node.
+pub fn on_this_node(findings: &mut [Finding]) {
+    for finding in findings {
+        let code = finding.code;
+        let Some(remedy) = &mut finding.remedy else { continue };
+        match code {
+            // An interface that leads nowhere does not lead to the server.
+            Code::NoDefaultRoute => *remedy = Remedy::new("connect the network; k3s then goes on by itself"),
+            // Who may delete a node is on the server.
+            Code::IdentityDrift => {
+                remedy.explain.push_str("; what is typed to `k3s kubectl` is typed on the server");
+            }
+            _ => {}
+        }
+        remedy.commands.iter_mut().for_each(|command| *command = typed_here(command));
+    }
 }
 
 #[cfg(test)]
@@ -134,6 +168,28 @@ mod tests {
                 "{found:?}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_to_be_typed_names_the_unit_that_runs_here() {
+        for (command, here) in [
+            ("sudo systemctl restart k3s", "sudo systemctl restart k3s-agent"),
+            (
+                "sudo journalctl -b -u k3s | grep 'Unknown flag'",
+                "sudo journalctl -b -u k3s-agent | grep 'Unknown flag'",
+            ),
+            ("journalctl -u k3s -n 50", "journalctl -u k3s-agent -n 50"),
+            ("sudo k3s kubectl get nodes", "sudo k3s kubectl get nodes"),
+            ("sudo systemctl daemon-reload", "sudo systemctl daemon-reload"),
+        ] {
+            assert_eq!(typed_here(command), here);
+        }
+        let entry = |code| catalogue::finding(code, "m");
+        let mut findings = [entry(Code::NoDefaultRoute), entry(Code::SettingMisspelled)];
+        on_this_node(&mut findings);
+        let commands = |at: usize| findings[at].remedy.as_ref().unwrap().commands.join("\n");
+        assert_eq!(commands(0), "");
+        assert!(commands(1).ends_with("restart k3s-agent"), "{}", commands(1));
     }
 
     #[test]

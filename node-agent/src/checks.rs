@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use rustls::RootCertStore;
 use weaver_diagnostics::{
     finding::{Finding, Severity},
+    join::on_this_node,
     k3s_config::Effective,
     k3s_upgrade::Role,
     memory_cgroup,
@@ -232,6 +233,9 @@ fn judge_files(host: &Host, stage: Stage) -> Preflight {
     let kubelet = !effective.disable_agent;
     findings.extend(ports_taken::finding(&host.root, host.api_address(&effective).port(), kubelet));
     findings.extend(board_power::read(&host.root).as_ref().and_then(power::finding));
+    if host.joins() {
+        on_this_node(&mut findings);
+    }
     Preflight { findings, effective }
 }
 
