@@ -229,6 +229,10 @@ impl Keeper {
         let asked = |seconds| Duration::from_secs(seconds);
         let longest = match &self.renewal {
             Some(_) => asked(self.args.recheck_seconds),
+            // There is no gate to open: a node that has joined is at rest.
+            None if self.joins && self.units.as_ref().is_some_and(Units::k3s_runs) => {
+                asked(self.args.recheck_seconds)
+            }
             None => SHUT.max(asked(self.args.retry_seconds)),
         };
         let earliest = Instant::now() + self.open_pause;

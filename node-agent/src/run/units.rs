@@ -111,6 +111,12 @@ impl Units {
         k3s_block::exists(&self.runtime_dir)
     }
 
+    /// Whether k3s was ready when it was last asked about.
+    #[must_use]
+    pub fn k3s_runs(&self) -> bool {
+        self.k3s.as_ref().is_some_and(|state| state.active == "active")
+    }
+
     /// Blocks k3s, or sets it free and starts it, after the host was judged.
     pub async fn guard_k3s(&mut self, host: &[Finding]) {
         let causes = k3s_block::causes(host);
