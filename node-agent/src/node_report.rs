@@ -15,6 +15,8 @@ pub struct Report {
     pub gate: Gate,
     /// Why.
     pub reason: String,
+    /// The node joins a server: its gate never opens, and our kinds are not its to install.
+    pub joins: bool,
     /// The last check's findings.
     pub findings: Vec<Finding>,
     /// The operator, where this agent runs it.
@@ -85,6 +87,7 @@ impl Report {
             node: None,
             gate: Gate::Shut,
             reason: "no check has ended yet".to_owned(),
+            joins: false,
             findings: Vec::new(),
             operator: None,
             webhook: None,

@@ -14,6 +14,9 @@ use super::{Seen, Side};
 struct Report {
     gate: String,
     reason: String,
+    /// There, its agent opens no gate and installs nothing.
+    #[serde(default)]
+    joins: bool,
     findings: Vec<Finding>,
     definitions: Definitions,
 }
@@ -28,13 +31,14 @@ struct Definitions {
 const LOCK: &str = "agent.lock";
 
 /// What only an agent that runs can say, and no check of now.
-const OF_THE_AGENT: [Code; 9] = [
+const OF_THE_AGENT: [Code; 10] = [
     Code::WeaverTomlInvalid,
     Code::WeaverTomlUnreadable,
     Code::UserDataClash,
     Code::TokenLeftOnCard,
     Code::HostNotConfigured,
     Code::BootConfigUnknown,
+    Code::JoinUnproven,
     Code::ClockNotSynchronised,
     Code::K3sNotAnswering,
     Code::OperatorNotStarted,
@@ -119,7 +123,7 @@ fn told(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> 
     };
     let place = || Place::file(path.display().to_string());
     let has_failed = findings.iter().any(|finding| finding.severity == Severity::Fail);
-    if report.gate != "open" && !has_failed {
+    if report.gate != "open" && !has_failed && !report.joins {
         let message = format!("the agent has not started the operator: {}", report.reason);
         findings.push(
             Finding::new(Severity::Fail, Code::OperatorNotStarted, message)
@@ -127,7 +131,7 @@ fn told(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> 
                 .remedy(its_log()),
         );
     }
-    if !report.definitions.installed {
+    if !report.definitions.installed && !report.joins {
         let message = format!("the agent could not install our kinds: {}", report.definitions.reason);
         findings.push(
             Finding::new(Severity::Fail, Code::DefinitionDiffers, message)
@@ -164,6 +168,10 @@ mod tests {
             (
                 r#"{"gate":"shut","reason":"r","findings":[],"definitions":{"installed":false,"reason":"d"}}"#,
                 vec![(OperatorNotStarted, Fail), (DefinitionDiffers, Fail)],
+            ),
+            (
+                r#"{"gate":"shut","reason":"r","joins":true,"findings":[],"definitions":{"installed":false,"reason":"d"}}"#,
+                vec![],
             ),
             (
                 &format!(

@@ -5,7 +5,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -28,7 +28,6 @@ struct Numbers {
     rounds: AtomicU64,
     last_round_micros: AtomicU64,
     token_expires: AtomicI64,
-    joins: AtomicBool,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
@@ -47,11 +46,6 @@ impl Counts {
     /// The operator has a token until then.
     pub fn token(&self, expires: Timestamp) {
         self.0.token_expires.store(expires.as_second(), Relaxed);
-    }
-
-    /// The node joins a server: of what only a server's agent does, nothing is told, and no alert begins.
-    pub fn joins(&self) {
-        self.0.joins.store(true, Relaxed);
     }
 
     /// Everything, with the report as it is.
@@ -77,7 +71,8 @@ impl Counts {
         let took = Gauge::<f64, AtomicU64>::default();
         took.set(Duration::from_micros(self.0.last_round_micros.load(Relaxed)).as_secs_f64());
         registry.register_with_unit("round", "How long the last round of checks took", Unit::Seconds, took);
-        if !self.0.joins.load(Relaxed) {
+        // Of what only a server's agent does, nothing is told elsewhere, and no alert begins.
+        if !report.joins {
             registry.register("gate_open", "Whether the operator may run", gauge(report.gate == Gate::Open));
             let installed = gauge(report.definitions.installed);
             let help = "Whether our kinds are installed and converted";
@@ -128,9 +123,7 @@ mod tests {
 
     #[test]
     fn a_node_that_joins_tells_nothing_of_what_its_server_does() {
-        let counts = Counts::default();
-        counts.joins();
-        let text = counts.text(&Report::unchecked());
+        let text = Counts::default().text(&Report { joins: true, ..Report::unchecked() });
         for absent in ["gate_open", "definitions_installed", "operator_token"] {
             assert!(!text.contains(absent), "{absent} is in\n{text}");
         }

@@ -129,10 +129,12 @@ impl Status {
 
     /// That this node joins a server, whose agent looks after the definitions, and that this is no fault.
     pub fn joins(&self) {
-        self.counts.joins();
         let reason = "this node joins a server, whose agent looks after them".to_owned();
         let definitions = Definitions { installed: false, reason };
-        self.change(|report| report.definitions = definitions);
+        self.change(|report| {
+            report.joins = true;
+            report.definitions = definitions;
+        });
     }
 
     fn change(&self, edit: impl FnOnce(&mut Report)) {

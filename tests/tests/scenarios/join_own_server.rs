@@ -146,7 +146,7 @@ async fn its_agent_opens_no_gate_and_reports_with_the_kubelets_certificate() {
 
     let path = scene.root.join("run/weaver/report.json");
     let report: Value = serde_json::from_str(&log_of(&path)).unwrap();
-    assert_eq!(report["gate"], "shut");
+    assert_eq!((&report["gate"], &report["joins"]), (&"shut".into(), &true.into()));
     assert!(report["reason"].as_str().unwrap().contains("joins a server"), "{report:#}");
     assert!(!log_of(&log).contains("hunter2") && !report.to_string().contains("hunter2"));
 }
