@@ -3,7 +3,7 @@
 # Ends with the test runner's summary.
 #
 #   devstack/image_smoke.sh        as above
-#   devstack/image_smoke.sh matrix instead, the whole fault matrix, half an hour: its table goes into docs/faults.md
+#   devstack/image_smoke.sh matrix instead, the whole fault matrix, 50 minutes: its table goes into docs/faults.md
 #   devstack/image_smoke.sh soak   instead, what the card costs, an hour: table and pictures go into docs/performance.md
 #   devstack/image_smoke.sh pi3    instead, boots it from the slot of QEMU's Pi 3: four minutes, another disk and board
 set -euo pipefail
