@@ -86,7 +86,7 @@ fn rows(dir: &Path) -> Result<Vec<Row>> {
 
 fn table(seen: &str, rows: &[Row]) -> String {
     let mut table = format!(
-        "{seen}\n\n| fault | expected | observed | the card in a laptop | typed, as printed | then |\n\
+        "{seen}\n\n| fault | expected | observed | the card in a laptop | what helps, commands as printed | then |\n\
          |---|---|---|---|---|---|\n"
     );
     for row in rows {

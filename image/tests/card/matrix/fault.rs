@@ -182,10 +182,7 @@ impl Case {
 
     /// Types a command, as root in the guest.
     pub fn type_in(mut self, command: &str) -> Self {
-        let before =
-            if self.row.typed.is_empty() { String::new() } else { format!("{}<br>", self.row.typed) };
-        self.row.typed = format!("{before}`{command}`");
-        self.keep();
+        self.note(&format!("`{command}`"));
         if command == "sudo reboot" {
             return self.reboot();
         }
@@ -202,9 +199,14 @@ impl Case {
         self
     }
 
-    /// Notes what its owner does that is no command.
+    /// Notes what its owner does that is no printed command.
     pub fn does(&mut self, what: &str) {
-        self.row.typed = what.into();
+        self.note(what);
+    }
+
+    fn note(&mut self, what: &str) {
+        let before = if self.row.typed.is_empty() { "" } else { "<br>" };
+        self.row.typed.extend([before, what]);
         self.keep();
     }
 

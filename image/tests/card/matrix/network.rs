@@ -21,7 +21,7 @@ const FLAGS: &str = "tr '\\0' '\\n' < /proc/$(systemctl show --value -p MainPID 
 fn without_a_network_the_node_works_and_takes_a_network_that_comes_later_by_the_command_it_names() {
     static FAULT: Fault = Fault {
         name: "70-no-network",
-        what: "first boot without a network, which has the gate open all the same; then the cable is plugged in",
+        what: "first boot without a network, by a clock that begins in 1970, which has the gate open all the same; then the cable is plugged in",
         codes: &["H-16"],
         down: &[],
     };
@@ -42,6 +42,7 @@ fn without_a_network_the_node_works_and_takes_a_network_that_comes_later_by_the_
     });
     let page = String::from_utf8(page.expect("a page for the laptop")).unwrap();
     assert!(page.contains("H-16") && page.contains("203.0.113.254"), "{page}");
+    assert!(page.contains("H-05"), "nobody has set the clock: {page}");
     assert!(!page.contains("H-01"), "what it advises is done: {page}");
 
     machine.set_link(true).unwrap();

@@ -16,8 +16,11 @@ fn a_full_root_is_named_and_stops_nothing_that_runs() {
     let mut case = Case::begin(machine().unwrap(), &FAULT);
     let fill = "fallocate -l $(df --output=avail -B1 / | tail -1) /var/fill || dd if=/dev/zero of=/var/fill bs=1M || true; sync";
     case.machine.run(fill).unwrap();
-    case.seen(&[]);
-    case.type_in("rm /var/fill").mended();
+    let said = case.seen(&[]);
+    let mut case = case.type_remedy(&said, "H-03", &[]);
+    case.does("what that shows removed");
+    case.machine.run("rm /var/fill").unwrap();
+    case.mended();
 }
 
 #[test]
@@ -36,6 +39,8 @@ fn with_a_full_boot_partition_the_report_is_on_the_console_and_in_the_journal() 
     let said = case.seen_but_on_the_card("the page of before; the console has the new one");
     let banner = case.machine.run("cat /run/issue.d/*").unwrap();
     assert!(banner.contains("T-02"), "{banner}");
-    let case = case.type_in("rm /boot/firmware/fill");
+    let mut case = case.type_remedy(&said, "H-15", &[]);
+    case.does("what that shows removed");
+    case.machine.run("rm /boot/firmware/fill").unwrap();
     case.type_remedy(&said, "T-02", &[]).mended();
 }
