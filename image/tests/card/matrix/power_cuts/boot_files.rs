@@ -36,6 +36,8 @@ pub struct Seen {
     pub weaver_toml: String,
     /// cmdline.txt, where there is one.
     pub cmdline: String,
+    /// What the agent keeps of it when it mends it.
+    pub cmdline_before: String,
 }
 
 impl BootFiles {
@@ -79,6 +81,7 @@ impl BootFiles {
         seen.saved.extend(saved);
         let text = |name: &str| fs::read_to_string(dir.path().join("all").join(name)).unwrap_or_default();
         (seen.weaver_toml, seen.cmdline) = (text("weaver.toml"), text("cmdline.txt"));
+        seen.cmdline_before = text("cmdline.txt.weaver-before");
         let known = |name: &String| self.before.contains_key(name) || self.after.contains_key(name);
         for (name, content) in now.iter().filter(|(name, _)| known(name)) {
             let size = fs::metadata(dir.path().join("all").join(name)).unwrap().len();

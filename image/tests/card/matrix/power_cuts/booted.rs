@@ -44,21 +44,20 @@ fn boot(recording: &Recording, rebuilt: &Rebuilt<'_>) -> Machine {
     machine
 }
 
-/// The token is on the root already and on the boot partition still, and no key of the card is made yet.
+/// The worst moment of an import is after the new name of the blanked weaver.toml: the old one's clusters have none, and
+/// the next boot's fsck.vfat saves them, with the token, as a file that no owner would look for.
 #[test]
 #[ignore = "needs the image: make image-matrix"]
 fn a_first_boot_cut_off_in_its_import_begins_anew_and_forgets_the_token_on_the_boot_partition() {
     let recording = Recording::of("first-boot");
     let mut rebuilt = begin(&recording);
-    advance_to(&recording, &mut rebuilt, |rebuilt| {
-        let root = Root::of(&rebuilt.card());
-        let imported = root.and_then(|root| root.read(root_files::TOKEN_FILE)).ok().flatten();
-        imported.is_some_and(|token| token == format!("{TOKEN}\n").into_bytes())
-            && holds_token(&fs::read(rebuilt.fat()).unwrap())
-    });
+    let files = BootFiles::new(&rebuilt.fat(), &rebuilt.fat());
+    advance_to(&recording, &mut rebuilt, |rebuilt| holds_token(&files.look(&rebuilt.fat()).saved));
 
     let mut machine = boot(&recording, &rebuilt);
     wait_for_unit(&machine, OPERATOR, BOOT).unwrap();
+    println!("{}", machine.run("journalctl -b --no-pager -o cat -t systemd-fsck").unwrap());
+    assert_eq!(machine.run("find /boot/firmware -iname 'fsck*.rec'").unwrap(), "");
     assert_eq!(machine.run(&format!("cat {}", root_files::TOKEN_FILE)).unwrap().trim(), TOKEN);
     machine.power_off(BOOT).unwrap();
     let fat = machine.overlay().path().with_extension("fat");

@@ -13,7 +13,7 @@ mod states;
 use weaver_image::boot::programs;
 
 use rebuilt::Rebuilt;
-use recording::{Recording, TOKEN};
+use recording::{FAULT, Recording, TOKEN};
 use states::State;
 
 #[test]
@@ -30,7 +30,7 @@ fn all_writes_replayed_are_the_card_that_the_machine_left() {
 #[test]
 #[ignore = "needs the image: make image-matrix"]
 fn a_first_boot_that_is_cut_off_leaves_whole_files_and_the_token_in_one_of_its_two_places() {
-    states::look("first-boot", |state: &State| {
+    let figures = states::look("first-boot", &["weaver.toml"], |state: &State| {
         let Some(boot) = &state.boot else { return Vec::new() };
         let kept = state.root.as_ref().and_then(|root| root.read(root_files::TOKEN_FILE).ok().flatten());
         let imported = kept.is_some_and(|content| content == format!("{TOKEN}\n").into_bytes());
@@ -44,6 +44,7 @@ fn a_first_boot_that_is_cut_off_leaves_whole_files_and_the_token_in_one_of_its_t
         }
         wrong
     });
+    assert!(figures.choices > 0, "{figures:#?}");
 }
 
 #[test]
@@ -59,18 +60,25 @@ fn after_an_import_the_token_is_nowhere_on_the_boot_partition_not_even_in_what_i
 #[test]
 #[ignore = "needs the image: make image-matrix"]
 fn a_repair_that_is_cut_off_leaves_the_line_with_the_fault_or_the_line_without() {
-    states::look("repair", |state: &State| {
+    let figures = states::look("repair", &["cmdline.txt", "cmdline.txt.weaver-before"], |state: &State| {
         let Some(boot) = &state.boot else { return Vec::new() };
-        let lines = boot.cmdline.lines().count();
-        if lines == 1 { Vec::new() } else { vec![format!("cmdline.txt has {lines} lines")] }
+        let mut wrong = Vec::new();
+        if boot.cmdline.lines().count() != 1 {
+            wrong.push(format!("cmdline.txt is {:?}", boot.cmdline));
+        }
+        if !boot.cmdline.contains(FAULT) && !boot.cmdline_before.contains(FAULT) {
+            wrong.push("the line is mended, and what it was is not kept".to_owned());
+        }
+        wrong
     });
+    assert!(figures.choices > 0, "{figures:#?}");
 }
 
 #[test]
 #[ignore = "needs the image: make image-matrix"]
 fn an_upgrade_that_is_cut_off_leaves_a_whole_k3s_and_says_which_was_under_way() {
     let end = std::cell::OnceCell::new();
-    states::look("upgrade", |state: &State| {
+    states::look("upgrade", &[], |state: &State| {
         let Some(root) = &state.root else { return Vec::new() };
         let looked = upgrade(root);
         let Ok(seen) = looked else { return vec![looked.unwrap_err()] };

@@ -13,7 +13,7 @@ use weaver_image::boot::programs;
 use weaver_image::build::disk::ROOT_START;
 
 /// Files of the identity and of the import, with their directories' others: each is whole, as it was before, or not there.
-const WATCHED: [&str; 13] = [
+const WATCHED: [&str; 19] = [
     "/etc/machine-id",
     "/etc/hostname",
     "/etc/ssh/ssh_host_ed25519_key",
@@ -23,6 +23,12 @@ const WATCHED: [&str; 13] = [
     "/etc/rancher/k3s/config.yaml.d/90-weaver.yaml",
     "/etc/netplan/90-weaver.yaml",
     "/etc/fstab",
+    "/etc/hosts",
+    "/etc/cloud/cloud.cfg.d/98-weaver-hostname.cfg",
+    "/etc/ssh/weaver_keys/weaver-admin",
+    "/etc/systemd/timesyncd.conf.d/90-weaver.conf",
+    "/etc/weaver/node-agent.env",
+    "/var/lib/weaver/boot-config/node-name",
     TOKEN_FILE,
     "/var/lib/weaver/boot-config/last-good.toml",
     "/etc/default/raspi-extra-cmdline",
@@ -104,6 +110,14 @@ impl Root {
         let content = self.read(path)?;
         Ok(content.map(|content| format!("{:x}", Sha256::digest(content))))
     }
+}
+
+/// What a card that came up must have of that; else nothing is judged by what is seen of it.
+pub fn missing(on_card: &Files) -> Vec<&'static str> {
+    let keys = WATCHED.into_iter().filter(|path| path.starts_with("/etc/ssh/ssh_host_"));
+    let missing = keys.chain([TOKEN_FILE]).filter(|path| !on_card.contains_key(*path));
+    let is_empty = |directory: &&str| !on_card.keys().any(|path| path.starts_with(*directory));
+    missing.chain(IDENTITY.into_iter().filter(is_empty)).collect()
 }
 
 /// What is wrong with files that are watched, where each may be as it was before, as it is after or, if it was not there

@@ -15,7 +15,7 @@ use super::root_files::{self, Files, Root};
 
 /// How often of a stretch that writes the boot partition something is lost, and of another one.
 const TRIES: [usize; 2] = [8, 1];
-/// Of a stretch with so few entries that writes the boot partition, every choice of them is lost, too.
+/// Of a stretch with so few writes of the boot partition every choice of them is lost, too.
 const FEW: usize = 5;
 /// Of so many states that write the root, the first has its whole root file system checked: a copy and seconds.
 const WHOLE: usize = 40;
@@ -33,6 +33,8 @@ pub struct State {
 pub struct Figures {
     pub cuts: usize,
     pub losses: usize,
+    /// Of the losses, those that are a choice of a few writes of the boot partition.
+    pub choices: usize,
     pub boot: usize,
     pub root: usize,
     pub writes_root: usize,
@@ -46,11 +48,16 @@ struct Ends {
     root: [Files; 2],
 }
 
-/// Looks at each state of the part, with `also` what is particular to it; panics with what is wrong.
-pub fn look(part: &str, also: impl Fn(&State) -> Vec<String>) {
+/// Looks at each state of the part, which changes these files of the boot partition, with `also` what is particular to it;
+/// panics with what is wrong.
+pub fn look(part: &str, changed: &[&str], also: impl Fn(&State) -> Vec<String>) -> Figures {
     let recording = Recording::of(part);
     let ends = ends(&recording);
-    println!("{part}: of the boot partition it changes {:?}", ends.boot.changed());
+    assert_eq!(ends.boot.changed(), changed, "{part}");
+    if part != "repair" {
+        // That card has no k3s yet.
+        assert_eq!(root_files::missing(&ends.root[1]), [""; 0], "{part}");
+    }
     let (log, entries) = (&recording.log, recording.log.entries());
     let begin = |rebuilt: &mut Rebuilt<'_>| rebuilt.advance(recording.part.start);
     let mut rebuilt = Rebuilt::new(log, recording.card().boot(), |to| recording.write_start(to));
@@ -72,13 +79,20 @@ pub fn look(part: &str, also: impl Fn(&State) -> Vec<String>) {
         }
         if let Some(stretch) = stretches.iter().find(|stretch| stretch.start == *at) {
             let written = touched(entries, stretch.clone(), &rebuilt.boot());
-            let is_small = written[0] && stretch.len() <= FEW;
-            let choices = if is_small { 1..(1_u32 << stretch.len()) - 1 } else { 0..0 };
-            for kept in choices {
+            let boot = rebuilt.boot();
+            let of_boot = entries[stretch.clone()].iter().filter(|entry| entry.touches(&boot)).count();
+            for (choice, with_others) in choices(of_boot, written[1]) {
                 looker.figures.losses += 1;
-                let name = format!("after {at} entries, of the next {} kept: {kept:b}", stretch.len());
-                let mut rest = kept;
+                looker.figures.choices += 1;
+                let others = if with_others { "all others" } else { "no other" };
+                let name = format!(
+                    "after {at} entries, of the next {of_boot} of the boot partition kept: {choice:b}, and {others}"
+                );
+                let mut rest = choice;
                 let kept = |entry: &Entry| {
+                    if !entry.touches(&boot) {
+                        return if with_others { entry.length } else { 0 };
+                    }
                     let is_kept = rest & 1 == 1;
                     rest >>= 1;
                     if is_kept { entry.length } else { 0 }
@@ -110,6 +124,19 @@ pub fn look(part: &str, also: impl Fn(&State) -> Vec<String>) {
         looker.wrong.len(),
         looker.wrong[0]
     );
+    looker.figures
+}
+
+/// Which of a few writes of the boot partition are kept, a bit each, and whether all are that are written elsewhere
+/// meanwhile; without none and all, which are cuts.
+fn choices(of_boot: usize, has_others: bool) -> Vec<(u32, bool)> {
+    if !(1..=FEW).contains(&of_boot) {
+        return Vec::new();
+    }
+    let all = (1 << of_boot) - 1;
+    let others: &[bool] = if has_others { &[true, false] } else { &[false] };
+    let each = others.iter().flat_map(|others| (0..=all).map(move |choice| (choice, *others)));
+    each.filter(|kept| *kept != (0, false) && *kept != (all, has_others)).collect()
 }
 
 /// Whether the boot partition is written, and whether anything else is.
