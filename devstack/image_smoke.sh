@@ -6,6 +6,8 @@
 #   devstack/image_smoke.sh matrix instead, the whole fault matrix, 50 minutes: its table goes into docs/faults.md
 #   devstack/image_smoke.sh soak   instead, what the card costs, an hour: table and pictures go into docs/performance.md
 #   devstack/image_smoke.sh pi3    instead, boots it from the slot of QEMU's Pi 3: four minutes, another disk and board
+#
+# K3S=FILE puts a k3s for arm64 onto the card; then the matrix has a card join another.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -41,10 +43,10 @@ out=$bin/image/smoke
 # One version's image at a time, and nothing of a test that was killed.
 rm -rf "$out"/config-weaver-*.img "$out"/config-weaver-*.img.xz "$out"/.tmp*
 echo "== test image"
-"$bin/debug/weaver-image" build --k3s testbed "${how[@]}" --out "$out"
+"$bin/debug/weaver-image" build --k3s "${K3S:-testbed}" "${how[@]}" --out "$out"
 echo "== image tests built ($SECONDS s so far)"
 nextest run --locked --workspace --test card --run-ignored only --no-run
-image=$(realpath "$out"/config-weaver-*-test-arm64.img)
+image=$(realpath "$out"/config-weaver-*-arm64.img)
 run=("$nextest" nextest run --locked --workspace --test card --run-ignored only --profile card -E "$tests")
 if [[ ${1-all} == pi3 ]]; then
   echo "== boot from the slot of a Pi 3 ($SECONDS s so far)"

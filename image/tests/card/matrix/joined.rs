@@ -1,5 +1,5 @@
-//! Two cards of one image: one is a server, the other joins it. The k3s of the tests has no agents, so the join itself is
-//! not seen; all before it is. Each guest has a network of its own; the second reaches the first by the port that this
+//! Two cards of one image: one is a server, the other joins it. The testbed has no agents: with it all before the join is
+//! seen, and the join itself where the image has a real k3s (`K3S=FILE make image-matrix`). Each guest has a network of its own; the second reaches the first by the port that this
 //! machine forwards, under an address that the first does not serve yet.
 
 use std::collections::BTreeSet;
@@ -62,9 +62,9 @@ fn a_card_that_joins_starts_the_other_k3s_and_says_what_its_server_lacks() {
     worker.wait_for_ssh(BOOT).unwrap();
 
     until("the agent's own k3s", || {
-        let state = "systemctl show --value -p NRestarts k3s-agent.service";
-        Ok(match worker.run(state)?.trim() {
-            "0" => Err("k3s-agent.service was not started".to_owned()),
+        let started = "systemctl show --value -p InvocationID k3s-agent.service";
+        Ok(match worker.run(started)?.trim() {
+            "" => Err("k3s-agent.service was not started".to_owned()),
             _ => Ok(()),
         })
     });
@@ -90,6 +90,15 @@ fn a_card_that_joins_starts_the_other_k3s_and_says_what_its_server_lacks() {
     wait_for(&mut worker, &[]);
     let said = report(&worker).unwrap();
     assert!(said["reason"].as_str().unwrap().contains("joins a server"), "{said:#}");
+
+    if !server.run("k3s --version").unwrap().contains("testbed") {
+        for what in ["node/worker", "nodereport/worker"] {
+            until(&format!("{what} in the cluster"), || {
+                let found = server.attempt(&format!("k3s kubectl get {what} -o name"), BOOT)?;
+                Ok(if found.code == 0 { Ok(()) } else { Err(found.stderr) })
+            });
+        }
+    }
 
     server.power_off(Duration::from_mins(4)).unwrap();
     wait_for(&mut worker, &["J-01"]);
