@@ -42,6 +42,9 @@ use source::Source;
 /// Where boot-config keeps what it must remember, as the host knows it.
 pub const STATE_DIR: &str = "/var/lib/weaver/boot-config";
 
+/// What goes only after the file that k3s reads.
+const AFTER_K3S: [&str; 3] = [plan::AGENT_ROLE, plan::TOKEN_FILE, plan::AGENT_TOKEN_FILE];
+
 /// Runs once and returns the exit code: 0, or 1 where something could not be written.
 #[must_use]
 pub fn run(args: &BootConfigArgs) -> u8 {
@@ -133,14 +136,17 @@ impl Run<'_> {
     /// Goes on after a failure; whether the secrets, if there are any, are on the disk.
     ///
     /// A node of another name is another node for k3s: the host's name waits for what keeps the node's,
-    /// which is the pin first and then k3s' file. That file waits for the token that it names. A server that read an
-    /// agent's file would join another: the role waits for its file, whether it comes or goes.
+    /// which is the pin first and then k3s' file. That file waits for the token that it names, and a token goes when that
+    /// file names it no more. A server that read an agent's file would join another: the role waits for its file, whether
+    /// it comes or goes.
     fn apply(&self, plan: &Plan, had_token: bool, outcome: &mut Outcome) -> bool {
         let mut name_is_kept = self.pin(plan, outcome);
         let (mut token_is_safe, mut password_is_safe) = (true, true);
         for file in &plan.files {
             match file.path.as_str() {
-                plan::TOKEN_FILE => token_is_safe = outcome.note(self.host.write(file)),
+                plan::TOKEN_FILE | plan::AGENT_TOKEN_FILE => {
+                    token_is_safe = outcome.note(self.host.write(file));
+                }
                 plan::WIFI_PASSWORD_FILE => password_is_safe = outcome.note(self.host.write(file)),
                 plan::K3S => {
                     let is_due = name_is_kept && (token_is_safe || had_token);
@@ -153,7 +159,7 @@ impl Run<'_> {
             }
         }
         for path in &plan.removed {
-            let waits = path == plan::AGENT_ROLE && !name_is_kept;
+            let waits = AFTER_K3S.contains(&path.as_str()) && !name_is_kept;
             let is_gone = waits || outcome.note(self.host.remove(path));
             name_is_kept &= is_gone || path != plan::K3S;
         }
@@ -194,7 +200,7 @@ impl Run<'_> {
     /// boot's fsck saves as a file: the secrets leave the boot partition then.
     fn forget_saved(&self, outcome: &mut Outcome) {
         let directory = self.file.parent().unwrap_or(Path::new("/"));
-        for imported in [plan::TOKEN_FILE, plan::WIFI_PASSWORD_FILE] {
+        for imported in [plan::TOKEN_FILE, plan::AGENT_TOKEN_FILE, plan::WIFI_PASSWORD_FILE] {
             let secret = self.root.read_if_possible(imported).map(|file| file.text).unwrap_or_default();
             let secret = secret.trim_end_matches('\n');
             if !secret.is_empty()

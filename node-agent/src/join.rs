@@ -25,7 +25,7 @@ use weaver_diagnostics::{
     serving::Observation,
     weaver_toml::{
         join_token::{self, Form},
-        plan::{K3S, TOKEN_FILE},
+        plan::{AGENT_TOKEN_FILE, K3S},
     },
     yaml_node,
 };
@@ -57,7 +57,7 @@ pub(crate) fn wish(root: &HostRoot, own: Option<String>) -> Option<Wish> {
     let server: Uri = yaml_node::parse(&file.text).ok()?.get("server")?.as_str()?.parse().ok()?;
     let (host, port) = (server.host()?.trim_matches(['[', ']']).to_owned(), server.port_u16()?);
     let name = host.parse().ok()?;
-    let token = root.read_if_possible(TOKEN_FILE);
+    let token = root.read_if_possible(AGENT_TOKEN_FILE);
     let hash = token.and_then(|file| match join_token::form(file.text.trim()) {
         Form::Whole(hash) => Some(hash.to_owned()),
         Form::Short | Form::Broken(_) => None,
@@ -160,7 +160,7 @@ mod tests {
             (None, whole.as_str(), None),
         ] {
             let k3s = k3s.map(|text| (K3S, text));
-            let files: Vec<_> = k3s.into_iter().chain([(TOKEN_FILE, token)]).collect();
+            let files: Vec<_> = k3s.into_iter().chain([(AGENT_TOKEN_FILE, token)]).collect();
             let (_dir, root) = host(&files);
             let own = || Some("worker".to_owned());
             let server = || Uri::from_static("https://raspi.lan:6443");

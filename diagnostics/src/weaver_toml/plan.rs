@@ -14,8 +14,10 @@ use super::{Config, OptionValue, Role, Secret, SecretWish, hosts, network_config
 pub const ADMIN: &str = "weaver-admin";
 /// sshd reads the keys of an account from the file of its name here.
 pub const KEYS_DIR: &str = "/etc/ssh/weaver_keys";
-/// The imported token.
+/// The token that was imported for a server.
 pub const TOKEN_FILE: &str = "/var/lib/weaver/k3s.token";
+/// The token that was imported for an agent: another cluster's, which the one on this card was not made with.
+pub const AGENT_TOKEN_FILE: &str = "/var/lib/weaver/k3s-agent.token";
 /// The imported password of the Wi-Fi.
 pub const WIFI_PASSWORD_FILE: &str = "/var/lib/weaver/wifi.password";
 /// What cloud-init makes of `network-config`.
@@ -49,6 +51,7 @@ const OWN: &[&str] = &[
     TIMESYNCD,
     AGENT_ENVIRONMENT,
     TOKEN_FILE,
+    AGENT_TOKEN_FILE,
     WIFI_PASSWORD_FILE,
 ];
 
@@ -67,7 +70,7 @@ pub struct Host {
     pub hosts: Hosts,
     /// The user that user-data makes.
     pub user: Option<String>,
-    /// Whether a token was imported earlier.
+    /// Whether a token was imported earlier for the role that is asked for.
     pub has_token: bool,
     /// Whether that token proves whose server takes it.
     pub has_whole_token: bool,
@@ -123,6 +126,15 @@ pub struct Plan {
     pub hostname: Option<String>,
 }
 
+/// Where the imported token of this role is.
+#[must_use]
+pub const fn token_file(role: &Role) -> &'static str {
+    match role {
+        Role::Server => TOKEN_FILE,
+        Role::Agent(_) => AGENT_TOKEN_FILE,
+    }
+}
+
 /// Who gets the ssh keys.
 #[must_use]
 pub fn key_owner(host: &Host) -> &str {
@@ -141,7 +153,7 @@ pub fn plan(config: &Config, host: &Host) -> Plan {
     let other = netplan::wifi_in_force(config, host).and(host.other_wifi.as_ref());
     let keys = format!("{KEYS_DIR}/{}", key_owner(host));
     let files: Vec<_> = [
-        file(TOKEN_FILE, 0o600, to_import(&config.token)),
+        file(token_file(&config.role), 0o600, to_import(&config.token)),
         file(WIFI_PASSWORD_FILE, 0o600, to_import(password)),
         file(K3S, 0o600, k3s(config, host, pin.as_deref())),
         file(AGENT_ROLE, 0o644, agent_role(&config.role)),
@@ -157,7 +169,7 @@ pub fn plan(config: &Config, host: &Host) -> Plan {
     .into_iter()
     .flatten()
     .collect();
-    let kept = [(&config.token, TOKEN_FILE), (password, WIFI_PASSWORD_FILE)];
+    let kept = [(&config.token, token_file(&config.role)), (password, WIFI_PASSWORD_FILE)];
     let is_kept = |path: &str| kept.iter().any(|(wish, file)| **wish == SecretWish::Keep && *file == path);
     let own = OWN.iter().map(|path| (*path).to_owned()).chain(host.key_files.iter().cloned());
     let removed = own
@@ -231,7 +243,7 @@ fn k3s(config: &Config, host: &Host, node_name: Option<&str>) -> Option<String> 
         SecretWish::None => false,
     };
     if has_token {
-        lines.push(format!("token-file: {}", yaml_scalar::quoted(TOKEN_FILE)));
+        lines.push(format!("token-file: {}", yaml_scalar::quoted(token_file(&config.role))));
     }
     for (key, value) in &config.k3s_options {
         let value = match value {

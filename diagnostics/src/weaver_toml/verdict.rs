@@ -224,7 +224,7 @@ pub fn join_without_token(file: &str, config: &Config, host: &Host) -> Option<Fi
         return None;
     }
     let message = format!("the node cannot join {server}: it has no token");
-    let saw = "token = \"\" keeps an imported token, and none was imported";
+    let saw = "token = \"\" keeps a token that was imported for an agent, and none was";
     let remedy = Remedy::new("write into `token` there what this shows on the server, and reboot")
         .command("sudo cat /var/lib/rancher/k3s/server/node-token");
     Some(

@@ -11,7 +11,7 @@ use weaver_diagnostics::{
         network_config::{self, OtherWifi},
         plan::{
             self, CLOUD_INITS_NETPLAN, HEADER, HOSTNAME_FILE, HOSTS_FILE, Host, Hosts, K3S, KEYS_DIR,
-            NETPLAN, TOKEN_FILE, WIFI_PASSWORD_FILE,
+            NETPLAN, WIFI_PASSWORD_FILE,
         },
         user_data::{self, UserData},
         verdict,
@@ -60,7 +60,8 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
             Hosts::Unreadable
         }
     };
-    let token = root.read_if_possible(TOKEN_FILE);
+    let token_file = plan::token_file(&config.role);
+    let token = root.read_if_possible(token_file);
     let host = Host {
         pinned: name_in(&pin_path(state_dir)),
         k3s_has_run: root.real(NODE_PASSWORD).is_file() || root.is_dir(SERVER_CERTIFICATES),
@@ -68,7 +69,7 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
         hostname: name_in(Path::new(HOSTNAME_FILE)),
         hosts,
         user: user_data.user.clone(),
-        has_token: root.real(TOKEN_FILE).is_file(),
+        has_token: root.real(token_file).is_file(),
         has_whole_token: token
             .is_some_and(|file| matches!(join_token::form(file.text.trim()), Form::Whole(_))),
         wifi_password: root
@@ -147,6 +148,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use weaver_diagnostics::weaver_toml::Role;
 
     const STATE: &str = "/var/lib/weaver/boot-config";
 
@@ -214,6 +216,21 @@ mod tests {
         {
             let host = facts(&[("/var/lib/weaver/k3s.token", token)]).host;
             assert_eq!((host.has_token, host.has_whole_token), (true, want), "{want}");
+        }
+    }
+
+    #[test]
+    fn a_token_counts_for_the_role_that_it_was_imported_for() {
+        let agent = Config { role: Role::Agent("https://raspi.lan:6443".to_owned()), ..Config::default() };
+        for (path, for_a_server, for_an_agent) in
+            [(plan::TOKEN_FILE, true, false), (plan::AGENT_TOKEN_FILE, false, true)]
+        {
+            let has_token = |config| facts_for(&[(path, "hunter2\n")], config).host.has_token;
+            assert_eq!(
+                (has_token(&Config::default()), has_token(&agent)),
+                (for_a_server, for_an_agent),
+                "{path}"
+            );
         }
     }
 

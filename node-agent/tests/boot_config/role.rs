@@ -5,6 +5,8 @@ use std::fs;
 use super::card::Host;
 use super::{ALL, K3S, LAST_GOOD, TOKEN, WEAVER_TOML};
 
+/// The token of another cluster, beside that of the card's own.
+const AGENT_TOKEN: &str = "/var/lib/weaver/k3s-agent.token";
 const ROLE: &str = "/etc/weaver/k3s-agent";
 const SERVER: &str = "hostname = \"raspi\"\n[k3s]\ntoken = \"hunter2\"\n";
 
@@ -26,12 +28,12 @@ fn an_agent_gets_its_server_its_token_and_its_role() {
     assert!(message.contains("agent of https://raspi.lan:6443, a token"), "{message}");
     assert!(said.report["findings"].as_array().unwrap().iter().all(|finding| finding["code"] != "B-07"));
     assert!(host.exists(ROLE));
-    assert_eq!(host.read(TOKEN), format!("{}\n", whole()));
+    assert_eq!(host.read(AGENT_TOKEN), format!("{}\n", whole()));
     let k3s = host.read(K3S);
     for line in [
         "node-name: \"worker\"",
         "server: \"https://raspi.lan:6443\"",
-        "token-file: \"/var/lib/weaver/k3s.token\"",
+        "token-file: \"/var/lib/weaver/k3s-agent.token\"",
     ] {
         assert!(k3s.lines().any(|present| present == line), "no {line}: {k3s}");
     }
@@ -79,6 +81,23 @@ fn an_agent_whose_token_was_never_imported_is_told() {
 }
 
 #[test]
+fn a_token_is_kept_for_the_role_that_it_was_imported_for_and_for_no_other() {
+    let host = Host::new();
+    host.configure(SERVER).exits(0);
+    let said = host.configure(&agent("")).exits(0);
+    assert!(said.finds("B-05", "warn")["message"].as_str().unwrap().contains("it has no token"));
+    assert!(!host.read(K3S).contains("token-file"), "the card's own password, for whoever answers");
+    assert!(!host.exists(TOKEN) && !host.exists(AGENT_TOKEN));
+
+    host.configure(&agent(&whole())).exits(0);
+    host.run().exits(0);
+    assert!(host.read(K3S).contains(AGENT_TOKEN), "it is kept as long as the role is");
+    host.configure("hostname = \"raspi\"\n[k3s]\ntoken = \"\"\n").exits(0);
+    assert!(!host.read(K3S).contains("token-file"), "k3s made its cluster with another");
+    assert!(!host.exists(TOKEN) && !host.exists(AGENT_TOKEN));
+}
+
+#[test]
 fn a_role_waits_for_the_file_that_k3s_reads() {
     let host = Host::new();
     host.configure(SERVER).exits(0);
@@ -87,12 +106,16 @@ fn a_role_waits_for_the_file_that_k3s_reads() {
     host.write(&blocks, "");
     host.configure(&agent(&whole())).exits(1).finds("B-05", "warn");
     assert!(!host.exists(ROLE) && host.read(K3S).contains("tls-san+: "), "it is the server that it was");
+    assert!(host.read(K3S).contains(TOKEN) && host.read(TOKEN) == "hunter2\n", "with the token that it had");
 
     fs::remove_dir_all(host.path(&format!("{K3S}.new"))).unwrap();
-    host.configure(&agent(&whole())).exits(0);
+    assert!(host.read(WEAVER_TOML).contains("token = \"\""));
+    host.run().exits(0);
+    assert!(host.exists(ROLE) && host.read(K3S).contains(AGENT_TOKEN) && !host.exists(TOKEN));
     host.write(&blocks, "");
     host.configure(SERVER).exits(1).finds("B-05", "warn");
     assert!(host.exists(ROLE) && host.read(K3S).contains("server: "), "it is the agent that it was");
+    assert_eq!(host.read(AGENT_TOKEN), format!("{}\n", whole()), "with the token that it had");
 }
 
 #[test]

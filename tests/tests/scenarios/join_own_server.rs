@@ -46,7 +46,7 @@ impl Scene {
             "etc/rancher/k3s/config.yaml.d/90-weaver.yaml",
             &format!("node-name: {NODE}\nserver: \"{server}\"\n"),
         );
-        self.file("var/lib/weaver/k3s.token", token);
+        self.file("var/lib/weaver/k3s-agent.token", token);
     }
 
     /// The token as k3s shows it to who may read its disk: with the hash of the file that it serves as its CA.

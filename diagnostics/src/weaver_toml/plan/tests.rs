@@ -148,13 +148,14 @@ fn an_agent_joins_and_serves_no_names() {
     let plan = of(text, &Host::default());
     let k3s = yaml_node::parse(content(&plan, K3S)).unwrap();
     assert_eq!(scalar(content(&plan, K3S), &["server"]), "https://raspi.lan:6443");
-    assert_eq!(scalar(content(&plan, K3S), &["token-file"]), TOKEN_FILE);
+    assert_eq!(scalar(content(&plan, K3S), &["token-file"]), AGENT_TOKEN_FILE);
+    assert!(plan.removed.iter().any(|path| path == TOKEN_FILE), "it is of this card's own cluster: {plan:?}");
     assert_eq!(scalar(content(&plan, K3S), &["node-name"]), "worker");
     assert_eq!(list(content(&plan, K3S), &["node-label"]), ["a=b"]);
     assert!(k3s.get("tls-san+").is_none(), "{plan:?}");
     assert!(content(&plan, AGENT_ROLE).starts_with(HEADER));
     let paths: Vec<_> = plan.files.iter().map(|file| file.path.as_str()).collect();
-    assert_eq!(&paths[..3], [TOKEN_FILE, K3S, AGENT_ROLE], "each after what it needs");
+    assert_eq!(&paths[..3], [AGENT_TOKEN_FILE, K3S, AGENT_ROLE], "each after what it needs");
     for server in ["", "[k3s]\nrole = \"server\"\n"] {
         let plan = of(server, &Host::default());
         assert!(plan.removed.iter().any(|path| path == AGENT_ROLE), "{plan:?}");
