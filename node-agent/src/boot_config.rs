@@ -24,8 +24,8 @@ use weaver_diagnostics::{
     exit_code,
     finding::Finding,
     weaver_toml::{
-        self, Config, Read,
-        plan::{self, File, Plan},
+        self, Config, Read, Role,
+        plan::{self, File, Host, Plan},
         verdict,
     },
 };
@@ -109,7 +109,7 @@ impl Run<'_> {
         } else {
             outcome.findings.extend(verdict::wifi_clash(&file, config, other_wifi));
         }
-        let secrets_are_safe = self.apply(&plan::plan(config, &host), host.has_token, &mut outcome);
+        let secrets_are_safe = self.apply(config, &host, &mut outcome);
         match (&read, bytes.as_deref()) {
             (Some(read), Some(bytes)) => self.keep_good(read, bytes, secrets_are_safe, &mut outcome),
             _ => {
@@ -139,8 +139,9 @@ impl Run<'_> {
     /// which is the pin first and then k3s' file. That file waits for the token that it names, and a token goes when that
     /// file names it no more. A server that read an agent's file would join another: the role waits for its file, whether
     /// it comes or goes.
-    fn apply(&self, plan: &Plan, had_token: bool, outcome: &mut Outcome) -> bool {
-        let mut name_is_kept = self.pin(plan, outcome);
+    fn apply(&self, config: &Config, host: &Host, outcome: &mut Outcome) -> bool {
+        let plan = plan::plan(config, host);
+        let mut name_is_kept = self.pin(&plan, &config.role, outcome);
         let (mut token_is_safe, mut password_is_safe) = (true, true);
         for file in &plan.files {
             match file.path.as_str() {
@@ -149,7 +150,7 @@ impl Run<'_> {
                 }
                 plan::WIFI_PASSWORD_FILE => password_is_safe = outcome.note(self.host.write(file)),
                 plan::K3S => {
-                    let is_due = name_is_kept && (token_is_safe || had_token);
+                    let is_due = name_is_kept && (token_is_safe || host.has_token);
                     name_is_kept = is_due && outcome.note(self.host.write(file));
                 }
                 plan::HOSTNAME_FILE | plan::AGENT_ROLE if !name_is_kept => {}
@@ -169,16 +170,20 @@ impl Run<'_> {
         token_is_safe && password_is_safe
     }
 
-    /// Remembers the node's name, or forgets it; whether a name to remember is on the disk.
-    fn pin(&self, plan: &Plan, outcome: &mut Outcome) -> bool {
-        let path = pin_path(self.state_dir).display().to_string();
-        if let Some(name) = &plan.pin {
-            return outcome.note(self.host.write(&File { path, mode: 0o644, content: format!("{name}\n") }));
+    /// Remembers the node's name, or forgets it; whether each name to remember is on the disk.
+    fn pin(&self, plan: &Plan, role: &Role, outcome: &mut Outcome) -> bool {
+        let path = |role| pin_path(self.state_dir, role).display().to_string();
+        let mut are_kept = true;
+        for (role, name) in [(role, &plan.pin), (&Role::Server, &plan.server_pin)] {
+            if let Some(name) = name {
+                let file = File { path: path(role), mode: 0o644, content: format!("{name}\n") };
+                are_kept &= outcome.note(self.host.write(&file));
+            }
         }
         if plan.unpin {
-            outcome.note(self.host.remove(&path));
+            outcome.note(self.host.remove(&path(role)));
         }
-        true
+        are_kept
     }
 
     /// Blanks the secrets and remembers the file without them.

@@ -30,7 +30,8 @@ use crate::{
     root_space, upgrade::journal,
 };
 
-const DEFAULT_DATA_DIR: &str = "/var/lib/rancher/k3s";
+/// Where k3s keeps its data unless told otherwise.
+pub(crate) const DEFAULT_DATA_DIR: &str = "/var/lib/rancher/k3s";
 const DEFAULT_PORT: u16 = 6443;
 /// The kubelet's own kubeconfig, below k3s' data.
 pub(crate) const KUBELET: &str = "agent/kubelet.kubeconfig";

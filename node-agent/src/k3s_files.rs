@@ -43,12 +43,6 @@ pub fn effective(root: &HostRoot, config: Option<&Path>, unit: Option<&Path>) ->
     effective_without(root, config, unit, None)
 }
 
-/// The name that k3s' configuration gives the node, the drop-in `without` left out.
-#[must_use]
-pub fn node_name(root: &HostRoot, without: &Path) -> Option<String> {
-    effective_without(root, None, None, Some(without)).node_name.map(|setting| setting.value)
-}
-
 /// The same as [`effective`], one drop-in or file of the unit's environment left out.
 #[must_use]
 pub fn effective_without(
@@ -351,7 +345,8 @@ mod tests {
             (&[(DEFAULT_CONFIG, "node-name: [a]\n")], None),
         ] {
             let (_dir, root) = host(files);
-            assert_eq!(node_name(&root, Path::new(OURS)).as_deref(), want, "{files:?}");
+            let name = effective_without(&root, None, None, Some(Path::new(OURS))).node_name;
+            assert_eq!(name.map(|setting| setting.value).as_deref(), want, "{files:?}");
         }
     }
 

@@ -10,18 +10,27 @@ use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
 use weaver_diagnostics::k3s_config::Effective;
-use x509_parser::prelude::{FromDer as _, X509Certificate};
+use weaver_diagnostics::k3s_upgrade;
+use weaver_diagnostics::weaver_toml::Role;
+use x509_parser::prelude::{FromDer as _, ParsedExtension, X509Certificate};
 
-use crate::host_root::HostRoot;
+use crate::{host_root::HostRoot, k3s_files};
 
 const CERTIFICATE: &str = "agent/client-kubelet.crt";
+/// What k3s presents with the node's name; it makes one right before it first presents a name, taken or not.
+const NODE_PASSWORD: &str = "/etc/rancher/node/password";
+/// k3s fetches it before it presents the node's name.
+const FETCHED_CA: &str = "agent/server-ca.crt";
+/// Of a server: what it signs the kubelets' certificates with.
+const OWN_CA: &str = "server/tls/client-ca.crt";
+const OWN_CERTIFICATES: &str = "server/tls";
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// A warning where k3s would now start under another name; nothing before its first start.
 #[must_use]
 pub fn finding(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Option<Finding> {
     let path = data_dir.join(CERTIFICATE);
-    let registered = registered(&root.read_if_possible(&path)?.text)?;
+    let registered = registered(root, data_dir)?;
     let (now, place) = wanted(root, effective)?;
     // With `with-node-id` k3s adds a number of its own.
     let is_same = registered.strip_prefix(&now).is_some_and(|rest| rest.is_empty() || is_node_id(rest));
@@ -44,8 +53,40 @@ pub fn finding(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Optio
 /// The node's name: as it registered, else as k3s would have it register; `None` where nothing tells.
 #[must_use]
 pub fn name(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Option<String> {
-    let registered = || registered(&root.read_if_possible(data_dir.join(CERTIFICATE))?.text);
-    registered().or_else(|| Some(wanted(root, effective)?.0)).filter(|name| !name.is_empty())
+    registered(root, data_dir).or_else(|| Some(wanted(root, effective)?.0)).filter(|name| !name.is_empty())
+}
+
+/// Whether a cluster has a node by the name that this one has in this role.
+///
+/// A server makes its certificates before all else. An agent gets the kubelet's where its name was taken for good, and
+/// not where it was turned down; a certificate by the card's own CA is from its time as a server. Where k3s' data is on
+/// a disk that is not mounted yet, the password alone tells: better a name too many that is kept than a second node.
+#[must_use]
+pub fn is_registered(root: &HostRoot, data_dir: &Path, role: &Role) -> bool {
+    let is_file = |path: &Path| root.real(path).is_file();
+    let is_by_data = match role {
+        Role::Server => root.is_dir(data_dir.join(OWN_CERTIFICATES)),
+        Role::Agent(_) => is_file(&data_dir.join(CERTIFICATE)) && is_by_own_ca(root, data_dir) != Some(true),
+    };
+    is_by_data || is_file(Path::new(NODE_PASSWORD)) && !is_file(&data_dir.join(FETCHED_CA))
+}
+
+/// Whether the kubelet's certificate is by the CA of this card, where both tell their keys: k3s names its CAs by the
+/// second of their birth only.
+fn is_by_own_ca(root: &HostRoot, data_dir: &Path) -> Option<bool> {
+    let key_of = |file: &str, is_issuers: bool| {
+        let text = root.read_if_possible(data_dir.join(file))?.text;
+        let certificate = CertificateDer::pem_slice_iter(text.as_bytes()).next()?.ok()?;
+        let (_, parsed) = X509Certificate::from_der(&certificate).ok()?;
+        parsed.iter_extensions().find_map(|extension| match extension.parsed_extension() {
+            ParsedExtension::AuthorityKeyIdentifier(key) if is_issuers => {
+                Some(key.key_identifier.as_ref()?.0.to_vec())
+            }
+            ParsedExtension::SubjectKeyIdentifier(key) if !is_issuers => Some(key.0.to_vec()),
+            _ => None,
+        })
+    };
+    Some(key_of(OWN_CA, false)? == key_of(CERTIFICATE, true)?)
 }
 
 /// The name under which k3s would start, and where it stands.
@@ -61,8 +102,13 @@ fn is_node_id(rest: &str) -> bool {
     rest.strip_prefix('-').is_some_and(|id| id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// The name of the node in its kubelet's certificate.
-fn registered(pem: &str) -> Option<String> {
+/// The name of the node in its kubelet's certificate; none where that is from the time before the role changed.
+fn registered(root: &HostRoot, data_dir: &Path) -> Option<String> {
+    let joins = k3s_files::role(root) == k3s_upgrade::Role::Agent;
+    if is_by_own_ca(root, data_dir) == Some(joins) {
+        return None;
+    }
+    let pem = root.read_if_possible(data_dir.join(CERTIFICATE))?.text;
     let certificate = CertificateDer::pem_slice_iter(pem.as_bytes()).next()?.ok()?;
     let (_, parsed) = X509Certificate::from_der(&certificate).ok()?;
     let name = parsed.subject().iter_common_name().next()?.as_str().ok()?;
@@ -74,6 +120,7 @@ mod tests {
     use super::*;
     use crate::host_root::fixture::host;
     use weaver_diagnostics::k3s_config::Setting;
+    use weaver_diagnostics::weaver_toml::plan::AGENT_ROLE;
 
     const DATA: &str = "/var/lib/rancher/k3s";
 
@@ -114,6 +161,77 @@ mod tests {
         }
         let (_dir, root) = host(&[]);
         assert_eq!(finding(&root, Path::new(DATA), &Effective::default()), None);
+    }
+
+    fn ca() -> rcgen::CertifiedIssuer<'static, rcgen::KeyPair> {
+        let mut parameters = rcgen::CertificateParams::default();
+        parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = rcgen::KeyPair::generate().unwrap();
+        rcgen::CertifiedIssuer::self_signed(parameters, key).unwrap()
+    }
+
+    fn signed_by(ca: &rcgen::CertifiedIssuer<'static, rcgen::KeyPair>) -> String {
+        let mut parameters = rcgen::CertificateParams::default();
+        parameters.distinguished_name.push(rcgen::DnType::CommonName, "system:node:raspi");
+        parameters.use_authority_key_identifier_extension = true;
+        parameters.signed_by(&rcgen::KeyPair::generate().unwrap(), ca).unwrap().pem()
+    }
+
+    /// Both CAs have one name here, as those of two servers have that first started in the same second.
+    #[test]
+    fn a_node_is_registered_where_a_cluster_took_its_name() {
+        let (own, others) = (ca(), ca());
+        let at = |path: &str| format!("{DATA}/{path}");
+        let (fetched, certificate, own_ca) = (at(FETCHED_CA), at(CERTIFICATE), at(OWN_CA));
+        let (by_own, by_other) = (signed_by(&own), signed_by(&others));
+        let (password, fetched) = ((NODE_PASSWORD, "x"), (fetched.as_str(), "x"));
+        let own_pem = own.pem();
+        let own_ca = (own_ca.as_str(), own_pem.as_str());
+        let (by_own, by_other) = ((certificate.as_str(), &*by_own), (certificate.as_str(), &*by_other));
+        for (what, files, server, agent) in [
+            ("a new card", &[][..], false, false),
+            ("a server that starts for the first time", &[own_ca], true, false),
+            ("a server", &[own_ca, password, fetched, by_own], true, false),
+            ("an agent that was turned down", &[password, fetched], false, false),
+            ("an agent", &[password, fetched, by_other], false, true),
+            (
+                "an agent with a certificate that is none",
+                &[password, fetched, (&certificate, "x")],
+                false,
+                true,
+            ),
+            ("a server turned agent", &[own_ca, password, fetched, by_other], true, true),
+            ("either, its disk not mounted", &[password], true, true),
+        ] {
+            let (_dir, root) = host(files);
+            let is = |role| is_registered(&root, Path::new(DATA), &role);
+            assert_eq!((is(Role::Server), is(Role::Agent(String::new()))), (server, agent), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_from_before_the_role_changed_names_no_node() {
+        let (own, others) = (ca(), ca());
+        let (certificate, own_ca) = (format!("{DATA}/{CERTIFICATE}"), format!("{DATA}/{OWN_CA}"));
+        let own_pem = own.pem();
+        for (issuer, joins, want) in [
+            (&own, false, "raspi"),
+            (&own, true, "worker"),
+            (&others, true, "raspi"),
+            (&others, false, "worker"),
+        ] {
+            let pem = signed_by(issuer);
+            let mut files = vec![
+                (certificate.as_str(), pem.as_str()),
+                (own_ca.as_str(), own_pem.as_str()),
+                (HOST_NAME, "worker"),
+            ];
+            files.extend(joins.then_some((AGENT_ROLE, "")));
+            let (_dir, root) = host(&files);
+            let (data, effective) = (Path::new(DATA), Effective::default());
+            assert_eq!(name(&root, data, &effective).as_deref(), Some(want), "{joins}");
+            assert_eq!(finding(&root, data, &effective).is_some(), want == "raspi", "{joins}");
+        }
     }
 
     #[test]

@@ -33,7 +33,8 @@ pub(super) const NAME_NOT_SERVED: Entry = known(
 pub(super) const NAME_TAKEN: Entry = known(
     Warn,
     "k3s puts the name of its own node into its certificate. Two nodes of one name: the second is refused.",
-    "give this node another `hostname` in weaver.toml, and reboot. Names that are taken, on the server",
+    "give this node another `hostname` in weaver.toml, and reboot; one that has joined another server before keeps its \
+     name until you remove /var/lib/rancher/k3s/agent/client-kubelet.crt, too. Names that are taken, on the server",
     &["sudo k3s kubectl get nodes"],
     &[],
 );

@@ -58,10 +58,12 @@ const OWN: &[&str] = &[
 /// What must be known of the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Host {
-    /// The node's name, once it is pinned.
+    /// The node's name in the role that is asked for, once it is pinned.
     pub pinned: Option<String>,
-    /// Whether k3s has started here before, and so registered a node.
-    pub k3s_has_run: bool,
+    /// Whether k3s has registered a node in that role.
+    pub is_registered: bool,
+    /// What the node was registered as when the card was a server, where it shall be an agent and that is not pinned.
+    pub server_name: Option<String>,
     /// The node's name in k3s' own configuration, ours left out.
     pub configured: Option<String>,
     /// The content of `/etc/hostname`, without white space.
@@ -118,8 +120,10 @@ pub struct Plan {
     pub files: Vec<File>,
     /// Files to remove where they are.
     pub removed: Vec<String>,
-    /// The node's name to remember.
+    /// The node's name to remember, in the role that is asked for.
     pub pin: Option<String>,
+    /// The name to remember that the node had as a server, for when it is one again.
+    pub server_pin: Option<String>,
     /// Whether a remembered name is to be forgotten: no node has it, and it would rename a later one.
     pub unpin: bool,
     /// The host name to set in the running kernel.
@@ -176,8 +180,9 @@ pub fn plan(config: &Config, host: &Host) -> Plan {
         .filter(|path| !files.iter().any(|file| file.path == *path))
         .filter(|path| !is_kept(path))
         .collect();
-    let unpin = pin.is_none() && !host.k3s_has_run;
-    Plan { files, removed, pin, unpin, hostname }
+    let unpin = pin.is_none() && !host.is_registered;
+    let server_pin = host.server_name.as_deref().map(str::to_ascii_lowercase);
+    Plan { files, removed, pin, server_pin, unpin, hostname }
 }
 
 /// The file that hides another one's Wi-Fi until the next boot. Without it netplan would join either network.
@@ -200,10 +205,11 @@ pub fn lacks_password(config: &Config, host: &Host) -> bool {
 }
 
 /// The name that the node shall have: the pinned one, or what the node was registered as (by k3s' own
-/// configuration, else by the host name of then), or the host name asked for. Until k3s has started, a new host name is the node's name too.
+/// configuration, else by the host name of then), or the host name asked for. Until it is registered, a new host name is
+/// the node's name too.
 fn node_name(host: &Host, asked: Option<&str>) -> Option<String> {
     let pinned = host.pinned.as_deref();
-    let name = if host.k3s_has_run {
+    let name = if host.is_registered {
         // Without a wish there is nothing to protect the node's name from.
         let registered = host.configured.as_deref().or(host.hostname.as_deref());
         pinned.or_else(|| asked.and(registered))

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use weaver_diagnostics::{
     finding::{Finding, Place},
     weaver_toml::{
-        Config, Secret,
+        Config, Role, Secret,
         join_token::{self, Form},
         network_config::{self, OtherWifi},
         plan::{
@@ -18,11 +18,7 @@ use weaver_diagnostics::{
     },
 };
 
-use crate::{host_root::HostRoot, k3s_files};
-
-/// k3s writes these when it registers its node, and before it serves.
-const NODE_PASSWORD: &str = "/etc/rancher/node/password";
-const SERVER_CERTIFICATES: &str = "/var/lib/rancher/k3s/server/tls";
+use crate::{checks::DEFAULT_DATA_DIR, host_root::HostRoot, k3s_files, node_identity};
 
 pub(super) struct Facts {
     pub host: Host,
@@ -30,9 +26,12 @@ pub(super) struct Facts {
     pub findings: Vec<Finding>,
 }
 
-/// The file with the node's name.
-pub(super) fn pin_path(state_dir: &Path) -> PathBuf {
-    state_dir.join("node-name")
+/// The file with the node's name. One for each role: a server that became an agent is to find its node again.
+pub(super) fn pin_path(state_dir: &Path, role: &Role) -> PathBuf {
+    state_dir.join(match role {
+        Role::Server => "node-name",
+        Role::Agent(_) => "agent-name",
+    })
 }
 
 /// user-data and network-config lie beside `weaver.toml`. What could not be read is told where `config` has a use for it.
@@ -62,11 +61,21 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
     };
     let token_file = plan::token_file(&config.role);
     let token = root.read_if_possible(token_file);
+    let k3s = k3s_files::effective_without(root, None, None, Some(Path::new(K3S)));
+    let data_dir = k3s.data_dir.map_or_else(|| DEFAULT_DATA_DIR.to_owned(), |setting| setting.value);
+    let pinned = |role| name_in(&pin_path(state_dir, role));
+    let is_registered = |role| node_identity::is_registered(root, Path::new(&data_dir), role);
+    let configured = k3s.node_name.map(|setting| setting.value).filter(|name| is_node_name(name));
+    let hostname = name_in(Path::new(HOSTNAME_FILE));
+    let server = &Role::Server;
+    let leaves_server = config.role != *server && pinned(server).is_none() && is_registered(server);
+    let server_name = configured.as_ref().or(hostname.as_ref()).filter(|_| leaves_server).cloned();
     let host = Host {
-        pinned: name_in(&pin_path(state_dir)),
-        k3s_has_run: root.real(NODE_PASSWORD).is_file() || root.is_dir(SERVER_CERTIFICATES),
-        configured: k3s_files::node_name(root, Path::new(K3S)).filter(|name| is_node_name(name)),
-        hostname: name_in(Path::new(HOSTNAME_FILE)),
+        pinned: pinned(&config.role),
+        is_registered: is_registered(&config.role),
+        server_name,
+        configured,
+        hostname,
         hosts,
         user: user_data.user.clone(),
         has_token: root.real(token_file).is_file(),
@@ -148,7 +157,6 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use weaver_diagnostics::weaver_toml::Role;
 
     const STATE: &str = "/var/lib/weaver/boot-config";
 
@@ -192,7 +200,8 @@ mod tests {
         ]);
         let want = Host {
             pinned: Some("first".to_owned()),
-            k3s_has_run: true,
+            is_registered: true,
+            server_name: None,
             configured: Some("first".to_owned()),
             hostname: Some("Pi".to_owned()),
             hosts: Hosts::Text("127.0.0.1 localhost\n".to_owned()),
@@ -216,6 +225,30 @@ mod tests {
         {
             let host = facts(&[("/var/lib/weaver/k3s.token", token)]).host;
             assert_eq!((host.has_token, host.has_whole_token), (true, want), "{want}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_pinned_for_a_role_and_the_data_of_k3s_are_where_it_is_told() {
+        let agent = Config { role: Role::Agent("https://raspi.lan:6443".to_owned()), ..Config::default() };
+        let (servers, agents) =
+            ("/var/lib/weaver/boot-config/node-name", "/var/lib/weaver/boot-config/agent-name");
+        let data = [
+            ("/etc/rancher/k3s/config.yaml", "data-dir: /data\n"),
+            ("/data/agent/client-kubelet.crt", "x"),
+            ("/data/server/tls/client-ca.crt", "x"),
+            ("/etc/hostname", "Pi\n"),
+        ];
+        for (pin, as_server, as_agent, server_name) in [
+            ((servers, "raspi"), Some("raspi"), None, None),
+            ((agents, "worker"), None, Some("worker"), Some("Pi")),
+        ] {
+            let files = [&data[..], &[pin]].concat();
+            let facts = |config| facts_for(&files, config).host;
+            let (server, agent) = (facts(&Config::default()), facts(&agent));
+            assert_eq!((server.pinned.as_deref(), agent.pinned.as_deref()), (as_server, as_agent));
+            assert!(server.is_registered && agent.is_registered && server.server_name.is_none());
+            assert_eq!(agent.server_name.as_deref(), server_name, "{pin:?}");
         }
     }
 

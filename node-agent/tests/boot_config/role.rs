@@ -7,6 +7,9 @@ use super::{ALL, K3S, LAST_GOOD, TOKEN, WEAVER_TOML};
 
 /// The token of another cluster, beside that of the card's own.
 const AGENT_TOKEN: &str = "/var/lib/weaver/k3s-agent.token";
+/// What k3s has fetched and made when it presents the node's name.
+const ASKED: [&str; 2] = ["/var/lib/rancher/k3s/agent/server-ca.crt", "/etc/rancher/node/password"];
+const KUBELETS: &str = "/var/lib/rancher/k3s/agent/client-kubelet.crt";
 const ROLE: &str = "/etc/weaver/k3s-agent";
 const SERVER: &str = "hostname = \"raspi\"\n[k3s]\ntoken = \"hunter2\"\n";
 
@@ -59,6 +62,50 @@ fn a_change_of_the_role_takes_the_file_of_the_role_and_k3s_file_along() {
     fs::remove_file(host.path(WEAVER_TOML)).unwrap();
     host.run().exits(0);
     assert!(!host.exists(ROLE) && !host.exists(K3S));
+}
+
+/// What J-04 says to do.
+#[test]
+fn an_agent_whose_name_was_turned_down_gets_another_and_keeps_the_one_that_is_taken() {
+    let host = Host::new();
+    let called = |name: &str| agent(&whole()).replace("worker", name);
+    host.configure(&called("raspi")).exits(0);
+    for path in ASKED {
+        host.write(path, "x");
+    }
+    host.configure(&called("worker")).exits(0);
+    assert!(host.read(K3S).contains("node-name: \"worker\"\n"), "{}", host.read(K3S));
+    host.write(KUBELETS, "by the server's CA");
+    host.configure(&called("third")).exits(0);
+    assert!(host.read(K3S).contains("node-name: \"worker\"\n"), "{}", host.read(K3S));
+    assert_eq!(host.read("/etc/hostname"), "third\n");
+    fs::remove_file(host.path(KUBELETS)).unwrap();
+    host.run().exits(0);
+    assert!(host.read(K3S).contains("node-name: \"third\"\n"), "it is to join another server");
+}
+
+#[test]
+fn a_server_that_becomes_an_agent_gets_a_new_name_and_finds_the_old_one_again() {
+    // Its name was given by weaver.toml, or was the host's and nothing asked for another.
+    for (server, name) in [(SERVER, "raspi"), ("", "weaver")] {
+        let host = Host::new();
+        host.configure(server).exits(0);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut parameters = rcgen::CertificateParams::default();
+        parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        parameters.use_authority_key_identifier_extension = true;
+        let ca = parameters.self_signed(&key).unwrap().pem();
+        host.write("/var/lib/rancher/k3s/server/tls/client-ca.crt", &ca);
+        host.write(KUBELETS, &ca);
+        for path in ASKED {
+            host.write(path, "x");
+        }
+        host.configure(&agent(&whole())).exits(0);
+        assert!(host.read(K3S).contains("node-name: \"worker\"\n"), "{}", host.read(K3S));
+        host.write(KUBELETS, "by the other server's CA");
+        host.configure("hostname = \"third\"\n").exits(0);
+        assert!(host.read(K3S).contains(&format!("node-name: \"{name}\"\n")), "{}", host.read(K3S));
+    }
 }
 
 #[test]

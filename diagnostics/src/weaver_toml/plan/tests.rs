@@ -78,7 +78,7 @@ fn hosts_is_left_alone_where_it_is_right_or_no_text() {
 #[test]
 fn the_node_keeps_the_name_it_was_registered_with() {
     let text = |text: &str| Some(text.to_owned());
-    for (pinned, k3s_has_run, hostname, asked, want) in [
+    for (pinned, is_registered, hostname, asked, want) in [
         (None, false, "old", Some("new"), text("new")),
         (text("first"), false, "old", Some("new"), text("new")),
         (None, true, "Old", Some("new"), text("old")),
@@ -88,20 +88,20 @@ fn the_node_keeps_the_name_it_was_registered_with() {
         (None, true, "old", None, None),
         (None, false, "old", None, None),
     ] {
-        let host = Host { pinned, k3s_has_run, hostname: text(hostname), ..Host::default() };
+        let host = Host { pinned, is_registered, hostname: text(hostname), ..Host::default() };
         assert_eq!(node_name(&host, asked), want, "{host:?} {asked:?}");
     }
-    for (pinned, k3s_has_run, asked, want) in [
+    for (pinned, is_registered, asked, want) in [
         (None, true, Some("new"), text("configured")),
         (text("first"), true, Some("new"), text("first")),
         (None, false, Some("new"), text("new")),
         (None, true, None, None),
     ] {
         let (configured, hostname) = (text("Configured"), text("old"));
-        let host = Host { pinned, k3s_has_run, configured, hostname, ..Host::default() };
+        let host = Host { pinned, is_registered, configured, hostname, ..Host::default() };
         assert_eq!(node_name(&host, asked), want, "{host:?} {asked:?}");
     }
-    let host = Host { pinned: text("first"), k3s_has_run: true, ..Host::default() };
+    let host = Host { pinned: text("first"), is_registered: true, ..Host::default() };
     let plan = of("hostname = \"new\"", &host);
     assert_eq!(scalar(content(&plan, K3S), &["node-name"]), "first");
     assert_eq!(list(content(&plan, K3S), &["tls-san+"]), ["new"]);
@@ -110,12 +110,12 @@ fn the_node_keeps_the_name_it_was_registered_with() {
 
 #[test]
 fn a_name_that_no_node_has_is_forgotten() {
-    for (text, k3s_has_run, want) in
+    for (text, is_registered, want) in
         [("", false, true), ("hostname = \"new\"", false, false), ("", true, false)]
     {
-        let host = Host { pinned: Some("first".to_owned()), k3s_has_run, ..Host::default() };
+        let host = Host { pinned: Some("first".to_owned()), is_registered, ..Host::default() };
         let plan = of(text, &host);
-        assert_eq!((plan.unpin, plan.pin.is_none()), (want, want), "{text} {k3s_has_run}");
+        assert_eq!((plan.unpin, plan.pin.is_none()), (want, want), "{text} {is_registered}");
     }
 }
 
