@@ -15,7 +15,14 @@ use serde_json::json;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::finding_text;
 use weaver_diagnostics::text_file::TextFile;
-use weaver_diagnostics::weaver_toml::{self, FILE_LIMIT, network_config, plan, user_data, verdict};
+use weaver_diagnostics::weaver_toml::{
+    self, FILE_LIMIT,
+    beside::{self, Unknown},
+    network_config, plan,
+    user_data::{self, UserData},
+    verdict,
+};
+use weaver_diagnostics::yaml_node::SyntaxError;
 
 use crate::stdout::{print, say, show};
 
@@ -156,14 +163,16 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(exit_code::KNOWN_BAD));
         }
     };
-    let is_file = path != Path::new("-");
-    let beside = |name: &str| {
-        let path = path.with_file_name(name);
-        let text = is_file.then(|| fs::read_to_string(&path).ok()).flatten().unwrap_or_default();
-        TextFile::new(path.display().to_string(), text)
-    };
-    let user_data = user_data::read(&beside("user-data")).unwrap_or_default();
-    let other_wifi = network_config::read(&beside("network-config")).ok().flatten().map(|other| other.place);
+    let mut unknown = Vec::new();
+    let user_data = said(path, "user-data", user_data::read).unwrap_or_else(|why| {
+        unknown.extend(verdict::user_data_unknown(&read.config, why));
+        UserData::default()
+    });
+    let other_wifi = said(path, "network-config", network_config::read).unwrap_or_else(|why| {
+        unknown.extend(verdict::network_config_unknown(&read.config, why));
+        None
+    });
+    let other_wifi = other_wifi.map(|other| other.place);
     let owner = user_data.user.as_deref().unwrap_or(plan::ADMIN);
     match verdict::asked(&read.config, owner).as_slice() {
         [] => say(format_args!("{file} has no fault, and asks nothing of the host")),
@@ -173,10 +182,26 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
     let of_networks = verdict::wifi_clash(&file, &read.config, other_wifi.as_ref());
     // What the card has imported is not known here.
     let unproven = verdict::join_unproven(&file, &read.config, &plan::Host::default());
-    for finding in of_names.iter().chain(&of_networks).chain(&unproven) {
+    for finding in unknown.iter().chain(&of_names).chain(&of_networks).chain(&unproven) {
         show(finding_text::text(finding));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a file beside `weaver.toml` says; beside standard input there is none.
+fn said<T: Default>(
+    weaver_toml: &Path,
+    name: &str,
+    read: impl Fn(&TextFile) -> Result<T, SyntaxError>,
+) -> Result<T, Unknown> {
+    let path = weaver_toml.with_file_name(name);
+    let shown = path.display().to_string();
+    let text = (weaver_toml != Path::new("-")).then(|| fs::read_to_string(&path)).transpose();
+    let file = match text {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        text => text.map(|text| text.map(|text| TextFile::new(shown.as_str(), text))),
+    };
+    beside::read(&shown, file, read)
 }
 
 #[cfg(test)]

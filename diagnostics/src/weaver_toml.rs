@@ -7,6 +7,7 @@
 //! input panics. Neither the token, the Wi-Fi's password nor anything of a
 //! private key is in a fault, a finding or a `Debug`.
 
+pub mod beside;
 mod fault;
 mod hosts;
 pub mod join_token;

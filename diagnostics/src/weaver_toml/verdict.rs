@@ -5,6 +5,7 @@
 
 use super::{
     Config, Fault, Role, SecretWish,
+    beside::Unknown,
     join_token::{self, Form},
     plan::{self, Host},
     user_data::UserData,
@@ -121,14 +122,16 @@ pub fn wifi_clash(file: &str, config: &Config, other: Option<&Place>) -> Option<
     Some(finding)
 }
 
-/// `network-config` is no YAML, so whether it asks for a Wi-Fi is not known.
+/// `network-config` is no YAML, so whether it asks for a Wi-Fi is not known; it matters to one that is asked for here.
 #[must_use]
-pub fn network_config_unknown(place: Place, why: &str) -> Finding {
+pub fn network_config_unknown(config: &Config, unknown: Unknown) -> Option<Finding> {
+    config.wifi.as_ref()?;
     let message =
         "network-config could not be read: netplan may refuse the Wi-Fi, if it asks for the same one";
-    Finding::new(Severity::Warn, Code::UserDataClash, message)
-        .saw(place, why)
-        .remedy(Remedy::new("correct network-config, or remove it"))
+    let finding = Finding::new(Severity::Warn, Code::UserDataClash, message)
+        .saw(unknown.place, unknown.why)
+        .remedy(Remedy::new("correct network-config, or remove it"));
+    Some(finding)
 }
 
 /// The password shall be the one that was imported, and none was.
@@ -159,13 +162,17 @@ pub fn packages_left(user_data: &UserData) -> Option<Finding> {
     Some(places.fold(finding, |finding, (name, place)| finding.saw(place.clone(), format!("package {name}"))))
 }
 
-/// `user-data` is no YAML, so its user is not known.
+/// `user-data` is no YAML, so its user is not known; it matters to ssh keys.
 #[must_use]
-pub fn user_data_unknown(place: Place, why: &str) -> Finding {
+pub fn user_data_unknown(config: &Config, unknown: Unknown) -> Option<Finding> {
+    if config.ssh_keys.is_empty() {
+        return None;
+    }
     let message = format!("user-data could not be read: ssh keys go to {}", plan::ADMIN);
-    Finding::new(Severity::Warn, Code::UserDataClash, message)
-        .saw(place, why)
-        .remedy(Remedy::new("correct user-data, or remove it"))
+    let finding = Finding::new(Severity::Warn, Code::UserDataClash, message)
+        .saw(unknown.place, unknown.why)
+        .remedy(Remedy::new("correct user-data, or remove it"));
+    Some(finding)
 }
 
 /// Secrets were imported and could not be blanked.
@@ -360,13 +367,15 @@ mod tests {
 
     #[test]
     fn nothing_here_stops_a_host() {
+        let unknown = || Unknown { place: Place::file("/u"), why: "y".to_owned() };
+        let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g";
         for finding in [
             invalid("/w", &[]),
             unreadable("/w", "y"),
             in_force("/w", None, "a"),
-            user_data_unknown(Place::file("/u"), "y"),
+            user_data_unknown(&config(&format!("[ssh]\nkeys = [\"{key}\"]\n")), unknown()).unwrap(),
             secrets_left("/w", &Config::default(), "y"),
-            network_config_unknown(Place::file("/n"), "y"),
+            network_config_unknown(&config(WIFI), unknown()).unwrap(),
             wifi_clash("/w", &config(WIFI), Some(&Place::file("/n"))).unwrap(),
             wifi_password_missing("/w", &config(WIFI)).unwrap(),
             not_configured("/e", "y"),

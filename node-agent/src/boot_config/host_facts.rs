@@ -4,9 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use weaver_diagnostics::{
-    finding::{Finding, Place},
+    finding::Finding,
+    text_file::TextFile,
     weaver_toml::{
         Config, Role, Secret,
+        beside::{self, Unknown},
         join_token::{self, Form},
         network_config::{self, OtherWifi},
         plan::{
@@ -16,6 +18,7 @@ use weaver_diagnostics::{
         user_data::{self, UserData},
         verdict,
     },
+    yaml_node::SyntaxError,
 };
 
 use crate::{checks::DEFAULT_DATA_DIR, host_root::HostRoot, k3s_files, node_identity};
@@ -37,13 +40,14 @@ pub(super) fn pin_path(state_dir: &Path, role: &Role) -> PathBuf {
 /// user-data and network-config lie beside `weaver.toml`. What could not be read is told where `config` has a use for it.
 pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, config: &Config) -> Facts {
     let mut findings = Vec::new();
-    let mut user_data = user_data(root, weaver_toml).unwrap_or_else(|finding| {
-        findings.extend((!config.ssh_keys.is_empty()).then_some(*finding));
+    let user_data = said(root, &weaver_toml.with_file_name("user-data"), user_data::read);
+    let mut user_data = user_data.unwrap_or_else(|unknown| {
+        findings.extend(verdict::user_data_unknown(config, unknown));
         UserData::default()
     });
     user_data.packages.retain(|(name, _)| !is_installed(root, name));
-    let other_wifi = other_wifi(root, weaver_toml).unwrap_or_else(|finding| {
-        findings.extend(config.wifi.is_some().then_some(*finding));
+    let other_wifi = other_wifi(root, weaver_toml).unwrap_or_else(|unknown| {
+        findings.extend(verdict::network_config_unknown(config, unknown));
         None
     });
     let name_in = |path: &Path| {
@@ -96,36 +100,24 @@ fn is_installed(root: &HostRoot, package: &str) -> bool {
     !package.contains('/') && ["", ":arm64"].iter().any(|end| list(end).is_file())
 }
 
-fn user_data(root: &HostRoot, weaver_toml: &Path) -> Result<UserData, Box<Finding>> {
-    let path = weaver_toml.with_file_name("user-data");
-    let shown = path.display().to_string();
-    let (place, why) = match root.read(&path) {
-        Ok(None) => return Ok(UserData::default()),
-        Ok(Some(file)) => match user_data::read(&file) {
-            Ok(user_data) => return Ok(user_data),
-            Err(error) => (Place { file: shown, line: error.line, column: error.column }, error.message),
-        },
-        Err(error) => (Place::file(shown), error.to_string()),
-    };
-    Err(Box::new(verdict::user_data_unknown(place, &why)))
+fn said<T: Default>(
+    root: &HostRoot,
+    path: &Path,
+    read: impl Fn(&TextFile) -> Result<T, SyntaxError>,
+) -> Result<T, Unknown> {
+    beside::read(&path.display().to_string(), root.read(path), read)
 }
 
 /// What cloud-init was told or, where that says nothing of the Wi-Fi any more, what it made of it earlier.
-fn other_wifi(root: &HostRoot, weaver_toml: &Path) -> Result<Option<OtherWifi>, Box<Finding>> {
+fn other_wifi(root: &HostRoot, weaver_toml: &Path) -> Result<Option<OtherWifi>, Unknown> {
     let told = weaver_toml.with_file_name("network-config");
     let mut unknown = None;
     for path in [told.as_path(), Path::new(CLOUD_INITS_NETPLAN)] {
-        let shown = path.display().to_string();
-        let (place, why) = match root.read(path) {
-            Ok(None) => continue,
-            Ok(Some(file)) => match network_config::read(&file) {
-                Ok(Some(other)) => return Ok(Some(other)),
-                Ok(None) => continue,
-                Err(error) => (Place { file: shown, line: error.line, column: error.column }, error.message),
-            },
-            Err(error) => (Place::file(shown), error.to_string()),
-        };
-        unknown.get_or_insert_with(|| Box::new(verdict::network_config_unknown(place, &why)));
+        match said(root, path, network_config::read) {
+            Ok(None) => {}
+            Ok(other) => return Ok(other),
+            Err(why) => unknown = unknown.or(Some(why)),
+        }
     }
     unknown.map_or(Ok(None), Err)
 }
@@ -155,6 +147,8 @@ fn is_node_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use weaver_diagnostics::finding::Place;
 
     use super::*;
 
