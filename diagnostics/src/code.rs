@@ -144,7 +144,7 @@ codes! {
     WeaverTomlInvalid = "B-01" "weaver-toml-invalid",
     /// `weaver.toml`, or the partition that it lies on, could not be read.
     WeaverTomlUnreadable = "B-02" "weaver-toml-unreadable",
-    /// `weaver.toml` and cloud-init's `user-data` or `network-config` want different things.
+    /// `weaver.toml` and cloud-init's `user-data` or `network-config`, or a netplan file, want different things.
     UserDataClash = "B-03" "user-data-clash",
     /// The imported token, or the Wi-Fi's password, is still readable in `weaver.toml`.
     TokenLeftOnCard = "B-04" "token-left-on-card",

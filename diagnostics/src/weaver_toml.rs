@@ -15,6 +15,7 @@ mod k3s_options;
 mod names;
 mod network;
 pub mod network_config;
+pub mod owners_netplan;
 pub mod plan;
 mod role;
 mod schema;

@@ -24,7 +24,7 @@ use weaver_diagnostics::{
     exit_code,
     finding::Finding,
     weaver_toml::{
-        self, Config, Read, Role,
+        self, Config, Read, Role, owners_netplan,
         plan::{self, File, Host, Plan},
         verdict,
     },
@@ -100,7 +100,8 @@ impl Run<'_> {
             host_facts::collect(self.root, self.state_dir, self.file, config);
         outcome.findings.extend(findings);
         outcome.findings.extend(verdict::clash(&file, config, &user_data));
-        let other_wifi = host.other_wifi.as_ref().map(|other| &other.place);
+        let sets_up_wifi = plan::sets_up_wifi(config, &host);
+        let other_wifi = host.other_wifi.as_ref().filter(|_| sets_up_wifi).map(|other| &other.place);
         outcome.findings.extend(verdict::packages_left(&user_data));
         outcome.findings.extend(verdict::join_unproven(&file, config, &host));
         outcome.findings.extend(verdict::join_without_token(&file, config, &host));
@@ -108,6 +109,7 @@ impl Run<'_> {
             outcome.findings.extend(verdict::wifi_password_missing(&file, config));
         } else {
             outcome.findings.extend(verdict::wifi_clash(&file, config, other_wifi));
+            outcome.findings.extend(owners_netplan::clash(&file, config, host.owners_radio.as_ref()));
         }
         let secrets_are_safe = self.apply(config, &host, &mut outcome);
         match (&read, bytes.as_deref()) {
@@ -118,7 +120,9 @@ impl Run<'_> {
         }
         self.forget_saved(&mut outcome);
         if !outcome.failed {
-            let asked = read.is_some().then_some(config);
+            let mut made = config.clone();
+            made.wifi.take_if(|_| !sets_up_wifi);
+            let asked = read.is_some().then_some(&made);
             outcome.findings.push(verdict::in_force(&file, asked, plan::key_owner(&host)));
         }
         outcome

@@ -72,7 +72,7 @@ pub(super) const WEAVER_TOML_UNREADABLE: Entry = known(
 
 pub(super) const USER_DATA_CLASH: Entry = known(
     Warn,
-    "Raspberry Pi Imager's settings and weaver.toml name different values; weaver.toml wins.",
+    "Raspberry Pi Imager's settings, or a file in /etc/netplan, and weaver.toml name different values. weaver.toml wins, where the finding does not say otherwise.",
     "remove one of the two",
     &[],
     &[],

@@ -2,9 +2,8 @@
 //! it, as far as `[wifi]` must know them.
 //!
 //! netplan merges all files that speak of one interface: it would join either
-//! network, and where both files name the same one it refuses both, the wired
-//! ports with them. So what another file says about the radio is left out, and
-//! the rest of that file stays. Errors never quote the text: it holds passwords.
+//! network. So what another file says about the radio is left out, and the
+//! rest of that file stays. Errors never quote the text: it holds passwords.
 
 use std::fmt;
 

@@ -8,7 +8,10 @@ mod netplan;
 
 use std::fmt;
 
-use super::{Config, OptionValue, Role, Secret, SecretWish, hosts, network_config::OtherWifi, yaml_scalar};
+use super::{
+    Config, OptionValue, Role, Secret, SecretWish, hosts, network_config::OtherWifi, owners_netplan::Radio,
+    yaml_scalar,
+};
 
 /// The account of the card, which gets the ssh keys where user-data makes none.
 pub const ADMIN: &str = "weaver-admin";
@@ -80,6 +83,8 @@ pub struct Host {
     pub wifi_password: Option<Secret>,
     /// The Wi-Fi that cloud-init asks for.
     pub other_wifi: Option<OtherWifi>,
+    /// What a netplan file of the owner's makes of the radio.
+    pub owners_radio: Option<Radio>,
     /// Files of ours in [`KEYS_DIR`], whole paths.
     pub key_files: Vec<String>,
 }
@@ -201,7 +206,13 @@ fn to_import(secret: &SecretWish) -> Option<String> {
 /// Whether a Wi-Fi is asked for whose password is not there.
 #[must_use]
 pub fn lacks_password(config: &Config, host: &Host) -> bool {
-    config.wifi.is_some() && netplan::wifi_in_force(config, host).is_none()
+    config.wifi.as_ref().is_some_and(|wifi| netplan::password(wifi, host).is_none())
+}
+
+/// Whether a Wi-Fi is asked for and set up.
+#[must_use]
+pub fn sets_up_wifi(config: &Config, host: &Host) -> bool {
+    netplan::wifi_in_force(config, host).is_some()
 }
 
 /// The name that the node shall have: the pinned one, or what the node was registered as (by k3s' own

@@ -122,15 +122,15 @@ pub fn wifi_clash(file: &str, config: &Config, other: Option<&Place>) -> Option<
     Some(finding)
 }
 
-/// `network-config` is no YAML, so whether it asks for a Wi-Fi is not known; it matters to one that is asked for here.
+/// `network-config` or a netplan file is no YAML, so whether it asks for a Wi-Fi is not known; it matters to one that is asked for here.
 #[must_use]
 pub fn network_config_unknown(config: &Config, unknown: Unknown) -> Option<Finding> {
     config.wifi.as_ref()?;
     let message =
-        "network-config could not be read: netplan may refuse the Wi-Fi, if it asks for the same one";
+        format!("{} could not be read: whether it asks for a Wi-Fi, too, is not known", unknown.place.file);
     let finding = Finding::new(Severity::Warn, Code::UserDataClash, message)
         .saw(unknown.place, unknown.why)
-        .remedy(Remedy::new("correct network-config, or remove it"));
+        .remedy(Remedy::new("correct it, or remove it"));
     Some(finding)
 }
 

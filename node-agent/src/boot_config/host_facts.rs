@@ -1,7 +1,10 @@
 //! What the plan must know of the host: names, the user of user-data, the Wi-Fi
-//! of network-config, what an earlier run left.
+//! of network-config and of the owner's netplan files, what an earlier run left.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use weaver_diagnostics::{
     finding::Finding,
@@ -11,6 +14,7 @@ use weaver_diagnostics::{
         beside::{self, Unknown},
         join_token::{self, Form},
         network_config::{self, OtherWifi},
+        owners_netplan::{self, Radio},
         plan::{
             self, CLOUD_INITS_NETPLAN, HEADER, HOSTNAME_FILE, HOSTS_FILE, Host, Hosts, K3S, KEYS_DIR,
             NETPLAN, WIFI_PASSWORD_FILE,
@@ -22,6 +26,9 @@ use weaver_diagnostics::{
 };
 
 use crate::{checks::DEFAULT_DATA_DIR, host_root::HostRoot, k3s_files, node_identity};
+
+/// Where netplan files of the owner's may lie: of two with one name the first counts.
+const NETPLAN_FILES: [&str; 2] = ["/etc/netplan", "/lib/netplan"];
 
 pub(super) struct Facts {
     pub host: Host,
@@ -50,6 +57,8 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
         findings.extend(verdict::network_config_unknown(config, unknown));
         None
     });
+    let (owners_radio, unknown) = owners_radio(root);
+    findings.extend(unknown.into_iter().filter_map(|file| verdict::network_config_unknown(config, file)));
     let name_in = |path: &Path| {
         let text = root.read_if_possible(path)?.text;
         Some(text.trim().to_owned()).filter(|name| is_node_name(name))
@@ -89,6 +98,7 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
             .read_if_possible(WIFI_PASSWORD_FILE)
             .and_then(|file| file.text.strip_suffix('\n').map(|password| Secret::new(password.to_owned()))),
         other_wifi,
+        owners_radio,
         key_files: key_files(root),
     };
     Facts { host, user_data, findings }
@@ -120,6 +130,29 @@ fn other_wifi(root: &HostRoot, weaver_toml: &Path) -> Result<Option<OtherWifi>, 
         }
     }
     unknown.map_or(Ok(None), Err)
+}
+
+/// What the owner's netplan files make of the radio, a kind that netplan refuses beside a Wi-Fi first; and the files of
+/// which that is not known.
+fn owners_radio(root: &HostRoot) -> (Option<Radio>, Vec<Unknown>) {
+    let (mut names, mut radios, mut unknown) = (BTreeSet::new(), Vec::new(), Vec::new());
+    for directory in NETPLAN_FILES {
+        // As in a shell, `*.yaml` leaves out what begins with a dot.
+        let is_read = |name: &String| {
+            Path::new(name).extension().is_some_and(|end| end == "yaml") && !name.starts_with('.')
+        };
+        for name in root.list(directory).unwrap_or_default().into_iter().filter(is_read) {
+            let is_known = [NETPLAN, CLOUD_INITS_NETPLAN].iter().any(|path| Path::new(path).ends_with(&name));
+            if !is_known && names.insert(name.clone()) {
+                match said(root, &Path::new(directory).join(name), owners_netplan::read) {
+                    Ok(radio) => radios.extend(radio),
+                    Err(why) => unknown.push(why),
+                }
+            }
+        }
+    }
+    let radio = radios.into_iter().min_by_key(|radio| matches!(radio, Radio::Wifi(_)));
+    (radio, unknown)
 }
 
 /// What the Wi-Fi of an earlier start needs at each boot, whatever has become of `weaver.toml`.
@@ -184,6 +217,7 @@ mod tests {
             ("/etc/rancher/k3s/config.yaml", "node-name: first\n"),
             (K3S, "node-name: ours\n"),
             ("/etc/hostname", "Pi\n"),
+            ("/etc/netplan/60-wifi.yaml", "network: {wifis: {wlan0: {access-points: {a: {}}}}}\n"),
             ("/etc/hosts", "127.0.0.1 localhost\n"),
             ("/boot/firmware/user-data", "#cloud-config\nuser: ada\n"),
             ("/boot/firmware/network-config", "wifis: {wlan0: {}}\nversion: 2\n"),
@@ -207,6 +241,7 @@ mod tests {
                 place: Place::at("/boot/firmware/network-config", 1, 9),
                 rest: "network: {\"version\": \"2\"}\n".to_owned(),
             }),
+            owners_radio: Some(Radio::Wifi(Place::at("/etc/netplan/60-wifi.yaml", 1, 19))),
             key_files: vec!["/etc/ssh/weaver_keys/ada".to_owned()],
         };
         assert_eq!(facts.host, want);
@@ -268,6 +303,25 @@ mod tests {
             let facts = facts(&[("/boot/firmware/network-config", now), earlier]);
             let place = facts.host.other_wifi.unwrap().place;
             assert_eq!(place, Place::at(CLOUD_INITS_NETPLAN, 4, 5), "{now:?}");
+        }
+    }
+
+    #[test]
+    fn the_owners_netplan_files_count_as_netplan_reads_them() {
+        let wifi = "network: {wifis: {wlan0: {access-points: {a: {}}}}}\n";
+        let port = "network: {ethernets: {wlan0: {}}}\n";
+        let at = |path: &str, column| Place::at(path, 1, column);
+        for (files, want) in [
+            (&[("/lib/netplan/60-a.yaml", wifi)][..], Some(Radio::Wifi(at("/lib/netplan/60-a.yaml", 19)))),
+            (&[("/lib/netplan/60-a.yaml", wifi), ("/etc/netplan/60-a.yaml", "")], None),
+            (&[("/etc/netplan/60-a.yml", port), ("/etc/netplan/.60-a.yaml", port)], None),
+            (&[(NETPLAN, wifi), (CLOUD_INITS_NETPLAN, wifi)], None),
+            (
+                &[("/etc/netplan/60-a.yaml", wifi), ("/etc/netplan/70-b.yaml", port)],
+                Some(Radio::NoWifi(at("/etc/netplan/70-b.yaml", 23))),
+            ),
+        ] {
+            assert_eq!(facts(files).host.owners_radio, want, "{files:?}");
         }
     }
 

@@ -161,7 +161,7 @@ fn room_is_made_at_each_boot_while_the_last_good_state_is_kept() {
     let reboot = || fs::remove_dir_all(host.path("/run")).unwrap();
     reboot();
     host.configure("hostname = \"Bad\"\n").exits(0).finds("B-01", "warn");
-    assert_eq!(host.read(IN_ITS_PLACE), room, "netplan would refuse both networks, and the wired one");
+    assert_eq!(host.read(IN_ITS_PLACE), room, "netplan would join either network");
     reboot();
     fs::remove_dir_all(host.path("/boot/firmware")).unwrap();
     fs::create_dir(host.path("/boot/firmware")).unwrap();
@@ -186,6 +186,41 @@ fn a_network_config_that_is_no_yaml_is_told_without_its_text() {
     assert_eq!(said.finds("B-03", "warn")["evidence"][0]["file"], "/boot/firmware/network-config");
     assert!(!said.stderr.contains("theirs99"), "{}", said.stderr);
     assert!(host.exists(NETPLAN), "the Wi-Fi is set up all the same");
+}
+
+/// What is told of `[wifi]` beside a file of the owner's, and whether it is set up.
+fn beside_the_owners(path: &str, content: &str) -> (String, bool) {
+    let host = Host::new();
+    host.write(path, content);
+    let said = host.configure(&format!("{WIFI}[network]\ndns = [\"9.9.9.9\"]\n")).exits(0);
+    let told = format!("{}{}", said.stderr, said.report);
+    assert!(!told.contains("theirs99") && !told.contains("hunter2"), "{told}");
+    assert_eq!(host.read(path), content, "it is the owner's");
+    let netplan = host.read(NETPLAN);
+    assert!(netplan.contains("9.9.9.9"), "the wired port is set up: {netplan}");
+    let is_set_up = netplan.contains("wlan0");
+    let in_force = said.finds("B-00", "ok")["message"].to_string();
+    assert_eq!(in_force.contains("a Wi-Fi in DE"), is_set_up, "{in_force}");
+    assert_eq!(host.read(PASSWORD_FILE), format!("{PASSWORD}\n"), "it is kept for when the file is gone");
+    let clash = said.report["findings"].as_array().unwrap().iter().find(|finding| finding["code"] == "B-03");
+    let evidence = clash.map(|finding| finding["evidence"].as_array().unwrap().clone()).unwrap_or_default();
+    let places = evidence.iter().map(|e| format!("{}:{} ", e["file"].as_str().unwrap(), e["line"]));
+    (places.collect(), is_set_up)
+}
+
+#[test]
+fn a_file_of_the_owners_that_names_the_radio_is_told_and_costs_no_network() {
+    let path = "/etc/netplan/60-wifi.yaml";
+    let both = format!("{WEAVER_TOML}:4 {path}:3 ");
+    let networks = "network:\n  wifis:\n    wlan0: {access-points: {attic: {password: theirs99}}}\n";
+    assert_eq!(beside_the_owners(path, networks), (both.clone(), true));
+    let port = "network:\n  ethernets:\n    wlan0: {auth: {password: theirs99}}\n";
+    assert_eq!(beside_the_owners(path, port), (both, false), "netplan would refuse all networks");
+    let more = "network:\n  wifis:\n    wlan0: {dhcp6: true}\n";
+    assert_eq!(beside_the_owners(path, more), (String::new(), true), "netplan refuses it without [wifi]");
+    let no_yaml = "network:\n  ethernets: {wlan0: {password: \"theirs99\n";
+    let (places, is_set_up) = beside_the_owners(path, no_yaml);
+    assert!(places.starts_with(path) && is_set_up, "{places}");
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 
 use super::{Host, with_header};
-use crate::weaver_toml::{Config, Network, Secret, SecretWish, Wifi, network_config::RADIO, yaml_scalar};
+use crate::weaver_toml::{
+    Config, Network, Secret, SecretWish, Wifi, network_config::RADIO, owners_netplan::Radio, yaml_scalar,
+};
 
 /// Both networks; `None` where neither is asked for.
 pub(super) fn networks(config: &Config, host: &Host) -> Option<String> {
@@ -17,15 +19,19 @@ pub(super) fn networks(config: &Config, host: &Host) -> Option<String> {
     with_header(&begin.into_iter().chain(parts).collect::<Vec<_>>())
 }
 
-/// The Wi-Fi and its password; `None` where there is no password, so that another file's network stays.
+/// The Wi-Fi and its password; `None` where there is no password, so that another file's network stays, or where netplan
+/// would refuse all networks.
 pub(super) fn wifi_in_force<'a>(config: &'a Config, host: &'a Host) -> Option<(&'a Wifi, &'a Secret)> {
-    let wifi = config.wifi.as_ref()?;
-    let password = match &wifi.password {
+    let wifi = config.wifi.as_ref().filter(|_| !matches!(host.owners_radio, Some(Radio::NoWifi(_))))?;
+    Some((wifi, password(wifi, host)?))
+}
+
+pub(super) fn password<'a>(wifi: &'a Wifi, host: &'a Host) -> Option<&'a Secret> {
+    match &wifi.password {
         SecretWish::Import(password) => Some(password),
         SecretWish::Keep => host.wifi_password.as_ref(),
         SecretWish::None => None,
-    };
-    Some((wifi, password?))
+    }
 }
 
 /// Matched by name and not by MAC, so that the card can move to another board. networkd takes the first

@@ -316,6 +316,24 @@ fn another_file_makes_room_for_the_wifi_and_only_for_it() {
     assert_eq!(file_name(IN_ITS_PLACE), file_name(CLOUD_INITS_NETPLAN), "netplan reads one file of a name");
 }
 
+#[test]
+fn a_radio_that_the_owner_has_as_no_wifi_stays_so_and_the_password_is_kept() {
+    let place = crate::finding::Place::at("/n", 3, 5);
+    let rest = "network: {}\n".to_owned();
+    let other_wifi = Some(OtherWifi { place: place.clone(), rest });
+    let no_wifi = Some(Radio::NoWifi(place.clone()));
+    let host = Host { other_wifi, owners_radio: no_wifi, ..Host::default() };
+    let text = format!("{}[network]\ndns = [\"9.9.9.9\"]\n", wifi("12345678"));
+    let plan = of(&text, &host);
+    assert!(!content(&plan, NETPLAN).contains("wlan0") && content(&plan, NETPLAN).contains("9.9.9.9"));
+    assert_eq!(content(&plan, WIFI_PASSWORD_FILE), "12345678\n");
+    assert!(plan.removed.iter().any(|path| path == IN_ITS_PLACE), "cloud-init's file is as without [wifi]");
+    let config = parse(text.as_bytes()).unwrap().config;
+    assert!(!lacks_password(&config, &host) && !sets_up_wifi(&config, &host));
+    let host = Host { owners_radio: Some(Radio::Wifi(place)), ..host };
+    assert!(content(&of(&text, &host), NETPLAN).contains("wlan0") && sets_up_wifi(&config, &host));
+}
+
 fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap()
 }
