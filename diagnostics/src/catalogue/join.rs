@@ -32,9 +32,11 @@ pub(super) const NAME_NOT_SERVED: Entry = known(
 
 pub(super) const NAME_TAKEN: Entry = known(
     Warn,
-    "k3s puts the name of its own node into its certificate. Two nodes of one name: the second is refused.",
+    "The name of this node is that of another one, or of this one before its card was written anew: the server keeps the \
+     password that a node of that name came with first, and refuses another.",
     "give this node another `hostname` in weaver.toml, and reboot; one that has joined another server before keeps its \
-     name until you remove /var/lib/rancher/k3s/agent/client-kubelet.crt, too. Names that are taken, on the server",
-    &["sudo k3s kubectl get nodes"],
+     name until you remove /var/lib/rancher/k3s/agent/client-kubelet.crt, too. On the server: names that are taken, and \
+     how it forgets the password of one that was written anew",
+    &["sudo k3s kubectl get nodes", "sudo k3s kubectl -n kube-system delete secret NODE.node-password.k3s"],
     &[],
 );

@@ -108,6 +108,7 @@ pub(super) const SIGNATURES: &[Signature] = &[
     judged(Code::MemoryCgroupAbsent, "missing required cgroups: ", host::controller),
     says(Code::CgroupV1Refused, "configured to not run on a host using cgroup v1"),
     judged(Code::CgroupV1Refused, "cgroup v1 support is unsupported", host::cgroup_v1),
+    says(Code::JoinNameTaken, "node password rejected"),
     says(Code::NoDefaultRoute, "no default routes found"),
     says(Code::NoDefaultRoute, "unable to find default route"),
     says(Code::NoDefaultRoute, "unable to select an ip from default routes"),

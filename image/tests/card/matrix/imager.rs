@@ -162,7 +162,7 @@ fn a_radio_is_taken_into_service(run: &impl Fn(&str) -> String) {
     assert!(run("sudo -n iw reg get").contains("country DE"), "the country is in force");
 }
 
-/// The same network with another password, for netplan refuses all it has where two files name one network.
+/// The same network with another password: netplan would take that of the file whose name comes last.
 fn weaver_toml_has_the_last_word_on_the_wifi(run: &impl Fn(&str) -> String) {
     let wifi = format!(r#"[wifi]\ncountry = "AT"\nssid = "attic"\npassword = "{OTHER_PSK}"\n"#);
     run(&format!("printf '{wifi}' | sudo -n tee -a /boot/firmware/weaver.toml > /dev/null"));
@@ -197,7 +197,7 @@ fn the_radio_is_there_at_the_next_start(run: &impl Fn(&str) -> String) {
     }
 }
 
-/// netplan's generator runs before boot-config, and refuses what both files say together: the wired port's, too.
+/// netplan's generator runs before boot-config has made room in the other file.
 fn it_is_joined_by_itself_where_two_files_name_it(run: &impl Fn(&str) -> String) {
     let both = "sudo -n grep -l attic /etc/netplan/50-cloud-init.yaml /etc/netplan/90-weaver.yaml | wc -l";
     assert_eq!(run(both), "2", "each names it");
