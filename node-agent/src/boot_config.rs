@@ -18,7 +18,10 @@ mod host_files;
 mod report_file;
 pub(crate) mod source;
 
-use std::path::Path;
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use weaver_diagnostics::{
     exit_code,
@@ -49,7 +52,13 @@ const AFTER_K3S: [&str; 3] = [plan::AGENT_ROLE, plan::TOKEN_FILE, plan::AGENT_TO
 #[must_use]
 pub fn run(args: &BootConfigArgs) -> u8 {
     let root = HostRoot::new(args.root.clone());
-    let run = Run { file: &args.file, state_dir: &args.state_dir, host: HostFiles::new(&root), root: &root };
+    let run = Run {
+        file: &args.file,
+        state_dir: &args.state_dir,
+        root: &root,
+        host: HostFiles::new(&root),
+        netplan_generate: args.netplan_generate.as_deref(),
+    };
     let mut outcome = run.configure();
     run.keep_cmdline(&mut outcome);
     outcome.note(run.write_report(&outcome.findings));
@@ -63,6 +72,7 @@ struct Run<'a> {
     state_dir: &'a Path,
     root: &'a HostRoot,
     host: HostFiles<'a>,
+    netplan_generate: Option<&'a Path>,
 }
 
 #[derive(Default)]
@@ -119,6 +129,7 @@ impl Run<'_> {
             }
         }
         self.forget_saved(&mut outcome);
+        self.generate_networks(&mut outcome);
         if !outcome.failed {
             let mut made = config.clone();
             made.wifi.take_if(|_| !sets_up_wifi);
@@ -134,7 +145,23 @@ impl Run<'_> {
         if let Some(room) = host_facts::room_for_wifi(self.root, self.file) {
             outcome.note(self.host.write(&room));
         }
+        self.generate_networks(&mut outcome);
         outcome
+    }
+
+    /// netplan's files are in force where they have changed: its generator has run before us.
+    fn generate_networks(&self, outcome: &mut Outcome) {
+        let Some(program) = self.netplan_generate.filter(|_| self.host.networks_changed()) else { return };
+        let mut generate = Command::new(program);
+        // What it says may quote a line with a password.
+        generate.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let why = match generate.status() {
+            Ok(status) if status.success() => return,
+            Ok(status) => format!("it ends with {status}"),
+            Err(error) => error.to_string(),
+        };
+        outcome.findings.push(verdict::networks_refused(&program.display().to_string(), &why));
+        outcome.failed = true;
     }
 
     /// Goes on after a failure; whether the secrets, if there are any, are on the disk.

@@ -251,6 +251,15 @@ pub fn not_configured(path: &str, why: &str) -> Finding {
     )
 }
 
+/// netplan does not take what its files say together.
+#[must_use]
+pub fn networks_refused(program: &str, why: &str) -> Finding {
+    let message = "netplan refuses the networks: at the next boot none of them is set up";
+    Finding::new(Severity::Warn, Code::HostNotConfigured, message)
+        .saw(Place::file(program), why)
+        .remedy(Remedy::new("see which line, and correct it").command("sudo netplan generate"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

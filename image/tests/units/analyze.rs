@@ -22,8 +22,7 @@ fn tree() -> tempfile::TempDir {
     {
         copy(&systemd(name), &to.join(name));
     }
-    let mut programs =
-        BTreeSet::from(["/sbin/modprobe".to_owned(), "/usr/libexec/netplan/generate".to_owned()]);
+    let mut programs = BTreeSet::from(["/sbin/modprobe".to_owned()]);
     programs.extend(
         units().values().filter_map(|unit| unit.service("ExecStart")?.split(' ').next().map(str::to_owned)),
     );

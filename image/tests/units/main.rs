@@ -279,7 +279,10 @@ fn every_command_is_one_of_our_programs() {
     }
     let command = |name: &str| units()[name].service("ExecStart").unwrap().to_owned();
     for (name, expected) in [
-        ("weaver-boot-config.service", "/usr/bin/weaver-node-agent boot-config"),
+        (
+            "weaver-boot-config.service",
+            "/usr/bin/weaver-node-agent boot-config --netplan-generate /usr/libexec/netplan/generate",
+        ),
         ("weaver-preflight.service", "/usr/bin/weaver-node-agent preflight --gate --offline-start"),
         ("weaver-node-agent.service", "/usr/bin/weaver-node-agent run --systemd"),
         ("weaver-webhook.service", "/usr/bin/weaver-operator webhook"),

@@ -14,6 +14,9 @@ pub struct BootConfigArgs {
     /// Directory of the report, the last good file and the node's name.
     #[arg(long, value_name = "DIR", default_value = super::STATE_DIR, value_parser = absolute)]
     pub state_dir: PathBuf,
+    /// Run where what netplan reads has changed, since systemd's generators have run already.
+    #[arg(long, value_name = "PROGRAM")]
+    pub netplan_generate: Option<PathBuf>,
 }
 
 /// A relative path could start at the working directory or at the root given.

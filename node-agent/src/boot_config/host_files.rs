@@ -1,6 +1,7 @@
 //! Changes to the host, each only where something differs.
 
 use std::{
+    cell::Cell,
     error::Error as _,
     fs::{self, File, OpenOptions, Permissions},
     io,
@@ -35,11 +36,22 @@ impl SetError {
 /// The files of a host.
 pub(super) struct HostFiles<'a> {
     root: &'a HostRoot,
+    networks_changed: Cell<bool>,
 }
 
 impl<'a> HostFiles<'a> {
     pub const fn new(root: &'a HostRoot) -> Self {
-        Self { root }
+        Self { root, networks_changed: Cell::new(false) }
+    }
+
+    /// Whether a file that netplan reads was written or removed.
+    pub const fn networks_changed(&self) -> bool {
+        self.networks_changed.get()
+    }
+
+    fn changed(&self, path: &str) {
+        let is_netplans = Path::new(path).parent().is_some_and(|directory| directory.ends_with("netplan"));
+        self.networks_changed.set(self.networks_changed() || is_netplans);
     }
 
     /// Makes a file what it shall be, with its directories.
@@ -54,6 +66,7 @@ impl<'a> HostFiles<'a> {
         let written = durable_file::replace(&real, file.content.as_bytes(), file.mode);
         written.map_err(|error| refused(cause(&error)))?;
         tracing::info!("wrote {}", file.path);
+        self.changed(&file.path);
         Ok(())
     }
 
@@ -62,7 +75,10 @@ impl<'a> HostFiles<'a> {
         let real = self.root.real(path);
         let removed = fs::remove_file(&real).and_then(|()| flush_directory_of(&real));
         match removed {
-            Ok(()) => tracing::info!("removed {path}"),
+            Ok(()) => {
+                tracing::info!("removed {path}");
+                self.changed(path);
+            }
             Err(error) if is_absent(&error) => {}
             Err(error) => return Err(SetError::new(path, error.to_string())),
         }
