@@ -130,12 +130,13 @@ async fn its_agent_opens_no_gate_and_reports_with_the_kubelets_certificate() {
     let _running = Running(agent.spawn().unwrap());
 
     let reports: Api<NodeReport> = Api::all(client.clone());
-    let report = eventually("the node has its report", || async {
-        let found = reports.get_opt(NODE).await.unwrap();
-        found.filter(|report| report.status.is_some()).ok_or_else(|| log_of(&log))
+    // The status first, then the owner.
+    let owners = eventually("the node has its report, and the report its node", || async {
+        let found = reports.get_opt(NODE).await.unwrap().filter(|report| report.status.is_some());
+        found.and_then(|report| report.metadata.owner_references).ok_or_else(|| log_of(&log))
     })
     .await;
-    assert_eq!(report.metadata.owner_references.unwrap()[0].name, NODE);
+    assert_eq!(owners[0].name, NODE);
     let events: Api<Event> = Api::namespaced(client.clone(), "default");
     let told = ListParams::default().fields(&format!("involvedObject.name={NODE},reason=JoinNameTaken"));
     eventually("what its server showed is told as an event of the node", || async {
