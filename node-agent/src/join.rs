@@ -191,6 +191,16 @@ mod tests {
         assert!(!is_of(both.as_bytes(), &all, &hash(other.as_bytes())));
     }
 
+    /// Whoever answers may send that where the token has no hash; as an error of ours it ended the agent.
+    #[tokio::test]
+    async fn a_certificate_that_cannot_be_read_is_no_ca() {
+        let server = Uri::from_static("https://raspi.lan:6443");
+        let (host, name) = ("raspi.lan".to_owned(), "raspi.lan".parse().unwrap());
+        let wish = Wish { server, host, name, port: 6443, hash: None, own: None };
+        let error = handshake(&wish, vec![CertificateDer::from(vec![1, 2, 3])]).await.unwrap_err();
+        assert!(error.to_string().contains("no certificate that can be read"), "{error}");
+    }
+
     #[test]
     fn what_is_no_bundle_is_told_with_what_was_said() {
         for (bundle, why) in [
