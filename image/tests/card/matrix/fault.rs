@@ -182,7 +182,7 @@ impl Case {
 
     /// Types a command, as root in the guest.
     pub fn type_in(mut self, command: &str) -> Self {
-        self.note(&format!("`{command}`"));
+        self.does(&format!("`{command}`"));
         if command == "sudo reboot" {
             return self.reboot();
         }
@@ -199,12 +199,8 @@ impl Case {
         self
     }
 
-    /// Notes what its owner does that is no printed command.
+    /// Notes what its owner does, a command or not.
     pub fn does(&mut self, what: &str) {
-        self.note(what);
-    }
-
-    fn note(&mut self, what: &str) {
         let before = if self.row.typed.is_empty() { "" } else { "<br>" };
         self.row.typed.extend([before, what]);
         self.keep();
