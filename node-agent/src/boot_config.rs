@@ -16,6 +16,7 @@ mod cmdline;
 mod host_facts;
 mod host_files;
 mod report_file;
+mod root_grown;
 pub(crate) mod source;
 
 use std::{
@@ -62,6 +63,7 @@ pub fn run(args: &BootConfigArgs) -> u8 {
     let mut outcome = run.configure();
     run.keep_cmdline(&mut outcome);
     outcome.note(run.write_report(&outcome.findings));
+    run.mark_grown_root();
     outcome.findings.iter().for_each(report::log);
     eprint!("{}", report::text(&outcome.findings));
     if outcome.failed { exit_code::INTERNAL } else { exit_code::FINE }
@@ -249,6 +251,16 @@ impl Run<'_> {
 
     fn last_good(&self) -> String {
         self.state_dir.join("last-good.toml").display().to_string()
+    }
+
+    /// Failure: without the mark the unit looks by itself, and with an old one nothing was to grow.
+    fn mark_grown_root(&self) {
+        let mark = root_grown::MARK.to_owned();
+        let _ = if root_grown::is_grown(self.root) {
+            self.host.write(&File { path: mark, mode: 0o644, content: String::new() })
+        } else {
+            self.host.remove(&mark)
+        };
     }
 
     fn write_report(&self, findings: &[Finding]) -> Result<(), SetError> {

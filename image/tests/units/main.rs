@@ -132,6 +132,12 @@ fn the_order_of_the_boot() {
     }
 
     for agent in ["weaver-node-agent.service", "weaver-webhook.service"] {
+    let grown = units["weaver-grow-root.service"].value("Unit", "ConditionPathExists");
+    assert_eq!(
+        grown,
+        Some("!/run/weaver/root-grown"),
+        "what boot-config writes where nothing is left to grow"
+    );
         for k3s in K3S {
             assert!(
                 !units[agent].has("Unit", "After", k3s),
