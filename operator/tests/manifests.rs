@@ -108,6 +108,12 @@ fn the_webhook_listens_where_its_probes_its_service_and_its_policy_say() {
 }
 
 #[test]
+fn the_webhook_of_the_card_has_the_socket_that_the_node_agent_names_to_the_api_server() {
+    let socket = include_str!("../../systemd/weaver-webhook.socket");
+    assert!(socket.contains(&format!("\nListenStream={}\n", weaver_operator::webhook::LISTEN)), "{socket}");
+}
+
+#[test]
 fn each_pod_is_of_this_release_and_is_selected_by_its_own_deployment_service_and_policy() {
     for (file, policy) in [(OPERATOR, "weaver-operator"), (WEBHOOK, "weaver-webhook")] {
         let objects = objects(file);

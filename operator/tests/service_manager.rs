@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed step of a test ends the test")]
 
 use std::fs;
-use std::net::TcpListener;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -117,6 +119,36 @@ fn the_webhook_is_ready_and_then_feeds_the_watchdog() {
     let mut command = program(&["webhook", "--listen", "127.0.0.1:0", "--certificates", certificates]);
     command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "200000").stderr(Stdio::null());
     let _running = Running(command.spawn().unwrap());
+    ready_and_fed(&notices);
+}
+
+#[test]
+fn a_socket_of_the_service_managers_has_whoever_came_before_the_webhook() {
+    let dir = tempfile::tempdir().unwrap();
+    let certificates = dir.path().to_str().unwrap();
+    ensure(dir.path(), &certificates::Options::default(), Timestamp::now()).unwrap();
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut early = TcpStream::connect(socket.local_addr().unwrap()).unwrap();
+    early.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut command = program(&["webhook", "--socket-on-stdin", "--certificates", certificates]);
+    command.stdin(OwnedFd::from(socket)).stderr(Stdio::null());
+    let _running = Running(command.spawn().unwrap());
+    // No TLS: it is answered with an alert, and not by the kernel.
+    early.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = [0; 1];
+    early.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [21], "the type of an alert");
+}
+
+#[test]
+fn a_standard_input_that_is_no_socket_is_told() {
+    let (code, said) = ended(&["webhook", "--socket-on-stdin"]);
+    assert_eq!(code, i32::from(exit_code::INTERNAL), "{said}");
+    assert!(said.contains("start the unit weaver-webhook.socket"), "{said}");
+    needs_a_human(&ended(&["webhook", "--socket-on-stdin", "--listen", "127.0.0.1:0"]));
+}
+
+fn ready_and_fed(notices: &UnixDatagram) {
     let mut said = String::new();
     while !(said.contains("READY=1") && said.matches("WATCHDOG=1").count() >= 3) {
         let mut text = [0; 256];

@@ -116,8 +116,8 @@ impl Found {
         ensure!(
             self.reports.is_empty() || agents_stopped,
             "nothing was done: a node agent reports {}, and one that runs puts all of this back. On each of these nodes: \
-             `sudo systemctl disable --now weaver-node-agent weaver-operator weaver-webhook`; then run this with \
-             --agents-stopped",
+             `sudo systemctl disable --now weaver-node-agent weaver-operator weaver-webhook.socket \
+             weaver-webhook`; then run this with --agents-stopped",
             named(&self.reports)
         );
         Ok(())

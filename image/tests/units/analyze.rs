@@ -18,8 +18,8 @@ fn tree() -> tempfile::TempDir {
         assert!(copied.success(), "cp {}", from.display());
     };
     copy(Path::new("/usr/lib/systemd/system"), &to);
-    for name in names(&systemd("")).iter().filter(|name| name.contains(".service") || *name == "weaver.slice")
-    {
+    let kinds = [".service", ".socket", ".slice"];
+    for name in names(&systemd("")).iter().filter(|name| kinds.iter().any(|kind| name.contains(kind))) {
         copy(&systemd(name), &to.join(name));
     }
     let mut programs = BTreeSet::from(["/sbin/modprobe".to_owned()]);

@@ -39,7 +39,8 @@ const SANDBOX: [&str; 13] = [
 
 /// Services of ours, without k3s.
 fn ours() -> BTreeMap<String, Unit> {
-    units().into_iter().filter(|(name, _)| name.starts_with("weaver-")).collect()
+    let is_ours = |name: &str| name.starts_with("weaver-") && name.ends_with(".service");
+    units().into_iter().filter(|(name, _)| is_ours(name)).collect()
 }
 
 #[test]
@@ -54,6 +55,7 @@ fn every_unit_of_the_design_is_there() {
         "weaver-preflight.service",
         "weaver-ssh-hostkeys.service",
         "weaver-webhook.service",
+        "weaver-webhook.socket",
         "weaver.slice",
     ];
     assert_eq!(units().into_keys().collect::<Vec<_>>(), expected);
@@ -130,20 +132,18 @@ fn the_order_of_the_boot() {
     for k3s in K3S {
         assert!(units["weaver-grow-root.service"].has("Unit", "Before", k3s), "k3s fills what room there is");
     }
-
-    for agent in ["weaver-node-agent.service", "weaver-webhook.service"] {
     let grown = units["weaver-grow-root.service"].value("Unit", "ConditionPathExists");
     assert_eq!(
         grown,
         Some("!/run/weaver/root-grown"),
         "what boot-config writes where nothing is left to grow"
     );
-        for k3s in K3S {
-            assert!(
-                !units[agent].has("Unit", "After", k3s),
-                "{agent} after {k3s}: a k3s that hangs in `activating` would never be reported"
-            );
-        }
+
+    for k3s in K3S {
+        assert!(
+            !units["weaver-node-agent.service"].has("Unit", "After", k3s),
+            "a {k3s} that hangs in `activating` would never be reported"
+        );
     }
     let first = units["weaver-node-agent.service"].words("Unit", "After");
     assert_eq!(
@@ -152,11 +152,20 @@ fn the_order_of_the_boot() {
         "the agent waits for nothing else"
     );
     let first = units["weaver-webhook.service"].words("Unit", "After");
-    assert_eq!(
-        first,
-        ["weaver-preflight.service"],
-        "conversion waits for what k3s waits for, and for nobody else"
-    );
+    assert_eq!(first, <[&str; 0]>::default(), "conversion waits for nobody");
+}
+
+#[test]
+fn the_webhook_is_started_by_its_socket() {
+    let units = units();
+    let (socket, service) = (&units["weaver-webhook.socket"], &units["weaver-webhook.service"]);
+    assert!(socket.has("Install", "WantedBy", "sockets.target"), "else it comes after k3s");
+    assert_eq!(service.service("Sockets"), Some("weaver-webhook.socket"), "started by hand it has no socket");
+    for (key, value) in
+        [("StandardInput", "socket"), ("StandardOutput", "journal"), ("StandardError", "journal")]
+    {
+        assert_eq!(service.service(key), Some(value), "{key}");
+    }
 }
 
 #[test]
@@ -193,7 +202,7 @@ fn the_role_decides_which_k3s_starts_and_an_agent_has_no_operator() {
     let has = |unit: &Unit, word: &str| unit.has("Unit", "ConditionPathExists", word);
     assert!(has(&gate("k3s-agent.service"), role) && !has(&gate("k3s-agent.service"), other));
     assert!(has(&gate("k3s.service"), other) && !has(&gate("k3s.service"), role), "exactly one of the two");
-    for name in ["weaver-operator.service", "weaver-webhook.service"] {
+    for name in ["weaver-operator.service", "weaver-webhook.service", "weaver-webhook.socket"] {
         assert!(has(&units()[name], other), "{name} has no API server on an agent");
     }
 }
@@ -246,7 +255,7 @@ fn the_preset_names_every_unit() {
         orders.contains(&"enable k3s.service") && orders.contains(&"enable k3s-agent.service"),
         "which of them starts is not for a link to say"
     );
-    assert_eq!(orders.len(), units().len() - 2, "an order for a unit that is not there, or twice");
+    assert_eq!(orders.len(), units().len() - 3, "an order for a unit that is not there, or twice");
 }
 
 #[test]
@@ -268,7 +277,7 @@ fn the_operator_is_started_by_the_agent_alone() {
 fn every_command_is_one_of_our_programs() {
     let repository = repository();
     for (name, unit) in units() {
-        if name == "weaver.slice" {
+        if !name.ends_with(".service") {
             continue;
         }
         let command = unit.service("ExecStart").unwrap();
@@ -291,7 +300,7 @@ fn every_command_is_one_of_our_programs() {
         ),
         ("weaver-preflight.service", "/usr/bin/weaver-node-agent preflight --gate --offline-start"),
         ("weaver-node-agent.service", "/usr/bin/weaver-node-agent run --systemd"),
-        ("weaver-webhook.service", "/usr/bin/weaver-operator webhook"),
+        ("weaver-webhook.service", "/usr/bin/weaver-operator webhook --socket-on-stdin"),
         (
             "weaver-operator.service",
             "/usr/bin/weaver-operator run --kubeconfig /run/weaver/operator.kubeconfig",

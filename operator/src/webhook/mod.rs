@@ -14,6 +14,7 @@ pub mod serve;
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -37,6 +38,10 @@ pub struct Options {
     #[arg(long, value_name = "ADDR", default_value_t = LISTEN)]
     pub listen: SocketAddr,
 
+    /// Take standard input for the socket to listen on, as systemd gives it with `StandardInput=socket`
+    #[arg(long, conflicts_with = "listen")]
+    pub socket_on_stdin: bool,
+
     /// Directory in which the installer keeps leaf.pem, the certificate and its key
     #[arg(long, value_name = "DIR", default_value = certificates::DIRECTORY)]
     pub certificates: PathBuf,
@@ -56,6 +61,12 @@ pub enum WebhookError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// Standard input is no listening socket.
+    #[error(
+        "standard input is no socket to listen on: start the unit weaver-webhook.socket, or leave \
+         --socket-on-stdin out and pass --listen ADDR"
+    )]
+    Inherited(#[source] io::Error),
     /// No TLS with this build.
     #[error("setting up TLS")]
     Tls(#[from] rustls::Error),
@@ -70,9 +81,14 @@ pub enum WebhookError {
 /// Before it serves: the address cannot be had, or the process lacks something fundamental.
 pub async fn run(options: Options) -> Result<(), WebhookError> {
     let mut signals = Signals::install().map_err(WebhookError::Signals)?;
-    let failed = |source| WebhookError::Listen { address: options.listen, source };
-    let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
+    let (listener, address) = if options.socket_on_stdin {
+        inherited(io::stdin()).map_err(WebhookError::Inherited)?
+    } else {
+        let failed = |source| WebhookError::Listen { address: options.listen, source };
+        let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        (listener, address)
+    };
     info!(code = code::WEBHOOK_LISTENING, %address, version = env!("CARGO_PKG_VERSION"), "listening");
 
     // Without a certificate every handshake fails at once, which tells a client more than silence would.
@@ -97,4 +113,14 @@ pub async fn run(options: Options) -> Result<(), WebhookError> {
         () = service_manager::feed_watchdog(|| true) => {}
     }
     Ok(())
+}
+
+/// The socket that somebody else listens on already, such as systemd: connections to it wait instead of being refused
+/// while this program starts.
+fn inherited(stdin: impl AsFd) -> io::Result<(TcpListener, SocketAddr)> {
+    let socket = std::net::TcpListener::from(stdin.as_fd().try_clone_to_owned()?);
+    socket.set_nonblocking(true)?;
+    // One of another kind has none, or not one of the internet.
+    let address = socket.local_addr()?;
+    Ok((TcpListener::from_std(socket)?, address))
 }

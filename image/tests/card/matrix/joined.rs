@@ -68,8 +68,9 @@ fn a_card_that_joins_starts_the_other_k3s_and_says_what_its_server_lacks() {
             _ => Ok(()),
         })
     });
-    for unit in ["k3s", "weaver-operator", "weaver-webhook"] {
-        assert!(!is_active(&worker, &format!("{unit}.service")).unwrap(), "{unit} runs on an agent");
+    for unit in ["k3s.service", "weaver-operator.service", "weaver-webhook.service", "weaver-webhook.socket"]
+    {
+        assert!(!is_active(&worker, unit).unwrap(), "{unit} runs on an agent");
     }
     assert_eq!(worker.run("systemctl show --value -p ConditionResult k3s.service").unwrap().trim(), "no");
     let config = worker.run("cat /etc/rancher/k3s/config.yaml.d/90-weaver.yaml").unwrap();
