@@ -1,6 +1,9 @@
 //! What our units add to the start of k3s: boots of one card, with our units and with them masked, by turns. What they
 //! write at a first boot is on the card by then, the choice of k3s and its names included; k3s only wants preflight
 //! (`Wants=`), and sshd the host keys.
+//!
+//! Nobody logs in before k3s is ready: a login costs more than a unit of ours, and comes when it likes. What is waited
+//! for is systemd's word on the console, which it gives where no getty has it.
 
 use std::time::Duration;
 
@@ -10,12 +13,14 @@ use weaver_image::booted::{counted_machine, wait_for_unit};
 use super::OURS;
 use super::measured::Measured;
 
-/// k3s' own start differs by seconds from boot to boot. Odd, so that a median is a round that was seen.
-const ROUNDS: usize = 5;
+/// k3s' own start takes one of two times, a second apart, with our units and without: means of many boots, since a
+/// median would be the one or the other.
+const ROUNDS: usize = 7;
 const BOOT: Duration = Duration::from_mins(25);
 const END: Duration = Duration::from_mins(10);
 const K3S: &str = "k3s.service";
 const CMDLINE: &str = "cmdline.txt";
+const NO_GETTY: &str = "systemd.mask=serial-getty@ttyAMA0.service";
 
 /// One boot, in seconds from the start of the kernel.
 #[derive(Clone, Copy, Default)]
@@ -33,15 +38,17 @@ struct Round {
     without: Boot,
 }
 
-impl Round {
-    /// Of the start with our units, what the one without them lacks, in per cent.
-    fn share(&self) -> f64 {
-        (self.with.ready - self.without.ready) / self.with.ready * 100.0
-    }
+/// Of the mean start with our units, what the mean without them lacks, in per cent.
+fn share(rounds: &[Round]) -> f64 {
+    let sum = |of: fn(&Round) -> f64| rounds.iter().map(of).sum::<f64>();
+    let with = sum(|round| round.with.ready);
+    (with - sum(|round| round.without.ready)) / with * 100.0
 }
 
 /// Waits for k3s.
-fn boot_of(machine: &Machine) -> Boot {
+fn boot_of(machine: &mut Machine) -> Boot {
+    machine.wait_for_console(&format!("Started {K3S}"), BOOT).unwrap();
+    machine.wait_for_ssh(BOOT).unwrap();
     wait_for_unit(machine, K3S, BOOT).unwrap();
     let seconds = |property: &str| {
         let told = machine.run(&format!("systemctl show --value -p {property} {K3S}")).unwrap();
@@ -60,6 +67,8 @@ fn is_as_meant(machine: &Machine, masked: bool) {
     let meant = if masked { "masked" } else { "loaded" };
     let states: Vec<_> = told.split_whitespace().collect();
     assert_eq!(states, [meant; OURS.len()]);
+    let grows = machine.run("systemctl show --value -p ConditionResult weaver-grow-root.service").unwrap();
+    assert!(masked || grows.trim() == "no", "a root that fills the card is grown again");
 }
 
 /// What was seen, without a verdict: that takes all rounds.
@@ -85,18 +94,18 @@ fn our_units_take_a_small_share_of_the_start_of_k3s() {
     machine.power_off(END).unwrap();
     let plain = String::from_utf8(machine.read_fat(CMDLINE).unwrap().unwrap()).unwrap();
     let plain = plain.trim_end();
+    let plain = format!("{plain} {NO_GETTY}");
     let masks = OURS.map(|unit| format!("systemd.mask={unit}.service")).join(" ");
-    let masked = format!("{plain} {masks}");
+    let masked = format!("{plain} {masks} systemd.mask=weaver-webhook.socket");
     let mut rounds = Vec::new();
     for number in 0..ROUNDS {
         let mut round = Round::default();
         // Each is the first of a round at times, so that what changes meanwhile changes both.
         for is_masked in [number % 2 == 1, number % 2 == 0] {
-            let line = if is_masked { &masked } else { plain };
+            let line = if is_masked { &masked } else { &plain };
             machine.edit_fat(|fat| fat.write(CMDLINE, format!("{line}\n").as_bytes())).unwrap();
             machine = machine.start_again().unwrap();
-            machine.wait_for_ssh(BOOT).unwrap();
-            *(if is_masked { &mut round.without } else { &mut round.with }) = boot_of(&machine);
+            *(if is_masked { &mut round.without } else { &mut round.with }) = boot_of(&mut machine);
             is_as_meant(&machine, is_masked);
             machine.power_off(END).unwrap();
         }
@@ -104,12 +113,12 @@ fn our_units_take_a_small_share_of_the_start_of_k3s() {
         // A round takes minutes: what was seen until now stays, whatever comes.
         seen(&rounds).keep();
     }
-    let mut shares: Vec<_> = rounds.iter().map(Round::share).collect();
+    let of_all = share(&rounds);
+    let mut shares: Vec<_> = rounds.iter().map(|round| share(&[*round])).collect();
     shares.sort_by(f64::total_cmp);
-    let (least, median, most) = (shares[0], shares[ROUNDS / 2], shares[ROUNDS - 1]);
-    let words = format!("{median:.1} % ({least:.1} to {most:.1})");
+    let words = format!("{of_all:.1} % ({:.1} to {:.1})", shares[0], shares[ROUNDS - 1]);
     let mut measured = seen(&rounds);
-    let what = "our units' share of kernel start → k3s ready: the median of five rounds, and all of them";
-    measured.budget(what, &words, "< 5 %", median < 5.0);
+    let what = "our units' share of kernel start → k3s ready: of the mean of all boots, and of each two";
+    measured.budget(what, &words, "< 5 %", of_all < 5.0);
     measured.judge();
 }
