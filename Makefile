@@ -67,7 +67,7 @@ image-matrix: ## Test image: every fault of docs/faults.md induced, seen and men
 	@devstack/image_smoke.sh matrix
 
 .PHONY: soak
-soak: ## Test image: memory, processor, card writes, share of the boot, size; writes table and pictures; 35 min
+soak: ## Test image: memory, processor, card writes, share of the boot, size; writes table and pictures; an hour
 	@devstack/image_smoke.sh soak
 
 .PHONY: image-pi3

@@ -13,8 +13,8 @@ use weaver_image::booted::{counted_machine, wait_for_unit};
 use super::OURS;
 use super::measured::Measured;
 
-/// k3s' own start takes one of two times, a second apart, with our units and without: means of many boots, since a
-/// median would be the one or the other.
+/// k3s' own start differs by two seconds and more from boot to boot, with our units and without: the means of many are
+/// compared.
 const ROUNDS: usize = 7;
 const BOOT: Duration = Duration::from_mins(25);
 const END: Duration = Duration::from_mins(10);
