@@ -12,7 +12,7 @@ use crate::{
 
 const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
 const KERNEL: &str = "/proc/sys/kernel/osrelease";
-const BLOCK_DEVICES: &str = "/sys/class/block";
+pub(crate) const BLOCK_DEVICES: &str = "/sys/class/block";
 
 /// The facts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ fn pretty_name(os_release: &str) -> Option<String> {
 
 /// The device whose file system is `/`, such as `mmcblk0p2`. Without an initramfs the kernel calls it `/dev/root`, and its
 /// numbers say which it is.
-fn root_device(root: &HostRoot, mounts: &str) -> Option<String> {
+pub(crate) fn root_device(root: &HostRoot, mounts: &str) -> Option<String> {
     let line = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some("/"))?;
     let source = line.split_once(" - ")?.1.split(' ').nth(1)?.strip_prefix("/dev/")?;
     if source != "root" {

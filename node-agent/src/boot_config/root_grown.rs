@@ -4,15 +4,13 @@
 //! Guarantees: said only where kernel and superblock agree. Failure: what cannot be read, or is no ext4 on a partition,
 //! leaves the unit to look by itself, and to say what is wrong.
 
-use std::{
-    fs::File,
-    os::unix::fs::{FileExt as _, MetadataExt as _},
-    path::{Path, PathBuf},
+use std::{fs::File, os::unix::fs::FileExt as _};
+
+use crate::{
+    host_root::HostRoot,
+    node_facts::{BLOCK_DEVICES, root_device},
+    publish::card::MOUNTS,
 };
-
-use nix::sys::stat::{major, minor};
-
-use crate::host_root::HostRoot;
 
 /// The unit has it as a condition; in memory, so that each boot looks anew.
 pub const MARK: &str = "/run/weaver/root-grown";
@@ -31,18 +29,7 @@ type Superblock = [u8; 1024];
 /// Whether nothing is left to grow.
 #[must_use]
 pub fn is_grown(root: &HostRoot) -> bool {
-    let Ok(metadata) = std::fs::metadata(root.real("/")) else { return false };
-    let device = PathBuf::from(format!("/sys/dev/block/{}:{}", major(metadata.dev()), minor(metadata.dev())));
-    let read = || {
-        let partition = Partition {
-            start: number(root, &device.join("start"))?,
-            size: number(root, &device.join("size"))?,
-            disk: number(root, &device.join("../size"))?,
-        };
-        let superblock = superblock(root, &device.join("uevent")).ok()??;
-        Some(fills(&partition, &superblock))
-    };
-    read().unwrap_or_default()
+    read(root).is_some_and(|(partition, superblock)| fills(&partition, &superblock))
 }
 
 /// Sectors.
@@ -53,17 +40,16 @@ struct Partition {
     disk: u64,
 }
 
-fn number(root: &HostRoot, path: &Path) -> Option<u64> {
-    root.read_if_possible(path)?.text.trim().parse().ok()
-}
-
-/// Of the device that the kernel calls so.
-fn superblock(root: &HostRoot, uevent: &Path) -> std::io::Result<Option<Superblock>> {
-    let uevent = root.read_if_possible(uevent).map(|file| file.text).unwrap_or_default();
-    let Some(name) = uevent.lines().find_map(|line| line.strip_prefix("DEVNAME=")) else { return Ok(None) };
+fn read(root: &HostRoot) -> Option<(Partition, Superblock)> {
+    let device = root_device(root, &root.read_if_possible(MOUNTS)?.text)?;
+    let number = |file: &str| -> Option<u64> {
+        root.read_if_possible(format!("{BLOCK_DEVICES}/{device}/{file}"))?.text.trim().parse().ok()
+    };
+    let partition = Partition { start: number("start")?, size: number("size")?, disk: number("../size")? };
     let mut superblock = [0; 1024];
-    File::open(root.real(format!("/dev/{name}")))?.read_exact_at(&mut superblock, SUPERBLOCK_AT)?;
-    Ok(Some(superblock))
+    let device = File::open(root.real(format!("/dev/{device}"))).ok()?;
+    device.read_exact_at(&mut superblock, SUPERBLOCK_AT).ok()?;
+    Some((partition, superblock))
 }
 
 fn fills(partition: &Partition, superblock: &Superblock) -> bool {
@@ -137,21 +123,18 @@ mod tests {
 
     #[test]
     fn read_from_sysfs_and_the_device() {
-        let (dir, root) = fixture::host(&[]);
-        assert!(!is_grown(&root), "nothing is known");
-        let here = fs::metadata(dir.path()).unwrap().dev();
+        assert!(!is_grown(&fixture::host(&[]).1), "nothing is known");
+        let mounts = "25 1 179:2 / / rw,noatime shared:1 - ext4 /dev/mmcblk0p2 rw\n";
+        let (dir, root) = fixture::host(&[(MOUNTS, mounts)]);
+        assert!(!is_grown(&root), "there is no such partition");
         let disk = dir.path().join("sys/devices/mmcblk0");
         let partition = disk.join("mmcblk0p2");
         fs::create_dir_all(&partition).unwrap();
-        fs::create_dir_all(dir.path().join("sys/dev/block")).unwrap();
-        let link = dir.path().join(format!("sys/dev/block/{}:{}", major(here), minor(here)));
-        std::os::unix::fs::symlink(&partition, link).unwrap();
+        let block = root.real(BLOCK_DEVICES);
+        fs::create_dir_all(&block).unwrap();
+        std::os::unix::fs::symlink(&partition, block.join("mmcblk0p2")).unwrap();
         fs::write(disk.join("size"), format!("{DISK}\n")).unwrap();
-        for (file, text) in [
-            ("start", format!("{START}\n")),
-            ("size", format!("{}\n", WHOLE.size)),
-            ("uevent", "MAJOR=179\nMINOR=2\nDEVNAME=mmcblk0p2\nDEVTYPE=partition\n".to_owned()),
-        ] {
+        for (file, text) in [("start", format!("{START}\n")), ("size", format!("{}\n", WHOLE.size))] {
             fs::write(partition.join(file), text).unwrap();
         }
         assert!(!is_grown(&root), "there is no device");
