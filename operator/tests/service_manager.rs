@@ -119,7 +119,13 @@ fn the_webhook_is_ready_and_then_feeds_the_watchdog() {
     let mut command = program(&["webhook", "--listen", "127.0.0.1:0", "--certificates", certificates]);
     command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "200000").stderr(Stdio::null());
     let _running = Running(command.spawn().unwrap());
-    ready_and_fed(&notices);
+    let mut said = String::new();
+    while !(said.contains("READY=1") && said.matches("WATCHDOG=1").count() >= 3) {
+        let mut text = [0; 256];
+        let size = notices.recv(&mut text).expect("READY=1 and WATCHDOG=1 within 30 s");
+        said.push_str(std::str::from_utf8(&text[..size]).unwrap());
+    }
+    assert!(said.contains("STATUS=converting between versions"), "{said}");
 }
 
 #[test]
@@ -146,14 +152,4 @@ fn a_standard_input_that_is_no_socket_is_told() {
     assert_eq!(code, i32::from(exit_code::INTERNAL), "{said}");
     assert!(said.contains("start the unit weaver-webhook.socket"), "{said}");
     needs_a_human(&ended(&["webhook", "--socket-on-stdin", "--listen", "127.0.0.1:0"]));
-}
-
-fn ready_and_fed(notices: &UnixDatagram) {
-    let mut said = String::new();
-    while !(said.contains("READY=1") && said.matches("WATCHDOG=1").count() >= 3) {
-        let mut text = [0; 256];
-        let size = notices.recv(&mut text).expect("READY=1 and WATCHDOG=1 within 30 s");
-        said.push_str(std::str::from_utf8(&text[..size]).unwrap());
-    }
-    assert!(said.contains("STATUS=converting between versions"), "{said}");
 }
