@@ -1,0 +1,1 @@
+//! Whoever can write the FAT partition of a card, or what an editor leaves there.

@@ -1,0 +1,1 @@
+//! A Pi, or the account behind ssh, that answers a laptop which fetches its kubeconfig.
