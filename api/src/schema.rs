@@ -1,7 +1,7 @@
 //! What the generated schemas need beyond the types: CEL rules, patterns, and where `null` is allowed.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
 };
 use serde_json::{Value, json};
 
@@ -71,6 +71,7 @@ pub(crate) fn finished(mut crd: CustomResourceDefinition) -> CustomResourceDefin
         let root = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
         let Some(root) = root else { continue };
         finish(root);
+        root.x_kubernetes_validations = round_trip_kept(root).map(|rule| vec![rule]);
         for (plural, name, path) in NULLABLE {
             if plural == crd.spec.names.plural && name == version.name {
                 allow_null(root, path);
@@ -78,6 +79,24 @@ pub(crate) fn finished(mut crd: CustomResourceDefinition) -> CustomResourceDefin
         }
     }
     crd
+}
+
+/// Where a spec has the field in which conversion carries what does not fit elsewhere, a write keeps it as it is. At the
+/// root, because the spec may go as a whole. Who creates an object may bring one, as a restored backup does.
+pub(crate) fn round_trip_kept(root: &JSONSchemaProps) -> Option<ValidationRule> {
+    let spec = root.properties.as_ref()?.get("spec")?;
+    spec.properties.as_ref()?.get("roundTrip")?;
+    let of = |object: &str| format!("has({object}.spec) && has({object}.spec.roundTrip)");
+    let (new, old) = (of("self"), of("oldSelf"));
+    Some(ValidationRule {
+        rule: format!("({new}) == ({old}) && (!({new}) || self.spec.roundTrip == oldSelf.spec.roundTrip)"),
+        message: Some(
+            "spec.roundTrip cannot be changed, added or removed: this object has more than v1alpha1 can show; edit \
+             it at v1beta1"
+                .into(),
+        ),
+        ..ValidationRule::default()
+    })
 }
 
 fn finish(schema: &mut JSONSchemaProps) {

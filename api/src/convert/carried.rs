@@ -1,17 +1,21 @@
-//! The one annotation in which conversion carries what the other version has no field for.
+//! What conversion carries where the other version has no field for it: in one annotation, and at v1alpha1, where it
+//! does not fit next to other annotations, in `spec.roundTrip`.
 //!
-//! Anybody may edit it, so it is input like any other: text that is not of this form travels along untouched and
-//! is used for nothing.
+//! Any client may edit the annotation, so it is input like any other: text that is not of this form travels along
+//! untouched and is used for nothing.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::OLD;
 use super::fields::Spec;
 use super::object::Side;
+use super::{NEW, OLD};
 
 /// Key of the annotation, at every version.
 pub const ANNOTATION: &str = "weaver.example.com/converted";
+
+/// Field of a spec at v1alpha1 for what the annotation has no room for.
+pub(super) const FIELD: &str = "roundTrip";
 
 /// What all annotations of an object may have together, keys and values in bytes. The API server refuses an answer
 /// with more, and with it every list that the object is in.
@@ -36,16 +40,20 @@ pub(super) struct Carried {
     /// There was no spec. Used only while nothing has been filled in.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub without_spec: bool,
-    /// By version, fields that somebody wrote into the annotation and that could not stand in a spec. They travel
-    /// along and are never used.
+    /// By version, fields that were written into the annotation by hand and that could not be part of a spec. They
+    /// travel along and are never used. Text beside them: see [`Carried::of_v1alpha1`].
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub ignored: Map<String, Value>,
-    /// Something did not fit, and was lost with a write at v1alpha1.
+    /// An older release lost with a write at v1alpha1 what did not fit. Never set by this one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dropped: bool,
     /// Text that was found in the annotation and is not of this form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unread: Option<String>,
+    /// The annotation as it was found, where the rest alone would bring back another. Used only while the rest
+    /// still means the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub was: Option<String>,
 }
 
 impl Carried {
@@ -54,43 +62,62 @@ impl Carried {
         let parsed: Option<Self> = serde_json::from_str(text).ok();
         parsed.filter(|carried| carried.version == version).unwrap_or_else(|| Self {
             version: version.into(),
+            // Whatever else the text is: nothing may be concluded from an object that an older release reduced.
+            dropped: serde_json::from_str(text).is_ok_and(|value: Value| value["dropped"] == true),
             unread: Some(text.to_owned()),
             ..Self::default()
         })
     }
 
+    /// What an object at v1alpha1 carries. The field wins over the annotation, because the API server lets nobody
+    /// change it. The other of the two is kept as text under `ignored`, and so is a field that is not of this form.
+    pub fn of_v1alpha1(field: Option<Value>, annotation: Option<&str>) -> Self {
+        let mut of_annotation =
+            annotation.map_or_else(|| Self::nothing(NEW), |annotation| Self::parse(annotation, NEW));
+        let Some(field) = field else { return of_annotation };
+        let of_field = field.as_str().map(|text| Self::parse(text, NEW));
+        let Some(mut of_field) = of_field.filter(|carried| carried.unread_whole().is_none()) else {
+            of_annotation.ignored.insert(FIELD.into(), field);
+            return of_annotation;
+        };
+        of_field.dropped |= of_annotation.dropped;
+        of_field.ignored.extend(annotation.map(|text| ("annotation".to_owned(), Value::from(text))));
+        of_field
+    }
+
+    pub fn nothing(version: &str) -> Self {
+        Self { version: version.into(), ..Self::default() }
+    }
+
+    /// The text, where there is nothing else, and where it would not be taken for something that is carried here.
+    fn unread_whole(&self) -> Option<&String> {
+        self.unread.as_ref().filter(|text| Self::parse(text, &self.version) == *self)
+    }
+
     /// The text to write; `None` where there is nothing to carry.
     fn text(&self) -> Option<String> {
-        let nothing = Self { version: self.version.clone(), ..Self::default() };
-        if *self == nothing {
+        if *self == Self::nothing(&self.version) {
             return None;
         }
-        // As it was found, so that it is still what it was when it comes back; unless it would be taken for
-        // something that is carried here.
-        if let (Some(text), true) = (&self.unread, *self == Self { unread: self.unread.clone(), ..nothing })
-            && Self::parse(text, &self.version).unread.is_some()
-        {
-            return Some(text.clone());
-        }
+        // As it was found, so that it is still what it was when it comes back.
+        self.unread_whole().cloned().or_else(|| self.json())
+    }
+
+    fn json(&self) -> Option<String> {
         // Strings and JSON values only: it cannot fail.
         serde_json::to_string(self).ok()
     }
 
-    /// The text within `room` bytes. What means least goes first: the exact form of what is visible anyway, text
-    /// of a status that nobody reads, text that nobody could read; then, and that is said, the rest.
-    fn within(mut self, room: usize) -> Option<String> {
-        let sheds: [fn(&mut Self); 5] = [
+    /// The text for the annotation at v1beta1, within `room` bytes. What has no effect there goes: how something was
+    /// written at v1alpha1, and its fields `testNum` and `status.test`. If that is not enough the annotation stays as
+    /// it was `found`, which nothing at v1beta1 takes for its own. The rest is never shed: text that is too long is
+    /// refused by the API server, and with it the write.
+    fn within(mut self, room: usize, found: Option<String>) -> Option<String> {
+        let sheds: [fn(&mut Self); 4] = [
             |carried| carried.exact = Map::new(),
             |carried| carried.status = Map::new(),
-            |carried| carried.unread = None,
-            |carried| {
-                carried.dropped |= !carried.ignored.is_empty();
-                carried.ignored = Map::new();
-            },
-            |carried| {
-                carried.dropped |= !carried.spec.is_empty();
-                carried.spec = Map::new();
-            },
+            |carried| carried.spec = Map::new(),
+            |carried| carried.without_spec = false,
         ];
         for shed in sheds {
             match self.text() {
@@ -98,35 +125,62 @@ impl Carried {
                 fits => return fits,
             }
         }
-        self.text().filter(|text| text.len() <= room)
+        match (self.text(), found) {
+            (Some(text), Some(found)) if text.len() > room => Some(found),
+            (Some(text), None) if text.len() > room => {
+                self.unread = None;
+                self.text()
+            }
+            (fits, _) => fits,
+        }
     }
 
-    /// Takes the annotation out of an object's metadata.
-    pub fn take(object: &mut Value, version: &str) -> Self {
-        let empty = Self { version: version.into(), ..Self::default() };
-        let Some(annotations) = object["metadata"].get_mut("annotations").and_then(Value::as_object_mut)
-        else {
-            return empty;
-        };
-        let found = annotations.remove(ANNOTATION);
-        if found.is_some() && annotations.is_empty() {
-            object["metadata"].as_object_mut().map(|metadata| metadata.remove("annotations"));
+    /// Writes it into an object at v1alpha1: into the annotation, or whole into the field. `false` where it fits
+    /// into the field only, and there is no spec.
+    pub fn show(&self, object: &mut Value) -> bool {
+        let Some(text) = self.text() else { return true };
+        if text.len() <= room(object) {
+            annotate(object, text);
+            return true;
         }
-        // The API server lets annotations be strings only.
-        found.as_ref().and_then(Value::as_str).map_or(empty, |text| Self::parse(text, version))
+        match (object.get_mut("spec").and_then(Value::as_object_mut), self.json()) {
+            (Some(spec), Some(text)) => spec.insert(FIELD.into(), Value::from(text)).is_none(),
+            _ => false,
+        }
     }
 
-    /// Writes the annotation into an object's metadata, where there is something to carry.
-    pub fn put(self, object: &mut Value) {
-        let others = object["metadata"]["annotations"].as_object().into_iter().flatten();
-        let taken: usize = others.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
-        let Some(text) = self.within(MOST.saturating_sub(taken + ANNOTATION.len())) else { return };
-        let annotations = &mut object["metadata"]["annotations"];
-        if !annotations.is_object() {
-            *annotations = Value::Object(Map::new());
+    /// Writes the annotation of an object at v1beta1, where there is something to carry.
+    pub fn store(self, object: &mut Value, found: Option<String>) {
+        if let Some(text) = self.within(room(object), found) {
+            annotate(object, text);
         }
-        annotations[ANNOTATION] = Value::String(text);
     }
+}
+
+/// How long the text of the annotation may be.
+pub(super) fn room(object: &Value) -> usize {
+    let others = object["metadata"]["annotations"].as_object().into_iter().flatten();
+    let taken: usize = others.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    MOST.saturating_sub(taken + ANNOTATION.len())
+}
+
+/// Takes the annotation out of an object's metadata. The API server lets annotations be strings only.
+pub(super) fn take(object: &mut Value) -> Option<String> {
+    let annotations = object["metadata"].get_mut("annotations").and_then(Value::as_object_mut)?;
+    let found = annotations.remove(ANNOTATION)?;
+    if annotations.is_empty() {
+        object["metadata"].as_object_mut().map(|metadata| metadata.remove("annotations"));
+    }
+    found.as_str().map(str::to_owned)
+}
+
+/// Writes the annotation into an object's metadata.
+pub(super) fn annotate(object: &mut Value, text: String) {
+    let annotations = &mut object["metadata"]["annotations"];
+    if !annotations.is_object() {
+        *annotations = Value::Object(Map::new());
+    }
+    annotations[ANNOTATION] = Value::String(text);
 }
 
 /// What is wrong with the annotation of an object at v1beta1.
@@ -142,9 +196,18 @@ pub(super) fn faults(text: &str, old: &Side) -> Vec<String> {
     if carried.unread.is_some() {
         faults.push("it holds text that conversion has not written there".to_owned());
     }
-    for (version, fields) in &carried.ignored {
-        for field in fields.as_object().into_iter().flat_map(paths) {
-            faults.push(format!("spec.{field} cannot stand in {version}"));
+    for (key, fields) in &carried.ignored {
+        match (key.as_str(), fields.as_object()) {
+            (FIELD, _) => {
+                faults.push(format!("spec.{FIELD} at {OLD} held what conversion has not written there"));
+            }
+            (_, Some(fields)) => {
+                faults
+                    .extend(paths(fields).iter().map(|field| format!("spec.{field} cannot stand in {key}")));
+            }
+            (_, None) => {
+                faults.push(format!("it was written at {OLD} next to spec.{FIELD}, which is used instead"));
+            }
         }
     }
     let refused = (old.put)(&mut Spec::new(), carried.spec);

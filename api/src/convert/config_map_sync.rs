@@ -7,15 +7,19 @@ use super::object::{Apart, Side};
 use super::types::fits;
 
 pub(super) const OLD: Side = Side {
+    kind: "ConfigMapSync",
     version: super::OLD,
     apart: apart_old,
     put: |spec, hidden| put(spec, hidden, OLD_ONLY, old_allows),
-    form: |_, _| true,
-    fill: |_| (),
+    form: |field, _| field != super::carried::FIELD,
+    fill: |spec| {
+        spec.entry("serviceAccount").or_insert_with(|| json!({"name": "default"}));
+    },
     status: &["test"],
 };
 
 pub(super) const NEW: Side = Side {
+    kind: "ConfigMapSync",
     version: super::NEW,
     apart: apart_new,
     put: |spec, hidden| put(spec, hidden, NEW_ONLY, new_allows),

@@ -7,12 +7,16 @@
 
 use serde_json::Value;
 
-use super::carried::Carried;
+use super::OLD;
+use super::carried::{self, Carried, FIELD};
 use super::fields::{Spec, merge};
+use super::types;
 use crate::GROUP;
 
 /// One version of a kind.
 pub(super) struct Side {
+    /// The kind.
+    pub kind: &'static str,
     /// Its name.
     pub version: &'static str,
     /// A spec of this version, apart.
@@ -37,8 +41,84 @@ pub(super) struct Apart {
 }
 
 /// `object`, which is at the version of `here`, at the version of `there`.
-pub(super) fn convert(mut object: Value, here: &Side, there: &Side) -> Value {
-    let found = Carried::take(&mut object, there.version);
+///
+/// To v1alpha1 nothing is lost, ever: what is stored comes back equal, status counts excepted. The other way only what
+/// has no effect at v1beta1 may be.
+pub(super) fn convert(object: Value, here: &Side, there: &Side) -> Value {
+    // Nothing that could be split: it stays what it is, its annotation too.
+    if object.get("spec").is_some_and(|spec| !spec.is_object()) {
+        let mut object = object;
+        let status = take(&mut object, "status");
+        let status = convert_status(status, Spec::new(), &mut Carried::default(), here, there);
+        object["apiVersion"] = Value::from(format!("{GROUP}/{}", there.version));
+        object.as_object_mut().map(|object| status.map(|status| object.insert("status".into(), status)));
+        return object;
+    }
+    if there.version == super::OLD { to_old(object, here, there) } else { to_new(object, here, there) }
+}
+
+fn to_old(mut stored: Value, new: &Side, old: &Side) -> Value {
+    let Some(text) = carried::take(&mut stored) else {
+        return shown(&stored, &Carried::nothing(OLD), None, new, old).0;
+    };
+    let mut found = Carried::parse(&text, OLD);
+    let mut whole = stored.clone();
+    carried::annotate(&mut whole, text.clone());
+    // Where the annotation was written by hand, or the object was edited since, what conversion makes of it is another:
+    // then it travels along as it is.
+    for was in [None, Some(&text)] {
+        if let (object, true) = shown(&stored, &found, was, new, old)
+            && comes_back(&object, &whole, new, old)
+        {
+            return object;
+        }
+    }
+    // There has to be a spec to hold it.
+    found.without_spec = false;
+    shown(&stored, &found, Some(&text), new, old).0
+}
+
+/// An object at v1alpha1, and whether there was a place for all that it carries.
+fn shown(stored: &Value, found: &Carried, was: Option<&String>, new: &Side, old: &Side) -> (Value, bool) {
+    let (mut object, carried) = translate(stored.clone(), found, new, old);
+    let fits = Carried { was: was.cloned(), ..carried }.show(&mut object);
+    (object, fits)
+}
+
+/// Does a write of `shown`, as it is, leave what is stored as it is?
+fn comes_back(shown: &Value, stored: &Value, new: &Side, old: &Side) -> bool {
+    let back = to_new(shown.clone(), old, new);
+    let mut spec = stored.get("spec").cloned();
+    if let Some(Value::Object(spec)) = &mut spec {
+        (new.fill)(spec);
+    }
+    back["metadata"] == stored["metadata"] && back.get("spec") == spec.as_ref()
+}
+
+fn to_new(mut shown: Value, old: &Side, new: &Side) -> Value {
+    let annotation = carried::take(&mut shown);
+    let field = shown.get_mut("spec").and_then(Value::as_object_mut).and_then(|spec| spec.remove(FIELD));
+    // What the annotation may stay as it is for, without the field.
+    let kept = annotation.clone().filter(|_| field.is_none());
+    let found = Carried::of_v1alpha1(field, annotation.as_deref());
+    let (mut stored, carried) = translate(shown.clone(), &found, old, new);
+    match found.was.filter(|was| was.len() <= carried::room(&stored)) {
+        Some(was) if shows(&stored, &was, &shown, new, old) => carried::annotate(&mut stored, was),
+        _ => carried.store(&mut stored, kept),
+    }
+    stored
+}
+
+/// Is what v1alpha1 shows of `stored` with this annotation still what it `shown`?
+fn shows(stored: &Value, annotation: &str, shown: &Value, new: &Side, old: &Side) -> bool {
+    let mut found = Carried::parse(annotation, OLD);
+    found.without_spec &= shown.get("spec").is_none();
+    let (again, _) = translate(stored.clone(), &found, new, old);
+    ["spec", "status"].iter().all(|part| again.get(*part) == shown.get(*part))
+}
+
+/// An object without its annotation at the other version, and what has to be carried then. `found` is what was.
+fn translate(mut object: Value, found: &Carried, here: &Side, there: &Side) -> (Value, Carried) {
     let mut carried = Carried {
         version: here.version.into(),
         ignored: found.ignored.clone(),
@@ -47,25 +127,15 @@ pub(super) fn convert(mut object: Value, here: &Side, there: &Side) -> Value {
         ..Carried::default()
     };
     object["apiVersion"] = Value::from(format!("{GROUP}/{}", there.version));
-
     let status = take(&mut object, "status");
-    match take(&mut object, "spec") {
-        // Nothing that could be taken apart: it stays what it is.
-        Some(odd) if !odd.is_object() => {
-            ignore(&mut carried, there, found.spec.clone());
-            object["spec"] = odd;
-        }
-        spec => {
-            if let Some(spec) = convert_spec(spec, &found, &mut carried, here, there) {
-                object["spec"] = Value::Object(spec);
-            }
-        }
+    let spec = take(&mut object, "spec");
+    if let Some(spec) = convert_spec(spec, found, &mut carried, here, there) {
+        object["spec"] = Value::Object(spec);
     }
-    if let Some(status) = convert_status(status, found.status, &mut carried, here, there) {
+    if let Some(status) = convert_status(status, found.status.clone(), &mut carried, here, there) {
         object["status"] = status;
     }
-    carried.put(&mut object);
-    object
+    (object, carried)
 }
 
 fn convert_spec(
@@ -99,9 +169,9 @@ fn convert_spec(
         out = exact;
     }
 
-    // v1beta1 always has a spec; v1alpha1 has none where there was none and nothing has been filled in since.
-    let leave_out = found.without_spec && meaning(&out) == meaning(&Spec::new());
-    carried.without_spec = !present && here.version == super::OLD;
+    // There is none where there was none and nothing has been filled in since.
+    let leave_out = found.without_spec && meaning(&out) == (there.apart)(&Spec::new());
+    carried.without_spec = !present;
     if present {
         let mut again = meaning(&out).visible;
         (here.put)(&mut again, hidden.clone());
@@ -117,6 +187,8 @@ fn convert_spec(
     // The API server fills in the defaults of what it has stored, not of what it has converted, and takes a spec
     // that gains them with the next write for a changed one: then nothing in it is ratcheted.
     (there.fill)(&mut out);
+    // As the API server does with what it is answered: what was planted in the annotation leaves no trace.
+    types::prune(there.kind, there.version, &mut out);
     (!leave_out).then_some(out)
 }
 

@@ -53,7 +53,7 @@ fn any_old_sync() -> impl Strategy<Value = Value> {
     (fields(vec![("spec", some(spec)), ("status", some(status))])).prop_map(old_sync)
 }
 
-fn any_new_sync() -> impl Strategy<Value = Value> {
+pub(super) fn any_new_sync() -> impl Strategy<Value = Value> {
     let targets = fields(vec![
         ("namespaces", some(set_of_names())),
         ("selector", some(one_of(&json!([{}, {"matchLabels": {"a": "b"}}])))),
@@ -102,7 +102,7 @@ fn any_old_token() -> impl Strategy<Value = Value> {
     fields(vec![("spec", some(spec))]).prop_map(|rest| object("ServiceToken", "v1alpha1", &rest))
 }
 
-fn any_new_token() -> impl Strategy<Value = Value> {
+pub(super) fn any_new_token() -> impl Strategy<Value = Value> {
     let token = |key: &'static str| {
         fields(vec![
             ("key", Just(Some(json!(key))).boxed()),

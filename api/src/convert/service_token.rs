@@ -7,15 +7,19 @@ use super::object::{Apart, Side};
 use super::types::fits;
 
 pub(super) const OLD: Side = Side {
+    kind: "ServiceToken",
     version: super::OLD,
     apart: apart_old,
     put: |_, hidden| hidden,
-    form: |_, _| true,
-    fill: |_| (),
+    form: |field, _| field != super::carried::FIELD,
+    fill: |spec| {
+        spec.entry("expirationSeconds").or_insert_with(|| LIFETIME.into());
+    },
     status: &[],
 };
 
 pub(super) const NEW: Side = Side {
+    kind: "ServiceToken",
     version: super::NEW,
     apart: apart_new,
     put: put_new,

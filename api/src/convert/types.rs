@@ -5,26 +5,52 @@
 
 use std::sync::LazyLock;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::crds::{self, STORED};
 
-/// The schema of the stored version's spec, by kind.
-static SPECS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
-    let spec_of = |crd: &Value| {
-        let stored = crd["spec"]["versions"].as_array()?.iter().find(|version| version["name"] == STORED)?;
-        let spec = stored["schema"]["openAPIV3Schema"]["properties"]["spec"].clone();
-        Some((crd["spec"]["names"]["kind"].as_str()?.to_owned(), spec))
-    };
-    crds::all().iter().filter_map(|crd| spec_of(&serde_json::to_value(crd).ok()?)).collect()
+/// The schemas of specs, by kind and version.
+static SPECS: LazyLock<Value> = LazyLock::new(|| {
+    let mut specs = json!({});
+    for crd in crds::all().iter().filter_map(|crd| serde_json::to_value(crd).ok()) {
+        for version in crd["spec"]["versions"].as_array().into_iter().flatten() {
+            if let (Some(kind), Some(name)) =
+                (crd["spec"]["names"]["kind"].as_str(), version["name"].as_str())
+            {
+                specs[kind][name] = version["schema"]["openAPIV3Schema"]["properties"]["spec"].clone();
+            }
+        }
+    }
+    specs
 });
 
 /// May `value`, as far as its type goes, stand at `path` of a spec of `kind` at v1beta1?
 pub(super) fn fits(kind: &str, path: &[&str], value: &Value) -> bool {
-    let schema = path.iter().try_fold(SPECS.get(kind), |schema, field| {
-        Some(schema.and_then(|schema| schema["properties"].get(*field)))
+    let schema = path.iter().try_fold(&SPECS[kind][STORED], |schema, field| schema["properties"].get(*field));
+    schema.is_some_and(|schema| has_type(schema, value))
+}
+
+/// Removes from a spec of `kind` at `version` the fields that are not in the schema.
+pub(super) fn prune(kind: &str, version: &str, spec: &mut Map<String, Value>) {
+    prune_fields(&SPECS[kind][version], spec);
+}
+
+fn prune_fields(schema: &Value, fields: &mut Map<String, Value>) {
+    let known = |name: &String| schema["properties"].get(name).or_else(|| schema.get("additionalProperties"));
+    fields.retain(|name, value| match known(name) {
+        None => false,
+        Some(schema) => {
+            match value {
+                Value::Object(fields) if schema["type"] == "object" => prune_fields(schema, fields),
+                Value::Array(items) if schema["items"]["type"] == "object" => {
+                    let objects = items.iter_mut().filter_map(Value::as_object_mut);
+                    objects.for_each(|fields| prune_fields(&schema["items"], fields));
+                }
+                _ => {}
+            }
+            true
+        }
     });
-    schema.flatten().is_some_and(|schema| has_type(schema, value))
 }
 
 fn has_type(schema: &Value, value: &Value) -> bool {

@@ -73,6 +73,11 @@ pub struct ConfigMapSyncSpec {
     /// Has no effect. Kept because upstream's manifests may hold it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_num: Option<i32>,
+
+    /// What v1alpha1 cannot show and the annotation `weaver.example.com/converted` has no room for. Written by
+    /// conversion: it cannot be changed, added or removed at v1alpha1. Edit such an object at v1beta1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip: Option<String>,
 }
 
 /// Reference to a ServiceAccount of the resource's own namespace; there is no namespace field on purpose.
