@@ -31,7 +31,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 use weaver_api::{crds::STORED, v1beta1::ConfigMapSync};
 use weaver_operator::installer::{
-    self, InstallError, MigrateError, Options, Outcome, Prove, Webhook, certificates,
+    self, InstallError, MigrateError, Options, Outcome, Prove, Webhook, accounts, certificates,
+    guard::Standing,
 };
 
 use super::{cluster, credentials::GROUP, pace::jittered, status::Status};
@@ -52,7 +53,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Longest time for one round, all requests together.
 const ROUND: Duration = Duration::from_mins(3);
 
-/// Runs until `stop`; sends `true` once the operator's kind is served.
+/// Runs until `stop`; sends `true` once the operator's kind is served, and the
+/// policy on accounts in force or turned off by its owner: without it any account
+/// could be named in what the operator then works on.
 ///
 /// Nothing else is waited for: an operator that works on what is stored at
 /// v1beta1 is not to be kept from it by a webhook that does not answer, by an
@@ -147,17 +150,22 @@ async fn prepare(args: &RunArgs) -> anyhow::Result<certificates::Certificates> {
     Ok(made.await.context("making the webhook's certificate")??)
 }
 
-/// Whether the API server serves what the operator works on.
+/// Whether the API server serves what the operator works on, and guards it.
 async fn serves(host: &Host) -> bool {
     let asked = async {
         let client = cluster::connect(&host.root, &host.admin_kubeconfig).await.ok()?;
+        let standing = accounts::built_in().ok()?.asked(&client).await.ok()?;
         let api: Api<CustomResourceDefinition> = Api::all(client);
-        api.get_opt(ConfigMapSync::crd_name()).await.ok()?
+        Some((api.get_opt(ConfigMapSync::crd_name()).await.ok()??, standing))
     };
-    timeout(PATIENCE, asked).await.ok().flatten().is_some_and(|crd| {
-        let has_version = crd.spec.versions.iter().any(|version| version.name == STORED && version.served);
-        has_version && is_crd_established().matches_object(Some(&crd))
-    })
+    timeout(PATIENCE, asked).await.ok().flatten().is_some_and(|(crd, standing)| is_safe(&crd, &standing))
+}
+
+fn is_safe(crd: &CustomResourceDefinition, standing: &Standing) -> bool {
+    let has_version = crd.spec.versions.iter().any(|version| version.name == STORED && version.served);
+    has_version
+        && is_crd_established().matches_object(Some(crd))
+        && matches!(standing, Standing::InForce | Standing::Off(_))
 }
 
 /// Returns when somebody has changed or deleted one of our definitions, or the
@@ -178,6 +186,33 @@ async fn changed(client: Client) {
         };
         if name.is_some_and(|name| ours.contains(&name)) {
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_gate_stays_shut_while_any_account_could_be_named() {
+        let crd = |established: &str| {
+            let mut crd = json!(ConfigMapSync::crd());
+            let condition = json!({"type": "Established", "status": established, "lastTransitionTime": null});
+            crd["status"] = json!({"conditions": [condition]});
+            serde_json::from_value::<CustomResourceDefinition>(crd).unwrap()
+        };
+        for (established, standing, expected) in [
+            ("True", Standing::InForce, true),
+            ("True", Standing::Off("its owner's binding says so".into()), true),
+            ("True", Standing::Absent("ValidatingAdmissionPolicy"), false),
+            ("True", Standing::Absent("ValidatingAdmissionPolicyBinding"), false),
+            ("True", Standing::OtherRules, false),
+            ("False", Standing::InForce, false),
+        ] {
+            assert_eq!(is_safe(&crd(established), &standing), expected, "{established} {standing:?}");
         }
     }
 }

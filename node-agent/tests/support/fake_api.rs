@@ -1,5 +1,5 @@
 //! As much of an API server as opening the gate takes: it takes every manifest,
-//! serves our kind and mints a token. Without TLS: the proof has a server of its
+//! serves our kind and the policy on accounts, and mints a token. Without TLS: the proof has a server of its
 //! own. What else is asked is forbidden.
 
 use std::{
@@ -120,6 +120,11 @@ fn answer(method: &str, path: &str, body: &[u8], mints: bool) -> (&'static str, 
             });
             ("200 OK", crd)
         }
+        ("GET", path) if path.contains("/validatingadmissionpolic") && path.ends_with("/weaver-accounts") => {
+            let binding = path.contains("policybindings");
+            let document = ACCOUNTS.split("\n---\n").nth(usize::from(binding)).unwrap();
+            ("200 OK", serde_saphyr::from_str(document).unwrap())
+        }
         ("POST", path) if path.ends_with("/token") && mints => {
             let status = json!({"token": TOKEN, "expirationTimestamp": "2100-01-01T00:00:00Z"});
             ("201 Created", json!({"metadata": {}, "spec": {"audiences": []}, "status": status}))
@@ -138,3 +143,4 @@ fn answer(method: &str, path: &str, body: &[u8], mints: bool) -> (&'static str, 
 }
 
 const CRD: &str = include_str!("../../../deploy/crds/configmapsyncs.yaml");
+const ACCOUNTS: &str = include_str!("../../../deploy/admission/accounts.yaml");

@@ -1,10 +1,8 @@
 //! The admission policy by which only who may impersonate a ServiceAccount can name it: `deploy/admission/accounts.yaml`,
 //! which has the rules and their reasons.
 
-use kube::Client;
-
 use super::guard::Guard;
-use super::install::{InstallError, Installed};
+use super::install::InstallError;
 
 const MANIFEST: &str = include_str!("../../../deploy/admission/accounts.yaml");
 
@@ -17,11 +15,6 @@ pub const NAME: &str = "weaver-accounts";
 /// The manifest does not parse; a test keeps that from being built.
 pub fn built_in() -> Result<Guard, InstallError> {
     Guard::parse(MANIFEST)
-}
-
-/// Puts the policy into the API server, and a binding where there is none.
-pub(super) async fn install(client: &Client) -> Result<Vec<Installed>, InstallError> {
-    built_in()?.install(client).await
 }
 
 #[cfg(test)]

@@ -64,6 +64,18 @@ impl Guard {
         }
     }
 
+    /// Asks a cluster, and judges what it has.
+    ///
+    /// # Errors
+    /// It does not answer, or may not be asked.
+    pub async fn asked(&self, client: &Client) -> kube::Result<Standing> {
+        let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
+        let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
+        let policy = policies.get_opt(&self.policy.name_any()).await?;
+        let binding = bindings.get_opt(&self.binding.name_any()).await?;
+        Ok(self.standing(policy.as_ref(), binding.as_ref()))
+    }
+
     /// In what the binding lets somebody pass.
     fn off(&self, binding: &ValidatingAdmissionPolicyBinding) -> Option<String> {
         let spec = &binding.spec;

@@ -1,10 +1,10 @@
 //! Writes the definitions: what is there is read and judged first, all of it, and if one cannot be replaced then
 //! none is.
 //!
-//! The order: API server ready, the admission policy, webhook answers, definitions with conversion and CA in one write
-//! each, accepted by the API server, and at last the proof that the API server itself reaches the webhook. The policy
-//! waits for nobody: without it anybody could name any account in a resource, were our kinds served before it or the
-//! webhook dead. A definition with a webhook that nobody answers would break every request at the other version. Where
+//! The order: API server ready, the admission policies, the definitions judged, the rights of nodes, webhook answers,
+//! definitions with conversion and CA in one write each, accepted by the API server, and at last the proof that the API
+//! server itself reaches the webhook. The policies wait for nothing else: without them any account could be named in a
+//! resource, were our kinds served before them, the webhook dead or a definition refused. A definition with a webhook that nobody answers would break every request at the other version. Where
 //! nothing differs, nothing is written.
 //!
 //! A webhook behind a Service is not asked first: from a laptop there is no way to it, and the API server goes by no
@@ -162,6 +162,17 @@ pub enum InstallError {
         "{0} was changed by somebody else each time it was to be written: find out who (`kubectl get {0} -o yaml --show-managed-fields`)"
     )]
     Contested(String),
+    /// A binding of ours is bound to another role, by somebody else.
+    #[error(
+        "clusterrolebinding/{name} binds {role}, which is not ours: it was left as it is. Look whose it is \
+         (`kubectl get clusterrolebinding {name} -o yaml`); if it may go: `kubectl delete clusterrolebinding {name}`"
+    )]
+    OtherRole {
+        /// The binding.
+        name: &'static str,
+        /// Kind and name of the role.
+        role: String,
+    },
     /// A mistake in this program.
     #[error("the built-in manifest of the admission policy does not parse: {0}")]
     BuiltIn(String),
@@ -199,7 +210,7 @@ impl InstallError {
     /// Would trying again be of no use until a person has done something?
     #[must_use]
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Refused(_) | Self::NamesRefused { .. })
+        matches!(self, Self::Refused(_) | Self::NamesRefused { .. } | Self::OtherRole { .. })
     }
 }
 
@@ -220,11 +231,11 @@ pub async fn install(
 ) -> Result<Report, InstallError> {
     ready(client, options.patience).await?;
     steps(Step::Ready);
+    let mut admission = policies(client, &mut steps).await?;
     let mut plans = allowed(client, webhook).await?;
-    let mut admission = accounts::install(client).await?;
-    admission.extend(nodes::install(client).await?);
-    for installed in &admission {
-        steps(Step::Installed(installed));
+    for installed in nodes::install(client).await? {
+        steps(Step::Installed(&installed));
+        admission.push(installed);
     }
     let prove =
         options.prove == Prove::Always || plans.iter().any(|(_, plan, _)| !matches!(plan, Plan::Keep));
@@ -261,6 +272,20 @@ pub async fn install(
         }
     }
     Ok(report)
+}
+
+/// Puts all admission policies into the API server. One that fails keeps none of the others from it.
+async fn policies(client: &Client, steps: &mut impl FnMut(Step<'_>)) -> Result<Vec<Installed>, InstallError> {
+    let mut all = Ok(Vec::new());
+    for guard in [accounts::built_in()?, nodes::built_in()?] {
+        let done = Box::pin(guard.install(client)).await;
+        done.iter().flatten().for_each(|installed| steps(Step::Installed(installed)));
+        all = match (all, done) {
+            (Ok(all), Ok(done)) => Ok([all, done].concat()),
+            (Err(first), _) | (Ok(_), Err(first)) => Err(first),
+        };
+    }
+    all
 }
 
 /// What [`install`](fn@install) would do about each definition, by name; nothing is written.

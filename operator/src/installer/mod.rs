@@ -8,7 +8,7 @@
 //! - [`install`](fn@install): writes definitions, in an order in which no step can strand the next.
 //! - [`accounts`]: an admission policy: who may name a ServiceAccount.
 //! - [`nodes`]: what nodes may write, and the policy that limits each to its own.
-//! - [`guard`]: what the two policies have in common.
+//! - [`guard`]: what the policies have in common.
 //! - [`migrate`](fn@migrate): rewrites stored objects, then says so in the definition.
 //!
 //! Nothing here deletes anything. Each step compares first, carries the version that it read as its

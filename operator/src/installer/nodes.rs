@@ -6,9 +6,11 @@
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::Client;
+use kube::api::Api;
 
 use super::guard::{Guard, ensure, two_of};
-use super::install::{InstallError, Installed};
+use super::install::{InstallError, Installed, failed};
+use crate::tenant::call::lookup;
 
 const POLICY: &str = include_str!("../../../deploy/admission/nodes.yaml");
 const RIGHTS: &str = include_str!("../../../deploy/rbac/nodes.yaml");
@@ -24,31 +26,41 @@ pub fn built_in() -> Result<Guard, InstallError> {
     Guard::parse(POLICY)
 }
 
-/// Puts the policy into the API server, and then the rights.
+/// Puts the rights into the API server, whose policy has to be there. A binding of another role gets no subject of ours:
+/// nodes would have that role's rights.
 pub(super) async fn install(client: &Client) -> Result<Vec<Installed>, InstallError> {
     let (role, binding): (ClusterRole, ClusterRoleBinding) = two_of(RIGHTS)?;
-    let mut installed = built_in()?.install(client).await?;
+    let api: Api<ClusterRoleBinding> = Api::all(client.clone());
+    let found = lookup(api.get(NAME)).await;
+    let found = found.map_err(failed(format!("reading clusterrolebinding/{NAME}")))?;
+    if let Some(other) = found.map(|found| found.role_ref).filter(|other| *other != binding.role_ref) {
+        return Err(InstallError::OtherRole { name: NAME, role: format!("{} {}", other.kind, other.name) });
+    }
     let rules = |found: &ClusterRole| {
-        let with = ClusterRole { rules: role.rules.clone(), ..found.clone() };
-        (found.rules != role.rules).then_some((with, "rules"))
+        // An aggregated role has the rules of others.
+        let same = found.rules == role.rules && found.aggregation_rule == role.aggregation_rule;
+        let with = ClusterRole { metadata: found.metadata.clone(), ..role.clone() };
+        (!same).then_some((with, "rules"))
     };
-    installed.push(ensure(client, &role, rules).await?.0);
+    let role = ensure(client, &role, rules).await?.0;
     let subjects = |found: &ClusterRoleBinding| {
-        let with = ClusterRoleBinding { subjects: binding.subjects.clone(), ..found.clone() };
+        let with = ClusterRoleBinding { metadata: found.metadata.clone(), ..binding.clone() };
         (found.subjects != binding.subjects).then_some((with, "subjects"))
     };
-    installed.push(ensure(client, &binding, subjects).await?.0);
-    Ok(installed)
+    Ok(vec![role, ensure(client, &binding, subjects).await?.0])
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use kube::ResourceExt as _;
     use serde_json::json;
 
     use super::*;
     use crate::installer::fake_api::{FakeApi, Fate};
     use crate::installer::install::Outcome;
+    use crate::installer::{Options, Prove, Webhook};
 
     const ROLE: &str = "clusterroles/weaver-node-reports";
     const BINDING: &str = "clusterrolebindings/weaver-node-reports";
@@ -77,40 +89,72 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_policy_is_there_before_the_rights_and_what_was_changed_comes_back() {
+    async fn what_was_changed_comes_back() {
         let api = FakeApi::new();
         install(&api.client()).await.unwrap();
-        let order = api.with(|stored| std::mem::take(&mut stored.writes));
-        let kinds = ["policies", "policybindings", "clusterroles", "clusterrolebindings"];
-        assert_eq!(order.len(), kinds.len());
-        assert!(order.iter().zip(kinds).all(|(write, kind)| write.ends_with(kind)), "{order:?}");
 
         let right = api.with(|stored| (stored.admission[ROLE].clone(), stored.admission[BINDING].clone()));
         api.with(|stored| {
             let everything = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
             stored.admission.get_mut(ROLE).unwrap()["rules"] = everything;
+            let others = json!({"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]});
+            stored.admission.get_mut(ROLE).unwrap()["aggregationRule"] = others;
             let everybody = json!([{"kind": "Group", "name": "system:authenticated"}]);
             stored.admission.get_mut(BINDING).unwrap()["subjects"] = everybody;
         });
         let second = install(&api.client()).await.unwrap();
         let outcomes: Vec<_> = second.iter().map(|installed| installed.outcome.clone()).collect();
         let replaced = |what: &str| Outcome::Replaced(vec![what.into()]);
-        let unchanged = Outcome::Unchanged;
-        assert_eq!(outcomes, [unchanged.clone(), unchanged, replaced("rules"), replaced("subjects")]);
+        assert_eq!(outcomes, [replaced("rules"), replaced("subjects")]);
         api.with(|stored| {
             assert_eq!(stored.admission[ROLE]["rules"], right.0["rules"]);
+            assert!(stored.admission[ROLE].get("aggregationRule").is_none());
             assert_eq!(stored.admission[BINDING]["subjects"], right.1["subjects"]);
         });
     }
 
     #[tokio::test]
-    async fn without_the_policy_no_node_gets_a_right() {
+    async fn without_the_policies_nothing_else_is_written_and_one_that_fails_keeps_no_other_out() {
         let api = FakeApi::new();
-        api.hook(|_, method, path| {
-            let is_policy = *method == http::Method::POST && path.contains("validatingadmissionpolic");
-            if is_policy { Fate::Refused(403, "no, says the server") } else { Fate::Answered }
+        api.hook(|stored, method, path| {
+            let is_policy = *method == http::Method::POST && path.ends_with("/validatingadmissionpolicies");
+            // The policy on accounts: nothing is there yet.
+            if is_policy && stored.writes.is_empty() {
+                Fate::Refused(403, "no, says the server")
+            } else {
+                Fate::Answered
+            }
         });
-        install(&api.client()).await.unwrap_err();
-        api.with(|stored| assert!(stored.admission.is_empty(), "{:?}", stored.admission));
+        let webhook =
+            Webhook { url: "https://127.0.0.1:1/convert".into(), service: None, ca_bundle: String::new() };
+        let options = Options { prove: Prove::OnChange, patience: Duration::from_millis(300) };
+        let error = crate::installer::install(&api.client(), &webhook, &options, |_| ()).await.unwrap_err();
+        assert!(error.to_string().contains("no, says the server"), "{error}");
+        api.with(|stored| {
+            let written: Vec<_> = stored.admission.keys().cloned().collect();
+            assert!(written.iter().all(|one| one.starts_with("validatingadmission")), "{written:?}");
+            assert!(stored.definitions.is_empty(), "{written:?}");
+        });
+    }
+
+    #[tokio::test]
+    async fn a_binding_of_another_role_gets_no_subject_and_its_rights_go_to_no_node() {
+        let api = FakeApi::new();
+        install(&api.client()).await.unwrap();
+        let theirs = api.with(|stored| {
+            let binding = stored.admission.get_mut(BINDING).unwrap();
+            binding["roleRef"]["name"] = json!("cluster-admin");
+            binding["subjects"] = json!([]);
+            binding.clone()
+        });
+        let error = install(&api.client()).await.unwrap_err();
+        assert!(error.is_refusal());
+        let words = error.to_string();
+        assert!(
+            words.contains("weaver-node-reports") && words.contains("ClusterRole cluster-admin"),
+            "{words}"
+        );
+        assert!(words.contains("kubectl delete clusterrolebinding weaver-node-reports"), "{words}");
+        api.with(|stored| assert_eq!(stored.admission[BINDING], theirs));
     }
 }
