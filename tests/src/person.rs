@@ -87,11 +87,17 @@ fn impersonate(accounts: &[&str]) -> Value {
 /// # Errors
 /// It was not refused, or by somebody else.
 pub fn refusal<T>(answer: kube::Result<T>) -> Result<String, String> {
+    refusal_by("weaver-accounts", answer)
+}
+
+/// The same of the policy of this name.
+///
+/// # Errors
+/// As [`refusal`].
+pub fn refusal_by<T>(policy: &str, answer: kube::Result<T>) -> Result<String, String> {
+    let named = format!("ValidatingAdmissionPolicy '{policy}'");
     match answer {
-        Err(kube::Error::Api(status))
-            if status.code == 403
-                && status.message.contains("ValidatingAdmissionPolicy 'weaver-accounts'") =>
-        {
+        Err(kube::Error::Api(status)) if status.code == 403 && status.message.contains(&named) => {
             Ok(status.message.clone())
         }
         Err(error) => Err(error.to_string()),

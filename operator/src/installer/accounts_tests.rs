@@ -2,6 +2,9 @@ use http::Method;
 use k8s_openapi::api::admissionregistration::v1::MatchResources;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
+use weaver_api::convert::ANNOTATION;
+use weaver_api::marks::FINALIZER;
+use weaver_api::schema::{RESERVED_KEYS, RESERVED_PREFIXES};
 
 use super::*;
 use crate::installer::fake_api::{FakeApi, Fate};
@@ -47,6 +50,25 @@ fn each_account_that_can_be_named_is_asked_about() {
         assert_eq!(validation.message_expression, Some(format!("variables.refusals[{position}]")));
         assert_eq!(validation.reason.as_deref(), Some("Forbidden"));
     }
+}
+
+#[test]
+fn what_may_be_copied_to_the_secret_of_a_service_token_is_judged() {
+    let conditions = json!(built_in().unwrap().policy.spec.unwrap().match_conditions.unwrap());
+    let [condition] = conditions.as_array().unwrap().as_slice() else { panic!("{conditions}") };
+    let quoted = |keys: &[&str]| keys.iter().map(|key| format!("'{key}'")).collect::<Vec<_>>().join(", ");
+    for expected in [
+        format!("key in [{}]", quoted(&RESERVED_KEYS)),
+        format!("![{}].exists(prefix, key.startsWith(prefix))", quoted(&RESERVED_PREFIXES)),
+        format!("'{FINALIZER}' in object.metadata"),
+    ] {
+        assert!(
+            condition["expression"].as_str().unwrap().contains(&expected),
+            "{expected} is not in: {condition}"
+        );
+    }
+    let annotation = format!("object.metadata.?annotations[?'{ANNOTATION}']");
+    assert!(condition["expression"].as_str().unwrap().contains(&annotation), "{condition}");
 }
 
 #[test]
