@@ -13,7 +13,7 @@ use kube::api::{Api, ListParams};
 use serde_json::Value;
 use weaver_api::v1beta1::SourceKind;
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
-use weaver_operator::installer::{accounts, nodes};
+use weaver_operator::installer::{accounts, deletions, nodes};
 use weaver_operator::lease::record::NAME as LEASE;
 
 use super::part::Part;
@@ -66,7 +66,7 @@ impl Found {
         let strangers = if namespace.is_some() { namespace::strangers(client).await? } else { Vec::new() };
         let mut policy = Vec::new();
         // What puts it in force first: a binding without its policy refuses everybody.
-        for name in [accounts::NAME, nodes::NAME] {
+        for name in [accounts::NAME, deletions::NAME, nodes::NAME] {
             policy.extend(Part::find::<ValidatingAdmissionPolicyBinding>(client, None, name).await?);
             policy.extend(Part::find::<ValidatingAdmissionPolicy>(client, None, name).await?);
         }

@@ -22,7 +22,7 @@ use kube::{Client, ResourceExt as _};
 use super::plan::{Plan, Refusal, complete, plan};
 use super::review::{ReviewError, converts};
 use super::served::{Proof, accepted, proved, ready};
-use super::{MANAGER, Webhook, accounts, nodes};
+use super::{MANAGER, Webhook, accounts, deletions, nodes};
 use crate::tenant::call::{CallError, call, lookup};
 
 /// How often somebody else may write between our reading and our writing.
@@ -277,7 +277,7 @@ pub async fn install(
 /// Puts all admission policies into the API server. One that fails keeps none of the others from it.
 async fn policies(client: &Client, steps: &mut impl FnMut(Step<'_>)) -> Result<Vec<Installed>, InstallError> {
     let mut all = Ok(Vec::new());
-    for guard in [accounts::built_in()?, nodes::built_in()?] {
+    for guard in [accounts::built_in()?, deletions::built_in()?, nodes::built_in()?] {
         let done = Box::pin(guard.install(client)).await;
         done.iter().flatten().for_each(|installed| steps(Step::Installed(installed)));
         all = match (all, done) {

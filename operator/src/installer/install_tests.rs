@@ -72,6 +72,8 @@ async fn the_first_installation_creates_and_the_second_writes_nothing() {
         "ready",
         "policy/weaver-accounts",
         "policybinding/weaver-accounts",
+        "policy/weaver-deletions",
+        "policybinding/weaver-deletions",
         "policy/weaver-node-reports",
         "policybinding/weaver-node-reports",
         "clusterrole/",
@@ -205,8 +207,8 @@ async fn without_a_webhook_only_policies_and_rights_are_written() {
     let (definitions, admission) = case
         .api
         .with(|stored| (stored.definitions.len(), stored.admission.keys().cloned().collect::<Vec<_>>()));
-    assert!(definitions == 0 && admission.len() == 6, "{admission:?}");
-    assert_eq!(case.writes().len(), 6);
+    assert!(definitions == 0 && admission.len() == 8, "{admission:?}");
+    assert_eq!(case.writes().len(), 8);
 }
 
 #[tokio::test]

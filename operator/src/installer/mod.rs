@@ -7,6 +7,7 @@
 //! - [`review`]: does the webhook answer?
 //! - [`install`](fn@install): writes definitions, in an order in which no step can strand the next.
 //! - [`accounts`]: an admission policy: who may name a ServiceAccount.
+//! - [`deletions`]: an admission policy: a ConfigMapSync is not deleted in a way that only seems to keep its copies.
 //! - [`nodes`]: what nodes may write, and the policy that limits each to its own.
 //! - [`guard`]: what the policies have in common.
 //! - [`migrate`](fn@migrate): rewrites stored objects, then says so in the definition.
@@ -16,6 +17,7 @@
 
 pub mod accounts;
 pub mod certificates;
+pub mod deletions;
 #[cfg(test)]
 mod fake_api;
 #[cfg(test)]

@@ -10,6 +10,7 @@ use weaver_tests::person::{Person, refusal};
 use weaver_tests::tenant::TARGET;
 use weaver_tests::world::{World, eventually};
 
+mod deletions;
 mod metadata;
 
 /// All annotations of an object together, in bytes.

@@ -14,6 +14,7 @@ use weaver_api::v1beta1::{
     ConfigMapSync, ConfigMapSyncFields, ServiceToken, ServiceTokenFields, ServiceTokenSpec,
 };
 use weaver_operator::installer::accounts::NAME;
+use weaver_operator::installer::deletions;
 use weaver_tests::alone::Alone;
 use weaver_tests::own::Own;
 use weaver_tests::person::{Person, refusal};
@@ -139,16 +140,18 @@ async fn turned_off_it_stays_off_and_what_was_deleted_or_changed_comes_back() {
 #[tokio::test]
 async fn the_api_server_finds_no_fault_with_the_rules_and_a_second_install_writes_nothing() {
     let scene = Scene::start("policy-types").await;
-    eventually("its expressions are checked against both kinds", || async {
-        let policy = scene.policies().get(NAME).await.unwrap();
-        let status = policy.status.unwrap_or_default();
-        let is_current = status.observed_generation == policy.metadata.generation;
-        match status.type_checking.filter(|_| is_current) {
-            Some(checked) if checked.expression_warnings.is_none() => Ok(()),
-            other => Err(other),
-        }
-    })
-    .await;
+    for name in [NAME, deletions::NAME] {
+        eventually("its expressions are checked against the kinds", || async {
+            let policy = scene.policies().get(name).await.unwrap();
+            let status = policy.status.unwrap_or_default();
+            let is_current = status.observed_generation == policy.metadata.generation;
+            match status.type_checking.filter(|_| is_current) {
+                Some(checked) if checked.expression_warnings.is_none() => Ok(()),
+                other => Err(other),
+            }
+        })
+        .await;
+    }
     let version = || async { scene.policies().get(NAME).await.unwrap().metadata.resource_version };
     let before = version().await;
     assert!(!scene.own.install().await.unwrap().changed());

@@ -80,7 +80,7 @@ impl Cluster {
         let ours = crds.iter().filter(|crd| crd.spec.group == weaver_api::GROUP);
         assert_eq!(ours.map(kube::ResourceExt::name_any).collect::<Vec<_>>(), Vec::<String>::new());
         let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
-        for name in ["weaver-accounts", "weaver-node-reports"] {
+        for name in ["weaver-accounts", "weaver-deletions", "weaver-node-reports"] {
             assert!(policies.get_opt(name).await.unwrap().is_none(), "{name}");
         }
         let roles: Api<ClusterRole> = Api::all(client.clone());
