@@ -31,6 +31,7 @@ pub(crate) mod yaml_scalar;
 use std::{net::IpAddr, ops::Range};
 
 pub use fault::Fault;
+pub(crate) use k3s_options::SECRET as SECRET_OPTIONS;
 pub use network::{Address, Network};
 pub use secret::{Secret, SecretWish};
 pub use wifi::Wifi;

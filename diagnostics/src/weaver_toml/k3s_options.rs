@@ -23,7 +23,7 @@ const OWNED: &[(&str, &str)] = &[
     ("config", "write the keys of that file here"),
 ];
 /// Keys whose values are secrets.
-const SECRET: &[&str] = &[
+pub(crate) const SECRET: &[&str] = &[
     "agent-token",
     "datastore-endpoint",
     "etcd-s3-access-key",
