@@ -24,7 +24,7 @@ use weaver_diagnostics::weaver_toml::{
 };
 use weaver_diagnostics::yaml_node::SyntaxError;
 
-use crate::stdout::{print, say, show};
+use crate::stdout::{document, note, say, show};
 
 /// What every card has.
 const SAMPLE: &str = include_str!("../../image/overlay-boot/weaver.toml");
@@ -70,7 +70,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             let text = filled(hostname.as_deref(), &names, &keys(&ssh_key)?, join.as_deref());
             let written = init(file.as_deref(), &text)?;
             if join.is_some() && written == ExitCode::SUCCESS {
-                eprintln!(
+                note!(
                     "write into `token` there what `sudo cat /var/lib/rancher/k3s/server/node-token` shows on the server"
                 );
             }
@@ -125,12 +125,12 @@ fn filled(hostname: Option<&str>, names: &[String], keys: &[String], join: Optio
 fn init(file: Option<&Path>, text: &str) -> anyhow::Result<ExitCode> {
     if let Err(faults) = weaver_toml::parse(text.as_bytes()) {
         for fault in faults {
-            eprintln!("refused: {}; {}", fault.message, fault.remedy);
+            note!("refused: {}; {}", fault.message, fault.remedy);
         }
         return Ok(ExitCode::from(exit_code::KNOWN_BAD));
     }
     let Some(path) = file else {
-        print(text)?;
+        document(text)?;
         return Ok(ExitCode::SUCCESS);
     };
     let new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
@@ -140,7 +140,7 @@ fn init(file: Option<&Path>, text: &str) -> anyhow::Result<ExitCode> {
         let _ = fs::remove_file(path);
         return Err(error).with_context(|| format!("cannot write {}", path.display()));
     }
-    eprintln!("wrote {}: copy it to the card's first partition, the small one", path.display());
+    note!("wrote {}: copy it to the card's first partition, the small one", path.display());
     Ok(ExitCode::SUCCESS)
 }
 

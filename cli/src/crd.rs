@@ -14,7 +14,7 @@ use weaver_api::crds::WEBHOOK_URL;
 use weaver_operator::installer::certificates::{self, ensure, secret};
 use weaver_operator::installer::{self, Options, Prove, Service, Webhook, review};
 
-use crate::stdout::{say, show};
+use crate::stdout::{failed, say, show};
 use crate::{connection, crd_diff, crd_explain};
 
 /// For each step of an installation.
@@ -118,7 +118,7 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         }
         Verb::Install { certificates, cluster } => install(certificates, cluster).await,
         Verb::Diff { cluster } => Ok(diff(cluster).await.unwrap_or_else(|error| {
-            eprintln!("error: {error:#}");
+            failed("error", &error);
             ExitCode::from(2)
         })),
         Verb::Migrate { kubeconfig } => {
@@ -171,7 +171,7 @@ async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCod
     match installer::install(&client, &webhook, &options, |step| say(step)).await {
         Ok(_) => Ok(ExitCode::SUCCESS),
         Err(error) if error.is_refusal() => {
-            eprintln!("refused: {error}");
+            failed("refused", &error.into());
             Ok(ExitCode::from(REFUSED))
         }
         Err(error) => Err(error.into()),

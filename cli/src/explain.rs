@@ -14,6 +14,8 @@ use weaver_diagnostics::finding::{Code, Finding, Place};
 use weaver_diagnostics::finding_text;
 use weaver_diagnostics::recognise::Recogniser;
 
+use crate::stdout::note;
+
 /// A line is judged in pieces of at most so many bytes: what never ends a line must not fill the memory.
 const LONGEST: u64 = 64 * 1024;
 /// Lines of the journal's past that are read.
@@ -49,7 +51,7 @@ pub fn run(options: &Explain) -> Result<ExitCode> {
         ([], None) => {
             let stdin = io::stdin();
             if stdin.is_terminal() {
-                eprintln!("reading from the terminal; mostly it is `COMMAND 2>&1 | weaver explain`");
+                note!("reading from the terminal; mostly it is `COMMAND 2>&1 | weaver explain`");
             }
             explain(&mut stdin.lock(), "stdin", options.output)
         }
@@ -137,13 +139,16 @@ impl Seen {
         }
         match self.output {
             Output::Text => print(&finding_text::text(finding)),
-            Output::Json => print(&serde_json::to_string(finding).context("writing a finding as JSON")?),
+            Output::Json => {
+                let json = serde_json::to_string(finding).context("writing a finding as JSON")?;
+                print(&finding_text::clean_json(&json))
+            }
         }
     }
 
     fn sum_up(&self, lines: u64) {
         if self.counts.is_empty() {
-            eprintln!(
+            note!(
                 "nothing is recognised in {lines} lines; `sudo weaver-node-agent check` on the Pi judges the host itself"
             );
             return;
@@ -154,6 +159,6 @@ impl Seen {
         }
         let counts: Vec<String> =
             of_codes.iter().map(|(code, count)| format!("{} ×{count}", code.id())).collect();
-        eprintln!("in {lines} lines: {}", counts.join(", "));
+        note!("in {lines} lines: {}", counts.join(", "));
     }
 }

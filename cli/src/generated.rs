@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::stdout::print;
+use crate::stdout::document;
 
 #[derive(Args)]
 pub struct Completion {
@@ -20,7 +20,7 @@ pub fn completion(options: &Completion, mut command: Command) -> anyhow::Result<
     // In one go: clap ends the program where nobody reads on.
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut command, "weaver", &mut script);
-    print(&String::from_utf8(script).context("writing the completion")?)?;
+    document(&String::from_utf8(script).context("writing the completion")?)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -34,6 +34,8 @@ use weaver_operator::tenant::Account;
 use account::{account, mint};
 use deliver::{deliver, told};
 use every::{ExportAll, export_all};
+
+use crate::stdout::{failed, note};
 pub use fetch::default_kubeconfig;
 use fetch::{Fetch, fetch};
 use judge::judge;
@@ -161,7 +163,7 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     match done {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) if error.is::<Refusal>() => {
-            eprintln!("refused: {error}");
+            failed("refused", &error);
             Ok(ExitCode::from(REFUSED))
         }
         Err(error) => Err(error),
@@ -181,7 +183,7 @@ async fn export(arguments: &Export) -> anyhow::Result<()> {
     let source = Source::read(&text).map_err(refusal)?;
     for finding in findings {
         // The export itself is the remedy.
-        eprintln!("note: {}", finding.message);
+        note!("note: {}", finding.message);
     }
     let tls_server_name = match (&arguments.tls_server_name, &source.tls_server_name) {
         (Some(name), _) => Some(name.clone()),
@@ -191,7 +193,7 @@ async fn export(arguments: &Export) -> anyhow::Result<()> {
         (None, None) => None,
     };
     let peer = if arguments.insecure {
-        eprintln!(
+        note!(
             "warning: nothing is proven and nothing will be verified: whoever answers at {name} gets these credentials; \
              for diagnosis only"
         );
@@ -211,13 +213,13 @@ async fn export(arguments: &Export) -> anyhow::Result<()> {
         None => document,
         Some(account) => {
             let credential = mint(&arguments.kubeconfig, account, arguments.days).await?;
-            eprintln!("the token of {account} is good until {:.0}", credential.expires);
+            note!("the token of {account} is good until {:.0}", credential.expires);
             document.with_token(&credential.token)
         }
     };
     deliver(arguments, &document, &context)?;
     if let Some(warning) = hard_to_find(name, outward(peer)) {
-        eprintln!("note: {warning}");
+        note!("note: {warning}");
     }
     Ok(())
 }

@@ -1,5 +1,8 @@
 //! `weaver`: the person's tool, on the Pi and on the laptop.
 
+// What others wrote must not reach a terminal as it is: `stdout` is the one place that prints.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
+
 mod config;
 mod connection;
 mod crd;
@@ -31,6 +34,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use crate::stdout::{failed, note};
 
 /// Config Weaver's tool for people.
 #[derive(Parser)]
@@ -166,7 +171,7 @@ fn command(called: &'static str) -> Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     if rustls::crypto::ring::default_provider().install_default().is_err() {
-        eprintln!("error: another TLS provider is installed already");
+        note!("error: another TLS provider is installed already");
         return ExitCode::FAILURE;
     }
     let called = called(std::env::args_os().next().as_deref());
@@ -198,7 +203,7 @@ async fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            failed("error", &error);
             ExitCode::FAILURE
         }
     }

@@ -14,12 +14,13 @@ use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt as _};
 use weaver_api::marks::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::v1beta1::{ConfigMapSync, SourceKind};
+use weaver_diagnostics::finding_text::clean;
 use weaver_operator::sync::copy::{is_own_source, source_reference};
 use weaver_operator::sync::metadata::{is_adopted, released};
 use weaver_operator::tenant::object::{Object, Place};
 
 use crate::connection;
-use crate::stdout::say;
+use crate::stdout::{note, say};
 
 #[derive(Subcommand)]
 pub enum Verb {
@@ -84,15 +85,21 @@ impl fmt::Display for Orphan {
     }
 }
 
+impl Orphan {
+    /// A line of the list. Any tenant may label and annotate an object of its own.
+    fn line(&self) -> String {
+        let annotations = self.copy.meta.annotations.as_ref();
+        let source = annotations.and_then(|all| all.get(SOURCE_ANNOTATION)).map_or("?", String::as_str);
+        format!("{self}\tcopy of {}\tfrom {}", clean(&self.holder), clean(source))
+    }
+}
+
 pub async fn run(verb: Verb) -> anyhow::Result<()> {
     let client = connection::client(None).await?;
     match verb {
         Verb::List { scope } => {
             for orphan in find(&client, &scope).await? {
-                let annotations = orphan.copy.meta.annotations.as_ref();
-                let source =
-                    annotations.and_then(|all| all.get(SOURCE_ANNOTATION)).map_or("?", String::as_str);
-                say(format_args!("{orphan}\tcopy of {}\tfrom {source}", orphan.holder));
+                say(orphan.line());
             }
             Ok(())
         }
@@ -156,7 +163,7 @@ async fn find(client: &Client, scope: &Scope) -> anyhow::Result<Vec<Orphan>> {
             Ok(found) => orphans.extend(found.into_iter().filter_map(|copy| living.orphan(copy))),
             // Who may not read Secrets may still want to see the rest.
             Err(kube::Error::Api(status)) if status.is_forbidden() => {
-                eprintln!("{kind}s were not looked at: {}", status.message);
+                note!("{kind}s were not looked at: {}", status.message);
             }
             Err(error) => return Err(error).with_context(|| format!("listing {kind}s")),
         }
@@ -231,7 +238,9 @@ pub async fn delete(client: &Client, copy: &Marked) -> Result<(), kube::Error> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::{Value, json};
+    use weaver_diagnostics::finding_text::is_unprintable;
 
     use super::*;
 
@@ -262,6 +271,24 @@ mod tests {
             let place = Place::of(SourceKind::ConfigMap, &meta).unwrap();
             let found = living.orphan(Marked { place, meta }).map(|orphan| orphan.holder);
             assert_eq!(found.as_deref(), expected, "{label} {sync} {source}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_annotation_is_obeyed_forges_a_line_or_a_column(
+            text in "[\u{1b}\u{7}\r\n\t\u{9b}\u{202e}\u{2066}\u{200b}\u{2028}a-z/]{0,40}", sync in any::<String>(),
+        ) {
+            let meta: ObjectMeta = serde_json::from_value(json!({
+                "namespace": "foo", "name": "settings", "labels": {"weaver.example.com/sync-uid": "u0"},
+                "annotations": {"weaver.example.com/sync": sync + &text, "weaver.example.com/source": text},
+            }))
+            .unwrap();
+            let place = Place::of(SourceKind::ConfigMap, &meta).unwrap();
+            let living = Living { uids: BTreeSet::new(), names: BTreeSet::new() };
+            let line = living.orphan(Marked { place, meta }).unwrap().line();
+            prop_assert!(!line.contains(|c| c != '\t' && is_unprintable(c)), "{line:?}");
+            prop_assert_eq!(line.matches('\t').count(), 2);
         }
     }
 }

@@ -10,6 +10,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::marks::PAUSED_ANNOTATION;
+use weaver_diagnostics::finding_text::clean;
 
 use crate::connection;
 use crate::resource::kind::Kind;
@@ -129,9 +130,9 @@ fn said(error: kube::Error) -> anyhow::Error {
         kube::Error::Api(status) if status.is_forbidden() => anyhow!(
             "{}; who may change the namespace {OPERATOR_NAMESPACE} may pause everything; one resource: weaver pause \
              sync/NAME",
-            status.message
+            clean(&status.message)
         ),
-        kube::Error::Api(status) => anyhow!("{}", status.message),
+        kube::Error::Api(status) => anyhow!("{}", clean(&status.message)),
         other => anyhow::Error::from(other).context("`weaver doctor` says whose fault it is"),
     }
 }

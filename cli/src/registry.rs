@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use weaver_diagnostics::registry::{By, Registry, name};
 
-use crate::stdout::show;
+use crate::stdout::{note, show};
 
 #[derive(Subcommand)]
 pub enum Verb {
@@ -38,7 +38,7 @@ pub fn run(verb: Verb) -> ExitCode {
     let registry = Registry { name: registry, by };
     show(registry.config());
     for command in registry.commands() {
-        eprintln!("then: {command}");
+        note!("then: {command}");
     }
     ExitCode::SUCCESS
 }

@@ -14,6 +14,7 @@ use serde_json::Value;
 use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::conditions::{PAUSED, READY};
 use weaver_api::marks::PAUSED_ANNOTATION;
+use weaver_diagnostics::finding_text::{clean, clean_json};
 use weaver_operator::lease::record::{Candidacy, NAME, Record};
 
 use crate::connection;
@@ -96,7 +97,9 @@ pub async fn run(options: &Options) -> anyhow::Result<()> {
     };
     let text = match options.output {
         Format::Table => table(&status, now),
-        Format::Json => serde_json::to_string_pretty(&status).context("writing the status as JSON")? + "\n",
+        Format::Json => {
+            clean_json(&serde_json::to_string_pretty(&status).context("writing the status as JSON")?) + "\n"
+        }
     };
     print(&text)?;
     Ok(())
@@ -157,7 +160,8 @@ fn table(status: &Status, now: Timestamp) -> String {
     ));
     lines.push(("syncs", said(&status.syncs, counts_said)));
     lines.push(("tokens", said(&status.tokens, counts_said)));
-    let lines: Vec<String> = lines.iter().map(|(what, words)| format!("{what:<11}{words}\n")).collect();
+    let lines: Vec<String> =
+        lines.iter().map(|(what, words)| format!("{what:<11}{}\n", clean(words))).collect();
     lines.concat()
 }
 
@@ -201,7 +205,9 @@ fn counts_said(counts: &Counts) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
+    use weaver_diagnostics::finding_text::is_unprintable;
 
     use super::*;
 
@@ -249,6 +255,21 @@ mod tests {
         let nobody = shown(None, Err(anyhow::anyhow!("namespaces is forbidden")));
         assert!(nobody.contains("nobody: is an operator running?"), "{nobody}");
         assert!(nobody.contains("paused     unknown: namespaces is forbidden"), "{nobody}");
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_forges_a_line_of_the_status(text in "[\u{1b}\u{7}\r\n\u{9b}\u{202e}\u{2028}a-z_]{0,30}") {
+            let mut lease = lease("2026-01-01T00:00:48.000000Z");
+            lease.spec.as_mut().unwrap().holder_identity = Some(text.clone());
+            let candidates = json!([{"holder": text, "priority": 0, "at": text}]).to_string();
+            lease.metadata.annotations.as_mut().unwrap().insert("weaver.example.com/candidates".into(), candidates);
+            for paused in [Ok(Some(text.clone())), Err(anyhow::anyhow!(text))] {
+                let shown = shown(Some(lease.clone()), paused);
+                prop_assert!(!shown.contains(|c| c != '\n' && is_unprintable(c)), "{shown:?}");
+                prop_assert!(shown.lines().count() <= 5, "{shown}");
+            }
+        }
     }
 
     #[test]

@@ -1,13 +1,19 @@
-//! Standard output. Where nobody reads any more, as after `| head`, that is no failure: what a verb does, it does all the
-//! same.
+//! Standard output and standard error: all that this program prints goes through here.
+//!
+//! Guarantees: what other people wrote (annotations, conditions, reports, answers of the API server) is never obeyed by a
+//! terminal and never begins a line. [`say`] and [`note!`] print one line each, whatever is in it; in a [`print`]ed text
+//! the line feeds are ours, so each foreign value in it is cleaned before (`finding_text::clean`). If the reader of a pipe
+//! is gone, as after `| head`, that is no failure: a verb does its work all the same.
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
 
 use anyhow::Context as _;
+use weaver_diagnostics::finding_text::{clean, clean_lines};
 
-/// Prints text; says whether somebody reads on.
-pub fn print(text: &str) -> anyhow::Result<bool> {
+/// Prints a document for programs as it is: JSON, YAML, a script. Its own escapes keep a terminal from obeying it.
+/// Returns whether there still is a reader.
+pub fn document(text: &str) -> anyhow::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
@@ -15,12 +21,98 @@ pub fn print(text: &str) -> anyhow::Result<bool> {
     }
 }
 
+/// Prints text of our own; returns whether there still is a reader.
+pub fn print(text: &str) -> anyhow::Result<bool> {
+    document(&clean_lines(text))
+}
+
 /// Prints text that a verb can do without.
 pub fn show(text: impl Display) {
     drop(print(&text.to_string()));
 }
 
-/// The same as a line.
+/// Prints one line that a verb can do without.
 pub fn say(line: impl Display) {
-    show(format_args!("{line}\n"));
+    drop(document(&(one_line(&line.to_string()) + "\n")));
+}
+
+/// One line on standard error, with the arguments of `format!`.
+macro_rules! note {
+    ($($arguments:tt)*) => { $crate::stdout::to_stderr(&format!($($arguments)*)) };
+}
+pub(crate) use note;
+
+/// What [`note!`] does.
+pub fn to_stderr(line: &str) {
+    // If standard error is closed, there is no place left to report that to.
+    let _ = writeln!(io::stderr().lock(), "{}", one_line(line));
+}
+
+/// An error and its causes on standard error, after a word such as `error`.
+pub fn failed(word: &str, error: &anyhow::Error) {
+    let _ = writeln!(io::stderr().lock(), "{word}: {}", causes(error));
+}
+
+/// One line; tabs separate its columns.
+fn one_line(line: &str) -> String {
+    clean_lines(line).replace('\n', "\\n")
+}
+
+/// The error as `{:#}` prints it. Messages of the API server are one line; the lines of our own are indented, so that none
+/// of them looks like another error.
+fn causes(error: &anyhow::Error) -> String {
+    let mut is_foreign = false;
+    let mut words = error.chain().map(|cause| {
+        is_foreign |= cause.is::<kube::Error>();
+        let text = cause.to_string();
+        if is_foreign { clean(&text) } else { indented(&text) }
+    });
+    let first = words.next().unwrap_or_default();
+    words.fold(first, |all, next| all + ": " + &next)
+}
+
+fn indented(text: &str) -> String {
+    let lines = text.split('\n').enumerate().map(|(number, line)| {
+        let line = clean(line);
+        if number == 0 || line.starts_with(' ') { line } else { format!("  {line}") }
+    });
+    lines.collect::<Vec<String>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+    use kube::core::Status;
+    use proptest::prelude::*;
+    use weaver_diagnostics::finding_text::is_unprintable;
+
+    use super::*;
+
+    fn refused(message: &str) -> kube::Error {
+        kube::Error::Api(Box::new(Status::failure(message, "Forbidden").with_code(403)))
+    }
+
+    #[test]
+    fn lines_of_our_own_errors_stay_and_none_begins_at_the_margin() {
+        let own = anyhow!("it cannot be so:\n  spec.a: x\nweaver: forged\x1b[2J").context("creating it");
+        assert_eq!(causes(&own), "creating it: it cannot be so:\n  spec.a: x\n  weaver: forged\\u{1b}[2J");
+        let theirs = anyhow::Error::from(refused("no\nerror: forged")).context("reading it");
+        let words = causes(&theirs);
+        assert!(words.starts_with("reading it: ") && words.contains("no\\nerror: forged"), "{words}");
+        assert_eq!(words.lines().count(), 1, "{words}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_foreign_text_is_obeyed_or_makes_a_line(text in any::<String>(), more in "[\u{1b}\u{7}\r\n\u{9b}\u{202e}\u{2066}\u{200b}\u{2028}a-z]{0,40}") {
+            let foreign = text + &more;
+            let line = one_line(&foreign);
+            prop_assert!(!line.contains(|c| is_unprintable(c) && c != '\t'), "{line:?}");
+            let error = anyhow::Error::from(refused(&foreign)).context(foreign.clone());
+            for line in causes(&error).split('\n').skip(1) {
+                prop_assert!(line.starts_with(' '), "{line:?}");
+            }
+            prop_assert!(!causes(&error).contains(|c| is_unprintable(c) && c != '\n'));
+        }
+    }
 }

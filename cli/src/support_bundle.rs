@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use weaver_diagnostics::tokens::redacted;
 
 use crate::doctor;
+use crate::stdout::note;
 
 /// No text of the bundle is longer; of a longer output the end is kept, of a longer file the beginning.
 const LONGEST: usize = 1024 * 1024;
@@ -96,7 +97,7 @@ pub async fn run(options: &SupportBundle) -> anyhow::Result<()> {
         .into_inner()
         .and_then(|mut file| file.flush().and_then(|()| file.sync_all()))
         .with_context(what)?;
-    eprintln!("wrote {}: secrets are left out; look through it before you give it away", path.display());
+    note!("wrote {}: secrets are left out; look through it before you give it away", path.display());
     Ok(())
 }
 

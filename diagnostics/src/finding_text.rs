@@ -36,13 +36,61 @@ fn write_remedy(out: &mut String, remedy: &Remedy) {
     }
 }
 
-/// What files hold may hold terminal sequences: they are shown, not obeyed.
-fn clean(text: &str) -> String {
-    let mut shown = String::new();
+/// Does a terminal obey this character, or does it hide or reorder the text around it? Control characters (C0, C1),
+/// line and paragraph separators, bidirectional marks, and what has no width.
+#[must_use]
+pub fn is_unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> String {
+    let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
+        if is_unprintable(c) && !is_kept(c) {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
     }
     shown
+}
+
+/// A foreign value on one line: files, annotations and answers may hold terminal sequences, which are shown and not obeyed.
+#[must_use]
+pub fn clean(text: &str) -> String {
+    escaped(text, |_| false)
+}
+
+/// Text of our own, in which line feeds and tabs are ours.
+#[must_use]
+pub fn clean_lines(text: &str) -> String {
+    escaped(text, |c| matches!(c, '\n' | '\t'))
+}
+
+/// JSON that a terminal does not obey either: JSON itself escapes only what is below a space. Still the same document.
+#[must_use]
+pub fn clean_json(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c != '\n' && is_unprintable(c) {
+            let mut units = [0; 2];
+            shown.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// What somebody else says, as evidence: quoted, cut, and nothing that looks like a command to type.
+#[must_use]
+pub fn quoted(text: &str, longest: usize) -> String {
+    format!("\"{}\"", cut(text, longest).replace('"', "\\\"").replace('$', "\\u{24}"))
 }
 
 /// What comes from a file, at most so many characters of it, on one line and without terminal sequences.
@@ -73,6 +121,20 @@ mod tests {
         );
         assert!(text.ends_with("do    write:\n                - pi\n              $ true\n"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() < EVIDENCE + 20));
+    }
+
+    #[test]
+    fn what_hides_or_reorders_text_is_shown_and_json_stays_the_same_document() {
+        let hostile = "a\u{1b}\u{9b}\r\n\t\u{202e}\u{2066}\u{200b}\u{2028}\u{feff}\u{e0041}é 🦀";
+        let shown = clean(hostile);
+        assert!(!shown.contains(is_unprintable), "{shown:?}");
+        assert_eq!(clean(&shown), shown);
+        assert!(shown.starts_with("a\\u{1b}\\u{9b}\\r\\n\\t\\u{202e}") && shown.ends_with("é 🦀"), "{shown}");
+        assert_eq!(clean_lines("a\tb\n\r"), "a\tb\n\\r");
+        let json = clean_json(&serde_json::to_string(hostile).unwrap());
+        assert!(!json.contains(is_unprintable), "{json:?}");
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), hostile);
+        assert_eq!(quoted("$ curl \"x\"\ny", 9), r#""\u{24} curl \"x…""#);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use weaver_diagnostics::finding::{Finding, Severity};
 use weaver_diagnostics::finding_text;
 
 use super::{Seen, Side};
-use crate::stdout::print;
+use crate::stdout::document;
 
 pub fn text(seen: &[Seen]) -> anyhow::Result<()> {
     let colours =
@@ -19,7 +19,8 @@ pub fn text(seen: &[Seen]) -> anyhow::Result<()> {
         out.push_str(&painted(finding, colours));
     }
     out.push_str(&verdict(seen));
-    print(&out).map(|_| ())
+    // What is foreign in it is clean, and the colours are ours.
+    document(&out).map(|_| ())
 }
 
 /// What is fine takes two lines, and what is not all that is known of it.
@@ -74,7 +75,8 @@ pub fn json(seen: &[Seen]) -> anyhow::Result<String> {
     }
     let findings: Vec<_> = seen.iter().map(|seen| seen.finding.clone()).collect();
     let report = Report { exit_code: exit_code::of(&findings), findings: seen };
-    Ok(serde_json::to_string_pretty(&report).context("writing the findings as JSON")? + "\n")
+    let text = serde_json::to_string_pretty(&report).context("writing the findings as JSON")?;
+    Ok(finding_text::clean_json(&text) + "\n")
 }
 
 #[cfg(test)]

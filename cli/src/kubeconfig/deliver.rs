@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use weaver_diagnostics::kubeconfig_export::document::Document;
 
 use super::{Export, file, refusal};
+use crate::stdout::note;
 
 /// Writes what was exported, and says where it is.
 pub fn deliver(arguments: &Export, document: &Document, context: &str) -> anyhow::Result<()> {
@@ -15,14 +16,14 @@ pub fn deliver(arguments: &Export, document: &Document, context: &str) -> anyhow
         merged(path, document, context, arguments.switch, Timestamp::now())?;
     } else if let Some(path) = &arguments.output {
         file::write(path, document, arguments.force).map_err(told)?;
-        eprintln!("wrote {}: it holds {}", path.display(), credential(arguments));
+        note!("wrote {}: it holds {}", path.display(), credential(arguments));
     } else {
         let mut out = io::stdout().lock();
         out.write_all(document.to_yaml().as_bytes())
             .and_then(|()| out.flush())
             .context("writing the kubeconfig")?;
         if out.is_terminal() {
-            eprintln!("note: this is {}; clear the screen, and prefer --output FILE", credential(arguments));
+            note!("note: this is {}; clear the screen, and prefer --output FILE", credential(arguments));
         }
     }
     Ok(())
@@ -43,19 +44,19 @@ pub fn merged(
     let merge = file::merge_into(path, document, switch, now).map_err(told)?;
     let path = path.display();
     for other in merge.redirected {
-        eprintln!(
+        note!(
             "note: context {other} of {path} uses a cluster or user that was called {context}, and now this one"
         );
     }
     match (merge.changed, merge.backup) {
-        (false, _) => eprintln!("{path} has context {context} already; nothing was written"),
-        (true, None) => eprintln!("wrote context {context} to {path}"),
+        (false, _) => note!("{path} has context {context} already; nothing was written"),
+        (true, None) => note!("wrote context {context} to {path}"),
         (true, Some(backup)) => {
-            eprintln!("wrote context {context} to {path}; the old file is {}", backup.display());
+            note!("wrote context {context} to {path}; the old file is {}", backup.display());
         }
     }
     if !switch {
-        eprintln!("use it with `kubectl --context {context}`, or make it the current one with --use");
+        note!("use it with `kubectl --context {context}`, or make it the current one with --use");
     }
     Ok(())
 }

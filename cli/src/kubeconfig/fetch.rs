@@ -23,6 +23,7 @@ use weaver_operator::tenant::Account;
 use super::account::account;
 use super::deliver::merged;
 use super::{REFUSED, anchors, entry_name, handshake, host, refusal};
+use crate::stdout::note;
 
 /// Exit status of ssh where the connection itself failed.
 const SSH_FAILED: i32 = 255;
@@ -73,7 +74,7 @@ pub async fn fetch(arguments: &Fetch) -> anyhow::Result<()> {
     let context = arguments.context.clone().unwrap_or_else(|| name.to_string());
     merged(&path, &document, &context, arguments.switch, Timestamp::now())?;
     if let Some(note) = note {
-        eprintln!("note: {note}");
+        note!("note: {note}");
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ use weaver_diagnostics::kubeconfig_export::lint::lint_for_use;
 
 use super::deliver::{merged, told};
 use super::{default_kubeconfig, file, refusal};
+use crate::stdout::note;
 
 /// What k3s calls its cluster, its user and its context.
 const K3S_NAME: &str = "default";
@@ -62,7 +63,7 @@ pub fn merge(arguments: &Merge) -> anyhow::Result<()> {
         )));
     }
     for finding in findings {
-        eprintln!("note: {}", finding.message);
+        note!("note: {}", finding.message);
     }
     let context = only.current_context().context("it names no context")?;
     let into = arguments.into.clone().or_else(default_kubeconfig).context("name a kubeconfig with --into")?;

@@ -18,7 +18,7 @@ use super::manifest::{self, Checked};
 use super::readiness::{Waited, wait};
 use super::rollback::roll_back;
 use super::store::{Store, is_conflict, lacks_namespace};
-use crate::stdout::print;
+use crate::stdout::{failed, print};
 
 /// How long is waited for each object, unless said otherwise.
 const PATIENCE: u64 = 60;
@@ -77,7 +77,7 @@ pub async fn run(options: &Apply) -> anyhow::Result<ExitCode> {
             Ok(one) => applied.push(one),
             // Each for itself: what was applied is still waited for.
             Err(error) => {
-                eprintln!("error: {error:#}");
+                failed("error", &error);
                 code = ExitCode::FAILURE;
             }
         }
@@ -87,7 +87,7 @@ pub async fn run(options: &Apply) -> anyhow::Result<ExitCode> {
     };
     for one in &applied {
         if let Err(error) = ready(one, Duration::from_secs(seconds), options.rollback_on_failure).await {
-            eprintln!("error: {error:#}");
+            failed("error", &error);
             code = ExitCode::FAILURE;
         }
     }

@@ -17,7 +17,7 @@ use super::kind::{Kind, name, namespace};
 use super::manifest::{self, Checked};
 use super::output::{self, Format};
 use super::store::{Store, lacks_namespace};
-use crate::stdout::print;
+use crate::stdout::{note, print};
 
 /// What creating either kind takes, beside the flags that stand for its spec.
 #[derive(Args)]
@@ -93,9 +93,9 @@ async fn create(store: &Store, wanted: Checked, options: &Create) -> anyhow::Res
     let mut created = store.create(&object, dry_run).await;
     if options.makes_namespace && created.as_ref().is_err_and(lacks_namespace) {
         store.create_namespace(home, dry_run).await?;
-        eprintln!("namespace {home} created{}", options.dry_run.suffix());
+        note!("namespace {home} created{}", options.dry_run.suffix());
         if dry_run {
-            eprintln!("{place} keeps our own rules; the API server judges it only once its namespace exists");
+            note!("{place} keeps our own rules; the API server judges it only once its namespace exists");
             return Ok(());
         }
         created = store.create(&object, false).await;

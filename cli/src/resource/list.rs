@@ -10,7 +10,7 @@ use super::kind::Kind;
 use super::output::{self, Format};
 use super::store::{PAGE, Store};
 use super::{Scope, Selectors, for_each};
-use crate::stdout::print;
+use crate::stdout::{note, print};
 
 #[derive(Args)]
 pub struct Get {
@@ -69,7 +69,7 @@ pub async fn list(kind: Kind, options: List) -> anyhow::Result<ExitCode> {
     };
     let objects = store.list(params).await?;
     if objects.is_empty() {
-        eprintln!("{}", none(kind, store.namespace.as_deref()));
+        note!("{}", none(kind, store.namespace.as_deref()));
     }
     print(&output::objects(kind, objects, output, scope.all_namespaces, Timestamp::now())?)?;
     Ok(ExitCode::SUCCESS)

@@ -28,6 +28,8 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use kind::Kind;
 
+use crate::stdout::failed;
+
 /// What can be done with an object of either kind.
 #[derive(Subcommand)]
 pub enum Verb {
@@ -112,7 +114,7 @@ pub async fn for_each<T>(
         match each(name).await {
             Ok(result) => done.push(result),
             Err(error) => {
-                eprintln!("error: {error:#}");
+                failed("error", &error);
                 code = ExitCode::FAILURE;
             }
         }

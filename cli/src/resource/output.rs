@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use weaver_diagnostics::finding_text::{clean, clean_json, is_unprintable};
 
 use super::kind::{Kind, name, namespace};
 
@@ -30,8 +31,10 @@ pub fn plain(mut object: Value) -> Value {
     object
 }
 
+/// As YAML. Where that would hold what a terminal obeys or hides, as JSON, which is YAML as well and escapes all of it.
 pub fn yaml(object: &Value) -> anyhow::Result<String> {
-    serde_saphyr::to_string(object).context("writing an object as YAML")
+    let text = serde_saphyr::to_string(object).context("writing an object as YAML")?;
+    if text.contains(|c| c != '\n' && is_unprintable(c)) { json_text(object) } else { Ok(text) }
 }
 
 /// Several objects, which share a table; JSON and YAML have them in a `List`.
@@ -71,7 +74,8 @@ pub fn object(kind: Kind, one: Value, format: Format, now: Timestamp) -> anyhow:
 }
 
 fn json_text(value: &Value) -> anyhow::Result<String> {
-    Ok(serde_json::to_string_pretty(value).context("writing an object as JSON")? + "\n")
+    let text = serde_json::to_string_pretty(value).context("writing an object as JSON")?;
+    Ok(clean_json(&text) + "\n")
 }
 
 /// Titles of a table; the age makes no sense where lines appear one after the other.
@@ -102,7 +106,7 @@ pub fn widths(titles: &[String], rows: &[Vec<String>]) -> Vec<usize> {
 pub fn line(cells: &[String], widths: &[usize]) -> String {
     let padded: Vec<String> =
         cells.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-    padded.join("   ").trim_end().to_owned() + "\n"
+    clean(padded.join("   ").trim_end()) + "\n"
 }
 
 /// How long an object has been there, in the largest unit that says enough.
@@ -120,6 +124,8 @@ fn age(object: &Value, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn sync(name: &str, created: &str) -> Value {
@@ -167,6 +173,26 @@ mod tests {
         }
         let name = object(Kind::Sync, one, Format::Name, now()).unwrap();
         assert_eq!(name, "configmapsync.weaver.example.com/settings\n");
+    }
+
+    proptest! {
+        #[test]
+        fn what_others_wrote_is_the_same_in_json_and_yaml_and_no_terminal_obeys_it(
+            text in any::<String>(), more in "[\u{1b}\u{7}\r\n\t\u{9b}\u{202e}\u{2066}\u{200b}\u{2028}a-z: -]{0,30}",
+        ) {
+            let mut one = sync("settings", "2026-11-22T11:59:00Z");
+            one["metadata"]["annotations"] = json!({"a": text, "b": more});
+            one["status"]["conditions"][0]["reason"] = json!(text + &more);
+            for format in [Format::Json, Format::Yaml, Format::Table] {
+                let shown = object(Kind::Sync, one.clone(), format, now()).unwrap();
+                prop_assert!(!shown.contains(|c| c != '\n' && is_unprintable(c)), "{shown:?}");
+                if format == Format::Table {
+                    prop_assert_eq!(shown.lines().count(), 2);
+                } else {
+                    prop_assert_eq!(serde_saphyr::from_str::<Value>(&shown).unwrap(), plain(one.clone()));
+                }
+            }
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use weaver_api::conditions::READY;
 use super::deletion::sentence;
 use super::kind::{condition, generation, name};
 use super::store::Store;
+use crate::stdout::note;
 
 /// How often it is looked.
 const LOOK: Duration = Duration::from_millis(200);
@@ -59,7 +60,7 @@ pub async fn wait(store: &Store, object: &Value, limit: Duration) -> Waited {
             return Waited::Not(format!("not within {} s: {why}", limit.as_secs()));
         }
         if is_told && begun.elapsed() >= QUIET && told != why {
-            eprintln!("waiting for {}: {why}", store.kind.place(object));
+            note!("waiting for {}: {why}", store.kind.place(object));
             told.clone_from(&why);
         }
         tokio::select! {

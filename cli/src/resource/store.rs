@@ -10,6 +10,7 @@ use kube::core::{DynamicObject, Request, Status};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use weaver_api::requests;
+use weaver_diagnostics::finding_text::clean;
 
 use super::kind::{Kind, name};
 use crate::connection;
@@ -208,7 +209,7 @@ pub fn is_gone(error: &kube::Error) -> bool {
 
 /// The API server's words, and the next step.
 fn words(kind: Kind, status: &Status) -> String {
-    let (name, said) = (kind.name(), status.message.trim());
+    let (name, said) = (kind.name(), clean(status.message.trim()));
     let names_nothing = status.details.as_ref().is_none_or(|details| details.name.is_empty());
     // By the code: of an API that it does not serve, the server says so in plain text, without a reason.
     if status.code == 404 && names_nothing {
@@ -223,7 +224,7 @@ fn words(kind: Kind, status: &Status) -> String {
     if status.is_forbidden() && said.contains(" cannot ") {
         return format!("{said}; `kubectl auth can-i --list` says what you may do");
     }
-    said.to_owned()
+    said
 }
 
 /// A condition under which the API server deletes or changes nothing but this object, as it was seen.

@@ -20,12 +20,13 @@ use kube::runtime::{WatchStreamExt as _, watcher as watching};
 use serde_json::{Value, json};
 use tokio::io::Interest;
 use tokio::net::unix::pipe::Sender;
+use weaver_diagnostics::finding_text::clean_json;
 
 use super::kind::{Kind, name, namespace, resource_version, uid};
 use super::output::{self, Format, line, row, titles, widths};
 use super::store::Store;
 use super::{Scope, Selectors, list};
-use crate::stdout::print;
+use crate::stdout::{note, print};
 
 #[derive(Args)]
 pub struct Watch {
@@ -125,7 +126,7 @@ impl Writer {
         let texts = changes.into_iter().map(|(change, object)| match self.format {
             Format::Json => {
                 let event = json!({"type": change.word(), "object": output::plain(object)});
-                Ok(serde_json::to_string(&event).context("writing an object as JSON")? + "\n")
+                Ok(clean_json(&serde_json::to_string(&event).context("writing an object as JSON")?) + "\n")
             }
             Format::Yaml => Ok(format!("---\n{}", output::yaml(&output::plain(object))?)),
             Format::Name | Format::Table => Ok(self.kind.reference(&object) + "\n"),
@@ -171,7 +172,7 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
     if let Some(namespace) = store.namespace.as_deref()
         && store.has_namespace(namespace).await == Some(false)
     {
-        eprintln!(
+        note!(
             "NamespaceMissing: namespace {namespace} does not exist: `kubectl create namespace {namespace}`; watching on"
         );
     }
@@ -203,7 +204,7 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
                 let is_first = !has_begun && matches!(event, Event::InitDone);
                 let changes = shown.take(as_values(event)?);
                 if is_first && changes.is_empty() {
-                    eprintln!("{} yet; watching", list::none(kind, store.namespace.as_deref()));
+                    note!("{} yet; watching", list::none(kind, store.namespace.as_deref()));
                 }
                 has_begun |= is_first;
                 last_error.clear();
@@ -217,7 +218,7 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
             Some(Err(error)) => {
                 let said = error.to_string();
                 if said != last_error {
-                    eprintln!("the watch is broken and is tried again: {said}");
+                    note!("the watch is broken and is tried again: {said}");
                 }
                 last_error = said;
             }

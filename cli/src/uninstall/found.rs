@@ -13,6 +13,7 @@ use kube::api::{Api, ListParams};
 use serde_json::Value;
 use weaver_api::v1beta1::SourceKind;
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
+use weaver_diagnostics::finding_text::clean;
 use weaver_operator::installer::{accounts, deletions, nodes};
 use weaver_operator::lease::record::NAME as LEASE;
 
@@ -156,7 +157,7 @@ impl Found {
         lines.extend(self.changed.iter().map(|changed| {
             format!("{changed} stays: it is not as `weaver tenant allow` writes it; see whether you need it")
         }));
-        lines.into_iter().map(|line| line + "\n").collect()
+        lines.into_iter().map(|line| clean(&line) + "\n").collect()
     }
 }
 
