@@ -110,13 +110,16 @@ async fn look(kubeconfig: Option<PathBuf>, report: Option<&Path>) -> Vec<Seen> {
     let is_node = !seen.is_empty() || Path::new(K3S_KUBECONFIG).exists();
     let way = way::look(kubeconfig, is_node).await;
     seen.extend(way.seen);
-    if let Some(client) = way.client {
-        seen.extend(cluster::look(&client).await);
-        seen.extend(reports::look(&client, node::name(report, Path::new(REPORT))).await);
+    if let Some(client) = &way.client {
+        seen.extend(cluster::look(client).await);
     }
     if let Some(socket) = containers::socket(std::env::var("DOCKER_HOST").ok()) {
         let is_bad = seen.iter().any(Seen::is_bad);
         seen.extend(containers::look(&socket, is_bad).await);
+    }
+    // Last, so that no node decides which finding is the first, or what else is looked at.
+    if let Some(client) = &way.client {
+        seen.extend(reports::look(client, node::name(report, Path::new(REPORT))).await);
     }
     seen
 }

@@ -80,6 +80,8 @@ codes! {
     CgroupRootThreaded = "N-15" "cgroup-root-threaded",
     /// The host has a name by which no node can be registered.
     HostNameUnusable = "N-16" "host-name-unusable",
+    /// Findings of a node are not shown.
+    NodeReportNotShown = "N-17" "node-report-not-shown",
     /// Every configured name is served.
     ServingNamesOk = "T-00" "serving-names-ok",
     /// The name that was used is not in the certificate.
@@ -180,7 +182,7 @@ codes! {
     ConversionWebhookFailed = "C-03" "conversion-webhook-failed",
     /// An object waits for our finalizer.
     FinalizerWaits = "C-04" "finalizer-waits",
-    /// `--cascade orphan` without `=` deletes.
+    /// `--cascade orphan` and `--cascade=orphan` delete the copies.
     CascadeOrphanDeletes = "C-05" "cascade-orphan-deletes",
     /// An owner stands in another namespace, where it counts as gone.
     OwnerInOtherNamespace = "C-06" "owner-in-other-namespace",
@@ -208,6 +210,8 @@ codes! {
     AccountPolicyChanged = "A-07" "account-policy-changed",
     /// Nothing limits a node to the NodeReport of its own name.
     NodePolicyNotInForce = "A-08" "node-policy-not-in-force",
+    /// A deletion that orphans dependents is not refused.
+    DeletionPolicyNotInForce = "A-09" "deletion-policy-not-in-force",
     /// A lease was lost because the storage is too slow.
     LeaseLost = "L-01" "lease-lost",
     /// There is no default route, and k3s does not start without one.

@@ -6,8 +6,9 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
+use weaver_diagnostics::finding_text::quoted;
 
-use super::{Seen, Side};
+use super::{Seen, Side, reports};
 
 /// The parts of it that matter here.
 #[derive(Deserialize)]
@@ -26,6 +27,9 @@ struct Definitions {
     installed: bool,
     reason: String,
 }
+
+/// Characters of a reason that are shown.
+const LONGEST: usize = 400;
 
 /// What an agent holds beside its report.
 const LOCK: &str = "agent.lock";
@@ -63,10 +67,18 @@ pub fn report(named: Option<&Path>, usual: &Path, check: impl FnOnce() -> Option
     };
     match serde_json::from_slice::<Report>(&text) {
         Ok(report) => {
-            // A report that was brought from another machine is as it is.
             let lock = path.with_file_name(LOCK);
-            let now = lock.exists().then(check).flatten();
-            told(report, now, is_held(&lock), path)
+            if lock.exists() {
+                return told(report, check(), is_held(&lock), path);
+            }
+            // It was brought from another machine, whose owner decides what it says.
+            let place = Place::file(path.display().to_string());
+            let findings = report.findings.iter().filter_map(|finding| {
+                let seen = finding.evidence.iter().map(|evidence| evidence.saw.as_str());
+                let said = std::iter::once(finding.message.as_str()).chain(seen);
+                reports::reported("of this report", &place, finding.code, finding.severity, said)
+            });
+            told(Report { findings: findings.collect(), ..report }, None, false, path)
         }
         Err(error) => unknown(&format!("{error}; is it of another version?"), "sudo weaver-node-agent check"),
     }
@@ -124,7 +136,7 @@ fn told(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> 
     let place = || Place::file(path.display().to_string());
     let has_failed = findings.iter().any(|finding| finding.severity == Severity::Fail);
     if report.gate != "open" && !has_failed && !report.joins {
-        let message = format!("the agent has not started the operator: {}", report.reason);
+        let message = format!("the agent has not started the operator: {}", quoted(&report.reason, LONGEST));
         findings.push(
             Finding::new(Severity::Fail, Code::OperatorNotStarted, message)
                 .saw(place(), "gate shut")
@@ -132,7 +144,8 @@ fn told(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> 
         );
     }
     if !report.definitions.installed && !report.joins {
-        let message = format!("the agent could not install our kinds: {}", report.definitions.reason);
+        let message =
+            format!("the agent could not install our kinds: {}", quoted(&report.definitions.reason, LONGEST));
         findings.push(
             Finding::new(Severity::Fail, Code::DefinitionDiffers, message)
                 .saw(place(), "definitions not installed")

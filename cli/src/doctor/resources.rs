@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use weaver_api::v1beta1::{ConfigMapSync, ServiceToken};
 use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
+use weaver_diagnostics::finding_text::quoted;
 
 use super::cluster::{MOST, asked};
 
@@ -18,6 +19,8 @@ use super::cluster::{MOST, asked};
 const SEEN_BY: SignedDuration = SignedDuration::from_mins(1);
 /// Resources that are named each; of more there is a count.
 const NAMED: usize = 10;
+/// Characters of what one says of itself.
+const LONGEST: usize = 300;
 
 /// A kind of which tenants make resources.
 trait Asked: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned {
@@ -115,13 +118,14 @@ fn judge<K: Asked>(resource: &K, now: Timestamp) -> Option<Finding> {
     if ready.status == "True" || paused {
         return None;
     }
-    let first = ready.message.lines().next().unwrap_or_default();
-    let message = format!("{namespace}/{name} is not ready ({}): {first}", ready.reason);
+    // Whoever may write the status decides what it says.
+    let said = format!("({}) {}", ready.reason, ready.message.lines().next().unwrap_or_default());
+    let message = format!("{namespace}/{name} is not ready");
     let remedy = Remedy::new("see what it says, and follow that")
         .command(format!("{} {name} -n {namespace}", K::MORE));
     Some(
         Finding::new(Severity::Warn, Code::SyncNotReady, message)
-            .saw(place, format!("Ready={}", ready.status))
+            .saw(place, format!("Ready={}, it says {}", ready.status, quoted(&said, LONGEST)))
             .remedy(remedy),
     )
 }
@@ -174,7 +178,7 @@ mod tests {
             let found = judge(&sync(generation, &status), now);
             assert_eq!(found.as_ref().map(|finding| finding.code), want, "{generation} {status}");
             if let Some(finding) = found.filter(|finding| finding.code == Code::SyncNotReady) {
-                assert!(finding.message.ends_with("(Why): because"), "{}", finding.message);
+                assert!(finding.evidence[0].saw.ends_with("\"(Why) because\""), "{finding:?}");
                 assert_eq!(finding.remedy.unwrap().commands, ["weaver sync explain a -n t"]);
             }
         }

@@ -76,6 +76,27 @@ pub(super) const NODE_POLICY_NOT_IN_FORCE: Entry = known(
     &[ADMISSION],
 );
 
+pub(super) const DELETION_POLICY_NOT_IN_FORCE: Entry = known(
+    Warn,
+    "Policy or binding `weaver-deletions` is not there, or is turned off. Nothing then refuses `kubectl delete \
+     --cascade=orphan` of a ConfigMapSync, which deletes its copies.",
+    "unless that is intended, delete the binding and install; `weaver crd install` creates both again. Until then keep \
+     copies with `weaver sync delete NAME --orphan`",
+    &[
+        "kubectl delete validatingadmissionpolicybinding weaver-deletions --ignore-not-found",
+        "sudo weaver crd install",
+    ],
+    &[ADMISSION],
+);
+
+pub(super) const NODE_REPORT_NOT_SHOWN: Entry = known(
+    Warn,
+    "The node's agent is of another version, or another program writes the report with the node's certificate.",
+    "use the `weaver` of the version that the node runs; check the node itself before you believe the report",
+    &["kubectl get nodereports", "sudo weaver-node-agent check"],
+    &[],
+);
+
 pub(super) const MAY_NOT_LOOK: Entry = known(
     Unknown,
     "The account of the kubeconfig has not the right to look there.",
@@ -154,9 +175,11 @@ pub(super) const FINALIZER_WAITS: Entry = known(
 
 pub(super) const CASCADE_ORPHAN_DELETES: Entry = known(
     Warn,
-    "`--cascade orphan` reads `orphan` as a second name: the first object was deleted with what belongs to it.",
-    "write `--cascade=orphan`; what is gone is listed by the copies that are not there any more",
-    &["kubectl get events -A --sort-by=.lastTimestamp"],
+    "`--cascade orphan` reads `orphan` as a second name: the first object was deleted with what belongs to it. \
+     `--cascade=orphan` does not keep copies either: the API server forgets it before the operator acts.",
+    "to keep the copies of a ConfigMapSync, delete it with `--orphan`, or set `spec.deletionPolicy: Orphan` before you \
+     delete it; to get deleted copies back, apply the ConfigMapSync again",
+    &["weaver sync delete NAME -n NAMESPACE --orphan", "weaver orphans list -n NAMESPACE"],
     &[],
 );
 

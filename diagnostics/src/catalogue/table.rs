@@ -120,6 +120,8 @@ pub const fn entry(code: Code) -> Entry {
         AccountPolicyMissing => cluster::ACCOUNT_POLICY_MISSING,
         AccountPolicyChanged => cluster::ACCOUNT_POLICY_CHANGED,
         NodePolicyNotInForce => cluster::NODE_POLICY_NOT_IN_FORCE,
+        DeletionPolicyNotInForce => cluster::DELETION_POLICY_NOT_IN_FORCE,
+        NodeReportNotShown => cluster::NODE_REPORT_NOT_SHOWN,
         RegistryPlainHttp => cluster::REGISTRY_PLAIN_HTTP,
         ImageWithoutRegistry => cluster::IMAGE_WITHOUT_REGISTRY,
         RegistryNotAService => cluster::REGISTRY_NOT_A_SERVICE,
