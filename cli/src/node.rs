@@ -20,6 +20,9 @@ pub enum Verb {
     /// ready and of that version, and every name is served that was served before. If that is not so in time, the old
     /// program is put back and proven. What was cut off is finished by the next run.
     ///
+    /// Of a VERSION, program and list of hashes come from one place, so TLS is all that proves them. To prove more, give with
+    /// `--sha256` the hash that another source names.
+    ///
     /// Exit status: 0 it runs, or did already; 1 it could not be begun; 2 wrong usage; 10 refused, nothing was changed;
     /// 12 it has gone back; 13 the old one is not proven either, and what to type is said.
     #[command(verbatim_doc_comment)]
@@ -33,7 +36,7 @@ pub struct Upgrade {
     /// The new k3s: a file, or a version of the project's releases such as v1.36.4+k3s1
     #[arg(long, value_name = "FILE|VERSION")]
     k3s: OsString,
-    /// Its SHA-256 [default: what the release's sha256sum-ARCH.txt says that lies beside the file]
+    /// Its SHA-256, of a file or a version [default: what the release's sha256sum-ARCH.txt says]
     #[arg(long, value_name = "HEX")]
     sha256: Option<String>,
     #[command(flatten)]

@@ -105,7 +105,8 @@ async fn revoke(namespace: String, account: String) -> anyhow::Result<()> {
     if bound || granted {
         say(format_args!(
             "the operator mints no more tokens for ServiceAccount {namespace}/{account}; the one it may hold lives for \
-             an hour at most: delete the ServiceAccount to end it at once"
+             an hour at most, those that ServiceTokens put into Secrets for as long as they ask for, up to a day: delete the \
+             ServiceAccount to end all of them at once"
         ));
     } else {
         say(format_args!("the operator was not allowed to act as ServiceAccount {namespace}/{account}"));

@@ -12,11 +12,11 @@ use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::deletion::{before_orphaning, held_by, otherwise};
+use super::deletion::{before_orphaning, copies_that_stay, held_by, otherwise};
 use super::kind::{Kind, resource_version, uid};
 use super::store::{Store, exactly, is_conflict, is_gone, is_invalid};
 use super::{DryRun, for_each};
-use crate::stdout::print;
+use crate::stdout::{print, say};
 
 /// Attempts where others write at the same time; the operator's status alone is one now and then.
 const ATTEMPTS: usize = 8;
@@ -53,6 +53,9 @@ async fn one(store: &Store, name: &str, options: &Delete) -> anyhow::Result<()> 
     delete(store, name, &seen, manner).await?;
     let kept = if options.orphan { ", what it made stays" } else { "" };
     print(&format!("{} deleted{kept}{}\n", store.kind.reference(&seen), options.dry_run.suffix()))?;
+    if options.orphan && store.kind == Kind::Sync {
+        say(copies_that_stay(&seen));
+    }
     match options.wait {
         Some(seconds) if !options.dry_run.is_asked_for() => wait(store, name, uid(&seen), seconds).await,
         _ => Ok(()),

@@ -15,6 +15,26 @@ pub fn before_orphaning(kind: Kind, object: &Value) -> Option<Value> {
     (!keeps).then(|| json!({"spec": {"deletionPolicy": "Orphan"}}))
 }
 
+/// Namespaces of copies that are named.
+const NAMED: usize = 10;
+
+/// Where copies stay that no ConfigMapSync owns any more, and how to find them.
+pub fn copies_that_stay(object: &Value) -> String {
+    let targets = object["status"]["targets"].as_array().into_iter().flatten();
+    let synced = targets
+        .filter(|target| target["state"] == "Synced")
+        .filter_map(|target| target["namespace"].as_str());
+    let named: Vec<&str> = synced.take(NAMED).collect();
+    let count = object["status"]["counts"]["synced"].as_u64().and_then(|count| usize::try_from(count).ok());
+    let count = count.unwrap_or_default().max(named.len());
+    let find = "`weaver orphans list` shows them, `adopt` or `delete` decides on each";
+    match count - named.len() {
+        _ if count == 0 => format!("its status names no copy; if there are any, {find}"),
+        0 => format!("copies stay in {}: {find}", named.join(", ")),
+        more => format!("copies stay in {} and {more} more namespaces: {find}", named.join(", ")),
+    }
+}
+
 /// Annotations that do the same where the API server takes no change of the spec, because of what it lacks: a pause also
 /// has the copies stay.
 pub fn otherwise() -> Value {
@@ -63,6 +83,20 @@ mod tests {
         // Our finalizer is set before the first copy.
         assert_eq!(before_orphaning(Kind::Sync, &object(json!(["example.com/theirs"]), json!({}))), None);
         assert_eq!(before_orphaning(Kind::Sync, &object(Value::Null, json!({}))), None);
+    }
+
+    #[test]
+    fn copies_that_stay_are_named_with_what_finds_them() {
+        let of = |namespaces: &[&str], synced: u64| {
+            let targets: Vec<Value> =
+                namespaces.iter().map(|name| json!({"namespace": name, "state": "Synced"})).collect();
+            copies_that_stay(&json!({"status": {"targets": targets, "counts": {"synced": synced}}}))
+        };
+        assert!(of(&["bar", "foo"], 2).starts_with("copies stay in bar, foo: `weaver orphans list`"));
+        assert!(of(&["bar"], 200).starts_with("copies stay in bar and 199 more namespaces: "));
+        assert!(copies_that_stay(&json!({})).contains("names no copy"));
+        let failed = json!({"status": {"targets": [{"namespace": "a", "state": "Failed"}]}});
+        assert!(copies_that_stay(&failed).contains("names no copy"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub struct UpgradeArgs {
     /// The new k3s: a file, or a version of the project's releases such as v1.36.4+k3s1.
     #[arg(long, value_name = "FILE|VERSION")]
     pub k3s: String,
-    /// Its SHA-256 [default: what the release's list says that lies beside the file].
+    /// Its SHA-256 [default: what the release's list says, which comes from the same place as the program].
     #[arg(long, value_name = "HEX", value_parser = hash)]
     pub sha256: Option<String>,
     /// Where releases are.

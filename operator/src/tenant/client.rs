@@ -163,6 +163,8 @@ async fn send_as<M: Mint>(
     }
 }
 
+/// The value is marked as sensitive: `Debug` does not show it, and HTTP/2 keeps it out of the table of headers. The
+/// connection's buffers hold copies of it that are not wiped when they are freed, as the [`Token`] is.
 fn with_token(mut request: Request<Body>, token: &Token) -> Result<Request<Body>, BoxError> {
     let mut value = HeaderValue::try_from(format!("Bearer {}", token.secret.expose_secret()))
         .map_err(|_| "the API server issued a token that does not fit a header")?;
