@@ -51,7 +51,7 @@ async fn judge(client: &Client, findings: &mut Vec<Finding>) -> Result<(), Box<F
         findings.extend(unguarded(&watched, watched.guard.standing(policy.as_ref(), binding.as_ref())));
     }
     let (policy, binding) = both(client, DELETIONS).await?;
-    findings.extend(deletions(policy, binding.as_ref()));
+    findings.extend(deletions(policy.as_ref(), binding.as_ref()));
     Ok(())
 }
 
@@ -67,16 +67,16 @@ async fn both(client: &Client, name: &str) -> Result<Both, Box<Finding>> {
 
 /// Does the policy that refuses orphaning deletions refuse them? Its rules are not compared.
 fn deletions(
-    policy: Option<ValidatingAdmissionPolicy>,
+    policy: Option<&ValidatingAdmissionPolicy>,
     binding: Option<&ValidatingAdmissionPolicyBinding>,
 ) -> Option<Finding> {
     let mut expected = ValidatingAdmissionPolicyBinding::default();
     expected.spec.policy_name = DELETIONS.into();
-    let mut rules = policy.clone().unwrap_or_default();
+    let mut rules = policy.cloned().unwrap_or_default();
     rules.metadata.name = Some(DELETIONS.into());
     let code = Code::DeletionPolicyNotInForce;
     let guard = Guard { policy: rules, binding: expected };
-    let standing = guard.standing(policy.as_ref(), binding);
+    let standing = guard.standing(policy, binding);
     unguarded(&Watched { guard, missing: code, changed: code }, standing)
 }
 
@@ -142,7 +142,7 @@ mod tests {
             (policy(), None, false),
             (None, named(DELETIONS, &["Deny"]), false),
         ] {
-            let found = deletions(policy, binding.as_ref());
+            let found = deletions(policy.as_ref(), binding.as_ref());
             assert_eq!(found.is_none(), is_fine, "{found:?}");
             if let Some(finding) = found {
                 assert_eq!(

@@ -18,7 +18,7 @@ use super::manifest::{self, Checked};
 use super::readiness::{Waited, wait};
 use super::rollback::roll_back;
 use super::store::{Store, is_conflict, lacks_namespace};
-use crate::stdout::{failed, print};
+use crate::stdout::{Lines, failed, print};
 
 /// How long is waited for each object, unless said otherwise.
 const PATIENCE: u64 = 60;
@@ -120,7 +120,7 @@ async fn ready(applied: &Applied, limit: Duration, undoes: bool) -> anyhow::Resu
     };
     ensure!(undoes, "{place} is not Ready, {why}{explained}");
     let done = roll_back(store, before.as_ref(), object).await?;
-    Err(anyhow!("{place} is not Ready, {why}\n{place}: {done}"))
+    Err(Lines(vec![format!("{place} is not Ready, {why}"), format!("{place}: {done}")]).into())
 }
 
 fn refused(store: &Store, object: &Value, error: kube::Error) -> anyhow::Error {

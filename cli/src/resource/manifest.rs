@@ -12,6 +12,7 @@ use weaver_api::marks::FINALIZER;
 use weaver_api::names::{dns_label, dns_subdomain};
 
 use super::kind::{Kind, name, namespace};
+use crate::stdout::Lines;
 
 /// Largest file that is read: more than the API server takes in one request, for several objects.
 const LIMIT: u64 = 16 << 20;
@@ -118,14 +119,13 @@ fn forget_state(object: &mut Value) {
 
 /// Our own rules, before the API server is asked: all faults at once, each with its field and remedy.
 pub fn valid(kind: Kind, object: &Value) -> anyhow::Result<()> {
-    let faults: Vec<String> = kind.faults(object).iter().map(|fault| format!("\n  {fault}")).collect();
-    ensure!(
-        faults.is_empty(),
-        "{} cannot be as it is written; nothing was changed:{}",
-        kind.place(object),
-        faults.concat()
-    );
-    Ok(())
+    let faults = kind.faults(object);
+    if faults.is_empty() {
+        return Ok(());
+    }
+    let mut lines = vec![format!("{} cannot be as it is written; nothing was changed:", kind.place(object))];
+    lines.extend(faults.iter().map(ToString::to_string));
+    Err(Lines(lines).into())
 }
 
 /// The only document of a file.

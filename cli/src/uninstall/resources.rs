@@ -28,7 +28,7 @@ use crate::resource::delete::{Manner, delete};
 use crate::resource::deletion::held_by;
 use crate::resource::kind::{Kind, name, namespace, uid};
 use crate::resource::store::{Store, exactly, is_conflict, is_gone, is_invalid};
-use crate::stdout::say;
+use crate::stdout::{Lines, say};
 
 /// How often it is looked.
 pub const LOOK: Duration = Duration::from_millis(500);
@@ -58,15 +58,14 @@ pub async fn remove(client: &Client, found: &Found, copies: Copies, deadline: In
             let who = if operator.is_some() { "the operator" } else { "the API server" };
             say(format_args!("waiting until {who} is done with {told}"));
         }
-        let held: Vec<String> = left
-            .iter()
-            .map(|(kind, object)| format!("{}: {}", kind.place(object), held_by(object)))
-            .collect();
-        ensure!(
-            Instant::now() < deadline,
-            "{told} are still there, and all else stays until they are gone: mend it and run this again\n{}",
-            held.join("\n")
-        );
+        if Instant::now() >= deadline {
+            let first = format!(
+                "{told} are still there, and all else stays until they are gone: mend it and run this again"
+            );
+            let held =
+                left.iter().map(|(kind, object)| format!("{}: {}", kind.place(object), held_by(object)));
+            return Err(Lines(std::iter::once(first).chain(held).collect()).into());
+        }
         sleep(LOOK).await;
     }
 }

@@ -34,6 +34,7 @@ pub(super) const fn known(
 
 /// What is known of a code.
 #[must_use]
+#[allow(clippy::too_many_lines, reason = "one for each code")]
 pub const fn entry(code: Code) -> Entry {
     match code {
         MemoryCgroupOk => node::MEMORY_CGROUP_OK,
