@@ -1,6 +1,8 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixListener;
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn listed(name: &str, state: &str) -> Listed {
@@ -121,4 +123,25 @@ async fn who_may_not_ask_docker_is_told_only_where_it_may_matter() {
     let seen = look(&socket, true).await;
     assert_eq!((seen[0].finding.code, seen[0].finding.severity), (Code::MayNotLook, Severity::Unknown));
     assert!(seen[0].finding.message.contains("404"), "{:?}", seen[0]);
+}
+
+proptest! {
+    // The signatures are compiled for each.
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn whatever_docker_answers_is_read_and_nothing_of_it_is_obeyed(
+        log in proptest::collection::vec(any::<u8>(), 0..200), text in any::<String>(), state in "[\u{1b}\r\na-z]{0,10}",
+    ) {
+        let read = lines(&log);
+        prop_assert!(read.iter().all(|line| !line.is_empty() && !line.contains(&b'\n')));
+        let _ = recognised(&text, &read);
+        let listed = serde_json::json!({"Id": text, "Names": [format!("/k3d-{text}-server-0")], "State": state, "Status": text});
+        let listed: Listed = serde_json::from_value(listed).unwrap();
+        for finding in listed.judge(5, true).into_iter().chain(recognised(&text, &[text.clone().into_bytes()])) {
+            let shown = weaver_diagnostics::finding_text::text(&finding);
+            let is_obeyed = |c| c != '\n' && weaver_diagnostics::finding_text::is_unprintable(c);
+            prop_assert!(!shown.contains(is_obeyed), "{shown:?}");
+        }
+    }
 }
