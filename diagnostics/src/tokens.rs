@@ -22,9 +22,9 @@ pub fn redacted(text: &str) -> String {
     // Below a name whose value is not, or not whole, on its line; behind a line that goes on.
     let (mut below, mut goes_on) = (None, false);
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let mut number = 0;
-    while let Some(line) = lines.get(number) {
-        number += 1;
+    // The last line of a quoted value, from 1.
+    let mut quoted_to = 0;
+    for (number, line) in (1..).zip(&lines) {
         let last = |mark: &str| line.rfind(mark);
         let begins = last("-----BEGIN").filter(|_| line.contains("PRIVATE KEY"));
         let ends = last("-----END");
@@ -43,20 +43,19 @@ pub fn redacted(text: &str) -> String {
         let is_below = |above| {
             line.trim().is_empty() || indent > above || indent == above && line[indent..].starts_with("- ")
         };
-        if below.is_some_and(is_below) || std::mem::take(&mut goes_on) {
-            goes_on = line.trim_end().ends_with('\\');
-            continue;
-        }
-        below = None;
+        let outer = below.filter(|above| is_below(*above));
+        let is_hidden = std::mem::take(&mut goes_on) || number <= quoted_to || outer.is_some();
         let Kept { text, is_secret, is_open, quote } = without_values(line);
-        kept.push_str(&text);
-        if is_secret {
-            below = is_open.then_some(indent);
-            goes_on = line.trim_end().ends_with('\\');
+        if !is_hidden {
+            kept.push_str(&text);
         }
+        // A hidden line may itself begin a value that goes on below.
+        below =
+            outer.or(is_open.then_some(indent)).map(|above| if is_open { above.min(indent) } else { above });
+        goes_on = (is_secret || is_hidden) && line.trim_end().ends_with('\\');
         if let Some(quote) = quote {
-            let mut next = lines[number..].iter().take(QUOTED_LINES);
-            number += next.position(|line| line.contains(quote)).map_or(0, |end| end + 1);
+            let end = lines[number..].iter().take(QUOTED_LINES).position(|line| line.contains(quote));
+            quoted_to = quoted_to.max(end.map_or(0, |end| number + end + 1));
         }
     }
     kept
@@ -221,6 +220,17 @@ mod tests {
             "console=serial0,115200 console=tty1 root=PARTUUID=3c1f-02 rootfstype=ext4 cgroup_enable=memory",
         ] {
             assert_eq!(redacted(text), text);
+        }
+    }
+
+    #[test]
+    fn what_is_hidden_may_begin_what_goes_on() {
+        for text in [
+            "--token \\\npassword: |\n  hunter2\n",
+            "token = \"\"\"\nkey = \"\"\"\nhunter2\n\"\"\"\n",
+            "a:\n  token: |\n    x\n    key:\n      hunter2\n    hunter2\n",
+        ] {
+            assert!(!redacted(text).contains("hunter2"), "{text}: {}", redacted(text));
         }
     }
 
