@@ -236,6 +236,26 @@ mod tests {
 
     proptest! {
         #[test]
+        fn whatever_stands_before_a_secret_it_goes(
+            before in proptest::collection::vec(
+                prop::sample::select(vec![
+                    "token", "key", "=", ":", " ", "\n", "\"", "'", "\\", "\"\"\"", "|", "-----BEGIN PRIVATE KEY-----",
+                    "-----END PRIVATE KEY-----", "  ", "- ", "auth", "{", "[", "x", ",", "eyJ", "://", "@", "&", "é",
+                ]),
+                0..24,
+            ),
+        ) {
+            for planted in [
+                "token: hunter2", "password: |\n  hunter2\n  hunter2", "tokens:\n- hunter2\n- hunter2", "auth=hunter2 x",
+                "key = \"\"\"\nhunter2\n\"\"\"", "{\"auths\":{\"r\":{\"auth\":\"hunter2\"}}}", "Cookie: a=b; c=hunter2",
+                "--vpn-auth=name=tailscale,joinKey=hunter2", "https://x/y?session=hunter2&z=1", "got hvs.hunter2hunter2 now",
+            ] {
+                let text = format!("{}\n{planted}\nend\n", before.concat());
+                prop_assert!(!redacted(&text).contains("hunter2"), "{text}: {}", redacted(&text));
+            }
+        }
+
+        #[test]
         fn any_text_is_redacted_without_a_panic(text in any::<String>(), more in "[\"'\\\\:= \na-zé-]{0,60}") {
             let _ = (redacted(&text), redacted(&(text + "key" + &more)));
         }
