@@ -12,6 +12,7 @@ pub mod file;
 pub mod handshake;
 mod judge;
 mod merge;
+mod remote;
 
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -25,6 +26,7 @@ use rustls::RootCertStore;
 use serde_json::json;
 use weaver_diagnostics::finding::Severity;
 use weaver_diagnostics::kubeconfig_export::advice::{NotServed, hard_to_find};
+use weaver_diagnostics::kubeconfig_export::document::is_entry_name;
 use weaver_diagnostics::kubeconfig_export::lint::lint;
 use weaver_diagnostics::kubeconfig_export::{K3S_KUBECONFIG, Source, Wanted};
 use weaver_diagnostics::san::ServingName;
@@ -48,9 +50,9 @@ const REFUSED: u8 = 10;
 pub enum Verb {
     /// Print a kubeconfig for another machine, on which the server is called NAME
     ///
-    /// A handshake proves first that the API server has a certificate for NAME. Host and port of the server and
-    /// the names of cluster, user and context change; nothing else does. What is printed is an administrator's
-    /// credential: whoever has it has the cluster.
+    /// A handshake proves first that the API server has a certificate for NAME. What is printed has the server, its
+    /// CA and one credential, and no other setting. It is an administrator's credential: whoever has it has the
+    /// cluster.
     ///
     /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, see the way out.
     #[command(verbatim_doc_comment)]
@@ -63,15 +65,16 @@ pub enum Verb {
     /// Export on the Pi over ssh, and merge it here
     ///
     /// Runs `sudo -n weaver kubeconfig export NAME` there. The name must lead to the same cluster from here, where
-    /// it leads anywhere. The kubeconfig that was there before is kept beside.
+    /// it leads anywhere. Of the answer, the CA and the credential are used and nothing else. An entry that exists is
+    /// replaced only if it is an earlier export of the same server. The kubeconfig that was there before is kept beside.
     ///
     /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, see the way out.
     #[command(verbatim_doc_comment)]
     Fetch(Fetch),
     /// Merge a kubeconfig that was carried here into the one that kubectl reads
     ///
-    /// Same names are replaced, all else stays, and so does the current context without --use. The kubeconfig that was
-    /// there before is kept beside.
+    /// An entry that exists is replaced only if it is an earlier export of the same server. All else stays, and so does
+    /// the current context without --use. The kubeconfig that was there before is kept beside.
     ///
     /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, see the way out.
     #[command(verbatim_doc_comment)]
@@ -123,13 +126,13 @@ pub struct Export {
     #[arg(long, value_name = "NUMBER", default_value_t = 90, requires = "as_account", value_parser = clap::value_parser!(u16).range(1..=3650))]
     days: u16,
     /// Write to a new file instead, with mode 0600
-    #[arg(long, value_name = "FILE", conflicts_with = "merge")]
+    #[arg(long, value_name = "FILE", group = "file")]
     output: Option<PathBuf>,
-    /// Replace the file of --output if it exists
-    #[arg(long, requires = "output")]
+    /// Replace the file of --output, or the entries of this context in that of --merge, if they exist
+    #[arg(long, requires = "file")]
     force: bool,
-    /// Merge into this kubeconfig instead: same names are replaced, all else stays, the old file is kept beside
-    #[arg(long, value_name = "FILE")]
+    /// Merge into this kubeconfig instead: all other entries stay, the old file is kept beside
+    #[arg(long, value_name = "FILE", group = "file")]
     merge: Option<PathBuf>,
     /// Make the merged context the current one
     #[arg(long = "use", requires = "merge")]
@@ -157,7 +160,7 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Export(arguments) => export(&arguments).await,
         Verb::ExportAll(arguments) => export_all(&arguments).await,
         Verb::Fetch(arguments) => fetch(&arguments).await,
-        Verb::Merge(arguments) => merge(&arguments),
+        Verb::Merge(arguments) => merge(&arguments).await,
         Verb::Lint { file } => return judge(file),
     };
     match done {
@@ -185,13 +188,7 @@ async fn export(arguments: &Export) -> anyhow::Result<()> {
         // The export itself is the remedy.
         note!("note: {}", finding.message);
     }
-    let tls_server_name = match (&arguments.tls_server_name, &source.tls_server_name) {
-        (Some(name), _) => Some(name.clone()),
-        (None, Some(text)) => Some(host(text).map_err(|why| {
-            refusal(format!("{}: tls-server-name {text:?}: {why}", arguments.kubeconfig.display()))
-        })?),
-        (None, None) => None,
-    };
+    let tls_server_name = arguments.tls_server_name.as_ref().or(source.tls_server_name.as_ref());
     let peer = if arguments.insecure {
         note!(
             "warning: nothing is proven and nothing will be verified: whoever answers at {name} gets these credentials; \
@@ -199,24 +196,25 @@ async fn export(arguments: &Export) -> anyhow::Result<()> {
         );
         None
     } else {
-        prove(arguments, &source, tls_server_name.as_ref()).await?
+        prove(arguments, &source, tls_server_name).await?
     };
     let context = arguments.context.clone().unwrap_or_else(|| name.to_string());
-    let document = source.export(&Wanted {
+    let minted = match &arguments.as_account {
+        None => None,
+        Some(account) => Some(mint(&arguments.kubeconfig, account, arguments.days).await?),
+    };
+    let wanted = Wanted {
         host: name,
         port: arguments.port,
         context: &context,
-        tls_server_name: tls_server_name.as_ref(),
-    });
-    let document = if arguments.insecure { document.without_verification() } else { document };
-    let document = match &arguments.as_account {
-        None => document,
-        Some(account) => {
-            let credential = mint(&arguments.kubeconfig, account, arguments.days).await?;
-            note!("the token of {account} is good until {:.0}", credential.expires);
-            document.with_token(&credential.token)
-        }
+        tls_server_name,
+        insecure: arguments.insecure,
+        token: minted.as_ref().map(|minted| &*minted.token),
     };
+    let document = source.export(&wanted).map_err(refusal)?;
+    if let (Some(account), Some(minted)) = (&arguments.as_account, &minted) {
+        note!("the token of {account} is good until {:.0}", minted.expires);
+    }
     deliver(arguments, &document, &context)?;
     if let Some(warning) = hard_to_find(name, outward(peer)) {
         note!("note: {warning}");
@@ -314,10 +312,11 @@ pub fn host(text: &str) -> Result<ServingName, String> {
 
 /// A name of an entry: anything that a person can type after `--context`.
 fn entry_name(text: &str) -> Result<String, &'static str> {
-    if text.trim().is_empty() || text.contains(char::is_control) {
-        return Err("a context needs a name of printable characters");
+    if is_entry_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("a context needs a name of printable characters")
     }
-    Ok(text.to_owned())
 }
 
 fn address(text: &str) -> Result<String, &'static str> {

@@ -87,6 +87,90 @@ fn what_the_pi_exports_is_merged_here() {
 }
 
 #[test]
+fn what_a_hostile_pi_adds_is_not_merged() {
+    let ca = Ca::new();
+    let server = TlsServer::start(ca.leaf(&["localhost"]));
+    let scene = Scene::new(&ca, &format!("https://localhost:{}", server.address.port()));
+    let honest = fs::read_to_string(scene.path("k3s.yaml")).unwrap();
+    let mine = "kind: Config\ncurrent-context: work\nclusters:\n- {name: work, cluster: {server: 'https://work'}}\n\
+        users:\n- {name: admin, user: {token: WORK-TOKEN}}\ncontexts:\n- {name: work, context: {cluster: work, user: admin}}\n";
+    let add =
+        |list: &str, entry: &str| honest.replace(&format!("{list}:\n"), &format!("{list}:\n- {entry}\n"));
+    let sends = |text: &str| {
+        fs::write(scene.path("answer"), text).unwrap();
+        scene.program("ssh", &format!("cat {}", scene.path("answer").display()));
+    };
+    for poison in [
+        add("clusters", "{name: work, cluster: {server: 'https://evil', insecure-skip-tls-verify: true}}"),
+        add("users", "{name: admin, user: {exec: {command: /tmp/pwned.sh}}}"),
+        add("contexts", "{name: work, context: {cluster: default, user: default}}"),
+        honest.replace("name: default", "name: work").replace("cluster: default", "cluster: work"),
+    ] {
+        fs::write(scene.path("config"), mine).unwrap();
+        sends(&poison);
+        let (code, said) = scene.fetch(&["pi@localhost"]);
+        let config = scene.config().unwrap();
+        if code == 10 {
+            assert_eq!(config, mine, "{said}");
+        } else {
+            assert!(code == 0 && config.contains("server: https://work\n"), "{said}");
+            assert!(
+                !config.contains("evil")
+                    && !config.contains("pwned")
+                    && config.matches("name: work").count() == 2
+            );
+        }
+    }
+    let (user, cluster) = ("client-certificate-data: ", "    server: ");
+    for (poison, want) in [
+        (honest.replace(user, "exec: {command: /tmp/pwned.sh}, client-certificate-data: "), "`exec`"),
+        (honest.replace(user, "as: root, client-certificate-data: "), "`as`"),
+        (honest.replace(cluster, "    proxy-url: http://evil\n    server: "), "`proxy-url`"),
+        (honest.replace("https://localhost", "https://work"), "another server than localhost"),
+        (honest.replace(cluster, "    tls-server-name: work\n    server: "), "another name verified"),
+        (honest.replace("kind: Config", "kind: Config\n\u{1b}[2J: 1"), "what pi@localhost sent"),
+        (
+            honest.replace("current-context: default", "current-context: \"\\e]0;owned\\a\""),
+            "what pi@localhost sent",
+        ),
+        ("x".repeat(2 << 20), "more than 1024 KiB"),
+        (format!("kind: Config\nclusters: {}1", "[".repeat(100_000)), "what pi@localhost sent"),
+    ] {
+        assert_ne!(poison, honest, "{want}");
+        fs::write(scene.path("config"), mine).unwrap();
+        sends(&poison);
+        let (code, said) = scene.fetch(&["pi@localhost", "--force"]);
+        assert_eq!((code, said.contains(want)), (10, true), "{want}: {said}");
+        assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{said:?}");
+        assert_eq!(scene.config().as_deref(), Some(mine));
+    }
+    scene.program("ssh", "printf '\\033]0;owned\\007\\033[2Jrefused: type this\\r\\n' >&2; exit 1");
+    let (_, said) = scene.fetch(&["pi@localhost"]);
+    assert!(said.starts_with("pi@localhost: \\u{1b}]0;owned\\u{7}\\u{1b}[2Jrefused"), "{said:?}");
+}
+
+#[test]
+fn a_fetch_after_the_pi_was_installed_again_just_works() {
+    let closed = closed_port().port();
+    for force in [false, true] {
+        let scene = Scene::new(&Ca::new(), &format!("https://localhost:{closed}"));
+        scene.program("weaver", &format!("cat {}", scene.path("k3s.yaml").display()));
+        assert_eq!(scene.fetch(&["pi@localhost", "--context", "pi"]).0, 0);
+        let again = k3s_kubeconfig(&Ca::new(), &format!("https://localhost:{closed}"));
+        fs::write(scene.path("k3s.yaml"), again).unwrap();
+        let (code, said) = scene.fetch(&["pi@localhost", "--context", "pi"]);
+        assert_eq!((code, said.contains("the old file is")), (0, true), "{said}");
+        // Under a name that something else has, only with --force.
+        let mine = "kind: Config\nusers:\n- {name: pi, user: {token: mine}}\n";
+        fs::write(scene.path("config"), mine).unwrap();
+        let arguments = ["pi@localhost", "--context", "pi", "--force"];
+        let (code, said) = scene.fetch(&arguments[..if force { 4 } else { 3 }]);
+        assert_eq!(code, if force { 0 } else { 10 }, "{said}");
+        assert_eq!(scene.config().as_deref() == Some(mine), !force);
+    }
+}
+
+#[test]
 fn what_the_pi_refuses_is_refused_and_nothing_is_written() {
     let ca = Ca::new();
     let server = TlsServer::start(ca.leaf(&["raspik3d"]));

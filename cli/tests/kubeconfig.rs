@@ -268,14 +268,17 @@ fn a_merge() {
     let theirs = "kind: Config\ncurrent-context: work\ncontexts:\n- name: work\n  context: {cluster: pi.lan, user: w}\n\
         clusters:\n- name: pi.lan\n  cluster: {server: 'https://old:1'}\n";
     fs::write(&path, theirs).unwrap();
-    let output = scene.run(&["pi.lan", "--merge", "config"]);
+    // With its own token it would go to the exported server.
+    let refused = ["context `work` uses cluster or user `pi.lan`", "--context NEW", "nothing was written"];
+    scene.fails(10, &["pi.lan", "--merge", "config"], &refused);
+    scene.fails(10, &["pi.lan", "--merge", "config", "--force"], &refused);
+    let theirs = theirs.replace("{cluster: pi.lan, user: w}", "{cluster: c, user: w}");
+    fs::write(&path, &theirs).unwrap();
+    scene.fails(10, &["pi.lan", "--merge", "config"], &["cluster `pi.lan` exists", "--force"]);
+    let output = scene.run(&["pi.lan", "--merge", "config", "--force"]);
     assert!(output.status.success() && output.stdout.is_empty());
     let said = words(&output);
-    for want in [
-        "note: context work of config uses a cluster or user",
-        "wrote context pi.lan to config; the old file is ",
-        "kubectl --context pi.lan",
-    ] {
+    for want in ["wrote context pi.lan to config; the old file is ", "kubectl --context pi.lan"] {
         assert!(said.contains(want), "{said}");
     }
     let merged = parsed(&fs::read(&path).unwrap());

@@ -77,7 +77,7 @@ fn what_would_not_work_here_is_refused() {
         ("no.yaml", "no.yaml"),
         ("none.yaml", "none.yaml is not there"),
         ("mended.yaml", "as every k3s does"),
-        ("paths.yaml", "has `client-key`"),
+        ("paths.yaml", "client-key name files"),
     ] {
         let (code, said) = laptop.weaver(&["merge", file]);
         assert!(matches!(code, 1 | 10), "{said}");
@@ -100,4 +100,80 @@ fn the_name_is_given_once() {
     {
         assert_eq!(laptop.weaver(arguments).0, 2, "{arguments:?}");
     }
+}
+
+/// The kubeconfig of a raspi, as `weaver kubeconfig export` writes it.
+fn carried() -> String {
+    k3s_kubeconfig(&Ca::new(), "https://raspi.lan:6443").replace("default", "raspi")
+}
+
+const WORK: &str = "kind: Config\ncurrent-context: work\nclusters:\n- {name: work, cluster: {server: 'https://work:6443', \
+    proxy-url: 'http://p:1'}}\nusers:\n- {name: admin, user: {token: WORK-TOKEN}}\ncontexts:\n- {name: work, context: \
+    {cluster: work, user: admin}}\n";
+
+#[test]
+fn a_cluster_of_another_context_is_not_redirected() {
+    let laptop = Laptop(tempfile::tempdir().unwrap());
+    fs::write(laptop.path("config"), WORK).unwrap();
+    // Its cluster is called as one that is here: it gets the name of the context.
+    let hostile = carried()
+        .replace("cluster: raspi", "cluster: work")
+        .replace("clusters:\n- name: raspi", "clusters:\n- name: work");
+    fs::write(laptop.path("raspi.yaml"), &hostile).unwrap();
+    let (code, said) = laptop.weaver(&["merge", "raspi.yaml"]);
+    assert_eq!(code, 0, "{said}");
+    let config = fs::read_to_string(laptop.path("config")).unwrap();
+    assert!(config.contains("server: https://work:6443") && config.contains("proxy-url"), "{config}");
+    assert!(!config.contains("insecure") && config.matches("name: work").count() == 2, "{config}");
+
+    // Its context is.
+    fs::write(laptop.path("config"), WORK).unwrap();
+    fs::write(
+        laptop.path("raspi.yaml"),
+        hostile
+            .replace("name: raspi\n  context", "name: work\n  context")
+            .replace("current-context: raspi", "current-context: work"),
+    )
+    .unwrap();
+    for force in [&[][..], &["--force"]] {
+        let other = WORK.replace("name: work, context", "name: other, context");
+        for (config, is_refused) in [(WORK, force.is_empty()), (&other, true)] {
+            fs::write(laptop.path("config"), config).unwrap();
+            let (code, said) = laptop.weaver(&[&["merge", "raspi.yaml"], force].concat());
+            assert_eq!(code, if is_refused { 10 } else { 0 }, "{said}");
+            if is_refused {
+                assert!(said.contains("--context NEW") && said.contains("nothing was written"), "{said}");
+                assert_eq!(fs::read_to_string(laptop.path("config")).unwrap(), config);
+            }
+        }
+    }
+    fs::write(laptop.path("config"), WORK).unwrap();
+    let (code, said) = laptop.weaver(&["merge", "raspi.yaml", "--context", "raspi"]);
+    assert_eq!(code, 0, "{said}");
+}
+
+#[test]
+fn the_same_server_installed_again_is_merged_without_a_question() {
+    let laptop = Laptop(tempfile::tempdir().unwrap());
+    for _ in 0..2 {
+        fs::write(laptop.path("raspi.yaml"), carried()).unwrap();
+        let (code, said) = laptop.weaver(&["merge", "raspi.yaml"]);
+        assert_eq!(code, 0, "{said}");
+    }
+}
+
+#[test]
+fn a_name_in_the_file_of_another_context_of_kubeconfig_is_not_shadowed() {
+    let laptop = Laptop(tempfile::tempdir().unwrap());
+    fs::write(laptop.path("second"), WORK).unwrap();
+    fs::write(laptop.path("raspi.yaml"), carried().replace("raspi\n", "work\n")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_weaver"))
+        .args(["kubeconfig", "merge", "raspi.yaml"])
+        .env("KUBECONFIG", format!("{}:{}", laptop.path("config").display(), laptop.path("second").display()))
+        .current_dir(laptop.0.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(10), "{said}");
+    assert!(!laptop.path("config").exists());
 }

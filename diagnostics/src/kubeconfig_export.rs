@@ -1,26 +1,34 @@
 //! A kubeconfig for another machine: from the administrator's own, for one
 //! proven name.
 //!
-//! Guarantees: of the context in force only the host (and port) of its server
-//! and the names of cluster, user and context change; other contexts stay at
-//! home; every other value is the same value. A merge replaces entries of the
-//! same name and keeps all others. No key, token or certificate is in an error,
-//! a finding or `Debug`.
+//! Guarantees: a kubeconfig is constructed, never passed on. It has one cluster
+//! of server, CA and `tls-server-name`, one user of a client certificate and its
+//! key or of a token, and one context, all of one name. What else the context in
+//! force needs is refused by name; other contexts stay at home. A merge replaces
+//! entries of that name, where no other context loses by it, and keeps all
+//! others. No key, token or certificate is in an error, a finding or `Debug`.
 //!
 //! Failure: what cannot work on another machine is refused with the remedy.
 //! Comments are not values and are lost, as with `kubectl config`.
 
 pub mod advice;
+pub mod collision;
 pub mod document;
 pub mod lint;
 pub mod merge;
+mod part;
+mod pem;
 pub mod server_url;
 mod yaml_text;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::{kubeconfig::unusable, san::ServingName, text_file::TextFile};
-use document::{Document, NotAKubeconfig, text_of};
+use crate::{
+    finding_text::cut, kubeconfig::unusable, san::ServingName, text_file::TextFile, tokens::without_tokens,
+};
+use document::{Document, NotAKubeconfig, shown, text_of};
+use part::{Credential, Part};
+use pem::Holds;
 use server_url::{ServerUrl, UrlError};
 
 /// Where k3s writes the administrator's kubeconfig.
@@ -56,6 +64,39 @@ pub enum ExportError {
         /// The cluster's entry.
         cluster: String,
     },
+    /// It has a setting that no other machine may be given.
+    #[error(
+        "{file}: {place} has `{key}`, which is never passed on: use a kubeconfig whose context needs a CA, and a client \
+         certificate or a token, and nothing else"
+    )]
+    Setting {
+        /// The kubeconfig.
+        file: String,
+        /// The entry.
+        place: String,
+        /// The key.
+        key: String,
+    },
+    /// A value is not of its kind. The value is a secret, or a stranger's.
+    #[error("{file}: {place} {why}: take a fresh copy of the kubeconfig")]
+    Wrong {
+        /// The kubeconfig.
+        file: String,
+        /// The entry and the key.
+        place: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The name to verify is none.
+    #[error("{file}: tls-server-name \"{name}\": {why}")]
+    TlsServerName {
+        /// The kubeconfig.
+        file: String,
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// It points at files that the other machine does not have.
     #[error(
         "{file}: {keys} name files that another machine does not have: put their content into a new file with \
@@ -69,16 +110,20 @@ pub enum ExportError {
     },
 }
 
-/// An administrator's kubeconfig that can be exported, cut down to the context in force.
-#[derive(Debug, Clone, PartialEq)]
+/// What the context in force of a kubeconfig means: one cluster, one credential. It is all that a file can pass on.
+#[derive(Debug, Clone)]
 pub struct Source {
-    document: Document,
+    file: String,
     /// The address in it.
     pub server: ServerUrl,
     /// The name that is verified instead of the server's host, if the file has one.
-    pub tls_server_name: Option<String>,
+    pub tls_server_name: Option<ServingName>,
     /// The CA: base64 of PEM, which is no secret.
     pub ca_data: String,
+    /// The name of the context in force.
+    pub context: String,
+    namespace: Option<String>,
+    credential: Result<Credential, ExportError>,
 }
 
 /// What the exported kubeconfig shall say.
@@ -90,83 +135,89 @@ pub struct Wanted<'a> {
     pub port: Option<u16>,
     /// The name of cluster, user and context.
     pub context: &'a str,
-    /// The served name to verify instead of the host; the source's where there is none.
+    /// The served name to verify instead of the host.
     pub tls_server_name: Option<&'a ServingName>,
+    /// Whether its clients verify nothing. There is no CA then: kubectl refuses both together.
+    pub insecure: bool,
+    /// The token of an account in place of the source's credential.
+    pub token: Option<&'a str>,
 }
 
 impl Source {
-    /// Reads the context in force.
+    /// Reads the context in force. Other contexts are not looked at.
     ///
     /// # Errors
-    /// Something is missing, or cannot work on another machine.
+    /// Something is missing, cannot work on another machine, or is a setting that is never passed on.
     pub fn read(file: &TextFile) -> Result<Self, ExportError> {
         if let Some(finding) = unusable(file) {
-            return Err(ExportError::Unusable(finding.message));
+            return Err(ExportError::Unusable(cut(&without_tokens(&finding.message), 400)));
         }
         let whole = Document::parse(file)?;
         let unusable = || ExportError::Unusable(format!("{} has no usable context in force", file.path));
-        let named =
-            |list: &str, name: Option<&Value>| whole.entry(list, &text_of(name?)?).cloned().ok_or(()).ok();
-        let context = named("contexts", whole.get("current-context")).ok_or_else(unusable)?;
-        let cluster = named("clusters", context["context"].get("cluster")).ok_or_else(unusable)?;
-        let user = named("users", context["context"].get("user")).ok_or_else(unusable)?;
+        let named = |list: &str, body: &'static str, name: Option<&Value>| {
+            let name = text_of(name?)?;
+            let content = whole.entry(list, &name)?.get(body)?.as_object()?.clone();
+            Some((name.clone(), Part { file: &file.path, what: body, name: shown(&name), content }))
+        };
+        let (name, context) =
+            named("contexts", "context", whole.get("current-context")).ok_or_else(unusable)?;
+        let (_, cluster) =
+            named("clusters", "cluster", context.content.get("cluster")).ok_or_else(unusable)?;
+        let (_, user) = named("users", "user", context.content.get("user")).ok_or_else(unusable)?;
 
-        let body = &cluster["cluster"];
-        let name = cluster.get("name").and_then(text_of).unwrap_or_default();
-        let text = |key: &str| body.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let server = text("server").unwrap_or_default().parse().map_err(|why| ExportError::Server {
+        let server = cluster.text("server")?.unwrap_or_default();
+        let server = server.parse().and_then(ServerUrl::plain).map_err(|why| ExportError::Server {
             file: file.path.clone(),
-            cluster: name.clone(),
+            cluster: cluster.name.clone(),
             why,
         })?;
-        let paths: Vec<_> = FILE_KEYS
-            .into_iter()
-            .filter(|key| {
-                [body, &user["user"]].iter().any(|part| part.get(key).is_some_and(|v| !v.is_null()))
-            })
-            .collect();
-        if !paths.is_empty() {
-            return Err(ExportError::NamesFiles { file: file.path.clone(), keys: paths.join(", ") });
-        }
-        let ca_data = text("certificate-authority-data")
-            .ok_or_else(|| ExportError::NoCa { file: file.path.clone(), cluster: name })?
-            .to_owned();
-        let tls_server_name = text("tls-server-name").map(str::to_owned);
-        let document = whole.with_only(cluster, user, context);
-        Ok(Self { document, server, tls_server_name, ca_data })
+        cluster.has_only(&["server", "certificate-authority-data", "tls-server-name"])?;
+        context.has_only(&["cluster", "user", "namespace"])?;
+        let ca_data = cluster
+            .text("certificate-authority-data")?
+            .ok_or_else(|| ExportError::NoCa { file: file.path.clone(), cluster: cluster.name.clone() })?;
+        let ca_data = pem::normal(&ca_data, Holds::Certificates).ok_or_else(|| {
+            cluster.wrong("certificate-authority-data", "is not the base64 of PEM certificates")
+        })?;
+        Ok(Self {
+            file: file.path.clone(),
+            server,
+            tls_server_name: cluster.tls_server_name()?,
+            ca_data,
+            context: name,
+            namespace: context.namespace()?,
+            credential: user.credential(),
+        })
     }
 
-    /// The kubeconfig for another machine.
-    #[must_use]
-    pub fn export(&self, wanted: &Wanted<'_>) -> Document {
-        let name = || Value::String(wanted.context.to_owned());
-        let mut document = self.document.clone();
-        let mut set = |list: &str, body: &str, key: &str, value: Value| {
-            if let Some(Value::Object(body)) = document.first(list).and_then(|entry| entry.get_mut(body)) {
-                body.insert(key.to_owned(), value);
-            }
+    /// The kubeconfig for another machine: this cluster, one credential, one context, and nothing else.
+    ///
+    /// # Errors
+    /// The credential cannot be passed on.
+    pub fn export(&self, wanted: &Wanted<'_>) -> Result<Document, ExportError> {
+        let user = match wanted.token {
+            Some(token) => Credential::of_token(token).ok_or_else(|| ExportError::Wrong {
+                file: self.file.clone(),
+                place: "the token of the account".to_owned(),
+                why: "has characters that no token has",
+            })?,
+            None => self.credential.clone()?,
         };
-        set("clusters", "cluster", "server", self.server.to(wanted.host, wanted.port).into());
-        if let Some(served) = wanted.tls_server_name {
-            set("clusters", "cluster", "tls-server-name", served.to_string().into());
-        }
-        set("contexts", "context", "cluster", name());
-        set("contexts", "context", "user", name());
-        for list in LISTS {
-            if let Some(Value::Object(entry)) = document.first(list) {
-                entry.insert("name".to_owned(), name());
+        let mut cluster = json!({ "server": self.server.to(wanted.host, wanted.port) });
+        if wanted.insecure {
+            cluster["insecure-skip-tls-verify"] = true.into();
+        } else {
+            cluster["certificate-authority-data"] = self.ca_data.clone().into();
+            if let Some(served) = wanted.tls_server_name {
+                cluster["tls-server-name"] = served.to_string().into();
             }
         }
-        document.set("current-context", name());
-        document
+        Ok(Document::of_one(wanted.context, cluster, user.to_value(), self.namespace.as_deref()))
     }
 }
 
 /// The lists of a kubeconfig.
 const LISTS: [&str; 3] = ["clusters", "contexts", "users"];
-
-/// Keys whose values are paths on the machine of the file.
-const FILE_KEYS: [&str; 4] = ["certificate-authority", "client-certificate", "client-key", "tokenFile"];
 
 #[cfg(test)]
 mod tests;

@@ -21,7 +21,7 @@ mod role;
 mod schema;
 mod secret;
 mod section;
-mod ssh_key;
+pub(crate) mod ssh_key;
 mod syntax;
 pub mod user_data;
 pub mod verdict;

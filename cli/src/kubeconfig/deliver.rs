@@ -1,11 +1,14 @@
 //! Where an exported kubeconfig goes: to a file, into another, or to standard output.
 
+use std::env;
+use std::fs::canonicalize;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use jiff::Timestamp;
 use weaver_diagnostics::kubeconfig_export::document::Document;
+use weaver_diagnostics::shell::quoted;
 
 use super::{Export, file, refusal};
 use crate::stdout::note;
@@ -13,7 +16,7 @@ use crate::stdout::note;
 /// Writes what was exported, and says where it is.
 pub fn deliver(arguments: &Export, document: &Document, context: &str) -> anyhow::Result<()> {
     if let Some(path) = &arguments.merge {
-        merged(path, document, context, arguments.switch, Timestamp::now())?;
+        merged(path, document, context, How { switch: arguments.switch, force: arguments.force })?;
     } else if let Some(path) = &arguments.output {
         file::write(path, document, arguments.force).map_err(told)?;
         note!("wrote {}: it holds {}", path.display(), credential(arguments));
@@ -33,21 +36,19 @@ fn credential(arguments: &Export) -> &'static str {
     if arguments.as_account.is_some() { "a credential" } else { "an administrator's credential" }
 }
 
+/// How a kubeconfig is merged.
+#[derive(Clone, Copy)]
+pub struct How {
+    /// Make its context the current one.
+    pub switch: bool,
+    /// Replace entries that are not an earlier export of the same server.
+    pub force: bool,
+}
+
 /// Merges, and says what came of it.
-pub fn merged(
-    path: &Path,
-    document: &Document,
-    context: &str,
-    switch: bool,
-    now: Timestamp,
-) -> anyhow::Result<()> {
-    let merge = file::merge_into(path, document, switch, now).map_err(told)?;
+pub fn merged(path: &Path, document: &Document, context: &str, how: How) -> anyhow::Result<()> {
+    let merge = file::merge_into(path, document, how, &read_beside(path), Timestamp::now()).map_err(told)?;
     let path = path.display();
-    for other in merge.redirected {
-        note!(
-            "note: context {other} of {path} uses a cluster or user that was called {context}, and now this one"
-        );
-    }
     match (merge.changed, merge.backup) {
         (false, _) => note!("{path} has context {context} already; nothing was written"),
         (true, None) => note!("wrote context {context} to {path}"),
@@ -55,10 +56,26 @@ pub fn merged(
             note!("wrote context {context} to {path}; the old file is {}", backup.display());
         }
     }
-    if !switch {
+    if !how.switch {
+        let context = quoted(context);
         note!("use it with `kubectl --context {context}`, or make it the current one with --use");
     }
     Ok(())
+}
+
+/// The other files of KUBECONFIG, where this is one of them: kubectl reads all of them as one.
+fn read_beside(path: &Path) -> Vec<PathBuf> {
+    let Some(named) = env::var_os("KUBECONFIG") else { return Vec::new() };
+    let files: Vec<_> = env::split_paths(&named).filter(|file| !file.as_os_str().is_empty()).collect();
+    let is_same = |file: &&PathBuf| {
+        *file == path
+            || canonicalize(file).is_ok_and(|file| canonicalize(path).is_ok_and(|path| file == path))
+    };
+    if files.iter().any(|file| is_same(&file)) {
+        files.iter().filter(|file| !is_same(file)).cloned().collect()
+    } else {
+        Vec::new()
+    }
 }
 
 pub fn told(error: file::FileError) -> anyhow::Error {

@@ -2,18 +2,18 @@
 //!
 //! The name is proven twice: on the Pi by the export, and here, where it must lead to the same cluster. Somebody else's
 //! server under that name is refused; one that cannot be reached from here is a note, for the Pi has proven the name.
+//! The other machine is not trusted with this one: of its answer, the CA, the port and the credential are used, under
+//! names that were asked for; the answer, its messages and the time it takes are limited.
 //! What comes over ssh is an administrator's credential: it is in no message and in no file but the one that is merged.
 
 use std::env;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use jiff::Timestamp;
-use weaver_diagnostics::kubeconfig_export::Source;
+use tokio::process::Command;
 use weaver_diagnostics::kubeconfig_export::advice::hard_to_find;
-use weaver_diagnostics::kubeconfig_export::document::Document;
+use weaver_diagnostics::kubeconfig_export::{Source, Wanted};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::Outcome;
 use weaver_diagnostics::shell::quoted;
@@ -21,7 +21,8 @@ use weaver_diagnostics::text_file::TextFile;
 use weaver_operator::tenant::Account;
 
 use super::account::account;
-use super::deliver::merged;
+use super::deliver::{How, merged};
+use super::remote::{self, Failed, Limits};
 use super::{REFUSED, anchors, entry_name, handshake, host, refusal};
 use crate::stdout::note;
 
@@ -45,6 +46,9 @@ pub struct Fetch {
     /// Merge into this kubeconfig [default: the first of KUBECONFIG, else ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     merge: Option<PathBuf>,
+    /// Replace the entries of this context, whatever they are
+    #[arg(long)]
+    force: bool,
     /// Make the context the current one
     #[arg(long = "use")]
     switch: bool,
@@ -52,7 +56,8 @@ pub struct Fetch {
 
 /// Somewhere to log in, and never a flag of ssh.
 fn destination(text: &str) -> Result<String, &'static str> {
-    let is_plain = !text.is_empty() && !text.starts_with('-') && !text.contains(char::is_whitespace);
+    let is_odd = |c: char| c.is_whitespace() || c.is_control();
+    let is_plain = !text.is_empty() && !text.starts_with('-') && !text.contains(is_odd);
     if is_plain { Ok(text.to_owned()) } else { Err("write HOST or USER@HOST") }
 }
 
@@ -67,12 +72,21 @@ pub async fn fetch(arguments: &Fetch) -> anyhow::Result<()> {
     )?;
     let path =
         arguments.merge.clone().or_else(default_kubeconfig).context("name a kubeconfig with --merge")?;
-    let text = TextFile::new(format!("what {} sent", arguments.from), exported(arguments, &name)?);
+    let text = TextFile::new(format!("what {} sent", arguments.from), exported(arguments, &name).await?);
     let source = Source::read(&text).map_err(refusal)?;
-    let document = Document::parse(&text).map_err(refusal)?;
-    let note = reached(&source, &name).await?;
     let context = arguments.context.clone().unwrap_or_else(|| name.to_string());
-    merged(&path, &document, &context, arguments.switch, Timestamp::now())?;
+    let wanted = Wanted {
+        host: &name,
+        port: None,
+        context: &context,
+        tls_server_name: None,
+        insecure: false,
+        token: None,
+    };
+    is_as_asked(&source, &name).map_err(|why| refusal(format!("{} {why}", text.path)))?;
+    let document = source.export(&wanted).map_err(refusal)?;
+    let note = reached(&source, &name).await?;
+    merged(&path, &document, &context, How { switch: arguments.switch, force: arguments.force })?;
     if let Some(note) = note {
         note!("note: {note}");
     }
@@ -86,22 +100,39 @@ pub fn default_kubeconfig() -> Option<PathBuf> {
     first.or_else(|| Some(env::home_dir()?.join(".kube/config")))
 }
 
+/// Whether the answer is about the server that was asked for. The name is the user's, never the answer's.
+fn is_as_asked(source: &Source, name: &ServingName) -> Result<(), String> {
+    if source.server.host.parse().as_ref() != Ok(name) {
+        return Err(format!("leads to another server than {name}: nothing of it is used"));
+    }
+    match &source.tls_server_name {
+        Some(other) if other != name => Err(format!(
+            "has another name verified than {name}: take tls-server-name out of the kubeconfig there, or export on the Pi \
+             and carry the file here for `weaver kubeconfig merge`"
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// What the export on the other machine printed; its notes and refusals are shown as they come.
-fn exported(arguments: &Fetch, name: &ServingName) -> anyhow::Result<String> {
+async fn exported(arguments: &Fetch, name: &ServingName) -> anyhow::Result<String> {
     let from = &arguments.from;
     let context = arguments.context.iter().map(|context| format!(" --context {}", quoted(context)));
     let account = arguments.as_account.iter();
     let account = account.map(|account| format!(" --as-account {}/{}", account.namespace, account.name));
     let export =
         format!("sudo -n weaver kubeconfig export {name}{}", context.chain(account).collect::<String>());
-    let done = Command::new("ssh")
-        .args(["--", from, &export])
-        .stdin(Stdio::inherit())
-        .stderr(Stdio::inherit())
-        .stdout(Stdio::piped())
-        .output()
-        .context("ssh cannot be run: install it, or export on the Pi and copy the file")?;
-    match done.status.code() {
+    let mut ssh = Command::new("ssh");
+    ssh.args(["--", from, &export]);
+    let done = match remote::answer(ssh, from, Limits::default()).await {
+        Ok(done) => done,
+        Err(Failed::Run(error)) => {
+            return Err(error)
+                .context("ssh cannot be run: install it, or export on the Pi and copy the file");
+        }
+        Err(failed) => return Err(refusal(format!("{from} {failed}: nothing of it is used"))),
+    };
+    match done.code {
         Some(0) => {}
         Some(SSH_FAILED) => bail!("{from} cannot be logged in to; try `ssh {from}`"),
         Some(code) if code == i32::from(REFUSED) => {
@@ -119,9 +150,8 @@ fn exported(arguments: &Fetch, name: &ServingName) -> anyhow::Result<String> {
 /// Does the name lead to that cluster from here? A note where that cannot be told.
 async fn reached(source: &Source, name: &ServingName) -> anyhow::Result<Option<String>> {
     let anchors = anchors(&source.ca_data).await.map_err(refusal)?;
-    let verified = source.tls_server_name.as_deref().map(host).transpose().map_err(refusal)?;
     let endpoint = source.server.authority();
-    let seen = handshake::prove(&endpoint, anchors, verified.as_ref().unwrap_or(name)).await;
+    let seen = handshake::prove(&endpoint, anchors, name).await;
     match seen.outcome {
         Outcome::Proven => Ok(None),
         Outcome::Unreachable(why) => {

@@ -2,7 +2,8 @@
 //!
 //! Guarantees: what is written has mode 0600 and is there whole or not at all, after a crash too; a file that is
 //! replaced keeps its owner and, in a merge, leaves a copy beside it; a symlink stays and its target is replaced.
-//! A merge takes the lock that kubectl takes for its own changes. Failure: the file and the remedy, never its
+//! A merge takes the lock that kubectl takes for its own changes, and looks for what it would take from other contexts
+//! before it writes. Failure: the file and the remedy, never its
 //! content.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
@@ -11,9 +12,12 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use weaver_diagnostics::kubeconfig_export::collision::{Collision, collision};
 use weaver_diagnostics::kubeconfig_export::document::{Document, NotAKubeconfig};
 use weaver_diagnostics::kubeconfig_export::merge::merge;
 use weaver_diagnostics::text_file::TextFile;
+
+use super::deliver::How;
 
 /// More than any kubeconfig has.
 const LARGEST: u64 = 4 << 20;
@@ -40,6 +44,14 @@ pub enum FileError {
     /// Its content is something else.
     #[error("{0}; it was left as it is")]
     Content(#[from] NotAKubeconfig),
+    /// An entry that the merge would take from another context.
+    #[error("{}: {collision}; nothing was written", path.display())]
+    Collision {
+        /// The file.
+        path: PathBuf,
+        /// The entry, and the way out.
+        collision: Collision,
+    },
     /// There is something that may not be replaced.
     #[error("{} exists: name another file, or replace it with --force", path.display())]
     Exists {
@@ -99,8 +111,6 @@ pub struct Merge {
     pub backup: Option<PathBuf>,
     /// Whether anything was written.
     pub changed: bool,
-    /// Other contexts that now use the exported cluster or user.
-    pub redirected: Vec<String>,
 }
 
 /// Reads a kubeconfig as text. `denied` is the remedy where the caller may not.
@@ -135,33 +145,41 @@ pub fn write(path: &Path, document: &Document, force: bool) -> Result<(), FileEr
     replace(&target, &document.to_yaml(), old.as_ref())
 }
 
-/// Merges a kubeconfig into the one at `path`, which need not exist.
+/// Merges a kubeconfig into the one at `path`, which need not exist. `beside` are the files that kubectl reads with it.
 pub fn merge_into(
     path: &Path,
     exported: &Document,
-    switch: bool,
+    how: How,
+    beside: &[PathBuf],
     now: Timestamp,
 ) -> Result<Merge, FileError> {
     let failed = |source| FileError::Write { path: path.to_owned(), source };
     DirBuilder::new().recursive(true).mode(0o700).create(directory_of(path)).map_err(failed)?;
     let _lock = Lock::take(path)?;
     let (target, old) = target(path)?;
-    let Some(metadata) = old else {
-        replace(&target, &merge(&Document::empty(), exported, switch).document.to_yaml(), None)?;
-        return Ok(Merge { backup: None, changed: true, redirected: Vec::new() });
+    let text = old.as_ref().map(|_| read(path, "run this as its owner, or name another file")).transpose()?;
+    let theirs = text.as_ref().map_or_else(|| Ok(Document::empty()), Document::parse)?;
+    let mut whole = theirs.clone();
+    for file in beside.iter().filter(|file| file.exists()) {
+        whole = whole.beside(&Document::parse(&read(file, "run this as its owner")?)?);
+    }
+    if let Some(collision) = collision(&whole, exported, how.force) {
+        return Err(FileError::Collision { path: path.to_owned(), collision });
+    }
+    let merged = merge(&theirs, exported, how.switch);
+    let (Some(metadata), Some(text)) = (old, text) else {
+        replace(&target, &merged.to_yaml(), None)?;
+        return Ok(Merge { backup: None, changed: true });
     };
-    let text = read(path, "run this as its owner, or name another file")?;
-    let theirs = Document::parse(&text)?;
-    let merged = merge(&theirs, exported, switch);
     let is_private = metadata.mode() & 0o777 & !0o700 == 0;
-    if merged.document == theirs && is_private {
-        return Ok(Merge { backup: None, changed: false, redirected: Vec::new() });
+    if merged == theirs && is_private {
+        return Ok(Merge { backup: None, changed: false });
     }
     let backup = back_up(&target, &text.text, &metadata, now)?;
-    replace(&target, &merged.document.to_yaml(), Some(&metadata))
+    replace(&target, &merged.to_yaml(), Some(&metadata))
         // It would be one more copy of the keys, and of no use.
         .inspect_err(|_| drop(fs::remove_file(&backup)))?;
-    Ok(Merge { backup: Some(backup), changed: true, redirected: merged.redirected })
+    Ok(Merge { backup: Some(backup), changed: true })
 }
 
 /// The file behind symlinks, and what is there.

@@ -1,21 +1,25 @@
 //! `weaver kubeconfig merge`: a kubeconfig that was carried here, into the one that kubectl reads.
 //!
-//! Of the file, what its context in force names is merged and nothing else. What would not work on this machine is refused:
-//! a raw k3s.yaml says 127.0.0.1, and is called `default` like everybody's; a path leads elsewhere from here.
+//! Of the file, the server, the CA and the credential of its context in force are merged and nothing else, all under the
+//! context's name. What would not work on this machine is refused: a raw k3s.yaml says 127.0.0.1, and is called `default`
+//! like everybody's; a path leads elsewhere from here.
 
 use std::fs::canonicalize;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-use jiff::Timestamp;
 use weaver_diagnostics::finding::{Finding, Severity};
-use weaver_diagnostics::kubeconfig_export::document::Document;
+use weaver_diagnostics::finding_text::cut;
 use weaver_diagnostics::kubeconfig_export::lint::lint_for_use;
+use weaver_diagnostics::kubeconfig_export::{Source, Wanted};
 
-use super::deliver::{merged, told};
-use super::{default_kubeconfig, file, refusal};
+use super::deliver::{How, merged, told};
+use super::{anchors, default_kubeconfig, entry_name, file, host, refusal};
 use crate::stdout::note;
+
+/// A message of a foreign file, in characters.
+const LONGEST: usize = 400;
 
 /// What k3s calls its cluster, its user and its context.
 const K3S_NAME: &str = "default";
@@ -27,12 +31,18 @@ pub struct Merge {
     /// Merge into this one [default: the first of KUBECONFIG, else ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     into: Option<PathBuf>,
+    /// What cluster, user and context are called here, where not as in the file
+    #[arg(long, value_name = "NAME", value_parser = entry_name)]
+    context: Option<String>,
+    /// Replace the entries of this context, whatever they are
+    #[arg(long)]
+    force: bool,
     /// Make its context the current one
     #[arg(long = "use")]
     switch: bool,
 }
 
-pub fn merge(arguments: &Merge) -> anyhow::Result<()> {
+pub async fn merge(arguments: &Merge) -> anyhow::Result<()> {
     let shown = arguments.file.display();
     if !arguments.file.exists() {
         return Err(refusal(format!(
@@ -40,35 +50,40 @@ pub fn merge(arguments: &Merge) -> anyhow::Result<()> {
         )));
     }
     let text = file::read(&arguments.file, "run this as its owner").map_err(told)?;
+    let read = Source::read(&text);
+    let is_raw = read.as_ref().is_ok_and(|source| source.context == K3S_NAME);
     let findings = lint_for_use(&text, false);
-    let document = Document::parse(&text).map_err(refusal)?;
-    let only = document.in_force().ok_or_else(|| {
-        refusal(format!("{shown} names no context in force, or none that is in it; export it on the Pi"))
-    })?;
-    let is_raw = only.names().iter().any(|name| name == K3S_NAME);
     let is_bad = |finding: &&Finding| finding.severity == Severity::Fail || is_raw;
     if let Some(finding) = findings.iter().find(is_bad) {
         let remedy = finding.remedy.iter().map(|remedy| format!("; {}", remedy.explain));
-        return Err(refusal(format!("{}{}", finding.message, remedy.collect::<String>())));
+        return Err(refusal(format!("{}{}", cut(&finding.message, LONGEST), remedy.collect::<String>())));
     }
-    if is_raw {
+    let source = read.map_err(refusal)?;
+    let context = arguments.context.clone().unwrap_or_else(|| source.context.clone());
+    if context == K3S_NAME {
         return Err(refusal(format!(
-            "{shown} calls its cluster, user or context `{K3S_NAME}`, as every k3s does: two of them would be one; export it \
-             on the Pi with `sudo weaver kubeconfig export NAME`"
+            "{shown} calls its context `{K3S_NAME}`, as every k3s does: two of them would be one; export it on the Pi with \
+             `sudo weaver kubeconfig export NAME`, or give it a name with --context"
         )));
     }
-    if let Some(key) = only.outside() {
-        return Err(refusal(format!(
-            "{shown} has `{key}`, which means a file or a program of another machine"
-        )));
-    }
+    let context = entry_name(&context).map_err(|why| refusal(format!("{shown}: {why}; give --context")))?;
+    let served = host(&source.server.host).map_err(|why| refusal(format!("{shown}: its server: {why}")))?;
+    anchors(&source.ca_data).await.map_err(|why| refusal(format!("{shown}: {why}")))?;
     for finding in findings {
-        note!("note: {}", finding.message);
+        note!("note: {}", cut(&finding.message, LONGEST));
     }
-    let context = only.current_context().context("it names no context")?;
     let into = arguments.into.clone().or_else(default_kubeconfig).context("name a kubeconfig with --into")?;
     if canonicalize(&into).is_ok_and(|into| canonicalize(&arguments.file).is_ok_and(|file| file == into)) {
         return Err(refusal(format!("{shown} is the file to merge into")));
     }
-    merged(&into, &only, &context, arguments.switch, Timestamp::now())
+    let wanted = Wanted {
+        host: &served,
+        port: None,
+        context: &context,
+        tls_server_name: source.tls_server_name.as_ref(),
+        insecure: false,
+        token: None,
+    };
+    let document = source.export(&wanted).map_err(refusal)?;
+    merged(&into, &document, &context, How { switch: arguments.switch, force: arguments.force })
 }

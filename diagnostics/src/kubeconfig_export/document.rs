@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use serde_saphyr::{DuplicateKeyPolicy, Options};
 
 use super::{LISTS, yaml_text};
 use crate::{
     finding::Place,
     text_file::TextFile,
+    tokens::without_tokens,
     yaml_node::{self, first_document},
 };
 
@@ -82,75 +83,34 @@ impl Document {
         self.get("current-context").and_then(text_of).filter(|name| !name.is_empty())
     }
 
-    /// The same with what the context in force names, and nothing else; `None` where it names none, or nothing that is there.
-    #[must_use]
-    pub fn in_force(&self) -> Option<Self> {
-        let context = self.current_context()?;
-        let entry = self.entry("contexts", &context)?;
-        let named = |key: &str| entry["context"].get(key).and_then(text_of);
-        let mut only = Self::empty();
-        for (list, name) in
-            [("contexts", Some(context.clone())), ("clusters", named("cluster")), ("users", named("user"))]
-        {
-            only.set(list, Value::Array(vec![self.entry(list, &name?)?.clone()]));
+    /// A kubeconfig of one cluster, one user and one context, all with this name.
+    pub(super) fn of_one(name: &str, cluster: Value, user: Value, namespace: Option<&str>) -> Self {
+        let mut context = json!({ "cluster": name, "user": name });
+        if let Some(namespace) = namespace {
+            context["namespace"] = namespace.into();
         }
-        only.set("current-context", context.into());
-        Some(only)
+        let mut only = Self::empty();
+        only.set("clusters", json!([{ "name": name, "cluster": cluster }]));
+        only.set("users", json!([{ "name": name, "user": user }]));
+        only.set("contexts", json!([{ "name": name, "context": context }]));
+        only.set("current-context", name.into());
+        only
     }
 
-    /// What of a document would mean another thing in another directory, or run a program there.
+    /// Both files as kubectl sees them together. An entry of either is an entry of the whole.
     #[must_use]
-    pub fn outside(&self) -> Option<&'static str> {
-        const KEYS: [&str; 6] = [
-            "certificate-authority",
-            "client-certificate",
-            "client-key",
-            "tokenFile",
-            "exec",
-            "auth-provider",
-        ];
-        let of = |list: &str, key: &str| {
-            self.entries(list).iter().map(|entry| entry[key].clone()).collect::<Vec<_>>()
-        };
-        let parts = [of("clusters", "cluster"), of("users", "user")].concat();
-        KEYS.into_iter().find(|key| parts.iter().any(|part| part.get(key).is_some()))
-    }
-
-    /// Names of its clusters, users and contexts.
-    #[must_use]
-    pub fn names(&self) -> Vec<String> {
-        LISTS.iter().flat_map(|list| self.entries(list)).filter_map(name_of).collect()
+    pub fn beside(&self, other: &Self) -> Self {
+        let mut both = self.clone();
+        for list in LISTS {
+            both.set(list, [self.entries(list), other.entries(list)].concat().into());
+        }
+        both
     }
 
     /// As YAML text in the order that `kubectl config` writes.
     #[must_use]
     pub fn to_yaml(&self) -> String {
         yaml_text::write(&Value::Object(self.0.clone()))
-    }
-
-    /// The same, whose clients verify nothing: a CA beside that is what kubectl refuses.
-    #[must_use]
-    pub fn without_verification(mut self) -> Self {
-        let clusters = self.0.get_mut("clusters").and_then(Value::as_array_mut);
-        for cluster in
-            clusters.into_iter().flatten().filter_map(|entry| entry.get_mut("cluster")?.as_object_mut())
-        {
-            for key in ["certificate-authority", "certificate-authority-data", "tls-server-name"] {
-                cluster.remove(key);
-            }
-            cluster.insert("insecure-skip-tls-verify".to_owned(), true.into());
-        }
-        self
-    }
-
-    /// The same with a token as its only credential.
-    #[must_use]
-    pub fn with_token(mut self, token: &str) -> Self {
-        let users = self.0.get_mut("users").and_then(Value::as_array_mut);
-        for user in users.into_iter().flatten().filter_map(|entry| entry.get_mut("user")) {
-            *user = serde_json::json!({ "token": token });
-        }
-        self
     }
 
     /// The value of a top-level key.
@@ -172,19 +132,6 @@ impl Document {
     pub(super) fn entry(&self, list: &str, name: &str) -> Option<&Value> {
         self.entries(list).iter().find(|entry| name_of(entry).as_deref() == Some(name))
     }
-
-    pub(super) fn first(&mut self, list: &str) -> Option<&mut Value> {
-        self.0.get_mut(list).and_then(Value::as_array_mut).and_then(|entries| entries.first_mut())
-    }
-
-    /// The same with one entry in each list.
-    pub(super) fn with_only(&self, cluster: Value, user: Value, context: Value) -> Self {
-        let mut map = self.0.clone();
-        for (list, entry) in [("clusters", cluster), ("users", user), ("contexts", context)] {
-            map.insert(list.to_owned(), Value::Array(vec![entry]));
-        }
-        Self(map)
-    }
 }
 
 impl fmt::Debug for Document {
@@ -205,6 +152,24 @@ pub(super) fn text_of(value: &Value) -> Option<String> {
         Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
         _ => None,
     }
+}
+
+/// A name of a foreign file as a message has it: cut, without tokens, and no terminal sequence.
+pub(super) fn shown(name: &str) -> String {
+    const LONGEST: usize = 60;
+    let name = without_tokens(name);
+    let rest = if name.chars().nth(LONGEST).is_some() { "…" } else { "" };
+    name.chars().take(LONGEST).flat_map(char::escape_debug).collect::<String>() + rest
+}
+
+/// Whether a name can be typed after `--context`, and shows on a terminal as what it is.
+#[must_use]
+pub fn is_entry_name(name: &str) -> bool {
+    // Marks that reorder or hide what is beside them.
+    let is_unseen = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+    !name.trim().is_empty()
+        && name.chars().count() <= 253
+        && !name.contains(|c: char| c.is_control() || is_unseen(c))
 }
 
 fn wrong_form(map: &Map<String, Value>) -> Option<String> {

@@ -3,22 +3,13 @@
 use serde_json::Value;
 
 use super::LISTS;
-use super::document::{Document, name_of, text_of};
-
-/// A merged kubeconfig.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Merged {
-    /// The whole.
-    pub document: Document,
-    /// Other contexts whose cluster or user is now the exported one.
-    pub redirected: Vec<String>,
-}
+use super::document::{Document, name_of};
 
 /// Puts the entries of `exported` into `theirs`, each in the place of what had
 /// its name, else at the end. All else stays; the current context does so unless
 /// `switch` is set.
 #[must_use]
-pub fn merge(theirs: &Document, exported: &Document, switch: bool) -> Merged {
+pub fn merge(theirs: &Document, exported: &Document, switch: bool) -> Document {
     let mut document = theirs.clone();
     for list in LISTS {
         let mut entries = theirs.entries(list).to_vec();
@@ -35,25 +26,7 @@ pub fn merge(theirs: &Document, exported: &Document, switch: bool) -> Merged {
     if switch && let Some(current) = exported.get("current-context") {
         document.set("current-context", current.clone());
     }
-    Merged { redirected: redirected(theirs, exported), document }
-}
-
-fn redirected(theirs: &Document, exported: &Document) -> Vec<String> {
-    let changes = |list: &str, name: Option<&Value>| {
-        let Some(name) = name.and_then(text_of) else { return false };
-        let new = exported.entry(list, &name);
-        new.is_some() && theirs.entry(list, &name).is_some_and(|old| Some(old) != new)
-    };
-    theirs
-        .entries("contexts")
-        .iter()
-        .filter(|entry| name_of(entry).is_some_and(|name| exported.entry("contexts", &name).is_none()))
-        .filter(|entry| {
-            let context = &entry["context"];
-            changes("clusters", context.get("cluster")) || changes("users", context.get("user"))
-        })
-        .filter_map(name_of)
-        .collect()
+    document
 }
 
 #[cfg(test)]
@@ -80,8 +53,7 @@ mod tests {
             - {name: pi, cluster: {server: new}}\n- {name: z, cluster: {}}\nusers:\n- {name: work, user: {token: w}}\n\
             - {name: pi, user: {token: new}}\ncontexts:\n- {name: work, context: {cluster: work, user: work}}\n\
             - {name: pi, context: {cluster: pi, user: pi}}\n";
-        assert_eq!(merged.document.to_yaml(), document(want).to_yaml());
-        assert_eq!(merged.redirected, [""; 0]);
+        assert_eq!(merged.to_yaml(), document(want).to_yaml());
     }
 
     #[test]
@@ -92,7 +64,7 @@ mod tests {
             (Document::empty(), false, None),
             (Document::empty(), true, Some("pi")),
         ] {
-            let merged = merge(&theirs, &document(PI), switch).document;
+            let merged = merge(&theirs, &document(PI), switch);
             assert_eq!(merged.get("current-context").and_then(Value::as_str), want);
         }
     }
@@ -100,21 +72,9 @@ mod tests {
     #[test]
     fn a_name_that_stood_twice_stands_once() {
         let theirs = document("users:\n- {name: pi, user: 1}\n- {name: b, user: 2}\n- {name: pi, user: 3}\n");
-        let merged = merge(&theirs, &document(PI), false).document;
+        let merged = merge(&theirs, &document(PI), false);
         let names: Vec<_> = merged.entries("users").iter().filter_map(name_of).collect();
         assert_eq!(names, ["pi", "b"]);
-    }
-
-    #[test]
-    fn other_contexts_that_use_a_replaced_entry_are_told() {
-        for (mine, want) in [
-            ("{cluster: pi, user: work}", vec!["mine"]),
-            ("{cluster: work, user: pi}", vec![]),
-            ("{cluster: z, user: work}", vec![]),
-        ] {
-            let theirs = document(&format!("{THEIRS}- {{name: mine, context: {mine}}}\n"));
-            assert_eq!(merge(&theirs, &document(PI), false).redirected, want, "{mine}");
-        }
     }
 
     proptest! {
@@ -132,8 +92,8 @@ mod tests {
                 theirs.set(list, entries.collect());
             }
             let exported = document(PI);
-            let merged = merge(&theirs, &exported, switch).document;
-            prop_assert_eq!(&merge(&merged, &exported, switch).document, &merged);
+            let merged = merge(&theirs, &exported, switch);
+            prop_assert_eq!(&merge(&merged, &exported, switch), &merged);
             let mut without = merged.clone();
             for list in LISTS {
                 let rest = merged.entries(list).iter().filter(|e| name_of(e).as_deref() != Some("pi")).cloned();

@@ -36,6 +36,9 @@ pub enum UrlError {
     /// No host, or no port after its colon.
     #[error("has no host, or a port that is none: write https://HOST:PORT")]
     NoAuthority,
+    /// A query, a fragment, or characters of no URL.
+    #[error("has a query, a fragment or characters that no address has: write https://HOST:PORT")]
+    NotPlain,
 }
 
 impl FromStr for ServerUrl {
@@ -65,7 +68,7 @@ impl FromStr for ServerUrl {
             None if port.is_empty() => None,
             None => return Err(UrlError::NoAuthority),
         };
-        if host.is_empty() || host.contains(char::is_whitespace) {
+        if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(UrlError::NoAuthority);
         }
         Ok(Self { host: host.to_owned(), port, rest: rest.to_owned() })
@@ -77,6 +80,15 @@ impl ServerUrl {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port.unwrap_or(HTTPS)
+    }
+
+    /// The same, where the part behind the port is a plain path or nothing.
+    ///
+    /// # Errors
+    /// A client could understand the rest differently.
+    pub fn plain(self) -> Result<Self, UrlError> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-._~%:@!$&'()*+,;=".contains(c);
+        if self.rest.chars().all(is_plain) { Ok(self) } else { Err(UrlError::NotPlain) }
     }
 
     /// Whether the host is 0.0.0.0 or `::`: an address to listen at, not one to connect to.

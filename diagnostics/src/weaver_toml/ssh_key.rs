@@ -84,7 +84,8 @@ fn is_key_of(kind: &str, bytes: &[u8]) -> bool {
         }
 }
 
-fn base64(text: &str) -> Option<Vec<u8>> {
+/// Decodes base64 with its padding, and without white space.
+pub fn base64(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=');
     if !text.len().is_multiple_of(4) || text.len() - digits.len() > 2 {
         return None;

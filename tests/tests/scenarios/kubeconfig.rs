@@ -158,7 +158,11 @@ users:
 ";
     fs::write(&config, theirs).unwrap();
     let before = laptop.view(&config);
-    laptop.exported(&[SERVED, "--context", "pi", "--merge", "config"]);
+    // The cluster that has the name is another one.
+    let refused = laptop.export(&[SERVED, "--context", "pi", "--merge", "config"]);
+    assert_eq!(refused.status.code(), Some(10), "{refused:?}");
+    assert_eq!(fs::read_to_string(&config).unwrap(), theirs);
+    laptop.exported(&[SERVED, "--context", "pi", "--merge", "config", "--force"]);
 
     let mut after = laptop.view(&config);
     assert_eq!(after["current-context"], "yes");

@@ -39,7 +39,7 @@ fn now() -> Timestamp {
 }
 
 fn merged(path: &Path, switch: bool) -> Result<Merge, FileError> {
-    merge_into(path, &document(PI), switch, now())
+    merge_into(path, &document(PI), How { switch, force: false }, &[], now())
 }
 
 /// A file with this text and mode, and the directory that it is in.
@@ -79,7 +79,7 @@ fn a_merge_keeps_all_else_and_the_old_file() {
     let before = fs::metadata(&path).unwrap();
     let done = merged(&path, false).unwrap();
     let text = fs::read_to_string(&path).unwrap();
-    let want = merge(&document(THEIRS), &document(PI), false).document;
+    let want = merge(&document(THEIRS), &document(PI), false);
     assert_eq!(document(&text), want);
     assert!(text.contains("current-context: work\n") && text.contains("hunter2") && text.contains("hunter3"));
 
@@ -96,7 +96,7 @@ fn a_merge_keeps_all_else_and_the_old_file() {
 fn a_second_merge_changes_nothing_and_a_third_keeps_both_copies() {
     let (dir, path) = file(THEIRS, 0o600);
     merged(&path, false).unwrap();
-    assert_eq!(merged(&path, false).unwrap(), Merge { backup: None, changed: false, redirected: vec![] });
+    assert_eq!(merged(&path, false).unwrap(), Merge { backup: None, changed: false });
     assert_eq!(names(dir.path()).len(), 2);
     merged(&path, true).unwrap();
     assert!(fs::read_to_string(&path).unwrap().contains("current-context: pi\n"));
@@ -106,16 +106,36 @@ fn a_second_merge_changes_nothing_and_a_third_keeps_both_copies() {
 
 #[test]
 fn a_file_open_to_others_is_closed_even_without_a_change() {
-    let (_dir, path) = file(&merge(&document(THEIRS), &document(PI), false).document.to_yaml(), 0o640);
+    let (_dir, path) = file(&merge(&document(THEIRS), &document(PI), false).to_yaml(), 0o640);
     assert!(merged(&path, false).unwrap().changed);
     assert_eq!(mode(&path), 0o600);
+}
+
+#[test]
+fn a_collision_is_refused_before_a_byte_is_written_in_whichever_file_kubectl_reads() {
+    let uses = THEIRS.replace("cluster: work,", "cluster: pi,");
+    let (dir, path) = file(&uses, 0o600);
+    refused(&path, "context `work` uses cluster or user `pi`");
+    // kubectl takes an entry from the first file that has it.
+    let first = dir.path().join("first");
+    let beside = [path, dir.path().join("none")];
+    for there in [false, true] {
+        let before = names(dir.path());
+        let error = merge_into(&first, &document(PI), How { switch: false, force: true }, &beside, now())
+            .unwrap_err();
+        assert!(error.is_refusal() && error.to_string().contains("nothing was written"), "{error}");
+        assert_eq!(names(dir.path()), before);
+        if !there {
+            fs::write(&first, "kind: Config\n").unwrap();
+        }
+    }
 }
 
 #[test]
 fn a_file_that_is_not_there_is_made_with_its_directory() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(".kube/config");
-    assert_eq!(merged(&path, false).unwrap(), Merge { backup: None, changed: true, redirected: vec![] });
+    assert_eq!(merged(&path, false).unwrap(), Merge { backup: None, changed: true });
     assert_eq!((mode(&path), mode(&dir.path().join(".kube"))), (0o600, 0o700));
     assert!(!fs::read_to_string(&path).unwrap().contains("current-context"));
     assert_eq!(names(&dir.path().join(".kube")), ["config"]);

@@ -1,0 +1,135 @@
+//! A program on another machine, which may be a stranger's.
+//!
+//! Guarantees: its answer is at most as large, and takes at most as long, as the limits say; what it says besides is
+//! shown line by line behind the name of the machine, and no control character of it reaches the terminal.
+
+use std::io;
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::stdout::note;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
+use tokio::process::Command;
+use tokio::time::timeout;
+use weaver_diagnostics::finding_text::cut;
+
+/// What is taken of another machine.
+#[derive(Clone, Copy)]
+pub struct Limits {
+    /// Bytes of its answer.
+    answer: u64,
+    /// Bytes of its messages; the rest is read and not shown.
+    messages: usize,
+    /// Until it has ended, with the time to type a password.
+    time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { answer: 1 << 20, messages: 64 << 10, time: Duration::from_secs(300) }
+    }
+}
+
+/// What came of it.
+pub struct Answer {
+    /// The exit status; none after a signal.
+    pub code: Option<i32>,
+    /// What it printed. Never part of a message: it holds a key.
+    pub stdout: Vec<u8>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Failed {
+    /// The program could not be run or read.
+    #[error("cannot be asked: {0}")]
+    Run(#[from] io::Error),
+    /// The answer goes on.
+    #[error("sent more than {} KiB, and no kubeconfig is that large", .0 >> 10)]
+    TooLarge(u64),
+    /// It does not end.
+    #[error("did not end within {} seconds", .0.as_secs())]
+    TooLong(Duration),
+}
+
+/// Runs a program that asks `machine`. It is killed where it goes beyond a limit.
+pub async fn answer(mut program: Command, machine: &str, limits: Limits) -> Result<Answer, Failed> {
+    // ssh asks for passwords at the terminal itself.
+    program.stdin(Stdio::inherit()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut child = program.spawn()?;
+    let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        return Err(Failed::Run(io::ErrorKind::BrokenPipe.into()));
+    };
+    let all = async {
+        let messages = async { Ok(show(stderr, limits.messages, |line| note!("{machine}: {line}")).await?) };
+        let (stdout, ()) = tokio::try_join!(limited(stdout, limits.answer), messages)?;
+        Ok(Answer { code: child.wait().await?.code(), stdout })
+    };
+    timeout(limits.time, all).await.unwrap_or(Err(Failed::TooLong(limits.time)))
+}
+
+async fn limited(from: impl AsyncRead + Unpin, most: u64) -> Result<Vec<u8>, Failed> {
+    let mut bytes = Vec::new();
+    from.take(most + 1).read_to_end(&mut bytes).await?;
+    if bytes.len() as u64 > most { Err(Failed::TooLarge(most)) } else { Ok(bytes) }
+}
+
+/// Shows each line as what it is, until the limit is reached; reads to the end all the same.
+async fn show(from: impl AsyncRead + Unpin, most: usize, mut tell: impl FnMut(&str)) -> io::Result<()> {
+    /// No line of a terminal is longer.
+    const LINE: u64 = 1024;
+    let mut from = BufReader::new(from);
+    let (mut line, mut shown) = (Vec::new(), 0);
+    while (&mut from).take(LINE).read_until(b'\n', &mut line).await? > 0 {
+        if shown <= most {
+            let text = String::from_utf8_lossy(&line);
+            let text = text.trim_end_matches(['\n', '\r']);
+            tell(&cut(text, usize::MAX));
+            shown += line.len();
+            if shown > most {
+                tell("(the rest is not shown)");
+            }
+        }
+        line.clear();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn asked(script: &str, limits: Limits) -> Result<Answer, Failed> {
+        let mut sh = Command::new("sh");
+        sh.args(["-c", script]);
+        answer(sh, "pi", limits).await
+    }
+
+    #[tokio::test]
+    async fn an_answer_beyond_a_limit_is_none() {
+        let limits = Limits { answer: 100, messages: 10, time: Duration::from_secs(20) };
+        let short = asked("printf hello; echo note >&2; exit 3", limits).await.unwrap();
+        assert_eq!((short.code, &*short.stdout), (Some(3), &b"hello"[..]));
+        let fits = asked("head -c 100 /dev/zero", limits).await.unwrap();
+        assert_eq!((fits.code, fits.stdout.len()), (Some(0), 100));
+        assert!(matches!(asked("cat /dev/zero", limits).await, Err(Failed::TooLarge(100))));
+        let soon = Limits { time: Duration::from_millis(100), ..limits };
+        assert!(matches!(asked("exec sleep 60", soon).await, Err(Failed::TooLong(_))));
+        // Half of a line for ever, and messages without an end.
+        assert!(matches!(asked("exec cat /dev/zero >&2", soon).await, Err(Failed::TooLong(_))));
+        let mut none = Command::new("/nowhere/ssh");
+        none.arg("x");
+        assert!(matches!(answer(none, "pi", limits).await, Err(Failed::Run(_))));
+    }
+
+    #[tokio::test]
+    async fn messages_are_shown_and_not_obeyed() {
+        let mut told = Vec::new();
+        let said = b"a\x1b[2Jb\r\n\xff\x07\nlast";
+        show(&said[..], 1000, |line| told.push(line.to_owned())).await.unwrap();
+        assert_eq!(told, ["a\\u{1b}[2Jb", "\u{fffd}\\u{7}", "last"]);
+        let mut told = Vec::new();
+        show(&[b'x'; 100_000][..], 2000, |line| told.push(line.len())).await.unwrap();
+        assert_eq!(told, [1024, 1024, 23]);
+    }
+}

@@ -1,0 +1,104 @@
+//! Certificates and keys as a kubeconfig holds them: base64 of PEM. Nothing of them is in a message.
+
+use crate::weaver_toml::ssh_key::base64;
+
+/// What a value has to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    /// One certificate or more, and nothing else.
+    Certificates,
+    /// A private key, which is not encrypted.
+    Key,
+}
+
+impl Holds {
+    fn takes(self, label: &str) -> bool {
+        match self {
+            Self::Certificates => label == "CERTIFICATE",
+            Self::Key => {
+                matches!(label, "PRIVATE KEY" | "EC PRIVATE KEY" | "RSA PRIVATE KEY" | "EC PARAMETERS")
+            }
+        }
+    }
+}
+
+/// The value without the white space that base64 may have, if it holds that.
+#[must_use]
+pub fn normal(data: &str, holds: Holds) -> Option<String> {
+    let data: String = data.split_ascii_whitespace().collect();
+    let text = String::from_utf8(base64(&data)?).ok()?;
+    let labels = blocks(&text)?;
+    let is_whole = match holds {
+        Holds::Certificates => !labels.is_empty(),
+        Holds::Key => labels.iter().filter(|label| label.ends_with("PRIVATE KEY")).count() == 1,
+    };
+    (is_whole && labels.iter().all(|label| holds.takes(label))).then_some(data)
+}
+
+/// The labels of its PEM blocks; none where one is torn or does not hold DER.
+fn blocks(text: &str) -> Option<Vec<&str>> {
+    let mut labels = Vec::new();
+    let mut rest = text;
+    while let Some(begin) = rest.find("-----BEGIN ") {
+        let (label, body) = rest[begin + "-----BEGIN ".len()..].split_once("-----")?;
+        let (body, after) = body.split_once(&format!("-----END {label}-----"))?;
+        let der = base64(&body.split_ascii_whitespace().collect::<String>())?;
+        // A SEQUENCE; the parameters of a curve are an OBJECT IDENTIFIER.
+        if !matches!(der.first(), Some(0x30 | 0x06)) {
+            return None;
+        }
+        labels.push(label);
+        rest = after;
+    }
+    (!rest.contains("-----END ")).then_some(labels)
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// Base64 of a PEM certificate that holds an empty SEQUENCE.
+    pub const CERTIFICATE: &str =
+        "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BQT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
+    /// The same of an EC key.
+    pub const KEY: &str =
+        "LS0tLS1CRUdJTiBFQyBQUklWQVRFIEtFWS0tLS0tCk1BQT0KLS0tLS1FTkQgRUMgUFJJVkFURSBLRVktLS0tLQo=";
+
+    #[test]
+    fn labels_of_whole_blocks() {
+        let block =
+            |label: &str, body: &str| format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n");
+        let certificate = block("CERTIFICATE", "MAA=");
+        for (text, want) in [
+            (certificate.clone(), Some(vec!["CERTIFICATE"])),
+            (format!("a note\n{certificate}{certificate}"), Some(vec!["CERTIFICATE"; 2])),
+            (block("CERTIFICATE", "M\r\nAA="), Some(vec!["CERTIFICATE"])),
+            (block("CERTIFICATE", "TWFu"), None),
+            (block("CERTIFICATE", ""), None),
+            (block("CERTIFICATE", "*"), None),
+            (certificate[..30].to_owned(), None),
+            (certificate[20..].to_owned(), None),
+            (String::new(), Some(vec![])),
+        ] {
+            assert_eq!(blocks(&text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_asked_for_is_taken() {
+        assert_eq!(normal(CERTIFICATE, Holds::Certificates).as_deref(), Some(CERTIFICATE));
+        assert_eq!(normal(KEY, Holds::Key).as_deref(), Some(KEY));
+        let folded = format!("\n {} \n{}", &KEY[..12], &KEY[12..]);
+        assert_eq!(normal(&folded, Holds::Key).as_deref(), Some(KEY));
+        for (data, holds) in [
+            (KEY, Holds::Certificates),
+            (CERTIFICATE, Holds::Key),
+            ("", Holds::Certificates),
+            ("Q0E=", Holds::Certificates),
+            ("!", Holds::Key),
+            ("/w==", Holds::Key),
+        ] {
+            assert_eq!(normal(data, holds), None, "{data}");
+        }
+    }
+}
