@@ -212,7 +212,7 @@ impl Source {
                 cluster["tls-server-name"] = served.to_string().into();
             }
         }
-        Ok(Document::of_one(wanted.context, cluster, user.to_value(), self.namespace.as_deref()))
+        Ok(Document::of_one(wanted.context, &cluster, &user.to_value(), self.namespace.as_deref()))
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { answer: 1 << 20, messages: 64 << 10, time: Duration::from_secs(300) }
+        Self { answer: 1 << 20, messages: 64 << 10, time: Duration::from_mins(5) }
     }
 }
 

@@ -57,8 +57,9 @@ pub fn collision(theirs: &Document, exported: &Document, force: bool) -> Option<
     };
     let (clusters, users) = (changes("clusters"), changes("users"));
     for entry in theirs.entries("contexts") {
-        let uses = |key: &str| entry["context"].get(key).and_then(text_of).is_some_and(|used| used == name);
-        let (cluster, user) = (uses("cluster"), uses("user"));
+        let points_at =
+            |key: &str| entry["context"].get(key).and_then(text_of).is_some_and(|used| used == name);
+        let (cluster, user) = (points_at("cluster"), points_at("user"));
         let is_other = name_of(entry).is_some_and(|other| other != name);
         let whole = cluster && user;
         if is_other && (cluster && clusters || user && users) && !(whole && force) {
@@ -71,8 +72,11 @@ pub fn collision(theirs: &Document, exported: &Document, force: bool) -> Option<
         && there("users")
             .all(|old| has_only(old, "user", &["client-certificate-data", "client-key-data", "token"]))
         && there("contexts").all(|old| {
-            let uses = |key: &str| old["context"].get(key).and_then(text_of).is_some_and(|used| used == name);
-            has_only(old, "context", &["cluster", "user", "namespace"]) && uses("cluster") && uses("user")
+            let points_at =
+                |key: &str| old["context"].get(key).and_then(text_of).is_some_and(|used| used == name);
+            has_only(old, "context", &["cluster", "user", "namespace"])
+                && points_at("cluster")
+                && points_at("user")
         });
     if force || is_renewed {
         return None;
@@ -112,7 +116,7 @@ mod tests {
 
     fn pi(server: &str, token: &str) -> Document {
         let cluster = serde_json::json!({"server": server, "certificate-authority-data": "x"});
-        Document::of_one("pi", cluster, serde_json::json!({"token": token}), None)
+        Document::of_one("pi", &cluster, &serde_json::json!({"token": token}), None)
     }
 
     fn theirs(clusters: &str, users: &str, contexts: &str) -> Document {

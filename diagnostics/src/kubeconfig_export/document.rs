@@ -84,7 +84,7 @@ impl Document {
     }
 
     /// A kubeconfig of one cluster, one user and one context, all with this name.
-    pub(super) fn of_one(name: &str, cluster: Value, user: Value, namespace: Option<&str>) -> Self {
+    pub(super) fn of_one(name: &str, cluster: &Value, user: &Value, namespace: Option<&str>) -> Self {
         let mut context = json!({ "cluster": name, "user": name });
         if let Some(namespace) = namespace {
             context["namespace"] = namespace.into();
