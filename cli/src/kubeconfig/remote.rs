@@ -129,7 +129,7 @@ mod tests {
         show(&said[..], 1000, |line| told.push(line.to_owned())).await.unwrap();
         assert_eq!(told, ["a\\u{1b}[2Jb", "\u{fffd}\\u{7}", "last"]);
         let mut told = Vec::new();
-        show(&[b'x'; 100_000][..], 2000, |line| told.push(line.len())).await.unwrap();
+        show(&vec![b'x'; 100_000][..], 2000, |line| told.push(line.len())).await.unwrap();
         assert_eq!(told, [1024, 1024, 23]);
     }
 }
