@@ -11,7 +11,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use weaver_diagnostics::exit_code;
 use weaver_node_agent::{args::Args, run::NeedsHuman, run_command};
-use weaver_operator::log::{self, Sink};
+use weaver_operator::{
+    log::{self, Sink},
+    open_files,
+};
 
 fn main() -> ExitCode {
     let args = Args::parse().resolve().unwrap_or_else(|error| error.exit());
@@ -21,6 +24,7 @@ fn main() -> ExitCode {
         eprintln!("error: a TLS provider is already installed");
         return exit_code::INTERNAL.into();
     }
+    open_files::raise_limit();
     let outcome = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -45,8 +45,8 @@ codes! {
     TOKENS_WRITTEN = "tokens-written": "into the Secret `secret`, for the keys that are named; never the tokens themselves";
     WEBHOOK_LISTENING = "webhook-listening": "at `address`";
     WEBHOOK_FAILED = "webhook-failed": "an object could not be converted, by a fault of ours";
-    WEBHOOK_CONNECTION_LOST = "webhook-connection-lost": "before it was used";
-    WEBHOOK_CUT_OFF = "webhook-cut-off": "requests that were under way at the end";
+    HTTP_CONNECTION_LOST = "http-connection-lost": "a connection to one of our ports broke before it was used";
+    HTTP_CUT_OFF = "http-cut-off": "requests to one of our ports were still under way when the program ended";
     WEBHOOK_CERTIFICATE_SERVED = "webhook-certificate-served": "it was read from the file, and is shown from now on";
     WEBHOOK_CERTIFICATE_AWAITED = "webhook-certificate-awaited": "there is none yet: `weaver crd install`";
     WEBHOOK_CERTIFICATE_UNUSABLE = "webhook-certificate-unusable": "the old one is shown, if there is one";

@@ -13,6 +13,8 @@
 //! - [`transport`]: requests over few HTTP/2 connections; [`trust`]: whether the CA is still the one.
 //! - [`health`]: whether this process is alive and ready.
 //! - [`metrics`]: what is counted, and [`admin`]: what is looked up; [`metrics_page`]: where all is read.
+//! - [`http_server`]: every port that this program and the node agent open, with limits for its clients.
+//! - [`open_files`]: how many of them a process may have, which its connections count among.
 //! - [`handshake`]: one TLS handshake, for the node agent and `weaver kubeconfig`.
 //! - [`log`]: to the journal with fields, or to standard error; [`code`]: what each record is of.
 //! - [`service_manager`]: what systemd is told: ready, and alive; [`signals`]: what it tells.
@@ -31,11 +33,13 @@ pub mod controllers;
 pub mod durable_file;
 pub mod handshake;
 pub mod health;
+pub mod http_server;
 pub mod installer;
 pub mod lease;
 pub mod log;
 pub mod metrics;
 pub mod metrics_page;
+pub mod open_files;
 pub mod run;
 pub mod scope;
 pub mod service_manager;

@@ -10,6 +10,7 @@ use clap::Parser as _;
 use weaver_diagnostics::exit_code;
 use weaver_operator::args::{Args, Verb};
 use weaver_operator::log;
+use weaver_operator::open_files;
 use weaver_operator::run::NeedsHuman;
 
 #[tokio::main(flavor = "current_thread")]
@@ -21,6 +22,7 @@ async fn main() -> ExitCode {
     // Exits with `exit_code::USAGE` by itself where the command line is wrong.
     let Args { verb } = Args::parse();
     let sink = log::init(weaver_operator::log_filter(std::env::var("RUST_LOG").ok().as_deref()));
+    open_files::raise_limit();
     let done = match verb {
         Verb::Run(options) => Box::pin(weaver_operator::run::run(options)).await,
         Verb::Webhook(options) => weaver_operator::webhook::run(options).await.map_err(Into::into),

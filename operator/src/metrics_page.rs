@@ -10,9 +10,11 @@ use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::code;
+use crate::http_server::{self, Limits};
 
 /// Content type of what is served: the text form of `OpenMetrics`.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -42,8 +44,6 @@ pub async fn serve(address: SocketAddr, remedy: &str, pages: Router) {
     if let Ok(address) = listener.local_addr() {
         info!(code = code::METRICS_SERVED, %address, "metrics are served at /metrics");
     }
-    if let Err(error) = axum::serve(listener, pages).await {
-        warn!(code = code::METRICS_NOT_SERVED, %error, "metrics are not served any more");
-    }
-    std::future::pending::<()>().await;
+    // Whoever drops this future ends all of it.
+    http_server::serve(listener, None, pages, &Limits::PAGES, CancellationToken::new()).await;
 }

@@ -162,6 +162,11 @@ impl Agent {
         pid(&report)
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// A file of the runtime directory.
     pub fn file(&self, name: &str) -> PathBuf {
         self.runtime.join(name)

@@ -4,20 +4,19 @@
 //! `Status` of Kubernetes, which the API server shows to whoever asked it. No log line repeats what a request
 //! holds, and a refusal no more than its kind and path.
 //!
-//! Memory has a bound: a body is read only by who has one of [`AT_ONCE`] places, and a place is free again when
-//! the work on it has ended, also where nobody waits for that work any more.
+//! Memory has a bound: all bodies together have [`MEMORY`], whole or not ([`super::arrival`]), and of the whole ones
+//! [`AT_ONCE`] are converted at a time. Both are free again when the work has ended, also where nobody waits for that
+//! work any more.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use http::header::{CONTENT_LENGTH, EXPECT};
 use http::{HeaderMap, Method, StatusCode, Uri};
-use http_body_util::BodyExt as _;
 use kube::core::conversion::ConversionReview;
 use serde::Deserialize;
 use serde_json::json;
@@ -25,21 +24,23 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::{debug, error};
 
+use super::arrival::{ARRIVAL, Memory, PATIENT};
 use crate::code;
+use crate::http_server::Caller;
 
 /// Largest request, in bytes. An object in the API server has 3 MiB at most, nearly all have some KiB.
 pub const LARGEST: usize = 8 << 20;
 /// Of a larger one, that much is read and forgotten, so that the client reads our answer rather than find the
 /// connection broken under its writing.
-const PATIENCE: usize = 8 * LARGEST;
+pub const PATIENCE: usize = 8 * LARGEST;
 /// For one request; the API server gives up after 30 s.
 pub const DEADLINE: Duration = Duration::from_secs(25);
-/// Reviews being read or converted at once; each may have [`LARGEST`] in memory, several times over.
+/// Reviews being converted at once; each may have [`LARGEST`] in memory, several times over.
 const AT_ONCE: usize = 4;
-/// For a place, where others have them all.
-const QUEUE: Duration = Duration::from_secs(5);
-/// For a body to arrive; a place is held meanwhile.
-const ARRIVAL: Duration = Duration::from_secs(10);
+/// Bytes of all bodies together.
+pub const MEMORY: usize = AT_ONCE * LARGEST;
+/// For memory or a converter, where others have all.
+pub const QUEUE: Duration = Duration::from_secs(5);
 /// `apiVersion` and `kind` of the one review that is answered.
 pub const REVIEW: (&str, &str) = ("apiextensions.k8s.io/v1", "ConversionReview");
 
@@ -73,14 +74,17 @@ pub enum Refusal {
     /// A review that holds an answer, or nothing.
     #[error("the ConversionReview holds no request")]
     NoRequest,
-    /// All places are taken, and stay so.
+    /// All memory or all converters are taken, and stay so.
     #[error(
-        "{AT_ONCE} other requests are at work, and none ended within {} s: ask again in some seconds",
+        "other requests have all that this webhook may use at once, and none ended within {} s: ask again in some seconds",
         QUEUE.as_secs()
     )]
     Busy,
     /// The client stopped sending, or sends too slowly.
-    #[error("the request did not arrive within {} s: send it faster", ARRIVAL.as_secs())]
+    #[error(
+        "the request did not arrive within {} s, or within {} s while others needed its memory: send it faster",
+        ARRIVAL.as_secs(), PATIENT.as_secs()
+    )]
     SlowBody,
     /// Busy machine.
     #[error("the request was not answered within {} s", DEADLINE.as_secs())]
@@ -129,45 +133,54 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// The webhook's paths.
-pub fn router() -> Router {
-    with_places(Arc::new(Semaphore::new(AT_ONCE)))
+/// What all requests share.
+#[derive(Clone, Debug)]
+struct Shared {
+    memory: Arc<Memory>,
+    converters: Arc<Semaphore>,
 }
 
-fn with_places(places: Arc<Semaphore>) -> Router {
+impl Shared {
+    fn new(memory: usize, converters: usize) -> Self {
+        Self { memory: Arc::new(Memory::new(memory)), converters: Arc::new(Semaphore::new(converters)) }
+    }
+}
+
+/// The webhook's paths.
+pub fn router() -> Router {
+    with(Shared::new(MEMORY, AT_ONCE))
+}
+
+fn with(shared: Shared) -> Router {
     let elsewhere = async |method: Method, uri: Uri| not_here(method, &uri, false);
     Router::new()
         .route("/convert", post(answer))
         .route("/healthz", get(async || "ok"))
         .method_not_allowed_fallback(async |method: Method, uri: Uri| not_here(method, &uri, true))
         .fallback(elsewhere)
-        .with_state(places)
+        .with_state(shared)
 }
 
 fn not_here(method: Method, uri: &Uri, known: bool) -> Refusal {
     Refusal::NotHere { method, path: uri.path().to_owned(), known }
 }
 
-async fn answer(State(places): State<Arc<Semaphore>>, request: Request) -> Result<Response, Refusal> {
-    let answered = timeout(DEADLINE, convert(places, request)).await.unwrap_or(Err(Refusal::TooSlow));
+async fn answer(State(shared): State<Shared>, request: Request) -> Result<Response, Refusal> {
+    let answered = timeout(DEADLINE, convert(shared, request)).await.unwrap_or(Err(Refusal::TooSlow));
     answered.inspect_err(|refusal| debug!("refused a request: {refusal}"))
 }
 
-async fn convert(places: Arc<Semaphore>, request: Request) -> Result<Response, Refusal> {
+async fn convert(shared: Shared, request: Request) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
     announced(&head.headers)?;
-    let Ok(place) = timeout(QUEUE, places.acquire_owned()).await else {
-        // Forgotten as it comes, for as long as others have: then the client reads our answer.
-        let _ = timeout(ARRIVAL, read(body, 0)).await;
-        return Err(Refusal::Busy);
-    };
-    let place = place.map_err(|_| Refusal::Failed)?;
-    let content = timeout(ARRIVAL, read(body, LARGEST)).await.map_err(|_| Refusal::SlowBody)??;
-    // Elsewhere: a panic there is not ours, and other requests go on meanwhile. It cannot be stopped, so the
-    // place goes with it.
+    let content = shared.memory.read(body).await?;
+    let permit = timeout(QUEUE, shared.converters.acquire_owned()).await.map_err(|_| Refusal::Busy)?;
+    let permit = permit.map_err(|_| Refusal::Failed)?;
+    // Elsewhere: a panic there is not ours, and other requests go on meanwhile. It cannot be stopped, so memory and
+    // permit go with it.
     let converted = tokio::task::spawn_blocking(move || {
-        let _place = place;
-        let review = parse(&content)?;
+        let (_permit, content) = (permit, content);
+        let review = parse(&content.bytes)?;
         let objects = review.request.as_ref().map_or(0, |request| request.objects.len());
         let answer = weaver_api::convert::review(review);
         debug!(objects, "answered a review");
@@ -177,6 +190,10 @@ async fn convert(places: Arc<Semaphore>, request: Request) -> Result<Response, R
         error!(code = code::WEBHOOK_FAILED, %error, "converting");
         Refusal::Failed
     })??;
+    // As the API server does, and as others could: it decides who goes last, and nothing else.
+    if let Some(caller) = head.extensions.get::<Caller>() {
+        caller.mark_known();
+    }
     Ok(([(http::header::CONTENT_TYPE, "application/json")], answer).into_response())
 }
 
@@ -189,25 +206,6 @@ fn announced(headers: &HeaderMap) -> Result<(), Refusal> {
         return Err(Refusal::TooLarge);
     }
     Ok(())
-}
-
-/// The body, if it is no larger than `most`; of a larger one nothing is kept.
-async fn read(mut body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
-    let mut content = Vec::new();
-    let mut size = 0_usize;
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| Refusal::CutOff)?.into_data() else { continue };
-        size = size.saturating_add(data.len());
-        if size <= most {
-            content.extend_from_slice(&data);
-        } else {
-            content = Vec::new();
-        }
-        if size > PATIENCE {
-            break;
-        }
-    }
-    if size > most { Err(Refusal::TooLarge) } else { Ok(content) }
 }
 
 /// A review that holds a request.

@@ -6,9 +6,11 @@
 //!
 //! - [`answer`] has the two paths and says why a request is refused.
 //! - [`leaf`] has the certificate, read again when it is replaced.
-//! - [`serve`] has the connections.
+//! - [`arrival`] has the bodies while they arrive, and their memory.
+//! - [`serve`] has TLS and what clients may have; the connections are [`crate::http_server`]'s.
 
 pub mod answer;
+pub mod arrival;
 pub mod leaf;
 pub mod serve;
 

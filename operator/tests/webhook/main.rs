@@ -234,3 +234,22 @@ async fn a_taken_port_is_named_with_the_flag() {
         assert!(words.contains(expected), "{words}");
     }
 }
+
+#[tokio::test]
+async fn it_may_open_as_many_files_as_the_system_lets_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let webhook = program(&dir, "127.0.0.1:0");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "ulimit -S -n 300 && ulimit -H -n 900 && exec \"$0\" \"$@\""]);
+    shell.arg(webhook.get_program()).args(webhook.get_args()).stderr(std::process::Stdio::null());
+    let mut child = shell.spawn().unwrap();
+    let limits = format!("/proc/{}/limits", child.id());
+    eventually("the soft limit is the hard one", async || {
+        let limits = fs::read_to_string(&limits).unwrap();
+        let files = limits.lines().find(|line| line.starts_with("Max open files"))?.split_whitespace();
+        (files.skip(3).take(2).collect::<Vec<_>>() == ["900", "900"]).then_some(())
+    })
+    .await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

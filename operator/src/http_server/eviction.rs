@@ -1,0 +1,116 @@
+//! Which connection ends where a new one needs its slot. Pure: plain values in, a verdict out.
+
+use std::net::IpAddr;
+
+use tokio::time::Instant;
+
+use super::Limits;
+
+/// What counts about one connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Seen {
+    /// The other side's address.
+    pub peer: IpAddr,
+    /// Has it shown that it is a client that the server is for?
+    pub known: bool,
+    /// Since when the client has to act: finish its handshake, send a head or a body, take an answer, ask the next
+    /// question. `None` while the server works on an answer.
+    pub waiting_since: Option<Instant>,
+}
+
+/// What becomes of a new connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Admission<K> {
+    /// There is a free slot.
+    Admit,
+    /// It gets the slot of this one, which ends.
+    Replace(K),
+    /// Its address has all the connections that one address may have, and each is being answered.
+    Refuse,
+    /// Each connection is being answered: the next that ends or becomes idle makes room.
+    Wait,
+}
+
+/// What becomes of a new connection from `peer`, with these others there.
+///
+/// The limit per address is for a network. On the loopback interface all clients have one address, and only the order
+/// of eviction tells them apart.
+pub fn admission<K: Copy>(others: &[(K, Seen)], peer: IpAddr, limits: &Limits) -> Admission<K> {
+    let peer = peer.to_canonical();
+    if !peer.is_loopback() {
+        let same: Vec<_> =
+            others.iter().filter(|(_, seen)| seen.peer.to_canonical() == peer).copied().collect();
+        if same.len() >= limits.per_address {
+            return first_to_go(&same).map_or(Admission::Refuse, Admission::Replace);
+        }
+    }
+    if others.len() < limits.connections {
+        return Admission::Admit;
+    }
+    first_to_go(others).map_or(Admission::Wait, Admission::Replace)
+}
+
+/// The connection whose client has been silent longest, unknown clients first; never one that is being answered.
+pub fn first_to_go<K: Copy>(connections: &[(K, Seen)]) -> Option<K> {
+    let waiting = connections.iter().filter_map(|(key, seen)| Some((seen.known, seen.waiting_since?, *key)));
+    waiting.min_by_key(|(known, since, _)| (*known, *since)).map(|(.., key)| key)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const LOCAL: &str = "127.0.0.1";
+    const LIMITS: Limits = Limits { connections: 3, per_address: 2, ..Limits::PAGES };
+
+    /// `(peer, known, seconds of silence)`; without seconds it is being answered.
+    type Row = (&'static str, bool, Option<u64>);
+
+    fn decide(rows: &[Row], newcomer: &str) -> Admission<usize> {
+        let now = Instant::now() + Duration::from_hours(1);
+        let seen = |&(peer, known, silent): &Row| Seen {
+            peer: peer.parse().unwrap(),
+            known,
+            waiting_since: silent.map(|seconds| now.checked_sub(Duration::from_secs(seconds)).unwrap()),
+        };
+        let others: Vec<_> = rows.iter().map(seen).enumerate().collect();
+        admission(&others, newcomer.parse().unwrap(), &LIMITS)
+    }
+
+    #[test]
+    fn the_longest_silence_goes_unknown_clients_first_and_never_one_that_is_being_answered() {
+        use Admission::{Admit, Refuse, Replace, Wait};
+        let (a, b, c, mapped) = ("10.0.0.1", "10.0.0.2", "10.0.0.3", "::ffff:10.0.0.1");
+        for (rows, newcomer, expected) in [
+            (vec![], LOCAL, Admit),
+            (vec![(LOCAL, false, Some(9)), (LOCAL, false, Some(8))], LOCAL, Admit),
+            (
+                vec![(LOCAL, false, Some(1)), (LOCAL, false, Some(9)), (LOCAL, false, Some(3))],
+                LOCAL,
+                Replace(1),
+            ),
+            (
+                vec![(LOCAL, true, Some(99)), (LOCAL, false, Some(1)), (LOCAL, false, Some(0))],
+                LOCAL,
+                Replace(1),
+            ),
+            (vec![(LOCAL, true, Some(5)), (LOCAL, true, Some(6)), (LOCAL, true, Some(4))], LOCAL, Replace(1)),
+            (vec![(LOCAL, false, None), (LOCAL, true, Some(0)), (LOCAL, false, None)], LOCAL, Replace(1)),
+            (vec![(LOCAL, false, None), (LOCAL, true, None), (LOCAL, false, None)], LOCAL, Wait),
+            // One address does not push others out; it pushes itself out.
+            (vec![(a, false, Some(1)), (a, false, Some(2)), (b, false, Some(99))], a, Replace(1)),
+            (vec![(a, false, Some(1)), (a, false, Some(2))], a, Replace(1)),
+            (vec![(a, true, Some(9)), (a, false, Some(2))], a, Replace(1)),
+            (vec![(a, false, Some(1)), (a, false, Some(2))], mapped, Replace(1)),
+            (vec![(a, false, None), (a, false, None)], a, Refuse),
+            (vec![(a, false, None), (a, false, None)], c, Admit),
+            (vec![(a, false, Some(1)), (a, false, Some(2)), (b, false, Some(3))], c, Replace(2)),
+            // A limit of its own has the loopback interface not.
+            (vec![(LOCAL, false, None), (LOCAL, false, None)], LOCAL, Admit),
+        ] {
+            assert_eq!(decide(&rows, newcomer), expected, "{newcomer} among {rows:?}");
+        }
+    }
+}

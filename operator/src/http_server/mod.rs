@@ -1,0 +1,247 @@
+//! The HTTP server of every port: health, metrics and the conversion webhook; with TLS or without.
+//!
+//! No client can keep others out. A handshake and each head of an HTTP/1.1 request have a time limit. A connection ends
+//! when no request has come for a while, and at a certain age in any case; it may then finish what it has begun. Where
+//! all slots are taken, the connection whose client has been silent longest gives its slot to the new one
+//! ([`eviction`]); one that is being answered never does. A handler limits what it reads of a body.
+//!
+//! What this cannot do: tell the API server from another client by a certificate. The API server can present one to
+//! admission webhooks (`AdmissionConfiguration`, `kubeConfigFile`) and not to conversion webhooks, whose client it makes
+//! with an empty kubeconfig. So a handler says which clients have behaved as one ([`Caller`]), and these go last.
+
+mod connections;
+pub mod eviction;
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+use tracing::{debug, warn};
+
+pub use self::connections::Caller;
+use self::connections::{Arriving, Connection, Connections, Exchange, Slot};
+use self::eviction::Admission;
+use crate::code;
+
+/// What clients may have.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections: usize,
+    /// Of these, from one address that is not of the loopback interface.
+    pub per_address: usize,
+    /// For a TLS handshake, and for the head of a request.
+    pub head: Duration,
+    /// Without a new request, that long, a connection takes no more of them. Longer than any request may take.
+    pub idle: Duration,
+    /// After that long a connection takes no more requests; clients open another.
+    pub age: Duration,
+    /// For requests under way when a connection's time ends: longer than any may take.
+    pub last_request: Duration,
+    /// For requests under way when the process ends.
+    pub drain: Duration,
+}
+
+impl Limits {
+    /// For pages about a program, which a probe, a scraper and a person read.
+    pub const PAGES: Self = Self {
+        connections: 32,
+        per_address: 16,
+        head: Duration::from_secs(5),
+        idle: Duration::from_secs(30),
+        age: Duration::from_mins(10),
+        last_request: Duration::from_secs(30),
+        drain: Duration::from_secs(10),
+    };
+}
+
+/// For a client that is asked to go while none of its requests is under way.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// The same, where its slot has been given away already.
+const SHORT_FAREWELL: Duration = Duration::from_secs(1);
+/// Before the next try where a connection cannot be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Requests at once on one HTTP/2 connection.
+const STREAMS: u32 = 64;
+/// What a connection may send of bodies that nobody reads yet, in bytes.
+const WINDOW: u32 = 256 << 10;
+/// Most of a head, in bytes, and of what is read ahead over HTTP/1.1.
+const BUFFER: usize = 64 << 10;
+
+/// Serves `router` until `stop`, then returns when the last connection has ended, or after [`Limits::drain`].
+///
+/// Without `tls` it speaks HTTP/1.1 only.
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    limits: &'static Limits,
+    stop: CancellationToken,
+) {
+    let open = Arc::new(Connections::default());
+    let mut tasks = JoinSet::new();
+    let mut newcomer: Option<(TcpStream, IpAddr)> = None;
+    for key in 0_u64.. {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            Some(ended) = tasks.join_next() => {
+                if let Err(error) = ended {
+                    warn!(code = code::HTTP_CONNECTION_LOST, %error, "a connection was lost");
+                }
+            }
+            accepted = listener.accept(), if newcomer.is_none() => match accepted {
+                Ok((stream, peer)) => newcomer = Some((stream, peer.ip())),
+                Err(error) => {
+                    warn!(code = code::HTTP_CONNECTION_LOST, %error, "accepting a connection");
+                    // Out of file descriptors, say: one of ours may give its back.
+                    open.shed();
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            () = open.changed(), if newcomer.is_some() => {}
+        }
+        let Some((stream, peer)) = newcomer.take() else { continue };
+        match open.admit(key, peer, limits) {
+            Ok(slot) => {
+                let (tls, router, stop) = (tls.clone(), router.clone(), stop.clone());
+                tasks.spawn(connection(stream, slot, tls, router, limits, stop));
+                // It reads what has arrived before the next newcomer can have its slot: a client that sends its request
+                // at once is answered, however many others connect and send nothing.
+                yield_now().await;
+            }
+            Err(Admission::Refuse) => debug!(%peer, "too many connections of one address are being answered"),
+            Err(_) => newcomer = Some((stream, peer)),
+        }
+    }
+    drop((listener, newcomer));
+    let drained = timeout(limits.drain, async { while tasks.join_next().await.is_some() {} }).await;
+    if drained.is_err() {
+        let seconds = limits.drain.as_secs();
+        warn!(code = code::HTTP_CUT_OFF, connections = tasks.len(), "cut off after {seconds} s");
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    slot: Slot,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    limits: &Limits,
+    stop: CancellationToken,
+) {
+    // Answers are small, and somebody waits for each.
+    if let Err(error) = stream.set_nodelay(true) {
+        debug!(%error, "setting TCP_NODELAY");
+    }
+    let Some(tls) = tls else { return talk(stream, false, &slot.connection, router, limits, stop).await };
+    let handshake = tokio::select! {
+        () = stop.cancelled() => return,
+        () = slot.connection.leave.cancelled() => return debug!("a handshake gave way to another connection"),
+        handshake = timeout(limits.head, tls.accept(stream)) => handshake,
+    };
+    let stream = match handshake {
+        Ok(Ok(stream)) => {
+            debug!("accepted a connection");
+            stream
+        }
+        Ok(Err(error)) => return debug!(%error, "a TLS handshake failed"),
+        Err(_) => return debug!("a TLS handshake took more than {} s", limits.head.as_secs()),
+    };
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    talk(stream, is_http2, &slot.connection, router, limits, stop).await;
+}
+
+/// Requests and answers, after the handshake.
+async fn talk<S>(
+    stream: S,
+    is_http2: bool,
+    held: &Arc<Connection>,
+    router: Router,
+    limits: &Limits,
+    stop: CancellationToken,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let mut http = auto::Builder::new(TokioExecutor::new());
+    http.http1().timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(BUFFER);
+    http.http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(limits.age / 10)
+        .max_concurrent_streams(STREAMS)
+        .initial_connection_window_size(WINDOW)
+        .initial_stream_window_size(WINDOW);
+    // As agreed in the handshake: who is left to guess waits for the first bytes without a limit.
+    let http = if is_http2 { http.http2_only() } else { http.http1_only() };
+    let service = service_fn(|request| answer(Arc::clone(held), router.clone(), request));
+    let connection = http.serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let mut begun = held.begun.subscribe();
+    let ended = tokio::select! {
+        ended = connection.as_mut() => Ok(ended),
+        () = stop.cancelled() => Err(FAREWELL),
+        () = sleep(limits.age) => Err(FAREWELL),
+        () = idle(&mut begun, limits.idle) => Err(FAREWELL),
+        () = held.leave.cancelled() => {
+            // Who never asked anything useful has no request that could get lost.
+            if !held.deserves_farewell() {
+                return debug!("a connection gave way to another");
+            }
+            Err(SHORT_FAREWELL)
+        }
+    };
+    let ended = match ended {
+        Ok(ended) => Ok(ended),
+        Err(farewell) => {
+            connection.as_mut().graceful_shutdown();
+            // Its answer may also be on its way, and nobody knows how far: so whoever asked has the longer time, but for
+            // one whose slot is given away, and who is not at work.
+            let has_asked = *held.begun.borrow() && farewell == FAREWELL;
+            let patience = if has_asked || held.is_at_work() { limits.last_request } else { farewell };
+            timeout(patience, connection).await
+        }
+    };
+    match ended {
+        Ok(Ok(())) => {}
+        // A client that goes away is its own affair.
+        Ok(Err(error)) => debug!(%error, "a connection broke"),
+        Err(_) => debug!("a connection was cut off"),
+    }
+}
+
+/// One request, from its head to its answer.
+async fn answer(
+    held: Arc<Connection>,
+    router: Router,
+    request: http::Request<Incoming>,
+) -> Result<axum::response::Response, Infallible> {
+    let exchange = Exchange::begin(&held);
+    let mut request: Request = request.map(|body| Body::new(Arriving::new(body, &exchange)));
+    request.extensions_mut().insert(Caller::of(&held));
+    let answer = router.oneshot(request).await;
+    drop(exchange);
+    answer
+}
+
+/// Until no request has begun for `longest`.
+async fn idle(begun: &mut watch::Receiver<bool>, longest: Duration) {
+    while let Ok(Ok(())) = timeout(longest, begun.changed()).await {}
+}
+
+#[cfg(test)]
+mod tests;
