@@ -68,6 +68,17 @@ fn the_operator_listens_where_its_probes_and_its_policy_say() {
 }
 
 #[test]
+fn only_pods_of_namespaces_for_monitoring_reach_the_metrics() {
+    let policies = objects(NETWORK);
+    let policy = policies.iter().find(|policy| policy["metadata"]["name"] == "weaver-operator").unwrap();
+    let from = serde_json::json!([
+        {"namespaceSelector": {"matchLabels": {"weaver.example.com/monitoring": "true"}}}
+    ]);
+    let rules = policy["spec"]["ingress"].as_array().unwrap();
+    assert_eq!((rules.len(), &rules[0]["from"]), (1, &from));
+}
+
+#[test]
 fn the_variant_for_some_namespaces_names_the_same_ones_everywhere() {
     let kustomization: Value = serde_saphyr::from_str(NAMESPACED).unwrap();
     let patch = kustomization["patches"][1]["patch"].as_str().unwrap();
