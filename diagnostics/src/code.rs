@@ -148,7 +148,7 @@ codes! {
     WeaverTomlUnreadable = "B-02" "weaver-toml-unreadable",
     /// `weaver.toml` and cloud-init's `user-data` or `network-config`, or a netplan file, want different things.
     UserDataClash = "B-03" "user-data-clash",
-    /// The imported token, or the Wi-Fi's password, is still readable in `weaver.toml`.
+    /// The imported token, or the Wi-Fi's password, is still readable in `weaver.toml`, or may be in a copy of it.
     TokenLeftOnCard = "B-04" "token-left-on-card",
     /// A file or setting that `weaver.toml` asks for could not be made.
     HostNotConfigured = "B-05" "host-not-configured",

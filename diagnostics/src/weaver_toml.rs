@@ -8,6 +8,7 @@
 //! private key is in a fault, a finding or a `Debug`.
 
 pub mod beside;
+pub mod copies;
 mod fault;
 mod hosts;
 pub mod join_token;

@@ -13,6 +13,7 @@
 
 mod args;
 mod cmdline;
+mod copies;
 mod host_facts;
 mod host_files;
 mod report_file;
@@ -62,6 +63,7 @@ pub fn run(args: &BootConfigArgs) -> u8 {
     };
     let mut outcome = run.configure();
     run.keep_cmdline(&mut outcome);
+    outcome.findings.extend(copies::look(&root, args.file.parent().unwrap_or(Path::new("/"))));
     outcome.note(run.write_report(&outcome.findings));
     run.mark_grown_root();
     outcome.findings.iter().for_each(report::log);

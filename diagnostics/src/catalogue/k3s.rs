@@ -80,8 +80,9 @@ pub(super) const USER_DATA_CLASH: Entry = known(
 
 pub(super) const TOKEN_LEFT_ON_CARD: Entry = known(
     Warn,
-    "The secret was imported, and the file could not be written again.",
-    "overwrite it in weaver.toml",
+    "The secret was imported, and the file could not be written again; or an editor or file manager left a copy of the \
+     file, which only its owner can delete.",
+    "overwrite it in weaver.toml, or delete the copy that the finding names",
     &["sudo nano /boot/firmware/weaver.toml"],
     &[],
 );

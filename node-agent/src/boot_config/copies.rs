@@ -1,0 +1,44 @@
+//! Looks for copies of `weaver.toml` on the boot partition, trash included. No file is opened.
+
+use std::{fs, path::Path};
+
+use weaver_diagnostics::{finding::Finding, weaver_toml::copies};
+
+use crate::host_root::HostRoot;
+
+/// Directories within each other: `.Trash-1000/files`, `nppBackup`.
+const DEPTH: usize = 3;
+/// Entries looked at, since a card may be anybody's; Raspberry Pi's own files are some 400.
+const ENTRIES: usize = 10_000;
+
+/// What there is to say about those in `directory` and below.
+///
+/// Failure: what cannot be listed is left out, for it must not stop a boot.
+pub(super) fn look(root: &HostRoot, directory: &Path) -> Option<Finding> {
+    let mut paths = Vec::new();
+    let mut left = ENTRIES;
+    walk(&root.real(directory), "", DEPTH, &mut left, &mut paths);
+    paths.sort();
+    copies::finding(&directory.display().to_string(), &paths)
+}
+
+fn walk(real: &Path, below: &str, depth: usize, left: &mut usize, paths: &mut Vec<String>) {
+    let Ok(entries) = fs::read_dir(real) else { return };
+    for entry in entries.flatten() {
+        let Some(fewer) = left.checked_sub(1) else { return };
+        *left = fewer;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
+        // Of the entry itself: what a link leads to is not on the partition.
+        let Ok(kind) = entry.file_type() else { continue };
+        // A file in a directory is one that was moved there, whatever case its name has.
+        let is_moved = !below.is_empty() && name.eq_ignore_ascii_case("weaver.toml");
+        if kind.is_dir() {
+            if depth > 1 {
+                walk(&entry.path(), &path, depth - 1, left, paths);
+            }
+        } else if copies::is_copy(&name) || is_moved {
+            paths.push(path);
+        }
+    }
+}
