@@ -211,6 +211,41 @@ fn units_are_right_and_shut_in_as_systemd_itself_sees_it() {
 
 #[test]
 #[ignore = "needs the booted image: make image-smoke"]
+fn operator_and_webhook_cannot_read_each_others_secrets() {
+    let machine = machine().unwrap();
+    let (token, key) = ("/run/weaver/operator.token", "/var/lib/weaver/webhook/leaf.pem");
+    for (unit, user, own, others) in
+        [("weaver-operator", "weaver", token, key), ("weaver-webhook", "weaver-webhook", key, token)]
+    {
+        // Its user alone, and then its sandbox as well; either has to be enough.
+        let as_user = format!("setpriv --reuid={user} --regid={user} --clear-groups");
+        let sandboxed =
+            format!("nsenter --mount --target $(systemctl show --value -p MainPID {unit}) -- {as_user}");
+        let read = |how: &str, path: &str| {
+            let command = format!("{how} head -c 1 {path} > /dev/null");
+            machine.attempt(&command, std::time::Duration::from_mins(1)).unwrap()
+        };
+        for how in [&as_user, &sandboxed] {
+            let (may, may_not) = (read(how, own), read(how, others));
+            assert_eq!(may.code, 0, "{unit} needs {own}: {may:?}");
+            assert!(
+                may_not.code != 0 && may_not.stderr.contains("denied"),
+                "{unit} reads {others}: {may_not:?}"
+            );
+        }
+        let root = format!("nsenter --mount --target $(systemctl show --value -p MainPID {unit}) --");
+        assert_ne!(read(&root, others).code, 0, "{others} is in {unit}'s sight, whatever its owner and mode");
+    }
+    let modes = machine
+        .run(&format!("stat -c '%a %U:%G' /run/weaver {token} /var/lib/weaver/webhook {key}"))
+        .unwrap();
+    let expected =
+        ["750 root:weaver", "640 root:weaver", "750 root:weaver-webhook", "640 root:weaver-webhook"];
+    assert_eq!(modes.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+#[ignore = "needs the booted image: make image-smoke"]
 fn the_journal_has_fields_and_no_secret() {
     let machine = machine().unwrap();
     for unit in ["weaver-boot-config", "weaver-preflight", "weaver-node-agent"] {

@@ -249,7 +249,9 @@ fn units_are_linked_as_the_preset_says_and_no_first_boot_unit_runs() {
     let target = card.get("/etc/systemd/system/default.target").link.clone().unwrap();
     assert!(target.ends_with("multi-user.target"), "{target}");
     let users = card.text("/etc/passwd");
-    assert!(users.contains("weaver:") && users.contains("weaver-admin:"), "{users}");
+    for user in ["weaver", "weaver-webhook", "weaver-admin"] {
+        assert!(users.lines().any(|line| line.starts_with(&format!("{user}:"))), "{user}: {users}");
+    }
 }
 
 #[test]

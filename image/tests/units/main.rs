@@ -362,8 +362,6 @@ fn ours_are_in_their_slice_and_their_sandbox() {
     assert_eq!(units["weaver.slice"].value("Slice", "IOAccounting"), Some("yes"));
     for name in ["weaver-operator.service", "weaver-webhook.service"] {
         for (key, value) in [
-            ("User", "weaver"),
-            ("Group", "weaver"),
             ("CapabilityBoundingSet", ""),
             ("ProtectSystem", "strict"),
             ("PrivateUsers", "yes"),
@@ -375,6 +373,19 @@ fn ours_are_in_their_slice_and_their_sandbox() {
             assert_eq!(units[name].service(key), Some(value), "{name}: {key}");
         }
         assert!(units[name].has("Service", "SystemCallFilter", "@system-service"), "{name}");
+    }
+    for (name, user, hidden) in [
+        ("weaver-operator.service", "weaver", "-/var/lib/weaver/webhook"),
+        ("weaver-webhook.service", "weaver-webhook", "-/run/weaver"),
+    ] {
+        for key in ["User", "Group"] {
+            assert_eq!(
+                units[name].service(key),
+                Some(user),
+                "{name}: {key}: each would read the other's secrets"
+            );
+        }
+        assert_eq!(units[name].service("InaccessiblePaths"), Some(hidden), "{name}: the other's secrets");
     }
     // On a node that joins it asks the server; J-01 would stand there for ever.
     assert_eq!(units["weaver-node-agent.service"].service("IPAddressDeny"), None);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::unit_file::{Unit, names, overlay, systemd};
+use crate::unit_file::{Unit, names, overlay, systemd, units};
 
 #[test]
 fn directories_and_accounts_are_as_the_programs_expect() {
@@ -11,7 +11,7 @@ fn directories_and_accounts_are_as_the_programs_expect() {
         "d /run/weaver 0750 root weaver -",
         "d /run/issue.d 0755 root root -",
         "d /var/lib/weaver 0755 root root -",
-        "d /var/lib/weaver/webhook 0750 root weaver -",
+        "d /var/lib/weaver/webhook 0750 root weaver-webhook -",
         "d /etc/ssh/weaver_keys 0755 root root -",
     ] {
         assert!(tmpfiles.lines().any(|is| is == line), "{line}");
@@ -19,7 +19,11 @@ fn directories_and_accounts_are_as_the_programs_expect() {
     let sysusers = fs::read_to_string(systemd("sysusers.d/weaver.conf")).unwrap();
     let has =
         |begin: &str, end: &str| sysusers.lines().any(|line| line.starts_with(begin) && line.ends_with(end));
-    assert!(has("u weaver - ", " /usr/sbin/nologin"));
+    for user in ["weaver", "weaver-webhook"] {
+        assert!(has(&format!("u {user} - "), " /usr/sbin/nologin"), "{user}");
+    }
+    let members: Vec<&str> = sysusers.lines().filter(|line| line.starts_with("m weaver-webhook")).collect();
+    assert!(members.is_empty(), "in the operator's group the webhook could read its token: {members:?}");
     assert!(has("u weaver-admin - ", " /home/weaver-admin /bin/bash"), "u! would lock keys out as well");
 }
 
@@ -80,6 +84,31 @@ fn drop_ins_for_debians_units() {
 }
 
 #[test]
+fn memory_and_files_of_the_daemons_have_a_bound_and_k3s_goes_last() {
+    let units = units();
+    let mut scores = Vec::new();
+    for name in crate::DAEMONS {
+        let number = |key: &str| -> u32 {
+            let value = units[name].service(key).unwrap_or_else(|| panic!("{name}: no {key}="));
+            value.trim_end_matches('M').parse().unwrap()
+        };
+        assert!(
+            number("MemoryHigh") < number("MemoryMax"),
+            "{name}: it would be ended before it is slowed down"
+        );
+        assert!(number("MemoryMax") <= 192, "{name}: a Pi with 1 GB has k3s to run");
+        assert_eq!(units[name].service("OOMPolicy"), Some("stop"), "{name}: Restart= starts what has ended");
+        assert!(number("LimitNOFILE") >= 4096, "{name}: its ports alone have 256 connections");
+        scores.push(number("OOMScoreAdjust"));
+    }
+    assert!(scores.is_sorted() && scores[0] > 0, "the agent, which reports, goes last of ours: {scores:?}");
+    assert!(
+        crate::K3S.iter().all(|k3s| units[*k3s].service("OOMScoreAdjust").is_none()),
+        "k3s has a score of its own"
+    );
+}
+
+#[test]
 fn a_start_without_a_network_is_told_to_k3s_for_one_boot() {
     let preflight = Unit::read(&systemd("weaver-preflight.service"));
     assert!(preflight.has("Service", "ExecStart", "--offline-start"));
@@ -132,6 +161,8 @@ fn the_overlay_lets_nobody_in_by_password_and_mounts_the_card() {
     for line in [
         "datasource_list: [NoCloud, None]",
         "    seedfrom: file:///boot/firmware/",
+        // Else a USB stick with a file system called `cidata` would be root.
+        "    fs_label: null",
         "    renderers: [netplan]",
         "users: []",
         "ssh_deletekeys: false",

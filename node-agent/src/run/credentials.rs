@@ -18,7 +18,7 @@ use serde_saphyr::SerializerOptions;
 
 use weaver_operator::durable_file;
 
-/// Group of the operator and the webhook on an appliance.
+/// Group of the operator on an appliance. The webhook has one of its own, which may not read what lies here.
 pub const GROUP: &str = "weaver";
 /// Readable by the operator's group, by no one else.
 const MODE: u32 = 0o640;

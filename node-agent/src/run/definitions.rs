@@ -35,9 +35,11 @@ use weaver_operator::installer::{
     guard::Standing,
 };
 
-use super::{cluster, credentials::GROUP, pace::jittered, status::Status};
+use super::{cluster, pace::jittered, status::Status};
 use crate::{args::RunArgs, checks::Host};
 
+/// Group of the webhook on an appliance, which may read its certificate and key.
+const WEBHOOK_GROUP: &str = "weaver-webhook";
 /// Pause between two looks where nothing seems to have changed.
 const RECHECK: Duration = Duration::from_secs(30);
 /// Pauses after a failure that may pass by itself: the first, and the longest.
@@ -139,7 +141,7 @@ async fn round(host: &Host, args: &RunArgs) -> anyhow::Result<(Client, bool)> {
 
 /// Makes or renews the webhook's certificate, where no other task waits for it.
 async fn prepare(args: &RunArgs) -> anyhow::Result<certificates::Certificates> {
-    let group = Group::from_name(GROUP).context("looking up the group weaver")?;
+    let group = Group::from_name(WEBHOOK_GROUP).context("looking up the group weaver-webhook")?;
     let directory = args.certificates.clone();
     let options = certificates::Options {
         names: vec![args.webhook_address.ip().to_string()],

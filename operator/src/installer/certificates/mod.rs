@@ -284,10 +284,9 @@ fn make_directory(dir: &Path, group: Option<u32>) -> Result<(), CertificateError
         }
     }
     match group {
-        Some(group) if fs::metadata(dir).map_err(failed("look at", dir))?.gid() != group => {
-            chown(dir, None, Some(group)).map_err(failed("give to the webhook's group", dir))
-        }
-        _ => Ok(()),
+        // Also where it was another program's group that could read it, as in earlier versions.
+        Some(group) => open_to(dir, 0o750, Some(group)),
+        None => Ok(()),
     }
 }
 
@@ -296,7 +295,7 @@ fn is_missing(path: &Path) -> bool {
     !path.as_os_str().is_empty() && !path.is_dir()
 }
 
-/// Gives a file the mode and group that it should have, if it has others.
+/// Gives a file or directory the mode and group that it should have, if it has others.
 fn open_to(path: &Path, mode: u32, group: Option<u32>) -> Result<(), CertificateError> {
     let metadata = fs::metadata(path).map_err(failed("look at", path))?;
     if group.is_some_and(|group| group != metadata.gid()) {

@@ -228,6 +228,16 @@ fn the_leaf_has_the_directorys_group_unless_told_another() {
     case.options.group = Some(second);
     assert!(!case.ensure().unwrap().changed);
     assert_eq!((group(&case, LEAF), group(&case, "")), (second, second));
+    assert_eq!((group(&case, CA), case.mode(CA)), (own.gid(), 0o600), "the CA's key is root's alone");
+    // As an earlier version, or somebody, has left them.
+    for (file, mode) in [("", 0o755), (CA, 0o640), (LEAF, 0o644)] {
+        let path = case.path.join(file);
+        chown(&path, None, Some(first)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+    }
+    assert!(!case.ensure().unwrap().changed);
+    assert_eq!((group(&case, LEAF), group(&case, "")), (second, second));
+    assert_eq!((case.mode(""), case.mode(CA), case.mode(LEAF)), (0o750, 0o600, 0o640));
 }
 
 #[test]
