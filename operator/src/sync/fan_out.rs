@@ -16,6 +16,7 @@ use super::state::SyncState;
 use super::watches::Watches;
 use crate::metrics::Written;
 use crate::tenant::TenantClient;
+use crate::watch::Consent;
 
 /// Writes in flight at once, per visit.
 pub(super) const CONCURRENCY: usize = 16;
@@ -54,16 +55,17 @@ pub async fn fan_out(
             let known = state.verified.get(&place);
             let step = by_metadata(job.copy, job.takes, &state.watches.see(&place), known);
             let served = context.namespaces.serves(&namespace);
-            let accepted = context.namespaces.accepts(&namespace, &job.tenant.account.namespace);
+            let consent = context.namespaces.consent(&namespace, &job.tenant.account.namespace);
             let setback = state.setbacks.stands(&namespace, &job.copy.digest, now);
             let ends = outdated(&state.watches, begun);
             async move {
                 let outcome = match (step, known, setback) {
                     _ if ends => None,
                     _ if !served => Some(TargetState::NotServed),
-                    _ if !accepted => Some(not_accepted(job, &namespace).await),
+                    _ if consent == Consent::Refused => Some(not_accepted(job, &namespace).await),
                     (Step::Keep, Some(known), _) => Some(TargetState::Synced(known.clone(), None)),
                     (_, _, Some(stands)) => Some(stands.clone()),
+                    _ if consent != Consent::Given => Some(not_known(job, &namespace, consent).await),
                     (step, ..) => Some(target(job, &namespace, step, job.mode).await),
                 };
                 (namespace, outcome)
@@ -129,6 +131,18 @@ async fn not_accepted(job: Job<'_>, namespace: &str) -> TargetState {
     match target(job, namespace, Step::Inspect, Mode::Look).await {
         refused @ (Forbidden(_) | NamespaceTerminating | Failed(_)) => refused,
         _ => NotAccepted,
+    }
+}
+
+/// A namespace of which the operator does not know whether it lets in copies. Nothing is stored there: the API server judges
+/// the write, and the tenant gets its answer. Where it has nothing against it, the event that is still to come causes the
+/// next visit.
+async fn not_known(job: Job<'_>, namespace: &str, consent: Consent) -> TargetState {
+    match target(job, namespace, Step::Inspect, Mode::Try).await {
+        TargetState::Planned(_) if consent == Consent::Going => TargetState::NamespaceTerminating,
+        TargetState::Planned(Change::Create) => TargetState::NamespaceMissing,
+        TargetState::Planned(_) => TargetState::Failed("the namespace has just been created".into()),
+        answer => answer,
     }
 }
 

@@ -10,6 +10,6 @@ mod set;
 mod triggers;
 
 pub use merge::{is_refused, merged};
-pub use namespaces::{Change as NamespaceChange, Namespaces, Traits};
+pub use namespaces::{Change as NamespaceChange, Consent, Namespaces, Traits};
 pub use set::{Interest, WatchKey, WatchSet, WatchState, What, backoff};
 pub use triggers::{Guarded, ResourceRef, Triggers};

@@ -40,6 +40,19 @@ pub struct Traits {
     pub paused: Option<String>,
 }
 
+/// Whether those who answer for a namespace let copies in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Consent {
+    /// They do.
+    Given,
+    /// They do not.
+    Refused,
+    /// It is not known, or not yet. Its event is still to come.
+    Unknown,
+    /// It is being deleted. One of the same name that says otherwise may be there already.
+    Going,
+}
+
 /// A namespace that appeared, changed or vanished: what it was before, and what it is now.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change<'a> {
@@ -163,10 +176,15 @@ impl Namespaces {
         self.lock().get(name).is_some_and(|traits| traits.terminating)
     }
 
-    /// Does it let copies in from resources of the namespace `tenant`? One that is not there keeps nobody out.
+    /// Does it let copies in from resources of the namespace `tenant`?
     #[must_use]
-    pub fn accepts(&self, name: &str, tenant: &str) -> bool {
-        self.lock().get(name).is_none_or(|traits| traits.accepts(tenant))
+    pub fn consent(&self, name: &str, tenant: &str) -> Consent {
+        match self.lock().get(name) {
+            Some(traits) if traits.terminating => Consent::Going,
+            Some(traits) if traits.accepts(tenant) => Consent::Given,
+            Some(_) => Consent::Refused,
+            None => Consent::Unknown,
+        }
     }
 
     /// The reason for which it is paused, if it is.
@@ -244,6 +262,25 @@ mod tests {
         assert_eq!(*changes.borrow(), expected);
         assert_eq!(namespaces.active(|_, _| true), ["b", "c"]);
         assert!(!namespaces.is_terminating("a"));
+    }
+
+    /// A namespace that was just made, or made again, may refuse copies before its event is here.
+    #[tokio::test]
+    async fn a_namespace_that_is_not_known_or_goes_has_not_consented() {
+        let namespaces = Namespaces::default();
+        let tell = async |events: Vec<Event<PartialObjectMeta<Namespace>>>| {
+            namespaces.follow(stream::iter(events.into_iter().map(Ok)), |_| ()).await;
+            namespaces.consent("a", "team-a")
+        };
+        assert_eq!(tell(Vec::new()).await, Consent::Unknown, "before the first list");
+        assert_eq!(tell(vec![Event::Init, Event::InitDone]).await, Consent::Unknown);
+        assert_eq!(tell(vec![Event::Apply(namespace("a", false))]).await, Consent::Given);
+        assert_eq!(tell(vec![Event::Apply(namespace("a", true))]).await, Consent::Going);
+        assert_eq!(tell(vec![Event::Delete(namespace("a", true))]).await, Consent::Unknown);
+        let mut refuses = namespace("a", false);
+        refuses.metadata.annotations =
+            Some(BTreeMap::from([(ACCEPT_FROM_ANNOTATION.to_owned(), "none".to_owned())]));
+        assert_eq!(tell(vec![Event::Apply(refuses)]).await, Consent::Refused);
     }
 
     #[test]
