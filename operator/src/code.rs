@@ -33,7 +33,7 @@ codes! {
     JOURNAL_UNAVAILABLE = "journal-unavailable": "logged to standard error instead";
     EVENT_NOT_TOLD = "event-not-told": "the API server refused an Event; nothing else depends on it";
     VISITED = "visited": "a resource's conditions have changed; `ready` and `reason` are those of Ready";
-    VISIT_FAILED = "visit-failed": "tried again in `retry_in_s`";
+    VISIT_FAILED = "visit-failed": "tried again in `retry_in_s`; logged at growing intervals: `left_out` failures before it were not";
     VISIT_CUT_OFF = "visit-cut-off": "one did not end in time, when the program was to end";
     NOT_UNDERSTOOD = "not-understood": "a resource cannot be read as one of its kind, and is left alone";
     COPY_REMOVED = "copy-removed": "it is not wanted any more";

@@ -55,15 +55,17 @@ pub mod webhook;
 /// What is logged: `asked` (the value of `RUST_LOG`), else from `info` upwards.
 ///
 /// kube's client is silent whatever is asked: its warning about an answer that it cannot parse repeats that
-/// answer, and answers hold tokens and content. Its errors come back to us, who know what was being done.
+/// answer, and answers hold tokens and content. Its errors come back to us, who know what was being done. Of its watchers
+/// only errors are logged: each refusal of a tenant's watch is a warning there, and is in the resource's `Authorized`.
 #[must_use]
 pub fn log_filter(asked: Option<&str>) -> EnvFilter {
     let filter =
         asked.and_then(|asked| EnvFilter::try_new(asked).ok()).unwrap_or_else(|| EnvFilter::new("info"));
-    match "kube_client::client=off".parse() {
-        Ok(directive) => filter.add_directive(directive),
-        Err(_) => EnvFilter::new("error"),
-    }
+    let quieter = ["kube_client::client=off", "kube_runtime::watcher=error"];
+    let quieter = quieter.into_iter().try_fold(filter, |filter, quieter| {
+        Ok::<_, tracing_subscriber::filter::ParseError>(filter.add_directive(quieter.parse()?))
+    });
+    quieter.unwrap_or_else(|_| EnvFilter::new("error"))
 }
 
 /// Sent with every request, so that an audit log tells ours from a person's, and of two operators which it was.

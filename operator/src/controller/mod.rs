@@ -9,6 +9,7 @@ pub mod lanes;
 pub mod not_understood;
 pub mod pace;
 pub mod pause;
+pub mod quiet;
 pub mod report;
 pub mod state;
 pub mod verdicts;

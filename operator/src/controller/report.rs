@@ -14,6 +14,9 @@ use weaver_api::conditions::READY;
 use crate::code;
 use crate::tenant::call::{CallError, call};
 
+/// Longest error in a log record; that of a clean-up names each of a thousand copies.
+pub const LONGEST_ERROR: usize = 1_000;
+
 /// The status that was written last, and the resourceVersion of the object that was judged then.
 pub struct Reported<S> {
     written: Option<(Option<String>, S)>,

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::Instant;
 
+use super::quiet::Quiet;
 use crate::tenant::Account;
 use crate::watch::ResourceRef;
 
@@ -20,6 +22,7 @@ pub struct Entry<T> {
     /// How often they were forgiven.
     forgiven: AtomicU32,
     account: Mutex<Option<Account>>,
+    log: Mutex<Quiet>,
 }
 
 impl<T> Entry<T> {
@@ -37,6 +40,11 @@ impl<T> Entry<T> {
     /// How often the failures were forgiven.
     pub fn forgiven(&self) -> u32 {
         self.forgiven.load(Ordering::Relaxed)
+    }
+
+    /// Is a failure logged now? Then how many before it were not.
+    pub fn logs(&self) -> Option<u64> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).passes(Instant::now())
     }
 
     /// Notes which account the resource uses.
@@ -61,6 +69,7 @@ impl<T: Default> States<T> {
                     failures: AtomicU32::new(0),
                     forgiven: AtomicU32::new(0),
                     account: Mutex::default(),
+                    log: Mutex::default(),
                 })
             })
             .clone()

@@ -16,6 +16,7 @@ use kube::runtime::reflector::Store;
 use kube::{Client, Resource as _, ResourceExt as _};
 use tokio::time::Instant;
 use tracing::error;
+use weaver_api::conditions::bounded;
 use weaver_api::convert::carried_token_faults;
 use weaver_api::v1beta1::{ServiceToken, ServiceTokenStatus};
 
@@ -32,7 +33,7 @@ use crate::controller::lanes::Lanes;
 use crate::controller::not_understood::{self, NotUnderstood};
 use crate::controller::pace::Pace;
 use crate::controller::pause::Pause;
-use crate::controller::report::{self, Reported};
+use crate::controller::report::{self, LONGEST_ERROR, Reported};
 use crate::controller::state::States;
 use crate::controller::verdicts::listed;
 use crate::controller::visit::in_turn;
@@ -132,10 +133,12 @@ pub fn retry_later(guarded: Arc<Guarded>, failure: &VisitError, context: Arc<Con
     let reference = ResourceRef::of(&*guarded);
     let entry = context.states.entry(&guarded.uid().unwrap_or_default(), &reference);
     let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
-    error!(
-        code = code::VISIT_FAILED, token = %reference, error = %failure, retry_in_s = pause.as_secs(),
-        "visit failed"
-    );
+    if let Some(left_out) = entry.logs() {
+        error!(
+            code = code::VISIT_FAILED, token = %reference, error = %bounded(&failure.to_string(), LONGEST_ERROR),
+            retry_in_s = pause.as_secs(), left_out, "visit failed"
+        );
+    }
     Action::requeue(pause)
 }
 

@@ -16,6 +16,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Resource as _, ResourceExt as _};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
+use weaver_api::conditions::bounded;
 use weaver_api::convert::carried_faults;
 use weaver_api::marks::SYNC_NOW_ANNOTATION;
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
@@ -34,7 +35,7 @@ use crate::controller::events::Events;
 use crate::controller::lanes::Lanes;
 use crate::controller::not_understood::{self, NotUnderstood};
 use crate::controller::pause::Pause;
-use crate::controller::report;
+use crate::controller::report::{self, LONGEST_ERROR};
 use crate::controller::state::States;
 use crate::controller::verdicts::listed;
 use crate::controller::visit::in_turn;
@@ -121,10 +122,12 @@ pub fn retry_later(sync: Arc<Guarded>, failure: &VisitError, context: Arc<Contex
     let reference = ResourceRef::of(&*sync);
     let entry = context.states.entry(&sync.uid().unwrap_or_default(), &reference);
     let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
-    error!(
-        code = code::VISIT_FAILED, sync = %reference, error = %failure, retry_in_s = pause.as_secs(),
-        "visit failed"
-    );
+    if let Some(left_out) = entry.logs() {
+        error!(
+            code = code::VISIT_FAILED, sync = %reference, error = %bounded(&failure.to_string(), LONGEST_ERROR),
+            retry_in_s = pause.as_secs(), left_out, "visit failed"
+        );
+    }
     Action::requeue(pause)
 }
 
