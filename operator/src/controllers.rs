@@ -6,17 +6,19 @@ use std::time::Duration;
 use futures::stream::{BoxStream, Stream, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams};
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::controller::{self, Config as ControllerConfig};
 use kube::runtime::reflector::Store;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{Controller, WatchStreamExt as _, reflector};
-use kube::{Client, Resource, ResourceExt as _};
+use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-use weaver_api::OPERATOR_NAMESPACE;
+use weaver_api::schema::is_reserved;
+use weaver_api::{GROUP, OPERATOR_NAMESPACE};
 
 use crate::code;
 use crate::health::{Asked, Health, Pulse};
@@ -25,7 +27,7 @@ use crate::service_token::reconcile::Context as TokenContext;
 use crate::sync::reconcile::Context;
 use crate::sync::targets::concerns;
 use crate::tenant::call::{CallError, call};
-use crate::watch::{NamespaceChange, ResourceRef, Traits, Triggers, backoff, is_refused, merged};
+use crate::watch::{NamespaceChange, Patience, ResourceRef, Traits, Triggers, is_refused, merged, patient};
 
 /// What is said where the API server could not be asked at all.
 pub const UNREACHABLE: &str = "the API server could not be asked for our kinds";
@@ -36,6 +38,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A watch that has asked for nothing for so long beyond its own length hangs.
 const GRACE: Duration = Duration::from_mins(2);
+
+/// Objects in a page of a list. Tenants write them, and one may have more than a MiB.
+const PAGE: u32 = 50;
 
 /// One of our kinds, as a controller takes it.
 pub trait Ours:
@@ -107,12 +112,13 @@ impl Watches {
         Self { client, scope, length, health }
     }
 
-    /// A controller of the kind `K`, also woken by `triggers`, and what it knows of the kind. `forget` is called with the uid
-    /// of what is gone.
+    /// A controller of the kind `K`, also woken by `triggers`, and what it knows of the kind: with those labels and annotations
+    /// only whose keys are read (`is_read`). `forget` is called with the uid of what is gone.
     pub fn controller<K: Ours>(
         &self,
         triggers: &Triggers,
         stop: &CancellationToken,
+        is_read: fn(&str) -> bool,
         forget: impl Fn(&str) + Send + 'static,
     ) -> (Controller<DeserializeGuard<K>>, Store<DeserializeGuard<K>>) {
         let (store, writer) = reflector::store();
@@ -120,11 +126,12 @@ impl Watches {
         let parts = places.iter().map(Option::as_deref).enumerate().map(|(number, place)| {
             let asked = Asked::of(K::url_path(&(), place), None);
             let pulse = self.pulse::<K>(asked, number, places.len());
-            // Who set which field is most of an object with many targets, and nobody reads it here.
-            watcher::watcher(api(&self.client, place), self.config())
-                .backoff(backoff(LONGEST_PAUSE))
-                .modify(|resource: &mut DeserializeGuard<K>| resource.managed_fields_mut().clear())
-                .inspect_ok(move |_| pulse.told())
+            patient(
+                watcher::watcher(api(&self.client, place), self.config()),
+                Patience::of_own(LONGEST_PAUSE),
+            )
+            .modify(move |resource: &mut DeserializeGuard<K>| keep_what_is_read(resource.meta_mut(), is_read))
+            .inspect_ok(move |_| pulse.told())
         });
         // Where the rights are not bound yet, nothing is looked after; it holds up no other namespace.
         let resources = one(parts.collect(), is_refused)
@@ -154,8 +161,7 @@ impl Watches {
             let asked = Asked::of(Namespace::url_path(&(), None), field.as_deref());
             let pulse = self.pulse::<Namespace>(asked, number, names.len());
             let config = field.iter().fold(self.config(), |config, field| config.fields(field));
-            watcher::watcher(namespaces, config)
-                .backoff(backoff(LONGEST_PAUSE))
+            patient(watcher::watcher(namespaces, config), Patience::of_own(LONGEST_PAUSE))
                 .inspect_ok(move |_| pulse.told())
         });
         // Each says from whom it accepts copies, and the operator's own whether all is paused: none is left out.
@@ -170,8 +176,31 @@ impl Watches {
     }
 
     fn config(&self) -> watcher::Config {
-        watcher::Config::default().timeout(u32::try_from(self.length.as_secs()).unwrap_or(290))
+        watcher::Config::default()
+            .page_size(PAGE)
+            .timeout(u32::try_from(self.length.as_secs()).unwrap_or(290))
     }
+}
+
+/// Takes out what fills memory and is never read here: who set which field, which is most of an object with many targets,
+/// and what other tools and people wrote.
+fn keep_what_is_read(meta: &mut ObjectMeta, is_read: fn(&str) -> bool) {
+    meta.managed_fields = None;
+    for map in [&mut meta.labels, &mut meta.annotations].into_iter().flatten() {
+        map.retain(|key, _| is_read(key));
+    }
+}
+
+/// Of a `ConfigMapSync`: our own.
+#[must_use]
+pub fn is_read_of_sync(key: &str) -> bool {
+    key.split_once('/').is_some_and(|(group, _)| group == GROUP)
+}
+
+/// Of a `ServiceToken`: our own, and what its Secret gets.
+#[must_use]
+pub fn is_read_of_token(key: &str) -> bool {
+    is_read_of_sync(key) || !is_reserved(key)
 }
 
 /// Several watches as one; one is itself.
@@ -256,6 +285,20 @@ pub fn wake_the_concerned(change: NamespaceChange<'_>, context: &Context, tokens
 mod tests {
     use super::*;
     use kube::core::Status;
+
+    #[test]
+    fn of_our_own_kinds_what_nothing_reads_is_not_kept() {
+        let keys = ["weaver.example.com/paused", "kubectl.kubernetes.io/last-applied-configuration", "note"];
+        for (is_read, kept) in
+            [(is_read_of_sync as fn(&str) -> bool, vec![keys[0]]), (is_read_of_token, vec![keys[2], keys[0]])]
+        {
+            let map = || Some(keys.map(|key| (key.to_owned(), "x".repeat(100_000))).into());
+            let mut meta = ObjectMeta { labels: map(), annotations: map(), ..ObjectMeta::default() };
+            keep_what_is_read(&mut meta, is_read);
+            assert_eq!(meta.annotations.unwrap().into_keys().collect::<Vec<_>>(), kept);
+            assert_eq!(meta.labels.unwrap().into_keys().collect::<Vec<_>>(), kept);
+        }
+    }
 
     #[test]
     fn an_api_server_without_v1beta1_is_told_how_to_get_it() {

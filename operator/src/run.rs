@@ -17,7 +17,9 @@ use crate::code;
 use crate::connection;
 use crate::controller::events::Events;
 use crate::controller::state::States;
-use crate::controllers::{UNREACHABLE, Watches, is_served, logged, wake_the_concerned};
+use crate::controllers::{
+    UNREACHABLE, Watches, is_read_of_sync, is_read_of_token, is_served, logged, wake_the_concerned,
+};
 use crate::health::{Health, Pulse, Standing};
 use crate::lease::fence::Fence;
 use crate::lease::hold::{Ending, Holder, Leases};
@@ -137,7 +139,8 @@ async fn work(
     let own = Watches::new(client.clone(), options.namespaces.clone(), options.watch, health.clone());
     let states = Arc::<States<SyncState>>::default();
     let forget = states.clone();
-    let (syncs, store) = own.controller::<ConfigMapSync>(&triggers, &stop, move |uid| forget.forget(uid));
+    let (syncs, store) =
+        own.controller::<ConfigMapSync>(&triggers, &stop, is_read_of_sync, move |uid| forget.forget(uid));
     let minter = KubeMinter::new(client.clone(), options.token_lifetime);
     let context = Arc::new(Context {
         tenants: Arc::new(Tenants::new(transport, minter, options.watch, metrics.clone())),
@@ -159,7 +162,8 @@ async fn work(
     let wakes = Triggers::default();
     let token_states = Arc::<States<TokenState>>::default();
     let forget = token_states.clone();
-    let (tokens, store) = own.controller::<ServiceToken>(&wakes, &stop, move |uid| forget.forget(uid));
+    let (tokens, store) =
+        own.controller::<ServiceToken>(&wakes, &stop, is_read_of_token, move |uid| forget.forget(uid));
     let token_context = Arc::new(TokenContext {
         tenants: context.tenants.clone(),
         watches: WatchSet::new(wakes, options.watch, options.retry),

@@ -51,18 +51,25 @@ pub async fn visit(
     };
     let secret = asked.secret_name.clone().unwrap_or_else(|| owner.name.clone());
     let watch = join(context, entry, state, &tenant, &secret);
-    let (watched, accounts) =
-        futures::join!(watch.settled(), accounts(&context.client, &writer.namespace, &asked));
-    let shown = match watch.see(&writer.namespace, &secret) {
+    let settled = async {
+        match &watch {
+            Some(watch) => watch.settled().await,
+            None => WatchState::Full,
+        }
+    };
+    let (watched, accounts) = futures::join!(settled, accounts(&context.client, &writer.namespace, &asked));
+    let seen = watch.as_ref().map_or(Seen::Unknown, |watch| watch.see(&writer.namespace, &secret));
+    let shown = match seen {
         Seen::Object(meta) => Some(meta),
         Seen::Nothing => {
             // It is gone, and its tokens with it.
             state.known = None;
             None
         }
-        Seen::Unknown => None,
+        // Before anything is written it is read.
+        Seen::Unknown | Seen::Marks(_) => None,
     };
-    state.watch = Some(watch);
+    state.watch = watch;
     let desired = Desired::new(owner, resource, &secret);
     let job = Job {
         operator: &context.client,
@@ -79,6 +86,10 @@ pub async fn visit(
         state.known = known;
     }
     let missing = missing_rights(&tenant, &secret, &end, watched).await;
+    let may_watch = missing.as_ref().is_ok_and(|missing| !missing.iter().any(Right::is_for_watching));
+    if let Some(watch) = state.watch.as_ref().filter(|_| may_watch) {
+        watch.try_again();
+    }
     Some(Visit::Worked(Box::new(Work {
         writer,
         secret,
@@ -98,7 +109,7 @@ fn join(
     state: &mut TokenState,
     tenant: &TenantClient,
     secret: &str,
-) -> Interest {
+) -> Option<Interest> {
     let key = WatchKey {
         account: tenant.account.clone(),
         uid: tenant.uid.clone(),
@@ -107,7 +118,7 @@ fn join(
         what: What::Object(secret.to_owned()),
     };
     let open = state.watch.take().filter(|open| *open.key() == key);
-    open.unwrap_or_else(|| {
+    open.or_else(|| {
         // What is known is of another Secret, or was seen as another account.
         state.known = None;
         context.watches.join(key, tenant, &entry.resource)

@@ -71,6 +71,8 @@ pub struct Work {
     pub unheld: bool,
     /// Of the source, or of a copy, no watch tells at present.
     pub blind: bool,
+    /// How many places are not watched because the tenant's watches are as many, or keep as much, as they may.
+    pub unwatched: usize,
 }
 
 /// The source, as the tenant sees it.

@@ -56,6 +56,7 @@ pub fn work(targets: &[(&str, TargetState)]) -> Work {
         unexplained: 0,
         unheld: false,
         blind: false,
+        unwatched: 0,
     }
 }
 

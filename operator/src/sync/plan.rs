@@ -164,6 +164,9 @@ pub enum Seen {
     Nothing,
     /// This.
     Object(Arc<ObjectMeta>),
+    /// An object with more metadata than the watch keeps: its identity, and what says whose it is. Nothing that is written
+    /// is built from it.
+    Marks(Arc<ObjectMeta>),
 }
 
 /// Judges a target by what the watch has seen of it and by what is known of its content.
@@ -172,7 +175,7 @@ pub fn by_metadata(desired: &Desired, takes: Takes<'_>, seen: &Seen, known: Opti
     let meta = match seen {
         Seen::Unknown => return Step::Inspect,
         Seen::Nothing => return Step::Create,
-        Seen::Object(meta) => meta,
+        Seen::Object(meta) | Seen::Marks(meta) => meta,
     };
     match whose(&desired.owner, desired.kind, meta) {
         Ok(()) => {}
@@ -183,6 +186,7 @@ pub fn by_metadata(desired: &Desired, takes: Takes<'_>, seen: &Seen, known: Opti
     }
     match known.filter(|known| known.is_of(meta)) {
         Some(known) if known.digest == desired.digest => Step::Keep,
+        Some(_) if matches!(seen, Seen::Marks(_)) => Step::Inspect,
         // An immutable copy would refuse the update; then the object is read and replaced.
         Some(_) => Step::Update(Before::Ours, meta.clone()),
         None => Step::Inspect,

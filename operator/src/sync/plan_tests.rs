@@ -186,3 +186,16 @@ fn b3_b6_the_source_is_never_removed_whatever_marks_it_carries() {
     let restored = stored(desired("1").create("team-a"), "c", "1");
     assert_eq!(by_object(&desired("2"), Takes::default(), Some(&restored)), Step::Refuse(Foreign::Source));
 }
+
+/// What a watch keeps of a large object lacks labels and annotations of other people: written back, they would be lost.
+#[test]
+fn what_is_known_by_its_marks_alone_is_never_written_over_unread() {
+    let copy = stored(desired("1").create("foo"), "c", "5");
+    let known = Verified::new(&copy.metadata, &desired("1")).unwrap();
+    let seen = Seen::Marks(Arc::new(copy.metadata));
+    for (wanted, known, expected) in
+        [("1", Some(&known), Step::Keep), ("2", Some(&known), Step::Inspect), ("1", None, Step::Inspect)]
+    {
+        assert_eq!(by_metadata(&desired(wanted), Takes::default(), &seen, known), expected, "{wanted}");
+    }
+}

@@ -21,6 +21,7 @@ use crate::controller::verdicts::{listed, migrated, unauthorized};
 use crate::tenant::object::Place;
 use crate::tenant::rights::{Right, explain};
 use crate::tenant::{Account, MintError};
+use crate::watch::{MOST_BYTES, MOST_WATCHES};
 
 /// Reason while what the spec asks of the source's keys cannot be done.
 pub(super) const KEYS_CLASH: &str = "KeysClash";
@@ -109,6 +110,9 @@ fn no_token(error: &MintError) -> Vec<Verdict> {
 impl Work {
     fn authorized(&self) -> Verdict {
         match &self.missing {
+            Ok(missing) if missing.is_empty() && self.unwatched > 0 => {
+                Verdict::new(AUTHORIZED, Truth::True, "Polled", at_limit(&self.account, self.unwatched))
+            }
             Ok(missing) if missing.is_empty() => {
                 let message = format!("{} holds every right that was needed", self.account);
                 Verdict::new(AUTHORIZED, Truth::True, "Allowed", message)
@@ -284,6 +288,17 @@ pub(super) fn not_accepted(account: &Account) -> String {
     format!(
         "the namespace accepts no copies from {}: its annotation {ACCEPT_FROM_ANNOTATION} says so",
         account.namespace
+    )
+}
+
+/// What is said where a tenant has as many watches, or keeps as much, as one may.
+fn at_limit(account: &Account, unwatched: usize) -> String {
+    format!(
+        "{account} holds every right that was needed; changes in {unwatched} places are not seen at once, there is a look from \
+         time to time instead: the resources of {} together may have {MOST_WATCHES} watches and keep {} MiB of metadata; \
+         with the right to list and watch in all namespaces, one watch serves all targets",
+        account.namespace,
+        MOST_BYTES >> 20
     )
 }
 

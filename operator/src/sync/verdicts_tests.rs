@@ -283,3 +283,13 @@ fn ready_names_the_first_thing_in_the_way() {
     work = super::super::outcome::tests::work(&[("foo", forbidden())]);
     assert_eq!(reason(work), "TargetsFailed");
 }
+
+#[test]
+fn a_tenant_with_more_watches_than_one_may_have_is_told_that_and_what_helps() {
+    let visit = Visit::Worked(Box::new(Work { unwatched: 3, blind: true, ..work(&[("foo", synced())]) }));
+    let (truth, reason, message) = verdict(&visit, AUTHORIZED);
+    assert_eq!((truth, reason), (Truth::True, "Polled"));
+    for part in ["in 3 places", "1024 watches", "16 MiB", "the right to list and watch in all namespaces"] {
+        assert!(message.contains(part), "{message}");
+    }
+}

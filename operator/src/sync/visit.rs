@@ -80,7 +80,7 @@ pub async fn visit(
     };
     let Selection { desired, asked, hidden, failed: selection_failed } =
         select(context, &tenant, &spec).await;
-    let Joined { refused, blind } =
+    let Joined { refused, beyond, blind } =
         state.watches.join(context, &entry.resource, &tenant, &spec, &desired).await;
     let shown = state.watches.source_version(&spec);
     let Read { source, version, absent_keys, copy } = read_source(&tenant, &spec, &owner).await;
@@ -128,6 +128,12 @@ pub async fn visit(
     } else {
         missing(&tenant, needed).await.map_err(|error| error.to_string())
     };
+    if let Ok(missing) = &missing
+        && unexplained == 0
+    {
+        state.watches.try_again(missing);
+    }
+    let unwatched = beyond.iter().filter(|key| tells(key, &source, &targets)).count();
     Visit::Worked(Box::new(Work {
         account,
         spec,
@@ -144,7 +150,19 @@ pub async fn visit(
         unexplained,
         unheld,
         blind,
+        unwatched,
     }))
+}
+
+/// Does the tenant know of what `key` would watch, so that it may be told that nothing does? A namespace in which it has
+/// no right shows by nothing whether it is there.
+fn tells(key: &WatchKey, source: &SourceState, targets: &BTreeMap<String, TargetState>) -> bool {
+    let is_synced = |state: &TargetState| matches!(state, TargetState::Synced(..));
+    match (&key.what, &key.namespace) {
+        (What::Copies, Some(namespace)) => targets.get(namespace).is_some_and(is_synced),
+        (What::Copies, None) => true,
+        (What::Object(_), _) => *source == SourceState::Found,
+    }
 }
 
 /// The namespaces that a spec asks for.

@@ -14,6 +14,7 @@ use super::plan::Seen;
 use super::reconcile::Context;
 use crate::tenant::TenantClient;
 use crate::tenant::object::Place;
+use crate::tenant::rights::Right;
 use crate::watch::{Interest, ResourceRef, WatchKey, WatchState, What};
 
 /// Watches that one resource uses.
@@ -28,6 +29,8 @@ pub struct Watches {
 pub struct Joined {
     /// The account may not list or watch there.
     pub refused: Vec<WatchKey>,
+    /// Not watched: the tenant has as many watches, or keeps as much, as one may.
+    pub beyond: Vec<WatchKey>,
     /// Of something no watch tells at present, be it refused or not.
     pub blind: bool,
 }
@@ -50,12 +53,18 @@ impl Watches {
             namespace,
             what,
         };
-        let open = |had: Option<Interest>, key: WatchKey| {
-            had.filter(|open| *open.key() == key).unwrap_or_else(|| context.watches.join(key, tenant, sync))
-        };
         loop {
             let source = key(Some(spec.source_namespace.clone()), What::Object(spec.source_name.clone()));
-            self.source = Some(open(self.source.take(), source));
+            let mut beyond = Vec::new();
+            let mut open = |had: Option<Interest>, key: WatchKey| {
+                let had = had.filter(|open| *open.key() == key);
+                let joined = had.or_else(|| context.watches.join(key.clone(), tenant, sync));
+                if joined.is_none() {
+                    beyond.push(key);
+                }
+                joined
+            };
+            self.source = open(self.source.take(), source);
             let namespaces: Vec<Option<String>> = if self.may_be_everywhere(tenant, spec).await {
                 vec![None]
             } else {
@@ -63,16 +72,17 @@ impl Watches {
                 let active = targets.iter().filter(|target| context.namespaces.is_active(target));
                 active.cloned().map(Some).collect()
             };
-            let joined = namespaces.into_iter().map(|namespace| {
-                let had = self.copies.remove(&namespace);
-                (namespace.clone(), open(had, key(namespace, What::Copies)))
-            });
-            self.copies = joined.collect();
-            let joined = self.settled().await;
-            if !joined.refused.iter().any(|key| key.namespace.is_none()) {
+            let mut had = std::mem::take(&mut self.copies);
+            for namespace in namespaces {
+                let joined = open(had.remove(&namespace), key(namespace.clone(), What::Copies));
+                self.copies.extend(joined.map(|open| (namespace, open)));
+            }
+            drop(had);
+            let joined = self.settled(beyond).await;
+            if !joined.refused.iter().chain(&joined.beyond).any(|key| key.namespace.is_none()) {
                 return joined;
             }
-            // It was allowed when it was asked for, and is not any more.
+            // It was allowed when it was asked for, and is not any more; or it shows more than may be kept.
             tenant.reach.is_not_everywhere(spec.source_kind);
         }
     }
@@ -84,12 +94,28 @@ impl Watches {
     }
 
     /// Waits for the watches, each and all no longer than [`crate::watch`] allows.
-    async fn settled(&self) -> Joined {
+    async fn settled(&self, mut beyond: Vec<WatchKey>) -> Joined {
         let all = self.source.iter().chain(self.copies.values());
         let settled = join_all(all.map(|open| async { (open.key(), open.settled().await) })).await;
-        let blind = settled.iter().any(|(_, state)| *state != WatchState::Synced);
-        let refused = settled.into_iter().filter(|(_, state)| *state == WatchState::Refused);
-        Joined { refused: refused.map(|(key, _)| key.clone()).collect(), blind }
+        let blind = !beyond.is_empty() || settled.iter().any(|(_, state)| *state != WatchState::Synced);
+        let those = |wanted| {
+            let those = settled.iter().filter(move |(_, state)| *state == wanted);
+            those.map(|(key, _)| (*key).clone())
+        };
+        beyond.extend(those(WatchState::Full));
+        Joined { refused: those(WatchState::Refused).collect(), beyond, blind }
+    }
+
+    /// Has each watch that was refused tried again whose rights are not among those that are `missing` any more.
+    pub fn try_again(&self, missing: &BTreeSet<Right>) {
+        for open in self.source.iter().chain(self.copies.values()) {
+            let key = open.key();
+            let here =
+                |right: &&Right| right.kind == key.kind && Some(&right.namespace) == key.namespace.as_ref();
+            if !missing.iter().filter(here).any(|right| ["list", "watch"].contains(&right.verb)) {
+                open.try_again();
+            }
+        }
     }
 
     /// Which state of the source its watch shows, empty where it is not there; `None` while that is not known.
@@ -98,7 +124,7 @@ impl Watches {
         match self.source.as_ref()?.see(&spec.source_namespace, &spec.source_name) {
             Seen::Unknown => None,
             Seen::Nothing => Some(String::new()),
-            Seen::Object(meta) => meta.resource_version.clone(),
+            Seen::Object(meta) | Seen::Marks(meta) => meta.resource_version.clone(),
         }
     }
 

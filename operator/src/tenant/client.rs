@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::header::AUTHORIZATION;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{Either, Limited};
 use kube::Client;
 use kube::api::Api;
 use kube::client::Body;
@@ -20,6 +21,10 @@ use super::token::{Mint, MintError, Slot, Token};
 use crate::metrics::Metrics;
 
 use super::{Account, KubeMinter, Reach};
+
+/// Most bytes that are read of an answer which ends, 8 MiB: of a list, six thousand ordinary copies. Objects have no more
+/// than three, but whoever may write many of them decides how long the list is.
+const LONGEST_ANSWER: usize = 8 << 20;
 
 /// All tenants that the operator acts as.
 pub struct Tenants<M = KubeMinter> {
@@ -143,24 +148,34 @@ impl TenantClient {
     }
 }
 
-/// Sends one request as the tenant; a token that is refused is dropped and the request sent once more.
+/// Sends one request as the tenant; a token that is refused is dropped and the request sent once more. Reading more than
+/// [`LONGEST_ANSWER`] of what is no watch fails.
 async fn send_as<M: Mint>(
     transport: Client,
     slot: Arc<Slot<M>>,
     request: Request<Body>,
-) -> Result<Response<Body>, BoxError> {
+) -> Result<Response<Either<Limited<Body>, Body>>, BoxError> {
     let (parts, body) = request.into_parts();
+    let ends = !(parts.method == Method::GET && is_watch(parts.uri.query()));
     let copy = body.try_clone();
     let token = slot.current().await?;
     let first = transport.send(with_token(Request::from_parts(parts.clone(), body), &token)?).await?;
-    match copy {
+    let answer = match copy {
         Some(body) if first.status() == StatusCode::UNAUTHORIZED => {
             slot.drop_refused(&token).await;
             let token = slot.current().await?;
-            Ok(transport.send(with_token(Request::from_parts(parts, body), &token)?).await?)
+            transport.send(with_token(Request::from_parts(parts, body), &token)?).await?
         }
-        _ => Ok(first),
-    }
+        _ => first,
+    };
+    let limited = |body| {
+        if ends { Either::Left(Limited::new(body, LONGEST_ANSWER)) } else { Either::Right(body) }
+    };
+    Ok(answer.map(limited))
+}
+
+fn is_watch(query: Option<&str>) -> bool {
+    query.is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
 }
 
 /// The value is marked as sensitive: `Debug` does not show it, and HTTP/2 keeps it out of the table of headers. The

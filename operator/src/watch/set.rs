@@ -4,80 +4,40 @@
 //! is authorised only when it starts, so each lasts a bounded time and starts again: that bounds how long a revoked
 //! right can still read. A watch that is refused stays in the set, is tried again with back-off, and wakes its users
 //! when it works at last; nobody waits for it longer than [`SETTLE`].
+//!
+//! Bounded for each tenant namespace: how many watches there are ([`MOST_WATCHES`]), and what they keep
+//! ([`super::held`]). What is not watched for that reason is compared from time to time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use backon::ExponentialBuilder;
-use futures::StreamExt as _;
+use futures::{Stream, StreamExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMeta;
-use kube::runtime::watcher::{self, Event, ExponentialBackoff};
-use kube::runtime::{WatchStreamExt as _, watcher as watch_events};
+use kube::runtime::watcher::{self, Event};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::debug;
 use weaver_api::marks::{Owner, SYNC_UID_LABEL};
-use weaver_api::v1beta1::SourceKind;
 
+use super::backoff::{LONGEST_DENIED, Patience, is_too_large, patient};
+use super::held::{Held, Objects, Share, Spot, TooMuch};
+use super::key::{WatchKey, WatchState, What};
 use super::{ResourceRef, Triggers, is_refused};
 use crate::metrics::WATCH_STATES;
 use crate::sync::plan::Seen;
+use crate::tenant::TenantClient;
 use crate::tenant::object::Object;
-use crate::tenant::{Account, TenantClient};
 
-/// Pause after the first failure of a watch.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
-
-/// Growing pauses between two tries of a watch, up to `longest`, for ever.
-#[must_use]
-pub fn backoff(longest: Duration) -> ExponentialBackoff {
-    let growing = ExponentialBuilder::default().with_min_delay(SHORTEST_PAUSE).with_max_delay(longest);
-    ExponentialBackoff::from(growing.with_jitter().without_max_times())
-}
+/// Most watches of the accounts of one namespace, those that are refused not counted: one resource with all its thousand
+/// targets in namespaces that each grant their Role, or a thousand resources with a source each. A watch costs some 40 KiB.
+pub const MOST_WATCHES: usize = 1_024;
 
 /// How long a visit waits for the watches it has just opened.
 pub const SETTLE: Duration = Duration::from_secs(5);
-
-/// What a watch is on; always metadata.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum What {
-    /// Everything there that carries our label.
-    Copies,
-    /// One object by name, so that a Role with `resourceNames` is enough.
-    Object(String),
-}
-
-/// Identity of a watch. The account's uid is part of it: a recreated account gets new watches.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct WatchKey {
-    /// As whom.
-    pub account: Account,
-    /// Uid of that account.
-    pub uid: String,
-    /// On objects of this kind.
-    pub kind: SourceKind,
-    /// Where; `None`: in all namespaces.
-    pub namespace: Option<String>,
-    /// On which of them.
-    pub what: What,
-}
-
-/// How a watch is doing.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum WatchState {
-    /// Not answered yet.
-    Opening,
-    /// Established: what it knows is complete.
-    Synced,
-    /// 403: the tenant may not `list` or `watch` here.
-    Refused,
-    /// Failing for another reason, tried again.
-    Failing,
-}
 
 /// A watch and one user of it. Dropping it ends the interest; dropping the last ends the watch.
 pub struct Interest {
@@ -95,24 +55,27 @@ struct Watched {
     task: AbortHandle,
 }
 
+/// What kube's watcher says.
+type Told = Result<Event<PartialObjectMeta<Object>>, watcher::Error>;
+
 struct Inner {
     key: WatchKey,
     state: watch::Sender<WatchState>,
     /// Visits that wait for the first answer, and so need not be woken by it.
     awaited_by: AtomicUsize,
     objects: Mutex<Objects>,
+    share: Arc<Share>,
+    patience: Patience,
     /// With the places that each waits for: another's copy stands there.
     users: Mutex<BTreeMap<User, BTreeSet<Spot>>>,
     triggers: Triggers,
 }
 
-/// Namespace and name of an object.
-type Spot = (String, String);
-type Objects = BTreeMap<Spot, Arc<ObjectMeta>>;
-
 /// All watches of all tenants.
 pub struct WatchSet {
     open: Mutex<HashMap<WatchKey, Weak<Watched>>>,
+    /// By tenant namespace.
+    shares: Mutex<HashMap<String, Weak<Share>>>,
     /// How many interests there were.
     joined: AtomicU64,
     triggers: Triggers,
@@ -124,7 +87,14 @@ impl WatchSet {
     /// `length`: how long one watch lasts. `longest_pause`: between two tries of one that fails.
     #[must_use]
     pub fn new(triggers: Triggers, length: Duration, longest_pause: Duration) -> Self {
-        Self { open: Mutex::default(), joined: AtomicU64::new(0), triggers, length, longest_pause }
+        Self {
+            open: Mutex::default(),
+            shares: Mutex::default(),
+            joined: AtomicU64::new(0),
+            triggers,
+            length,
+            longest_pause,
+        }
     }
 
     /// Has a resource visited.
@@ -132,18 +102,23 @@ impl WatchSet {
         self.triggers.fire(resource);
     }
 
-    /// Joins the watch `key`, opening it as `tenant` if it is not open.
-    pub fn join(&self, key: WatchKey, tenant: &TenantClient, user: &ResourceRef) -> Interest {
+    /// Joins the watch `key`, opening it as `tenant` if it is not open; `None` where the tenant has [`MOST_WATCHES`].
+    pub fn join(&self, key: WatchKey, tenant: &TenantClient, user: &ResourceRef) -> Option<Interest> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let watched = open.get(&key).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let watched = Arc::new(self.start(&key, tenant));
+        let watched = if let Some(watched) = open.get(&key).and_then(Weak::upgrade) {
+            watched
+        } else {
             open.retain(|_, watched| watched.strong_count() > 0);
+            if has_most(&open, &key) {
+                return None;
+            }
+            let watched = Arc::new(self.start(&key, tenant));
             open.insert(key, Arc::downgrade(&watched));
             watched
-        });
+        };
         let user = (user.clone(), self.joined.fetch_add(1, Ordering::Relaxed));
         watched.inner.users().insert(user.clone(), BTreeSet::new());
-        Interest { watched, user }
+        Some(Interest { watched, user })
     }
 
     /// How many there are in each state.
@@ -156,7 +131,7 @@ impl WatchSet {
                 WatchState::Opening => 0,
                 WatchState::Synced => 1,
                 WatchState::Refused => 2,
-                WatchState::Failing => 3,
+                WatchState::Failing | WatchState::Full => 3,
             };
             counts[index].1 += 1;
         }
@@ -164,14 +139,9 @@ impl WatchSet {
     }
 
     fn start(&self, key: &WatchKey, tenant: &TenantClient) -> Watched {
-        let inner = Arc::new(Inner {
-            key: key.clone(),
-            state: watch::Sender::new(WatchState::Opening),
-            awaited_by: AtomicUsize::new(0),
-            objects: Mutex::default(),
-            users: Mutex::default(),
-            triggers: self.triggers.clone(),
-        });
+        let share = self.share(&key.account.namespace);
+        let patience = Patience::of_tenant(self.longest_pause, share.lists.clone());
+        let inner = Arc::new(Inner::new(key.clone(), share, patience, self.triggers.clone()));
         let length = u32::try_from(self.length.as_secs()).unwrap_or(290);
         // From the API server's own memory: on k3s' database a list that must be up to date was seen to wait for a second.
         // Nothing is done on what is shown here alone, and what came since follows as events. Pages are not had from there:
@@ -186,18 +156,37 @@ impl WatchSet {
             Some(namespace) => tenant.metas(key.kind, namespace),
             None => tenant.all_metas(key.kind),
         };
-        let events = watch_events(objects, config).backoff(backoff(self.longest_pause));
         let follower = inner.clone();
         let task = tokio::spawn(async move {
-            let mut events = std::pin::pin!(events);
-            let mut listed = BTreeMap::new();
-            while let Some(event) = events.next().await {
-                follower.take(event, &mut listed);
+            loop {
+                let events = watcher::watcher(objects.clone(), config.clone());
+                follower.follow(patient(events, follower.patience.clone())).await;
+                sleep(LONGEST_DENIED).await;
             }
         })
         .abort_handle();
         Watched { inner, task }
     }
+
+    /// What the watches for accounts of `namespace` use together.
+    fn share(&self, namespace: &str) -> Arc<Share> {
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(share) = shares.get(namespace).and_then(Weak::upgrade) {
+            return share;
+        }
+        shares.retain(|_, share| share.strong_count() > 0);
+        let share = Arc::default();
+        shares.insert(namespace.to_owned(), Arc::downgrade(&share));
+        share
+    }
+}
+
+/// Has the tenant of `key` as many watches as it may? Those that are refused do not count: a tenant would learn by them
+/// which namespaces there are.
+fn has_most(open: &HashMap<WatchKey, Weak<Watched>>, key: &WatchKey) -> bool {
+    let its = open.iter().filter(|(other, _)| other.account.namespace == key.account.namespace);
+    let counted = its.filter_map(|(_, watched)| watched.upgrade());
+    counted.filter(|watched| *watched.inner.state.borrow() != WatchState::Refused).count() >= MOST_WATCHES
 }
 
 impl Interest {
@@ -227,7 +216,15 @@ impl Interest {
             return Seen::Unknown;
         }
         let spot = (namespace.to_owned(), name.to_owned());
-        inner.objects().get(&spot).map_or(Seen::Nothing, |meta| Seen::Object(meta.clone()))
+        inner.objects().get(&spot).map_or(Seen::Nothing, Held::seen)
+    }
+
+    /// Has a watch that was refused tried again soon: the account was granted what it lacked.
+    pub fn try_again(&self) {
+        let inner = &self.watched.inner;
+        if *inner.state.borrow() == WatchState::Refused {
+            inner.patience.again.notify_one();
+        }
     }
 
     /// Has the user woken too when something happens at these places, whose copies are another's. Replaces what was
@@ -239,7 +236,8 @@ impl Interest {
     /// The objects that are `wanted`, as last seen.
     #[must_use]
     pub fn those(&self, wanted: impl Fn(&ObjectMeta) -> bool) -> Vec<Arc<ObjectMeta>> {
-        self.watched.inner.objects().values().filter(|meta| wanted(meta)).cloned().collect()
+        let objects = self.watched.inner.objects();
+        objects.iter().map(|held| &held.meta).filter(|meta| wanted(meta)).cloned().collect()
     }
 }
 
@@ -256,36 +254,82 @@ impl Drop for Watched {
 }
 
 impl Inner {
-    fn take(&self, event: Result<Event<PartialObjectMeta<Object>>, watcher::Error>, listed: &mut Objects) {
+    fn new(key: WatchKey, share: Arc<Share>, patience: Patience, triggers: Triggers) -> Self {
+        Self {
+            key,
+            state: watch::Sender::new(WatchState::Opening),
+            awaited_by: AtomicUsize::new(0),
+            objects: Mutex::new(Objects::new(share.clone())),
+            share,
+            patience,
+            users: Mutex::default(),
+            triggers,
+        }
+    }
+
+    /// Follows `events` until there is more to keep than there may be.
+    async fn follow(&self, events: impl Stream<Item = Told>) {
+        let mut events = std::pin::pin!(events);
+        let mut listed = Objects::new(self.share.clone());
+        while let Some(event) = events.next().await {
+            if self.take(event, &mut listed) == Err(TooMuch) {
+                debug!(watch = ?self.key, "more than a tenant's watches may keep");
+                self.objects().clear();
+                self.turn(WatchState::Full);
+                return;
+            }
+        }
+    }
+
+    fn take(&self, event: Told, listed: &mut Objects) -> Result<(), TooMuch> {
         match event {
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(object)) => {
-                listed.extend(slim(object));
+                let replace = self.objects().bytes();
+                if let Some((spot, held)) = self.hold(object) {
+                    listed.put(spot, held, replace)?;
+                }
             }
             Ok(Event::InitDone) => {
-                *self.objects() = std::mem::take(listed);
+                *self.objects() = std::mem::replace(listed, Objects::new(self.share.clone()));
                 // A list after the first may hold news whatever the state was.
                 if self.turn(WatchState::Synced) == WatchState::Synced {
                     self.wake_all();
                 }
             }
             Ok(Event::Apply(object)) => {
-                if let Some((spot, meta)) = slim(object) {
-                    let before = self.objects().insert(spot.clone(), meta.clone());
-                    self.wake(&spot, [before.as_deref(), Some(&*meta)]);
+                if let Some((spot, held)) = self.hold(object) {
+                    let before = self.objects().put(spot.clone(), held.clone(), 0)?;
+                    self.wake(&spot, [before, Some(held)]);
                 }
             }
             Ok(Event::Delete(object)) => {
-                if let Some((spot, meta)) = slim(object) {
+                if let Some((spot, held)) = self.hold(object) {
                     let before = self.objects().remove(&spot);
-                    self.wake(&spot, [before.as_deref(), Some(&*meta)]);
+                    self.wake(&spot, [before, Some(held)]);
                 }
             }
             Err(error) => {
                 debug!(%error, watch = ?self.key, "watch failed, trying again");
-                self.turn(if is_refused(&error) { WatchState::Refused } else { WatchState::Failing });
+                self.turn(if is_refused(&error) {
+                    WatchState::Refused
+                } else if is_too_large(&error) {
+                    WatchState::Full
+                } else {
+                    WatchState::Failing
+                });
             }
         }
+        Ok(())
+    }
+
+    /// What is kept of an object, and its place. Whole only what an update may be built from: a copy that a resource of this
+    /// tenant made, and the one object that is watched by its name.
+    fn hold(&self, object: PartialObjectMeta<Object>) -> Option<(Spot, Held)> {
+        let meta = object.metadata;
+        let is_ours = || Owner::of(&meta).is_some_and(|owner| owner.namespace == self.key.account.namespace);
+        let may_be_whole = self.key.what != What::Copies || is_ours();
+        Some(((meta.namespace.clone()?, meta.name.clone()?), Held::of(meta, may_be_whole)))
     }
 
     /// Enters a state and tells which it was. All users learn of a change, but for the visits that await it.
@@ -300,11 +344,11 @@ impl Inner {
 
     /// Wakes the users that the object's marks name, now or before, and those that wait for its place; all, where it
     /// is a source.
-    fn wake(&self, spot: &Spot, states: [Option<&ObjectMeta>; 2]) {
+    fn wake(&self, spot: &Spot, states: [Option<Held>; 2]) {
         let owners: Vec<ResourceRef> = states
             .into_iter()
             .flatten()
-            .filter_map(Owner::of)
+            .filter_map(|held| Owner::of(&held.meta))
             .map(|owner| ResourceRef { namespace: owner.namespace, name: owner.name })
             .collect();
         let is_source = self.key.what != What::Copies;
@@ -330,13 +374,6 @@ impl Inner {
     fn users(&self) -> std::sync::MutexGuard<'_, BTreeMap<User, BTreeSet<Spot>>> {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Place and metadata without `managedFields`, which are often half of it and never read.
-fn slim(object: PartialObjectMeta<Object>) -> Option<(Spot, Arc<ObjectMeta>)> {
-    let mut meta = object.metadata;
-    meta.managed_fields = None;
-    Some(((meta.namespace.clone()?, meta.name.clone()?), Arc::new(meta)))
 }
 
 #[cfg(test)]

@@ -3,26 +3,25 @@ use std::collections::BTreeMap;
 use futures::FutureExt as _;
 use kube::core::PartialObjectMetaExt as _;
 use weaver_api::marks::SYNC_ANNOTATION;
+use weaver_api::v1beta1::SourceKind;
 
 use super::*;
+use crate::tenant::Account;
 
 fn inner(what: What, users: &[&str]) -> (Inner, Triggers) {
     let triggers = Triggers::default();
     let account = Account { namespace: "team-a".into(), name: "sync".into() };
-    let inner = Inner {
-        key: WatchKey {
-            account,
-            uid: "u".into(),
-            kind: SourceKind::ConfigMap,
-            namespace: Some("foo".into()),
-            what,
-        },
-        state: watch::Sender::new(WatchState::Opening),
-        awaited_by: AtomicUsize::new(0),
-        objects: Mutex::default(),
-        users: Mutex::new(users.iter().map(|name| ((user(name), 0), BTreeSet::new())).collect()),
-        triggers: triggers.clone(),
+    let key = WatchKey {
+        account,
+        uid: "u".into(),
+        kind: SourceKind::ConfigMap,
+        namespace: Some("foo".into()),
+        what,
     };
+    let share = Arc::new(Share::default());
+    let patience = Patience::of_tenant(Duration::from_mins(1), share.lists.clone());
+    let inner = Inner::new(key, share, patience, triggers.clone());
+    inner.users().extend(users.iter().map(|name| ((user(name), 0), BTreeSet::new())));
     (inner, triggers)
 }
 
@@ -49,30 +48,30 @@ fn woken(triggers: &Triggers) -> Vec<String> {
 #[test]
 fn only_the_owner_of_a_copy_is_woken() {
     let (inner, triggers) = inner(What::Copies, &["one", "two"]);
-    inner.take(Ok(Event::Apply(object("settings", Some("two")))), &mut BTreeMap::new());
+    take(&inner, Ok(Event::Apply(object("settings", Some("two")))));
     assert_eq!(woken(&triggers), ["two"]);
 }
 
 #[test]
 fn b12_a_copy_that_lost_its_marks_wakes_the_owner_it_had() {
     let (inner, triggers) = inner(What::Copies, &["one", "two"]);
-    inner.take(Ok(Event::Apply(object("settings", Some("two")))), &mut BTreeMap::new());
+    take(&inner, Ok(Event::Apply(object("settings", Some("two")))));
     woken(&triggers);
-    inner.take(Ok(Event::Delete(object("settings", None))), &mut BTreeMap::new());
+    take(&inner, Ok(Event::Delete(object("settings", None))));
     assert_eq!(woken(&triggers), ["two"]);
 }
 
 #[test]
 fn b10_an_edited_source_wakes_every_resource_that_reads_it() {
     let (inner, triggers) = inner(What::Object("settings".into()), &["one", "two"]);
-    inner.take(Ok(Event::Apply(object("settings", Some("one")))), &mut BTreeMap::new());
+    take(&inner, Ok(Event::Apply(object("settings", Some("one")))));
     assert_eq!(woken(&triggers), ["one", "two"]);
 }
 
 #[test]
 fn b5_marks_that_name_a_stranger_do_not_wake_it() {
     let (inner, triggers) = inner(What::Copies, &["one"]);
-    inner.take(Ok(Event::Apply(object("settings", Some("stranger")))), &mut BTreeMap::new());
+    take(&inner, Ok(Event::Apply(object("settings", Some("stranger")))));
     assert_eq!(woken(&triggers), Vec::<String>::new());
 }
 
@@ -82,17 +81,21 @@ fn b25_a_place_that_another_holds_wakes_who_waits_for_it() {
     let spot = |name: &str| ("foo".to_owned(), name.to_owned());
     inner.users().insert((user("one"), 0), [spot("settings")].into());
     inner.users().insert((user("two"), 0), [spot("other")].into());
-    inner.take(Ok(Event::Delete(object("settings", Some("three")))), &mut BTreeMap::new());
+    take(&inner, Ok(Event::Delete(object("settings", Some("three")))));
     assert_eq!(woken(&triggers), ["one", "three"]);
 }
 
+fn take(inner: &Inner, event: Told) {
+    inner.take(event, &mut Objects::new(inner.share.clone())).unwrap();
+}
+
 fn list(inner: &Inner, names: &[&str]) {
-    let mut listed = BTreeMap::new();
-    inner.take(Ok(Event::Init), &mut listed);
+    let mut listed = Objects::new(inner.share.clone());
+    inner.take(Ok(Event::Init), &mut listed).unwrap();
     for name in names {
-        inner.take(Ok(Event::InitApply(object(name, None))), &mut listed);
+        inner.take(Ok(Event::InitApply(object(name, None))), &mut listed).unwrap();
     }
-    inner.take(Ok(Event::InitDone), &mut listed);
+    inner.take(Ok(Event::InitDone), &mut listed).unwrap();
 }
 
 #[test]
@@ -101,10 +104,10 @@ fn the_first_list_wakes_nobody_who_awaits_it_and_a_relist_everybody() {
     inner.awaited_by.store(1, Ordering::SeqCst);
     list(&inner, &["settings"]);
     assert_eq!(woken(&triggers), Vec::<String>::new());
-    assert_eq!(inner.objects().len(), 1);
+    assert_eq!(inner.objects().iter().count(), 1);
     list(&inner, &[]);
     assert_eq!(woken(&triggers), ["one"]);
-    assert!(inner.objects().is_empty());
+    assert_eq!(inner.objects().iter().count(), 0);
 }
 
 #[test]
@@ -120,8 +123,65 @@ fn a_watch_that_is_lost_wakes_its_users_once() {
     list(&inner, &[]);
     woken(&triggers);
     let lost = || Err(watcher::Error::NoResourceVersion);
-    inner.take(lost(), &mut BTreeMap::new());
+    take(&inner, lost());
     assert_eq!(woken(&triggers), ["one"]);
-    inner.take(lost(), &mut BTreeMap::new());
+    take(&inner, lost());
     assert_eq!(woken(&triggers), Vec::<String>::new());
+}
+
+/// So many watches for accounts of a namespace, in that state.
+fn open(namespace: &str, count: usize, state: WatchState) -> Vec<Arc<Watched>> {
+    let watch = |number: usize| {
+        let (mut inner, _) = inner(What::Object(number.to_string()), &[]);
+        inner.key.account.namespace = namespace.into();
+        inner.state.send_replace(state);
+        Arc::new(Watched { inner: Arc::new(inner), task: tokio::spawn(async {}).abort_handle() })
+    };
+    (0..count).map(watch).collect()
+}
+
+#[tokio::test]
+async fn a_tenant_has_so_many_watches_and_those_of_others_or_refused_do_not_count() {
+    let key = inner(What::Copies, &[]).0.key;
+    for (namespace, count, state, expected) in [
+        ("team-a", MOST_WATCHES, WatchState::Synced, true),
+        ("team-a", MOST_WATCHES, WatchState::Opening, true),
+        ("team-a", MOST_WATCHES - 1, WatchState::Synced, false),
+        ("team-b", MOST_WATCHES, WatchState::Synced, false),
+        ("team-a", MOST_WATCHES, WatchState::Refused, false),
+    ] {
+        let held = open(namespace, count, state);
+        let weak = |watched: &Arc<Watched>| (watched.inner.key.clone(), Arc::downgrade(watched));
+        assert_eq!(
+            has_most(&held.iter().map(weak).collect(), &key),
+            expected,
+            "{namespace} {count} {state:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_watch_that_shows_more_than_may_be_kept_keeps_nothing_and_says_so() {
+    let (inner, triggers) = inner(What::Copies, &["one"]);
+    list(&inner, &["settings"]);
+    woken(&triggers);
+    let endless = (0..).map(|number: usize| Ok(Event::Apply(object(&number.to_string(), None))));
+    inner.follow(futures::stream::iter(endless)).await;
+    assert_eq!(*inner.state.borrow(), WatchState::Full);
+    assert_eq!(inner.objects().iter().count(), 0);
+    assert_eq!(woken(&triggers), ["one"]);
+}
+
+/// Only of its own copies does a tenant need the whole metadata.
+#[test]
+fn of_copies_that_another_tenant_made_the_marks_are_kept() {
+    let (inner, _) = inner(What::Copies, &[]);
+    let mut theirs = object("theirs", None);
+    let mark = (SYNC_ANNOTATION.to_owned(), "team-b/sync/uid".to_owned());
+    theirs.metadata.annotations = Some(BTreeMap::from([mark, ("note".to_owned(), "x".to_owned())]));
+    for (object, whole) in [(theirs, false), (object("ours", Some("sync")), true)] {
+        let (_, held) = inner.hold(object).unwrap();
+        assert_eq!(matches!(held.seen(), Seen::Object(_)), whole, "{held:?}");
+        assert!(!held.meta.annotations.as_ref().unwrap().contains_key("note"));
+    }
 }
