@@ -1,1 +1,209 @@
 //! A tenant whose account has too few rights, or who writes without end: nobody else must pay for it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, SYNC_NOW_ANNOTATION, SYNC_UID_LABEL};
+use weaver_tests::alone::Alone;
+use weaver_tests::audit;
+use weaver_tests::memory::Memory;
+use weaver_tests::tenant::TARGET;
+use weaver_tests::world::{World, eventually, eventually_within, given};
+
+/// How long a watch that is refused is looked at.
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// Requests of this account to list or watch, by the audit log, and the time between the first and now.
+fn attempts(user: &str) -> (usize, Duration) {
+    let events = audit::events(&given("WEAVER_TEST_AUDIT_LOG"));
+    let is_attempt = |event: &&Value| {
+        event["user"]["username"] == user && (event["verb"] == "list" || event["verb"] == "watch")
+    };
+    let mut times: Vec<Timestamp> = events
+        .iter()
+        .filter(is_attempt)
+        .filter_map(|event| event["requestReceivedTimestamp"].as_str()?.parse().ok())
+        .collect();
+    times.sort_unstable();
+    let first = times.first().copied().unwrap_or_else(Timestamp::now);
+    (times.len(), Timestamp::now().duration_since(first).unsigned_abs())
+}
+
+/// "Polled" without `list` is a supported state, so honest tenants have it too.
+#[tokio::test]
+async fn an_account_that_may_only_get_costs_a_handful_of_refused_lists_a_minute() {
+    let world = World::new("greedy-get").await;
+    let team = world.namespace("team").await;
+    world.account(&team).await;
+    world.allow_minting(&team).await;
+    world.grant_as(&team, &team, "get-only", &["get"]).await;
+    let foo = world.namespace("foo").await;
+    world.grant(&team, &foo, &["get", "create", "update", "delete"]).await;
+    world.config_map(&team, "settings", &[("a", "1")]).await;
+    world.sync(&team, "sync", world.spec(&team, &[&foo])).await;
+    world.holds(&foo, "settings", &[("a", "1")]).await;
+
+    let user = format!("system:serviceaccount:{team}:sync");
+    // Two watches are refused: that of the source, and that of the copies.
+    let tried = eventually_within(MINUTE * 2, "a minute has passed", || async {
+        let (tried, lasted) = attempts(&user);
+        if lasted > MINUTE { Ok(tried) } else { Err(lasted) }
+    })
+    .await;
+    assert!((2..=12).contains(&tried), "{tried} lists in a minute");
+    let log = std::fs::read_to_string(given("WEAVER_TEST_OPERATOR_LOG")).unwrap();
+    let lines = log.lines().filter(|line| line.contains(&team)).count();
+    assert!(lines <= 20, "{lines} lines of the log are about it");
+
+    // What it lacks is granted, and an edit is seen without a look from time to time.
+    world.grant_source(&team, &team, "settings").await;
+    world.grant(&team, &foo, &TARGET).await;
+    world.condition(&team, "sync", "Authorized", "True", "Allowed").await;
+    world.config_map(&team, "settings", &[("a", "2")]).await;
+    world.holds(&foo, "settings", &[("a", "2")]).await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_born_without_consent_never_holds_a_copy() {
+    const ROUNDS: usize = 5;
+    let world = World::new("greedy-born").await;
+    let team = world.tenant().await;
+    world.grant_everywhere(&team, &TARGET).await;
+    world.config_map(&team, "settings", &[("a", "1")]).await;
+    let names: Vec<String> = (0..20 * ROUNDS).map(|number| world.name(&format!("born-{number}"))).collect();
+    let targets: Vec<&str> = names.iter().map(String::as_str).collect();
+    world.sync(&team, "sync", world.spec(&team, &targets)).await;
+    world.condition(&team, "sync", "Ready", "True", "Synced").await;
+
+    let syncs = world.syncs(&team);
+    let insist = async {
+        for number in 0_u64.. {
+            let now = json!({"metadata": {"annotations": {SYNC_NOW_ANNOTATION: number.to_string()}}});
+            syncs.patch("sync", &PatchParams::default(), &Patch::Merge(now)).await.unwrap();
+        }
+    };
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    let annotations = BTreeMap::from([(ACCEPT_FROM_ANNOTATION.to_owned(), "none".to_owned())]);
+    let give_birth = async {
+        for round in names.chunks(20) {
+            for name in round {
+                let metadata = ObjectMeta {
+                    name: Some(name.clone()),
+                    annotations: Some(annotations.clone()),
+                    ..ObjectMeta::default()
+                };
+                let namespace = Namespace { metadata, ..Namespace::default() };
+                namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+            }
+            eventually("each is seen, and was not written to", || async {
+                let status = syncs.get("sync").await.unwrap().status.unwrap_or_default();
+                let refused = status.counts.map_or(0, |counts| counts.failed);
+                let born = names.iter().position(|name| name == &round[19]).unwrap_or_default() + 1;
+                if usize::try_from(refused) == Ok(born) { Ok(()) } else { Err(refused) }
+            })
+            .await;
+        }
+    };
+    tokio::select! {
+        () = insist => {}
+        () = give_birth => {}
+    }
+    for name in &names {
+        let copy = world.config_maps(name).get_opt("settings").await.unwrap();
+        assert_eq!(copy.map(|copy| copy.metadata.name), None, "{name} holds a copy");
+    }
+    for name in &names {
+        namespaces.delete(name, &kube::api::DeleteParams::default()).await.unwrap();
+    }
+    world.finish().await;
+}
+
+/// A `ConfigMap` with the label of copies and as large an annotation as there may be.
+fn giant(number: usize) -> ConfigMap {
+    let annotations = BTreeMap::from([("note".to_owned(), "x".repeat(250_000))]);
+    let metadata = ObjectMeta {
+        name: Some(format!("giant-{number}")),
+        labels: Some([(SYNC_UID_LABEL.to_owned(), "somebody".to_owned())].into()),
+        annotations: Some(annotations),
+        ..ObjectMeta::default()
+    };
+    ConfigMap { metadata, ..ConfigMap::default() }
+}
+
+#[tokio::test]
+async fn labelled_giants_do_not_fill_the_operators_memory_own_server() {
+    /// In MiB. What is kept is 1; a list is read up to 8, several times over.
+    const SLACK: f64 = 40.0;
+    let giants: usize = std::env::var("WEAVER_TEST_GIANTS").map_or(120, |count| count.parse().unwrap());
+    let (mut alone, _wire) = Alone::behind_wire(&[]).await;
+    let world = alone.world("greedy-giants");
+    let (team, foo) = world.synced().await;
+    let before = Memory::of(alone.operator.pid()).now;
+    let maps = world.config_maps(&foo);
+    stream::iter(0..giants)
+        .for_each_concurrent(4, |number| {
+            let maps = maps.clone();
+            async move { drop(maps.create(&PostParams::default(), &giant(number)).await.unwrap()) }
+        })
+        .await;
+    // The watch tells of it after the giants.
+    let tampered = Patch::Merge(json!({"data": {"a": "tampered"}}));
+    maps.patch("settings", &PatchParams::default(), &tampered).await.unwrap();
+    world.holds(&foo, "settings", &[("a", "1")]).await;
+    let by_events = Memory::of(alone.operator.pid());
+
+    alone.operator.kill();
+    alone.restart_operator();
+    maps.patch("settings", &PatchParams::default(), &tampered).await.unwrap();
+    world.holds(&foo, "settings", &[("a", "1")]).await;
+    let by_list = Memory::of(alone.operator.pid());
+    println!("{giants} giants: {before:.0} MiB before; {by_events:?} by events; {by_list:?} by a list");
+    let peak = by_events.peak.max(by_list.peak);
+    assert!(peak < before + SLACK, "{before} MiB before, {peak} after");
+    // The list is longer than what is read of it, and the tenant is told why its changes are not seen.
+    let polled = world.condition(&team, "sync", "Authorized", "True", "Polled").await;
+    assert!(polled.message.contains("MiB of metadata"), "{}", polled.message);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_hundred_resources_that_name_what_they_may_not_list_do_not_delay_another_tenant_own_server() {
+    const LATE: Duration = Duration::from_secs(10);
+    let (alone, _wire) = Alone::behind_wire(&[]).await;
+    let world = alone.world("greedy-many");
+    let (honest, foo) = world.synced().await;
+    let greedy = world.tenant_called("greedy").await;
+    let bar = world.namespace("bar").await;
+    stream::iter(0..100)
+        .for_each_concurrent(8, |number| {
+            let mut spec = world.spec(&greedy, &[&bar]);
+            spec["source"]["name"] = json!(format!("no-{number}"));
+            let (world, greedy) = (&world, &greedy);
+            async move { drop(world.sync(greedy, &format!("sync-{number}"), spec).await) }
+        })
+        .await;
+    eventually_within(MINUTE * 2, "each has been tried", || async {
+        let reasons = world.syncs(&greedy).list(&kube::api::ListParams::default()).await.unwrap();
+        let tried = reasons.items.iter().filter(|sync| sync.status.is_some()).count();
+        if tried == 100 { Ok(()) } else { Err(tried) }
+    })
+    .await;
+    for value in 0..10 {
+        let value = value.to_string();
+        let begun = tokio::time::Instant::now();
+        world.config_map(&honest, "settings", &[("a", &value)]).await;
+        world.holds(&foo, "settings", &[("a", &value)]).await;
+        assert!(begun.elapsed() < LATE, "an edit took {:?}", begun.elapsed());
+    }
+    let log = alone.operator.log();
+    let refusals = log.lines().filter(|line| line.contains("403")).count();
+    assert!(refusals <= 10, "{refusals} lines of the log are refusals");
+    world.finish().await;
+}
