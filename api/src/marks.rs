@@ -182,6 +182,14 @@ pub fn ownership(owner: &Owner, meta: &ObjectMeta) -> Ownership {
     }
 }
 
+/// Does a mark on the object bear the very uid of `owner`? Of what its name alone says so, an earlier resource of that
+/// name made it.
+#[must_use]
+pub fn bears_uid(owner: &Owner, meta: &ObjectMeta) -> bool {
+    let label = meta.labels.as_ref().and_then(|labels| labels.get(SYNC_UID_LABEL));
+    label == Some(&owner.uid) || Owner::of(meta).is_some_and(|named| named.uid == owner.uid)
+}
+
 /// Do upstream's marks name this very resource? Only its annotations are read, and both must be there: the
 /// labels are no proof.
 ///

@@ -93,7 +93,9 @@ pub struct ConfigMapSyncSpec {
     pub keys: Option<Keys>,
 
     /// What happens where an object of that name exists and carries no mark of any ConfigMapSync: `Refuse`
-    /// leaves it as it is, `Adopt` takes it over. A copy of another ConfigMapSync is never taken.
+    /// leaves it as it is, `Adopt` takes it over. A copy of another ConfigMapSync is never taken, not even of one
+    /// that is gone: `weaver orphans adopt` makes that an ordinary object. One of the same namespace and name counts
+    /// as the same ConfigMapSync.
     /// Default: Refuse.
     pub conflict_policy: ConflictPolicy,
 
@@ -102,7 +104,7 @@ pub struct ConfigMapSyncSpec {
     pub source_deletion_policy: SourceDeletionPolicy,
 
     /// What happens to the copies when this resource is deleted: `Delete` removes them, `Orphan` leaves them
-    /// behind. Default: Delete.
+    /// behind, and no other ConfigMapSync takes them. Default: Delete.
     pub deletion_policy: DeletionPolicy,
 
     /// Seconds after which everything is compared again although nothing seems to have changed: 60 to 86400,

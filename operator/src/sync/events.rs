@@ -63,7 +63,6 @@ fn done(work: &Work) -> Vec<Event> {
         (Change::Replace, REPLACED, "deleted and made again, because it was immutable or of another type"),
         (Change::Update(Before::Theirs), ADOPTED, "made a copy, and not by this ConfigMapSync before"),
         (Change::Update(Before::Upstreams), TAKEN_OVER, "taken over from the upstream operator"),
-        (Change::Update(Before::Orphaned), TAKEN_OVER, "taken over from a ConfigMapSync that is gone"),
     ]
     .into_iter()
     .filter_map(|(change, reason, words)| {

@@ -53,7 +53,7 @@ pub async fn fan_out(
         .map(|(begun, namespace)| {
             let place = job.copy.place(&namespace);
             let known = state.verified.get(&place);
-            let step = by_metadata(job.copy, job.takes, &state.watches.see(&place), known);
+            let step = by_metadata(job.copy, &state.watches.see(&place), known);
             let served = context.namespaces.serves(&namespace);
             let consent = context.namespaces.consent(&namespace, &job.tenant.account.namespace);
             let setback = state.setbacks.stands(&namespace, &job.copy.digest, now);

@@ -9,12 +9,11 @@
 //! While a resource still carries the finalizer of the upstream operator, copies which that operator made for it
 //! are taken over ([`TakeOver`]). Nothing is ever deleted on upstream's marks.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::marks::{
-    Owner, Ownership, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION, made_by_upstream, ownership,
+    Owner, Ownership, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION, bears_uid, made_by_upstream, ownership,
 };
 use weaver_api::v1beta1::{Source, SourceKind};
 use weaver_api::validate::ValidSync;
@@ -75,26 +74,16 @@ pub enum Before {
     Upstreams,
     /// Somebody else's, with no mark; the spec says `Adopt`.
     Theirs,
-    /// The copy of a `ConfigMapSync` that is gone.
-    Orphaned,
 }
 
-/// What may become ours.
+/// What may become ours. Never a copy of another `ConfigMapSync`, not even of one that is gone: that was asked to leave
+/// its copies, or could not remove them, and whether it is gone is nothing that the tenant was told.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Takes<'a> {
     /// Copies that the upstream operator made for this resource.
     pub upstreams: Option<TakeOver<'a>>,
     /// Whatever carries no mark (`conflictPolicy: Adopt`).
     pub unmarked: bool,
-    /// Copies of any resource whose uid is not among these: it is gone, and has left them behind. Nothing, where it is
-    /// not known which resources there are.
-    pub living: Option<&'a BTreeSet<String>>,
-}
-
-impl Takes<'_> {
-    fn is_orphan_of(self, uid: &str) -> bool {
-        self.living.is_some_and(|living| !living.contains(uid))
-    }
 }
 
 /// Whose an object is that stands in the way.
@@ -171,7 +160,7 @@ pub enum Seen {
 
 /// Judges a target by what the watch has seen of it and by what is known of its content.
 #[must_use]
-pub fn by_metadata(desired: &Desired, takes: Takes<'_>, seen: &Seen, known: Option<&Verified>) -> Step {
+pub fn by_metadata(desired: &Desired, seen: &Seen, known: Option<&Verified>) -> Step {
     let meta = match seen {
         Seen::Unknown => return Step::Inspect,
         Seen::Nothing => return Step::Create,
@@ -181,7 +170,6 @@ pub fn by_metadata(desired: &Desired, takes: Takes<'_>, seen: &Seen, known: Opti
         Ok(()) => {}
         // The watch shows objects with our label only; what became of this one is judged by itself.
         Err(Foreign::Unmarked) => return Step::Inspect,
-        Err(Foreign::Other { uid, .. }) if takes.is_orphan_of(&uid) => return Step::Inspect,
         Err(foreign) => return Step::Refuse(foreign),
     }
     match known.filter(|known| known.is_of(meta)) {
@@ -208,10 +196,6 @@ pub fn by_object(desired: &Desired, takes: Takes<'_>, found: Option<&Object>) ->
         Err(Foreign::Unmarked) if fits && is_upstreams() => Step::Update(Before::Upstreams, seen()),
         Err(Foreign::Unmarked) if fits && takes.unmarked => Step::Update(Before::Theirs, seen()),
         Err(Foreign::Unmarked) if takes.unmarked => Step::Refuse(Foreign::Unfit),
-        Err(Foreign::Other { uid, .. }) if takes.is_orphan_of(&uid) && fits => {
-            Step::Update(Before::Orphaned, seen())
-        }
-        Err(Foreign::Other { uid, .. }) if takes.is_orphan_of(&uid) => Step::Replace(seen()),
         Err(foreign) => Step::Refuse(foreign),
     }
 }
@@ -235,7 +219,8 @@ pub fn leftover(owner: &Owner, source: &Source, kind: SourceKind, meta: &ObjectM
     // In the source's namespace upstream made no copies, it only marked the source.
     let may_be_upstreams = kind == SourceKind::ConfigMap && meta.namespace != source.namespace;
     match whose(owner, kind, meta) {
-        Ok(()) if !is_source => Leftover::Ours,
+        // One of the same name that is gone may have been asked to leave it.
+        Ok(()) if !is_source && bears_uid(owner, meta) => Leftover::Ours,
         Err(Foreign::Unmarked) if may_be_upstreams && made_by_upstream(owner, meta) => Leftover::Upstreams,
         _ => Leftover::Others,
     }

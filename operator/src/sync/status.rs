@@ -121,7 +121,7 @@ fn judged(target: &TargetState, work: &Work, namespace: &str) -> (State, &'stati
             let reason = match change {
                 Change::Create => "WouldBeCreated",
                 Change::Update(Before::Ours) => "WouldBeUpdated",
-                Change::Update(Before::Upstreams | Before::Orphaned) => "WouldBeTakenOver",
+                Change::Update(Before::Upstreams) => "WouldBeTakenOver",
                 Change::Update(Before::Theirs) => "WouldBeAdopted",
                 Change::Replace => "WouldBeReplaced",
             };

@@ -203,9 +203,13 @@ impl Work {
             return Verdict::new(CONFLICTED, Truth::False, "NoConflict", "");
         }
         let adoptable = |state: &TargetState| *state == TargetState::Conflict(Foreign::Unmarked);
+        let anothers = |state: &TargetState| matches!(state, TargetState::Conflict(Foreign::Other { .. }));
         let remedy = if self.targets.values().any(adoptable) {
             "rename or delete it, take the namespace out of spec.targets, or have what carries no mark taken over \
              by conflictPolicy: Adopt"
+        } else if self.targets.values().any(anothers) {
+            "rename or delete it, take the namespace out of spec.targets, or, where that ConfigMapSync is gone, have \
+             `weaver orphans adopt` take its marks off, and then conflictPolicy: Adopt"
         } else {
             "rename or delete it, or take the namespace out of spec.targets"
         };
@@ -230,7 +234,6 @@ impl Work {
                         Change::Update(Before::Ours) => "updated",
                         Change::Update(Before::Upstreams) => "taken over from the upstream operator",
                         Change::Update(Before::Theirs) => "adopted",
-                        Change::Update(Before::Orphaned) => "taken over from a ConfigMapSync that is gone",
                         Change::Replace => "replaced",
                     };
                     planned.push(format!("{namespace}: would be {what}"));

@@ -54,7 +54,7 @@ fn b2_a_conflict_names_the_object_and_the_remedy() {
         uid: "u2".into(),
     });
     let message = verdict(&Visit::Worked(Box::new(work(&[("foo", other)]))), CONFLICTED).2;
-    assert!(message.ends_with("or take the namespace out of spec.targets"), "{message}");
+    assert!(message.contains("where that ConfigMapSync is gone, have `weaver orphans adopt`"), "{message}");
 }
 
 #[test]

@@ -86,10 +86,7 @@ pub async fn visit(
     let Read { source, version, absent_keys, copy } = read_source(&tenant, &spec, &owner).await;
     let targets = match &copy {
         Some(copy) => {
-            let living = context.living();
             let takes = Takes {
-                // Of what is not served it is not known whether it lives.
-                living: context.namespaces.serves_all().then_some(&living),
                 upstreams: TakeOver::of(&spec, &sync.metadata),
                 unmarked: spec.conflict_policy == ConflictPolicy::Adopt,
             };

@@ -105,12 +105,6 @@ impl Namespaces {
         self.scope.serves(name)
     }
 
-    /// Does it serve all of them, so that it sees each resource that there is?
-    #[must_use]
-    pub fn serves_all(&self) -> bool {
-        self.scope == Scope::Everywhere
-    }
-
     /// Follows `events` until they end; `changed` is told each namespace that appeared, changed or vanished.
     pub async fn follow<S>(&self, events: S, changed: impl Fn(Change<'_>))
     where

@@ -3,7 +3,7 @@
 use serde_json::json;
 use weaver_tests::audit;
 use weaver_tests::tenant::TARGET;
-use weaver_tests::world::{World, given};
+use weaver_tests::world::{World, eventually, given};
 
 /// A tenant of its own beside the first, with a `settings` of its own (`b: 2`).
 async fn rival(world: &World, foo: &str) -> String {
@@ -40,7 +40,7 @@ async fn b25_the_first_keeps_its_copy_and_the_other_takes_over_when_it_goes() {
 }
 
 #[tokio::test]
-async fn a_copy_that_was_left_behind_is_taken_over_by_who_waits_for_its_place() {
+async fn a_copy_that_was_to_stay_stays_and_who_waits_for_its_place_is_told_what_helps() {
     let world = World::new("left-behind").await;
     let (team, foo) = world.synced().await;
     let rival = rival(&world, &foo).await;
@@ -50,8 +50,14 @@ async fn a_copy_that_was_left_behind_is_taken_over_by_who_waits_for_its_place() 
     spec["deletionPolicy"] = json!("Orphan");
     world.sync(&team, "sync", spec).await;
     world.condition(&team, "sync", "Ready", "True", "Synced").await;
+    let copy = world.config_maps(&foo).get("settings").await.unwrap();
     world.delete_sync(&team, "sync").await;
-    world.holds(&foo, "settings", &[("b", "2")]).await;
-    world.condition(&rival, "sync", "Ready", "True", "Synced").await;
+    world.config_map(&rival, "settings", &[("b", "3")]).await;
+    eventually("the way out is named", || async {
+        let conflict = world.condition(&rival, "sync", "Ready", "False", "Conflict").await;
+        if conflict.message.contains("weaver orphans adopt") { Ok(()) } else { Err(conflict) }
+    })
+    .await;
+    assert_eq!(world.config_maps(&foo).get("settings").await.unwrap(), copy);
     world.finish().await;
 }
