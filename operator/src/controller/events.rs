@@ -3,13 +3,17 @@
 //! What the state is stands in the status; an event is told once per change of it. Events are the operator's own, and no
 //! visit fails because one could not be told.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
+use tokio::time::Instant;
 use tracing::{debug, warn};
 use weaver_api::conditions::{READY, bounded};
 
+use super::allowance::Allowance;
 use crate::code;
 use crate::tenant::call::{CallError, call, is_terminating};
 
@@ -30,21 +34,34 @@ pub const TAKEN_OVER: &str = "TakenOver";
 /// Reasons of all events beside those that [`turned`] tells, which are those of `Ready`.
 pub const OWN_REASONS: [&str; 5] = [ADOPTED, COPY_LEFT_BEHIND, MINTED, REPLACED, TAKEN_OVER];
 
+/// How many events one tenant may cause in other namespaces, each hour.
+const ABROAD: u32 = 50;
+
 /// Tells events.
 #[derive(Clone)]
-pub struct Events(Recorder);
+pub struct Events {
+    recorder: Recorder,
+    abroad: Arc<Mutex<Allowance>>,
+}
 
 impl Events {
     /// Told by the operator itself, with `client`.
     #[must_use]
     pub fn new(client: Client) -> Self {
         let reporter = Reporter { controller: "weaver-operator".into(), instance: None };
-        Self(Recorder::new(client, reporter))
+        let abroad = Arc::new(Mutex::new(Allowance::new(ABROAD)));
+        Self { recorder: Recorder::new(client, reporter), abroad }
+    }
+
+    /// May one more be told, in another namespace, of what a resource in the namespace `tenant` caused?
+    #[must_use]
+    pub fn may_be_told_of(&self, tenant: &str) -> bool {
+        self.abroad.lock().unwrap_or_else(PoisonError::into_inner).take(tenant, Instant::now())
     }
 
     /// Tells one.
     pub async fn tell(&self, event: &Event, about: &ObjectReference) {
-        match call(self.0.publish(event, about)).await {
+        match call(self.recorder.publish(event, about)).await {
             Ok(()) => {}
             // The operator's own right is missing, which nobody would ever see otherwise.
             Err(CallError::Forbidden(status)) if !is_terminating(&status) => {

@@ -1,8 +1,11 @@
 //! What the controllers share.
 //!
-//! Pure: [`backoff`] and [`pace`] (when a resource is visited again), [`report`] (when its status is written), [`verdicts`] (conditions that each kind has). Thin: [`lanes`] (room for visits), [`visit`] (their frame), [`events`] (what
-//! others are told), [`not_understood`] (an object that cannot be read), [`state`] (what is remembered between visits).
+//! Pure: [`allowance`] (how many events a tenant may cause), [`backoff`] and [`pace`] (when a resource is visited
+//! again), [`report`] (when its status is written), [`verdicts`] (conditions that each kind has). Thin: [`lanes`]
+//! (room for visits), [`visit`] (their frame), [`events`] (what others are told), [`not_understood`] (an object that
+//! cannot be read), [`state`] (what is remembered between visits).
 
+pub mod allowance;
 pub mod backoff;
 pub mod events;
 pub mod lanes;

@@ -1,15 +1,21 @@
 //! A deleted `ConfigMapSync`: its copies go first, then the finalizers.
 //!
 //! Clean-up needs the tenant's rights, and a resource must never be stuck because they are gone. So: what can
-//! be removed is; where the tenant's identity is refused, the resource waits a bounded time for the rights to
-//! come back and is then released; where its own namespace is being deleted it is released after one pass. An
-//! object that cannot be understood waits as long for somebody to mend it. What stays behind is named in the log
-//! and keeps its marks, by which it can be found later.
+//! be removed is. A refusal (403) is the same whether a right is missing or the whole namespace: it is final after
+//! [`REFUSAL_STANDS`], in both cases, so that the time a deletion takes tells nothing of a namespace. What may be
+//! mended (a missing account, an object that cannot be understood, a policy that refuses the removal) is waited
+//! for longer, and a failing API server for as long as it takes; where the resource's own namespace is being
+//! deleted it is released after one pass.
+//!
+//! Of what stays behind is told where it is known: where this process wrote it, or the tenant's identity saw our
+//! marks. A place that the spec only names, and where the tenant is refused, holds nothing as far as is known.
+//! What stays keeps its marks, by which it can be found later.
 //!
 //! A resource that only the upstream operator's finalizer holds never had a copy of ours: it waits for nothing.
 //! Upstream's copies stay, and are named.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use kube::{Resource as _, ResourceExt as _};
 use tokio::time::Instant;
@@ -20,7 +26,7 @@ use weaver_api::marks::PAUSED_ANNOTATION;
 use weaver_api::names::{dns_label, dns_subdomain};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, DeletionPolicy, SourceKind};
 
-use super::execute::{Kept, Mode, Removal};
+use super::execute::{Hindrance, Mode, Removal};
 use super::leftovers;
 use super::reconcile::Context;
 use super::state::{Search, SyncState};
@@ -28,11 +34,18 @@ use super::visit::owner;
 use super::{claim, events};
 use crate::code;
 use crate::controller::pause::Pause;
+use crate::controller::verdicts::listed;
 use crate::metrics::Written;
 use crate::tenant::call::CallError;
 use crate::tenant::object::Place;
 use crate::tenant::{Account, MintError};
 use crate::watch::{Guarded, ResourceRef};
+
+/// After what time a refusal is final: some tries for rights that are just being restored.
+const REFUSAL_STANDS: Duration = Duration::from_secs(10);
+
+/// Most bytes that are said of what is left, to the log.
+const MAX_LEFT: usize = 2_048;
 
 /// How a pass over the copies ended.
 #[derive(Debug, PartialEq)]
@@ -41,8 +54,10 @@ enum Pass {
     Clean(BTreeSet<Place>),
     /// Nothing was looked at, because this part of the resource wants the copies to stay.
     NotWanted(&'static str),
-    /// The tenant's identity or a right is gone. Why something may be left.
+    /// The tenant may not look, or remove, at these places.
     Refused(String),
+    /// Somebody can mend it: the account, the object itself, a policy. Why something may be left.
+    Hindered(String),
     /// Worth another try, however long it takes.
     Failed(String),
 }
@@ -52,16 +67,21 @@ enum Pass {
 /// # Errors
 /// Why the resource has to wait, in words.
 pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded) -> Result<(), String> {
+    let begins = state.deleting_since.is_none();
     let since = *state.deleting_since.get_or_insert_with(Instant::now);
+    // A search of before saw only where the account might list then.
+    if begins && !guarded.0.as_ref().is_ok_and(leftovers::are_none) {
+        state.search = Search::Due;
+    }
     let reference = ResourceRef::of(guarded);
     let uid = guarded.uid().unwrap_or_default();
     state.leftovers.extend(std::mem::take(&mut state.watches).copies_of(&owner(guarded)));
     let spec = guarded.0.as_ref().ok().and_then(ConfigMapSync::desired);
     let pass = match (&guarded.0, spec.and_then(leaves_copies)) {
         // Its deletionPolicy may be among what is lost.
-        _ if convert::lost(guarded.meta()).is_some() => Pass::Refused("part of its spec is lost".into()),
+        _ if convert::lost(guarded.meta()).is_some() => Pass::Hindered("part of its spec is lost".into()),
         (Err(odd), _) => {
-            Pass::Refused(format!("the object cannot be understood: {}", bounded(&odd.error, 300)))
+            Pass::Hindered(format!("the object cannot be understood: {}", bounded(&odd.error, 300)))
         }
         (Ok(_), _) if Pause::of_one(guarded.meta()).is_some() => Pass::NotWanted(PAUSED_ANNOTATION),
         (Ok(_), Some(field)) => Pass::NotWanted(field),
@@ -74,7 +94,7 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
     let circumstances = Circumstances {
         taken: claim::is_taken(guarded.meta()),
         namespace_goes: context.namespaces.is_terminating(&reference.namespace),
-        patience_ends: since.elapsed() >= context.options.cleanup_patience,
+        waited: Waited::of(since.elapsed(), context.options.cleanup_patience),
     };
     match verdict(&pass, circumstances) {
         Verdict::Release => match &pass {
@@ -88,13 +108,20 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
                 info!(code = code::RELEASED, sync = %reference, "released a deleted resource; no copy of it is left");
                 name_upstreams(&reference, upstream);
             }
-            Pass::Refused(_) | Pass::Failed(_) => {}
+            Pass::Refused(_) | Pass::Hindered(_) | Pass::Failed(_) => {}
         },
         Verdict::ReleaseWithLeftovers(left) => {
-            warn!(
-                code = code::COPIES_LEFT_BEHIND, sync = %reference, %uid, %left,
-                "released a deleted resource; copies may stay behind"
-            );
+            if matches!(pass, Pass::Refused(_)) && state.leftovers.is_empty() {
+                info!(
+                    code = code::RELEASED, sync = %reference, refused = %left,
+                    "released a deleted resource; no copy of it is known to be left"
+                );
+            } else {
+                warn!(
+                    code = code::COPIES_LEFT_BEHIND, sync = %reference, %uid, %left,
+                    "released a deleted resource; copies may stay behind"
+                );
+            }
             if claim::is_taken(guarded.meta()) {
                 events::tell_of_leftovers(&context.events, &reference, &state.leftovers).await;
             }
@@ -124,8 +151,31 @@ struct Circumstances {
     taken: bool,
     /// The resource's own namespace is being deleted.
     namespace_goes: bool,
-    /// It has waited long enough.
-    patience_ends: bool,
+    /// How long it has waited.
+    waited: Waited,
+}
+
+/// How long a deleted resource has waited.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Waited {
+    /// Not long enough for anything.
+    Briefly,
+    /// Long enough for rights that are just being restored.
+    ForRights,
+    /// Long enough for anything that somebody can mend.
+    LongEnough,
+}
+
+impl Waited {
+    fn of(waited: Duration, patience: Duration) -> Self {
+        if waited >= patience {
+            Waited::LongEnough
+        } else if waited >= REFUSAL_STANDS {
+            Waited::ForRights
+        } else {
+            Waited::Briefly
+        }
+    }
 }
 
 #[derive(Debug, PartialEq)]
@@ -136,16 +186,17 @@ enum Verdict {
 }
 
 fn verdict(pass: &Pass, circumstances: Circumstances) -> Verdict {
-    let Circumstances { taken, namespace_goes, patience_ends } = circumstances;
+    let Circumstances { taken, namespace_goes, waited } = circumstances;
     match pass {
         Pass::Clean(_) | Pass::NotWanted(_) => Verdict::Release,
         // In a Terminating namespace the account and its rights vanish in any order; waiting would only hold
         // the namespace. And what we never held has no copies to wait for.
-        Pass::Refused(left) | Pass::Failed(left) if namespace_goes || !taken => {
+        Pass::Refused(left) | Pass::Hindered(left) | Pass::Failed(left) if namespace_goes || !taken => {
             Verdict::ReleaseWithLeftovers(left.clone())
         }
-        Pass::Refused(left) if patience_ends => Verdict::ReleaseWithLeftovers(left.clone()),
-        Pass::Refused(why) | Pass::Failed(why) => Verdict::Wait(why.clone()),
+        Pass::Refused(left) if waited >= Waited::ForRights => Verdict::ReleaseWithLeftovers(left.clone()),
+        Pass::Hindered(left) if waited == Waited::LongEnough => Verdict::ReleaseWithLeftovers(left.clone()),
+        Pass::Refused(why) | Pass::Hindered(why) | Pass::Failed(why) => Verdict::Wait(why.clone()),
     }
 }
 
@@ -178,39 +229,41 @@ fn upstreams_places(spec: &ConfigMapSyncSpec) -> BTreeSet<Place> {
     named_places(spec).into_iter().filter(|place| place.kind == SourceKind::ConfigMap).collect()
 }
 
-/// What may be left afterwards stays noted in `state`.
+/// What is known to be left afterwards stays noted in `state`.
 async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) -> Pass {
     let owner = owner(sync);
     // Taken from the spec as it is: it may have become invalid since the copies were made.
     let spec = sync.desired().cloned().unwrap_or_default();
-    // A copy that lost its label is found by its place and known by its annotation.
-    state.leftovers.extend(named_places(&spec));
     state.leftovers.extend(std::mem::take(&mut state.verified).into_keys());
     let account = spec.service_account.as_ref().and_then(|account| account.name.clone());
     let Some(name) = account.filter(|name| !name.is_empty()) else {
-        return Pass::Refused("the spec names no account to remove copies with".into());
+        return Pass::Hindered("the spec names no account to remove copies with".into());
     };
     let account = Account { namespace: owner.namespace.clone(), name };
     let tenant = match context.tenants.client(&account).await {
         Ok(tenant) => tenant,
         Err(error @ MintError::Failed { .. }) => return Pass::Failed(error.to_string()),
-        Err(error) => return Pass::Refused(error.to_string()),
+        Err(error) => return Pass::Hindered(error.to_string()),
     };
-    // A search of before saw only where the account might list then.
-    if state.search == Search::Due || !leftovers::are_none(sync) {
-        // What is known of its rights may be older than the rights that it was given back.
-        tenant.reach.forget();
+    if state.search == Search::Due {
+        // What is known of its rights may be older than the rights that it was given back. Many resources of one
+        // account that are deleted together ask once.
+        tenant.reach.forget(Duration::from_secs(5));
         match leftovers::find(&tenant, &owner, &context.namespaces.active(|_, _| true)).await {
             Ok(found) => state.leftovers.extend(found),
             Err(CallError::Forbidden(status) | CallError::Rejected(status)) => {
-                return Pass::Refused(status.message);
+                return Pass::Hindered(status.message);
             }
             Err(error) => return Pass::Failed(error.to_string()),
         }
+        state.search = Search::Done(tenant.uid.clone());
     }
+    let named = named_places(&spec);
     let source = spec.source.unwrap_or_default();
-    let (mut upstream, mut refused, mut failed) = (BTreeSet::new(), Vec::new(), Vec::new());
-    let places = std::mem::take(&mut state.leftovers);
+    let (mut upstream, mut refused, mut hindered, mut failed) = (BTreeSet::new(), vec![], vec![], vec![]);
+    let known = std::mem::take(&mut state.leftovers);
+    // A copy that lost its label is found by its place and known by its annotation.
+    let places = known.iter().cloned().chain(named).collect();
     for (place, removal) in leftovers::remove(context, &tenant, &owner, &source, places, Mode::Write).await {
         match removal {
             Ok(Removal::Removed) => context.metrics.wrote(Written::Removed),
@@ -218,19 +271,28 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
             Ok(Removal::UpstreamStays) => drop(upstream.insert(place)),
             Err(kept) => {
                 let words = format!("{place}: {}", kept.words());
-                match kept {
-                    Kept::Forbidden(_) | Kept::Rejected(_) => refused.push(words),
-                    Kept::Failed(_) => failed.push(words),
+                match kept.why {
+                    Hindrance::Forbidden(_) => refused.push(words),
+                    Hindrance::Rejected(_) => hindered.push(words),
+                    Hindrance::Failed(_) => failed.push(words),
                 }
-                state.leftovers.insert(place);
+                if kept.marked || known.contains(&place) {
+                    state.leftovers.insert(place);
+                }
             }
         }
     }
-    match (failed.is_empty(), refused.is_empty()) {
-        (true, true) => Pass::Clean(upstream),
-        (true, false) => Pass::Refused(refused.join("; ")),
-        (false, _) => Pass::Failed([failed, refused].concat().join("; ")),
+    match (failed.is_empty(), hindered.is_empty(), refused.is_empty()) {
+        (true, true, true) => Pass::Clean(upstream),
+        (true, true, false) => Pass::Refused(left(&[refused])),
+        (true, false, _) => Pass::Hindered(left(&[hindered, refused])),
+        (false, ..) => Pass::Failed(left(&[failed, hindered, refused])),
     }
+}
+
+/// In words that fit into a line of the log, however many places there are.
+fn left(places: &[Vec<String>]) -> String {
+    bounded(&listed(&places.concat()), MAX_LEFT)
 }
 
 #[cfg(test)]

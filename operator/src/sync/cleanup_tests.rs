@@ -2,37 +2,61 @@ use serde_json::json;
 
 use super::*;
 
-fn given(taken: bool, namespace_goes: bool, patience_ends: bool) -> Circumstances {
-    Circumstances { taken, namespace_goes, patience_ends }
+/// Held by our finalizer, in a namespace that stays, after so many seconds of a patience of 300.
+fn after(seconds: u64) -> Circumstances {
+    let waited = Waited::of(Duration::from_secs(seconds), Duration::from_mins(5));
+    Circumstances { taken: true, namespace_goes: false, waited }
 }
 
 #[test]
-fn b24_a_resource_is_never_stuck_for_ever_because_rights_are_gone() {
-    let refused = Pass::Refused("why".into());
-    assert_eq!(verdict(&refused, given(true, false, false)), Verdict::Wait("why".into()));
-    assert_eq!(verdict(&refused, given(true, false, true)), Verdict::ReleaseWithLeftovers("why".into()));
-    assert_eq!(verdict(&refused, given(true, true, false)), Verdict::ReleaseWithLeftovers("why".into()));
+fn b24_a_resource_is_never_stuck_for_ever_and_a_refusal_is_final_soon() {
+    let (refused, hindered) = (Pass::Refused("why".into()), Pass::Hindered("why".into()));
+    for (pass, seconds, released) in [
+        (&refused, 0, false),
+        (&refused, 9, false),
+        (&refused, 10, true),
+        (&hindered, 10, false),
+        (&hindered, 299, false),
+        (&hindered, 300, true),
+    ] {
+        let words = "why".to_owned();
+        let expected = if released { Verdict::ReleaseWithLeftovers(words) } else { Verdict::Wait(words) };
+        assert_eq!(verdict(pass, after(seconds)), expected, "{pass:?} after {seconds} s");
+        let goes = Circumstances { namespace_goes: true, ..after(0) };
+        assert_eq!(verdict(pass, goes), Verdict::ReleaseWithLeftovers("why".into()));
+    }
 }
 
 #[test]
 fn an_unreachable_server_never_makes_us_leave_copies_behind() {
     let failed = Pass::Failed("why".into());
-    assert_eq!(verdict(&failed, given(true, false, true)), Verdict::Wait("why".into()));
-    assert_eq!(verdict(&failed, given(true, true, false)), Verdict::ReleaseWithLeftovers("why".into()));
-    assert_eq!(verdict(&Pass::Clean(BTreeSet::new()), given(true, false, false)), Verdict::Release);
+    assert_eq!(verdict(&failed, after(1_000)), Verdict::Wait("why".into()));
+    let goes = Circumstances { namespace_goes: true, ..after(0) };
+    assert_eq!(verdict(&failed, goes), Verdict::ReleaseWithLeftovers("why".into()));
+    assert_eq!(verdict(&Pass::Clean(BTreeSet::new()), after(0)), Verdict::Release);
 }
 
 #[test]
 fn what_only_upstreams_finalizer_holds_waits_for_nothing() {
-    for pass in [Pass::Refused("why".into()), Pass::Failed("why".into())] {
-        assert_eq!(verdict(&pass, given(false, false, false)), Verdict::ReleaseWithLeftovers("why".into()));
+    let pending = [Pass::Refused("why".into()), Pass::Hindered("why".into()), Pass::Failed("why".into())];
+    for pass in pending {
+        let untaken = Circumstances { taken: false, ..after(0) };
+        assert_eq!(verdict(&pass, untaken), Verdict::ReleaseWithLeftovers("why".into()));
     }
 }
 
 #[test]
 fn copies_that_are_to_stay_are_never_waited_for() {
     let orphaned = Pass::NotWanted("spec.deletionPolicy: Orphan");
-    assert_eq!(verdict(&orphaned, given(true, false, false)), Verdict::Release);
+    assert_eq!(verdict(&orphaned, after(0)), Verdict::Release);
+}
+
+#[test]
+fn a_thousand_refusals_fit_into_a_line_of_the_log() {
+    let refusals: Vec<String> = (0..1_000).map(|n| format!("ConfigMap {n:063}/{n:0253}: {n:0512}")).collect();
+    let words = left(&[refusals[..1].to_vec(), refusals[1..].to_vec()]);
+    assert!(words.len() <= MAX_LEFT + 16, "{}", words.len());
+    assert_eq!(left(&[vec!["a".into()], vec!["b".into(); 10]]).split("; ").last(), Some("and 1 more"));
 }
 
 fn spec(value: serde_json::Value) -> ConfigMapSyncSpec {

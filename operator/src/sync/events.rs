@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::events::{Event, EventType};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
 
+use super::copy::source_reference;
 use super::execute::{Change, TargetState};
 use super::outcome::{Visit, Work};
 use super::plan::Before;
@@ -16,9 +17,6 @@ use crate::controller::events::{
 use crate::controller::verdicts::listed;
 use crate::tenant::object::Place;
 use crate::watch::ResourceRef;
-
-/// For how many namespaces a clean-up tells of copies that it leaves behind.
-const NAMESPACES_TOLD: usize = 50;
 
 /// Tells what a visit has changed, where the status was `before`.
 pub async fn tell_of(
@@ -35,18 +33,22 @@ pub async fn tell_of(
     }
 }
 
-/// Tells those who answer for the namespaces of these copies that they stay, though their resource goes. (In the
-/// resource's own namespace, which may be going too, an event could not be created.)
+/// Tells those who answer for the namespaces of these copies that they stay, though their resource goes: in each
+/// copy's own namespace, and no more than its marks say. `places` are only those where they were seen.
 pub async fn tell_of_leftovers(events: &Events, sync: &ResourceRef, places: &BTreeSet<Place>) {
-    for place in places.iter().take(NAMESPACES_TOLD) {
+    for place in places.iter().take_while(|_| events.may_be_told_of(&sync.namespace)) {
         let about = ObjectReference {
             api_version: Some("v1".into()),
-            kind: Some("Namespace".into()),
-            name: Some(place.namespace.clone()),
+            kind: Some(place.kind.to_string()),
+            namespace: Some(place.namespace.clone()),
+            name: Some(place.name.clone()),
             ..ObjectReference::default()
         };
-        let note =
-            format!("{place} may be a copy of ConfigMapSync {sync}, which is gone; it was not removed");
+        let note = format!(
+            "a copy of ConfigMapSync {sync}, which is gone, and whose account may not remove it: \
+             `weaver orphans delete {object}` removes it, `weaver orphans adopt {object}` makes it an ordinary object",
+            object = source_reference(place)
+        );
         events.tell(&event(EventType::Warning, COPY_LEFT_BEHIND, "CleanUp", &note), &about).await;
     }
 }

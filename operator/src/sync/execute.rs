@@ -173,7 +173,16 @@ pub async fn target(
 
 /// Why a leftover is still there.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kept {
+pub struct Kept {
+    /// What was in the way.
+    pub why: Hindrance,
+    /// The tenant's identity saw our mark on it, just before.
+    pub marked: bool,
+}
+
+/// What is in the way of a removal.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Hindrance {
     /// The tenant lacks the right.
     Forbidden(Box<Status>),
     /// A policy or a webhook refused the removal.
@@ -186,9 +195,9 @@ impl Kept {
     /// The reason in words.
     #[must_use]
     pub fn words(&self) -> &str {
-        match self {
-            Kept::Forbidden(status) => &status.message,
-            Kept::Rejected(words) | Kept::Failed(words) => words,
+        match &self.why {
+            Hindrance::Forbidden(status) => &status.message,
+            Hindrance::Rejected(words) | Hindrance::Failed(words) => words,
         }
     }
 }
@@ -218,28 +227,36 @@ pub async fn remove(
     mode: Mode,
 ) -> Result<Removal, Kept> {
     let (copies, metas) = (tenant.objects(*kind, namespace), tenant.metas(*kind, namespace));
+    let mut marked = false;
     for _ in 0..ROUNDS {
+        marked = false;
         let removed = match lookup(metas.get_metadata(name)).await {
             Ok(None) => return Ok(Removal::Nothing),
             Ok(Some(found)) => match leftover(owner, source, *kind, &found.metadata) {
-                Leftover::Ours if is_adopted(&found.metadata) => {
-                    release(&copies, &found.metadata, mode).await
+                Leftover::Ours => {
+                    marked = true;
+                    if is_adopted(&found.metadata) {
+                        release(&copies, &found.metadata, mode).await
+                    } else {
+                        delete(&copies, &found.metadata, mode).await
+                    }
                 }
-                Leftover::Ours => delete(&copies, &found.metadata, mode).await,
                 Leftover::Upstreams => return Ok(Removal::UpstreamStays),
                 Leftover::Others => return Ok(Removal::Nothing),
             },
             Err(error) => Err(error),
         };
-        match removed {
+        let why = match removed {
             Ok(()) => return Ok(Removal::Removed),
-            Err(CallError::Conflict(_)) => {}
-            Err(CallError::Forbidden(status)) => return Err(Kept::Forbidden(status)),
-            Err(CallError::Rejected(status)) => return Err(Kept::Rejected(status.message)),
-            Err(error) => return Err(Kept::Failed(error.to_string())),
-        }
+            Err(CallError::Conflict(_)) => continue,
+            Err(CallError::Forbidden(status)) => Hindrance::Forbidden(status),
+            Err(CallError::Rejected(status)) => Hindrance::Rejected(status.message),
+            Err(error) => Hindrance::Failed(error.to_string()),
+        };
+        return Err(Kept { why, marked });
     }
-    Err(Kept::Failed(format!("the object changed {ROUNDS} times while it was being removed")))
+    let words = format!("the object changed {ROUNDS} times while it was being removed");
+    Err(Kept { why: Hindrance::Failed(words), marked })
 }
 
 /// Takes our marks off exactly the state `seen`; its content stays as it is.

@@ -23,6 +23,7 @@ struct Inner {
     writes: Vec<String>,
     attempts: Vec<String>,
     events: Vec<String>,
+    notes: Vec<String>,
     forbidden: BTreeSet<String>,
     missing: BTreeSet<String>,
     broken: BTreeSet<String>,
@@ -76,6 +77,11 @@ impl FakeServer {
     /// Reasons of the events that were told since the last call, each with what it is about.
     pub fn events(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().events)
+    }
+
+    /// The notes of all events, each with the namespace that it was told in.
+    pub fn notes(&self) -> Vec<String> {
+        self.lock().notes.clone()
     }
 
     /// What somebody tried to write since the last call, whatever came of it.
@@ -136,13 +142,20 @@ fn failure(code: u16, reason: &str) -> Value {
 }
 
 impl Inner {
+    /// Somebody is told something.
+    fn note(&mut self, path: &str, body: &Value) {
+        let about = &body["regarding"];
+        let [reason, kind, name] =
+            [&body["reason"], &about["kind"], &about["name"]].map(|text| text.as_str());
+        let told_in = path.split("/namespaces/").nth(1).unwrap_or_default();
+        self.notes.push(format!("{told_in} {}", body["note"].as_str().unwrap_or_default()));
+        self.events.push([reason, kind, name].map(Option::unwrap_or_default).join(" "));
+    }
+
     fn answer(&mut self, parts: &http::request::Parts, body: &Value) -> Answer {
         let path = parts.uri.path();
         if path.contains("/events") {
-            let about = &body["regarding"];
-            let [reason, kind, name] =
-                [&body["reason"], &about["kind"], &about["name"]].map(|text| text.as_str());
-            self.events.push([reason, kind, name].map(Option::unwrap_or_default).join(" "));
+            self.note(path, body);
             return Ok(body.clone());
         }
         if path.ends_with("/token") {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::copy::Desired;
 use super::execute::{self, Change, Mode, TargetState};
-use super::plan::{Step, Takes, by_metadata};
+use super::plan::{Seen, Step, Takes, by_metadata};
 use super::reconcile::Context;
 use super::state::SyncState;
 use super::watches::Watches;
@@ -98,6 +98,12 @@ pub async fn fan_out(
                 held_by_others.push(place);
             }
             TargetState::NamespaceMissing => drop(state.verified.remove(&place)),
+            // Its own watch told that it went, as it does where a whole namespace is deleted.
+            TargetState::Forbidden(_) | TargetState::NamespaceTerminating
+                if state.watches.see(&place) == Seen::Nothing =>
+            {
+                state.verified.remove(&place);
+            }
             // It may well be there still, in the state that was known.
             _ => {}
         }

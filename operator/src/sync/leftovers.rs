@@ -17,7 +17,7 @@ use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind};
 use weaver_api::validate::ValidSync;
 
 use super::claim;
-use super::execute::{self, Kept, Mode, Removal};
+use super::execute::{self, Hindrance, Kept, Mode, Removal};
 use super::reconcile::Context;
 use super::state::{Search, SyncState};
 use super::visit::owner;
@@ -130,7 +130,10 @@ pub async fn remove(
     stream::iter(places)
         .map(|place| async move {
             let removal = match Pause::of_all(&context.namespaces) {
-                Some(_) => Err(Kept::Failed("everything was paused meanwhile".into())),
+                Some(_) => {
+                    let why = Hindrance::Failed("everything was paused meanwhile".into());
+                    Err(Kept { why, marked: false })
+                }
                 None => execute::remove(tenant, owner, source, &place, mode).await,
             };
             (place, removal)
@@ -140,7 +143,7 @@ pub async fn remove(
         .await
 }
 
-/// What became of copies that are not wanted any more.
+/// What became of copies that are not wanted any more, as far as the tenant may know.
 #[derive(Default)]
 pub struct Swept {
     /// They could not be removed.
@@ -179,12 +182,24 @@ pub async fn sweep(
                 context.metrics.wrote(Written::Removed);
                 info!(code = code::COPY_REMOVED, %owner, %place, "removed a copy that is not wanted any more");
             }
-            Err(error) => drop(swept.leftovers.insert(place, error)),
+            Err(kept) => {
+                state.leftovers.insert(place.clone());
+                if !is_secret(spec, &place.namespace, &kept) {
+                    swept.leftovers.insert(place, kept);
+                }
+            }
         }
     }
-    state.leftovers = swept.leftovers.keys().chain(&swept.removals).cloned().collect();
+    state.leftovers.extend(swept.removals.iter().cloned());
     state.verified.retain(|place, _| wanted(place));
     swept
+}
+
+/// Would the tenant learn from it that a namespace is gone, or not labelled as before, of which it may know nothing?
+/// Where a selector decides and the account may not look, it is not told whether a copy is wanted there.
+fn is_secret(spec: &ValidSync, namespace: &str, kept: &Kept) -> bool {
+    let refused = matches!(kept.why, Hindrance::Forbidden(_)) && !kept.marked;
+    refused && spec.selector.is_some() && !spec.exclude.contains(namespace)
 }
 
 #[cfg(test)]

@@ -36,6 +36,8 @@ mod policies_tests;
 #[cfg(test)]
 mod reconcile_tests;
 #[cfg(test)]
+mod same_words_tests;
+#[cfg(test)]
 mod upgrade_tests;
 #[cfg(test)]
 mod world;

@@ -53,7 +53,7 @@ pub struct Work {
     pub desired: BTreeSet<String>,
     /// Which of the selected namespaces the tenant may know of could not be asked.
     pub selection_failed: Option<String>,
-    /// There are others of which it may not. Nobody is told when that changes.
+    /// There may be others of which it may not. Nobody is told when that changes.
     pub hidden: bool,
     /// Each target that was tried.
     pub targets: BTreeMap<String, TargetState>,

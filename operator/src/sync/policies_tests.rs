@@ -65,7 +65,7 @@ async fn b37_what_happens_is_told_once_and_those_who_keep_a_copy_are_told_too() 
     world.delete();
     world.settle().await;
     assert!(world.is_deleted());
-    assert_eq!(world.events(), ["CopyLeftBehind Namespace foo"]);
+    assert_eq!(world.events(), ["CopyLeftBehind ConfigMap settings"]);
 }
 
 #[tokio::test]

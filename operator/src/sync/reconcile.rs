@@ -141,6 +141,10 @@ async fn visit_once(guarded: &Guarded, context: &Context) -> Result<(Action, End
     let paused = Pause::of(meta, &context.namespaces);
     if meta.deletion_timestamp.is_some() && !paused.as_ref().is_some_and(|pause| pause.all) {
         if claim::is_taken(meta) || claim::is_upgrading(meta) {
+            if state.deleting_since.is_none() {
+                // Or its second try would come as late as that of a visit which has failed for hours.
+                entry.forgive();
+            }
             cleanup::cleanup(context, &mut state, guarded).await.map_err(VisitError::CleanupPending)?;
             let released = match &guarded.0 {
                 Ok(_) => claim::set(&api, meta, Claim::Release).await,

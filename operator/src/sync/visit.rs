@@ -12,7 +12,7 @@ use weaver_api::validate::{ValidSync, validate};
 
 use super::content::Content;
 use super::copy::{Desired, source_reference};
-use super::execute::{Kept, Mode, TargetState};
+use super::execute::{Hindrance, Kept, Mode, TargetState};
 use super::fan_out::{CONCURRENCY, Job, fan_out};
 use super::leftovers::{self, Swept};
 use super::metadata::Metadata;
@@ -168,7 +168,7 @@ struct Selection {
     desired: BTreeSet<String>,
     /// All. In one of which the tenant may not know any more, a copy is still wanted.
     asked: BTreeSet<String>,
-    /// Some were selected of which it may not know.
+    /// Others may be selected of which it may not know.
     hidden: bool,
     /// Of which it may know, could not be asked.
     failed: Option<String>,
@@ -178,18 +178,27 @@ async fn select(context: &Context, tenant: &TenantClient, spec: &ValidSync) -> S
     let selected = context.namespaces.active(|name, traits| selects(spec, name, traits));
     let asked = spec.targets.iter().chain(&selected).cloned().collect();
     let mut desired = spec.targets.clone();
-    let count = selected.len();
-    if count == 0 {
+    if spec.selector.is_none() {
         return Selection { desired, asked, hidden: false, failed: None };
     }
-    match tenant.reach.touched(tenant, spec.source_kind, selected).await {
-        Ok(touched) => {
-            let hidden = touched.len() < count;
+    match touched(tenant, spec, selected).await {
+        Ok((touched, hidden)) => {
             desired.extend(touched);
             Selection { desired, asked, hidden, failed: None }
         }
         Err(error) => Selection { desired, asked, hidden: true, failed: Some(error.to_string()) },
     }
+}
+
+/// Those of the `selected` namespaces of which the tenant may know; and may there be others? The same is asked, and the
+/// same answered, whether there are or not.
+async fn touched(
+    tenant: &TenantClient,
+    spec: &ValidSync,
+    selected: Vec<String>,
+) -> Result<(BTreeSet<String>, bool), CallError> {
+    let everywhere = tenant.reach.is_everywhere(tenant, spec.source_kind).await?;
+    Ok((tenant.reach.touched(tenant, spec.source_kind, selected).await?, !everywhere))
 }
 
 /// What was read of the source, and what its copies are to be.
@@ -246,7 +255,7 @@ fn needed_rights(
     let watches = watches.filter_map(|key| Some((key.kind, key.namespace.as_ref()?)));
     let writes = targets.iter().filter(|(_, state)| matches!(state, TargetState::Forbidden(_)));
     let writes = writes.map(|(namespace, _)| (spec.source_kind, namespace));
-    let removals = leftovers.iter().filter(|(_, kept)| matches!(kept, Kept::Forbidden(_)));
+    let removals = leftovers.iter().filter(|(_, kept)| matches!(kept.why, Hindrance::Forbidden(_)));
     let removals = removals.map(|(place, _)| (place.kind, &place.namespace));
     let targets: BTreeSet<(SourceKind, &String)> = watches.chain(writes).chain(removals).collect();
     needed.extend(targets.iter().take(EXPLAINED).flat_map(|(kind, namespace)| for_target(*kind, namespace)));

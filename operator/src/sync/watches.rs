@@ -68,9 +68,10 @@ impl Watches {
             let namespaces: Vec<Option<String>> = if self.may_be_everywhere(tenant, spec).await {
                 vec![None]
             } else {
-                // In one that is not there a watch would be refused, or see nothing, until long after it has appeared.
-                let active = targets.iter().filter(|target| context.namespaces.is_active(target));
-                active.cloned().map(Some).collect()
+                // Whether it is there or not: of one that is refused the status tells, so it must not depend on what
+                // only the operator knows.
+                let served = targets.iter().filter(|target| context.namespaces.serves(target));
+                served.cloned().map(Some).collect()
             };
             let mut had = std::mem::take(&mut self.copies);
             for namespace in namespaces {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::stream;
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
 use kube::core::{PartialObjectMeta, PartialObjectMetaExt as _};
@@ -88,6 +89,11 @@ impl World {
             world.put("team-a", name, name, &json!({}));
         }
         world
+    }
+
+    /// The operator learns what has become of a namespace; the tenant learns nothing.
+    pub async fn hears(&self, event: Event<PartialObjectMeta<Namespace>>) {
+        self.context.namespaces.follow(stream::iter([Ok(event)]), |_| ()).await;
     }
 
     /// Somebody writes a `ConfigMap` that holds `value`.

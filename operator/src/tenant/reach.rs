@@ -140,10 +140,10 @@ impl Reach {
         Ok(namespaces.into_iter().filter(allowed).collect())
     }
 
-    /// Forgets everything: somebody asks for a fresh look.
-    pub fn forget(&self) {
-        lock(&self.everywhere).clear();
-        lock(&self.within).clear();
+    /// Forgets what was answered longer ago than `age`: somebody asks for a fresh look.
+    pub fn forget(&self, age: Duration) {
+        lock(&self.everywhere).retain(|_, (asked, _)| asked.elapsed() < age);
+        lock(&self.within).retain(|_, (asked, _)| asked.elapsed() < age);
     }
 }
 
