@@ -3,7 +3,7 @@
 //! To explain, the same code decides here as in the operator; nothing is written, and of content only the names of keys
 //! are shown.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
@@ -105,10 +105,60 @@ async fn compare(client: &Client, sync: &ConfigMapSync, spec: &ValidSync) -> any
     let missing = denied(needed(spec, &targets), |right| review::allowed(client, &account, right)).await?;
     if missing.is_empty() {
         say(format_args!("{account} holds every right that is needed"));
-    } else {
-        show(rights::explain(&account, &missing));
+        return Ok(());
+    }
+    let presence = presence(client, &missing).await;
+    for (namespace, presence) in &presence {
+        match presence {
+            Presence::There => {}
+            Presence::Absent => say(format_args!(
+                "namespace {namespace} does not exist: create it, or take it out of the spec; there is nothing to grant in it"
+            )),
+            Presence::Hidden(why) => {
+                say(format_args!("whether namespace {namespace} exists is not shown to you: {why}"));
+            }
+        }
+    }
+    let (grantable, exist) = grantable(missing, &presence);
+    if !grantable.is_empty() {
+        show(rights::explain(&account, &grantable, exist));
     }
     Ok(())
+}
+
+/// A namespace, as the person who types may see it.
+#[derive(Debug, Eq, PartialEq)]
+enum Presence {
+    There,
+    Absent,
+    /// The API server does not say. Why.
+    Hidden(String),
+}
+
+/// Each namespace in which a right is missing.
+async fn presence(client: &Client, missing: &BTreeSet<Right>) -> BTreeMap<String, Presence> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let names: BTreeSet<&String> = missing.iter().map(|right| &right.namespace).collect();
+    let mut presence = BTreeMap::new();
+    for name in names {
+        let seen = match namespaces.get_metadata_opt(name).await {
+            Ok(Some(_)) => Presence::There,
+            Ok(None) => Presence::Absent,
+            Err(error) => Presence::Hidden(error.to_string()),
+        };
+        presence.insert(name.clone(), seen);
+    }
+    presence
+}
+
+/// Those of the `missing` rights that a Role can grant, since a namespace that does not exist holds none; and do all the
+/// others' namespaces exist for certain?
+fn grantable(missing: BTreeSet<Right>, presence: &BTreeMap<String, Presence>) -> (BTreeSet<Right>, bool) {
+    let of = |right: &Right| presence.get(&right.namespace);
+    let grantable: BTreeSet<Right> =
+        missing.into_iter().filter(|right| of(right) != Some(&Presence::Absent)).collect();
+    let exist = grantable.iter().all(|right| of(right) == Some(&Presence::There));
+    (grantable, exist)
 }
 
 /// Named and, as far as who types may list namespaces, selected ones.
@@ -154,4 +204,35 @@ fn needed(spec: &ValidSync, targets: &BTreeSet<String>) -> Vec<Right> {
     let source = for_source(spec.source_kind, &spec.source_namespace, &spec.source_name);
     let targets = targets.iter().take(EXPLAINED).flat_map(|target| for_target(spec.source_kind, target));
     source.into_iter().chain(targets).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use weaver_api::v1beta1::SourceKind;
+
+    use super::*;
+
+    #[test]
+    fn no_role_is_printed_for_a_namespace_that_does_not_exist() {
+        let missing = || -> BTreeSet<Right> {
+            ["there", "absent", "hidden"]
+                .into_iter()
+                .flat_map(|name| for_target(SourceKind::ConfigMap, name))
+                .collect()
+        };
+        let presence = |hidden: Presence| -> BTreeMap<String, Presence> {
+            [("there", Presence::There), ("absent", Presence::Absent), ("hidden", hidden)]
+                .map(|(name, presence)| (name.to_owned(), presence))
+                .into()
+        };
+        for (hidden, printed, known) in [
+            (Presence::Hidden("403".into()), vec!["hidden", "there"], false),
+            (Presence::There, vec!["hidden", "there"], true),
+            (Presence::Absent, vec!["there"], true),
+        ] {
+            let (grantable, exist) = grantable(missing(), &presence(hidden));
+            let names: BTreeSet<&str> = grantable.iter().map(|right| right.namespace.as_str()).collect();
+            assert_eq!((names.into_iter().collect::<Vec<_>>(), exist), (printed, known));
+        }
+    }
 }

@@ -166,6 +166,7 @@ async fn worlds_that_differ_only_in_what_the_account_may_not_see_give_equal_stat
 async fn what_an_account_lacks_is_told_of_each_named_namespace_or_of_none() {
     let seen = seen([Hidden::Absent; 3], Source::Missing, false, None, false).await;
     assert!(seen[0].contains("in namespaces guess-one, guess-two\\n"), "{}", seen[0]);
+    assert!(seen[0].contains("a namespace that does not exist is refused in the same words"), "{}", seen[0]);
 }
 
 /// Once it held a copy there; then the namespace went, with the rights in it, or was labelled otherwise.

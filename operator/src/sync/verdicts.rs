@@ -120,12 +120,12 @@ impl Work {
             Ok(missing) if missing.iter().all(Right::is_for_watching) => {
                 let message = format!(
                     "changes are not seen at once, there is a look from time to time instead: {}",
-                    explain(&self.account, missing)
+                    explain(&self.account, missing, false)
                 );
                 Verdict::new(AUTHORIZED, Truth::True, "Polled", message)
             }
             Ok(missing) => {
-                let mut message = explain(&self.account, missing);
+                let mut message = explain(&self.account, missing, false);
                 if self.unexplained > 0 {
                     let _ = writeln!(message, "# {} more namespaces were refused", self.unexplained);
                 }

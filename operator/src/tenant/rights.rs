@@ -30,6 +30,10 @@ pub const EXPLAINED: usize = 50;
 /// Questions in flight at once.
 const CONCURRENCY: usize = 8;
 
+/// What is said where a namespace may not exist.
+const NO_NAMESPACE: &str = "a namespace that does not exist is refused in the same words: create it, or take it out of \
+                            the spec\n";
+
 /// For how many of them a Role is printed.
 const PRINTED: usize = 5;
 
@@ -135,10 +139,22 @@ where
         .await
 }
 
-/// Says what is missing, and prints the Role and RoleBinding that, applied, grant it.
+/// Says what is missing, and prints the Role and RoleBinding that, applied, grant it. Where each of a place's rights is
+/// missing, the place itself may be; the API server tells the account nothing of that, so the same is said of both.
+/// Not where all `exist`, as far as is known to those who read it.
 #[must_use]
-pub fn explain(account: &Account, missing: &BTreeSet<Right>) -> String {
+pub fn explain(account: &Account, missing: &BTreeSet<Right>, exist: bool) -> String {
     let (mut text, places) = sentences(account, missing);
+    let may_not_exist = |(kind, namespace, object): &Concerned<'_>| {
+        let needed = if object.is_some() { SOURCE_VERBS.len() } else { TARGET_VERBS.len() };
+        let lacks = |right: &&Right| {
+            (right.kind, right.namespace.as_str(), right.object.as_deref()) == (*kind, *namespace, *object)
+        };
+        *namespace != account.namespace && missing.iter().filter(lacks).count() == needed
+    };
+    if !exist && places.iter().any(may_not_exist) {
+        text.push_str(NO_NAMESPACE);
+    }
     let printed = places.iter().take(PRINTED);
     let roles: Vec<String> =
         printed.map(|(kind, namespace, object)| role_of(account, *kind, namespace, *object)).collect();
@@ -268,7 +284,7 @@ mod tests {
         let mut missing: BTreeSet<Right> = writes("foo").chain(writes("bar")).collect();
         missing.extend(for_source(MAP, "team-a", "settings"));
         missing.extend(for_source(SourceKind::Secret, "team-a", "settings"));
-        let text = explain(&account(), &missing);
+        let text = explain(&account(), &missing, false);
         let lines: Vec<_> = text.lines().take(4).collect();
         assert_eq!(
             lines,
@@ -284,13 +300,13 @@ mod tests {
     #[test]
     fn the_printed_role_is_whole_and_its_name_is_nobody_elses() {
         let one = |kind| for_target(kind, "123").into_iter().take(1).collect::<BTreeSet<Right>>();
-        let text = explain(&account(), &one(MAP));
+        let text = explain(&account(), &one(MAP), false);
         assert!(text.contains("verbs: [create, delete, get, list, update, watch]"), "{text}");
         assert!(text.contains("namespace: \"123\""), "{text}");
         let other = Account { namespace: "team".into(), name: "a-sync".into() };
         let name = |text: &str| text.lines().find(|line| line.starts_with("  name: ")).map(str::to_owned);
-        assert_ne!(name(&text), name(&explain(&other, &one(MAP))));
-        assert_ne!(name(&text), name(&explain(&account(), &one(SourceKind::Secret))));
+        assert_ne!(name(&text), name(&explain(&other, &one(MAP), false)));
+        assert_ne!(name(&text), name(&explain(&account(), &one(SourceKind::Secret), false)));
     }
 
     #[test]
@@ -327,10 +343,27 @@ mod tests {
     }
 
     #[test]
+    fn where_every_right_is_missing_the_namespace_may_be_and_both_are_told_alike() {
+        let all: BTreeSet<Right> = for_target(MAP, "foo").into_iter().collect();
+        let some: BTreeSet<Right> = all.iter().skip(1).cloned().collect();
+        let of_source = |namespace| for_source(MAP, namespace, "settings").into_iter().collect();
+        for (missing, exist, expected) in [
+            (&all, false, true),
+            (&all, true, false),
+            (&some, false, false),
+            (&of_source("foo"), false, true),
+            (&of_source("team-a"), false, false),
+        ] {
+            let text = explain(&account(), missing, exist);
+            assert_eq!(text.contains(&format!("{NO_NAMESPACE}grant it with:\n")), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn many_namespaces_leave_room_for_the_role() {
         let long = |n: usize| format!("{n:063}");
         let missing: BTreeSet<Right> = (0..EXPLAINED).flat_map(|n| for_target(MAP, &long(n))).collect();
-        let text = explain(&account(), &missing);
+        let text = explain(&account(), &missing, false);
         assert!(text.len() < 16_384, "{} bytes", text.len());
         assert!(text.ends_with("# … and the same in 45 more namespaces\n"), "{text}");
         assert_eq!(text.matches("kind: RoleBinding").count(), 5);

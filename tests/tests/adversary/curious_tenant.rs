@@ -1,1 +1,285 @@
-//! A tenant who wants to know, or to say, more than its account's rights allow: which namespaces exist, and events on them.
+//! A tenant who wants to know, or to say, what is none of its business: which namespaces exist, what others hold in them,
+//! and who is to believe it. It may create ConfigMapSyncs and an account of its own, and has no right elsewhere.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use weaver_api::marks::FINALIZER;
+use weaver_api::v1beta1::ConfigMapSync;
+use weaver_tests::world::{World, eventually, eventually_within, weaver};
+
+/// A deletion takes no longer, whatever it was refused.
+const PROMPT: Duration = Duration::from_secs(30);
+
+/// The status of a sync for its current generation, without times and generations, and with `guess` where it names
+/// one of these.
+async fn told(world: &World, team: &str, name: &str, guesses: &[&str]) -> Result<String, String> {
+    let sync = world.syncs(team).get(name).await.unwrap();
+    let mut status = serde_json::to_value(sync.status.unwrap_or_default()).unwrap();
+    if status["observedGeneration"] != json!(sync.metadata.generation) {
+        return Err(format!("not judged yet: {status}"));
+    }
+    status["observedGeneration"] = Value::Null;
+    for condition in status["conditions"].as_array_mut().unwrap() {
+        condition["lastTransitionTime"] = Value::Null;
+        condition["observedGeneration"] = Value::Null;
+    }
+    let text = status.to_string();
+    Ok(guesses.iter().fold(text, |text, guess| text.replace(guess, "guess")))
+}
+
+/// Has the sync judged again, by a change of its spec.
+async fn judged_again(world: &World, team: &str, name: &str) {
+    let syncs = world.syncs(team);
+    let now = syncs.get(name).await.unwrap().spec.spec.unwrap().resync_seconds;
+    let spec = json!({"spec": {"resyncSeconds": now + 10}});
+    syncs.patch(name, &PatchParams::default(), &Patch::Merge(spec)).await.unwrap();
+}
+
+#[tokio::test]
+async fn which_namespaces_exist_is_told_by_no_status_in_any_state_of_the_source() {
+    let world = World::new("oracle").await;
+    let team = world.tenant().await;
+    world.config_map(&team, "settings", &[("a", "1"), ("b", "2")]).await;
+    world.grant_source(&team, &team, "absent").await;
+    world.grant_secrets(&team, &team, &["get", "list", "watch"]).await;
+    let token: Secret = serde_json::from_value(json!({
+        "metadata": {"name": "token", "annotations": {"kubernetes.io/service-account.name": "sync"}},
+        "type": "kubernetes.io/service-account-token",
+    }))
+    .unwrap();
+    world.secrets(&team).create(&PostParams::default(), &token).await.unwrap();
+    // Those of another tenant and of the cluster, and names of equal length that nobody has.
+    let neighbour = world.namespace("merger").await;
+    let nobody = world.name("nobody");
+    let closed = world.namespace("closed").await;
+    world.mark_namespace(&closed, json!({"annotations": {"weaver.example.com/accept-from": "none"}})).await;
+    let pairs = [["kube-system", "kube-systen"], [&neighbour, &nobody], [&closed, &nobody]];
+
+    let states = [
+        ("found", "settings", json!({})),
+        ("missing", "absent", json!({})),
+        ("forbidden", "not-granted", json!({})),
+        ("clash", "settings", json!({"keys": {"rename": {"a": "b"}}})),
+        ("token", "token", json!({})),
+        ("dry", "settings", json!({"dryRun": true})),
+        ("suspended", "settings", json!({"suspend": true})),
+    ];
+    let mut all = Vec::new();
+    for (state, source, more) in &states {
+        for (number, pair) in pairs.iter().enumerate() {
+            for (side, target) in pair.iter().enumerate() {
+                let mut spec = world.spec(&team, &[target]);
+                spec["source"]["name"] = json!(source);
+                if *state == "token" {
+                    spec["source"]["kind"] = json!("Secret");
+                }
+                spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+                let name = format!("{state}-{number}-{side}");
+                world.sync(&team, &name, spec).await;
+            }
+            all.push((format!("{state}-{number}"), *pair));
+        }
+    }
+    let equal = async |when: &str| {
+        for (name, pair) in &all {
+            eventually(&format!("{name}: the same is told of both, {when}"), || async {
+                let there = told(&world, &team, &format!("{name}-0"), pair).await?;
+                let absent = told(&world, &team, &format!("{name}-1"), pair).await?;
+                if there == absent { Ok(()) } else { Err(format!("{there}\n{absent}")) }
+            })
+            .await;
+        }
+    };
+    for (state, reason) in
+        [("missing", "MissingRights"), ("found", "MissingRights"), ("token", "MissingRights")]
+    {
+        let name = format!("{state}-1-1");
+        let authorized = world.condition(&team, &name, "Authorized", "False", reason).await;
+        assert!(authorized.message.contains(&nobody), "{state}: {}", authorized.message);
+        assert!(authorized.message.contains("a namespace that does not exist is refused in the same words"));
+    }
+    equal("at first").await;
+    // It follows nothing live: what was absent appears.
+    let before = told(&world, &team, "missing-1-1", &[]).await.unwrap();
+    assert_eq!(world.namespace("nobody").await, nobody);
+    for (state, ..) in &states {
+        judged_again(&world, &team, &format!("{state}-1-1")).await;
+    }
+    equal("after one has appeared").await;
+    assert_eq!(told(&world, &team, "missing-1-1", &[]).await.unwrap(), before);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn how_long_a_deletion_takes_tells_nothing_of_a_namespace() {
+    let world = World::new("deletions").await;
+    let team = world.tenant().await;
+    let foo = world.target(&team, "foo").await;
+    let neighbour = world.namespace("merger").await;
+    let nobody = world.name("nobody");
+    world.config_map(&team, "settings", &[("a", "1")]).await;
+    let pair = [("there", &neighbour), ("absent", &nobody)];
+    for (name, target) in pair {
+        let mut spec = world.spec(&team, &[&foo, target]);
+        spec["targets"]["name"] = json!(name);
+        world.sync(&team, name, spec).await;
+        world.holds(&foo, name, &[("a", "1")]).await;
+    }
+    let begun = Instant::now();
+    let gone = async |name: &str| {
+        let syncs = world.syncs(&team);
+        syncs.delete(name, &DeleteParams::default()).await.unwrap();
+        eventually(&format!("{name} is gone"), || async {
+            syncs.get_opt(name).await.unwrap().map_or(Ok(begun.elapsed()), Err)
+        })
+        .await
+    };
+    let (there, absent) = tokio::join!(gone("there"), gone("absent"));
+    assert!(there < PROMPT && absent < PROMPT, "{there:?} {absent:?}");
+    assert!(there.abs_diff(absent) < Duration::from_secs(8), "{there:?} {absent:?}");
+    for (name, _) in pair {
+        world.lacks(&foo, name).await;
+    }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_finalizer_that_the_creator_set_bears_no_false_witness_against_a_namespace() {
+    let world = World::new("witness").await;
+    let (team, victim) = (world.tenant().await, world.namespace("victim").await);
+    let theirs = world.config_map(&victim, "k3s-serving", &[("a", "theirs")]).await;
+    let targets = ["kube-system", &victim, "config-weaver", &world.name("no-such-namespace")];
+    // One account is refused everywhere, and one does not exist.
+    for (name, account) in [("refused", "sync"), ("innocent", "no-such-account")] {
+        let mut spec = world.spec(&team, &targets);
+        spec["serviceAccount"]["name"] = json!(account);
+        spec["targets"]["name"] = json!("k3s-serving");
+        let object: ConfigMapSync = serde_json::from_value(json!({
+            "apiVersion": "weaver.example.com/v1beta1", "kind": "ConfigMapSync", "spec": spec,
+            "metadata": {"name": name, "namespace": team, "finalizers": [FINALIZER]},
+        }))
+        .unwrap();
+        world.syncs(&team).create(&PostParams::default(), &object).await.unwrap();
+    }
+    world.condition(&team, "innocent", "Ready", "False", "MintingForbidden").await;
+    let begun = Instant::now();
+    world.delete_sync(&team, "refused").await;
+    assert!(begun.elapsed() < PROMPT);
+    // Nor where the namespace goes, which ends the patience at once.
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    namespaces.delete(&team, &DeleteParams::default()).await.unwrap();
+    eventually_within(PROMPT, "the other one is gone too", || async {
+        world
+            .syncs(&team)
+            .get_opt("innocent")
+            .await
+            .unwrap()
+            .map_or(Ok(()), |sync| Err(sync.metadata.finalizers))
+    })
+    .await;
+    let events: Api<Event> = Api::all(world.client.clone());
+    let told: Vec<Event> = events
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .into_iter()
+        .filter(|event| event.reason.as_deref() == Some("CopyLeftBehind"))
+        .filter(|event| event.note.as_deref().unwrap_or_default().contains(&team))
+        .collect();
+    assert!(told.is_empty(), "{told:#?}");
+    assert_eq!(world.config_maps(&victim).get("k3s-serving").await.unwrap(), theirs);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_copy_that_is_left_is_told_of_in_its_own_namespace() {
+    let world = World::new("left-behind").await;
+    let (team, foo) = world.synced().await;
+    world.grant(&team, &foo, &["get", "list", "watch"]).await;
+    let begun = Instant::now();
+    world.delete_sync(&team, "sync").await;
+    assert!(begun.elapsed() < PROMPT);
+    let events: Api<Event> = Api::namespaced(world.client.clone(), &foo);
+    eventually("the owner of the namespace is told", || async {
+        let found = events.list(&ListParams::default()).await.unwrap().items;
+        let told = found.iter().any(|event| {
+            let about = event.regarding.clone().unwrap_or_default();
+            event.reason.as_deref() == Some("CopyLeftBehind")
+                && (about.kind.as_deref(), about.name.as_deref()) == (Some("ConfigMap"), Some("settings"))
+        });
+        if told { Ok(()) } else { Err(found) }
+    })
+    .await;
+    let (done, said) = weaver(&["orphans", "delete", &format!("ConfigMap/{foo}/settings")]);
+    assert!(done, "{said}");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_copy_that_was_to_stay_is_nobody_elses_to_overwrite() {
+    let world = World::new("orphaned").await;
+    let (team, foo) = world.synced().await;
+    let thief = world.tenant_called("thief").await;
+    world.grant_as(&thief, &foo, "thief", &weaver_tests::tenant::TARGET).await;
+    world.config_map(&thief, "settings", &[("a", "stolen")]).await;
+    world.sync(&thief, "sync", world.spec(&thief, &[&foo])).await;
+    world.condition(&thief, "sync", "Ready", "False", "Conflict").await;
+
+    let mut spec = world.spec(&team, &[&foo]);
+    spec["deletionPolicy"] = json!("Orphan");
+    world.sync(&team, "sync", spec.clone()).await;
+    world.condition(&team, "sync", "Ready", "True", "Synced").await;
+    world.delete_sync(&team, "sync").await;
+    let left = world.config_maps(&foo).get("settings").await.unwrap();
+    for policy in ["Refuse", "Adopt"] {
+        let mut spec = world.spec(&thief, &[&foo]);
+        spec["conflictPolicy"] = json!(policy);
+        world.sync(&thief, "sync", spec).await;
+        judged_again(&world, &thief, "sync").await;
+        let refused = world.condition(&thief, "sync", "Ready", "False", "Conflict").await;
+        assert!(
+            refused.message.contains(&format!("it is a copy of ConfigMapSync {team}/sync")),
+            "{}",
+            refused.message
+        );
+        assert!(refused.message.contains("`weaver orphans adopt`"), "{}", refused.message);
+        assert_eq!(world.config_maps(&foo).get("settings").await.unwrap(), left, "{policy}");
+    }
+    world.delete_sync(&thief, "sync").await;
+    assert_eq!(world.config_maps(&foo).get("settings").await.unwrap(), left, "and nobody else's to remove");
+
+    // Made again under its name, the resource has its copy back.
+    world.config_map(&team, "settings", &[("a", "again")]).await;
+    world.sync(&team, "sync", spec).await;
+    let taken = world.holds(&foo, "settings", &[("a", "again")]).await;
+    assert_eq!(taken.metadata.uid, left.metadata.uid);
+    // And the way out that the message names is one.
+    world.delete_sync(&team, "sync").await;
+    let (done, said) = weaver(&["orphans", "adopt", &format!("ConfigMap/{foo}/settings")]);
+    assert!(done, "{said}");
+    let mut spec = world.spec(&thief, &[&foo]);
+    spec["conflictPolicy"] = json!("Adopt");
+    world.sync(&thief, "sync", spec).await;
+    world.holds(&foo, "settings", &[("a", "stolen")]).await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn no_role_is_printed_for_a_namespace_that_does_not_exist() {
+    let world = World::new("no-such").await;
+    let team = world.tenant().await;
+    let (there, absent) = (world.namespace("there").await, world.name("absent"));
+    world.config_map(&team, "settings", &[("a", "1")]).await;
+    world.sync(&team, "sync", world.spec(&team, &[&there, &absent])).await;
+    world.condition(&team, "sync", "Authorized", "False", "MissingRights").await;
+    let (done, said) = weaver(&["sync", "explain", "sync", "-n", &team]);
+    assert!(done, "{said}");
+    assert!(said.contains(&format!("namespace {absent} does not exist: create it")), "{said}");
+    assert!(!said.contains(&format!("namespace: \"{absent}\"")), "{said}");
+    assert!(said.contains(&format!("namespace: \"{there}\"")), "{said}");
+    world.finish().await;
+}

@@ -8,4 +8,5 @@ mod faults;
 mod frozen;
 mod kill;
 mod orders;
+mod previews;
 mod restarts;
