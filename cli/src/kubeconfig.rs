@@ -37,7 +37,7 @@ use account::{account, mint};
 use deliver::{deliver, told};
 use every::{ExportAll, export_all};
 
-use crate::stdout::{failed, note};
+use crate::stdout::{Lines, failed, note};
 pub use fetch::default_kubeconfig;
 use fetch::{Fetch, fetch};
 use judge::judge;
@@ -148,11 +148,11 @@ impl Export {
 
 /// Nothing was written, and trying again does not help.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Refusal(String);
+#[error("{}", .0.join("\n  "))]
+struct Refusal(Vec<String>);
 
 fn refusal(why: impl Display) -> anyhow::Error {
-    Refusal(why.to_string()).into()
+    Refusal(vec![why.to_string()]).into()
 }
 
 pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
@@ -163,13 +163,13 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Merge(arguments) => merge(&arguments).await,
         Verb::Lint { file } => return judge(file),
     };
-    match done {
+    match done.map_err(anyhow::Error::downcast::<Refusal>) {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(error) if error.is::<Refusal>() => {
-            failed("refused", &error);
+        Err(Ok(Refusal(lines))) => {
+            failed("refused", &Lines(lines).into());
             Ok(ExitCode::from(REFUSED))
         }
-        Err(error) => Err(error),
+        Err(Err(error)) => Err(error),
     }
 }
 

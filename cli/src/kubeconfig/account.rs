@@ -11,7 +11,7 @@ use kube::api::PostParams;
 use weaver_diagnostics::shell::quoted;
 use weaver_operator::tenant::Account;
 
-use super::refusal;
+use super::Refusal;
 use crate::connection;
 
 /// The token, and when it ends.
@@ -47,14 +47,18 @@ pub async fn mint(kubeconfig: &Path, account: &Account, days: u16) -> anyhow::Re
     if accounts.get_opt(name).await.with_context(what)?.is_none() {
         let kubectl = format!("kubectl --kubeconfig {}", quoted(&kubeconfig.display().to_string()));
         let is_there = namespaces.get_opt(namespace).await.with_context(what)?.is_some();
-        let first =
-            if is_there { String::new() } else { format!("\n  {kubectl} create namespace {namespace}") };
-        return Err(refusal(format!(
-            "there is no ServiceAccount {namespace}/{name}; one that may look at everything but Secrets is made with:{first}\n  \
-             {kubectl} -n {namespace} create serviceaccount {name}\n  \
-             {kubectl} create clusterrolebinding {namespace}-{name}-view --clusterrole=view \
+        let mut lines = vec![format!(
+            "there is no ServiceAccount {namespace}/{name}; one that may look at everything but Secrets is made with:"
+        )];
+        if !is_there {
+            lines.push(format!("{kubectl} create namespace {namespace}"));
+        }
+        lines.push(format!("{kubectl} -n {namespace} create serviceaccount {name}"));
+        lines.push(format!(
+            "{kubectl} create clusterrolebinding {namespace}-{name}-view --clusterrole=view \
              --serviceaccount={namespace}:{name}"
-        )));
+        ));
+        return Err(Refusal(lines).into());
     }
     let seconds = i64::from(days) * 24 * 60 * 60;
     let spec = TokenRequestSpec { expiration_seconds: Some(seconds), ..TokenRequestSpec::default() };

@@ -155,7 +155,7 @@ async fn reached(source: &Source, name: &ServingName) -> anyhow::Result<Option<S
     match seen.outcome {
         Outcome::Proven => Ok(None),
         Outcome::Unreachable(why) => {
-            let advice = hard_to_find(name, None).map_or_else(String::new, |advice| format!("\n{advice}"));
+            let advice = hard_to_find(name, None).map_or_else(String::new, |advice| format!("; {advice}"));
             Ok(Some(format!("{endpoint} is not reached from this machine: {why}{advice}")))
         }
         Outcome::NotServed | Outcome::Untrusted(_) => Err(refusal(format!(
