@@ -141,14 +141,14 @@ fn open(namespace: &str, count: usize, state: WatchState) -> Vec<Arc<Watched>> {
 }
 
 #[tokio::test]
-async fn a_tenant_has_so_many_watches_and_those_of_others_or_refused_do_not_count() {
+async fn a_tenant_has_so_many_watches_and_those_of_others_do_not_count() {
     let key = inner(What::Copies, &[]).0.key;
     for (namespace, count, state, expected) in [
         ("team-a", MOST_WATCHES, WatchState::Synced, true),
         ("team-a", MOST_WATCHES, WatchState::Opening, true),
         ("team-a", MOST_WATCHES - 1, WatchState::Synced, false),
         ("team-b", MOST_WATCHES, WatchState::Synced, false),
-        ("team-a", MOST_WATCHES, WatchState::Refused, false),
+        ("team-a", MOST_WATCHES, WatchState::Refused, true),
     ] {
         let held = open(namespace, count, state);
         let weak = |watched: &Arc<Watched>| (watched.inner.key.clone(), Arc::downgrade(watched));
