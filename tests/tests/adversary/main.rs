@@ -10,4 +10,5 @@ mod hostile_card;
 mod hostile_node;
 mod hostile_pi;
 mod neighbour;
+mod threat_model;
 mod withstands;
