@@ -8,7 +8,10 @@ mod named;
 
 pub use known::without_tokens;
 
-use named::{Kept, without_values};
+use named::{Kept, secret_name_field, value_field, without_value_at, without_values};
+
+/// Lines of a private key at most; one of 8,192 bits has a hundred.
+const KEY_LINES: usize = 128;
 
 /// A quoted value that does not end on its line ends within so many, or is taken to end there.
 const QUOTED_LINES: usize = 64;
@@ -18,9 +21,12 @@ const QUOTED_LINES: usize = 64;
 #[must_use]
 pub fn redacted(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
-    let mut in_key = false;
+    // Lines that a private key may still have.
+    let mut key_lines = 0_usize;
     // Below a name whose value is not, or not whole, on its line; behind a line that goes on.
     let (mut below, mut goes_on) = (None, false);
+    // The line above names a secret whose value is a field of its own.
+    let mut named_above = false;
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     // The last line of a quoted value, from 1.
     let mut quoted_to = 0;
@@ -28,24 +34,39 @@ pub fn redacted(text: &str) -> String {
         let last = |mark: &str| line.rfind(mark);
         let begins = last("-----BEGIN").filter(|_| line.contains("PRIVATE KEY"));
         let ends = last("-----END");
-        if ends.is_some() && !in_key && begins.is_none() && line.contains("PRIVATE KEY") {
+        // Anybody can write such a mark: it hides no more than what looks like a key.
+        let in_key = key_lines > 0 && (ends.is_some() || begins.is_some() || is_of_key(line));
+        let is_end = ends.is_some() && line.contains("PRIVATE KEY");
+        if is_end && !in_key && begins.is_none() {
             // Its beginning was cut off.
-            kept.clear();
+            let keys = kept.split_inclusive('\n').rev().take(KEY_LINES).take_while(|line| is_of_key(line));
+            kept.truncate(kept.len() - keys.map(str::len).sum::<usize>());
         }
-        if begins.is_some() || in_key || (ends.is_some() && line.contains("PRIVATE KEY")) {
+        if begins.is_some() || in_key || is_end {
             if !in_key {
                 kept.push_str("(private key)\n");
             }
-            in_key = (in_key && ends.is_none()) || begins > ends;
+            key_lines = if begins > ends {
+                KEY_LINES
+            } else if in_key && ends.is_none() {
+                key_lines - 1
+            } else {
+                0
+            };
             continue;
         }
+        key_lines = 0;
         let indent = line.len() - line.trim_start().len();
         let is_below = |above| {
             line.trim().is_empty() || indent > above || indent == above && line[indent..].starts_with("- ")
         };
         let outer = below.filter(|above| is_below(*above));
         let is_hidden = std::mem::take(&mut goes_on) || number <= quoted_to || outer.is_some();
-        let Kept { text, is_secret, is_open, quote } = without_values(line);
+        let name = secret_name_field(line);
+        let paired = name.or(named_above.then_some(0)).and_then(|from| value_field(line, from));
+        named_above = name.is_some() && paired.is_none();
+        let Kept { text, is_secret, is_open, quote } =
+            paired.map_or_else(|| without_values(line), |begin| without_value_at(line, begin));
         if !is_hidden {
             kept.push_str(&text);
         }
@@ -59,6 +80,18 @@ pub fn redacted(text: &str) -> String {
         }
     }
     kept
+}
+
+/// Could it be a line of a private key, behind whatever a log puts before it?
+fn is_of_key(line: &str) -> bool {
+    let line = line.trim();
+    let word = line.rsplit(char::is_whitespace).next().unwrap_or_default();
+    let word = word.trim_matches(|c: char| "\"',|\\".contains(c));
+    let is_header = ["Proc-Type:", "DEK-Info:"].iter().any(|header| line.contains(header));
+    // Words of prose are letters, too: behind a prefix only what is long, or ends as base64 does.
+    let is_alone = word.len() + 4 >= line.len();
+    let is_base64 = word.chars().all(|c| c.is_ascii_alphanumeric() || "+/=".contains(c));
+    is_header || word == "(base64)" || is_base64 && (is_alone || word.len() >= 16 || word.ends_with('='))
 }
 
 #[cfg(test)]
@@ -127,8 +160,38 @@ mod tests {
     }
 
     #[test]
+    fn a_forged_mark_of_a_key_hides_no_line_but_its_own() {
+        let log =
+            "Nov 25 raspi k3s[1]: starting up\nNov 25 raspi k3s[1]: ready to serve\n  \"code\": \"T-02\",\n";
+        for mark in
+            ["-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "-----BEGIN RSA PRIVATE KEY-----"]
+        {
+            for forged in [format!("  \"message\": \"{mark}\",\n"), format!("pod says {mark}\n")] {
+                assert_eq!(redacted(&format!("{log}{forged}{log}")), format!("{log}(private key)\n{log}"));
+            }
+        }
+        // A real one goes, whatever a log puts before its lines, and also where its beginning was cut off.
+        let body = format!("raspi pod: {}\n", "MIIE".repeat(16)).repeat(3);
+        let end = "raspi pod: hun2==\nraspi pod: -----END PRIVATE KEY-----\n";
+        for begin in ["", "raspi pod: -----BEGIN PRIVATE KEY-----\n"] {
+            let kept = redacted(&format!("{log}{begin}{body}{end}{log}"));
+            assert_eq!(kept.replace("raspi pod: (base64)\n", ""), format!("{log}(private key)\n{log}"));
+        }
+    }
+
+    #[test]
     fn secrets_behind_other_names_and_of_other_forms() {
         for text in [
+            "psk=\"no hunter2\"",
+            "password=\"yes hunter2\"",
+            "password: none,hunter2",
+            "passphrase='null;hunter2'",
+            "EnvVar{Name:DB_PASSWORD,Value:hunter2,ValueFrom:nil,}",
+            "[{\"name\":\"DB_PASSWORD\",\"value\":\"hunter2\"}]",
+            "- name: DB_PASSWORD\n  value: hunter2",
+            "  {\"name\": \"API_KEY\",\n   \"value\": \"hunter2\"}",
+            "form[password]=hunter2",
+            "config[\"token\"] = \"hunter2\"",
             "vpn-auth=\"name=tailscale,joinKey=hunter2\"",
             "k3s server --vpn-auth name=tailscale,joinKey=hunter2 --x",
             "datastore-endpoint: mysql://me:hunter2@tcp(db)/k3s",
@@ -212,6 +275,10 @@ mod tests {
             "systemd-ask-password-wall.service: Succeeded",
             "Created slice user-1000.slice - User Slice of UID 1000.",
             "serviceAccountName: robot",
+            "{\"name\":\"settings\",\"value\":\"debug\"}",
+            "- name: LOG_LEVEL\n  value: debug",
+            "name: key-rotation-controller\nreason: none",
+            "anonymous-auth: false, node: raspi",
             "secretName: registry",
             "exit status 1: signal: killed",
             "mounted /var/lib/rancher/k3s/agent/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/12/fs",

@@ -104,6 +104,48 @@ pub(super) fn without_values(line: &str) -> Kept {
     kept
 }
 
+/// Where a field `name` ends whose value sounds like a secret's name, as in `{name: DB_PASSWORD, value: …}`.
+pub(super) fn secret_name_field(line: &str) -> Option<usize> {
+    let lower = line.to_ascii_lowercase();
+    lower.match_indices("name").find_map(|(at, key)| {
+        let is_whole = !lower[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || "-_.".contains(c));
+        let begin = at + key.len() + signed(&lower[at + key.len()..]).filter(|_| is_whole)?;
+        let begin = begin + lower[begin..].len() - lower[begin..].trim_start_matches(QUOTES).len();
+        let of_name = |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c);
+        let end = begin + lower[begin..].find(of_name).unwrap_or(lower.len() - begin);
+        let (name, words) = (&line[begin..end], lower[begin..end].replace('_', "-"));
+        let is_strong = STRONG.iter().any(|strong| words.contains(strong));
+        let is_secret = is_strong || WEAK.iter().any(|weak| words.contains(weak));
+        (is_secret && !is_harmless_name(name, is_strong)).then_some(end)
+    })
+}
+
+/// Where the value of a field `value` begins, from there on.
+pub(super) fn value_field(line: &str, from: usize) -> Option<usize> {
+    let lower = line.to_ascii_lowercase();
+    let begins = |(at, key): (usize, &str)| Some(at + key.len() + signed(&lower[at + key.len()..])?);
+    lower.match_indices("value").filter(|(at, _)| *at >= from).find_map(begins)
+}
+
+const QUOTES: [char; 5] = ['"', '\'', '\\', ' ', '\t'];
+
+/// The length of a sign behind a name, with the quotes in front of it.
+fn signed(text: &str) -> Option<usize> {
+    let sign = text.trim_start_matches(QUOTES);
+    sign.starts_with([':', '=']).then(|| text.len() - sign.len() + 1)
+}
+
+/// A line whose value begins there and is a secret.
+pub(super) fn without_value_at(line: &str, begin: usize) -> Kept {
+    let text = line[begin..].trim();
+    Kept {
+        text: without_values(&line[..begin]).text + "(removed)\n",
+        is_secret: true,
+        is_open: text.is_empty() || text.starts_with(['|', '>', '&', '!']),
+        quote: unclosed(text),
+    }
+}
+
 /// How long a value is; `None` if it is all that is left of the line, and may go on.
 fn length(value: &str) -> Option<usize> {
     let text = value.trim_start_matches([':', '=', '>', ' ', '\t']);
@@ -175,7 +217,7 @@ fn found(line: &str, lower: &str, at: usize, end: usize, is_strong: bool) -> Opt
     let rest = &lower[end..];
     let end_of_name = end + rest.len() - rest.trim_start_matches(of_name).len();
     let quotes: &[char] =
-        if is_strong { &['"', '\'', '\\', ' ', '\t', ','] } else { &['"', '\'', '\\', ' ', '\t'] };
+        if is_strong { &['"', '\'', '\\', ' ', '\t', ',', ']'] } else { &['"', '\'', '\\', ' ', '\t', ']'] };
     let behind = lower[end_of_name..].trim_start_matches(quotes);
     let begin = lower.len() - behind.len();
     let gap = begin - end_of_name;
@@ -211,11 +253,23 @@ fn is_harmless_name(name: &str, is_strong: bool) -> bool {
     ends || !is_strong && is_word()
 }
 
-/// Yes and no, and nothing at all, are no secrets.
+/// Yes and no, and nothing at all, are no secrets, where that is the whole value and not how a passphrase begins.
 fn is_harmless_value(value: &str) -> bool {
-    let text = value.trim_start_matches([':', '=', '>', ' ', '\t', '"', '\'', '\\']);
-    let end = text.find([' ', '\t', '\n', ',', ';', '"', '\'', '\\', ')', ']', '}']).unwrap_or(text.len());
-    let (word, rest) = text.split_at(end);
-    let is_all = !value.starts_with([' ', '\t']) || rest.trim().is_empty() || !rest.starts_with([' ', '\t']);
-    is_all && ["true", "false", "unknown", "null", "nil", "none", "yes", "no"].contains(&word)
+    let text = value.trim_start_matches([':', '=', '>', ' ', '\t']);
+    let bare = text.trim_start_matches(['"', '\'', '\\']);
+    let opened = &text[..text.len() - bare.len()];
+    let end = bare.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(bare.len());
+    let (word, rest) = bare.split_at(end);
+    let is_closed = if opened.is_empty() {
+        let is_last = rest.trim().is_empty() || rest.starts_with([')', ']', '}']);
+        let next = rest.trim_start_matches([',', ';', ' ', '\t', '"', '\'']);
+        // Behind a space or a comma the next name comes, and no more of a value.
+        let is_named = next.find([':', '=']).is_some_and(|at| !next[..at].contains([' ', ',']));
+        is_last
+            || rest.starts_with([',', ';', ' ', '\t']) && (next.trim().is_empty() || is_named)
+            || !value.starts_with([' ', '\t']) && rest.starts_with([' ', '\t'])
+    } else {
+        rest.starts_with(opened)
+    };
+    is_closed && ["true", "false", "unknown", "null", "nil", "none", "yes", "no"].contains(&word)
 }
