@@ -67,9 +67,8 @@ pub fn report(named: Option<&Path>, usual: &Path, check: impl FnOnce() -> Option
     };
     match serde_json::from_slice::<Report>(&text) {
         Ok(report) => {
-            let lock = path.with_file_name(LOCK);
-            if lock.exists() {
-                return told(report, check(), is_held(&lock), path);
+            if is_of_this_machine(named, path) {
+                return told(report, check(), is_held(&path.with_file_name(LOCK)), path);
             }
             // It was brought from another machine, whose owner decides what it says.
             let place = Place::file(path.display().to_string());
@@ -84,13 +83,22 @@ pub fn report(named: Option<&Path>, usual: &Path, check: impl FnOnce() -> Option
     }
 }
 
-/// The name of the node in the cluster that the report at `named`, or at `usual`, is of.
+/// Is the report that of an agent of this machine? A file that was named may come from another one, with a lock beside it;
+/// that an agent holds the lock cannot be brought along.
+fn is_of_this_machine(named: Option<&Path>, path: &Path) -> bool {
+    let lock = path.with_file_name(LOCK);
+    if named.is_some() { is_held(&lock) } else { lock.exists() }
+}
+
+/// The name of the node in the cluster that the report at `named`, or at `usual`, is of; `None` where it is of another
+/// machine, whose owner decides what it says.
 pub fn name(named: Option<&Path>, usual: &Path) -> Option<String> {
     #[derive(Deserialize)]
     struct Named {
         node: Option<String>,
     }
-    let text = std::fs::read(named.unwrap_or(usual)).ok()?;
+    let path = named.unwrap_or(usual);
+    let text = std::fs::read(path).ok().filter(|_| is_of_this_machine(named, path))?;
     serde_json::from_slice::<Named>(&text).ok()?.node
 }
 
@@ -216,13 +224,16 @@ mod tests {
         std::fs::write(&path, json).unwrap();
         std::fs::write(dir.path().join(LOCK), "").unwrap();
         let now = || Some(vec![Finding::new(Severity::Warn, Code::NameStale, "m")]);
-        let codes =
-            || -> Vec<_> { report(Some(&path), &path, now).iter().map(|seen| seen.finding.code).collect() };
+        let codes = || -> Vec<_> { report(None, &path, now).iter().map(|seen| seen.finding.code).collect() };
         assert_eq!(
             codes(),
             [Code::NameStale, Code::WeaverTomlInvalid, Code::OperatorNotStarted],
             "nobody runs"
         );
+        // A file that was brought along may have a lock beside it that nobody holds.
+        let brought = report(Some(&path), Path::new("/nowhere"), now);
+        assert!(brought.iter().all(|seen| seen.finding.message.contains("of this report")), "{brought:?}");
+        assert_eq!(name(Some(&path), Path::new("/nowhere")), None);
         let agent = std::fs::File::open(dir.path().join(LOCK)).unwrap();
         agent.lock().unwrap();
         assert_eq!(codes(), [Code::NameStale, Code::WeaverTomlInvalid, Code::K3sNotAnswering]);

@@ -48,7 +48,7 @@ fn told(node: &str, report: Option<&NodeReport>) -> Vec<Finding> {
     let all = report.status.iter().flat_map(|status| &status.findings);
     let bad = all.filter_map(|finding| Some((severity(finding.severity)?, finding)));
     let (known, unknown): (Vec<_>, Vec<_>) =
-        bad.partition(|(_, finding)| Code::of_id(&finding.code).is_some());
+        bad.partition(|(_, finding)| Code::of_id(&finding.code).is_some_and(is_of_a_host));
     let mut findings: Vec<Finding> = known
         .iter()
         .filter_map(|(severity, finding)| {
@@ -61,7 +61,8 @@ fn told(node: &str, report: Option<&NodeReport>) -> Vec<Finding> {
     let hidden = findings.len().saturating_sub(SHOWN) + unknown.len();
     findings.truncate(SHOWN);
     if hidden > 0 {
-        let why = format!("{hidden} findings have codes that this version does not know, or are too many");
+        let why =
+            format!("{hidden} findings have codes that no node of this version reports, or are too many");
         let texts = unknown.iter().take(QUOTED);
         findings.push(texts.fold(not_shown(why), |finding, (_, unknown)| {
             let said = format!("{}: {}", unknown.code, unknown.message);
@@ -80,6 +81,12 @@ fn severity(told: api::Severity) -> Option<Severity> {
     }
 }
 
+/// Can an agent report this of its own host? The other codes are about the cluster, a laptop or a file, and what helps
+/// there changes the cluster: a node does not choose that an administrator is told to.
+fn is_of_a_host(code: Code) -> bool {
+    code.id().starts_with(['N', 'T', 'F', 'B', 'J', 'H']) || code == Code::OperatorNotStarted
+}
+
 /// A finding that another machine reports, as our own catalogue has it; `said` is the machine's text. `None` where the code
 /// is never as bad as that.
 pub fn reported<'a>(
@@ -90,8 +97,10 @@ pub fn reported<'a>(
     said: impl Iterator<Item = &'a str>,
 ) -> Option<Finding> {
     let entry = catalogue::entry(code);
-    let severity = severity.min(entry.severity);
-    if severity <= Severity::Unknown {
+    // That another machine wants a reboot must not end this program as if this one did.
+    let worst = if code == Code::RebootNeeded { Severity::Warn } else { entry.severity };
+    let severity = severity.min(worst);
+    if severity <= Severity::Unknown || !is_of_a_host(code) {
         return None;
     }
     let message = format!("on the node {node}, as its agent reports: {}", code.title());
@@ -155,9 +164,14 @@ mod tests {
 
     #[test]
     fn no_report_makes_a_code_worse_than_it_can_be_or_drowns_the_others() {
-        assert_eq!(of(vec![bad("N-00", "all is lost"), bad("A-05", "x")]), []);
-        let [finding] = &of(vec![bad("A-06", "x")])[..] else { panic!() };
+        assert_eq!(of(vec![bad("N-00", "all is lost"), bad("T-00", "x")]), []);
+        let [finding] = &of(vec![bad("H-10", "x")])[..] else { panic!() };
         assert_eq!(finding.severity, Severity::Warn);
+        // What helps against these changes the cluster.
+        for code in ["A-04", "A-06", "A-07", "C-01", "K-05"] {
+            let [finding] = &of(vec![bad(code, "x")])[..] else { panic!() };
+            assert_eq!(finding.code, Code::NodeReportNotShown);
+        }
         let unknown = api::Finding { severity: api::Severity::Unknown, ..bad("T-02", "x") };
         assert_eq!(of(vec![unknown]), []);
         let all = Code::ALL.iter().map(|code| bad(code.id(), &"x".repeat(100_000))).collect();
