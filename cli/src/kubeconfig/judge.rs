@@ -1,6 +1,5 @@
 //! `weaver kubeconfig lint`: what is wrong with a kubeconfig, without connecting.
 
-use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,6 +13,7 @@ use weaver_diagnostics::kubeconfig_export::lint::lint_for_use;
 
 use super::deliver::told;
 use super::{default_kubeconfig, file};
+use crate::stdout::{say, show};
 
 pub fn judge(file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let file = file.or_else(default_kubeconfig).context("name a kubeconfig")?;
@@ -23,12 +23,11 @@ pub fn judge(file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let mut findings = lint_for_use(&text, is_server);
     let mode = std::fs::metadata(&file).map(|metadata| metadata.permissions().mode());
     findings.extend(mode.ok().and_then(|mode| exposed(&text.path, mode)));
-    let mut out = io::stdout().lock();
     for finding in &findings {
-        writeln!(out, "{}", finding_text::text(finding)).context("writing the findings")?;
+        show(finding_text::text(finding) + "\n");
     }
     if findings.is_empty() {
-        writeln!(out, "nothing is wrong with {}", text.path).context("writing the findings")?;
+        say(format_args!("nothing is wrong with {}", text.path));
     }
     Ok(exit_code::of(&findings).into())
 }

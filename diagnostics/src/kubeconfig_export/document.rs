@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use serde_saphyr::{DuplicateKeyPolicy, Options};
 
 use super::{LISTS, yaml_text};
+use crate::finding_text::is_unprintable;
 use crate::{
     finding::Place,
     text_file::TextFile,
@@ -165,11 +166,7 @@ pub(super) fn shown(name: &str) -> String {
 /// Whether a name can be typed after `--context`, and shows on a terminal as what it is.
 #[must_use]
 pub fn is_entry_name(name: &str) -> bool {
-    // Marks that reorder or hide what is beside them.
-    let is_unseen = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
-    !name.trim().is_empty()
-        && name.chars().count() <= 253
-        && !name.contains(|c: char| c.is_control() || is_unseen(c))
+    !name.trim().is_empty() && name.chars().count() <= 253 && !name.contains(is_unprintable)
 }
 
 fn wrong_form(map: &Map<String, Value>) -> Option<String> {
