@@ -9,7 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use kube::api::ListParams;
+use kube::api::{Api, ListParams};
+use kube::core::PartialObjectMeta;
 use tracing::info;
 use weaver_api::conditions::READY;
 use weaver_api::marks::{Owner, SYNC_UID_LABEL};
@@ -26,10 +27,16 @@ use crate::controller::pause::Pause;
 use crate::metrics::Written;
 use crate::tenant::TenantClient;
 use crate::tenant::call::{CallError, call};
-use crate::tenant::object::Place;
+use crate::tenant::object::{Object, Place};
 
 /// Requests in flight at once.
 const CONCURRENCY: usize = 16;
+
+/// Lists in flight at once: each may be as long as an answer may be.
+const LISTS: usize = 4;
+
+/// Objects in one answer of a list.
+const PAGE: u32 = 100;
 
 /// Every object that carries the label of `owner`, in `namespaces`.
 ///
@@ -60,22 +67,34 @@ async fn find_kind(
         let listable = tenant.reach.listable(tenant, kind, namespaces.to_vec()).await?;
         listable.iter().map(|namespace| tenant.metas(kind, namespace)).collect()
     };
-    let lists: Vec<_> = stream::iter(objects)
-        .map(|objects| {
-            let params = &params;
-            async move {
-                match call(objects.list_metadata(params)).await {
-                    Ok(list) => Ok(list.items),
-                    // The namespace went, or the right did, since we asked.
-                    Err(CallError::Forbidden(_) | CallError::NotFound(_)) => Ok(Vec::new()),
-                    Err(error) => Err(error),
+    let places = stream::iter(objects).map(|objects| places(objects, &params, kind));
+    let places: Vec<_> = places.buffer_unordered(LISTS).try_collect().await?;
+    Ok(places.into_iter().flatten().collect())
+}
+
+/// Where the objects of a list are. Whoever may write there decides how many there are, and how large: it comes in pages,
+/// and object by object where a page is too long, so that nobody keeps the others' copies from being found.
+async fn places(
+    objects: Api<PartialObjectMeta<Object>>,
+    params: &ListParams,
+    kind: SourceKind,
+) -> Result<Vec<Place>, CallError> {
+    let (mut found, mut params) = (Vec::new(), params.clone().limit(PAGE));
+    loop {
+        match call(objects.list_metadata(&params)).await {
+            Ok(list) => {
+                found.extend(list.items.iter().filter_map(|object| Place::of(kind, &object.metadata)));
+                params.continue_token = list.metadata.continue_.filter(|token| !token.is_empty());
+                if params.continue_token.is_none() {
+                    return Ok(found);
                 }
             }
-        })
-        .buffer_unordered(CONCURRENCY)
-        .try_collect()
-        .await?;
-    Ok(lists.into_iter().flatten().filter_map(|object| Place::of(kind, &object.metadata)).collect())
+            Err(CallError::TooLarge) if params.limit != Some(1) => params.limit = Some(1),
+            // The namespace went, or the right did, since we asked.
+            Err(CallError::Forbidden(_) | CallError::NotFound(_)) => return Ok(found),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Shows the resource that no copy can be where its spec does not want one? So it is while our finalizer, which comes

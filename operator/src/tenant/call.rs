@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http_body_util::LengthLimitError;
 use kube::core::Status;
 use tokio::time::timeout;
 
@@ -28,6 +29,9 @@ pub enum CallError {
     /// No token for the tenant.
     #[error(transparent)]
     Token(#[from] MintError),
+    /// The answer is longer than what is read of one: to be asked for in smaller parts.
+    #[error("the answer is too long to be read")]
+    TooLarge,
     /// Everything else: not reachable, overloaded, too slow. Worth another try.
     #[error("{0}")]
     Transient(String),
@@ -83,6 +87,7 @@ impl From<kube::Error> for CallError {
                 Ok(mint) => CallError::Token(*mint),
                 Err(source) => match source.downcast::<kube::Error>() {
                     Ok(inner) => CallError::from(*inner),
+                    Err(source) if is_too_large(source.as_ref()) => CallError::TooLarge,
                     Err(source) => CallError::Transient(with_causes(source.as_ref())),
                 },
             },
@@ -92,9 +97,23 @@ impl From<kube::Error> for CallError {
                 error.classify(),
                 error.column()
             )),
+            other if is_too_large(&other) => CallError::TooLarge,
             other => CallError::Transient(with_causes(&other)),
         }
     }
+}
+
+/// Is the answer longer than what is read of one ([`crate::tenant`])?
+#[must_use]
+pub fn is_too_large(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.is::<LengthLimitError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {

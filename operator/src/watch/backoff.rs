@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt as _};
-use http_body_util::LengthLimitError;
 use kube::runtime::watcher::{Error, Event};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
 use super::is_refused;
+use crate::tenant::call::is_too_large;
 
 /// Pause after the first failure.
 const SHORTEST: Duration = Duration::from_millis(500);
@@ -133,19 +133,6 @@ async fn rest(pause: Duration, again: &Notify) {
         () = sleep_until(now + pause) => {}
         () = sooner => {}
     }
-}
-
-/// The list was longer than what is read of an answer ([`crate::tenant`]).
-#[must_use]
-pub fn is_too_large(error: &Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.is::<LengthLimitError>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
 }
 
 #[cfg(test)]

@@ -23,13 +23,14 @@ use tokio::time::{sleep, timeout};
 use tracing::debug;
 use weaver_api::marks::{Owner, SYNC_UID_LABEL};
 
-use super::backoff::{LONGEST_DENIED, Patience, is_too_large, patient};
+use super::backoff::{LONGEST_DENIED, Patience, patient};
 use super::held::{Held, Objects, Share, Spot, TooMuch};
 use super::key::{WatchKey, WatchState, What};
 use super::{ResourceRef, Triggers, is_refused};
 use crate::metrics::WATCH_STATES;
 use crate::sync::plan::Seen;
 use crate::tenant::TenantClient;
+use crate::tenant::call::is_too_large;
 use crate::tenant::object::Object;
 
 /// Most watches of the accounts of one namespace: one resource with all its thousand targets in namespaces that each grant

@@ -208,3 +208,32 @@ async fn a_hundred_resources_that_name_what_they_may_not_list_do_not_delay_anoth
     assert!(refusals <= 10, "{refusals} lines of the log are refusals");
     world.finish().await;
 }
+
+#[tokio::test]
+async fn giants_that_a_neighbour_marks_as_copies_keep_no_sync_from_being_deleted() {
+    let world = World::new("planted").await;
+    let (team, foo) = world.synced().await;
+    let bar = world.target(&team, "bar").await;
+    world.sync(&team, "sync", world.spec(&team, &[&foo, &bar])).await;
+    let copy = world.holds(&bar, "settings", &[("a", "1")]).await;
+    let marks =
+        json!({"metadata": {"labels": copy.metadata.labels, "annotations": {"pad": "x".repeat(250_000)}}});
+    // Together longer than what is read of an answer.
+    stream::iter(0..40)
+        .for_each_concurrent(4, |number| {
+            let (marks, maps) = (marks.clone(), world.config_maps(&bar));
+            async move {
+                let mut planted: ConfigMap = serde_json::from_value(marks).unwrap();
+                planted.metadata.name = Some(format!("planted-{number}"));
+                maps.create(&PostParams::default(), &planted).await.unwrap();
+            }
+        })
+        .await;
+    // So that it has to be searched for: all is not well with it.
+    world.sync(&team, "sync", world.spec(&team, &[&foo, &bar, &world.name("nowhere")])).await;
+    world.condition(&team, "sync", "Ready", "False", "MissingRights").await;
+    world.delete_sync(&team, "sync").await;
+    world.lacks(&foo, "settings").await;
+    world.lacks(&bar, "settings").await;
+    world.finish().await;
+}
