@@ -50,9 +50,14 @@ pub fn admission<K: Copy>(others: &[(K, Seen)], peer: IpAddr, limits: &Limits) -
     first_to_go(others).map_or(Admission::Wait, Admission::Replace)
 }
 
-/// The connection whose client has been silent longest, unknown clients first; never one that is being answered.
+/// The connection whose client has been silent longest, unknown clients first; never one that is being answered. Where more
+/// than half are known, that counts for none of them: any client can become known, and those that did must not leave a
+/// newcomer, which may be the API server, nobody to displace but other newcomers.
 pub fn first_to_go<K: Copy>(connections: &[(K, Seen)]) -> Option<K> {
-    let waiting = connections.iter().filter_map(|(key, seen)| Some((seen.known, seen.waiting_since?, *key)));
+    let known = connections.iter().filter(|(_, seen)| seen.known).count();
+    let counts = known * 2 <= connections.len();
+    let waiting =
+        connections.iter().filter_map(|(key, seen)| Some((seen.known && counts, seen.waiting_since?, *key)));
     waiting.min_by_key(|(known, since, _)| (*known, *since)).map(|(.., key)| key)
 }
 
@@ -97,6 +102,11 @@ mod tests {
                 Replace(1),
             ),
             (vec![(LOCAL, true, Some(5)), (LOCAL, true, Some(6)), (LOCAL, true, Some(4))], LOCAL, Replace(1)),
+            (
+                vec![(LOCAL, true, Some(5)), (LOCAL, true, Some(6)), (LOCAL, false, Some(0))],
+                LOCAL,
+                Replace(1),
+            ),
             (vec![(LOCAL, false, None), (LOCAL, true, Some(0)), (LOCAL, false, None)], LOCAL, Replace(1)),
             (vec![(LOCAL, false, None), (LOCAL, true, None), (LOCAL, false, None)], LOCAL, Wait),
             // One address does not push others out; it pushes itself out.
