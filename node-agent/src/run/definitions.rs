@@ -22,6 +22,7 @@ use kube::{
     },
 };
 use nix::unistd::Group;
+use serde_json::{Value, json};
 use tokio::{
     sync::watch,
     task::spawn_blocking,
@@ -165,7 +166,14 @@ async fn serves(host: &Host) -> bool {
 
 fn is_safe(crd: &CustomResourceDefinition, standing: &Standing) -> bool {
     let has_version = crd.spec.versions.iter().any(|version| version.name == STORED && version.served);
+    // A definition of an older release has the API server cut off what this release's conversion carries there.
+    let loses = json!(crd).pointer("/spec/versions").and_then(Value::as_array).is_some_and(|versions| {
+        let fields = "/schema/openAPIV3Schema/properties/spec/properties/roundTrip";
+        let is_old = |version: &&Value| version["name"] != STORED && version["served"] == true;
+        versions.iter().filter(is_old).any(|version| version.pointer(fields).is_none())
+    });
     has_version
+        && !loses
         && is_crd_established().matches_object(Some(crd))
         && matches!(standing, Standing::InForce | Standing::Off(_))
 }
@@ -194,8 +202,6 @@ async fn changed(client: Client) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -216,5 +222,16 @@ mod tests {
         ] {
             assert_eq!(is_safe(&crd(established), &standing), expected, "{established} {standing:?}");
         }
+        let mut old: Value = json!(crd("True"));
+        let mut version = old["spec"]["versions"][0].clone();
+        version["name"] = json!("v1alpha1");
+        version["storage"] = json!(false);
+        old["spec"]["versions"].as_array_mut().unwrap().push(version);
+        let is_safe =
+            |crd: &Value| is_safe(&serde_json::from_value(crd.clone()).unwrap(), &Standing::InForce);
+        assert!(!is_safe(&old), "a definition of an older release");
+        let spec = &mut old["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        spec["properties"]["roundTrip"] = json!({"type": "string"});
+        assert!(is_safe(&old));
     }
 }
