@@ -23,8 +23,8 @@ use super::MANAGER;
 use super::plan::stored_versions;
 use crate::tenant::call::{CallError, call, lookup};
 
-/// Objects in one answer of the API server.
-const PAGE: u32 = 500;
+/// Objects in one answer of the API server; whoever may write one decides how large its metadata is, up to 256 KiB.
+const PAGE: u32 = 50;
 /// For one page: the API server converts its objects one by one.
 const PAGE_LIMIT: Duration = Duration::from_mins(1);
 /// Objects being rewritten at a time.
