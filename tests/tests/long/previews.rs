@@ -30,7 +30,7 @@ async fn a_hundred_syncs_whose_target_namespaces_are_gone_are_deleted_within_sec
     let delete = async |preview: &String| namespaces.delete(preview, &DeleteParams::default()).await.unwrap();
     stream::iter(&previews).for_each_concurrent(8, async |preview| drop(delete(preview).await)).await;
     for preview in &previews {
-        eventually_within(Duration::from_mins(2), "the namespace is gone", || async {
+        eventually_within(Duration::from_mins(6), "the namespace is gone", || async {
             namespaces.get_opt(preview).await.unwrap().map_or(Ok(()), |found| Err(found.status))
         })
         .await;
