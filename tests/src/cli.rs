@@ -6,9 +6,25 @@ use std::process::Stdio;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
+use weaver_devstack::server::ServerBinary;
 
 use crate::own::Own;
 use crate::world::given;
+
+/// Runs the server program's `kubectl` with this kubeconfig and nothing else of the user's; `home` is its home directory.
+#[must_use]
+pub fn kubectl(home: &Path, kubeconfig: &Path, arguments: &[&str]) -> std::process::Output {
+    std::process::Command::new(ServerBinary::from_environment().unwrap().path)
+        .arg("kubectl")
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .args(arguments)
+        .env("HOME", home)
+        .env_remove("KUBECONFIG")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
 
 /// What a program said.
 #[derive(Debug)]

@@ -3,11 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use weaver_devstack::server::ServerBinary;
 use weaver_tests::world::given;
 
 /// A laptop with a kubeconfig of its user's own, the real kubectl, and an `ssh` that the attacker answers.
@@ -90,16 +89,7 @@ impl Laptop {
     }
 
     fn kubectl(&self, kubeconfig: &Path, arguments: &[&str]) -> Output {
-        Command::new(ServerBinary::from_environment().unwrap().path)
-            .arg("kubectl")
-            .arg("--kubeconfig")
-            .arg(kubeconfig)
-            .args(arguments)
-            .env("HOME", self.dir.path())
-            .env_remove("KUBECONFIG")
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
+        weaver_tests::cli::kubectl(self.dir.path(), kubeconfig, arguments)
     }
 
     /// The user's own context leads where it did, with the same credential.

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use weaver_devstack::server::ServerBinary;
 use weaver_tests::world::given;
 
 /// A name that the shared server is asked to serve.
@@ -15,12 +14,11 @@ const SERVED: &str = "weaver.test";
 /// A laptop: a directory with kubeconfigs, and kubectl.
 struct Laptop {
     dir: TempDir,
-    server: ServerBinary,
 }
 
 impl Laptop {
     fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap(), server: ServerBinary::from_environment().unwrap() }
+        Self { dir: tempfile::tempdir().unwrap() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -44,16 +42,7 @@ impl Laptop {
     }
 
     fn kubectl(&self, kubeconfig: &Path, arguments: &[&str]) -> Output {
-        Command::new(&self.server.path)
-            .arg("kubectl")
-            .arg("--kubeconfig")
-            .arg(kubeconfig)
-            .args(arguments)
-            .env("HOME", self.dir.path())
-            .env_remove("KUBECONFIG")
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
+        weaver_tests::cli::kubectl(self.dir.path(), kubeconfig, arguments)
     }
 
     fn answer(&self, kubeconfig: &Path, arguments: &[&str]) -> String {
