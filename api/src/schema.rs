@@ -85,7 +85,7 @@ pub(crate) fn finished(mut crd: CustomResourceDefinition) -> CustomResourceDefin
 /// root, because the spec may go as a whole. Who creates an object may bring one, as a restored backup does.
 pub(crate) fn round_trip_kept(root: &JSONSchemaProps) -> Option<ValidationRule> {
     let spec = root.properties.as_ref()?.get("spec")?;
-    spec.properties.as_ref()?.get("roundTrip")?;
+    spec.properties.as_ref()?.get(crate::convert::ROUND_TRIP_FIELD)?;
     let of = |object: &str| format!("has({object}.spec) && has({object}.spec.roundTrip)");
     let (new, old) = (of("self"), of("oldSelf"));
     Some(ValidationRule {

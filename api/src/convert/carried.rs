@@ -15,7 +15,7 @@ use super::{NEW, OLD};
 pub const ANNOTATION: &str = "weaver.example.com/converted";
 
 /// Field of a spec at v1alpha1 for what the annotation has no room for.
-pub(super) const FIELD: &str = "roundTrip";
+pub const FIELD: &str = "roundTrip";
 
 /// What all annotations of an object may have together, keys and values in bytes. The API server refuses an answer
 /// with more, and with it every list that the object is in.

@@ -24,7 +24,7 @@ use kube::core::Status;
 use kube::core::conversion::{ConversionRequest, ConversionResponse, ConversionReview};
 use serde_json::Value;
 
-pub use carried::ANNOTATION;
+pub use carried::{ANNOTATION, FIELD as ROUND_TRIP_FIELD};
 
 use self::object::Side;
 use crate::GROUP;

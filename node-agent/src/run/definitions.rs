@@ -30,7 +30,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::info;
-use weaver_api::{crds::STORED, v1beta1::ConfigMapSync};
+use weaver_api::{convert::ROUND_TRIP_FIELD, crds::STORED, v1beta1::ConfigMapSync};
 use weaver_operator::installer::{
     self, InstallError, MigrateError, Options, Outcome, Prove, Webhook, accounts, certificates,
     guard::Standing,
@@ -168,9 +168,9 @@ fn is_safe(crd: &CustomResourceDefinition, standing: &Standing) -> bool {
     let has_version = crd.spec.versions.iter().any(|version| version.name == STORED && version.served);
     // A definition of an older release has the API server cut off what this release's conversion carries there.
     let loses = json!(crd).pointer("/spec/versions").and_then(Value::as_array).is_some_and(|versions| {
-        let fields = "/schema/openAPIV3Schema/properties/spec/properties/roundTrip";
+        let field = format!("/schema/openAPIV3Schema/properties/spec/properties/{ROUND_TRIP_FIELD}");
         let is_old = |version: &&Value| version["name"] != STORED && version["served"] == true;
-        versions.iter().filter(is_old).any(|version| version.pointer(fields).is_none())
+        versions.iter().filter(is_old).any(|version| version.pointer(&field).is_none())
     });
     has_version
         && !loses
