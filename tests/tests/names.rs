@@ -277,7 +277,9 @@ mod own_server {
         let (code, said) = scene.repair(&["--remove", "old.example", "--dry-run"]);
         assert_eq!((code, scene.systemd.calls().as_str()), (Some(10), ""), "{said}");
         let (code, said) = scene.repair(&["--remove", "old.example"]);
-        assert_eq!((code, scene.systemd.calls().as_str()), (Some(0), "stop start"), "{said}");
+        assert_eq!(code, Some(0), "{said}");
+        // A server on its way out may write the name back into its list: then it is taken out once more.
+        assert!(["stop start", "stop start stop start"].contains(&scene.systemd.calls().as_str()), "{said}");
         assert!(said.contains("old.example is not served any more"), "{said}");
         assert_eq!(scene.codes(), Vec::<String>::new());
         assert!(scene.laptop(&laptop, "pi.example") && !scene.laptop(&laptop, "old.example"));
