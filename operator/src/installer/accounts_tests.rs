@@ -10,6 +10,7 @@ use super::*;
 use crate::installer::fake_api::{FakeApi, Fate};
 use crate::installer::guard::Standing;
 use crate::installer::install::{Installed, Outcome};
+use crate::sync::metadata::NEVER_COPIED;
 
 const POLICY: &str = "validatingadmissionpolicies/weaver-accounts";
 const BINDING: &str = "validatingadmissionpolicybindings/weaver-accounts";
@@ -52,23 +53,33 @@ fn each_account_that_can_be_named_is_asked_about() {
     }
 }
 
+/// The one condition of the policy under which a request is judged.
+fn condition() -> String {
+    let conditions = built_in().unwrap().policy.spec.unwrap().match_conditions.unwrap();
+    let [condition] = conditions.as_slice() else { panic!("{conditions:?}") };
+    condition.expression.clone()
+}
+
+fn quoted(keys: &[&str]) -> String {
+    keys.iter().map(|key| format!("'{key}'")).collect::<Vec<_>>().join(", ")
+}
+
 #[test]
-fn what_may_be_copied_to_the_secret_of_a_service_token_is_judged() {
-    let conditions = json!(built_in().unwrap().policy.spec.unwrap().match_conditions.unwrap());
-    let [condition] = conditions.as_array().unwrap().as_slice() else { panic!("{conditions}") };
-    let quoted = |keys: &[&str]| keys.iter().map(|key| format!("'{key}'")).collect::<Vec<_>>().join(", ");
-    for expected in [
-        format!("key in [{}]", quoted(&RESERVED_KEYS)),
-        format!("![{}].exists(prefix, key.startsWith(prefix))", quoted(&RESERVED_PREFIXES)),
-        format!("'{FINALIZER}' in object.metadata"),
-    ] {
-        assert!(
-            condition["expression"].as_str().unwrap().contains(&expected),
-            "{expected} is not in: {condition}"
-        );
+fn the_keys_that_are_not_judged_are_those_that_are_never_copied() {
+    let prefixes = [&RESERVED_PREFIXES[..], &NEVER_COPIED].concat();
+    // The policy compares each with the part of a key that ends with its first slash.
+    for prefix in &prefixes {
+        assert_eq!(prefix.find('/'), Some(prefix.len() - 1), "{prefix}");
     }
-    let annotation = format!("object.metadata.?annotations[?'{ANNOTATION}']");
-    assert!(condition["expression"].as_str().unwrap().contains(&annotation), "{condition}");
+    let condition = condition();
+    for expected in [
+        format!("!(key in [{}])", quoted(&RESERVED_KEYS)),
+        format!("!(key.substring(0, key.indexOf('/') + 1) in [ {}])", quoted(&prefixes)),
+        format!("'{FINALIZER}' in object.metadata"),
+        format!("object.metadata.?annotations[?'{ANNOTATION}']"),
+    ] {
+        assert!(condition.contains(&expected), "{expected} is not in: {condition}");
+    }
 }
 
 #[test]

@@ -18,8 +18,9 @@ use super::content::unequal;
 
 /// Beginnings of keys that a source may carry and a copy must not, besides the reserved ones: by some a deployment
 /// tool knows what it made and removes what it has no manifest of (k3s' own addons, Flux, kapp, Helm), by the others
-/// a syncer or cert-manager would take the copy for one of its sources.
-const NEVER_COPIED: [&str; 9] = [
+/// a syncer or cert-manager would take the copy for one of its sources. The admission policy `weaver-accounts` has the same
+/// list: a change of these keys of a ServiceToken needs no right on the accounts that it names.
+pub const NEVER_COPIED: [&str; 9] = [
     "objectset.rio.cattle.io/",
     "kustomize.toolkit.fluxcd.io/",
     "helm.toolkit.fluxcd.io/",

@@ -2,6 +2,8 @@
 
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
+use weaver_api::schema::RESERVED_PREFIXES;
+use weaver_operator::sync::metadata::NEVER_COPIED;
 use weaver_tests::person::{Person, refusal};
 use weaver_tests::world::{World, eventually};
 
@@ -67,6 +69,45 @@ async fn labels_and_annotations_that_reach_the_secret_of_a_service_token_are_jud
 }
 
 #[tokio::test]
+async fn keys_of_deployment_tools_are_changed_freely_and_reach_no_secret() {
+    let world = World::new("tools-metadata").await;
+    let team = service_token(&world).await;
+    world.sync(&team, "conf", world.spec(&team, &["nowhere"])).await;
+    let prefixes: Vec<&str> = RESERVED_PREFIXES.into_iter().chain(NEVER_COPIED).collect();
+    for (kind, name) in [("ServiceToken", "tokens"), ("ConfigMapSync", "conf")] {
+        let attack = Attack::on(&world, &team, kind, name).await;
+        for api in [&attack.new, &attack.old] {
+            for value in [json!("one"), json!("two"), Value::Null] {
+                let keys: serde_json::Map<String, Value> =
+                    prefixes.iter().map(|prefix| (format!("{prefix}chart"), value.clone())).collect();
+                let patch = json!({"metadata": {"labels": keys, "annotations": keys}});
+                patched(api, name, &patch).await.unwrap_or_else(|error| panic!("{kind} {patch}: {error}"));
+            }
+            // What only looks like one of them is copied, and so it is judged.
+            for key in ["helm.sh", "x.helm.sh/chart", "helm.shx/chart", "cert-manager.io.example.com/x"] {
+                let patched = patched(api, name, &json!({"metadata": {"labels": {key: "one"}}})).await;
+                match kind {
+                    "ServiceToken" => drop(refusal(patched).unwrap_or_else(|done| panic!("{key}: {done}"))),
+                    _ => drop(patched.unwrap_or_else(|error| panic!("{key}: {error}"))),
+                }
+            }
+        }
+    }
+    // As a chart and a Kustomization label what they deploy, and the operator has written the Secret afterwards.
+    let tools = json!({"helm.sh/chart": "tokens-2", "kustomize.toolkit.fluxcd.io/name": "apps"});
+    let attack = Attack::on(&world, &team, "ServiceToken", "tokens").await;
+    patched(&attack.new, "tokens", &json!({"metadata": {"labels": tools}})).await.unwrap();
+    patched(&attack.admin, "tokens", &json!({"metadata": {"labels": {"team": "a"}}})).await.unwrap();
+    eventually("the Secret has the other label and none of the tools'", || async {
+        let labels = world.secrets(&team).get("tokens").await.unwrap().metadata.labels.unwrap_or_default();
+        let tools = labels.keys().any(|key| key.contains("chart") || key.contains("fluxcd"));
+        if labels.contains_key("team") && !tools { Ok(()) } else { Err(labels) }
+    })
+    .await;
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn an_object_with_annotations_of_256_kib_and_17_accounts_is_judged_and_not_refused_for_its_size() {
     let world = World::new("large-judged").await;
     let team = world.namespace("team").await;
@@ -102,6 +143,15 @@ async fn an_object_with_annotations_of_256_kib_and_17_accounts_is_judged_and_not
         let none: serde_json::Map<String, Value> =
             (0..count).map(|number| (format!("example.com/{number:05}"), Value::Null)).collect();
         patched(&api, "tokens", &json!({"metadata": {"annotations": none}})).await.unwrap();
+    }
+    // As many as fit that are judged by their prefix alone, set at once and removed at once.
+    let keys = || (0..12_000).map(|number| format!("helm.sh/{number:05}"));
+    for value in [json!("x"), Value::Null] {
+        let keys: serde_json::Map<String, Value> = keys().map(|key| (key, value.clone())).collect();
+        let started = std::time::Instant::now();
+        let patch = json!({"metadata": {"annotations": keys}});
+        patched(&attack.new, "tokens", &patch).await.unwrap_or_else(|error| panic!("{value}: {error}"));
+        measured.push((keys.len(), started.elapsed()));
     }
     println!("{measured:?}");
     world.finish().await;
