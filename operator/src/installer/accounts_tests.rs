@@ -3,8 +3,9 @@ use k8s_openapi::api::admissionregistration::v1::MatchResources;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use weaver_api::convert::ANNOTATION;
-use weaver_api::marks::FINALIZER;
+use weaver_api::marks::{FINALIZER, PAUSED_ANNOTATION, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION};
 use weaver_api::schema::{RESERVED_KEYS, RESERVED_PREFIXES};
+use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
 
 use super::*;
 use crate::installer::fake_api::{FakeApi, Fate};
@@ -75,11 +76,32 @@ fn the_keys_that_are_not_judged_are_those_that_are_never_copied() {
     for expected in [
         format!("!(key in [{}])", quoted(&RESERVED_KEYS)),
         format!("!(key.substring(0, key.indexOf('/') + 1) in [ {}])", quoted(&prefixes)),
-        format!("'{FINALIZER}' in object.metadata"),
-        format!("object.metadata.?annotations[?'{ANNOTATION}']"),
     ] {
         assert!(condition.contains(&expected), "{expected} is not in: {condition}");
     }
+}
+
+#[test]
+fn the_annotations_and_finalizers_that_the_operator_obeys_are_judged() {
+    let condition = condition();
+    for annotation in [ANNOTATION, PAUSED_ANNOTATION, UPSTREAM_SOURCE_ANNOTATION] {
+        let compared =
+            ["object", "oldObject"].map(|it| format!("{it}.metadata.?annotations[?'{annotation}']"));
+        let expected = compared.join(" != ");
+        assert!(condition.contains(&expected), "{expected} is not in: {condition}");
+    }
+    let operator = format!("'system:serviceaccount:{OPERATOR_NAMESPACE}:{OPERATOR_ACCOUNT}'");
+    for expected in [
+        format!("[{}].exists(finalizer, ", quoted(&[FINALIZER, UPSTREAM_FINALIZER])),
+        format!("? finalizer == '{FINALIZER}' : finalizer == '{UPSTREAM_FINALIZER}' || "),
+        format!("'{UPSTREAM_FINALIZER}' in object.metadata"),
+        format!("'{UPSTREAM_SOURCE_ANNOTATION}' in object.metadata"),
+        format!("'{FINALIZER}' in object.metadata"),
+    ] {
+        assert!(condition.contains(&expected), "{expected} is not in: {condition}");
+    }
+    // Of both the finalizers and the pinned source.
+    assert_eq!(condition.matches(&format!("!(request.userInfo.username == {operator} && ")).count(), 2);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use weaver_tests::tenant::TARGET;
 use weaver_tests::world::{World, eventually};
 
 mod deletions;
+mod finalizers;
 mod metadata;
 
 /// All annotations of an object together, in bytes.

@@ -41,8 +41,6 @@ async fn labels_and_annotations_that_reach_the_secret_of_a_service_token_are_jud
         refusal(api.patch("tokens", &params, &Patch::Apply(&applied)).await).unwrap();
         for free in [
             json!({"annotations": {"weaver.example.com/sync-now": version}}),
-            json!({"annotations": {"weaver.example.com/paused": "a reason"}}),
-            json!({"annotations": {"weaver.example.com/paused": null}}),
             json!({"annotations": {"kubectl.kubernetes.io/last-applied-configuration": version}}),
             json!({"labels": {"app.kubernetes.io/managed-by": version}}),
             json!({"finalizers": ["example.com/theirs"]}),
