@@ -24,8 +24,8 @@ use crate::code;
 use crate::health::{Asked, Health, Pulse};
 use crate::scope::Scope;
 use crate::service_token::reconcile::Context as TokenContext;
+use crate::sync::access_checks::react;
 use crate::sync::reconcile::Context;
-use crate::sync::targets::concerns;
 use crate::tenant::call::{CallError, call};
 use crate::watch::{NamespaceChange, Patience, ResourceRef, Traits, Triggers, is_refused, merged, patient};
 
@@ -256,7 +256,8 @@ fn remedy(error: &CallError, kind: &str, namespace: Option<&str>) -> String {
     }
 }
 
-/// Wakes whom a change of a namespace concerns; all, where it pauses everything or ends that.
+/// Has those reconciled whom a change of a namespace concerns, as far as their accounts have rights there; all, if it
+/// pauses everything or ends that.
 pub fn wake_the_concerned(change: NamespaceChange<'_>, context: &Context, tokens: &TokenContext) {
     let paused = |traits: Option<&Traits>| traits.and_then(|traits| traits.paused.clone());
     let turns = change.name == OPERATOR_NAMESPACE && paused(change.before) != paused(change.now);
@@ -272,11 +273,8 @@ pub fn wake_the_concerned(change: NamespaceChange<'_>, context: &Context, tokens
         if turns {
             context.watches.wake(ResourceRef::of(&*guarded));
         }
-        let Ok(sync) = &guarded.0 else { continue };
-        if concerns(sync, change) {
-            let reference = ResourceRef::of(sync);
-            context.states.forgive(&reference);
-            context.watches.wake(reference);
+        if let Ok(sync) = &guarded.0 {
+            react(context, sync, change);
         }
     }
 }

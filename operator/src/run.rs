@@ -30,6 +30,7 @@ use crate::metrics::{Identity, Metrics};
 use crate::service_manager;
 use crate::service_token::reconcile::{Context as TokenContext, TokenState};
 use crate::signals::Signals;
+use crate::sync::access_checks::AccessChecks;
 use crate::sync::reconcile::Context;
 use crate::sync::state::SyncState;
 use crate::tenant::call::CallError;
@@ -146,6 +147,7 @@ async fn work(
         tenants: Arc::new(Tenants::new(transport, minter, options.watch, metrics.clone())),
         watches: WatchSet::new(triggers, options.watch, options.retry),
         namespaces: Arc::new(Namespaces::of(options.namespaces.clone())),
+        access_checks: AccessChecks::default(),
         store,
         events: Events::new(client.clone()),
         metrics,
@@ -193,6 +195,7 @@ async fn work(
     tokio::select! {
         () = &mut syncs => bail!("the controller of ConfigMapSyncs ended unexpectedly"),
         () = &mut tokens => bail!("the controller of ServiceTokens ended unexpectedly"),
+        () = context.access_checks.run(&context) => bail!("the access checks ended unexpectedly"),
         () = follow => bail!("the watch on namespaces ended unexpectedly"),
         () = keep_house(&context, &token_context, &housekeeping) => bail!("housekeeping ended unexpectedly"),
         ending = lead.keep() => match ending {

@@ -27,6 +27,7 @@ struct Inner {
     forbidden: BTreeSet<String>,
     missing: BTreeSet<String>,
     broken: BTreeSet<String>,
+    failing_reviews: u32,
 }
 
 type Answer = Result<Value, (u16, &'static str)>;
@@ -62,6 +63,11 @@ impl FakeServer {
     /// A webhook of somebody else cannot be reached for objects of this namespace.
     pub fn breaks(&self, namespace: &str) {
         self.lock().broken.insert(namespace.into());
+    }
+
+    /// The next so many questions about all rights in a namespace fail.
+    pub fn fails_reviews(&self, count: u32) {
+        self.lock().failing_reviews = count;
     }
 
     /// There is no such namespace.
@@ -172,6 +178,10 @@ impl Inner {
                              "spec": {}, "status": {"allowed": allowed}}));
         }
         if path.ends_with("/selfsubjectrulesreviews") {
+            if self.failing_reviews > 0 {
+                self.failing_reviews -= 1;
+                return Err((500, "InternalError"));
+            }
             let namespace = body["spec"]["namespace"].as_str().unwrap_or_default();
             let all = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]});
             let rules = if self.forbidden.contains(namespace) { json!([]) } else { json!([all]) };

@@ -7,8 +7,10 @@
 //!
 //! Thin: [`execute`] (one target), [`fan_out`] (all of them), [`visit`] (one resource), [`cleanup`] (a deleted one),
 //! [`events`], [`leftovers`] (finding copies that are not wanted any more), [`watches`], [`claim`] (the finalizers),
-//! [`reconcile`] (what kube's controller calls), [`state`] (what is remembered between visits).
+//! [`reconcile`] (what kube's controller calls), [`state`] (what is remembered between visits), [`access_checks`] (which
+//! changes of namespaces cause a reconciliation).
 
+pub mod access_checks;
 pub mod claim;
 pub mod cleanup;
 pub mod content;

@@ -177,6 +177,10 @@ impl Visit {
             // Nobody tells when the account may know of a selected namespace at last.
             period = period.min(options.watch);
         }
+        if work.targets.values().any(|target| *target == TargetState::NamespaceTerminating) {
+            // Its Roles go before it does, and then its end is no matter of the account's any more.
+            period = period.min(options.retry);
+        }
         if work.blind {
             // Nor what becomes of what cannot be watched, whether it may not or the watch fails.
             period = period.min(options.retry);

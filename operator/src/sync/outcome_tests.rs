@@ -144,6 +144,7 @@ fn the_spec_says_how_often_it_is_compared() {
         (Visit::Suspended, Duration::from_mins(10), day),
         (Visit::Worked(Box::new(hidden)), five, five),
         (Visit::Worked(Box::new(polled)), minute, minute),
+        (worked(&[("foo", synced()), ("bar", TargetState::NamespaceTerminating)]), minute, minute),
     ] {
         let found = (visit.resync(&options(None)), visit.resync(&options(Some(day))));
         assert_eq!(found, (by_itself, by_flag), "{visit:?}");

@@ -21,6 +21,7 @@ use weaver_api::convert::carried_faults;
 use weaver_api::marks::SYNC_NOW_ANNOTATION;
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
 
+use super::access_checks::AccessChecks;
 use super::claim::{self, Claim};
 use super::cleanup;
 use super::events;
@@ -54,6 +55,8 @@ pub struct Context {
     pub watches: WatchSet,
     /// Which namespaces there are.
     pub namespaces: Arc<Namespaces>,
+    /// Questions whether a namespace that changed concerns an account.
+    pub access_checks: AccessChecks,
     /// Which resources there are.
     pub store: Store<Guarded>,
     /// What others are told.
@@ -73,6 +76,12 @@ impl Context {
     #[must_use]
     pub fn living(&self) -> BTreeSet<String> {
         self.store.state().iter().filter_map(|sync| sync.uid()).collect()
+    }
+
+    /// Has a resource reconciled, and its failures forgotten: something has changed that may have cured them.
+    pub fn reconcile_now(&self, resource: ResourceRef) {
+        self.states.forgive(&resource);
+        self.watches.wake(resource);
     }
 
     /// Does a visit of `sync` work on a spec that is not the last one any more, or that is paused by now?

@@ -3,9 +3,10 @@
 //! Named namespaces are always tried, whether they exist or not. Of the selected ones a tenant learns only where its
 //! account has a right; that is not known here ([`crate::tenant::Reach`]).
 
-use weaver_api::v1beta1::{ConfigMapSync, Targets};
+use weaver_api::v1beta1::{ConfigMapSync, SourceKind, Targets};
 use weaver_api::validate::{ValidSync, validate};
 
+use crate::tenant::Account;
 use crate::watch::{NamespaceChange, Traits};
 
 /// Does the spec select this namespace by its labels? One that is named besides is not selected, and the source's own
@@ -19,11 +20,23 @@ pub fn selects(spec: &ValidSync, name: &str, traits: &Traits) -> bool {
         && spec.selector.as_ref().is_some_and(|selector| selector.matches(&traits.labels))
 }
 
-/// Does this change of a namespace matter to `sync`? It may be to hold a copy, or be the resource's own.
+/// What a change of a namespace causes for a resource.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Reaction {
+    /// Nothing: it is no matter of the resource's.
+    None,
+    /// A reconciliation: it is the resource's own namespace.
+    Reconcile,
+    /// A reconciliation if this account has a right on this kind in the namespace ([`super::access_checks`]).
+    ReconcileIfAllowed(Account, SourceKind),
+}
+
+/// What this change of a namespace causes for `sync`: the namespace may be to hold a copy, or be the resource's own.
 #[must_use]
-pub fn concerns(sync: &ConfigMapSync, change: NamespaceChange<'_>) -> bool {
-    if sync.metadata.namespace.as_deref() == Some(change.name) {
-        return true;
+pub fn reaction(sync: &ConfigMapSync, change: NamespaceChange<'_>) -> Reaction {
+    let own = sync.metadata.namespace.clone().unwrap_or_default();
+    if own == change.name {
+        return Reaction::Reconcile;
     }
     // Most changes concern nobody; a list of a thousand names is not judged for each.
     let targets = sync.desired().and_then(|spec| spec.targets.as_ref());
@@ -31,15 +44,21 @@ pub fn concerns(sync: &ConfigMapSync, change: NamespaceChange<'_>) -> bool {
         targets.selector.is_some() || targets.namespaces.iter().any(|name| name == change.name)
     };
     if !targets.is_some_and(may_concern) {
-        return false;
+        return Reaction::None;
     }
-    let Ok(spec) = validate(sync.desired()) else { return false };
+    let Ok(spec) = validate(sync.desired()) else { return Reaction::None };
     let selected = |traits: Option<&Traits>| traits.is_some_and(|traits| selects(&spec, change.name, traits));
     let [before, now] = [change.before, change.now].map(selected);
     let but_labels =
         |traits: Option<&Traits>| traits.map(|traits| (traits.terminating, traits.accept_from.clone()));
     let moved = but_labels(change.before) != but_labels(change.now);
-    before != now || (moved && (now || spec.targets.contains(change.name)))
+    // Of one that is suspended nothing is done whose effect could be seen.
+    let concerns = before != now || (moved && (now || spec.targets.contains(change.name)));
+    if concerns && !spec.suspend {
+        Reaction::ReconcileIfAllowed(Account { namespace: own, name: spec.account }, spec.source_kind)
+    } else {
+        Reaction::None
+    }
 }
 
 #[cfg(test)]
@@ -73,6 +92,13 @@ mod tests {
 
     #[test]
     fn a_change_matters_to_those_it_concerns_and_to_nobody_else() {
+        use Reaction::{None as Nothing, Reconcile};
+        let asks = || {
+            Reaction::ReconcileIfAllowed(
+                Account { namespace: "team-a".into(), name: "sync".into() },
+                SourceKind::ConfigMap,
+            )
+        };
         let dev = traits(&[("tier", "dev")]);
         let other = traits(&[("tier", "dev"), ("more", "1")]);
         let prod = traits(&[("tier", "prod")]);
@@ -81,29 +107,35 @@ mod tests {
         let named = json!({"namespaces": ["foo", "bar"], "exclude": ["bar", "baz"]});
         let selecting = json!({"selector": {"matchLabels": {"tier": "dev"}}, "exclude": ["bar"]});
         for (targets, name, before, now, expected) in [
-            (&named, "foo", None, Some(&dev), true),
-            (&named, "foo", Some(&dev), Some(&prod), false),
-            (&named, "foo", Some(&dev), Some(&going), true),
-            (&named, "foo", Some(&dev), Some(&closed), true),
-            (&named, "bar", None, Some(&dev), false),
-            (&named, "other", None, Some(&dev), false),
-            (&named, "team-a", Some(&dev), Some(&going), true),
-            (&selecting, "foo", None, Some(&dev), true),
-            (&selecting, "foo", None, Some(&prod), false),
-            (&selecting, "foo", Some(&dev), None, true),
-            (&selecting, "foo", Some(&dev), Some(&prod), true),
-            (&selecting, "foo", Some(&prod), Some(&dev), true),
-            (&selecting, "foo", Some(&dev), Some(&other), false),
-            (&selecting, "foo", Some(&dev), Some(&closed), true),
-            (&selecting, "bar", None, Some(&dev), false),
+            (&named, "foo", None, Some(&dev), asks()),
+            (&named, "foo", Some(&dev), Some(&prod), Nothing),
+            (&named, "foo", Some(&dev), Some(&going), asks()),
+            (&named, "foo", Some(&dev), Some(&closed), asks()),
+            (&named, "bar", None, Some(&dev), Nothing),
+            (&named, "other", None, Some(&dev), Nothing),
+            (&named, "team-a", Some(&dev), Some(&going), Reconcile),
+            (&selecting, "foo", None, Some(&dev), asks()),
+            (&selecting, "foo", None, Some(&prod), Nothing),
+            (&selecting, "foo", Some(&dev), None, asks()),
+            (&selecting, "foo", Some(&dev), Some(&prod), asks()),
+            (&selecting, "foo", Some(&prod), Some(&dev), asks()),
+            (&selecting, "foo", Some(&dev), Some(&other), Nothing),
+            (&selecting, "foo", Some(&dev), Some(&closed), asks()),
+            (&selecting, "bar", None, Some(&dev), Nothing),
         ] {
             let change = NamespaceChange { name, before, now };
-            assert_eq!(concerns(&sync(targets), change), expected, "{targets} {change:?}");
+            let mut sync = sync(targets);
+            assert_eq!(reaction(&sync, change), expected, "{targets} {change:?}");
+            // Suspended, it is told of its own namespace alone.
+            sync.spec.spec.as_mut().unwrap().suspend = true;
+            let expected = if expected == Reconcile { Reconcile } else { Nothing };
+            assert_eq!(reaction(&sync, change), expected, "{targets} {change:?}");
         }
         let bare: ConfigMapSync =
             serde_json::from_value(json!({"metadata": {"namespace": "team-a", "name": "bare"}})).unwrap();
         let appears = |name| NamespaceChange { name, before: None, now: Some(&dev) };
-        assert!(concerns(&bare, appears("team-a")) && !concerns(&bare, appears("foo")));
+        assert_eq!(reaction(&bare, appears("team-a")), Reconcile);
+        assert_eq!(reaction(&bare, appears("foo")), Nothing);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::stream;
+use futures::{FutureExt as _, StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
@@ -13,7 +13,9 @@ use kube::runtime::reflector;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
+use super::access_checks::{AccessChecks, react};
 use super::fake_server::FakeServer;
 use super::reconcile::{Context, VisitError, reconcile};
 use super::setback::Setbacks;
@@ -38,11 +40,18 @@ pub struct World {
     /// What the watch on resources has seen.
     seen: Mutex<Writer<Guarded>>,
     context: Arc<Context>,
+    /// Which resources are to be reconciled.
+    triggers: Triggers,
 }
 
 impl World {
     /// `patience`: how long a deleted resource waits.
     pub async fn new(patience: Duration) -> Self {
+        Self::remembering(patience, Duration::ZERO).await
+    }
+
+    /// The same, where what was answered about rights is used for as long as `rights_last`.
+    pub async fn remembering(patience: Duration, rights_last: Duration) -> Self {
         let server = FakeServer::default();
         let (client, triggers) = (server.client(), Triggers::default());
         let namespaces = Namespaces::default();
@@ -58,11 +67,12 @@ impl World {
             tenants: Arc::new(Tenants::new(
                 client.clone(),
                 KubeMinter::new(client.clone(), Duration::from_hours(1)),
-                Duration::ZERO,
+                rights_last,
                 Arc::default(),
             )),
-            watches: WatchSet::new(triggers, Duration::from_mins(5), Duration::from_mins(1)),
+            watches: WatchSet::new(triggers.clone(), Duration::from_mins(5), Duration::from_mins(1)),
             namespaces: Arc::new(namespaces),
+            access_checks: AccessChecks::default(),
             store,
             events: Events::new(client.clone()),
             metrics: Arc::default(),
@@ -84,7 +94,7 @@ impl World {
                 priority: 0,
             },
         };
-        let world = Self { server, seen: Mutex::new(writer), context: Arc::new(context) };
+        let world = Self { server, seen: Mutex::new(writer), context: Arc::new(context), triggers };
         for name in ["settings", "other"] {
             world.put("team-a", name, name, &json!({}));
         }
@@ -94,6 +104,32 @@ impl World {
     /// The operator learns what has become of a namespace; the tenant learns nothing.
     pub async fn hears(&self, event: Event<PartialObjectMeta<Namespace>>) {
         self.context.namespaces.follow(stream::iter([Ok(event)]), |_| ()).await;
+    }
+
+    /// The operator learns of these changes of namespaces, one after the other. Is the resource reconciled for it?
+    pub async fn reacts_to(&self, events: Vec<Event<PartialObjectMeta<Namespace>>>) -> bool {
+        let mut due = std::pin::pin!(self.triggers.stream::<Guarded>());
+        while due.next().now_or_never().is_some() {}
+        let mut reconciled = false;
+        for event in events {
+            let follow = self.context.namespaces.follow(stream::iter([Ok(event)]), |change| {
+                for guarded in self.context.store.state() {
+                    react(&self.context, guarded.0.as_ref().unwrap(), change);
+                }
+            });
+            follow.await;
+            // It never ends; with a clock that stands still, this is until nothing is left to do.
+            let checks = self.context.access_checks.run(&self.context);
+            assert!(timeout(Duration::from_mins(10), checks).await.is_err());
+            reconciled |= due.next().now_or_never().is_some();
+        }
+        reconciled
+    }
+
+    /// How often the failures of the resource were forgiven.
+    pub fn forgiven(&self) -> u32 {
+        let sync: Guarded = serde_json::from_value(self.sync()).unwrap();
+        self.context.states.entry(&sync.uid().unwrap_or_default(), &ResourceRef::of(&sync)).forgiven()
     }
 
     /// Somebody writes a `ConfigMap` that holds `value`.

@@ -58,15 +58,11 @@ impl Reach {
     /// # Errors
     /// If the API server cannot be asked.
     pub async fn is_everywhere(&self, tenant: &TenantClient, kind: SourceKind) -> Result<bool, CallError> {
-        let known = || {
-            let known = lock(&self.everywhere).get(&kind).copied();
-            known.filter(|(asked, _)| asked.elapsed() < self.lasts).map(|(_, answer)| answer)
-        };
-        if let Some(answer) = known() {
+        if let Some(answer) = self.is_known_everywhere(kind) {
             return Ok(answer);
         }
         let _asking = self.asking.lock().await;
-        if let Some(answer) = known() {
+        if let Some(answer) = self.is_known_everywhere(kind) {
             return Ok(answer);
         }
         let rights =
@@ -92,6 +88,45 @@ impl Reach {
         namespaces: Vec<String>,
     ) -> Result<BTreeSet<String>, CallError> {
         self.those(tenant, kind, namespaces, |access| access.touches).await
+    }
+
+    /// Has it any right on `kind` in this namespace now? Asked for a namespace that has just changed, so what was answered
+    /// before does not count. A refusal is not remembered: a Role may follow within seconds.
+    ///
+    /// # Errors
+    /// As [`Reach::touched`].
+    pub async fn touches(
+        &self,
+        tenant: &TenantClient,
+        kind: SourceKind,
+        namespace: &str,
+    ) -> Result<bool, CallError> {
+        if self.is_known_everywhere(kind) == Some(true) {
+            return Ok(true);
+        }
+        let access = ask(tenant, namespace).await?;
+        let touches = access.touches(kind);
+        let mut known = lock(&self.within);
+        if touches {
+            known.insert(namespace.to_owned(), (Instant::now(), access));
+        } else {
+            known.remove(namespace);
+        }
+        Ok(touches)
+    }
+
+    /// Had it a right on `kind` there, when it was asked last?
+    #[must_use]
+    pub fn touched_before(&self, kind: SourceKind, namespace: &str) -> bool {
+        let known = lock(&self.within);
+        known
+            .get(namespace)
+            .is_some_and(|(asked, access)| asked.elapsed() < self.lasts && access.touches(kind))
+    }
+
+    fn is_known_everywhere(&self, kind: SourceKind) -> Option<bool> {
+        let known = lock(&self.everywhere).get(&kind).copied();
+        known.filter(|(asked, _)| asked.elapsed() < self.lasts).map(|(_, answer)| answer)
     }
 
     /// Those of `namespaces` in which it may list objects of `kind`.
@@ -178,6 +213,10 @@ async fn ask(tenant: &TenantClient, namespace: &str) -> Result<Access, CallError
 }
 
 impl Access {
+    fn touches(&self, kind: SourceKind) -> bool {
+        self.0.get(&kind).is_some_and(|of_kind| of_kind.touches)
+    }
+
     fn of(status: &SubjectRulesReviewStatus) -> Self {
         let mut access = Self::default();
         for kind in SourceKind::ALL {

@@ -1,6 +1,7 @@
 //! Which namespaces exist, what they are labelled with and which are going: the operator's own watch, metadata only.
 //!
-//! It wakes (a namespace appears or is labelled: whoever it concerns is visited), it tells which namespaces a selector
+//! It reports changes (a namespace appears or is labelled: those whom it concerns, and whose account has a right there, are
+//! reconciled), it tells which namespaces a selector
 //! selects, where a watch is worth opening, where leftovers are looked for, and whether a deleted resource goes with
 //! its namespace. What it knows reaches no status by itself: a tenant learns of a namespace only from answers to its
 //! own requests.
@@ -105,7 +106,8 @@ impl Namespaces {
         self.scope.serves(name)
     }
 
-    /// Follows `events` until they end; `changed` is told each namespace that appeared, changed or vanished.
+    /// Follows `events` until they end; `changed` is told each namespace that appeared, changed or vanished; those of the
+    /// first list before [`Namespaces::is_synced`].
     pub async fn follow<S>(&self, events: S, changed: impl Fn(Change<'_>))
     where
         S: Stream<Item = Result<Event<PartialObjectMeta<Namespace>>, kube::runtime::watcher::Error>>,
@@ -121,11 +123,11 @@ impl Namespaces {
                 Ok(Event::InitDone) => {
                     let now = std::mem::take(&mut listed);
                     let before = std::mem::replace(&mut *self.lock(), now.clone());
-                    self.synced.send_replace(true);
                     let names = before.keys().chain(now.keys().filter(|name| !before.contains_key(*name)));
                     for name in names.filter(|name| before.get(*name) != now.get(*name)) {
                         changed(Change { name, before: before.get(name), now: now.get(name) });
                     }
+                    self.synced.send_replace(true);
                 }
                 Ok(Event::Apply(object)) => {
                     if let Some((name, now)) = entry(&object) {

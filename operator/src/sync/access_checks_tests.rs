@@ -1,0 +1,146 @@
+//! What a change of a namespace causes, against an API server in memory.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube::core::{PartialObjectMeta, PartialObjectMetaExt as _};
+use kube::runtime::watcher::Event;
+use serde_json::json;
+use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, FINALIZER};
+
+use super::super::outcome::tests::spec;
+use super::super::world::World;
+use super::*;
+
+/// A namespace that did not exist at first.
+const GUESS: &str = "guess";
+
+type Change = fn(&mut ObjectMeta);
+
+fn namespace(changes: &[Change]) -> PartialObjectMeta<Namespace> {
+    let mut meta = ObjectMeta {
+        name: Some(GUESS.into()),
+        labels: Some([("tier".to_owned(), "dev".to_owned())].into()),
+        ..ObjectMeta::default()
+    };
+    changes.iter().for_each(|change| change(&mut meta));
+    meta.into_response_partial()
+}
+
+fn going(meta: &mut ObjectMeta) {
+    meta.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+}
+
+fn closed(meta: &mut ObjectMeta) {
+    meta.annotations = Some([(ACCEPT_FROM_ANNOTATION.to_owned(), "none".to_owned())].into());
+}
+
+fn unlabelled(meta: &mut ObjectMeta) {
+    meta.labels = None;
+}
+
+/// All that may happen to it in its life.
+fn life() -> Vec<Event<PartialObjectMeta<Namespace>>> {
+    let stages: [&[Change]; 5] = [&[], &[closed], &[unlabelled], &[], &[going]];
+    let applied = stages.map(|changes| Event::Apply(namespace(changes)));
+    applied.into_iter().chain([Event::Delete(namespace(&[going]))]).collect()
+}
+
+/// A resource that names the namespace, or selects it.
+async fn world(selects: bool) -> World {
+    world_where_rights_last(selects, Duration::ZERO).await
+}
+
+async fn world_where_rights_last(selects: bool, rights_last: Duration) -> World {
+    let world = World::remembering(Duration::ZERO, rights_last).await;
+    let mut spec = spec(if selects { &[] } else { &[GUESS] });
+    if selects {
+        spec["targets"]["selector"] = json!({"matchLabels": {"tier": "dev"}});
+    }
+    world.create(&spec, &[FINALIZER]);
+    world.server.forbid(GUESS, true);
+    world.visit().await.unwrap();
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_in_the_life_of_a_namespace_causes_anything_for_an_account_without_a_right_there() {
+    for selects in [false, true] {
+        let world = world(selects).await;
+        let forgiven = world.forgiven();
+        for (number, event) in life().into_iter().enumerate() {
+            assert!(!world.reacts_to(vec![event]).await, "selects={selects}, change {number}");
+        }
+        assert_eq!(world.forgiven(), forgiven, "selects={selects}");
+        // Its own namespace is its own.
+        let own = ObjectMeta { name: Some("team-a".into()), ..ObjectMeta::default() };
+        assert!(world.reacts_to(vec![Event::Delete(own.into_response_partial())]).await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_change_that_concerns_an_account_with_a_right_there_is_reacted_to_and_failures_are_forgiven() {
+    for (selects, expected) in [(false, [true, true, true, false, true, true]), (true, [true; 6])] {
+        let world = world(selects).await;
+        world.server.forbid(GUESS, false);
+        let forgiven = world.forgiven();
+        for (number, (event, expected)) in life().into_iter().zip(expected).enumerate() {
+            assert_eq!(world.reacts_to(vec![event]).await, expected, "selects={selects}, change {number}");
+        }
+        assert_eq!(
+            world.forgiven(),
+            forgiven + u32::try_from(expected.iter().filter(|reacts| **reacts).count()).unwrap(),
+            "selects={selects}"
+        );
+    }
+}
+
+/// What is gone has no Roles any more: what was known while it went counts. It does not for the next one of that name.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_namespace_is_reacted_to_where_the_account_had_a_right_and_its_successor_is_another() {
+    let world = world_where_rights_last(false, Duration::from_mins(5)).await;
+    world.hears(Event::Apply(namespace(&[]))).await;
+    world.server.forbid(GUESS, false);
+    assert!(world.reacts_to(vec![Event::Apply(namespace(&[going]))]).await);
+    world.server.forbid(GUESS, true);
+    let gone = || Event::Delete(namespace(&[going]));
+    assert!(world.reacts_to(vec![gone()]).await);
+    assert!(!world.reacts_to(vec![Event::Apply(namespace(&[])), gone()]).await);
+}
+
+/// A tenant can make its own requests fail: a failure must tell nothing, and what cannot be asked is asked again.
+#[tokio::test(start_paused = true)]
+async fn a_question_that_fails_causes_nothing_and_is_asked_again() {
+    for (failures, expected) in [(TRIES - 1, true), (TRIES, false)] {
+        let world = world(true).await;
+        world.server.forbid(GUESS, false);
+        world.server.fails_reviews(failures);
+        assert_eq!(world.reacts_to(vec![Event::Apply(namespace(&[]))]).await, expected, "{failures}");
+    }
+}
+
+#[test]
+fn checks_take_turns_and_what_is_added_again_is_one() {
+    let checks = AccessChecks::default();
+    let add = |namespace: &str| {
+        let account = Account { namespace: "team-a".into(), name: "sync".into() };
+        let check = Check { account, kind: SourceKind::ConfigMap, namespace: namespace.into() };
+        let resource = ResourceRef { namespace: "team-a".into(), name: "sync".into() };
+        checks.add(check, false, resource);
+    };
+    ["a", "b", "b", "c"].iter().for_each(|namespace| add(namespace));
+    let (mut last, mut order) = (None, Vec::new());
+    while let Some((check, due)) = checks.next("team-a", last.as_ref()) {
+        assert_eq!(due.resources.len(), 1);
+        order.push(check.namespace.clone());
+        // It changes all the time.
+        if order.len() < 5 {
+            add("a");
+        }
+        last = Some(check);
+    }
+    assert_eq!(order, ["a", "b", "c", "a", "a"]);
+    assert!(checks.lock().is_empty());
+}
