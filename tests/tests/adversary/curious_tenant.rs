@@ -9,6 +9,9 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use weaver_api::marks::FINALIZER;
 use weaver_api::v1beta1::ConfigMapSync;
+use weaver_tests::alone::Alone;
+use weaver_tests::audit;
+use weaver_tests::proxy::Hooks;
 use weaver_tests::world::{World, eventually, eventually_within, weaver};
 
 /// A deletion takes no longer, whatever it was refused.
@@ -145,6 +148,58 @@ async fn how_long_a_deletion_takes_tells_nothing_of_a_namespace() {
         world.lacks(&foo, name).await;
     }
     world.finish().await;
+}
+
+/// One tenant guesses the names of namespaces to come, one selects them by a label, and neither has a right there. A third
+/// has: its copies show that the operator has seen each namespace.
+#[tokio::test]
+async fn a_namespace_that_appears_causes_no_reconciliation_for_an_account_without_a_right_own_server() {
+    // Failures in a row, and a time that the retry after them is longer than: that one doubles from a second on.
+    const PAUSES: [(usize, u64); 3] = [(6, 20), (7, 40), (8, 80)];
+    let alone = Alone::start_with(|_| Hooks::none(), &["--retry", "3600", "--watch", "300"]).await;
+    let log = alone.own.server.layout().audit_log();
+    let world = alone.world("appears");
+    let mut teams = Vec::new();
+    for short in ["guesses", "selects", "allowed"] {
+        let team = world.tenant_called(short).await;
+        world.config_map(&team, "settings", &[("a", "1")]).await;
+        teams.push(team);
+    }
+    let [guesses, selects, allowed] = teams.try_into().unwrap();
+    // It may list nothing, so the operator has to ask.
+    world.grant_everywhere(&allowed, &["get", "create", "update", "delete"]).await;
+    let guess = |round: usize, number: usize| format!("guess-{round}-{number}");
+    let all: Vec<String> =
+        (0..PAUSES.len()).flat_map(|round| [0, 1].map(|number| world.name(&guess(round, number)))).collect();
+    let names: Vec<&str> = all.iter().map(String::as_str).collect();
+    world.sync(&guesses, "sync", world.spec(&guesses, &names)).await;
+    let labels = json!({"world": world.name("selected")});
+    for team in [&selects, &allowed] {
+        let mut spec = world.spec(team, &[]);
+        spec["targets"] = json!({"selector": {"matchLabels": labels}});
+        world.sync(team, "sync", spec).await;
+    }
+    // Each reconciliation reads the source once.
+    let reconciled = || [&guesses, &selects].map(|team| audit::requests(&log, team, "get"));
+    for (round, (failures, pause)) in PAUSES.into_iter().enumerate() {
+        let (begun, before) = eventually_within(PROMPT * 6, "the retries are rare", || async {
+            let now = reconciled();
+            if now[0] >= failures { Ok((Instant::now(), now)) } else { Err(now) }
+        })
+        .await;
+        for number in [0, 1] {
+            let namespace = world.namespace(&guess(round, number)).await;
+            world.mark_namespace(&namespace, json!({"labels": labels})).await;
+            world.holds(&namespace, "settings", &[("a", "1")]).await;
+        }
+        let after = reconciled();
+        if begun.elapsed() < Duration::from_secs(pause) {
+            assert_eq!(after, before, "reconciled because of a namespace in which the account has no right");
+            world.finish().await;
+            return;
+        }
+    }
+    panic!("the server is too slow to tell a reaction from a retry");
 }
 
 #[tokio::test]
