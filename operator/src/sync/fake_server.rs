@@ -28,6 +28,8 @@ struct Inner {
     missing: BTreeSet<String>,
     broken: BTreeSet<String>,
     failing_reviews: u32,
+    grants_everywhere: bool,
+    lists_of_all: usize,
 }
 
 type Answer = Result<Value, (u16, &'static str)>;
@@ -68,6 +70,17 @@ impl FakeServer {
     /// The next so many questions about all rights in a namespace fail.
     pub fn fails_reviews(&self, count: u32) {
         self.lock().failing_reviews = count;
+    }
+
+    /// The tenant may list and watch in all namespaces at once, and what it sees is longer than what is read of an answer;
+    /// or not any more.
+    pub fn grants_everywhere(&self, granted: bool) {
+        self.lock().grants_everywhere = granted;
+    }
+
+    /// How often all namespaces were listed at once.
+    pub fn lists_of_all(&self) -> usize {
+        self.lock().lists_of_all
     }
 
     /// There is no such namespace.
@@ -173,7 +186,8 @@ impl Inner {
         }
         if path.ends_with("/selfsubjectaccessreviews") {
             let namespace = body["spec"]["resourceAttributes"]["namespace"].as_str().unwrap_or_default();
-            let allowed = !self.forbidden.contains(namespace) && !namespace.is_empty();
+            let allowed =
+                !self.forbidden.contains(namespace) && (self.grants_everywhere || !namespace.is_empty());
             return Ok(json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
                              "spec": {}, "status": {"allowed": allowed}}));
         }
@@ -205,6 +219,10 @@ impl Inner {
             .get(ACCEPT)
             .is_some_and(|accept| accept.as_bytes().starts_with(b"application/json;as=Partial"));
         match parts.method {
+            Method::GET if path == "/api/v1/configmaps" && self.grants_everywhere => {
+                self.lists_of_all += 1;
+                Ok(json!({"padding": "x".repeat(9 << 20)}))
+            }
             Method::GET if path.ends_with("/configmaps") => {
                 self.list(path, parts.uri.query().unwrap_or_default())
             }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::advance;
 use weaver_api::marks::{FINALIZER, UPSTREAM_FINALIZER};
 
 use super::outcome::tests::spec;
@@ -35,6 +36,31 @@ async fn a_resource_is_claimed_synced_and_reported() {
             ["Migrated", "True"]
         ])
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_of_all_namespaces_that_are_too_many_for_one_watch_are_listed_a_few_times_a_day() {
+    const FIVE_MINUTES: Duration = Duration::from_mins(5);
+    let world = World::remembering(Duration::ZERO, FIVE_MINUTES).await;
+    world.server.grants_everywhere(true);
+    world.create(&spec(&["foo", "bar"]), &[]);
+    world.settle().await;
+    let five_minutes = async || {
+        advance(FIVE_MINUTES).await;
+        world.visit().await.unwrap();
+    };
+    for _ in 0..12 * 24 {
+        five_minutes().await;
+    }
+    let listed = world.server.lists_of_all();
+    assert!((6..=11).contains(&listed), "{listed} lists of 9 MiB in a day");
+    assert_eq!(world.condition("Authorized")["status"], "True");
+    // Another right may show other objects.
+    for granted in [false, true] {
+        world.server.grants_everywhere(granted);
+        five_minutes().await;
+    }
+    assert_eq!(world.server.lists_of_all(), listed + 1);
 }
 
 #[tokio::test]

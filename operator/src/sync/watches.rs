@@ -12,9 +12,9 @@ use weaver_api::validate::ValidSync;
 
 use super::plan::Seen;
 use super::reconcile::Context;
-use crate::tenant::TenantClient;
 use crate::tenant::object::Place;
 use crate::tenant::rights::Right;
+use crate::tenant::{FIRST_PAUSE, LONGEST_PAUSE, TenantClient};
 use crate::watch::{Interest, ResourceRef, WatchKey, WatchState, What};
 
 /// Watches that one resource uses.
@@ -80,18 +80,26 @@ impl Watches {
             }
             drop(had);
             let joined = self.settled(beyond).await;
-            if !joined.refused.iter().chain(&joined.beyond).any(|key| key.namespace.is_none()) {
+            let is_on_all = |key: &WatchKey| key.namespace.is_none();
+            if joined.refused.iter().any(is_on_all) {
+                // It was allowed when it was asked for, and is not any more.
+                tenant.reach.is_not_everywhere(spec.source_kind);
+            } else if joined.beyond.iter().any(is_on_all) {
+                // It shows more than may be kept. Or the tenant has as many watches as it may: then it costs little to try.
+                let shows_too_much = self.copies.contains_key(&None);
+                let longest = if shows_too_much { LONGEST_PAUSE } else { FIRST_PAUSE };
+                tenant.reach.does_not_fit(spec.source_kind, longest);
+            } else {
                 return joined;
             }
-            // It was allowed when it was asked for, and is not any more; or it shows more than may be kept.
-            tenant.reach.is_not_everywhere(spec.source_kind);
         }
     }
 
     async fn may_be_everywhere(&self, tenant: &TenantClient, spec: &ValidSync) -> bool {
         // Where it could not be asked, what is open stays open.
         let open = || self.copies.contains_key(&None);
-        tenant.reach.is_everywhere(tenant, spec.source_kind).await.unwrap_or_else(|_| open())
+        let allowed = tenant.reach.is_everywhere(tenant, spec.source_kind).await.unwrap_or_else(|_| open());
+        allowed && tenant.reach.may_fit(spec.source_kind)
     }
 
     /// Waits for the watches, each and all no longer than [`crate::watch`] allows.

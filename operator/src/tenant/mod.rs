@@ -14,7 +14,7 @@ mod token;
 use std::fmt;
 
 pub use client::{TenantClient, Tenants};
-pub use reach::Reach;
+pub use reach::{FIRST_PAUSE, LONGEST_PAUSE, Reach};
 pub use token::{KubeMinter, Mint, MintError, Minted, request};
 
 /// A `ServiceAccount`, named.

@@ -24,13 +24,28 @@ use super::rights::{Right, missing};
 /// Questions in flight at once.
 const CONCURRENCY: usize = 8;
 
+/// Pause before one watch on all namespaces is tried again that showed more than may be kept, or for which there was no room.
+pub const FIRST_PAUSE: Duration = Duration::from_mins(5);
+
+/// Longest of the pauses after lists that were too large. Each try reads several MiB to learn that they still are.
+pub const LONGEST_PAUSE: Duration = Duration::from_hours(6);
+
 /// What is known of one account.
 pub struct Reach {
     lasts: Duration,
     everywhere: Mutex<HashMap<SourceKind, (Instant, bool)>>,
     within: Mutex<HashMap<String, (Instant, Access)>>,
+    /// Kinds of which one watch on all namespaces showed too much.
+    too_large: Mutex<HashMap<SourceKind, TooLarge>>,
     /// Two resources that want to know the same wait for one answer.
     asking: AsyncMutex<()>,
+}
+
+/// A watch that showed too much: it is not tried again for that long, until then.
+#[derive(Clone, Copy)]
+struct TooLarge {
+    pause: Duration,
+    until: Instant,
 }
 
 /// What an account may do in one namespace, by kind.
@@ -50,7 +65,13 @@ impl Reach {
     /// no right any more.
     #[must_use]
     pub fn new(lasts: Duration) -> Self {
-        Self { lasts, everywhere: Mutex::default(), within: Mutex::default(), asking: AsyncMutex::default() }
+        Self {
+            lasts,
+            everywhere: Mutex::default(),
+            within: Mutex::default(),
+            too_large: Mutex::default(),
+            asking: AsyncMutex::default(),
+        }
     }
 
     /// May it list and watch objects of `kind` in all namespaces at once?
@@ -68,13 +89,39 @@ impl Reach {
         let rights =
             ["list", "watch"].map(|verb| Right { kind, namespace: String::new(), object: None, verb });
         let answer = missing(tenant, rights.to_vec()).await?.is_empty();
-        lock(&self.everywhere).insert(kind, (Instant::now(), answer));
+        self.learn_everywhere(kind, answer);
         Ok(answer)
     }
 
     /// It has just been refused what [`Reach::is_everywhere`] said it may.
     pub fn is_not_everywhere(&self, kind: SourceKind) {
-        lock(&self.everywhere).insert(kind, (Instant::now(), false));
+        self.learn_everywhere(kind, false);
+    }
+
+    fn learn_everywhere(&self, kind: SourceKind, answer: bool) {
+        lock(&self.everywhere).insert(kind, (Instant::now(), answer));
+        if !answer {
+            // With other rights it may see other objects.
+            lock(&self.too_large).remove(&kind);
+        }
+    }
+
+    /// Is one watch on all namespaces worth a try, where it is allowed? Not for a while after [`Reach::does_not_fit`].
+    #[must_use]
+    pub fn may_fit(&self, kind: SourceKind) -> bool {
+        lock(&self.too_large).get(&kind).is_none_or(|large| Instant::now() >= large.until)
+    }
+
+    /// One watch on all namespaces cannot be kept. The pause before the next try doubles each time, up to `longest`.
+    pub fn does_not_fit(&self, kind: SourceKind, longest: Duration) {
+        let (now, mut all) = (Instant::now(), lock(&self.too_large));
+        let before = all.get(&kind).filter(|large| now < large.until + LONGEST_PAUSE);
+        // Resources that share the watch find it out together.
+        if before.is_some_and(|large| now < large.until) {
+            return;
+        }
+        let pause = before.map_or(FIRST_PAUSE, |large| (large.pause * 2).min(longest));
+        all.insert(kind, TooLarge { pause, until: now + pause });
     }
 
     /// Those of `namespaces` in which it has any right on `kind`.
@@ -249,6 +296,35 @@ mod tests {
         let status = json!({"incomplete": false, "nonResourceRules": [], "resourceRules": rules});
         let access = Access::of(&serde_json::from_value(status).unwrap());
         SourceKind::ALL.map(|kind| (access.0[&kind].touches, access.0[&kind].lists))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_does_not_fit_is_tried_at_growing_intervals_until_the_rights_change() {
+        let (reach, kind) = (Reach::new(Duration::from_mins(5)), SourceKind::Secret);
+        let minutes = async |longest| {
+            let mut minutes = 0;
+            // Many resources use the watch.
+            (0..100).for_each(|_| reach.does_not_fit(kind, longest));
+            while !reach.may_fit(kind) {
+                tokio::time::advance(Duration::from_mins(1)).await;
+                minutes += 1;
+            }
+            minutes
+        };
+        assert!(reach.may_fit(kind));
+        let mut pauses = Vec::new();
+        for _ in 0..9 {
+            pauses.push(minutes(LONGEST_PAUSE).await);
+        }
+        assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 360, 360]);
+        assert!(reach.may_fit(SourceKind::ConfigMap), "another kind");
+        reach.does_not_fit(kind, LONGEST_PAUSE);
+        reach.is_not_everywhere(kind);
+        assert!(reach.may_fit(kind), "its rights are others");
+        assert_eq!(minutes(LONGEST_PAUSE).await, 5);
+        tokio::time::advance(LONGEST_PAUSE).await;
+        assert_eq!(minutes(LONGEST_PAUSE).await, 5, "it fitted for hours");
+        assert_eq!([minutes(FIRST_PAUSE).await, minutes(FIRST_PAUSE).await], [5, 5]);
     }
 
     #[test]
