@@ -25,7 +25,9 @@ fn namespace(changes: &[Change]) -> PartialObjectMeta<Namespace> {
         labels: Some([("tier".to_owned(), "dev".to_owned())].into()),
         ..ObjectMeta::default()
     };
-    changes.iter().for_each(|change| change(&mut meta));
+    for change in changes {
+        change(&mut meta);
+    }
     meta.into_response_partial()
 }
 
@@ -130,7 +132,9 @@ fn checks_take_turns_and_what_is_added_again_is_one() {
         let resource = ResourceRef { namespace: "team-a".into(), name: "sync".into() };
         checks.add(check, false, resource);
     };
-    ["a", "b", "b", "c"].iter().for_each(|namespace| add(namespace));
+    for namespace in ["a", "b", "b", "c"] {
+        add(namespace);
+    }
     let (mut last, mut order) = (None, Vec::new());
     while let Some((check, due)) = checks.next("team-a", last.as_ref()) {
         assert_eq!(due.resources.len(), 1);

@@ -192,17 +192,7 @@ impl Inner {
                              "spec": {}, "status": {"allowed": allowed}}));
         }
         if path.ends_with("/selfsubjectrulesreviews") {
-            if self.failing_reviews > 0 {
-                self.failing_reviews -= 1;
-                return Err((500, "InternalError"));
-            }
-            let namespace = body["spec"]["namespace"].as_str().unwrap_or_default();
-            let all = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]});
-            let rules = if self.forbidden.contains(namespace) { json!([]) } else { json!([all]) };
-            return Ok(
-                json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {},
-                             "status": {"incomplete": false, "nonResourceRules": [], "resourceRules": rules}}),
-            );
+            return self.rules(body);
         }
         let namespace = path.split("/namespaces/").nth(1).and_then(|rest| rest.split('/').next());
         if path.starts_with("/api/v1/") {
@@ -278,6 +268,19 @@ impl Inner {
             }
             _ => Err((405, "MethodNotAllowed")),
         }
+    }
+
+    /// All rights of the tenant in one namespace.
+    fn rules(&mut self, body: &Value) -> Answer {
+        if self.failing_reviews > 0 {
+            self.failing_reviews -= 1;
+            return Err((500, "InternalError"));
+        }
+        let namespace = body["spec"]["namespace"].as_str().unwrap_or_default();
+        let all = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]});
+        let rules = if self.forbidden.contains(namespace) { json!([]) } else { json!([all]) };
+        Ok(json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {},
+                  "status": {"incomplete": false, "nonResourceRules": [], "resourceRules": rules}}))
     }
 
     /// What carries one label of one value. A list by anything else is how a watch begins.

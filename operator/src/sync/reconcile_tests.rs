@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::PartialObjectMetaExt as _;
+use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 use tokio::time::advance;
 use weaver_api::marks::{FINALIZER, UPSTREAM_FINALIZER};
@@ -9,6 +12,7 @@ use weaver_api::marks::{FINALIZER, UPSTREAM_FINALIZER};
 use super::outcome::tests::spec;
 use super::reconcile::VisitError;
 use super::world::{SYNC, World};
+use crate::watch::MOST_WATCHES;
 
 #[tokio::test]
 async fn a_resource_is_claimed_synced_and_reported() {
@@ -61,6 +65,32 @@ async fn copies_of_all_namespaces_that_are_too_many_for_one_watch_are_listed_a_f
         five_minutes().await;
     }
     assert_eq!(world.server.lists_of_all(), listed + 1);
+}
+
+#[tokio::test]
+async fn a_resource_with_more_targets_than_there_may_be_watches_is_told_so_once() {
+    let world = World::remembering(Duration::ZERO, Duration::from_mins(5)).await;
+    for number in 0..MOST_WATCHES + 10 {
+        let meta = ObjectMeta {
+            name: Some(format!("many-{number}")),
+            labels: Some([("tier".to_owned(), "dev".to_owned())].into()),
+            ..ObjectMeta::default()
+        };
+        world.hears(Event::Apply(meta.into_response_partial())).await;
+    }
+    let mut selecting = spec(&[]);
+    selecting["targets"]["selector"] = json!({"matchLabels": {"tier": "dev"}});
+    world.create(&selecting, &[]);
+    world.settle().await;
+    let authorized = world.condition("Authorized");
+    assert_eq!(authorized["reason"], "Polled");
+    // One is on the source.
+    assert!(authorized["message"].as_str().unwrap().contains("in 11 places"), "{authorized}");
+    world.events();
+    for _ in 0..3 {
+        world.visit().await.unwrap();
+        assert_eq!((world.server.writes(), world.events()), (Vec::<String>::new(), Vec::<String>::new()));
+    }
 }
 
 #[tokio::test]

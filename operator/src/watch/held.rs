@@ -1,4 +1,4 @@
-//! What is kept of the objects that a watch shows, and what all watches of a tenant may keep together.
+//! What is kept of the objects that a watch shows, how many watches a tenant may have, and what all of them may keep together.
 //!
 //! Whoever may write an object decides how large its metadata is, up to 256 KiB. Kept whole is that of a copy which the
 //! tenant's own resources made, and of a single object, up to [`WHOLE`]: an update is built from it. Of everything else the
@@ -32,19 +32,42 @@ const EACH: usize = 1_024;
 /// deploy/kubernetes gives the operator.
 pub const MOST_BYTES: usize = 16 << 20;
 
+/// What one watch of them may keep: six thousand copies, about as many as fit into a list. Who may write where a tenant copies
+/// decides how much a watch shows there; the rest is left for the tenant's other watches.
+pub const MOST_BYTES_EACH: usize = 10 << 20;
+
+/// Most watches of the accounts of one namespace: one resource with all its thousand targets in namespaces that each grant
+/// their Role, or a thousand resources with a source each. A watch costs some 40 KiB.
+pub const MOST_WATCHES: usize = 1_024;
+
 /// Lists of one tenant namespace at once. Each may be as large as an answer may be, and is in memory twice while it is read.
 const LISTS: usize = 4;
 
 /// What all watches of one tenant namespace use together.
 pub struct Share {
     bytes: AtomicUsize,
+    /// How many watches there are.
+    pub watches: AtomicUsize,
     /// One permit per list.
     pub lists: Arc<Semaphore>,
 }
 
 impl Default for Share {
     fn default() -> Self {
-        Self { bytes: AtomicUsize::new(0), lists: Arc::new(Semaphore::new(LISTS)) }
+        Self {
+            bytes: AtomicUsize::new(0),
+            watches: AtomicUsize::new(0),
+            lists: Arc::new(Semaphore::new(LISTS)),
+        }
+    }
+}
+
+impl Share {
+    /// Are there as many watches as there may be? Those that are refused count as well: each is tried again and again, and
+    /// which ones a tenant asks for follows from its specs alone, so this tells it nothing of namespaces.
+    #[must_use]
+    pub fn has_most_watches(&self) -> bool {
+        self.watches.load(Ordering::Relaxed) >= MOST_WATCHES
     }
 }
 
@@ -129,14 +152,15 @@ impl Objects {
     /// Puts an object at its place; gives back what was there.
     ///
     /// # Errors
-    /// If the share is used up. What the objects use that these `replace` does not count.
+    /// If the share is used up, or the watch's part of it. What the objects use that these `replace` does not count.
     pub fn put(&mut self, spot: Spot, object: Held, replace: usize) -> Result<Option<Held>, TooMuch> {
         let before = self.remove(&spot);
         let bytes = object.bytes();
         let all = self.share.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.bytes += bytes;
         self.held.insert(spot, object);
-        if all.saturating_sub(replace) > MOST_BYTES { Err(TooMuch) } else { Ok(before) }
+        let fits = all.saturating_sub(replace) <= MOST_BYTES && self.bytes <= MOST_BYTES_EACH;
+        if fits { Ok(before) } else { Err(TooMuch) }
     }
 
     /// Takes an object away.

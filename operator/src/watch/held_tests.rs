@@ -74,9 +74,31 @@ fn the_watches_of_one_tenant_share_what_they_may_keep_and_give_it_back() {
     drop(two);
     // A list of all objects does not count twice.
     let mut listed = Objects::new(share.clone());
-    for number in 0..many {
+    for number in 0..many / 2 {
         assert_eq!(listed.put(spot(&number.to_string()), small(), one.bytes()), Ok(None), "{number}");
     }
     drop((one, listed));
     assert_eq!(share.bytes.load(Ordering::Relaxed), 0);
+}
+
+/// A neighbour who fills a namespace that one of them is on.
+#[test]
+fn one_watch_leaves_the_others_of_its_tenant_what_they_need() {
+    let share = Arc::new(Share::default());
+    let (mut filled, mut other) = (Objects::new(share.clone()), Objects::new(share));
+    let small = || Held::of(copy("a", 0), false);
+    let fits = (0..MOST_BYTES)
+        .take_while(|number| filled.put(spot(&number.to_string()), small(), 0).is_ok())
+        .count();
+    assert!(
+        (MOST_BYTES_EACH - small().bytes()..=MOST_BYTES_EACH).contains(&(fits * small().bytes())),
+        "{fits}"
+    );
+    filled.clear();
+    for number in 0..fits {
+        assert_eq!(filled.put(spot(&number.to_string()), small(), 0), Ok(None));
+    }
+    for number in 0..fits / 2 {
+        assert_eq!(other.put(spot(&number.to_string()), small(), 0), Ok(None));
+    }
 }

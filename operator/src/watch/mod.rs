@@ -13,9 +13,9 @@ mod set;
 mod triggers;
 
 pub use backoff::{Patience, patient};
-pub use held::MOST_BYTES;
+pub use held::{MOST_BYTES, MOST_BYTES_EACH, MOST_WATCHES};
 pub use key::{WatchKey, WatchState, What};
 pub use merge::{is_refused, merged};
 pub use namespaces::{Change as NamespaceChange, Consent, Namespaces, Traits};
-pub use set::{Interest, MOST_WATCHES, WatchSet};
+pub use set::{Interest, WatchSet};
 pub use triggers::{Guarded, ResourceRef, Triggers};

@@ -5,8 +5,7 @@
 //! right can still read. A watch that is refused stays in the set, is tried again with back-off, and wakes its users
 //! when it works at last; nobody waits for it longer than [`SETTLE`].
 //!
-//! Bounded for each tenant namespace: how many watches there are ([`MOST_WATCHES`]), and what they keep
-//! ([`super::held`]). What is not watched for that reason is compared from time to time.
+//! Bounded for each tenant namespace: how many watches there are, and what they keep ([`super::held`]). What is not watched for that reason is compared from time to time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -32,10 +31,6 @@ use crate::sync::plan::Seen;
 use crate::tenant::TenantClient;
 use crate::tenant::call::is_too_large;
 use crate::tenant::object::Object;
-
-/// Most watches of the accounts of one namespace: one resource with all its thousand targets in namespaces that each grant
-/// their Role, or a thousand resources with a source each. A watch costs some 40 KiB.
-pub const MOST_WATCHES: usize = 1_024;
 
 /// How long a visit waits for the watches it has just opened.
 pub const SETTLE: Duration = Duration::from_secs(5);
@@ -72,9 +67,17 @@ struct Inner {
     triggers: Triggers,
 }
 
+/// Watches in use, and some that ended.
+#[derive(Default)]
+struct Open {
+    watches: HashMap<WatchKey, Weak<Watched>>,
+    /// How many there are when those that ended are removed next.
+    prune_at: usize,
+}
+
 /// All watches of all tenants.
 pub struct WatchSet {
-    open: Mutex<HashMap<WatchKey, Weak<Watched>>>,
+    open: Mutex<Open>,
     /// By tenant namespace.
     shares: Mutex<HashMap<String, Weak<Share>>>,
     /// How many interests there were.
@@ -103,18 +106,18 @@ impl WatchSet {
         self.triggers.fire(resource);
     }
 
-    /// Joins the watch `key`, opening it as `tenant` if it is not open; `None` where the tenant has [`MOST_WATCHES`].
+    /// Joins the watch `key`, opening it as `tenant` if it is not open; `None` where the tenant has as many as one may.
     pub fn join(&self, key: WatchKey, tenant: &TenantClient, user: &ResourceRef) -> Option<Interest> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let watched = if let Some(watched) = open.get(&key).and_then(Weak::upgrade) {
+        let watched = if let Some(watched) = open.watches.get(&key).and_then(Weak::upgrade) {
             watched
         } else {
-            open.retain(|_, watched| watched.strong_count() > 0);
-            if has_most(&open, &key) {
+            let share = self.share(&key.account.namespace);
+            if share.has_most_watches() {
                 return None;
             }
-            let watched = Arc::new(self.start(&key, tenant));
-            open.insert(key, Arc::downgrade(&watched));
+            let watched = Arc::new(self.start(&key, share, tenant));
+            open.insert(key, &watched);
             watched
         };
         let user = (user.clone(), self.joined.fetch_add(1, Ordering::Relaxed));
@@ -127,7 +130,7 @@ impl WatchSet {
     pub fn states(&self) -> Vec<(&'static str, i64)> {
         let mut counts = WATCH_STATES.map(|state| (state, 0));
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        for watched in open.values().filter_map(Weak::upgrade) {
+        for watched in open.watches.values().filter_map(Weak::upgrade) {
             let index = match *watched.inner.state.borrow() {
                 WatchState::Opening => 0,
                 WatchState::Synced => 1,
@@ -139,8 +142,7 @@ impl WatchSet {
         counts.to_vec()
     }
 
-    fn start(&self, key: &WatchKey, tenant: &TenantClient) -> Watched {
-        let share = self.share(&key.account.namespace);
+    fn start(&self, key: &WatchKey, share: Arc<Share>, tenant: &TenantClient) -> Watched {
         let patience = Patience::of_tenant(self.longest_pause, share.lists.clone());
         let inner = Arc::new(Inner::new(key.clone(), share, patience, self.triggers.clone()));
         let length = u32::try_from(self.length.as_secs()).unwrap_or(290);
@@ -166,7 +168,7 @@ impl WatchSet {
             }
         })
         .abort_handle();
-        Watched { inner, task }
+        Watched::new(inner, task)
     }
 
     /// What the watches for accounts of `namespace` use together.
@@ -182,10 +184,15 @@ impl WatchSet {
     }
 }
 
-/// Has the tenant of `key` as many watches as it may? Those that are refused count as well: each is tried again and
-/// again, and which ones a tenant asks for follows from its specs alone, so this tells it nothing of namespaces.
-fn has_most(open: &HashMap<WatchKey, Weak<Watched>>, key: &WatchKey) -> bool {
-    open.keys().filter(|other| other.account.namespace == key.account.namespace).count() >= MOST_WATCHES
+impl Open {
+    /// Of those that ended, there are never more than of the others: so removing them costs no insertion much.
+    fn insert(&mut self, key: WatchKey, watched: &Arc<Watched>) {
+        if self.watches.len() >= self.prune_at {
+            self.watches.retain(|_, watched| watched.strong_count() > 0);
+            self.prune_at = self.watches.len() * 2 + 64;
+        }
+        self.watches.insert(key, Arc::downgrade(watched));
+    }
 }
 
 impl Interest {
@@ -246,8 +253,16 @@ impl Drop for Interest {
     }
 }
 
+impl Watched {
+    fn new(inner: Arc<Inner>, task: AbortHandle) -> Self {
+        inner.share.watches.fetch_add(1, Ordering::Relaxed);
+        Self { inner, task }
+    }
+}
+
 impl Drop for Watched {
     fn drop(&mut self) {
+        self.inner.share.watches.fetch_sub(1, Ordering::Relaxed);
         self.task.abort();
     }
 }

@@ -7,6 +7,7 @@ use weaver_api::v1beta1::SourceKind;
 
 use super::*;
 use crate::tenant::Account;
+use crate::watch::MOST_WATCHES;
 
 fn inner(what: What, users: &[&str]) -> (Inner, Triggers) {
     let triggers = Triggers::default();
@@ -129,35 +130,44 @@ fn a_watch_that_is_lost_wakes_its_users_once() {
     assert_eq!(woken(&triggers), Vec::<String>::new());
 }
 
-/// So many watches for accounts of a namespace, in that state.
-fn open(namespace: &str, count: usize, state: WatchState) -> Vec<Arc<Watched>> {
-    let watch = |number: usize| {
-        let (mut inner, _) = inner(What::Object(number.to_string()), &[]);
-        inner.key.account.namespace = namespace.into();
-        inner.state.send_replace(state);
-        Arc::new(Watched { inner: Arc::new(inner), task: tokio::spawn(async {}).abort_handle() })
-    };
-    (0..count).map(watch).collect()
+/// A watch with this share, in that state.
+fn watched(share: &Arc<Share>, state: WatchState) -> Arc<Watched> {
+    let (mut inner, _) = inner(What::Copies, &[]);
+    inner.share = share.clone();
+    inner.state.send_replace(state);
+    Arc::new(Watched::new(Arc::new(inner), tokio::spawn(async {}).abort_handle()))
 }
 
 #[tokio::test]
-async fn a_tenant_has_so_many_watches_and_those_of_others_do_not_count() {
-    let key = inner(What::Copies, &[]).0.key;
-    for (namespace, count, state, expected) in [
-        ("team-a", MOST_WATCHES, WatchState::Synced, true),
-        ("team-a", MOST_WATCHES, WatchState::Opening, true),
-        ("team-a", MOST_WATCHES - 1, WatchState::Synced, false),
-        ("team-b", MOST_WATCHES, WatchState::Synced, false),
-        ("team-a", MOST_WATCHES, WatchState::Refused, true),
-    ] {
-        let held = open(namespace, count, state);
-        let weak = |watched: &Arc<Watched>| (watched.inner.key.clone(), Arc::downgrade(watched));
-        assert_eq!(
-            has_most(&held.iter().map(weak).collect(), &key),
-            expected,
-            "{namespace} {count} {state:?}"
-        );
+async fn a_tenant_has_so_many_watches_in_whatever_state_and_one_that_ends_makes_room() {
+    use WatchState::{Opening, Refused, Synced};
+    let (share, other) = (Arc::new(Share::default()), Share::default());
+    let mut held: Vec<_> = [Opening, Refused, Synced]
+        .into_iter()
+        .cycle()
+        .take(MOST_WATCHES - 1)
+        .map(|state| watched(&share, state))
+        .collect();
+    assert!(!share.has_most_watches());
+    held.push(watched(&share, Synced));
+    assert!(share.has_most_watches() && !other.has_most_watches());
+    held.pop();
+    assert!(!share.has_most_watches());
+    drop(held);
+    assert_eq!(share.watches.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn watches_that_ended_are_forgotten_before_they_are_as_many_as_those_in_use() {
+    let (share, mut open) = (Arc::new(Share::default()), Open::default());
+    let key = |number: usize| WatchKey { uid: number.to_string(), ..inner(What::Copies, &[]).0.key };
+    let held: Vec<_> = (0..100).map(|_| watched(&share, WatchState::Synced)).collect();
+    held.iter().enumerate().for_each(|(number, watched)| open.insert(key(number), watched));
+    for number in 100..10_000 {
+        open.insert(key(number), &watched(&share, WatchState::Synced));
+        assert!(open.watches.len() <= 2 * 101 + 64, "{}", open.watches.len());
     }
+    assert_eq!(open.watches.values().filter_map(Weak::upgrade).count(), 100);
 }
 
 #[tokio::test]
