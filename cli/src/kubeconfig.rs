@@ -5,6 +5,7 @@
 //! Failure: nothing is written, and the message names the remedy.
 
 mod account;
+mod authority;
 mod deliver;
 mod every;
 mod fetch;
@@ -66,15 +67,17 @@ pub enum Verb {
     ///
     /// Runs `sudo -n weaver kubeconfig export NAME` there. The name must lead to the same cluster from here, where
     /// it leads anywhere. Of the answer, the CA and the credential are used and nothing else. An entry that exists is
-    /// replaced only if it is an earlier export of the same server. The kubeconfig that was there before is kept beside.
+    /// replaced only if it is an earlier export of the same server with the same CA: whether a CA that has changed is the
+    /// node's, the message tells how to check. The kubeconfig that was there before is kept beside.
     ///
     /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, see the way out.
     #[command(verbatim_doc_comment)]
     Fetch(Fetch),
     /// Merge a kubeconfig that was carried here into the one that kubectl reads
     ///
-    /// An entry that exists is replaced only if it is an earlier export of the same server. All else stays, and so does
-    /// the current context without --use. The kubeconfig that was there before is kept beside.
+    /// An entry that exists is replaced only if it is an earlier export of the same server with the same CA: whether a CA
+    /// that has changed is the node's, the message tells how to check. All else stays, and so does the current context
+    /// without --use. The kubeconfig that was there before is kept beside.
     ///
     /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, see the way out.
     #[command(verbatim_doc_comment)]

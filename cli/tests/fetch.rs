@@ -10,8 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use support::tls_server::{Ca, TlsServer, closed_port};
-use support::{KEY, k3s_kubeconfig};
+use support::{CERTIFICATE, KEY, k3s_kubeconfig};
 use tempfile::TempDir;
+
+/// Another client certificate than [`CERTIFICATE`].
+const RENEWED: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BRUIKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQoK";
 
 /// A Pi with a kubeconfig of k3s, and a laptop with an `ssh`.
 struct Scene {
@@ -149,25 +152,66 @@ fn what_a_hostile_pi_adds_is_not_merged() {
     assert!(said.starts_with("pi@localhost: \\u{1b}]0;owned\\u{7}\\u{1b}[2Jrefused"), "{said:?}");
 }
 
+/// A Pi whose server cannot be reached from here: nothing but the answer tells whose CA it is.
+fn unreached(ca: &Ca) -> Scene {
+    let scene = Scene::new(ca, &format!("https://localhost:{}", closed_port().port()));
+    scene.program("weaver", &format!("cat {}", scene.path("k3s.yaml").display()));
+    scene
+}
+
 #[test]
-fn a_fetch_after_the_pi_was_installed_again_just_works() {
-    let closed = closed_port().port();
-    for force in [false, true] {
-        let scene = Scene::new(&Ca::new(), &format!("https://localhost:{closed}"));
-        scene.program("weaver", &format!("cat {}", scene.path("k3s.yaml").display()));
-        assert_eq!(scene.fetch(&["pi@localhost", "--context", "pi"]).0, 0);
-        let again = k3s_kubeconfig(&Ca::new(), &format!("https://localhost:{closed}"));
-        fs::write(scene.path("k3s.yaml"), again).unwrap();
-        let (code, said) = scene.fetch(&["pi@localhost", "--context", "pi"]);
-        assert_eq!((code, said.contains("the old file is")), (0, true), "{said}");
-        // Under a name that something else has, only with --force.
-        let mine = "kind: Config\nusers:\n- {name: pi, user: {token: mine}}\n";
-        fs::write(scene.path("config"), mine).unwrap();
-        let arguments = ["pi@localhost", "--context", "pi", "--force"];
-        let (code, said) = scene.fetch(&arguments[..if force { 4 } else { 3 }]);
-        assert_eq!(code, if force { 0 } else { 10 }, "{said}");
-        assert_eq!(scene.config().as_deref() == Some(mine), !force);
+fn a_pi_that_was_set_up_again_has_another_ca_and_is_merged_with_force_only() {
+    let scene = unreached(&Ca::new());
+    let fetch = |more: &[&str]| scene.fetch(&[&["pi@localhost", "--context", "pi"], more].concat());
+    assert_eq!(fetch(&[]).0, 0);
+    let before = scene.config().unwrap();
+    let honest = fs::read_to_string(scene.path("k3s.yaml")).unwrap();
+    let server = honest.lines().find_map(|line| line.trim().strip_prefix("server: ")).unwrap();
+    fs::write(scene.path("k3s.yaml"), k3s_kubeconfig(&Ca::new(), server)).unwrap();
+    for arguments in [&["pi@localhost", "--context", "pi"][..], &["pi@localhost", "--use"]] {
+        let (code, said) = scene.fetch(arguments);
+        assert_eq!(code, 10, "{said}");
+        for want in [
+            "cluster `pi` trusts another CA",
+            "sudo sha256sum /var/lib/rancher",
+            "with --force",
+            "nothing was written",
+        ] {
+            assert!(said.contains(want), "{want}: {said}");
+        }
+        assert_eq!(scene.config().as_deref(), Some(&*before), "{arguments:?}");
     }
+    let (code, said) = fetch(&["--force"]);
+    assert_eq!((code, said.contains("the old file is")), (0, true), "{said}");
+    // From then on the new one is trusted.
+    let (code, said) = fetch(&[]);
+    assert_eq!(code, 0, "{said}");
+}
+
+#[test]
+fn a_renewed_certificate_of_the_same_ca_is_merged_without_a_question() {
+    let scene = unreached(&Ca::new());
+    let honest = fs::read_to_string(scene.path("k3s.yaml")).unwrap();
+    let user = format!("client-certificate-data: {CERTIFICATE}");
+    for renewed in [honest.clone(), honest.replace(&user, &format!("client-certificate-data: {RENEWED}"))] {
+        fs::write(scene.path("k3s.yaml"), &renewed).unwrap();
+        let (code, said) = scene.fetch(&["pi@localhost", "--context", "pi"]);
+        assert_eq!((code, said.contains("wrote context pi")), (0, true), "{said}");
+    }
+    assert!(scene.config().unwrap().contains(RENEWED));
+}
+
+#[test]
+fn a_name_that_something_else_has_is_replaced_with_force_only() {
+    let scene = unreached(&Ca::new());
+    let mine = "kind: Config\nusers:\n- {name: pi, user: {token: mine}}\n";
+    fs::write(scene.path("config"), mine).unwrap();
+    let arguments = ["pi@localhost", "--context", "pi", "--force"];
+    let (code, said) = scene.fetch(&arguments[..3]);
+    assert_eq!((code, scene.config().as_deref()), (10, Some(mine)), "{said}");
+    let (code, said) = scene.fetch(&arguments);
+    assert_eq!(code, 0, "{said}");
+    assert_ne!(scene.config().as_deref(), Some(mine));
 }
 
 #[test]
@@ -199,8 +243,7 @@ fn somebody_elses_server_under_that_name_is_refused() {
 
 #[test]
 fn a_server_that_is_not_reached_from_here_is_a_note() {
-    let scene = Scene::new(&Ca::new(), &format!("https://localhost:{}", closed_port().port()));
-    scene.program("weaver", &format!("cat {}", scene.path("k3s.yaml").display()));
+    let scene = unreached(&Ca::new());
     let (code, said) = scene.fetch(&["pi@localhost"]);
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("is not reached from this machine"), "{said}");

@@ -153,13 +153,27 @@ fn a_cluster_of_another_context_is_not_redirected() {
 }
 
 #[test]
-fn the_same_server_installed_again_is_merged_without_a_question() {
+fn the_same_server_set_up_again_has_another_ca_and_is_merged_with_force_only() {
     let laptop = Laptop(tempfile::tempdir().unwrap());
+    fs::write(laptop.path("raspi.yaml"), carried()).unwrap();
     for _ in 0..2 {
-        fs::write(laptop.path("raspi.yaml"), carried()).unwrap();
         let (code, said) = laptop.weaver(&["merge", "raspi.yaml"]);
         assert_eq!(code, 0, "{said}");
     }
+    let before = fs::read_to_string(laptop.path("config")).unwrap();
+    fs::write(laptop.path("raspi.yaml"), carried()).unwrap();
+    for arguments in [&["merge", "raspi.yaml"][..], &["merge", "raspi.yaml", "--context", "another"]] {
+        let (code, said) = laptop.weaver(arguments);
+        assert_eq!(code, 10, "{said}");
+        assert!(
+            said.contains("trusts another CA for raspi.lan:6443") && said.contains("sha256sum"),
+            "{said}"
+        );
+        assert_eq!(fs::read_to_string(laptop.path("config")).unwrap(), before);
+    }
+    let (code, said) = laptop.weaver(&["merge", "raspi.yaml", "--force"]);
+    assert_eq!(code, 0, "{said}");
+    assert_ne!(fs::read_to_string(laptop.path("config")).unwrap(), before);
 }
 
 #[test]

@@ -5,13 +5,15 @@
 //! of server, CA and `tls-server-name`, one user of a client certificate and its
 //! key or of a token, and one context, all of one name. What else the context in
 //! force needs is refused by name; other contexts stay at home. A merge replaces
-//! entries of that name, where no other context loses by it, and keeps all
-//! others. No key, token or certificate is in an error, a finding or `Debug`.
+//! entries of that name, where no other context loses by it and no CA becomes
+//! trusted that was not, and keeps all others. No key, token or certificate is
+//! in an error, a finding or `Debug`.
 //!
 //! Failure: what cannot work on another machine is refused with the remedy.
 //! Comments are not values and are lost, as with `kubectl config`.
 
 pub mod advice;
+pub mod authority;
 pub mod collision;
 pub mod document;
 pub mod lint;

@@ -41,7 +41,7 @@ fn credential(arguments: &Export) -> &'static str {
 pub struct How {
     /// Make its context the current one.
     pub switch: bool,
-    /// Replace entries that are not an earlier export of the same server.
+    /// Replace entries that are not an earlier export of the same server with the same CA.
     pub force: bool,
 }
 

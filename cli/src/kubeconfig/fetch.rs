@@ -46,7 +46,7 @@ pub struct Fetch {
     /// Merge into this kubeconfig [default: the first of KUBECONFIG, else ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     merge: Option<PathBuf>,
-    /// Replace the entries of this context, whatever they are
+    /// Replace the entries of this context, whatever they are, and trust the CA that comes
     #[arg(long)]
     force: bool,
     /// Make the context the current one

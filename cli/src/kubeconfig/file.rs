@@ -2,9 +2,8 @@
 //!
 //! Guarantees: what is written has mode 0600 and is there whole or not at all, after a crash too; a file that is
 //! replaced keeps its owner and, in a merge, leaves a copy beside it; a symlink stays and its target is replaced.
-//! A merge takes the lock that kubectl takes for its own changes, and looks for what it would take from other contexts
-//! before it writes. Failure: the file and the remedy, never its
-//! content.
+//! A merge takes the lock that kubectl takes for its own changes, and looks for what it would take from other contexts,
+//! and for a CA that is not trusted yet, before it writes. Failure: the file and the remedy, never its content.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -12,11 +11,13 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use weaver_diagnostics::kubeconfig_export::authority::{NewAuthority, new_authority};
 use weaver_diagnostics::kubeconfig_export::collision::{Collision, collision};
 use weaver_diagnostics::kubeconfig_export::document::{Document, NotAKubeconfig};
 use weaver_diagnostics::kubeconfig_export::merge::merge;
 use weaver_diagnostics::text_file::TextFile;
 
+use super::authority;
 use super::deliver::How;
 
 /// More than any kubeconfig has.
@@ -51,6 +52,14 @@ pub enum FileError {
         path: PathBuf,
         /// The entry, and the way out.
         collision: Collision,
+    },
+    /// The merge would have kubectl trust a CA that it does not yet trust for this server.
+    #[error("{}", authority::refused(path, new))]
+    Authority {
+        /// The file.
+        path: PathBuf,
+        /// The CA.
+        new: NewAuthority,
     },
     /// There is something that may not be replaced.
     #[error("{} exists: name another file, or replace it with --force", path.display())]
@@ -162,6 +171,10 @@ pub fn merge_into(
     let mut whole = theirs.clone();
     for file in beside.iter().filter(|file| file.exists()) {
         whole = whole.beside(&Document::parse(&read(file, "run this as its owner")?)?);
+    }
+    // Before anything else that --force allows: whoever types it has seen this, if it is so.
+    if let Some(new) = new_authority(&whole, exported).filter(|_| !how.force) {
+        return Err(FileError::Authority { path: path.to_owned(), new });
     }
     if let Some(collision) = collision(&whole, exported, how.force) {
         return Err(FileError::Collision { path: path.to_owned(), collision });

@@ -34,7 +34,7 @@ pub struct Merge {
     /// What cluster, user and context are called here, where not as in the file
     #[arg(long, value_name = "NAME", value_parser = entry_name)]
     context: Option<String>,
-    /// Replace the entries of this context, whatever they are
+    /// Replace the entries of this context, whatever they are, and trust the CA that comes
     #[arg(long)]
     force: bool,
     /// Make its context the current one

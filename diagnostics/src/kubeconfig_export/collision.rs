@@ -6,8 +6,8 @@
 use serde_json::Value;
 
 use super::LISTS;
+use super::authority::server_of;
 use super::document::{Document, name_of, shown, text_of};
-use super::server_url::ServerUrl;
 
 /// Why it may not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -85,15 +85,14 @@ pub fn collision(theirs: &Document, exported: &Document, force: bool) -> Option<
     Some(Collision::Foreign { what: list.trim_end_matches('s'), name: shown(&name) })
 }
 
-/// Whether the cluster that is there is one of our making, and of the same host and port.
+/// Whether the cluster that is there is one of our making, and of the same host and port: it has a CA or verifies
+/// nothing. Whether the CA is the same is the question of [`super::authority`].
 fn is_same_server(old: &Value, new: Option<&Value>) -> bool {
     let keys = ["server", "certificate-authority-data", "tls-server-name", "insecure-skip-tls-verify"];
-    let authority = |entry: &Value| {
-        let url: ServerUrl = entry["cluster"].get("server")?.as_str()?.parse().ok()?;
-        Some(url.authority().to_ascii_lowercase())
-    };
+    let is_set = |key: &str| old["cluster"].get(key).is_some_and(|value| *value != Value::Bool(false));
     has_only(old, "cluster", &keys)
-        && authority(old).is_some_and(|old| new.and_then(authority).is_some_and(|new| old == new))
+        && (is_set("certificate-authority-data") || is_set("insecure-skip-tls-verify"))
+        && server_of(old).is_some_and(|old| new.and_then(server_of).is_some_and(|new| old == new))
 }
 
 /// Whether an entry has a name and a body, and the body no other keys than these.
@@ -173,6 +172,7 @@ mod tests {
     fn what_is_not_ours_is_replaced_with_force_only() {
         let elsewhere = OURS.replace("PI:6443", "work:6443");
         let port = OURS.replace("6443", "6444");
+        let system = OURS.replace(", certificate-authority-data: old", "");
         let proxied = OURS.replace("server:", "proxy-url: 'http://p', server:");
         let runs = USER.replace("token: old", "exec: {command: x}");
         let extended = CONTEXT.replace("user: pi", "user: pi, extensions: []");
@@ -180,6 +180,7 @@ mod tests {
             (&*elsewhere, USER, CONTEXT, "cluster"),
             (&port, USER, CONTEXT, "cluster"),
             (&proxied, USER, CONTEXT, "cluster"),
+            (&system, USER, CONTEXT, "cluster"),
             (&elsewhere, "", "", "cluster"),
             ("", USER, "", "user"),
             (OURS, &runs, CONTEXT, "cluster"),

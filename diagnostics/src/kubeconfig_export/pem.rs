@@ -27,7 +27,7 @@ impl Holds {
 pub fn normal(data: &str, holds: Holds) -> Option<String> {
     let data: String = data.split_ascii_whitespace().collect();
     let text = String::from_utf8(base64(&data)?).ok()?;
-    let labels = blocks(&text)?;
+    let labels: Vec<_> = blocks(&text)?.into_iter().map(|(label, _)| label).collect();
     let is_whole = match holds {
         Holds::Certificates => !labels.is_empty(),
         Holds::Key => labels.iter().filter(|label| label.ends_with("PRIVATE KEY")).count() == 1,
@@ -35,9 +35,16 @@ pub fn normal(data: &str, holds: Holds) -> Option<String> {
     (is_whole && labels.iter().all(|label| holds.takes(label))).then_some(data)
 }
 
-/// The labels of its PEM blocks; none where one is torn or does not hold DER.
-fn blocks(text: &str) -> Option<Vec<&str>> {
-    let mut labels = Vec::new();
+/// The certificates in a value as DER, if it holds nothing else.
+#[must_use]
+pub fn certificates(data: &str) -> Option<Vec<Vec<u8>>> {
+    let text = String::from_utf8(base64(&normal(data, Holds::Certificates)?)?).ok()?;
+    Some(blocks(&text)?.into_iter().map(|(_, der)| der).collect())
+}
+
+/// The labels and the DER of its PEM blocks; none where one is torn or does not hold DER.
+fn blocks(text: &str) -> Option<Vec<(&str, Vec<u8>)>> {
+    let mut found = Vec::new();
     let mut rest = text;
     while let Some(begin) = rest.find("-----BEGIN ") {
         let (label, body) = rest[begin + "-----BEGIN ".len()..].split_once("-----")?;
@@ -47,10 +54,10 @@ fn blocks(text: &str) -> Option<Vec<&str>> {
         if !matches!(der.first(), Some(0x30 | 0x06)) {
             return None;
         }
-        labels.push(label);
+        found.push((label, der));
         rest = after;
     }
-    (!rest.contains("-----END ")).then_some(labels)
+    (!rest.contains("-----END ")).then_some(found)
 }
 
 #[cfg(test)]
@@ -60,6 +67,14 @@ pub mod tests {
     /// Base64 of a PEM certificate that holds an empty SEQUENCE.
     pub const CERTIFICATE: &str =
         "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BQT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
+    /// Three CAs. Base64 without padding: two of them, one behind the other, are a bundle.
+    pub const CA: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BQT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQoK";
+    /// The second.
+    pub const NEW_CA: &str =
+        "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BRUIKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQoK";
+    /// The third.
+    pub const OTHER_CA: &str =
+        "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BRUMKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQoK";
     /// The same of an EC key.
     pub const KEY: &str =
         "LS0tLS1CRUdJTiBFQyBQUklWQVRFIEtFWS0tLS0tCk1BQT0KLS0tLS1FTkQgRUMgUFJJVkFURSBLRVktLS0tLQo=";
@@ -80,7 +95,17 @@ pub mod tests {
             (certificate[20..].to_owned(), None),
             (String::new(), Some(vec![])),
         ] {
-            assert_eq!(blocks(&text), want, "{text:?}");
+            let found = blocks(&text).map(|found| found.into_iter().map(|(label, _)| label).collect());
+            assert_eq!(found, want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_certificates_of_a_bundle() {
+        assert_eq!(certificates(CA), Some(vec![vec![0x30, 0]]));
+        assert_eq!(certificates(&format!("{NEW_CA}\n{CA}")), Some(vec![vec![0x30, 1, 1], vec![0x30, 0]]));
+        for none in ["", KEY, "Q0E="] {
+            assert_eq!(certificates(none), None, "{none}");
         }
     }
 

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use weaver_tests::world::given;
@@ -169,6 +170,36 @@ fn a_carried_file_does_not_get_the_token_of_another_context() {
         assert_eq!((code, said.contains("nothing was written")), (Some(10), true), "{said}");
         laptop.is_untouched("its context has the name of the user's");
     }
+}
+
+#[test]
+fn a_ca_that_is_new_at_the_address_of_a_server_is_refused_before_a_byte_is_written() {
+    let laptop = Laptop::new();
+    let honest = laptop.honest();
+    let (code, said) = laptop.fetch(&honest.to_string());
+    assert_eq!(code, Some(0), "{said}");
+    let before = fs::read(laptop.path("config")).unwrap();
+    // Whoever answers at the port from now on has a certificate of this CA.
+    let params = rcgen::CertificateParams::default();
+    let evil = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().pem();
+    let trusted = honest["clusters"][0]["cluster"]["certificate-authority-data"].as_str().unwrap().to_owned();
+    let pem = serde_json::from_value::<ByteString>(json!(trusted)).unwrap().0;
+    let replaced = json!(ByteString(evil.clone().into_bytes()));
+    let added = json!(ByteString([&pem[..], b"\n", evil.as_bytes()].concat()));
+    for ca in [replaced, added] {
+        let mut answer = honest.clone();
+        answer["clusters"][0]["cluster"]["certificate-authority-data"] = ca;
+        fs::write(laptop.path("raspi.yaml"), answer.to_string()).unwrap();
+        for arguments in [&["merge", "raspi.yaml"][..], &["merge", "raspi.yaml", "--context", "pi-2"]] {
+            let (code, said) = laptop.weaver(arguments);
+            assert_eq!((code, said.contains("sudo sha256sum")), (Some(10), true), "{said}");
+            assert_eq!(fs::read(laptop.path("config")).unwrap(), before, "{arguments:?}");
+        }
+        let (code, said) = laptop.fetch(&answer.to_string());
+        assert_eq!(code, Some(10), "{said}");
+        assert_eq!(fs::read(laptop.path("config")).unwrap(), before);
+    }
+    laptop.is_untouched("after a new CA");
 }
 
 #[test]
