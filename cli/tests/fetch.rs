@@ -242,6 +242,35 @@ fn somebody_elses_server_under_that_name_is_refused() {
 }
 
 #[test]
+fn wrong_dates_are_a_note_where_nothing_else_is_wrong_with_the_server() {
+    let (ca, other) = (Ca::new(), Ca::new());
+    let (expired, early) = ((2020, 2021), (2090, 2100));
+    for (what, leaf, want) in [
+        ("expired", ca.leaf_of(&["localhost"], expired), Ok("it has expired")),
+        ("not valid yet", ca.leaf_of(&["localhost"], early), Ok("it is not valid yet")),
+        ("expired, of another CA", other.leaf_of(&["localhost"], expired), Err("leads to another server")),
+        (
+            "not valid yet, of another CA",
+            other.leaf_of(&["localhost"], early),
+            Err("leads to another server"),
+        ),
+        ("expired, for another name", ca.leaf_of(&["raspi.lan"], expired), Err("leads to another server")),
+    ] {
+        let server = TlsServer::start(leaf);
+        let scene = Scene::new(&ca, &format!("https://localhost:{}", server.address.port()));
+        // As the Pi sends it, whose clock agrees with the certificate.
+        scene.program("weaver", &format!("cat {}", scene.path("k3s.yaml").display()));
+        let (code, said) = scene.fetch(&["pi@localhost"]);
+        assert_eq!(code, if want.is_ok() { 0 } else { 10 }, "{what}: {said}");
+        assert_eq!(scene.config().is_some(), want.is_ok(), "{what}");
+        assert!(said.contains(want.unwrap_or_else(|want| want)), "{what}: {said}");
+        if want.is_ok() {
+            assert!(said.contains("`timedatectl` here and on the node"), "{what}: {said}");
+        }
+    }
+}
+
+#[test]
 fn a_server_that_is_not_reached_from_here_is_a_note() {
     let scene = unreached(&Ca::new());
     let (code, said) = scene.fetch(&["pi@localhost"]);

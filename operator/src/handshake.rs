@@ -3,16 +3,20 @@
 //! For `weaver kubeconfig` and the node agent, who judge what was seen each in their own words. The name that is
 //! sent and the name that is verified are given apart: k3s' listener may add every name it is asked for to its
 //! certificate, for ever. Failure: why it ended stands in [`Seen::ended`]; nothing of a credential is needed or sent.
+//!
+//! Guarantees: where [`Seen::ended`] blames the dates, only the dates are wrong. The verifier looks at the dates before it
+//! looks for an issuer, so an expired certificate of anybody's would be blamed for its dates as well. Chain, name and the
+//! server's key are therefore verified for a time within the certificate's own dates; a fault of theirs is what is told.
 
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, ToSocketAddrs};
 use tokio::time::timeout;
@@ -41,7 +45,7 @@ pub async fn handshake(
     asked: ServerName<'static>,
     judged: ServerName<'static>,
 ) -> Seen {
-    let recorder = Arc::new(Recorder { verifier, judged, served: Mutex::default() });
+    let recorder = Arc::new(Recorder { verifier, judged, noted: Mutex::default() });
     let config = ClientConfig::builder()
         .dangerous()
         .with_custom_certificate_verifier(Arc::clone(&recorder) as _)
@@ -56,7 +60,11 @@ pub async fn handshake(
         let why = format!("no answer within {} s", DEADLINE.as_secs());
         Err(io::Error::new(io::ErrorKind::TimedOut, why))
     });
-    let served = std::mem::take(&mut *recorder.served.lock().unwrap_or_else(PoisonError::into_inner));
+    let Noted { served, dates } = std::mem::take(&mut *recorder.noted());
+    let ended = ended.and_then(|()| match dates {
+        Some(dates) => Err(io::Error::new(io::ErrorKind::InvalidData, dates)),
+        None => Ok(()),
+    });
     Seen { ended, served, peer }
 }
 
@@ -137,7 +145,20 @@ impl ServerCertVerifier for Anybody {
 struct Recorder {
     verifier: Arc<WebPkiServerVerifier>,
     judged: ServerName<'static>,
-    served: Mutex<Vec<String>>,
+    noted: Mutex<Noted>,
+}
+
+#[derive(Debug, Default)]
+struct Noted {
+    served: Vec<String>,
+    /// The dates are wrong, and nothing else is.
+    dates: Option<Error>,
+}
+
+impl Recorder {
+    fn noted(&self) -> MutexGuard<'_, Noted> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl ServerCertVerifier for Recorder {
@@ -149,8 +170,22 @@ impl ServerCertVerifier for Recorder {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        *self.served.lock().unwrap_or_else(PoisonError::into_inner) = names_of(end_entity);
-        self.verifier.verify_server_cert(end_entity, intermediates, &self.judged, ocsp_response, now)
+        self.noted().served = names_of(end_entity);
+        let verified_at = |time| {
+            self.verifier.verify_server_cert(end_entity, intermediates, &self.judged, ocsp_response, time)
+        };
+        let Err(error) = verified_at(now) else { return Ok(ServerCertVerified::assertion()) };
+        if !is_of_dates(&error) {
+            return Err(error);
+        }
+        // A chain that is valid at no time is not one of the CA.
+        let unknown = || Error::InvalidCertificate(CertificateError::UnknownIssuer);
+        let time = latest_beginning(end_entity, intermediates).ok_or_else(unknown)?;
+        let verified =
+            verified_at(time).map_err(|other| if is_of_dates(&other) { unknown() } else { other })?;
+        // The handshake goes on, so that the server proves its key. Nothing is sent after it.
+        self.noted().dates = Some(error);
+        Ok(verified)
     }
 
     fn verify_tls12_signature(
@@ -174,6 +209,30 @@ impl ServerCertVerifier for Recorder {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.verifier.supported_verify_schemes()
     }
+}
+
+fn is_of_dates(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::InvalidCertificate(
+            CertificateError::Expired
+                | CertificateError::ExpiredContext { .. }
+                | CertificateError::NotValidYet
+                | CertificateError::NotValidYetContext { .. }
+        )
+    )
+}
+
+/// From when on all of these are valid, if there is such a time. `None` where one does not parse.
+fn latest_beginning(end_entity: &CertificateDer<'_>, rest: &[CertificateDer<'_>]) -> Option<UnixTime> {
+    let begins = |certificate: &CertificateDer<'_>| {
+        let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+        // Before 1970 is as good as 1970.
+        Some(u64::try_from(parsed.validity().not_before.timestamp()).unwrap_or(0))
+    };
+    let first = begins(end_entity)?;
+    let latest = rest.iter().try_fold(first, |latest, one| Some(latest.max(begins(one)?)))?;
+    Some(UnixTime::since_unix_epoch(Duration::from_secs(latest)))
 }
 
 /// The names of a certificate, in its order; none where it does not parse.

@@ -1,7 +1,9 @@
 //! `weaver kubeconfig fetch`: export on the Pi over ssh, and merge here.
 //!
 //! The name is proven twice: on the Pi by the export, and here, where it must lead to the same cluster. Somebody else's
-//! server under that name is refused; one that cannot be reached from here is a note, for the Pi has proven the name.
+//! server under that name is refused, in or out of its certificate's dates; one that cannot be reached from here is a
+//! note, for the Pi has proven the name. So is one of this CA and name whose certificate only has wrong dates: a Pi has no
+//! clock that runs without power, and kubectl refuses the server until the clocks agree.
 //! The other machine is not trusted with this one: of its answer, the CA, the port and the credential are used, under
 //! names that were asked for; the answer, its messages and the time it takes are limited.
 //! What comes over ssh is an administrator's credential: it is in no message and in no file but the one that is merged.
@@ -162,9 +164,12 @@ async fn reached(source: &Source, name: &ServingName) -> anyhow::Result<Option<S
             "{endpoint} leads to another server than the one that exported the kubeconfig: give the name or the address by \
              which this machine reaches it with --name"
         ))),
-        Outcome::Dates(why) => {
-            Ok(Some(format!("by the clock of this machine, the certificate at {endpoint} is no good: {why}")))
-        }
+        // Only the dates are wrong: it is the node, whose clock was wrong at its start, or this machine's is.
+        Outcome::Dates(why) => Ok(Some(format!(
+            "the server at {endpoint} has a certificate of this CA for {name}, but by the clock of this machine {why}, and \
+             kubectl refuses it until that is mended: compare `timedatectl` here and on the node; where both clocks are \
+             right, type on the node:\n    sudo systemctl restart k3s"
+        ))),
     }
 }
 
