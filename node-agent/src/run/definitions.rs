@@ -29,10 +29,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 use weaver_api::{convert::ROUND_TRIP_FIELD, crds::STORED, v1beta1::ConfigMapSync};
 use weaver_operator::installer::{
-    self, InstallError, MigrateError, Options, Outcome, Prove, Webhook, accounts, certificates,
+    self, InstallError, MigrateError, Options, Outcome, Prove, Webhook, accounts,
+    certificates::{self, Readers},
     guard::Standing,
 };
 
@@ -41,6 +42,10 @@ use crate::{args::RunArgs, checks::Host};
 
 /// Group of the webhook on an appliance, which may read its certificate and key.
 const WEBHOOK_GROUP: &str = "weaver-webhook";
+/// What is logged where it is missing.
+const NO_GROUP: &str = "the group weaver-webhook is not found, so only the owner of the webhook's key can read it, and \
+    weaver-webhook.service cannot: type `sudo systemd-sysusers /usr/lib/sysusers.d/weaver.conf`, which makes the group; the \
+    agent gives the key to it within a minute";
 /// Pause between two looks where nothing seems to have changed.
 const RECHECK: Duration = Duration::from_secs(30);
 /// Pauses after a failure that may pass by itself: the first, and the longest.
@@ -74,8 +79,14 @@ pub async fn keep(
     let host = Host::from(args.host.clone());
     let work = async move {
         let (mut again, mut settle) = (AGAIN.0, SETTLE);
+        let mut before = None;
         loop {
-            let ended = timeout(ROUND, round(&host, &args)).await;
+            let readers =
+                readers(Group::from_name(WEBHOOK_GROUP).map(|group| group.map(|group| group.gid.as_raw())));
+            if let (Readers::OwnerOnly, true) = (readers, before.replace(readers) != Some(readers)) {
+                warn!("{NO_GROUP}");
+            }
+            let ended = timeout(ROUND, round(&host, &args, readers)).await;
             let ended = ended.unwrap_or_else(|_| Err(anyhow!("not done within {} s", ROUND.as_secs())));
             if !*served.borrow() && serves(&host).await {
                 served.send_replace(true);
@@ -115,8 +126,8 @@ fn is_cured_by_hand(failure: &anyhow::Error) -> bool {
 }
 
 /// One look at everything, and what follows from it; whether a definition was written.
-async fn round(host: &Host, args: &RunArgs) -> anyhow::Result<(Client, bool)> {
-    let certificates = prepare(args).await?;
+async fn round(host: &Host, args: &RunArgs, readers: Readers) -> anyhow::Result<(Client, bool)> {
+    let certificates = prepare(args, readers).await?;
     let client = cluster::connect(&host.root, &host.admin_kubeconfig).await?;
     let webhook = Webhook {
         service: None,
@@ -141,16 +152,24 @@ async fn round(host: &Host, args: &RunArgs) -> anyhow::Result<(Client, bool)> {
 }
 
 /// Makes or renews the webhook's certificate, where no other task waits for it.
-async fn prepare(args: &RunArgs) -> anyhow::Result<certificates::Certificates> {
-    let group = Group::from_name(WEBHOOK_GROUP).context("looking up the group weaver-webhook")?;
+async fn prepare(args: &RunArgs, readers: Readers) -> anyhow::Result<certificates::Certificates> {
     let directory = args.certificates.clone();
     let options = certificates::Options {
         names: vec![args.webhook_address.ip().to_string()],
-        group: group.map(|group| group.gid.as_raw()),
+        readers,
         ..certificates::Options::default()
     };
     let made = spawn_blocking(move || certificates::ensure(&directory, &options, Timestamp::now()));
     Ok(made.await.context("making the webhook's certificate")??)
+}
+
+/// Who reads the webhook's key, from what was found of its group. Where that is missing or cannot be looked up, nobody
+/// but the owner: the directory may belong to a group of anybody's.
+fn readers(group: nix::Result<Option<u32>>) -> Readers {
+    match group {
+        Ok(Some(group)) => Readers::Group(group),
+        Ok(None) | Err(_) => Readers::OwnerOnly,
+    }
 }
 
 /// Whether the API server serves what the operator works on, and guards it.
@@ -203,6 +222,18 @@ async fn changed(client: Client) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_its_group_the_webhooks_key_is_for_its_owner_only() {
+        for (group, expected) in [
+            (Ok(Some(990)), Readers::Group(990)),
+            (Ok(None), Readers::OwnerOnly),
+            (Err(nix::Error::EIO), Readers::OwnerOnly),
+        ] {
+            assert_eq!(readers(group), expected, "{group:?}");
+        }
+        assert!(NO_GROUP.contains("sudo systemd-sysusers"), "it names the remedy");
+    }
 
     #[test]
     fn the_gate_stays_shut_while_any_account_could_be_named() {

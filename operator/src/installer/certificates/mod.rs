@@ -1,7 +1,7 @@
 //! The webhook's certificates: our own CA, and the certificate that the webhook shows.
 //!
 //! A directory holds `ca.pem` (the CA and its key, for its owner only) and `leaf.pem` (the webhook's certificate
-//! and key, for its group too). [`ensure`] makes what is missing and renews what is due. Each file is replaced
+//! and key, for its [`Readers`] too). [`ensure`] makes what is missing and renews what is due. Each file is replaced
 //! whole, the CA first, so a run that was killed at any point is finished by the next. The CA is made once and
 //! never replaced: it is what API servers trust. One that cannot be read is reported, with the remedy.
 //!
@@ -55,16 +55,28 @@ pub struct Options {
     pub names: Vec<String>,
     /// How long the webhook's certificate is valid from now on; renewed after two thirds of that.
     pub lifetime: Duration,
-    /// Numeric id of the group that the webhook runs as; `None`: whatever group the directory has.
-    pub group: Option<u32>,
+    /// Who reads the webhook's key, besides the owner of its file.
+    pub readers: Readers,
     /// How long to wait for another installer that works in the same directory.
     pub patience: Duration,
+}
+
+/// Who reads the webhook's key, besides the owner of its file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Readers {
+    /// The group of the directory, whichever that is: who made the directory has chosen it.
+    #[default]
+    DirectoryGroup,
+    /// The group with this numeric id, which the webhook runs as.
+    Group(u32),
+    /// None: the group that should read it does not exist.
+    OwnerOnly,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let lifetime = Duration::from_hours(24 * 90);
-        Self { names: Vec::new(), lifetime, group: None, patience: Duration::from_secs(10) }
+        Self { names: Vec::new(), lifetime, readers: Readers::default(), patience: Duration::from_secs(10) }
     }
 }
 
@@ -151,18 +163,19 @@ pub enum CertificateError {
 /// A file could not be read or written, or the CA's file holds something else.
 pub fn ensure(dir: &Path, options: &Options, now: Timestamp) -> Result<Certificates, CertificateError> {
     let wanted = wanted(&options.names)?;
-    make_directory(dir, options.group)?;
+    make_directory(dir, options.readers)?;
     let _lock = lock(dir, options.patience)?;
-    let group = match options.group {
-        Some(group) => group,
-        None => fs::metadata(dir).map_err(failed("look at", dir))?.gid(),
+    let (rights, group) = match options.readers {
+        Readers::Group(group) => (0o640, Some(group)),
+        Readers::DirectoryGroup => (0o640, Some(fs::metadata(dir).map_err(failed("look at", dir))?.gid())),
+        Readers::OwnerOnly => (0o600, None),
     };
     let (authority, ca_bundle, made) = authority(&dir.join(CA))?;
     let path = dir.join(LEAF);
     let found = find(&path, &authority)?;
     let (found, renewed) = match verdict(&found, now, &wanted, options.lifetime) {
         Verdict::Keep => {
-            open_to(&path, 0o640, Some(group))?;
+            open_to(&path, rights, group)?;
             (found, false)
         }
         Verdict::Renew(reason) => {
@@ -176,7 +189,7 @@ pub fn ensure(dir: &Path, options: &Options, now: Timestamp) -> Result<Certifica
             {
                 return Err(CertificateError::Refused { leaf: path, authority: dir.join(CA), reason });
             }
-            replace_for(&path, text.as_bytes(), 0o640, Some(group))?;
+            replace_for(&path, text.as_bytes(), rights, group)?;
             info!(
                 code = code::WEBHOOK_CERTIFICATE_MADE, file = %path.display(), %expires,
                 "made a new webhook certificate: {reason}"
@@ -268,7 +281,7 @@ fn is_trusted(leaf: &Pair, authority: &Pair) -> Option<bool> {
 }
 
 /// For owner and group; the parents that are missing for everybody, so that the group can reach it.
-fn make_directory(dir: &Path, group: Option<u32>) -> Result<(), CertificateError> {
+fn make_directory(dir: &Path, readers: Readers) -> Result<(), CertificateError> {
     let missing: Vec<_> = dir.ancestors().take_while(|path| is_missing(path)).collect();
     for path in missing.into_iter().rev() {
         let mode = if path == dir { 0o750 } else { 0o755 };
@@ -283,10 +296,11 @@ fn make_directory(dir: &Path, group: Option<u32>) -> Result<(), CertificateError
             Err(error) => return Err(failed("make the directory", path)(error)),
         }
     }
-    match group {
+    match readers {
         // Also where it was another program's group that could read it, as in earlier versions.
-        Some(group) => open_to(dir, 0o750, Some(group)),
-        None => Ok(()),
+        Readers::Group(group) => open_to(dir, 0o750, Some(group)),
+        Readers::OwnerOnly => open_to(dir, 0o700, None),
+        Readers::DirectoryGroup => Ok(()),
     }
 }
 

@@ -225,7 +225,7 @@ fn the_leaf_has_the_directorys_group_unless_told_another() {
     let group = |case: &Case, file: &str| fs::metadata(case.path.join(file)).unwrap().gid();
     case.ensure().unwrap();
     assert_eq!((group(&case, LEAF), group(&case, CA)), (first, own.gid()));
-    case.options.group = Some(second);
+    case.options.readers = Readers::Group(second);
     assert!(!case.ensure().unwrap().changed);
     assert_eq!((group(&case, LEAF), group(&case, "")), (second, second));
     assert_eq!((group(&case, CA), case.mode(CA)), (own.gid(), 0o600), "the CA's key is root's alone");
@@ -238,6 +238,26 @@ fn the_leaf_has_the_directorys_group_unless_told_another() {
     assert!(!case.ensure().unwrap().changed);
     assert_eq!((group(&case, LEAF), group(&case, "")), (second, second));
     assert_eq!((case.mode(""), case.mode(CA), case.mode(LEAF)), (0o750, 0o600, 0o640));
+}
+
+#[test]
+fn where_the_webhooks_group_is_missing_no_other_group_reads_the_key() {
+    let mut case = Case::new();
+    case.options.readers = Readers::OwnerOnly;
+    let modes = |case: &Case| (case.mode(""), case.mode(CA), case.mode(LEAF));
+    assert!(case.ensure().unwrap().changed);
+    assert_eq!(modes(&case), (0o700, 0o600, 0o600));
+    // As they were for a group that has been removed since, and as an attacker with a group would like them.
+    for (file, mode) in [("", 0o775), (CA, 0o660), (LEAF, 0o644)] {
+        fs::set_permissions(case.path.join(file), Permissions::from_mode(mode)).unwrap();
+    }
+    assert!(!case.ensure().unwrap().changed);
+    assert_eq!(modes(&case), (0o700, 0o600, 0o600));
+    // The group is there again.
+    let own = fs::metadata("/proc/self").unwrap().gid();
+    case.options.readers = Readers::Group(own);
+    assert!(!case.ensure().unwrap().changed);
+    assert_eq!(modes(&case), (0o750, 0o600, 0o640));
 }
 
 #[test]
