@@ -210,14 +210,37 @@ async fn is_occupied(port: &Port) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn three_hundred_idle_connections_do_not_stop_conversion_own_server() {
+/// A server of the test's own, and the port of its webhook, which nobody has asked anything yet.
+async fn begin(protocol: &str) -> (Own, Arc<Port>) {
     open_files::raise_limit();
     let own = Own::start().await;
-    let webhook = own.webhook.address();
+    let port = Arc::new(Port::of(&own.webhook.address(), protocol));
+    (own, port)
+}
+
+/// The definitions installed, and a namespace of a team that writes at the version that is converted.
+async fn a_team(own: &Own, name: &str) -> (World, String) {
+    own.install().await.unwrap();
+    let world = World::on(own.client.clone(), name, own.logs());
+    let team = world.namespace("team").await;
+    (world, team)
+}
+
+/// The team writes an object, and reads it 30 times, each in the time that a probe has.
+async fn is_converted(world: &World, team: &str) {
+    world.old_sync(team, "sync", world.old_spec(team, &["foo"])).await;
+    for number in 0..30 {
+        let asked = timeout(CONVERSION, world.old_syncs(team).get("sync")).await;
+        asked.unwrap_or_else(|_| panic!("conversion {number} took too long")).unwrap();
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_hundred_idle_connections_do_not_stop_conversion_own_server() {
     // Over HTTP/2, where no head is waited for.
-    let port = Arc::new(Port::of(&webhook, "h2"));
-    let newcomer = Port::of(&webhook, "http/1.1");
+    let (own, port) = begin("h2").await;
+    let newcomer = Port::of(&own.webhook.address(), "http/1.1");
     // Before the API server has asked anything: it is as unknown as they are.
     let clients = occupy(&port, "");
     is_occupied(&port).await;
@@ -226,35 +249,18 @@ async fn three_hundred_idle_connections_do_not_stop_conversion_own_server() {
         let answer = asked.unwrap_or_else(|_| panic!("newcomer {number} was not served in time")).unwrap();
         assert!(answer.ends_with("ok"), "newcomer {number}: {answer}");
     }
-    own.install().await.unwrap();
-    let world = World::on(own.client.clone(), "neighbour-idle", own.logs());
-    let team = world.namespace("team").await;
-    world.old_sync(&team, "sync", world.old_spec(&team, &["foo"])).await;
-    for number in 0..30 {
-        let asked = timeout(CONVERSION, world.old_syncs(&team).get("sync")).await;
-        asked.unwrap_or_else(|_| panic!("conversion {number} took too long")).unwrap();
-        sleep(Duration::from_millis(50)).await;
-    }
+    let (world, team) = a_team(&own, "neighbour-idle").await;
+    is_converted(&world, &team).await;
     drop(clients);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_bodies_do_not_stop_conversion_own_server() {
-    open_files::raise_limit();
-    let own = Own::start().await;
-    let webhook = own.webhook.address();
-    let port = Arc::new(Port::of(&webhook, "http/1.1"));
-    own.install().await.unwrap();
-    let world = World::on(own.client.clone(), "neighbour-slow", own.logs());
-    let team = world.namespace("team").await;
+    let (own, port) = begin("http/1.1").await;
+    let (world, team) = a_team(&own, "neighbour-slow").await;
     let slow = "POST /convert HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\n{";
     let clients = occupy(&port, slow);
     is_occupied(&port).await;
-    world.old_sync(&team, "sync", world.old_spec(&team, &["foo"])).await;
-    for number in 0..30 {
-        let asked = timeout(CONVERSION, world.old_syncs(&team).get("sync")).await;
-        asked.unwrap_or_else(|_| panic!("conversion {number} took too long")).unwrap();
-        sleep(Duration::from_millis(50)).await;
-    }
+    is_converted(&world, &team).await;
     drop(clients);
 }
