@@ -10,10 +10,10 @@
 //! tokens are, a finding repeats nothing but names, ports, paths and the
 //! contexts judged. Of a kernel command line it shows whole lines, as a diff.
 
-pub mod boot_config;
 pub mod catalogue;
 pub mod cmdline_repair;
 pub mod code;
+pub mod config_txt;
 pub mod exit_code;
 pub mod finding;
 pub mod finding_text;

@@ -45,6 +45,13 @@ pub enum BootFile {
         /// What is wrong with it.
         why: String,
     },
+    /// Which file it is depends on what only the firmware knows.
+    Undecided {
+        /// What names it, in `config.txt`.
+        place: Place,
+        /// Why it is not known.
+        why: String,
+    },
     /// It was read.
     Read(TextFile),
 }
@@ -83,7 +90,7 @@ pub fn knows_cgroup_enable(release: Option<&str>) -> bool {
     })
 }
 
-/// The findings: the verdict on the controller, and an unreadable boot file.
+/// The findings: the verdict on the controller, and a boot file that is not known or not readable.
 #[must_use]
 pub fn findings(facts: &Facts) -> Vec<Finding> {
     let verdict = match &facts.controller {
@@ -95,7 +102,20 @@ pub fn findings(facts: &Facts) -> Vec<Finding> {
         Controller::Present(place, saw) => present(facts).saw(place.clone(), saw),
         Controller::Absent(place, saw) => absent(facts).saw(place.clone(), saw),
     };
-    let unreadable = match &facts.boot_file {
+    let boot_file = match &facts.boot_file {
+        BootFile::Undecided { place, why } => Some(
+            Finding::new(
+                Severity::Unknown,
+                Code::BootFileUnreadable,
+                format!("cannot tell which kernel command line the firmware reads: {why}"),
+            )
+            .saw(place.clone(), why)
+            .remedy(Remedy::new(format!(
+                "name one file for every start in {}: `cmdline=cmdline.txt` below [all], at its end; until then this file is \
+                 changed by hand",
+                place.file
+            ))),
+        ),
         BootFile::Unreadable { path, why } => Some(
             Finding::new(
                 Severity::Warn,
@@ -110,7 +130,7 @@ pub fn findings(facts: &Facts) -> Vec<Finding> {
         ),
         _ => None,
     };
-    std::iter::once(verdict).chain(unreadable).collect()
+    std::iter::once(verdict).chain(boot_file).collect()
 }
 
 fn ok(message: &str) -> Finding {
@@ -190,7 +210,7 @@ fn absent(facts: &Facts) -> Finding {
 fn absent_where_enable_works(facts: &Facts) -> Finding {
     let running = facts.running.as_deref().map(|text| lines(text)[0]).unwrap_or_default();
     let BootFile::Read(file) = &facts.boot_file else {
-        return seen_running(facts, no_boot_file());
+        return seen_running(facts, no_boot_file(&facts.boot_file));
     };
     match memory_setting(lines(&file.text)[0]) {
         MemorySetting::On(token) if matches!(memory_setting(running), MemorySetting::On(_)) => Finding::new(
@@ -309,13 +329,22 @@ fn reboot_needed(file: &TextFile) -> Finding {
     )
 }
 
-fn no_boot_file() -> Finding {
-    Finding::new(
+fn no_boot_file(boot_file: &BootFile) -> Finding {
+    let finding = Finding::new(
         Severity::Fail,
         Code::MemoryCgroupAbsent,
         "the memory controller is off, and no readable boot file says why",
-    )
-    .remedy(
+    );
+    if let BootFile::Undecided { place, .. } = boot_file {
+        return finding.remedy(
+            Remedy::new(format!(
+                "add cgroup_enable=memory to the end of the single line in each file that {} may name, then reboot",
+                place.file
+            ))
+            .command(REBOOT),
+        );
+    }
+    finding.remedy(
         Remedy::new(
             "mount the boot partition at /boot/firmware and check again; elsewhere than on a Pi add \
              cgroup_enable=memory to the kernel's parameters in the boot loader and reboot",

@@ -2,13 +2,17 @@
 //! not, and what Debian's generator adds.
 
 use weaver_diagnostics::{
-    boot_config::{BOOT_DIR, BootOptions, OLD_CMDLINE, boot_options, candidates},
+    config_txt::{
+        self, BOOT_DIR, ConfigTxt, FILE, Hardware, Included, OLD_BOOT_DIR, OLD_CMDLINE,
+        cmdline_file::{CmdlineFile, cmdline_file},
+    },
+    finding::Place,
     kernel_cmdline::is_moved_stub,
     memory_cgroup::{BootFile, EXTRA_CMDLINE},
     text_file::TextFile,
 };
 
-use crate::host_root::HostRoot;
+use crate::host_root::{HostRoot, ReadError};
 
 /// What was found.
 #[derive(Debug)]
@@ -29,27 +33,57 @@ const HOOK: &str = "/etc/kernel/postinst.d/z50-raspi-firmware";
 /// Reads them all; never fails, what cannot be read is said so.
 #[must_use]
 pub fn read(root: &HostRoot) -> BootFiles {
-    let model = root.device_model();
-    let options = root
-        .read_if_possible(format!("{BOOT_DIR}/config.txt"))
-        .map_or_else(BootOptions::default, |config| boot_options(&config.text, model.as_deref()));
-    let old = root.read_if_possible(OLD_CMDLINE);
-    let (stub, old) = match old {
+    let (stub, old) = match root.read_if_possible(OLD_CMDLINE) {
         Some(file) if is_moved_stub(&file.text) => (Some(file), None),
         other => (None, other),
     };
-    let cmdline = candidates(&options)
-        .into_iter()
-        .find_map(|path| match root.read(&path) {
-            Ok(file) => file.map(BootFile::Read),
-            Err(error) => Some(BootFile::Unreadable { path, why: error.to_string() }),
-        })
-        .or_else(|| old.map(BootFile::Read))
-        .unwrap_or(BootFile::Missing);
+    let is_in_new = [FILE, "cmdline.txt"].iter().any(|name| root.exists(format!("{BOOT_DIR}/{name}")));
+    let directory = if old.is_some() && !is_in_new { OLD_BOOT_DIR } else { BOOT_DIR };
     let extra = root.read(EXTRA_CMDLINE);
     let hook = root.read_if_possible(HOOK).is_some_and(|hook| hook.text.contains(EXTRA_CMDLINE));
     // What cannot be read cannot be added to either.
-    BootFiles { cmdline, stub, generator: hook && extra.is_ok(), extra: extra.ok().flatten() }
+    let generator = hook && extra.is_ok();
+    BootFiles { cmdline: cmdline(root, directory), stub, generator, extra: extra.ok().flatten() }
+}
+
+/// The command line on the boot partition that is mounted at `directory`.
+fn cmdline(root: &HostRoot, directory: &str) -> BootFile {
+    let config = match config(root, directory) {
+        Ok(config) => config,
+        Err(error) => {
+            let path = format!("{directory}/{FILE}");
+            return BootFile::Undecided { why: error.to_string(), place: Place::file(path) };
+        }
+    };
+    let names = |below: &str| root.list(format!("{directory}/{below}")).unwrap_or_default();
+    let (path, is_default) = match cmdline_file(&config, names) {
+        CmdlineFile::File { path, is_default } => (format!("{directory}/{path}"), is_default),
+        CmdlineFile::Undecided { file, line, why } => {
+            return BootFile::Undecided { place: Place::line(format!("{directory}/{file}"), line), why };
+        }
+    };
+    match root.read(&path) {
+        Ok(Some(file)) => BootFile::Read(file),
+        Ok(None) if is_default => BootFile::Missing,
+        Ok(None) => BootFile::Unreadable { why: format!("{FILE} names it, and it does not exist"), path },
+        Err(error) => BootFile::Unreadable { path, why: error.to_string() },
+    }
+}
+
+fn config(root: &HostRoot, directory: &str) -> Result<ConfigTxt, ReadError> {
+    let hardware = Hardware { model: root.device_model(), serial: root.device_serial() };
+    let text = root.read_lossy(format!("{directory}/{FILE}"))?.unwrap_or_default();
+    let include = |name: &str| {
+        if name.split('/').any(|part| part == "..") {
+            return Included::Unreadable("it is outside of the boot partition".to_owned());
+        }
+        match root.read_lossy(format!("{directory}/{name}")) {
+            Ok(Some(text)) => Included::Text(text),
+            Ok(None) => Included::Missing,
+            Err(error) => Included::Unreadable(error.to_string()),
+        }
+    };
+    Ok(config_txt::read(&text, &hardware, include))
 }
 
 #[cfg(test)]
@@ -69,7 +103,16 @@ mod tests {
                 vec![("/boot/cmdline.txt", STUB), ("/boot/firmware/cmdline.txt", "a")],
                 Some("/boot/firmware/cmdline.txt"),
             ),
-            (vec![("/boot/firmware/current/cmdline.txt", "a")], Some("/boot/firmware/current/cmdline.txt")),
+            // Nothing says that the firmware reads it.
+            (vec![("/boot/firmware/current/cmdline.txt", "a")], None),
+            (
+                vec![
+                    ("/boot/config.txt", "cmdline=old.txt\n"),
+                    ("/boot/cmdline.txt", "a"),
+                    ("/boot/old.txt", "b"),
+                ],
+                Some("/boot/old.txt"),
+            ),
             (
                 vec![
                     MODEL,
@@ -85,8 +128,46 @@ mod tests {
                     ("/boot/firmware/config.txt", "os_prefix=current/\n"),
                     ("/boot/firmware/cmdline.txt", "a"),
                     ("/boot/firmware/current/cmdline.txt", "b"),
+                    ("/boot/firmware/current/kernel8.img", ""),
+                    ("/boot/firmware/current/bcm2711-rpi-4-b.dtb", ""),
                 ],
                 Some("/boot/firmware/current/cmdline.txt"),
+            ),
+            // Without a kernel there the firmware drops the prefix.
+            (
+                vec![
+                    ("/boot/firmware/config.txt", "os_prefix=current/\n"),
+                    ("/boot/firmware/cmdline.txt", "a"),
+                    ("/boot/firmware/current/cmdline.txt", "b"),
+                ],
+                Some("/boot/firmware/cmdline.txt"),
+            ),
+            (
+                vec![
+                    ("/proc/device-tree/serial-number", "1000000012345678\0"),
+                    ("/boot/firmware/config.txt", "include mine.txt\n[0x1]\ncmdline=other.txt\n"),
+                    ("/boot/firmware/mine.txt", "[0x12345678]\ncmdline=serial.txt\n"),
+                    ("/boot/firmware/cmdline.txt", "a"),
+                    ("/boot/firmware/serial.txt", "b"),
+                ],
+                Some("/boot/firmware/serial.txt"),
+            ),
+            // Blanks and comments as the firmware takes them: ` a.txt` and `b.txt # mine` are no files of this card.
+            (
+                vec![
+                    ("/boot/firmware/config.txt", "cmdline = a.txt\n"),
+                    ("/boot/firmware/cmdline.txt", "a"),
+                    ("/boot/firmware/a.txt", "b"),
+                ],
+                Some("/boot/firmware/cmdline.txt"),
+            ),
+            (
+                vec![
+                    ("/boot/firmware/config.txt", "cmdline=b.txt # mine\n"),
+                    ("/boot/firmware/cmdline.txt", "a"),
+                    ("/boot/firmware/b.txt", "b"),
+                ],
+                None,
             ),
         ] {
             let (_dir, root) = host(&files);
@@ -96,6 +177,28 @@ mod tests {
             };
             assert_eq!(path.as_deref(), want, "{files:?}");
         }
+    }
+
+    #[test]
+    fn a_file_that_only_the_firmware_can_tell_is_none() {
+        for (config, at, because) in [
+            ("[gpio4=1]\ncmdline=a.txt\n", "/boot/firmware/config.txt:2", "the level of a pin"),
+            ("[pi4]\ncmdline=a.txt\n", "/boot/firmware/config.txt:2", "the model, which is not known here"),
+            ("include ../a.txt\n", "/boot/firmware/config.txt:1", "outside of the boot partition"),
+            ("include dir\n", "/boot/firmware/config.txt:1", "not a regular file"),
+        ] {
+            let (_dir, root) = host(&[
+                ("/boot/firmware/config.txt", config),
+                ("/boot/firmware/cmdline.txt", "a"),
+                ("/boot/firmware/a.txt", "b"),
+                ("/boot/firmware/dir/c.txt", ""),
+            ]);
+            let BootFile::Undecided { place, why } = read(&root).cmdline else { panic!("{config}") };
+            assert_eq!(place.to_string(), at, "{config}");
+            assert!(why.contains(because), "{why}");
+        }
+        let (_dir, root) = host(&[("/boot/firmware/config.txt/x", ""), ("/boot/firmware/cmdline.txt", "a")]);
+        assert!(matches!(read(&root).cmdline, BootFile::Undecided { .. }), "config.txt cannot be read");
     }
 
     #[test]

@@ -84,6 +84,28 @@ impl HostRoot {
         Some(text.trim_end_matches('\0').trim().to_owned())
     }
 
+    /// The text of a file whose comments may be in any encoding, `None` where there is no such file.
+    ///
+    /// # Errors
+    /// It is there and cannot be read.
+    pub fn read_lossy(&self, path: impl AsRef<Path>) -> Result<Option<String>, ReadError> {
+        let bytes = self.read_bytes(path.as_ref())?;
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// The board's serial number, sixteen hexadecimal digits in the device tree.
+    #[must_use]
+    pub fn device_serial(&self) -> Option<u64> {
+        let text = fs::read_to_string(self.real("/proc/device-tree/serial-number")).ok()?;
+        u64::from_str_radix(text.trim_end_matches('\0').trim(), 16).ok()
+    }
+
+    /// Whether there is a file.
+    #[must_use]
+    pub fn exists(&self, path: impl AsRef<Path>) -> bool {
+        self.real(path).exists()
+    }
+
     fn read_bytes(&self, path: &Path) -> Result<Option<Vec<u8>>, ReadError> {
         let real = self.real(path);
         // Looked at before it is opened: opening a pipe would wait for a writer.

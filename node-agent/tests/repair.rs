@@ -48,12 +48,36 @@ fn a_dry_run_prints_the_exact_diff_and_changes_nothing() {
 }
 
 #[test]
+fn nothing_is_repaired_where_only_the_firmware_knows_the_file() {
+    let host = Host::raspberry_pi_without_memory(PLAIN)
+        .file("/boot/firmware/config.txt", "[gpio4=1]\ncmdline=jumper.txt\n")
+        .file("/boot/firmware/jumper.txt", PLAIN);
+    let (_, said) = repair(&host, &[]);
+    assert_eq!(
+        (host.read(CMDLINE), host.read("/boot/firmware/jumper.txt")),
+        (PLAIN.into(), PLAIN.into()),
+        "{said}"
+    );
+    let verdict = host.preflight();
+    let found = verdict.finding("N-10");
+    found.is("unknown").seen_at("/boot/firmware/config.txt:2").remedied_by("[all]");
+}
+
+#[test]
 fn each_layout_is_mended_in_the_file_that_counts_and_then_only_a_reboot_is_missing() {
     for (file, text, others) in [
         // Raspberry Pi OS bookworm and trixie; before bookworm; Ubuntu from 25.10 on; with a name of its own.
         (CMDLINE, PLAIN, &[][..]),
         ("/boot/cmdline.txt", PLAIN, &[]),
-        ("/boot/firmware/current/cmdline.txt", PLAIN, &[]),
+        (
+            "/boot/firmware/current/cmdline.txt",
+            PLAIN,
+            &[
+                ("/boot/firmware/config.txt", "[all]\nkernel=vmlinuz\nos_prefix=current/\n"),
+                ("/boot/firmware/current/vmlinuz", ""),
+                ("/boot/firmware/current/bcm2711-rpi-4-b.dtb", ""),
+            ],
+        ),
         ("/boot/firmware/mine.txt", PLAIN, &[("/boot/firmware/config.txt", "[all]\ncmdline=mine.txt\n")]),
         // What people append.
         (CMDLINE, "root=/dev/mmcblk0p2 rootwait\ncgroup_enable=memory\n", &[]),

@@ -95,7 +95,12 @@ fn ubuntu(name: &'static str, line: &str, memory: bool) -> System {
     System {
         files: vec![
             (CONTROLLERS, (if memory { WITH } else { WITHOUT }).to_owned()),
-            ("/boot/firmware/config.txt", "[all]\nos_prefix=current/\n".to_owned()),
+            (
+                "/boot/firmware/config.txt",
+                "[all]\nkernel=vmlinuz\nos_prefix=current/\n[tryboot]\nos_prefix=new/\n".to_owned(),
+            ),
+            ("/boot/firmware/current/vmlinuz", String::new()),
+            ("/boot/firmware/current/bcm2711-rpi-4-b.dtb", String::new()),
             (UBUNTU, format!("{line}\n")),
         ],
         repaired: (!memory).then_some((UBUNTU, " cgroup_enable=memory")),

@@ -3,15 +3,25 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weaver_diagnostics::boot_config::{boot_options, candidates};
 use weaver_diagnostics::cmdline_repair::{Need, remedy};
+use weaver_diagnostics::config_txt::{
+    self, Hardware, Included,
+    cmdline_file::{CmdlineFile, cmdline_file},
+};
 use weaver_diagnostics::kept_cmdline::kept;
 use weaver_diagnostics::kernel_cmdline::{lines, tokens};
 
 const FILE: &str = "/boot/firmware/cmdline.txt";
 
 fuzz_target!(|text: &str| {
-    let _ = candidates(&boot_options(text, Some("Raspberry Pi 4 Model B")));
+    let hardware = Hardware { model: Some("Raspberry Pi 4 Model B".to_owned()), serial: Some(1) };
+    // The same text as any file that it includes: to an end, and never a file outside of the partition.
+    let config = config_txt::read(text, &hardware, |_| Included::Text(text.to_owned()));
+    if let CmdlineFile::File { path, .. } =
+        cmdline_file(&config, |_| vec!["kernel8.img".to_owned(), "x.dtb".to_owned()])
+    {
+        assert!(!path.split('/').any(|part| part == ".."), "{path:?}");
+    }
     let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
     let _ = kept(text, rest, first);
     for need in [Need::Enable, Need::NoDisable] {

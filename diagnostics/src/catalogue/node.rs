@@ -90,7 +90,8 @@ pub(super) const MEMORY_CGROUP_LOST_AT_BOOT: Entry = known(
 
 pub(super) const BOOT_FILE_UNREADABLE: Entry = known(
     Warn,
-    "It is empty, no text, or damaged.",
+    "It is empty, no text, or damaged; config.txt names a file that does not exist; or it names one under a filter such as \
+     [gpio4=1], which only the firmware can evaluate: then the finding is `unknown` and nothing is repaired.",
     "restore it from a backup or write it anew: one line",
     &["cat /proc/cmdline"],
     &[],

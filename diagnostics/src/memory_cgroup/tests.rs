@@ -220,6 +220,23 @@ fn unknown_never_fails_and_an_unreadable_file_is_a_warning_of_its_own() {
     assert_eq!((found[1].severity, found[1].code), (Severity::Warn, Code::BootFileUnreadable));
 }
 
+#[test]
+fn a_file_that_only_the_firmware_knows_is_unknown_and_nothing_is_changed() {
+    let mut facts = facts(RPI, None, RUNNING_OFF, false);
+    facts.boot_file =
+        BootFile::Undecided { place: Place::line("/boot/firmware/config.txt", 2), why: "a pin".into() };
+    let found = findings(&facts);
+    assert_eq!((found[0].severity, found[0].code), (Severity::Fail, Code::MemoryCgroupAbsent));
+    assert_eq!((found[1].severity, found[1].code), (Severity::Unknown, Code::BootFileUnreadable));
+    for finding in &found {
+        let remedy = finding.remedy.as_ref().unwrap();
+        assert!(
+            remedy.changes.is_empty() && remedy.explain.contains("/boot/firmware/config.txt"),
+            "{remedy:?}"
+        );
+    }
+}
+
 proptest! {
     /// Whatever the files hold: no panic, the controller decides on failure,
     /// and every failure says what to do.

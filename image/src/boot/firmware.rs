@@ -12,8 +12,8 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use super::board::Board;
 use super::cmdline;
-use super::config_txt::{self, ConfigTxt};
 use super::fat::Fat;
+use super::settings::{self, Settings};
 
 /// What the firmware would start.
 #[derive(Clone, Debug)]
@@ -35,9 +35,8 @@ pub struct Played {
 /// # Errors
 /// When the board would not boot this card, or the harness cannot play it.
 pub fn play(fat: &Fat, board: Board, extra: &[String], into: &Path) -> Result<Played> {
-    let text =
-        fat.read(config_txt::FILE)?.ok_or_else(|| missing(config_txt::FILE, "the firmware's settings"))?;
-    let config = config_txt::read(&String::from_utf8_lossy(&text), board)?;
+    let text = fat.read(settings::FILE)?.ok_or_else(|| missing(settings::FILE, "the firmware's settings"))?;
+    let config = settings::read(&text, board, |name| fat.read(name))?;
     require_64bit(&config, board)?;
     let mut steps = vec![format!("board: {}", board.model())];
 
@@ -90,7 +89,7 @@ struct Found {
 
 /// Kernel and device tree: below the prefix if both are there, else without it.
 /// <https://www.raspberrypi.com/documentation/computers/config_txt.html#os_prefix>
-fn find(fat: &Fat, config: &ConfigTxt, board: Board, steps: &mut Vec<String>) -> Result<Found> {
+fn find(fat: &Fat, config: &Settings, board: Board, steps: &mut Vec<String>) -> Result<Found> {
     let upstream = config.upstream_kernel.then_some("upstream/");
     let prefix = config.os_prefix.as_deref().or(upstream).unwrap_or_default();
     if !prefix.is_empty() {
@@ -113,11 +112,11 @@ fn find(fat: &Fat, config: &ConfigTxt, board: Board, steps: &mut Vec<String>) ->
     Ok(Found { prefix: String::new(), kernel, tree })
 }
 
-fn kernel(fat: &Fat, config: &ConfigTxt, board: Board, prefix: &str) -> Result<Option<String>> {
+fn kernel(fat: &Fat, config: &Settings, board: Board, prefix: &str) -> Result<Option<String>> {
     first_there(fat, prefix, config.kernel.as_deref(), board.default_kernels())
 }
 
-fn tree(fat: &Fat, config: &ConfigTxt, board: Board, prefix: &str) -> Result<Option<String>> {
+fn tree(fat: &Fat, config: &Settings, board: Board, prefix: &str) -> Result<Option<String>> {
     first_there(fat, prefix, config.device_tree.as_deref(), board.device_trees(config.upstream_kernel))
 }
 
@@ -141,11 +140,11 @@ fn missing(name: &str, what: &str) -> anyhow::Error {
     anyhow!(
         "{name} is not on the card, and it is {what} that the board would load; put it on the boot \
          partition, or correct {} there",
-        config_txt::FILE
+        settings::FILE
     )
 }
 
-fn require_64bit(config: &ConfigTxt, board: Board) -> Result<()> {
+fn require_64bit(config: &Settings, board: Board) -> Result<()> {
     let named = config.kernel.as_deref() == Some("kernel8.img");
     match config.arm_64bit {
         Some(true) => Ok(()),
@@ -154,7 +153,7 @@ fn require_64bit(config: &ConfigTxt, board: Board) -> Result<()> {
         _ if board == Board::Pi5 => Ok(()),
         _ => bail!(
             "{} on the card would start the board in 32-bit mode, and the image is arm64; write arm_64bit=1 there",
-            config_txt::FILE
+            settings::FILE
         ),
     }
 }
@@ -195,10 +194,10 @@ mod tests {
 
     #[test]
     fn a_board_in_32bit_mode_is_refused() {
-        let config = |arm_64bit, kernel: Option<&str>| ConfigTxt {
+        let config = |arm_64bit, kernel: Option<&str>| Settings {
             arm_64bit,
             kernel: kernel.map(str::to_owned),
-            ..ConfigTxt::default()
+            ..Settings::default()
         };
         for (arm_64bit, kernel, board, good) in [
             (None, None, Board::Pi4, true),

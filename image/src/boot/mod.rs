@@ -11,7 +11,6 @@
 pub mod board;
 pub mod card;
 pub mod cmdline;
-pub mod config_txt;
 pub mod console;
 pub mod device_tree;
 pub mod emulator;
@@ -26,6 +25,7 @@ pub mod programs;
 pub mod qemu;
 pub mod qmp;
 pub mod running;
+pub mod settings;
 pub mod snapshot;
 pub mod ssh;
 pub mod stage;

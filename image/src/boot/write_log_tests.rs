@@ -49,7 +49,7 @@ fn entries_are_read_with_their_place_their_data_and_their_barriers() {
     assert_eq!(seen, [(4, 2, false), (0, 0, true), (9, 1, true), (6, 1, false)]);
     assert_eq!(log.content(&log.entries()[2]).unwrap(), sectors(1, 2));
     assert_eq!(log.stretches(0..4), [0..1, 3..4], "the second has only its barrier");
-    assert_eq!(log.stretches(1..3), [], "nothing but barriers");
+    assert!(log.stretches(1..3).is_empty(), "nothing but barriers");
 }
 
 #[test]

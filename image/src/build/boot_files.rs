@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use super::cpio;
 use super::debian_kernel::DebianKernel;
 use crate::boot::board::Board;
-use crate::boot::config_txt;
+use crate::boot::settings;
 
 /// Without a word about it the firmware looks for one that Debian does not have.
 const CM4_TREE: &str = "bcm2711-rpi-cm4-io.dtb";
@@ -102,10 +102,10 @@ pub fn verify(boot: &Path, kernel: &Kernel, chosen: DebianKernel) -> Result<()> 
             (Some(_), _) => faults.push(format!("{name} is not the kernel's own")),
         }
     }
-    let text = read(config_txt::FILE).unwrap_or_default();
+    let text = read(settings::FILE).unwrap_or_default();
     let (mut kernels, mut initramfs) = (BTreeSet::new(), BTreeSet::new());
     for board in chosen.boards() {
-        match config_txt::read(&String::from_utf8_lossy(&text), board) {
+        match settings::read(&text, board, |name| Ok(read(name))) {
             Ok(config) => {
                 if board == Board::Cm4 && config.device_tree.as_deref() != Some(CM4_TREE) {
                     faults.push(format!("config.txt does not name {CM4_TREE} for a Compute Module 4"));

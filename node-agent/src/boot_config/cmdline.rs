@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use weaver_diagnostics::{
-    boot_config::BOOT_DIR,
+    config_txt::BOOT_DIR,
     kept_cmdline::{Kept, kept},
     memory_cgroup::{BootFile, EXTRA_CMDLINE},
     weaver_toml::plan::File,

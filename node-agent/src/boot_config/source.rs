@@ -12,7 +12,7 @@ use std::{
     path::Path,
 };
 
-use weaver_diagnostics::{boot_config::BOOT_DIR, weaver_toml::FILE_LIMIT};
+use weaver_diagnostics::{config_txt::BOOT_DIR, weaver_toml::FILE_LIMIT};
 
 use crate::{
     host_root::HostRoot,

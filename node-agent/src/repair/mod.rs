@@ -17,7 +17,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail, ensure};
 use jiff::Timestamp;
 use weaver_diagnostics::{
-    boot_config::BOOT_DIR,
+    config_txt::BOOT_DIR,
     exit_code,
     finding::{Change, REBOOT, Remedy},
     memory_cgroup,

@@ -1,0 +1,195 @@
+//! Conditional filters: which of them hold on a board.
+//!
+//! <https://www.raspberrypi.com/documentation/computers/config_txt.html#conditional-filters>
+
+use super::{Hardware, blank_trimmed};
+
+/// Boards by the name in their device tree, the model filters that they see, and their type in the revision code.
+/// The filters are those of the documentation's table, "also sees" followed to its end; the types are those of
+/// <https://www.raspberrypi.com/documentation/computers/raspberry-pi.html#new-style-revision-codes>.
+/// Of several names the longest one counts.
+const MODELS: [(&str, &[&str], u32); 26] = [
+    ("Raspberry Pi Model A", &["pi1"], 0x0),
+    ("Raspberry Pi Model B", &["pi1"], 0x1),
+    ("Raspberry Pi Model A Plus", &["pi1"], 0x2),
+    ("Raspberry Pi Model B Plus", &["pi1"], 0x3),
+    ("Raspberry Pi Compute Module", &["pi1", "cm1"], 0x6),
+    ("Raspberry Pi 2 Model B", &["pi2"], 0x4),
+    ("Raspberry Pi 3 Model B", &["pi3"], 0x8),
+    ("Raspberry Pi 3 Model B Plus", &["pi3", "pi3+"], 0xd),
+    ("Raspberry Pi 3 Model A Plus", &["pi3", "pi3+"], 0xe),
+    ("Raspberry Pi Compute Module 3", &["pi3", "cm3"], 0xa),
+    ("Raspberry Pi Compute Module 3 Plus", &["pi3", "pi3+", "cm3+"], 0x10),
+    ("Raspberry Pi 4 Model B", &["pi4"], 0x11),
+    ("Raspberry Pi 400", &["pi4", "pi400"], 0x13),
+    ("Raspberry Pi Compute Module 4", &["pi4", "cm4"], 0x14),
+    ("Raspberry Pi Compute Module 4S", &["pi4", "cm4s"], 0x15),
+    ("Raspberry Pi 5", &["pi5"], 0x17),
+    ("Raspberry Pi 5 Model B", &["pi5"], 0x17),
+    ("Raspberry Pi 500", &["pi5", "pi500"], 0x19),
+    // Its type is that of the 500.
+    ("Raspberry Pi 500+", &["pi5", "pi500"], 0x19),
+    ("Raspberry Pi Compute Module 5", &["pi5", "cm5"], 0x18),
+    ("Raspberry Pi Compute Module 5 Lite", &["pi5", "cm5"], 0x1a),
+    ("Raspberry Pi Zero", &["pi0"], 0x9),
+    ("Raspberry Pi Zero W", &["pi0", "pi0w"], 0xc),
+    ("Raspberry Pi Zero 2", &["pi0", "pi0w", "pi02"], 0x12),
+    ("Raspberry Pi Zero 2 W", &["pi0", "pi0w", "pi02"], 0x12),
+    ("Raspberry Pi Compute Module 0", &["pi0", "pi0w", "pi02", "cm0"], 0x1b),
+];
+
+/// Variables of the expression filter, each known to the firmware at power-on only.
+const VARIABLES: [&str; 6] =
+    ["boot_arg1", "boot_count", "boot_partition", "bootvar0", "cust_otp", "partition"];
+
+/// Types of filters: one of each is in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    None,
+    /// A model, or a board type: the documentation has both in one table.
+    Model,
+    Tryboot,
+    Edid,
+    Serial,
+    Gpio,
+    Hdmi,
+    Expression,
+}
+
+const KINDS: usize = 8;
+
+/// Whether the lines below a filter apply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Yes,
+    No,
+    /// Not to be known here; the reason.
+    Unknown(String),
+}
+
+/// The filters in force.
+#[derive(Debug)]
+pub(super) struct Filters<'a> {
+    hardware: &'a Hardware,
+    verdicts: [Verdict; KINDS],
+    /// A filter that is in no documentation, or one in a file that could not be read.
+    doubt: Option<String>,
+}
+
+impl<'a> Filters<'a> {
+    pub(super) const fn new(hardware: &'a Hardware) -> Self {
+        Self { hardware, verdicts: [const { Verdict::Yes }; KINDS], doubt: None }
+    }
+
+    /// Whether the lines below apply.
+    pub(super) fn verdict(&self) -> Verdict {
+        if self.verdicts.contains(&Verdict::No) {
+            return Verdict::No;
+        }
+        let unknown = self.verdicts.iter().find(|verdict| matches!(verdict, Verdict::Unknown(_)));
+        match &self.doubt {
+            Some(why) => Verdict::Unknown(why.clone()),
+            None => unknown.cloned().unwrap_or(Verdict::Yes),
+        }
+    }
+
+    /// A line that starts with `[`.
+    pub(super) fn enter(&mut self, line: &str) {
+        let name = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or_default();
+        if name == "all" {
+            *self = Self::new(self.hardware);
+        } else if let Some((kind, verdict)) = verdict(name, self.hardware) {
+            self.verdicts[kind as usize] = verdict;
+        } else {
+            self.doubt(&format!("{line} is no filter that Raspberry Pi's documentation has"));
+        }
+    }
+
+    /// From here to the next `[all]` any filter may be in force. It may have replaced one that does not hold, so that
+    /// this is not known either; of `[none]` there is only one.
+    pub(super) fn doubt(&mut self, why: &str) {
+        for (kind, verdict) in self.verdicts.iter_mut().enumerate() {
+            if kind != Kind::None as usize && *verdict == Verdict::No {
+                *verdict = Verdict::Unknown(why.to_owned());
+            }
+        }
+        self.doubt = Some(why.to_owned());
+    }
+}
+
+/// `None`: no filter that is documented.
+fn verdict(name: &str, hardware: &Hardware) -> Option<(Kind, Verdict)> {
+    let at_power_on = |what: &str| Verdict::Unknown(format!("[{name}] depends on {what}"));
+    let board = hardware.model.as_deref().and_then(board);
+    let of_board = |is: &dyn Fn(&[&str], u32) -> bool| match board {
+        Some((_, filters, board_type)) if is(filters, board_type) => Verdict::Yes,
+        Some(_) => Verdict::No,
+        None => at_power_on("the model, which is not known here"),
+    };
+    if name == "none" {
+        Some((Kind::None, Verdict::No))
+    } else if name == "tryboot" {
+        // Set for one start and cleared by it: no other start sees these lines, and repairs are for those.
+        Some((Kind::Tryboot, Verdict::No))
+    } else if is_model(name) {
+        Some((Kind::Model, of_board(&|filters, _| filters.contains(&name))))
+    } else if let Some(wanted) = name.strip_prefix("board-type=") {
+        let wanted = number(wanted)?;
+        Some((Kind::Model, of_board(&|_, board_type| u64::from(board_type) == wanted)))
+    } else if name.starts_with("0x") {
+        Some((Kind::Serial, serial(number(name)?, hardware.serial, at_power_on)))
+    } else if name.starts_with("EDID=") {
+        Some((Kind::Edid, at_power_on("the monitor that is connected at power-on")))
+    } else if let Some(pin) = name.strip_prefix("gpio") {
+        let (pin, level) = pin.split_once('=')?;
+        number(pin).filter(|_| matches!(level, "0" | "1"))?;
+        Some((Kind::Gpio, at_power_on("the level of a pin at power-on")))
+    } else if matches!(name, "HDMI:0" | "HDMI:1") {
+        // For settings of a port; what it does to others is not documented.
+        Some((Kind::Hdmi, at_power_on("an HDMI port")))
+    } else {
+        let (variable, _) = name.split_once(['=', '&', '<', '>'])?;
+        let variable =
+            variable.strip_suffix(|digit| matches!(digit, '0'..='7') && is_otp(variable)).unwrap_or(variable);
+        VARIABLES
+            .contains(&variable)
+            .then(|| (Kind::Expression, at_power_on("a variable that only the firmware knows")))
+    }
+}
+
+fn is_otp(variable: &str) -> bool {
+    variable.starts_with("cust_otp")
+}
+
+/// A filter of the table, or that of a model to come: `pi6`.
+fn is_model(name: &str) -> bool {
+    let digits = name.strip_prefix("pi").or_else(|| name.strip_prefix("cm"));
+    MODELS.iter().any(|(_, filters, _)| filters.contains(&name))
+        || digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn board(model: &str) -> Option<(&'static str, &'static [&'static str], u32)> {
+    let is =
+        |name: &str| model.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+    MODELS.into_iter().filter(|(name, ..)| is(name)).max_by_key(|(name, ..)| name.len())
+}
+
+/// The documentation's filter is the last eight digits of the serial number; of longer ones it says nothing.
+fn serial(wanted: u64, serial: Option<u64>, unknown: impl Fn(&str) -> Verdict) -> Verdict {
+    let low = |number: u64| number & u64::from(u32::MAX);
+    match serial {
+        None => unknown("the serial number, which is not known here"),
+        Some(serial) if low(serial) != low(wanted) => Verdict::No,
+        Some(_) if wanted == low(wanted) => Verdict::Yes,
+        Some(_) => unknown("more than the last eight digits of a serial number"),
+    }
+}
+
+/// Decimal, or hexadecimal after `0x`.
+fn number(text: &str) -> Option<u64> {
+    let text = blank_trimmed(text);
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
