@@ -3,6 +3,7 @@
 #
 #   devstack/test.sh         all of it; ends with the test runner's summary
 #   devstack/test.sh lint    only what runs nothing
+#   devstack/test.sh tools   only the programs that the tests run, once per machine
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -71,6 +72,7 @@ case ${1-all} in
     lint
     step "Go tests" go_test
     step "cargo-nextest $nextest_version, once per machine" tool cargo-nextest "$nextest_version"
+    step "promtool, once per machine" promtool
     # The programs as well, each beside the tests of its crate.
     step "Rust tests built" nextest run --locked --workspace --no-run
     step "examples in the documentation of weaver-api" cargo test --locked --quiet -p weaver-api --doc
@@ -80,8 +82,12 @@ case ${1-all} in
       "$nextest" nextest run --locked --workspace
     ;;
   lint) lint ;;
+  tools)
+    step "cargo-nextest $nextest_version, once per machine" tool cargo-nextest "$nextest_version"
+    step "promtool, once per machine" promtool
+    ;;
   *)
-    echo "usage: devstack/test.sh [all|lint]" >&2
+    echo "usage: devstack/test.sh [all|lint|tools]" >&2
     exit 2
     ;;
 esac

@@ -1,4 +1,4 @@
-# Cargo tools that the tests run, once per machine: sourced by devstack/test.sh and devstack/image_smoke.sh.
+# Tools that the tests run, once per machine: sourced by devstack/test.sh and devstack/image_smoke.sh.
 # shellcheck shell=bash
 
 nextest_version=0.9.151
@@ -18,6 +18,30 @@ tool() {
   [[ $1 != cargo-nextest ]] || features=(--no-default-features --features default-no-update)
   CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
     CARGO_PROFILE_RELEASE_DEBUG=0 cargo install --quiet --locked --root "$dir.new" --version "$2" "${features[@]}" "$1"
+  mv "$dir.new" "$dir"
+}
+
+# promtool, that of this machine or of Debian's package prometheus, which is not installed: it would start a server.
+promtool() {
+  local dir=$tools/promtool found as=()
+  [[ -x $dir/promtool ]] && return
+  rm -rf "$dir" "$dir.new"
+  mkdir -p "$dir.new"
+  if found=$(type -P promtool); then
+    ln -s "$found" "$dir.new/promtool"
+  else
+    [[ $EUID -eq 0 ]] || as=(sudo)
+    (
+      cd "$dir.new" || exit
+      download() { apt-get download -q -o APT::Sandbox::User=root prometheus; }
+      download || { "${as[@]}" apt-get update -q && download; } || {
+        echo "promtool is missing and apt-get could not fetch the package prometheus: put promtool on the PATH" >&2
+        exit 1
+      }
+      dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x --strip-components 3 ./usr/bin/promtool
+      rm prometheus_*.deb
+    )
+  fi
   mv "$dir.new" "$dir"
 }
 

@@ -19,7 +19,7 @@ pub mod metrics;
 pub mod monitoring;
 pub mod own;
 pub mod person;
-pub mod promql;
+pub mod promtool;
 pub mod proxy;
 pub mod rbac;
 pub mod systemd;

@@ -1,5 +1,5 @@
 //! Each alert has a fault that fires it: those of the operator in the scenarios `alerts_own_server`, those of a node here.
-//! How long a fault has to last (`for`) is not waited for.
+//! How long a fault has to last (`for`) is simulated by `promtool`, not waited for.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 
@@ -45,7 +45,7 @@ fn alerts_on_a_boot_a_host_and_on_hours_fire_on_what_the_agent_would_tell() {
         ("WeaverOperatorTokenEnds", page(well, None), false),
     ] {
         assert!(BY_PAGE.iter().any(|(by_page, _)| *by_page == alert));
-        assert_eq!(fires(alert, &told, &told, 1.0), fires_on_it, "{alert}: {told:?}");
+        assert_eq!(fires(alert, &told, &told), fires_on_it, "{alert}: {told:?}");
     }
 }
 

@@ -4,10 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Deserialize;
+use serde_json::json;
 use weaver_operator::controller::events::OWN_REASONS;
 use weaver_tests::exposition::{Family, families};
 use weaver_tests::monitoring::{agent_page, alerts, dashboard, file, operator_page, panels};
-use weaver_tests::promql::{Expr, Matcher, Selector, parse};
+use weaver_tests::promtool;
 
 /// Labels that Prometheus adds when it scrapes.
 const SCRAPERS: [&str; 2] = ["instance", "job"];
@@ -19,65 +21,154 @@ fn told() -> Vec<Family> {
     [operator_page(), agent_page()].iter().flat_map(|page| families(page)).collect()
 }
 
-fn family<'a>(told: &'a [Family], selector: &Selector) -> &'a Family {
-    let bucket = selector.name.strip_suffix("_bucket").unwrap_or(&selector.name);
-    let named = |family: &&Family| {
-        family.name == selector.name || (family.kind == "histogram" && family.name == bucket)
+/// Series that an expression selects. Whether it is an expression, `promtool` says.
+struct Selector<'a> {
+    name: &'a str,
+    /// Labels, and the values that they are compared with.
+    matchers: Vec<(&'a str, Vec<&'a str>)>,
+    has_range: bool,
+}
+
+fn selectors(expr: &str) -> Vec<Selector<'_>> {
+    let selector = |(at, _)| {
+        let text: &str = &expr[at..];
+        let (name, rest) =
+            text.split_at(text.find(|c: char| c != '_' && !c.is_ascii_alphanumeric()).unwrap_or(text.len()));
+        let (matchers, rest) =
+            rest.strip_prefix('{').and_then(|rest| rest.split_once('}')).unwrap_or(("", rest));
+        let matchers = matchers.split(',').filter(|matcher| !matcher.is_empty()).map(|matcher| {
+            let (label, value) = matcher.split_once(['=', '!']).unwrap();
+            let value = value.trim_start_matches(['=', '~']).trim_matches('"');
+            (label.trim(), value.split('|').collect())
+        });
+        Selector { name, matchers: matchers.collect(), has_range: rest.starts_with('[') }
     };
-    told.iter().find(named).unwrap_or_else(|| panic!("no program tells {}", selector.name))
+    expr.match_indices("weaver_").map(selector).collect()
+}
+
+/// Is it such a value? `.+` at its end is anything that is not empty.
+fn is_value(value: &str, found: &str) -> bool {
+    match value.strip_suffix(".+") {
+        Some(start) => found.len() > start.len() && found.starts_with(start),
+        None => value == found,
+    }
+}
+
+fn family<'a>(told: &'a [Family], name: &str) -> &'a Family {
+    let bucket = name.strip_suffix("_bucket").unwrap_or(name);
+    let named =
+        |family: &&Family| family.name == name || (family.kind == "histogram" && family.name == bucket);
+    told.iter().find(named).unwrap_or_else(|| panic!("no program tells {name}"))
 }
 
 /// All that an expression selects is told, with these labels and values.
-fn is_told(place: &str, expr: &Expr) {
+fn is_told(place: &str, expr: &str) {
     let told = told();
-    for selector in expr.selectors() {
-        let family = family(&told, selector);
+    let selectors = selectors(expr);
+    assert!(!selectors.is_empty(), "{place}");
+    for Selector { name, matchers, has_range } in &selectors {
+        let family = family(&told, name);
         assert!(
-            family.kind == "gauge" || selector.range.is_some(),
-            "{place}: {} grows for ever: take its rate or increase",
-            selector.name
+            family.kind == "gauge" || *has_range,
+            "{place}: {name} grows for ever: take its rate or increase"
         );
-        for Matcher { label, values, .. } in &selector.matchers {
-            if SCRAPERS.contains(&label.as_str()) {
-                continue;
-            }
-            let known = family.labels.get(label);
-            let known = known.unwrap_or_else(|| panic!("{place}: {} has no label {label}", selector.name));
-            for value in values {
-                let is_known = known.iter().any(|known| Matcher::names(value, known));
-                assert!(is_known, "{place}: {}: {label} is never {value}, but {known:?}", selector.name);
-            }
+        are_told(place, family, matchers);
+        for by in expr.split("by (").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let known = |label: &str| {
+                family.labels.contains_key(label)
+                    || SCRAPERS.contains(&label)
+                    || (name.ends_with("_bucket") && label == "le")
+            };
+            assert!(
+                by.split(',').all(|label| known(label.trim())),
+                "{place}: {name} has not all labels of {by:?}"
+            );
         }
     }
-    grouped_by_what_is_told(place, expr, &told);
 }
 
-fn grouped_by_what_is_told(place: &str, expr: &Expr, told: &[Family]) {
-    match expr {
-        Expr::Aggregate(_, by, of) => {
-            for selector in of.selectors() {
-                let labels = &family(told, selector).labels;
-                let is_bucket = selector.name.ends_with("_bucket");
-                let known = |label: &String| {
-                    labels.contains_key(label)
-                        || SCRAPERS.contains(&label.as_str())
-                        || (is_bucket && label == "le")
-                };
-                assert!(by.iter().all(known), "{place}: {} has not all labels of {by:?}", selector.name);
-            }
-            grouped_by_what_is_told(place, of, told);
+fn are_told(place: &str, family: &Family, matchers: &[(&str, Vec<&str>)]) {
+    for (label, values) in matchers.iter().filter(|(label, _)| !SCRAPERS.contains(label)) {
+        let known = family.labels.get(*label);
+        let known = known.unwrap_or_else(|| panic!("{place}: {} has no label {label}", family.name));
+        for value in values {
+            let is_known = known.iter().any(|known| is_value(value, known));
+            assert!(is_known, "{place}: {}: {label} is never {value}, but {known:?}", family.name);
         }
-        Expr::Call(_, arguments) => {
-            for argument in arguments {
-                grouped_by_what_is_told(place, argument, told);
-            }
-        }
-        Expr::Binary(left, _, right) => {
-            grouped_by_what_is_told(place, left, told);
-            grouped_by_what_is_told(place, right, told);
-        }
-        Expr::Number(_) | Expr::Selector(_) => {}
     }
+}
+
+#[test]
+fn selectors_are_found_in_an_expression() {
+    let found = selectors("sum by (x) (rate(weaver_a{b=~\"c|d.+\",e!=\"f\"}[5m])) > weaver_g");
+    let found: Vec<_> =
+        found.iter().map(|found| (found.name, &found.matchers[..], found.has_range)).collect();
+    let matchers = [("b", vec!["c", "d.+"]), ("e", vec!["f"])];
+    assert_eq!(found, [("weaver_a", &matchers[..], true), ("weaver_g", &[], false)]);
+    assert!(
+        is_value("T-.+", "T-01") && !is_value("T-.+", "T-") && is_value("a", "a") && !is_value("a", "ab")
+    );
+}
+
+/// A rule test of `deploy/monitoring/alerts_test.yaml`.
+#[derive(Deserialize)]
+struct RuleTest {
+    name: String,
+    input_series: Vec<Series>,
+    #[serde(rename = "alert_rule_test")]
+    asked: Vec<AlertTest>,
+}
+
+#[derive(Deserialize)]
+struct Series {
+    series: String,
+}
+
+#[derive(Deserialize)]
+struct AlertTest {
+    alertname: String,
+    exp_alerts: Vec<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+struct RuleTests {
+    tests: Vec<RuleTest>,
+}
+
+#[test]
+fn promtool_has_each_alert_fire_in_one_case_and_not_in_another() {
+    for arguments in [&["check", "rules", "alerts.yaml"][..], &["test", "rules", "alerts_test.yaml"]] {
+        let (is_content, said) = promtool::run(arguments, None);
+        assert!(is_content, "{said}");
+    }
+    let tests: RuleTests = serde_saphyr::from_str(&file("deploy/monitoring/alerts_test.yaml")).unwrap();
+    let (mut fire, mut silent) = (BTreeSet::new(), BTreeSet::new());
+    let told = told();
+    for test in tests.tests {
+        for Selector { name, matchers, .. } in
+            test.input_series.iter().flat_map(|series| selectors(&series.series))
+        {
+            are_told(&test.name, family(&told, name), &matchers);
+        }
+        for alert in test.asked {
+            let set = if alert.exp_alerts.is_empty() { &mut silent } else { &mut fire };
+            set.insert(alert.alertname);
+        }
+    }
+    let all: BTreeSet<String> = alerts().into_iter().map(|rule| rule.alert).collect();
+    assert_eq!((&fire, &silent), (&all, &all));
+}
+
+#[test]
+fn promtool_reads_the_expression_of_each_panel() {
+    let rule =
+        |(at, (_, expr)): (usize, (String, String))| json!({"record": format!("panel:{at}"), "expr": expr});
+    let rules: Vec<_> = panels(&dashboard()).into_iter().enumerate().map(rule).collect();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("rules.json");
+    std::fs::write(&path, json!({"groups": [{"name": "panels", "rules": rules}]}).to_string()).unwrap();
+    let (is_content, said) = promtool::run(&["check", "rules", "--lint=none"], Some(&path));
+    assert!(is_content, "{said}");
 }
 
 #[test]
@@ -87,7 +178,7 @@ fn each_alert_is_of_what_the_programs_tell_and_says_what_to_do() {
     for rule in alerts() {
         let name = &rule.alert;
         assert!(names.insert(name.clone()), "{name} stands there twice");
-        is_told(name, &parse(&rule.expr).unwrap());
+        is_told(name, &rule.expr);
         assert!(["critical", "warning"].contains(&rule.labels.severity.as_str()), "{name}");
         assert!(rule.r#for.ends_with(['m', 'h']), "{name} fires at once");
         assert!(
@@ -117,7 +208,7 @@ fn the_dashboard_shows_every_metric_from_the_chosen_source() {
     let mut shown = BTreeSet::new();
     for (title, expr) in panels(&dashboard) {
         is_told(&title, &expr);
-        shown.extend(expr.selectors().into_iter().map(|selector| family(&told, selector).name.clone()));
+        shown.extend(selectors(&expr).iter().map(|selector| family(&told, selector.name).name.clone()));
     }
     let all: BTreeSet<String> = told.iter().map(|family| family.name.clone()).collect();
     assert_eq!(shown, all);
