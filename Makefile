@@ -90,7 +90,7 @@ oci: ## Container image of the operator into out/, for amd64 and arm64, without 
 fmt: ## Format Rust and Go
 	$(RUST) go
 	@cargo fmt --all
-	@cargo fmt --manifest-path diagnostics/fuzz/Cargo.toml
+	@cargo fmt --manifest-path lib/diagnostics/fuzz/Cargo.toml
 	@gofmt -w testbed
 
 .PHONY: generate

@@ -19,7 +19,7 @@ coverage="-sanitizer-coverage-level=4 -sanitizer-coverage-inline-8bit-counters -
 flags="--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1"
 for flag in $coverage; do flags+=" -Cllvm-args=$flag"; done
 # With a target given, build scripts and macros are compiled without the flags.
-RUSTFLAGS=$flags cargo build --locked --quiet --release --manifest-path diagnostics/fuzz/Cargo.toml --target "$host" \
+RUSTFLAGS=$flags cargo build --locked --quiet --release --manifest-path lib/diagnostics/fuzz/Cargo.toml --target "$host" \
   --target-dir "$work"
 
 fuzz() {
@@ -27,7 +27,7 @@ fuzz() {
   mkdir -p "$corpus/$name" "$work/broken/$name"
   # shellcheck disable=SC2086 # one or two flags
   if "$work/$host/release/$name" $how -timeout=10 -rss_limit_mb=1024 -max_len=4096 -print_final_stats=1 \
-    -artifact_prefix="$work/broken/$name/" "$corpus/$name" "diagnostics/fuzz/seeds/$name" > "$log" 2>&1; then
+    -artifact_prefix="$work/broken/$name/" "$corpus/$name" "lib/diagnostics/fuzz/seeds/$name" > "$log" 2>&1; then
     echo "fuzz: $name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs, none breaks it"
   else
     # What broke it stands before a long trace.
@@ -40,5 +40,5 @@ fuzz() {
 }
 export -f fuzz
 export work host corpus how
-sed -n 's/^name = "\(.*\)"/\1/p' diagnostics/fuzz/Cargo.toml | grep -vx weaver-fuzz |
+sed -n 's/^name = "\(.*\)"/\1/p' lib/diagnostics/fuzz/Cargo.toml | grep -vx weaver-fuzz |
   xargs -P 2 -I {} bash -euo pipefail -c 'fuzz {}'

@@ -46,7 +46,7 @@ go_format() {
   }
 }
 
-rust_format() { cargo fmt --all --check && cargo fmt --manifest-path diagnostics/fuzz/Cargo.toml --check; }
+rust_format() { cargo fmt --all --check && cargo fmt --manifest-path lib/diagnostics/fuzz/Cargo.toml --check; }
 
 # shellcheck source=testbed/flags.sh
 go_vet() { (cd testbed && . ./flags.sh && go vet -vettool="$PWD/../devstack/own_vet.sh" ./...); }

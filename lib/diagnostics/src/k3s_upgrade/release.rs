@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn the_address_is_that_of_the_lock_of_the_image() {
-        let lock = include_str!("../../../image/k3s.lock");
+        let lock = include_str!("../../../../image/k3s.lock");
         let told = |key: &str| lock.lines().find_map(|line| line.strip_prefix(key)).unwrap().trim();
         let version = told("version:").parse().unwrap();
         assert_eq!(address(ADDRESS, &version, "k3s-arm64"), format!("{}/k3s-arm64", told("address:")));

@@ -95,7 +95,7 @@ pub fn page() -> String {
     let mut page = "\
 # Codes
 
-<!-- Written by `make generate` from diagnostics/src/catalogue; edit there. -->
+<!-- Written by `make generate` from lib/diagnostics/src/catalogue; edit there. -->
 
 Every finding of `weaver-node-agent` and of `weaver` begins with a code, which never changes its meaning. `weaver explain
 N-01` prints an entry; `… 2>&1 | weaver explain` recognises what others print. The word behind a code is the worst that it
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_committed_page_is_the_one_of_this_table() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/codes.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/codes.md");
         let committed = std::fs::read_to_string(path).unwrap_or_default();
         assert!(committed == page(), "docs/codes.md differs from the catalogue: run `make generate`");
     }

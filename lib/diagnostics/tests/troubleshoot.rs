@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use weaver_diagnostics::finding::{Code, Place};
 use weaver_diagnostics::recognise::Recogniser;
 
-const PAGE: &str = include_str!("../../docs/troubleshoot.md");
-const CODES: &str = include_str!("../../docs/codes.md");
+const PAGE: &str = include_str!("../../../docs/troubleshoot.md");
+const CODES: &str = include_str!("../../../docs/codes.md");
 
 /// As the page links to a code.
 fn link(code: Code) -> String {

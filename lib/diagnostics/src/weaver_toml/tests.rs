@@ -3,8 +3,8 @@
 use super::*;
 use proptest::prelude::*;
 
-const SAMPLE: &str = include_str!("../../../image/overlay-boot/weaver.toml");
-const GUIDE: &str = include_str!("../../../docs/configure.md");
+const SAMPLE: &str = include_str!("../../../../image/overlay-boot/weaver.toml");
+const GUIDE: &str = include_str!("../../../../docs/configure.md");
 const KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g me@laptop";
 

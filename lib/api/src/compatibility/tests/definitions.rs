@@ -137,7 +137,7 @@ fn what_is_written_and_read_again_breaks_nothing() {
 
 #[test]
 fn the_definitions_break_nothing_that_was_released() {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds/released");
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds/released");
     let mut released = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

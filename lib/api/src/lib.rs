@@ -46,7 +46,7 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! `api/examples/client.rs` is a program that creates, reads, lists, changes, watches and deletes each kind:
+//! `lib/api/examples/client.rs` is a program that creates, reads, lists, changes, watches and deletes each kind:
 //! `cargo run -p weaver-api --example client -- NAMESPACE`.
 
 pub mod compatibility;

@@ -31,7 +31,7 @@ fn each_field(look: &mut dyn FnMut(&str, &Value)) {
 #[test]
 fn the_committed_files_are_the_generated_ones() {
     for crd in all() {
-        let path = format!("{}/../deploy/crds/{}.yaml", env!("CARGO_MANIFEST_DIR"), crd.spec.names.plural);
+        let path = format!("{}/../../deploy/crds/{}.yaml", env!("CARGO_MANIFEST_DIR"), crd.spec.names.plural);
         let committed = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(committed == manifest(&crd).unwrap(), "{path} is stale: run `make generate`");
     }
