@@ -1,5 +1,5 @@
 # The front door. Each recipe first sees to what it needs on this machine
-# (devstack/prerequisites.sh, a quick no-op when all is there).
+# (tests/devstack/prerequisites.sh, a quick no-op when all is there).
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -9,7 +9,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug
 PROGRAMS := -p weaver-operator -p weaver-node-agent -p weaver-cli
-RUST := @devstack/prerequisites.sh rust cc
+RUST := @tests/devstack/prerequisites.sh rust cc
 
 .PHONY: help
 help: ## This list
@@ -31,25 +31,25 @@ status: $(BIN)/weaver-devstack ## What runs, and which copies there are
 
 .PHONY: test
 test: ## Every check and test, the scenario tests on a real API server included
-	@devstack/test.sh
+	@tests/devstack/test.sh
 
 .PHONY: test-long
 test-long: ## Scenarios that take minutes: all orders of appearance, crowds of targets, faults, a kill at each write; fuzzing
-	@devstack/test_long.sh
+	@tests/devstack/test_long.sh
 
 .PHONY: fuzz
 fuzz: ## Fuzz each parser for 30 s, or FUZZ_SECONDS=…; test-long does it with 100,000 inputs from a fixed seed
-	@devstack/fuzz.sh
+	@tests/devstack/fuzz.sh
 
 .PHONY: bench
 bench: ## What operator and node agent cost, and how fast the operator is beside a bare client; half an hour
-	@devstack/bench.sh $(BENCH)
+	@tests/devstack/bench.sh $(BENCH)
 
 .PHONY: cross
 cross: ## Release programs for the Raspberry Pi (aarch64)
-	@devstack/cross.sh
+	@tests/devstack/cross.sh
 
-IMAGE := @devstack/prerequisites.sh rust cc cross image
+IMAGE := @tests/devstack/prerequisites.sh rust cc cross image
 WEAVER_IMAGE = $(BIN)/weaver-image
 
 .PHONY: image
@@ -60,19 +60,19 @@ image: ## Card image into out/; K3S=FILE or K3S=testbed where k3s cannot be down
 
 .PHONY: image-smoke
 image-smoke: ## Test image: built, inspected, booted in QEMU, broken and mended
-	@devstack/image_smoke.sh
+	@tests/devstack/image_smoke.sh
 
 .PHONY: image-matrix
 image-matrix: ## Test image: every fault of docs/faults.md induced, seen and mended; writes its table
-	@devstack/image_smoke.sh matrix
+	@tests/devstack/image_smoke.sh matrix
 
 .PHONY: soak
 soak: ## Test image: memory, processor, card writes, share of the boot, size; writes table and pictures; an hour
-	@devstack/image_smoke.sh soak
+	@tests/devstack/image_smoke.sh soak
 
 .PHONY: image-pi3
 image-pi3: ## Test image: booted from the SD slot of QEMU's Pi 3
-	@devstack/image_smoke.sh pi3
+	@tests/devstack/image_smoke.sh pi3
 
 .PHONY: boot
 boot: ## Boot the image in out/ in QEMU, its console on this terminal
@@ -82,7 +82,7 @@ boot: ## Boot the image in out/ in QEMU, its console on this terminal
 
 .PHONY: oci
 oci: ## Container image of the operator into out/, for amd64 and arm64, without a container engine
-	@devstack/prerequisites.sh rust cc cross
+	@tests/devstack/prerequisites.sh rust cc cross
 	@cargo build --locked --quiet -p weaver-image
 	@$(WEAVER_IMAGE) oci
 
@@ -91,7 +91,7 @@ fmt: ## Format Rust and Go
 	$(RUST) go
 	@cargo fmt --all
 	@cargo fmt --manifest-path lib/diagnostics/fuzz/Cargo.toml
-	@gofmt -w testbed
+	@gofmt -w tests/testbed
 
 .PHONY: generate
 generate: ## Write deploy/crds/, docs/api.md, docs/codes.md and docs/schema/ from the types and the catalogue
@@ -103,7 +103,7 @@ generate: ## Write deploy/crds/, docs/api.md, docs/codes.md and docs/schema/ fro
 
 .PHONY: lint
 lint: ## Formatting, clippy, dependencies, Go vet, shell scripts: all checks that run nothing
-	@devstack/test.sh lint
+	@tests/devstack/test.sh lint
 
 $(BIN)/weaver-devstack:
 	$(RUST)

@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use crate::exposition::Sample;
 use crate::monitoring::Alert;
 
-/// The program, which `make test` provides once per machine (devstack/tools.sh).
+/// The program, which `make test` provides once per machine (tests/devstack/tools.sh).
 fn program() -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .map_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"), PathBuf::from);
     let program = cache.join("config-weaver/tools/promtool/promtool");
-    assert!(program.exists(), "{} does not exist; `devstack/test.sh tools` provides it", program.display());
+    assert!(program.exists(), "{} does not exist; `tests/devstack/test.sh tools` provides it", program.display());
     program
 }
 

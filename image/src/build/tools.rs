@@ -89,7 +89,7 @@ pub fn cannot_start(command: &Command, error: io::Error) -> anyhow::Error {
     let name = name(command);
     if error.kind() == io::ErrorKind::NotFound {
         return anyhow!(
-            "{name} is missing: `devstack/prerequisites.sh image` installs it (Debian package {})",
+            "{name} is missing: `tests/devstack/prerequisites.sh image` installs it (Debian package {})",
             package(&name).unwrap_or(&name)
         );
     }

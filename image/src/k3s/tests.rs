@@ -37,15 +37,15 @@ impl Checkout {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         fs::create_dir_all(path("image")).unwrap();
-        fs::create_dir_all(path("devstack")).unwrap();
+        fs::create_dir_all(path("tests/devstack")).unwrap();
         fs::write(path("content"), content).unwrap();
         let hash = download::sha256(&path("content")).unwrap();
         let lock = format!("version: v1.2.3+k3s1\naddress: {address}\nfiles:\n  k3s-arm64: {hash}\n");
         fs::write(path("image/k3s.lock"), lock).unwrap();
         // curl is there, as in the checkout that this test is a part of.
-        fs::write(path("devstack/prerequisites.sh"), "#!/bin/sh\ntest \"$*\" = curl\n").unwrap();
+        fs::write(path("tests/devstack/prerequisites.sh"), "#!/bin/sh\ntest \"$*\" = curl\n").unwrap();
         let mode = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(path("devstack/prerequisites.sh"), mode).unwrap();
+        fs::set_permissions(path("tests/devstack/prerequisites.sh"), mode).unwrap();
         let asset = pinned_asset(&path("image/k3s.lock")).unwrap();
         Self { dir, asset }
     }

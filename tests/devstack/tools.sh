@@ -1,4 +1,4 @@
-# Tools that the tests run, once per machine: sourced by devstack/test.sh and devstack/image_smoke.sh.
+# Tools that the tests run, once per machine: sourced by tests/devstack/test.sh and tests/devstack/image_smoke.sh.
 # shellcheck shell=bash
 
 nextest_version=0.9.151

@@ -3,9 +3,9 @@
 # Arguments go to weaver-bench. Takes half an hour, of which each does nothing for ten minutes (--idle); leaves table,
 # raw figures and plots in target/bench.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
-devstack/prerequisites.sh rust cc go curl
+tests/devstack/prerequisites.sh rust cc go curl
 target="${CARGO_TARGET_DIR:-target}"
 cargo build --locked --release -p weaver-operator -p weaver-node-agent -p weaver-bench
 exec "$target/release/weaver-bench" --bin-dir "$target/release" --out "$target/bench" "$@"

@@ -2,9 +2,9 @@
 # Builds the release programs for the Raspberry Pi with the plain toolchain and judges what came out: the same code
 # as in `make image` (image/src/programs.rs). Stripped programs go to target/image/programs/, symbols to out/symbols/.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
-devstack/prerequisites.sh rust cc cross image
+tests/devstack/prerequisites.sh rust cc cross image
 begun=$SECONDS
 cargo build --locked --quiet -p weaver-image
 "${CARGO_TARGET_DIR:-target}/debug/weaver-image" programs

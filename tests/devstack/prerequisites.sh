@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # What a recipe of the Makefile needs on this machine.
 #
-#   devstack/prerequisites.sh NEED...      needs: rust cross go cc cxx curl lint image
+#   tests/devstack/prerequisites.sh NEED...      needs: rust cross go cc cxx curl lint image
 #
 # Does nothing, quickly, when all is there. Debian packages that are missing are
 # installed through apt-get (with sudo when not root); what cannot be installed
 # is named with the one command that does it, and the exit code is 1.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 need_go=1.26
 packages=()

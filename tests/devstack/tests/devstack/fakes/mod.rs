@@ -30,8 +30,8 @@ impl Fakes {
             ("bin/weaver-node-agent", include_str!("agent.sh").to_owned()),
             ("bin/weaver-operator", include_str!("operator.sh").to_owned()),
             ("bin/weaver", "#!/bin/sh\necho the fake weaver says who leads\n".to_owned()),
-            ("testbed/build.sh", format!("#!/bin/sh\necho {}\n", server.display())),
-            ("devstack/prerequisites.sh", "#!/bin/sh\n".to_owned()),
+            ("tests/testbed/build.sh", format!("#!/bin/sh\necho {}\n", server.display())),
+            ("tests/devstack/prerequisites.sh", "#!/bin/sh\n".to_owned()),
             ("deploy/samples/configmapsync.yaml", String::new()),
             // Nothing listens on port 1: the testbed stands in at once.
             (

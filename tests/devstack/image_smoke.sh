@@ -2,14 +2,14 @@
 # Builds the test image, looks at it as a file, boots it once, and breaks the running machine in several ways.
 # Ends with the test runner's summary.
 #
-#   devstack/image_smoke.sh        as above
-#   devstack/image_smoke.sh matrix instead, the whole fault matrix, 50 minutes: its table goes into docs/faults.md
-#   devstack/image_smoke.sh soak   instead, what the card costs, an hour: table and pictures go into docs/performance.md
-#   devstack/image_smoke.sh pi3    instead, boots it from the slot of QEMU's Pi 3: four minutes, another disk and board
+#   tests/devstack/image_smoke.sh        as above
+#   tests/devstack/image_smoke.sh matrix instead, the whole fault matrix, 50 minutes: its table goes into docs/faults.md
+#   tests/devstack/image_smoke.sh soak   instead, what the card costs, an hour: table and pictures go into docs/performance.md
+#   tests/devstack/image_smoke.sh pi3    instead, boots it from the slot of QEMU's Pi 3: four minutes, another disk and board
 #
 # K3S=FILE puts a k3s for arm64 onto the card; then the matrix has a card join another.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 how=(--raw)
 clock=()
@@ -24,15 +24,15 @@ case ${1-all} in
     ;;
   pi3) tests='test(/^pi3::/)' ;;
   *)
-    echo "usage: devstack/image_smoke.sh [all|matrix|soak|pi3]" >&2
+    echo "usage: tests/devstack/image_smoke.sh [all|matrix|soak|pi3]" >&2
     exit 2
     ;;
 esac
 
 commit=$(git describe --always --exclude='*' --abbrev=10 --dirty=', with changes')
-devstack/prerequisites.sh rust cc cross go curl image
-# shellcheck source=devstack/tools.sh
-. devstack/tools.sh
+tests/devstack/prerequisites.sh rust cc cross go curl image
+# shellcheck source=tests/devstack/tools.sh
+. tests/devstack/tools.sh
 tool cargo-nextest "$nextest_version"
 # The whole workspace with its tests, as `make test` has built it: in any part of it, the dependencies would have other
 # features and be compiled anew.

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Every check and test of the project; each step says how long it took.
 #
-#   devstack/test.sh         all of it; ends with the test runner's summary
-#   devstack/test.sh lint    only what runs nothing
-#   devstack/test.sh tools   only the programs that the tests run, once per machine
+#   tests/devstack/test.sh         all of it; ends with the test runner's summary
+#   tests/devstack/test.sh lint    only what runs nothing
+#   tests/devstack/test.sh tools   only the programs that the tests run, once per machine
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
-# shellcheck source=devstack/tools.sh
-. devstack/tools.sh
+# shellcheck source=tests/devstack/tools.sh
+. tests/devstack/tools.sh
 
 # step NAME COMMAND...: runs it and says how long it took. The command must not stand in a condition, or
 # `set -e` would be off inside it; so the trap says which step it was that failed.
@@ -39,7 +39,7 @@ advisories() {
 
 go_format() {
   local wrong
-  wrong=$(gofmt -l testbed)
+  wrong=$(gofmt -l tests/testbed)
   [[ -z $wrong ]] || {
     printf 'not formatted as gofmt does it (make fmt mends it):\n%s\n' "$wrong" >&2
     return 1
@@ -48,17 +48,17 @@ go_format() {
 
 rust_format() { cargo fmt --all --check && cargo fmt --manifest-path lib/diagnostics/fuzz/Cargo.toml --check; }
 
-# shellcheck source=testbed/flags.sh
-go_vet() { (cd testbed && . ./flags.sh && go vet -vettool="$PWD/../devstack/own_vet.sh" ./...); }
+# shellcheck source=tests/testbed/flags.sh
+go_vet() { (cd tests/testbed && . ./flags.sh && go vet -vettool="$PWD/../devstack/own_vet.sh" ./...); }
 
 # Vetted already.
-# shellcheck source=testbed/flags.sh
-go_test() { (cd testbed && . ./flags.sh && go test -vet=off ./...); }
+# shellcheck source=tests/testbed/flags.sh
+go_test() { (cd tests/testbed && . ./flags.sh && go test -vet=off ./...); }
 
 lint() {
   step "Rust format" rust_format
   step "Go format" go_format
-  step "shell scripts" shellcheck -x .ci/run devstack/*.sh testbed/*.sh image/rootfs/*.sh image/overlay/usr/lib/weaver/*
+  step "shell scripts" shellcheck -x .ci/run tests/devstack/*.sh tests/testbed/*.sh image/rootfs/*.sh image/overlay/usr/lib/weaver/*
   step "cargo-deny $deny_version, once per machine" tool cargo-deny "$deny_version"
   step "dependencies" dependencies
   step "advisories" advisories
@@ -66,7 +66,7 @@ lint() {
   step "go vet" go_vet
 }
 
-devstack/prerequisites.sh rust cc cross go curl lint image
+tests/devstack/prerequisites.sh rust cc cross go curl lint image
 case ${1-all} in
   all)
     lint
@@ -87,7 +87,7 @@ case ${1-all} in
     step "promtool, once per machine" promtool
     ;;
   *)
-    echo "usage: devstack/test.sh [all|lint|tools]" >&2
+    echo "usage: tests/devstack/test.sh [all|lint|tools]" >&2
     exit 2
     ;;
 esac

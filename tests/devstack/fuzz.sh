@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Fuzzes each parser of weaver-diagnostics, two at once. What breaks one is left in target/fuzz/broken, and is printed.
-#   devstack/fuzz.sh          for FUZZ_SECONDS (30), from the seeds and what earlier runs found worth keeping: explores
-#   devstack/fuzz.sh replay   100,000 inputs from the seeds and one random seed: a verdict on the commit more than on the
+#   tests/devstack/fuzz.sh          for FUZZ_SECONDS (30), from the seeds and what earlier runs found worth keeping: explores
+#   tests/devstack/fuzz.sh replay   100,000 inputs from the seeds and one random seed: a verdict on the commit more than on the
 #                             luck of the run (not all on it: hash tables of the parsers are seeded anew each time)
 # libFuzzer by the stable compiler: the flags are those of cargo-fuzz without a sanitizer, since nothing here is unsafe.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
-devstack/prerequisites.sh rust cc cxx
+tests/devstack/prerequisites.sh rust cc cxx
 work="${CARGO_TARGET_DIR:-$PWD/target}/fuzz"
 case "${1-}" in
   '') corpus="$work/corpus" how="-max_total_time=${FUZZ_SECONDS:-30}" ;;

@@ -36,7 +36,8 @@ fn up_starts_everything_and_down_leaves_nothing() {
 #[test]
 fn a_machine_without_curl_gets_the_testbed() {
     let fakes = Fakes::new();
-    fs::write(fakes.path("devstack/prerequisites.sh"), "#!/bin/sh\necho remedies >&2\nexit 1\n").unwrap();
+    fs::write(fakes.path("tests/devstack/prerequisites.sh"), "#!/bin/sh\necho remedies >&2\nexit 1\n")
+        .unwrap();
     let up =
         fakes.run(&["up"], &[]).expect(0, &["could not be fetched (curl is missing); the testbed stands in"]);
     assert!(!up.text.contains("remedies"), "one line is enough: {}", up.text);

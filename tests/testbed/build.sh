@@ -13,12 +13,12 @@ set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 
 fail() {
-    echo "testbed/build.sh: $*" >&2
+    echo "tests/testbed/build.sh: $*" >&2
     exit 1
 }
 
 usage() {
-    echo "testbed/build.sh: $1; usage: build.sh [--arch amd64|arm64] [--cached]" >&2
+    echo "tests/testbed/build.sh: $1; usage: build.sh [--arch amd64|arm64] [--cached]" >&2
     exit 2
 }
 
@@ -46,7 +46,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-# shellcheck source=testbed/flags.sh
+# shellcheck source=tests/testbed/flags.sh
 . "$here/flags.sh"
 # For this machine itself nothing differs from a plain build, the cache's key included.
 if [ "$arch" != "$native" ]; then

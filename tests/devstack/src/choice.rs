@@ -22,7 +22,7 @@ pub enum Origin {
     Given,
     /// The k3s of `image/k3s.lock`.
     Pinned,
-    /// Built from `testbed/`.
+    /// Built from `tests/testbed/`.
     Testbed,
 }
 
@@ -175,7 +175,7 @@ fn decide(facts: Facts) -> Plan {
 /// Installs what is missing of `needs`, which only this choice turned out to
 /// want; whether all of it is there now.
 fn have(source: &Path, needs: &[&str], words: Stdio) -> Result<bool> {
-    let script = source.join("devstack/prerequisites.sh");
+    let script = source.join("tests/devstack/prerequisites.sh");
     let mut command = Command::new(&script);
     command.args(needs).stdin(Stdio::null()).stdout(Stdio::null()).stderr(words);
     let status = command.status().with_context(|| format!("cannot start {}", script.display()))?;
@@ -238,12 +238,12 @@ pub fn build_testbed(source: &Path, target: TestbedFor) -> Result<PathBuf> {
         needs.join(" or ")
     );
     run_build(source, target.flags())?
-        .ok_or_else(|| anyhow!("testbed/build.sh did not build; its messages stand above"))
+        .ok_or_else(|| anyhow!("tests/testbed/build.sh did not build; its messages stand above"))
 }
 
 /// Runs the testbed's build; the path is its only line of output.
 fn run_build(source: &Path, arguments: &[&str]) -> Result<Option<PathBuf>> {
-    let script = source.join("testbed/build.sh");
+    let script = source.join("tests/testbed/build.sh");
     let mut command = Command::new(&script);
     command.args(arguments).stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output().with_context(|| {
@@ -317,9 +317,9 @@ mod tests {
     #[test]
     fn a_build_that_prints_no_path_is_refused() {
         for (body, wanted) in [("exit 4", "exit status: 4"), ("echo a; echo b", "and nothing else")] {
-            let dir = checkout(&[("testbed/build.sh", body)]);
+            let dir = checkout(&[("tests/testbed/build.sh", body)]);
             let text = format!("{:#}", build_testbed(dir.path(), TestbedFor::ThisMachine).unwrap_err());
-            assert!(text.contains("testbed/build.sh") && text.contains(wanted), "{text}");
+            assert!(text.contains("tests/testbed/build.sh") && text.contains(wanted), "{text}");
         }
     }
 
@@ -327,12 +327,12 @@ mod tests {
     fn only_a_build_asks_for_go_and_a_compiler() {
         let build = "case \"$*\" in *--cached) test -e built || exit 3;; esac
             echo \"built $*\" >>built; echo $PWD/built";
-        let needs = ("devstack/prerequisites.sh", "test ! -e built && echo \"$*\" >>needs");
+        let needs = ("tests/devstack/prerequisites.sh", "test ! -e built && echo \"$*\" >>needs");
         for (target, needed, said) in [
             (TestbedFor::ThisMachine, "go cc\n", ["built \n", "built --cached\n"]),
             (TestbedFor::Arm64, "go cross\n", ["built --arch arm64\n", "built --arch arm64 --cached\n"]),
         ] {
-            let dir = checkout(&[("testbed/build.sh", build), needs]);
+            let dir = checkout(&[("tests/testbed/build.sh", build), needs]);
             for lines in [said[0].to_owned(), said.concat()] {
                 let path = build_testbed(dir.path(), target).unwrap();
                 assert_eq!(std::fs::read_to_string(path).unwrap(), lines);
@@ -340,7 +340,8 @@ mod tests {
             }
         }
 
-        let dir = checkout(&[("testbed/build.sh", build), ("devstack/prerequisites.sh", "exit 1")]);
+        let dir =
+            checkout(&[("tests/testbed/build.sh", build), ("tests/devstack/prerequisites.sh", "exit 1")]);
         let text = build_testbed(dir.path(), TestbedFor::ThisMachine).unwrap_err().to_string();
         assert!(text.contains("go or cc is needed and missing"), "{text}");
         assert!(!dir.path().join("built").exists());
@@ -348,7 +349,7 @@ mod tests {
 
     #[test]
     fn without_curl_nothing_is_fetched() {
-        let dir = checkout(&[("devstack/prerequisites.sh", "echo much >&2; exit 1")]);
+        let dir = checkout(&[("tests/devstack/prerequisites.sh", "echo much >&2; exit 1")]);
         let asset = Asset { version: "v1".into(), url: "http://127.0.0.1:1".into(), sha256: "0".into() };
         let cache = Cache::new(dir.path(), &asset);
         let fetched = fetch(dir.path(), &cache, &asset).unwrap();

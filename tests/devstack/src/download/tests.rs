@@ -162,7 +162,7 @@ fn an_error_page_is_not_a_file() {
 
 #[test]
 fn the_committed_lock_has_both_architectures() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../image/k3s.lock");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../image/k3s.lock");
     let lock = Lock::read(&path).unwrap();
     let (amd64, arm64) = (lock.program("x86_64").unwrap(), lock.program("aarch64").unwrap());
     assert!(amd64.url.ends_with("%2Bk3s1/k3s") && arm64.url.ends_with("/k3s-arm64"));

@@ -61,7 +61,7 @@ fn each_promise_names_a_test_and_each_attack_stands_on_the_page() {
     let page = fs::read_to_string(root().join("docs/threat-model.md")).unwrap();
     let (mut all, mut attacks) = (Vec::new(), Vec::new());
     sources(&root(), &mut all);
-    sources(&root().join("tests/tests/adversary"), &mut attacks);
+    sources(&root().join("tests/adversary"), &mut attacks);
     let (all, mut unnamed) = (tests(&all), tests(&attacks));
     let rows = promised(&page);
     assert!(rows.len() > 20, "{} rows", rows.len());

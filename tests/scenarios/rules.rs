@@ -1,6 +1,6 @@
 //! Every rule of the definitions, judged by the API server: the third judge of `lib/api/tests/rules.yaml`.
 
-#[path = "../../../lib/api/tests/rules_table/mod.rs"]
+#[path = "../../lib/api/tests/rules_table/mod.rs"]
 mod rules_table;
 
 use futures::{StreamExt as _, stream};
