@@ -18,7 +18,11 @@ fn program() -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .map_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"), PathBuf::from);
     let program = cache.join("config-weaver/tools/promtool/promtool");
-    assert!(program.exists(), "{} does not exist; `tests/devstack/test.sh tools` provides it", program.display());
+    assert!(
+        program.exists(),
+        "{} does not exist; `tests/devstack/test.sh tools` provides it",
+        program.display()
+    );
     program
 }
 

@@ -1,0 +1,45 @@
+//! `weaver config check`: what the Pi would warn of is told before the card goes into it.
+
+use std::{fs, path::Path, process::Command};
+
+const KEYS: &str =
+    "[ssh]\nkeys = [\"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g\"]\n";
+const WIFI: &str = "[wifi]\ncountry = \"DE\"\nssid = \"attic\"\npassword = \"\"\n";
+const NO_YAML: &str = "#cloud-config\nnetwork: {wifis: {wlan0: {password: \"hunter2\n";
+
+/// What is said of a `weaver.toml` in this directory, which has no fault.
+fn said(dir: &Path, weaver_toml: &str) -> String {
+    let file = dir.join("weaver.toml");
+    fs::write(&file, weaver_toml).unwrap();
+    let mut weaver = Command::new(env!("CARGO_BIN_EXE_weaver"));
+    let done = weaver.args(["config", "check"]).arg(file).output().unwrap();
+    let said = String::from_utf8([done.stdout, done.stderr].concat()).unwrap();
+    assert!(done.status.success(), "{said}");
+    assert!(!said.contains("hunter2"), "{said}");
+    said
+}
+
+#[test]
+fn a_file_beside_it_that_says_nothing_is_told_where_the_pi_would_tell_it() {
+    for (name, asks, other) in [("network-config", WIFI, KEYS), ("user-data", KEYS, WIFI)] {
+        for content in [NO_YAML.as_bytes(), b"#cloud-config\n\xff"] {
+            let dir = tempfile::tempdir().unwrap();
+            assert!(!said(dir.path(), asks).contains("B-03"), "there is no {name}");
+            let path = dir.path().join(name);
+            fs::write(&path, content).unwrap();
+            let told = said(dir.path(), asks);
+            assert!(told.contains("B-03") && told.contains(&format!("{name} could not be read")), "{told}");
+            assert!(told.contains(&path.display().to_string()), "{told}");
+            assert!(!said(dir.path(), other).contains("B-03"), "{name} has no part in it");
+        }
+    }
+}
+
+#[test]
+fn a_network_of_imagers_is_told_with_both_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let network_config = "network:\n  wifis:\n    wlan0: {access-points: {x: {password: \"hunter2\"}}}\n";
+    fs::write(dir.path().join("network-config"), network_config).unwrap();
+    let told = said(dir.path(), WIFI);
+    assert!(told.contains("weaver.toml:3:1") && told.contains("network-config:3:5"), "{told}");
+}

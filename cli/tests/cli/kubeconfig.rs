@@ -1,0 +1,375 @@
+//! `weaver kubeconfig export` as a person runs it, against a TLS server.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::support::tls_server::{Ca, TlsServer, closed_port};
+use crate::support::{KEY, k3s_kubeconfig};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A directory with the kubeconfig of a k3s, whose CA is `ca` and which listens at `server`.
+struct Scene {
+    dir: TempDir,
+    k3s: PathBuf,
+}
+
+impl Scene {
+    fn new(ca: &Ca, server: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let k3s = dir.path().join("k3s.yaml");
+        fs::write(&k3s, k3s_kubeconfig(ca, server)).unwrap();
+        Self { dir, k3s }
+    }
+
+    /// With a server that has a certificate for these names.
+    fn serving(names: &[&str]) -> (Self, TlsServer) {
+        let ca = Ca::new();
+        let server = TlsServer::start(ca.leaf(names));
+        (Self::new(&ca, &format!("https://{}", server.address)), server)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn change(&self, from: &str, to: &str) {
+        let text = fs::read_to_string(&self.k3s).unwrap();
+        assert!(text.contains(from), "{from}");
+        fs::write(&self.k3s, text.replace(from, to)).unwrap();
+    }
+
+    /// Runs `weaver kubeconfig export`. No message may ever hold the key.
+    fn run(&self, arguments: &[&str]) -> Output {
+        let output = Command::new(env!("CARGO_BIN_EXE_weaver"))
+            .args(["kubeconfig", "export", "--kubeconfig"])
+            .arg(&self.k3s)
+            .args(arguments)
+            .current_dir(self.dir.path())
+            .output()
+            .unwrap();
+        assert!(!words(&output).contains(KEY), "{}", words(&output));
+        output
+    }
+
+    /// What is printed to be used.
+    fn exported(&self, arguments: &[&str]) -> (Value, String) {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{}", words(&output));
+        (parsed(&output.stdout), words(&output))
+    }
+
+    /// The exit status is `code`, the message says this, and nothing was printed or made.
+    fn fails(&self, code: i32, arguments: &[&str], want: &[&str]) {
+        let before = entries(self.dir.path());
+        let output = self.run(arguments);
+        let words = words(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {words}");
+        for want in want {
+            assert!(words.contains(want), "{arguments:?}: {words}\nwanted: {want}");
+        }
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+        assert_eq!(entries(self.dir.path()), before, "{arguments:?}");
+    }
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn parsed(text: &[u8]) -> Value {
+    serde_saphyr::from_str(std::str::from_utf8(text).unwrap()).unwrap()
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    let mut entries: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    entries
+}
+
+#[test]
+fn a_served_name_is_exported() {
+    let (scene, server) = Scene::serving(&["kubernetes", "pi.lan"]);
+    let (config, words) = scene.exported(&["Pi.lan"]);
+    let url = format!("https://pi.lan:{}", server.address.port());
+    assert_eq!(config["clusters"][0]["cluster"]["server"], url.as_str());
+    for list in ["clusters", "users", "contexts"] {
+        assert_eq!(config[list][0]["name"], "pi.lan");
+    }
+    assert_eq!(config["current-context"], "pi.lan");
+    assert_eq!(config["users"][0]["user"]["client-key-data"], KEY);
+    assert_eq!(words, "");
+    assert_eq!(server.asked(), [None, Some("pi.lan".to_owned())]);
+}
+
+#[test]
+fn addresses_ports_and_other_names() {
+    let (scene, server) = Scene::serving(&["192.168.1.7", "fd00::7"]);
+    let (config, _) = scene.exported(&["192.168.1.7", "--context", "my pi", "--port", "9"]);
+    assert_eq!(config["clusters"][0]["cluster"]["server"], "https://192.168.1.7:9");
+    assert_eq!(config["contexts"][0]["name"], "my pi");
+    assert_eq!(config["contexts"][0]["context"]["user"], "my pi");
+    let (config, _) = scene.exported(&["fd00::7", "--api-address", &server.address.to_string()]);
+    let url = format!("https://[fd00::7]:{}", server.address.port());
+    assert_eq!(config["clusters"][0]["cluster"]["server"], url.as_str());
+    // An address is never sent by name.
+    assert_eq!(server.asked(), [None, None]);
+}
+
+#[test]
+fn a_name_under_a_wildcard_is_served() {
+    let (scene, _server) = Scene::serving(&["*.pi.lan"]);
+    let (config, _) = scene.exported(&["box.pi.lan"]);
+    assert_eq!(config["current-context"], "box.pi.lan");
+    scene.fails(10, &["pi.lan"], &["served: *.pi.lan"]);
+}
+
+#[test]
+fn a_name_that_is_not_served_is_refused_and_never_asked_for() {
+    let (scene, server) = Scene::serving(&["kubernetes", "raspik3d"]);
+    scene.fails(
+        10,
+        &["raspi", "--output", "pi.yaml"],
+        &[
+            "refused: raspi is not served",
+            "served: kubernetes, raspik3d",
+            "nearest: raspik3d",
+            "names = [\"raspi\"]",
+            "tls-san+: [\"raspi\"]",
+            "weaver kubeconfig export raspi --tls-server-name raspik3d",
+        ],
+    );
+    assert_eq!(server.asked(), [None]);
+}
+
+#[test]
+fn another_served_name_can_be_verified_instead() {
+    let (scene, server) = Scene::serving(&["raspik3d"]);
+    let (config, _) = scene.exported(&["raspi.lan", "--tls-server-name", "raspik3d"]);
+    let cluster = &config["clusters"][0]["cluster"];
+    assert_eq!(cluster["tls-server-name"], "raspik3d");
+    assert_eq!(cluster["server"], format!("https://raspi.lan:{}", server.address.port()));
+    scene.fails(
+        10,
+        &["raspi.lan", "--tls-server-name", "raspi"],
+        &["raspi is not served", "nearest: raspik3d", "give --tls-server-name one of the served names"],
+    );
+    // That of the source is proven, as it stays in the file.
+    scene.change("    server:", "    tls-server-name: box\n    server:");
+    scene.fails(10, &["raspik3d"], &["box is not served"]);
+    scene.change("tls-server-name: box", "tls-server-name: raspik3d");
+    assert_eq!(scene.exported(&["box.lan"]).0["clusters"][0]["cluster"]["tls-server-name"], "raspik3d");
+    scene.change("tls-server-name: raspik3d", "tls-server-name: 'a b'");
+    scene.fails(10, &["raspik3d"], &["k3s.yaml: tls-server-name \"a b\": it contains white space"]);
+}
+
+#[test]
+fn a_certificate_that_cannot_be_trusted_is_refused() {
+    let (ca, other) = (Ca::new(), Ca::new());
+    for (leaf, want) in [
+        (other.leaf(&["pi.lan"]), ["not one of the CA in", "it is signed by another CA"]),
+        (ca.leaf_of(&["pi.lan"], (2001, 2002)), ["it has expired", "timedatectl"]),
+        (ca.leaf_of(&["pi.lan"], (2090, 2091)), ["it is not valid yet", "timedatectl"]),
+    ] {
+        let server = TlsServer::start(leaf);
+        Scene::new(&ca, &format!("https://{}", server.address)).fails(10, &["pi.lan"], &want);
+    }
+}
+
+#[test]
+fn a_server_that_does_not_answer_proves_nothing() {
+    let (scene, _server) = Scene::serving(&["pi.lan"]);
+    let address = closed_port().to_string();
+    scene.fails(
+        1,
+        &["pi.lan", "--api-address", &address],
+        &["error: ", "showed no certificate", "systemctl status k3s", "--api-address HOST:PORT"],
+    );
+    scene.fails(1, &["pi.lan", "--api-address", "no-such-host.invalid:1"], &["showed no certificate"]);
+}
+
+#[test]
+fn a_source_that_cannot_be_exported_is_refused() {
+    let scene = || Scene::serving(&["pi.lan"]);
+    for (from, to, want) in [
+        ("server: https://", "server: http://localhost:8080 #", "refused: the server at "),
+        ("kind: Config", "kind: Pod", "its kind is not `Config`"),
+        ("current-context: default", "current-context: other", "context `other` is not in it"),
+        ("client-key-data", "client-key", "client-key name files"),
+        ("preferences: {}", "preferences: {", "not valid YAML"),
+        ("certificate-authority-data: ", "certificate-authority-data: '!' #", "is not the base64 of PEM"),
+        (
+            "    certificate-authority-data",
+            "    insecure-skip-tls-verify: true\n    certificate-authority-data",
+            "remove insecure-skip-tls-verify",
+        ),
+    ] {
+        let (scene, _server) = scene();
+        scene.change(from, to);
+        scene.fails(10, &["pi.lan"], &[want, "k3s.yaml"]);
+        assert_eq!(words(&scene.run(&["pi.lan"])).lines().count(), 1, "{to}: told once");
+    }
+    let (scene, _server) = scene();
+    fs::remove_file(&scene.k3s).unwrap();
+    scene.fails(1, &["pi.lan"], &["error: cannot read", "k3s writes it when it starts"]);
+}
+
+#[test]
+fn an_address_to_listen_at_is_noted_and_replaced() {
+    let (scene, server) = Scene::serving(&["pi.lan"]);
+    scene.change("https://127.0.0.1", "https://0.0.0.0");
+    let (config, words) = scene.exported(&["pi.lan"]);
+    assert!(words.starts_with("note: ") && words.contains("an address to listen at"), "{words}");
+    let url = format!("https://pi.lan:{}", server.address.port());
+    assert_eq!(config["clusters"][0]["cluster"]["server"], url.as_str());
+}
+
+#[test]
+fn a_name_that_kubectl_may_not_find_is_noted() {
+    let (scene, _server) = Scene::serving(&["pi.local", "pi", "localhost"]);
+    for (name, want) in [
+        ("pi.local", " pi.local' | sudo tee -a /etc/hosts"),
+        ("pi", " pi' | sudo tee -a /etc/hosts"),
+        ("localhost", "localhost means the machine that uses it"),
+    ] {
+        let (_, words) = scene.exported(&[name]);
+        assert!(words.starts_with("note: ") && words.contains(want), "{words}");
+    }
+}
+
+#[test]
+fn a_file_of_its_own() {
+    let (scene, _server) = Scene::serving(&["pi.lan"]);
+    let output = scene.run(&["pi.lan", "--output", "pi.yaml"]);
+    assert!(output.status.success() && output.stdout.is_empty(), "{}", words(&output));
+    assert_eq!(words(&output), "wrote pi.yaml: it holds an administrator's credential\n");
+    let path = scene.path("pi.yaml");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+    assert_eq!(parsed(&fs::read(&path).unwrap()), scene.exported(&["pi.lan"]).0);
+    scene.fails(10, &["pi.lan", "--output", "pi.yaml"], &["refused: pi.yaml exists", "--force"]);
+    assert!(scene.run(&["pi.lan", "--output", "pi.yaml", "--force"]).status.success());
+    scene.fails(
+        1,
+        &["pi.lan", "--output", "no/pi.yaml"],
+        &["error: cannot write no/pi.yaml", "make its directory"],
+    );
+}
+
+#[test]
+fn a_merge() {
+    let (scene, _server) = Scene::serving(&["pi.lan"]);
+    let path = scene.path("config");
+    let theirs = "kind: Config\ncurrent-context: work\ncontexts:\n- name: work\n  context: {cluster: pi.lan, user: w}\n\
+        clusters:\n- name: pi.lan\n  cluster: {server: 'https://old:1'}\n";
+    fs::write(&path, theirs).unwrap();
+    // With its own token it would go to the exported server.
+    let refused = ["context `work` uses cluster or user `pi.lan`", "--context NEW", "nothing was written"];
+    scene.fails(10, &["pi.lan", "--merge", "config"], &refused);
+    scene.fails(10, &["pi.lan", "--merge", "config", "--force"], &refused);
+    let theirs = theirs.replace("{cluster: pi.lan, user: w}", "{cluster: c, user: w}");
+    fs::write(&path, &theirs).unwrap();
+    scene.fails(10, &["pi.lan", "--merge", "config"], &["cluster `pi.lan` exists", "--force"]);
+    let output = scene.run(&["pi.lan", "--merge", "config", "--force"]);
+    assert!(output.status.success() && output.stdout.is_empty());
+    let said = words(&output);
+    for want in ["wrote context pi.lan to config; the old file is ", "kubectl --context pi.lan"] {
+        assert!(said.contains(want), "{said}");
+    }
+    let merged = parsed(&fs::read(&path).unwrap());
+    assert_eq!(merged["current-context"], "work");
+    assert_eq!(merged["users"][0], scene.exported(&["pi.lan"]).0["users"][0]);
+    let backup = entries(scene.dir.path()).into_iter().find(|path| path.to_string_lossy().contains(".bak-"));
+    assert_eq!(fs::read_to_string(backup.unwrap()).unwrap(), theirs);
+
+    let output = scene.run(&["pi.lan", "--merge", "config"]);
+    assert!(words(&output).contains("has context pi.lan already; nothing was written"));
+    assert!(scene.run(&["pi.lan", "--merge", "config", "--use"]).status.success());
+    assert_eq!(parsed(&fs::read(&path).unwrap())["current-context"], "pi.lan");
+
+    fs::write(&path, "kind: Pod\n").unwrap();
+    scene.fails(10, &["pi.lan", "--merge", "config"], &["refused: config is not a kubeconfig"]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "kind: Pod\n");
+}
+
+#[test]
+fn wrong_usage_is_told_before_anything_is_read() {
+    let (scene, server) = Scene::serving(&["pi.lan"]);
+    for (arguments, want) in [
+        (&["pi.lan."][..], "it ends in a dot: write pi.lan"),
+        (&["*.pi.lan"], "write one of them"),
+        (&["0.0.0.0"], "an address to listen at"),
+        (&["pi.lan", "--port", "0"], "--port"),
+        (&["pi.lan", "--context", " "], "printable"),
+        (&["pi.lan", "--api-address", "pi"], "write HOST:PORT"),
+        (&["pi.lan", "--use"], "--merge"),
+        (&["pi.lan", "--force"], "--output"),
+        (&["pi.lan", "--output", "a", "--merge", "b"], "--merge"),
+        (&[], "NAME"),
+    ] {
+        scene.fails(2, arguments, &[want]);
+    }
+    assert!(server.asked().is_empty());
+}
+
+/// `weaver kubeconfig lint`: exit code and what it said.
+fn lint(file: Option<&Path>, kubeconfig: Option<&Path>) -> (i32, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weaver"));
+    command.args(["kubeconfig", "lint"]).args(file).env_remove("KUBECONFIG").env("HOME", "/nowhere");
+    if let Some(path) = kubeconfig {
+        command.env("KUBECONFIG", path);
+    }
+    let output = command.output().unwrap();
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(!said.contains(KEY), "{said}");
+    (output.status.code().unwrap(), said)
+}
+
+#[test]
+fn a_kubeconfig_is_judged_without_a_connection() {
+    let scene = Scene::new(&Ca::new(), "https://pi.lan:6443");
+    fs::set_permissions(&scene.k3s, fs::Permissions::from_mode(0o600)).unwrap();
+    let fine = (0, format!("nothing is wrong with {}\n", scene.k3s.display()));
+    assert_eq!(lint(Some(&scene.k3s), None), fine);
+    assert_eq!(lint(None, Some(&scene.k3s)), fine);
+
+    fs::set_permissions(&scene.k3s, fs::Permissions::from_mode(0o644)).unwrap();
+    scene.change("https://pi.lan:6443", "https://0.0.0.0:34067");
+    let (code, said) = lint(Some(&scene.k3s), None);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("K-01  WARN") && said.contains("K-07  WARN"), "{said}");
+
+    scene.change("    server:", "    insecure-skip-tls-verify: true\n    server:");
+    let (code, said) = lint(Some(&scene.k3s), None);
+    assert_eq!(code, 10, "{said}");
+    assert!(said.contains("K-03  FAIL"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_a_kubeconfig_or_read_is_told() {
+    let scene = Scene::new(&Ca::new(), "https://pi.lan:6443");
+    scene.change("current-context: default\n", "");
+    let (code, said) = lint(Some(&scene.k3s), None);
+    assert_eq!(code, 10, "{said}");
+    assert!(
+        said.starts_with("K-06  FAIL") && said.contains("$ sudo weaver kubeconfig export NAME"),
+        "{said}"
+    );
+    let (code, said) = lint(None, None);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("/nowhere/.kube/config"), "{said}");
+}
+
+#[test]
+fn without_verification_there_is_no_ca_and_a_warning() {
+    let (scene, server) = Scene::serving(&["kubernetes"]);
+    let (config, words) = scene.exported(&["raspi", "--insecure"]);
+    let cluster = config["clusters"][0]["cluster"].as_object().unwrap();
+    assert_eq!(cluster["insecure-skip-tls-verify"], true);
+    assert_eq!(cluster["server"], format!("https://raspi:{}", server.address.port()).as_str());
+    assert!(!cluster.keys().any(|key| key.starts_with("certificate-authority")), "{cluster:?}");
+    assert!(words.starts_with("warning: nothing is proven") && words.contains("diagnosis only"), "{words}");
+    assert!(server.asked().is_empty(), "no name may be learned by the server");
+    scene.fails(2, &["raspi", "--insecure", "--tls-server-name", "kubernetes"], &["cannot be used with"]);
+}

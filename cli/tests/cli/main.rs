@@ -1,0 +1,12 @@
+//! `weaver` as a person runs it.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a failed step of a test ends the test")]
+
+mod config;
+mod explain;
+mod fetch;
+mod kubeconfig;
+mod merge;
+mod pipes;
+mod support;
+mod support_bundle;

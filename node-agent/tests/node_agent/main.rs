@@ -1,0 +1,15 @@
+//! `weaver-node-agent` as systemd and a person run it, on hosts that are folders.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a failed step of a test ends the test")]
+
+mod boot_config;
+mod check;
+mod offline_start;
+mod preflight;
+mod preflight_gate;
+mod repair;
+mod run;
+mod schemas;
+mod support;
+mod systemd;
+mod systems;

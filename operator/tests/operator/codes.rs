@@ -1,0 +1,45 @@
+//! Each record of the log has a code, and docs/operate.md says what it means.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use weaver_operator::code::ALL;
+
+/// Source of the operator, with what tests only use.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// How each record of a file begins, behind the macro's bracket.
+fn records(source: &str) -> impl Iterator<Item = &str> {
+    let code = source.split("#[cfg(test)]").next().unwrap();
+    ["info!(", "warn!(", "error!("].into_iter().flat_map(move |name| {
+        let places = code.match_indices(name).filter(|(at, _)| !code[..*at].ends_with(char::is_alphanumeric));
+        places.map(move |(at, _)| code[at + name.len()..].trim_start())
+    })
+}
+
+#[test]
+fn each_record_from_info_upwards_has_a_code_and_each_code_is_used() {
+    let mut used = BTreeSet::new();
+    for path in files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
+        for begin in records(&fs::read_to_string(&path).unwrap()) {
+            let code = begin.strip_prefix("code = code::").and_then(|rest| rest.split(',').next());
+            let code = code.unwrap_or_else(|| panic!("{}: no code at {begin:.60}", path.display()));
+            used.insert(code.to_lowercase().replace('_', "-"));
+        }
+    }
+    let all: BTreeSet<String> = ALL.iter().map(|(code, _)| (*code).to_owned()).collect();
+    assert_eq!(used, all);
+    assert_eq!(all.len(), ALL.len(), "one code twice");
+}
+
+#[test]
+fn docs_operate_lists_each_code() {
+    let rows: Vec<String> = ALL.iter().map(|(code, means)| format!("| `{code}` | {means} |\n")).collect();
+    let table = format!("\n| code | means |\n|---|---|\n{}\n", rows.concat());
+    let operate = include_str!("../../../docs/operate.md");
+    assert!(operate.contains(&table), "the table in docs/operate.md should be:{table}");
+}

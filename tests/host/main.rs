@@ -1,0 +1,9 @@
+//! The node agent on a real API server of the test's own: the gate, faults and their cures, names, reports, upgrades.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a failed step of a test ends the test")]
+
+mod faults;
+mod gate;
+mod names;
+mod node_report;
+mod upgrade;

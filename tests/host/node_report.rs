@@ -1,0 +1,144 @@
+//! What the node agent says in the cluster: its `NodeReport`, its Node's labels, events, and metrics beside them.
+
+mod own_server {
+    use std::fs;
+
+    use serde_json::Value;
+    use weaver_devstack::ports;
+    use weaver_tests::agent::{Scene, until};
+    use weaver_tests::metrics::Metrics;
+    use weaver_tests::world::given;
+
+    const NAME: &str = "node-of-tests";
+
+    /// The report as it is; nothing while there is none.
+    fn report(scene: &Scene) -> Value {
+        let kubeconfig = scene.server.kubeconfig();
+        let (there, text) = scene.kubectl_as(&kubeconfig, &["get", "nodereport", NAME, "-o", "json"]);
+        if there { serde_json::from_str(&text).unwrap() } else { Value::Null }
+    }
+
+    fn condition<'a>(report: &'a Value, kind: &str) -> &'a Value {
+        let conditions = report["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+        conditions.iter().find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
+    }
+
+    fn names_are(scene: &Scene, status: &str) -> (bool, String) {
+        let report = report(scene);
+        let names = condition(&report, "ServingNamesCovered");
+        (names["status"] == status, report.to_string())
+    }
+
+    /// Reasons and types of the events about our Node.
+    fn events(scene: &Scene) -> Vec<String> {
+        let of = format!("involvedObject.kind=Node,involvedObject.name={NAME}");
+        let line = "jsonpath={range .items[*]}{.type} {.reason}{\"\\n\"}{end}";
+        let text = scene.kubectl(&["get", "events", "-n", "default", "--field-selector", &of, "-o", line]);
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_fault_comes_and_goes_in_report_labels_events_and_metrics() {
+        let scene = Scene::start();
+        let manifest = scene.dir.path().join("node.json");
+        let node = serde_json::json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": NAME } });
+        fs::write(&manifest, node.to_string()).unwrap();
+        scene.kubectl(&["create", "-f", manifest.to_str().unwrap()]);
+        scene.add("node.yaml", &format!("node-name: {NAME}\n"));
+        let address = format!("127.0.0.1:{}", ports::disposable().unwrap());
+        let agent = scene.run(&["--metrics", &address]);
+        agent.open();
+
+        until("the names are covered", || names_are(&scene, "True"));
+        until("the Node owns the report", || {
+            let report = report(&scene);
+            (report["metadata"]["ownerReferences"][0]["name"] == NAME, report.to_string())
+        });
+        let first = report(&scene);
+        assert!(first["status"]["kernel"].as_str().unwrap().contains('.'), "{first:#}");
+        assert!(first["status"]["k3sVersion"].as_str().unwrap().starts_with("v1."), "{first:#}");
+        assert_eq!(first["status"]["conditions"].as_array().unwrap().len(), 5);
+        let shown = scene.kubectl(&["get", "nr", NAME, "--no-headers"]);
+        assert!(shown.contains("True"), "{shown}");
+
+        // On change only: rounds go by, and nothing is written.
+        let version = first["metadata"]["resourceVersion"].clone();
+        let rounds = Metrics::at(&address).await.value("weaver_node_rounds_total");
+        while Metrics::at(&address).await.value("weaver_node_rounds_total") < rounds + 3 {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        assert_eq!(report(&scene)["metadata"]["resourceVersion"], version);
+
+        scene.configure("bux.example");
+        until("the report names the fault", || names_are(&scene, "False"));
+        let bad = report(&scene);
+        let names = condition(&bad, "ServingNamesCovered");
+        assert_eq!(names["reason"], "NameNotServed");
+        assert!(names["message"].as_str().unwrap().contains("bux.example"), "{names:#}");
+        let findings = bad["status"]["findings"].as_array().unwrap();
+        let finding = findings.iter().find(|finding| finding["code"] == "T-02").unwrap();
+        assert!(finding["remedy"].as_str().unwrap().contains("\n$ sudo weaver-node-agent repair names"));
+        let others = |report: &Value| {
+            let conditions = report["status"]["conditions"].as_array().unwrap().clone();
+            conditions.into_iter().filter(|c| c["type"] != "ServingNamesCovered").collect::<Vec<_>>()
+        };
+        assert_eq!(others(&first), others(&bad), "their transition times too");
+        until("the Node is labelled", || {
+            let label = "jsonpath={.metadata.labels.weaver\\.example\\.com/health}";
+            let health = scene.kubectl(&["get", "node", NAME, "-o", label]);
+            (health == "fail", health)
+        });
+        until("an event tells of it", || {
+            let told = events(&scene);
+            (told.contains(&"Warning NameNotServed".to_owned()), format!("{told:?}"))
+        });
+        // A laptop, whose weaver has nothing but the kubeconfig.
+        let doctor = std::process::Command::new(given("WEAVER_TEST_BIN_DIR").join("weaver"))
+            .env("DOCKER_HOST", "unix:///nonexistent")
+            .args(["doctor", "-o", "json", "--kubeconfig"])
+            .arg(scene.server.kubeconfig())
+            .output()
+            .unwrap();
+        let seen: Value = serde_json::from_slice(&doctor.stdout).unwrap();
+        let mut seen =
+            seen["findings"].as_array().unwrap().iter().filter(|finding| finding["code"] == "T-02");
+        let seen = seen.next().unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&doctor.stdout)));
+        assert!(seen["message"].as_str().unwrap().contains(&format!("on the node {NAME}")), "{seen:#}");
+        assert_eq!((&seen["side"], doctor.status.code()), (&Value::from("node"), Some(10)));
+        let metrics = Metrics::at(&address).await;
+        assert_eq!(metrics.value(r#"weaver_node_findings{code="T-02",severity="fail"}"#), 1);
+        assert_eq!(metrics.value("weaver_node_gate_open"), 1, "it was proven before");
+        assert!(metrics.value("weaver_node_operator_token_expires_seconds") > 1_700_000_000);
+
+        let agent_report = agent.file("report.json");
+        // An agent that is started again tells nothing twice.
+        agent.stop();
+        fs::remove_file(agent_report).unwrap();
+        let agent = scene.run(&["--metrics", &address]);
+        agent.wait_for("first check", |report| {
+            report["reason"].as_str().is_some_and(|why| why.contains("T-02"))
+        });
+        let rounds = |at_least: u64| {
+            let address = address.clone();
+            async move {
+                while Metrics::at(&address).await.value("weaver_node_rounds_total") < at_least {
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                }
+            }
+        };
+        rounds(4).await;
+        scene.take_back();
+        agent.open();
+        until("the report says that it is gone", || names_are(&scene, "True"));
+        until("an event tells that it is gone", || {
+            let told = events(&scene);
+            (told.contains(&"Normal NameNotServed".to_owned()), format!("{told:?}"))
+        });
+        let told = events(&scene);
+        assert_eq!(told.iter().filter(|told| *told == "Warning NameNotServed").count(), 1, "{told:?}");
+        let log = fs::read_to_string(&agent.log).unwrap();
+        let token = agent.token();
+        assert!(!report(&scene).to_string().contains(&token) && !log.contains(&token));
+        agent.stop();
+    }
+}

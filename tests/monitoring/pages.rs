@@ -1,0 +1,302 @@
+//! Alerts, dashboard and docs/operate.md speak of what the programs tell, of all of it and of nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde_json::json;
+use weaver_operator::controller::events::OWN_REASONS;
+use weaver_tests::exposition::{Family, families};
+use weaver_tests::monitoring::{agent_page, alerts, dashboard, file, operator_page, panels};
+use weaver_tests::promtool;
+
+/// Labels that Prometheus adds when it scrapes.
+const SCRAPERS: [&str; 2] = ["instance", "job"];
+
+/// More values of a label than this are not listed in the table; of `code` docs/codes.md has them.
+const LISTED: usize = 20;
+
+fn told() -> Vec<Family> {
+    [operator_page(), agent_page()].iter().flat_map(|page| families(page)).collect()
+}
+
+/// Series that an expression selects. Whether it is an expression, `promtool` says.
+struct Selector<'a> {
+    name: &'a str,
+    /// Labels, and the values that they are compared with.
+    matchers: Vec<(&'a str, Vec<&'a str>)>,
+    has_range: bool,
+}
+
+fn selectors(expr: &str) -> Vec<Selector<'_>> {
+    let selector = |(at, _)| {
+        let text: &str = &expr[at..];
+        let (name, rest) =
+            text.split_at(text.find(|c: char| c != '_' && !c.is_ascii_alphanumeric()).unwrap_or(text.len()));
+        let (matchers, rest) =
+            rest.strip_prefix('{').and_then(|rest| rest.split_once('}')).unwrap_or(("", rest));
+        let matchers = matchers.split(',').filter(|matcher| !matcher.is_empty()).map(|matcher| {
+            let (label, value) = matcher.split_once(['=', '!']).unwrap();
+            let value = value.trim_start_matches(['=', '~']).trim_matches('"');
+            (label.trim(), value.split('|').collect())
+        });
+        Selector { name, matchers: matchers.collect(), has_range: rest.starts_with('[') }
+    };
+    expr.match_indices("weaver_").map(selector).collect()
+}
+
+/// Is it such a value? `.+` at its end is anything that is not empty.
+fn is_value(value: &str, found: &str) -> bool {
+    match value.strip_suffix(".+") {
+        Some(start) => found.len() > start.len() && found.starts_with(start),
+        None => value == found,
+    }
+}
+
+fn family<'a>(told: &'a [Family], name: &str) -> &'a Family {
+    let bucket = name.strip_suffix("_bucket").unwrap_or(name);
+    let named =
+        |family: &&Family| family.name == name || (family.kind == "histogram" && family.name == bucket);
+    told.iter().find(named).unwrap_or_else(|| panic!("no program tells {name}"))
+}
+
+/// All that an expression selects is told, with these labels and values.
+fn is_told(place: &str, expr: &str) {
+    let told = told();
+    let selectors = selectors(expr);
+    assert!(!selectors.is_empty(), "{place}");
+    for Selector { name, matchers, has_range } in &selectors {
+        let family = family(&told, name);
+        assert!(
+            family.kind == "gauge" || *has_range,
+            "{place}: {name} grows for ever: take its rate or increase"
+        );
+        are_told(place, family, matchers);
+        for by in expr.split("by (").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let known = |label: &str| {
+                family.labels.contains_key(label)
+                    || SCRAPERS.contains(&label)
+                    || (name.ends_with("_bucket") && label == "le")
+            };
+            assert!(
+                by.split(',').all(|label| known(label.trim())),
+                "{place}: {name} has not all labels of {by:?}"
+            );
+        }
+    }
+}
+
+fn are_told(place: &str, family: &Family, matchers: &[(&str, Vec<&str>)]) {
+    for (label, values) in matchers.iter().filter(|(label, _)| !SCRAPERS.contains(label)) {
+        let known = family.labels.get(*label);
+        let known = known.unwrap_or_else(|| panic!("{place}: {} has no label {label}", family.name));
+        for value in values {
+            let is_known = known.iter().any(|known| is_value(value, known));
+            assert!(is_known, "{place}: {}: {label} is never {value}, but {known:?}", family.name);
+        }
+    }
+}
+
+#[test]
+fn selectors_are_found_in_an_expression() {
+    let found = selectors("sum by (x) (rate(weaver_a{b=~\"c|d.+\",e!=\"f\"}[5m])) > weaver_g");
+    let found: Vec<_> =
+        found.iter().map(|found| (found.name, &found.matchers[..], found.has_range)).collect();
+    let matchers = [("b", vec!["c", "d.+"]), ("e", vec!["f"])];
+    assert_eq!(found, [("weaver_a", &matchers[..], true), ("weaver_g", &[], false)]);
+    assert!(
+        is_value("T-.+", "T-01") && !is_value("T-.+", "T-") && is_value("a", "a") && !is_value("a", "ab")
+    );
+}
+
+/// A rule test of `deploy/monitoring/alerts_test.yaml`.
+#[derive(Deserialize)]
+struct RuleTest {
+    name: String,
+    input_series: Vec<Series>,
+    #[serde(rename = "alert_rule_test")]
+    asked: Vec<AlertTest>,
+}
+
+#[derive(Deserialize)]
+struct Series {
+    series: String,
+}
+
+#[derive(Deserialize)]
+struct AlertTest {
+    alertname: String,
+    exp_alerts: Vec<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+struct RuleTests {
+    tests: Vec<RuleTest>,
+}
+
+#[test]
+fn promtool_has_each_alert_fire_in_one_case_and_not_in_another() {
+    for arguments in [&["check", "rules", "alerts.yaml"][..], &["test", "rules", "alerts_test.yaml"]] {
+        let (is_content, said) = promtool::run(arguments, None);
+        assert!(is_content, "{said}");
+    }
+    let tests: RuleTests = serde_saphyr::from_str(&file("deploy/monitoring/alerts_test.yaml")).unwrap();
+    let (mut fire, mut silent) = (BTreeSet::new(), BTreeSet::new());
+    let told = told();
+    for test in tests.tests {
+        for Selector { name, matchers, .. } in
+            test.input_series.iter().flat_map(|series| selectors(&series.series))
+        {
+            are_told(&test.name, family(&told, name), &matchers);
+        }
+        for alert in test.asked {
+            let set = if alert.exp_alerts.is_empty() { &mut silent } else { &mut fire };
+            set.insert(alert.alertname);
+        }
+    }
+    let all: BTreeSet<String> = alerts().into_iter().map(|rule| rule.alert).collect();
+    assert_eq!((&fire, &silent), (&all, &all));
+}
+
+#[test]
+fn promtool_reads_the_expression_of_each_panel() {
+    let rule =
+        |(at, (_, expr)): (usize, (String, String))| json!({"record": format!("panel:{at}"), "expr": expr});
+    let rules: Vec<_> = panels(&dashboard()).into_iter().enumerate().map(rule).collect();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("rules.json");
+    std::fs::write(&path, json!({"groups": [{"name": "panels", "rules": rules}]}).to_string()).unwrap();
+    let (is_content, said) = promtool::run(&["check", "rules", "--lint=none"], Some(&path));
+    assert!(is_content, "{said}");
+}
+
+#[test]
+fn each_alert_is_of_what_the_programs_tell_and_says_what_to_do() {
+    let operate = file("docs/operate.md");
+    let mut names = BTreeSet::new();
+    for rule in alerts() {
+        let name = &rule.alert;
+        assert!(names.insert(name.clone()), "{name} stands there twice");
+        is_told(name, &rule.expr);
+        assert!(["critical", "warning"].contains(&rule.labels.severity.as_str()), "{name}");
+        assert!(rule.r#for.ends_with(['m', 'h']), "{name} fires at once");
+        assert!(
+            rule.annotations.summary.ends_with('.') && rule.annotations.description.contains('`'),
+            "{name}"
+        );
+        let anchor = format!("docs/operate.md#{}", name.to_lowercase());
+        assert_eq!(rule.annotations.runbook_url, anchor);
+        assert!(operate.contains(&format!("\n### {name}\n")), "docs/operate.md has no section {name}");
+    }
+    let described = operate.lines().filter_map(|line| line.strip_prefix("### Weaver"));
+    let described: BTreeSet<String> = described.map(|name| format!("Weaver{name}")).collect();
+    assert_eq!(described, names, "docs/operate.md describes what is no alert");
+}
+
+#[test]
+fn the_dashboard_shows_every_metric_from_the_chosen_source() {
+    let dashboard = dashboard();
+    let panels_of = dashboard["panels"].as_array().unwrap();
+    let ids: BTreeSet<u64> = panels_of.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids.len(), panels_of.len());
+    for panel in panels_of.iter().filter(|panel| panel["type"] != "row") {
+        assert_eq!(panel["datasource"]["uid"], "${datasource}", "{}", panel["title"]);
+    }
+    assert_eq!(dashboard["templating"]["list"][0]["name"], "datasource");
+    let told = told();
+    let mut shown = BTreeSet::new();
+    for (title, expr) in panels(&dashboard) {
+        is_told(&title, &expr);
+        shown.extend(selectors(&expr).iter().map(|selector| family(&told, selector.name).name.clone()));
+    }
+    let all: BTreeSet<String> = told.iter().map(|family| family.name.clone()).collect();
+    assert_eq!(shown, all);
+}
+
+#[test]
+fn no_panel_covers_another() {
+    let mut taken = BTreeSet::new();
+    for panel in dashboard()["panels"].as_array().unwrap() {
+        let at = |key: &str| panel["gridPos"][key].as_u64().unwrap();
+        assert!(at("x") + at("w") <= 24, "{}", panel["title"]);
+        for (x, y) in
+            (at("x")..at("x") + at("w")).flat_map(|x| (at("y")..at("y") + at("h")).map(move |y| (x, y)))
+        {
+            assert!(taken.insert((x, y)), "{} covers another panel at {x}, {y}", panel["title"]);
+        }
+    }
+}
+
+#[test]
+fn docs_operate_lists_each_metric_with_its_labels_and_no_other() {
+    let row = |family: &Family| {
+        let labels = family.labels.iter().map(|(label, values)| {
+            if values.len() > LISTED {
+                return format!("`{label}`: one of [codes.md](codes.md)");
+            }
+            let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
+            format!("`{label}`: {}", values.join(", "))
+        });
+        let labels: Vec<String> = labels.collect();
+        format!("| `{}` | {} | {} | {} |", family.name, family.kind, labels.join("; "), family.help)
+    };
+    let wanted: Vec<String> = told().iter().map(row).collect();
+    let operate = file("docs/operate.md");
+    let found: Vec<&str> = operate.lines().filter(|line| line.starts_with("| `weaver_")).collect();
+    assert!(found == wanted, "the table in docs/operate.md should be:\n{}", wanted.join("\n"));
+}
+
+/// Where reasons of our kinds' conditions are said; nowhere else is a verdict made.
+const SAY_REASONS: [&str; 4] =
+    ["controller/pause.rs", "controller/verdicts.rs", "service_token/status.rs", "sync/verdicts.rs"];
+
+/// Source of the operator without its tests, by path.
+fn source() -> BTreeMap<String, String> {
+    let root = format!("{}/../operator/src", env!("CARGO_MANIFEST_DIR"));
+    let mut source = BTreeMap::new();
+    for directory in ["controller", "service_token", "sync"] {
+        for entry in std::fs::read_dir(format!("{root}/{directory}")).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if !name.ends_with("_tests.rs") {
+                let path = format!("{directory}/{name}");
+                let text = std::fs::read_to_string(format!("{root}/{path}")).unwrap();
+                source.insert(path, text.split("#[cfg(test)]").next().unwrap().to_owned());
+            }
+        }
+    }
+    source
+}
+
+/// First cells of the table below this heading.
+fn table(page: &str, heading: &str) -> BTreeSet<String> {
+    let rows = page.split(heading).nth(1).unwrap().lines().skip(2).take_while(|line| line.starts_with('|'));
+    rows.filter_map(|row| Some(row.split('`').nth(1)?.to_owned())).collect()
+}
+
+#[test]
+fn docs_operate_lists_each_reason_of_conditions_and_events_and_no_other() {
+    let source = source();
+    let makers =
+        source.iter().filter(|(_, text)| text.contains("Verdict::new(")).map(|(path, _)| path.as_str());
+    assert_eq!(makers.collect::<Vec<_>>(), SAY_REASONS);
+    // A text of one word that begins with a capital is a reason there.
+    let is_reason = |text: &&str| {
+        text.starts_with(|first: char| first.is_ascii_uppercase())
+            && text.chars().all(|c| c.is_ascii_alphabetic())
+    };
+    let said = SAY_REASONS.iter().flat_map(|path| source[*path].lines());
+    let said = said.filter(|line| !line.trim_start().starts_with("//"));
+    let said = said.flat_map(|line| line.split('"').skip(1).step_by(2)).filter(is_reason);
+    let operate = file("docs/operate.md");
+    let reasons: BTreeSet<String> = said.map(str::to_owned).collect();
+    assert_eq!(table(&operate, "\n| reason | means |"), reasons);
+    let own: BTreeSet<String> = OWN_REASONS.iter().map(|reason| (*reason).to_owned()).collect();
+    assert_eq!(table(&operate, "\n| reason of event | means |"), own);
+    // No event is told with a reason that stands in no list.
+    for (path, text) in &source {
+        let literal = text
+            .split("event(EventType::")
+            .skip(1)
+            .find(|call| call.split(',').nth(1).is_some_and(|reason| reason.trim_start().starts_with('"')));
+        assert_eq!(literal, None, "{path} tells an event with a reason of its own");
+    }
+}
