@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nix::sys::statfs::{MSDOS_SUPER_MAGIC, statfs};
-use weaver_operator::durable_file::{self, WriteError};
+use weaver_host::durable_file::{self, WriteError};
 
 /// Of a directory with this many holes ahead of a file, the rest stay.
 const HOLES: usize = 64;

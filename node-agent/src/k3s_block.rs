@@ -12,7 +12,7 @@ use std::{
 };
 
 use weaver_diagnostics::finding::{Finding, Severity};
-use weaver_operator::durable_file::{self, WriteError};
+use weaver_host::durable_file::{self, WriteError};
 
 use crate::report;
 

@@ -12,7 +12,7 @@ use std::io::Write as _;
 
 use anyhow::Context as _;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
-use weaver_operator::log;
+use weaver_host::log;
 
 pub mod args;
 pub mod board_power;

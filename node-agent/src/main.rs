@@ -10,11 +10,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use weaver_diagnostics::exit_code;
-use weaver_node_agent::{args::Args, run::NeedsHuman, run_command};
-use weaver_operator::{
+use weaver_host::{
     log::{self, Sink},
     open_files,
 };
+use weaver_node_agent::{args::Args, run::NeedsHuman, run_command};
 
 fn main() -> ExitCode {
     let args = Args::parse().resolve().unwrap_or_else(|error| error.exit());

@@ -14,7 +14,7 @@ use weaver_diagnostics::{
     catalogue,
     finding::{Code, Finding, Place},
 };
-use weaver_operator::durable_file;
+use weaver_host::durable_file;
 
 use crate::{
     checks::Host,

@@ -24,7 +24,7 @@ use weaver_diagnostics::{
     san::ServingName,
     serving::{Observation, Outcome, Seen, Wanted},
 };
-use weaver_operator::handshake;
+use weaver_host::handshake;
 
 /// Pause between two rounds of handshakes.
 const POLL: Duration = Duration::from_millis(250);

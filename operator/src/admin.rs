@@ -19,9 +19,9 @@ use crate::controller::pause::Pause;
 use crate::health::{self, Health, OwnWatch, Report, Standing, Work};
 use crate::lease::fence::Fence;
 use crate::metrics::{self, Metrics, Snapshot};
-use crate::metrics_page;
 use crate::service_token::reconcile::Context as TokenContext;
 use crate::sync::reconcile::Context;
+use weaver_host::metrics_page;
 
 /// Who answers; a clone is the same one.
 #[derive(Clone)]

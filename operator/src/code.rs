@@ -14,7 +14,6 @@ macro_rules! codes {
 codes! {
     STARTING = "starting": "the program begins; the address of the API server and its own version";
     ENDING = "ending": "a signal, or another operator's turn; what is under way is finished first";
-    FAILED = "failed": "the program ends by an error, which is the whole message";
     LEASE_TAKEN = "lease-taken": "it leads from now on; `why` says how it came to be free";
     LEASE_AWAITED = "lease-awaited": "another operator leads; a warning where neither comes first";
     LEASE_GIVEN_BACK = "lease-given-back": "the next one need not wait for it";
@@ -27,10 +26,7 @@ codes! {
     KIND_NOT_SERVED = "kind-not-served": "a kind of ours cannot be listed, everywhere or in one namespace; tried again";
     WATCH_FAILED = "watch-failed": "a watch of the operator's own broke; opened anew";
     WATCHDOG_NOT_FED = "watchdog-not-fed": "a loop hangs, and systemd or the kubelet will end the program";
-    METRICS_SERVED = "metrics-served": "metrics and health are to be had at `address`";
-    METRICS_NOT_SERVED = "metrics-not-served": "they are not; tried again";
     NO_HTTP2 = "no-http2": "each watch has a connection of its own";
-    JOURNAL_UNAVAILABLE = "journal-unavailable": "logged to standard error instead";
     EVENT_NOT_TOLD = "event-not-told": "the API server refused an Event; nothing else depends on it";
     VISITED = "visited": "a resource's conditions have changed; `ready` and `reason` are those of Ready";
     VISIT_FAILED = "visit-failed": "tried again in `retry_in_s`; logged at growing intervals: `left_out` failures before it were not";
@@ -45,8 +41,6 @@ codes! {
     TOKENS_WRITTEN = "tokens-written": "into the Secret `secret`, for the keys that are named; never the tokens themselves";
     WEBHOOK_LISTENING = "webhook-listening": "at `address`";
     WEBHOOK_FAILED = "webhook-failed": "an object could not be converted, by a fault of ours";
-    HTTP_CONNECTION_LOST = "http-connection-lost": "a connection to one of our ports broke before it was used";
-    HTTP_CUT_OFF = "http-cut-off": "requests to one of our ports were still under way when the program ended";
     WEBHOOK_CERTIFICATE_SERVED = "webhook-certificate-served": "it was read from the file, and is shown from now on";
     WEBHOOK_CERTIFICATE_AWAITED = "webhook-certificate-awaited": "there is none yet: `weaver crd install`";
     WEBHOOK_CERTIFICATE_UNUSABLE = "webhook-certificate-unusable": "the old one is shown, if there is one";

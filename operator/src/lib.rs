@@ -8,16 +8,11 @@
 //! - [`controller`]: what both controllers share, and [`controllers`]: how they are set up; [`run`] wires all of it.
 //! - [`webhook`]: a process of its own that converts our objects between their versions.
 //! - [`installer`]: puts our kinds and the webhook's certificates in place; for `weaver crd` and the node agent.
-//! - [`durable_file`]: files that are replaced whole.
 //! - [`lease`]: one operator writes at a time.
 //! - [`transport`]: requests over few HTTP/2 connections; [`trust`]: whether the CA is still the one.
 //! - [`health`]: whether this process is alive and ready.
-//! - [`metrics`]: what is counted, and [`admin`]: what is looked up; [`metrics_page`]: where all is read.
-//! - [`http_server`]: every port that this program and the node agent open, with limits for its clients.
-//! - [`open_files`]: how many of them a process may have, which its connections count among.
-//! - [`handshake`]: one TLS handshake, for the node agent and `weaver kubeconfig`.
-//! - [`log`]: to the journal with fields, or to standard error; [`code`]: what each record is of.
-//! - [`service_manager`]: what systemd is told: ready, and alive; [`signals`]: what it tells.
+//! - [`metrics`]: what is counted, and [`admin`]: what is looked up.
+//! - [`code`]: what each record of the log is of.
 //!
 //! The operator's own identity reads and patches our kinds, watches namespaces and mints tokens. It never
 //! touches a `ConfigMap` or a `Secret`; it has no right to.
@@ -30,21 +25,13 @@ pub mod code;
 pub mod connection;
 pub mod controller;
 pub mod controllers;
-pub mod durable_file;
-pub mod handshake;
 pub mod health;
-pub mod http_server;
 pub mod installer;
 pub mod lease;
-pub mod log;
 pub mod metrics;
-pub mod metrics_page;
-pub mod open_files;
 pub mod run;
 pub mod scope;
-pub mod service_manager;
 pub mod service_token;
-pub mod signals;
 pub mod sync;
 pub mod tenant;
 pub mod transport;

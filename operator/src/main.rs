@@ -8,9 +8,9 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use weaver_diagnostics::exit_code;
+use weaver_host::log;
+use weaver_host::open_files;
 use weaver_operator::args::{Args, Verb};
-use weaver_operator::log;
-use weaver_operator::open_files;
 use weaver_operator::run::NeedsHuman;
 
 #[tokio::main(flavor = "current_thread")]

@@ -27,9 +27,7 @@ use crate::lease::holder::this_process;
 use crate::lease::lead::Lead;
 use crate::lease::plan::Timing;
 use crate::metrics::{Identity, Metrics};
-use crate::service_manager;
 use crate::service_token::reconcile::{Context as TokenContext, TokenState};
-use crate::signals::Signals;
 use crate::sync::access_checks::AccessChecks;
 use crate::sync::reconcile::Context;
 use crate::sync::state::SyncState;
@@ -39,6 +37,8 @@ use crate::transport::{self, Connector, Counted, ServerClock};
 use crate::trust::Trust;
 use crate::user_agent;
 use crate::watch::{NamespaceChange, Namespaces, Triggers, WatchSet};
+use weaver_host::service_manager;
+use weaver_host::signals::Signals;
 
 /// How often memory of what is gone is dropped.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);

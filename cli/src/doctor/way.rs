@@ -148,7 +148,7 @@ impl Way {
         let seen = handshake::prove(endpoint, anchors, name).await;
         let clocks = match &seen.outcome {
             Outcome::Dates(_) => match ServerName::try_from("localhost") {
-                Ok(any) => weaver_operator::handshake::clock(endpoint, any).await.map(clocks),
+                Ok(any) => weaver_host::handshake::clock(endpoint, any).await.map(clocks),
                 Err(_) => None,
             },
             _ => None,

@@ -13,7 +13,7 @@ use rustls::pki_types::ServerName;
 use rustls::{CertificateError, Error, RootCertStore};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::Outcome;
-use weaver_operator::handshake;
+use weaver_host::handshake;
 
 /// What is asked for where no name shall be sent: TLS sends no addresses.
 const NO_NAME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);

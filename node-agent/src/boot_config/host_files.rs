@@ -10,7 +10,7 @@ use std::{
 };
 
 use weaver_diagnostics::weaver_toml::{self, plan};
-use weaver_operator::durable_file::{self, WriteError};
+use weaver_host::durable_file::{self, WriteError};
 
 use crate::{fat_file, host_root::HostRoot};
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde_json::Value;
-use weaver_operator::durable_file;
+use weaver_host::durable_file;
 
 use super::{
     ledger::{A_DAY, Ledger},

@@ -9,7 +9,7 @@ use std::{fs, path::PathBuf};
 
 use jiff::Timestamp;
 use tracing::warn;
-use weaver_operator::durable_file;
+use weaver_host::durable_file;
 
 /// Writes in 24 hours. The text and its form for programs together are one.
 pub const A_DAY: usize = 24;

@@ -22,7 +22,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use weaver_operator::durable_file::{self, WriteError};
+use weaver_host::durable_file::{self, WriteError};
 
 use self::{
     card::{Card, Outcome},

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use weaver_diagnostics::finding::Change;
-use weaver_operator::durable_file;
+use weaver_host::durable_file;
 
 const NAME: &str = "repairs.json";
 /// Repairs that are remembered.

@@ -16,7 +16,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 use serde_saphyr::SerializerOptions;
 
-use weaver_operator::durable_file;
+use weaver_host::durable_file;
 
 /// Group of the operator on an appliance. The webhook has one of its own, which may not read what lies here.
 pub const GROUP: &str = "weaver";

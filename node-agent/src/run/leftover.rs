@@ -19,7 +19,7 @@ use nix::{
 };
 use tracing::{info, warn};
 
-use weaver_operator::durable_file;
+use weaver_host::durable_file;
 
 /// How long a child gets to end by itself.
 pub const PATIENCE: Duration = Duration::from_secs(10);

@@ -47,7 +47,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use weaver_diagnostics::k3s_upgrade::Role;
-use weaver_operator::metrics_page;
+use weaver_host::metrics_page;
 
 use self::{status::Status, supervisor::Program, units::Units, watchdog::Pulse};
 use crate::{

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use weaver_diagnostics::{finding::Finding, finding_text::cut};
-use weaver_operator::durable_file;
+use weaver_host::durable_file;
 
 use super::metrics::Counts;
 use crate::{

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place};
 use weaver_diagnostics::k3s_upgrade::record::{Phase, Record};
-use weaver_operator::durable_file;
+use weaver_host::durable_file;
 
 use crate::args::STATE_DIR;
 use crate::host_root::HostRoot;

@@ -26,7 +26,7 @@ use tracing::{debug, error};
 
 use super::arrival::{ARRIVAL, Memory, PATIENT};
 use crate::code;
-use crate::http_server::Caller;
+use weaver_host::http_server::Caller;
 
 /// Largest request, in bytes. An object in the API server has 3 MiB at most, nearly all have some KiB.
 pub const LARGEST: usize = 8 << 20;

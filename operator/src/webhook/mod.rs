@@ -7,7 +7,7 @@
 //! - [`answer`] has the two paths and says why a request is refused.
 //! - [`leaf`] has the certificate, read again when it is replaced.
 //! - [`arrival`] has the bodies while they arrive, and their memory.
-//! - [`serve`] has TLS and what clients may have; the connections are [`crate::http_server`]'s.
+//! - [`serve`] has TLS and what clients may have; the connections are [`weaver_host::http_server`]'s.
 
 pub mod answer;
 pub mod arrival;
@@ -27,8 +27,8 @@ use tracing::info;
 use self::leaf::{Slot, Watched};
 use crate::code;
 use crate::installer::certificates;
-use crate::service_manager;
-use crate::signals::Signals;
+use weaver_host::service_manager;
+use weaver_host::signals::Signals;
 
 /// Where the webhook listens on an appliance.
 pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9443);

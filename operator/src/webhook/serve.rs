@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::http_server::{self, Limits};
+use weaver_host::http_server::{self, Limits};
 
 /// The API server opens one connection and keeps it; several API servers, one each. What is left is for probes, the
 /// installer and whoever tries to keep these out.
@@ -41,4 +41,15 @@ pub fn tls(certificates: Arc<dyn ResolvesServerCert>) -> Result<TlsAcceptor, rus
 /// Accepts connections until `stop`, then returns when the last one has ended.
 pub async fn serve(listener: TcpListener, tls: TlsAcceptor, router: Router, stop: CancellationToken) {
     http_server::serve(listener, Some(tls), router, &LIMITS, stop).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LIMITS;
+
+    #[test]
+    fn the_limits_are_those_that_the_documentation_names() {
+        assert_eq!((LIMITS.connections, LIMITS.per_address), (256, 64));
+        assert_eq!((LIMITS.head.as_secs(), LIMITS.idle.as_secs(), LIMITS.age.as_secs()), (5, 30, 600));
+    }
 }

@@ -4,7 +4,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use weaver_operator::code::ALL;
+use weaver_host::code as host;
+use weaver_operator::code as operator;
+
+/// Those of the operator and of what it is built on, each with what it means.
+fn all() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    operator::ALL.iter().chain(host::ALL)
+}
 
 /// Source of the operator, with what tests only use.
 fn files(directory: &Path) -> Vec<PathBuf> {
@@ -24,21 +30,22 @@ fn records(source: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn each_record_from_info_upwards_has_a_code_and_each_code_is_used() {
     let mut used = BTreeSet::new();
-    for path in files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
+    let crates = ["src", "../lib/host/src"].map(|source| Path::new(env!("CARGO_MANIFEST_DIR")).join(source));
+    for path in crates.iter().flat_map(|source| files(source)) {
         for begin in records(&fs::read_to_string(&path).unwrap()) {
             let code = begin.strip_prefix("code = code::").and_then(|rest| rest.split(',').next());
             let code = code.unwrap_or_else(|| panic!("{}: no code at {begin:.60}", path.display()));
             used.insert(code.to_lowercase().replace('_', "-"));
         }
     }
-    let all: BTreeSet<String> = ALL.iter().map(|(code, _)| (*code).to_owned()).collect();
-    assert_eq!(used, all);
-    assert_eq!(all.len(), ALL.len(), "one code twice");
+    let known: BTreeSet<String> = all().map(|(code, _)| (*code).to_owned()).collect();
+    assert_eq!(used, known);
+    assert_eq!(known.len(), all().count(), "one code twice");
 }
 
 #[test]
 fn docs_operate_lists_each_code() {
-    let rows: Vec<String> = ALL.iter().map(|(code, means)| format!("| `{code}` | {means} |\n")).collect();
+    let rows: Vec<String> = all().map(|(code, means)| format!("| `{code}` | {means} |\n")).collect();
     let table = format!("\n| code | means |\n|---|---|\n{}\n", rows.concat());
     let operate = include_str!("../../../docs/operate.md");
     assert!(operate.contains(&table), "the table in docs/operate.md should be:{table}");

@@ -34,7 +34,7 @@ use tracing::info;
 use self::pair::{Pair, PairFault};
 use self::verdict::{Found, Reason, Verdict, renew_at, verdict};
 use crate::code;
-use crate::durable_file::{WriteError, replace_for};
+use weaver_host::durable_file::{WriteError, replace_for};
 
 /// The file with the CA and its key.
 pub const CA: &str = "ca.pem";

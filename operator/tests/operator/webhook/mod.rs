@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use nix::sys::signal::Signal;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use weaver_operator::durable_file::replace;
+use weaver_host::durable_file::replace;
 use weaver_operator::installer::certificates::{LEAF, ensure};
 
 use self::client::{Protocol, Trust, is_converted, review};

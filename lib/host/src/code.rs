@@ -1,0 +1,19 @@
+//! Codes of what this library logs at `info` and above: the field `code`. Stable, whatever becomes of the words beside it.
+
+macro_rules! codes {
+    ($($name:ident = $code:literal: $means:literal;)*) => {
+        $(#[doc = $means] pub const $name: &str = $code;)*
+
+        /// Each with what it means.
+        pub const ALL: &[(&str, &str)] = &[$(($code, $means)),*];
+    };
+}
+
+codes! {
+    FAILED = "failed": "the program ends by an error, which is the whole message";
+    METRICS_SERVED = "metrics-served": "metrics and health are to be had at `address`";
+    METRICS_NOT_SERVED = "metrics-not-served": "they are not; tried again";
+    JOURNAL_UNAVAILABLE = "journal-unavailable": "logged to standard error instead";
+    HTTP_CONNECTION_LOST = "http-connection-lost": "a connection to one of our ports broke before it was used";
+    HTTP_CUT_OFF = "http-cut-off": "requests to one of our ports were still under way when the program ended";
+}

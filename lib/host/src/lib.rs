@@ -1,0 +1,18 @@
+//! What a long-running program needs of its host, for the operator, its webhook and the node agent.
+//!
+//! - [`durable_file`]: files that are replaced whole.
+//! - [`log`]: to the journal with fields, or to standard error; [`code`]: what each record is of.
+//! - [`http_server`]: a port with limits for its clients; [`metrics_page`]: one that serves metrics.
+//! - [`open_files`]: how many of them a process may have, which its connections count among.
+//! - [`handshake`]: one TLS handshake as a client, verified.
+//! - [`service_manager`]: tells systemd that the program is ready, and alive; [`signals`]: what ends it.
+
+pub mod code;
+pub mod durable_file;
+pub mod handshake;
+pub mod http_server;
+pub mod log;
+pub mod metrics_page;
+pub mod open_files;
+pub mod service_manager;
+pub mod signals;
