@@ -5,6 +5,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::{Value, json};
 
+/// Field of a spec at v1alpha1 in which conversion carries what the annotation has no room for.
+pub const ROUND_TRIP_FIELD: &str = "roundTrip";
+
 /// Values of labels. <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/>
 pub const LABEL_VALUE_PATTERN: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
 
@@ -85,7 +88,7 @@ pub(crate) fn finished(mut crd: CustomResourceDefinition) -> CustomResourceDefin
 /// root, because the spec may go as a whole. Who creates an object may bring one, as a restored backup does.
 pub(crate) fn round_trip_kept(root: &JSONSchemaProps) -> Option<ValidationRule> {
     let spec = root.properties.as_ref()?.get("spec")?;
-    spec.properties.as_ref()?.get(crate::convert::ROUND_TRIP_FIELD)?;
+    spec.properties.as_ref()?.get(ROUND_TRIP_FIELD)?;
     let of = |object: &str| format!("has({object}.spec) && has({object}.spec.roundTrip)");
     let (new, old) = (of("self"), of("oldSelf"));
     Some(ValidationRule {

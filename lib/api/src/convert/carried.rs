@@ -8,14 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::fields::Spec;
-use super::object::Side;
-use super::{NEW, OLD};
+use super::side::{NEW, OLD, Side};
+use crate::schema::ROUND_TRIP_FIELD as FIELD;
 
 /// Key of the annotation, at every version.
 pub const ANNOTATION: &str = "weaver.example.com/converted";
-
-/// Field of a spec at v1alpha1 for what the annotation has no room for.
-pub const FIELD: &str = "roundTrip";
 
 /// What all annotations of an object may have together, keys and values in bytes. The API server refuses an answer
 /// with more, and with it every list that the object is in.

@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 
 use super::fields::{Default, Field, Spec, fill, get, pick, put, set};
-use super::object::{Apart, Side};
+use super::side::{self, Apart, Side};
 use super::types::fits;
 
 pub(super) const OLD: Side = Side {
     kind: "ConfigMapSync",
-    version: super::OLD,
+    version: side::OLD,
     apart: apart_old,
     put: |spec, hidden| put(spec, hidden, OLD_ONLY, old_allows),
-    form: |field, _| field != super::carried::FIELD,
+    form: |field, _| field != crate::schema::ROUND_TRIP_FIELD,
     fill: |spec| {
         spec.entry("serviceAccount").or_insert_with(|| json!({"name": "default"}));
     },
@@ -20,7 +20,7 @@ pub(super) const OLD: Side = Side {
 
 pub(super) const NEW: Side = Side {
     kind: "ConfigMapSync",
-    version: super::NEW,
+    version: side::NEW,
     apart: apart_new,
     put: |spec, hidden| put(spec, hidden, NEW_ONLY, new_allows),
     form: |field, value| fits("ConfigMapSync", &[field], value),

@@ -5,12 +5,13 @@ use proptest::collection::btree_map;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::carried::{self, Carried, FIELD, room};
+use super::carried::{self, Carried, room};
 use super::properties::{any_new_sync, any_new_token};
 use super::structural::with_defaults;
 use super::tests::{object, round, to};
 use super::{ANNOTATION, carried_faults, lost};
 use crate::crds;
+use crate::schema::ROUND_TRIP_FIELD as FIELD;
 
 /// A spec of each kind with something hidden in every part of it.
 fn full(kind: &str) -> Value {

@@ -17,6 +17,7 @@ mod config_map_sync;
 mod fields;
 mod object;
 mod service_token;
+mod side;
 mod types;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -24,16 +25,11 @@ use kube::core::Status;
 use kube::core::conversion::{ConversionRequest, ConversionResponse, ConversionReview};
 use serde_json::Value;
 
-pub use carried::{ANNOTATION, FIELD as ROUND_TRIP_FIELD};
+pub use carried::ANNOTATION;
 
-use self::object::Side;
+use self::side::{NEW, OLD, Side};
 use crate::GROUP;
 use crate::validate::SpecFault;
-
-/// The deprecated version.
-const OLD: &str = "v1alpha1";
-/// The stored one.
-const NEW: &str = "v1beta1";
 
 /// Why an object cannot be converted.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]

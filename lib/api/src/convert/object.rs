@@ -7,38 +7,12 @@
 
 use serde_json::Value;
 
-use super::OLD;
-use super::carried::{self, Carried, FIELD};
+use super::carried::{self, Carried};
 use super::fields::{Spec, merge};
+use super::side::{Apart, OLD, Side};
 use super::types;
 use crate::GROUP;
-
-/// One version of a kind.
-pub(super) struct Side {
-    /// The kind.
-    pub kind: &'static str,
-    /// Its name.
-    pub version: &'static str,
-    /// A spec of this version, apart.
-    pub apart: fn(&Spec) -> Apart,
-    /// Puts hidden fields of this version into a spec of it; returns those that have another type there.
-    pub put: fn(&mut Spec, Spec) -> Spec,
-    /// May a carried exact form stand in this field?
-    pub form: fn(&str, &Value) -> bool,
-    /// Fills in the defaults of this version's schema that [`Side::apart`] could see.
-    pub fill: fn(&mut Spec),
-    /// Fields of a status that the other version does not have and that nobody could compute again; all are text.
-    pub status: &'static [&'static str],
-}
-
-/// A spec, apart. Equal parts have equal meaning.
-#[derive(Debug, PartialEq)]
-pub(super) struct Apart {
-    /// What the other version can show, in its form.
-    pub visible: Spec,
-    /// What it cannot.
-    pub hidden: Spec,
-}
+use crate::schema::ROUND_TRIP_FIELD as FIELD;
 
 /// `object`, which is at the version of `here`, at the version of `there`.
 ///
@@ -54,7 +28,7 @@ pub(super) fn convert(object: Value, here: &Side, there: &Side) -> Value {
         object.as_object_mut().map(|object| status.map(|status| object.insert("status".into(), status)));
         return object;
     }
-    if there.version == super::OLD { to_old(object, here, there) } else { to_new(object, here, there) }
+    if there.version == OLD { to_old(object, here, there) } else { to_new(object, here, there) }
 }
 
 fn to_old(mut stored: Value, new: &Side, old: &Side) -> Value {

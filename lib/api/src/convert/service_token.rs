@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 
 use super::fields::{Default, Field, Spec, fill, pick, put, set};
-use super::object::{Apart, Side};
+use super::side::{self, Apart, Side};
 use super::types::fits;
 
 pub(super) const OLD: Side = Side {
     kind: "ServiceToken",
-    version: super::OLD,
+    version: side::OLD,
     apart: apart_old,
     put: |_, hidden| hidden,
-    form: |field, _| field != super::carried::FIELD,
+    form: |field, _| field != crate::schema::ROUND_TRIP_FIELD,
     fill: |spec| {
         spec.entry("expirationSeconds").or_insert_with(|| LIFETIME.into());
     },
@@ -20,7 +20,7 @@ pub(super) const OLD: Side = Side {
 
 pub(super) const NEW: Side = Side {
     kind: "ServiceToken",
-    version: super::NEW,
+    version: side::NEW,
     apart: apart_new,
     put: put_new,
     form: |field, value| new_allows(&[field], value),

@@ -10,7 +10,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Selector, ServiceAccountRef};
+use super::selector::Selector;
+use super::service_account::ServiceAccountRef;
 use crate::conditions::readable;
 use crate::names::{LABEL_MAX, LABEL_PATTERN, SUBDOMAIN_MAX, SUBDOMAIN_PATTERN};
 use crate::schema;

@@ -7,7 +7,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ServiceAccountRef;
+use super::service_account::ServiceAccountRef;
 use crate::conditions::readable;
 use crate::names::{SUBDOMAIN_MAX, SUBDOMAIN_PATTERN};
 use crate::schema;

@@ -1,0 +1,37 @@
+//! One version of a kind, as conversion sees it.
+
+use serde_json::Value;
+
+use super::fields::Spec;
+
+/// The deprecated version.
+pub(super) const OLD: &str = "v1alpha1";
+/// The stored one.
+pub(super) const NEW: &str = "v1beta1";
+
+/// One version of a kind.
+pub(super) struct Side {
+    /// The kind.
+    pub kind: &'static str,
+    /// Its name.
+    pub version: &'static str,
+    /// A spec of this version, apart.
+    pub apart: fn(&Spec) -> Apart,
+    /// Puts hidden fields of this version into a spec of it; returns those that have another type there.
+    pub put: fn(&mut Spec, Spec) -> Spec,
+    /// May a carried exact form stand in this field?
+    pub form: fn(&str, &Value) -> bool,
+    /// Fills in the defaults of this version's schema that [`Side::apart`] could see.
+    pub fill: fn(&mut Spec),
+    /// Fields of a status that the other version does not have and that nobody could compute again; all are text.
+    pub status: &'static [&'static str],
+}
+
+/// A spec, apart. Equal parts have equal meaning.
+#[derive(Debug, PartialEq)]
+pub(super) struct Apart {
+    /// What the other version can show, in its form.
+    pub visible: Spec,
+    /// What it cannot.
+    pub hidden: Spec,
+}
