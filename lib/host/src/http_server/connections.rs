@@ -12,8 +12,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Limits;
 use super::eviction::{Admission, Seen, admission, first_to_go};
+use super::limits::Limits;
 
 /// All of them.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use tokio::time::Instant;
 
-use super::Limits;
+use super::limits::Limits;
 
 /// What counts about one connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
