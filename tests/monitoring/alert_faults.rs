@@ -9,7 +9,8 @@ use weaver_node_agent::node_report::Report;
 use weaver_node_agent::run::metrics::Counts;
 use weaver_tests::exposition::samples;
 use weaver_tests::lookout::{API_SERVER, BY_PAGE, LEADING, NODE, TENANTS};
-use weaver_tests::monitoring::{alerts, fires};
+use weaver_tests::monitoring::alerts;
+use weaver_tests::promtool::fires;
 
 #[test]
 fn each_alert_has_a_fault_that_fires_it() {

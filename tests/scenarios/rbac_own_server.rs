@@ -9,9 +9,10 @@ use serde_json::json;
 use weaver_api::GROUP;
 use weaver_tests::alone::Alone;
 use weaver_tests::audit;
+use weaver_tests::operator_rights::grant_all_but;
 use weaver_tests::own::Own;
 use weaver_tests::proxy::Hooks;
-use weaver_tests::rbac::{Right, grant_all_but, granted};
+use weaver_tests::rbac::{Right, granted};
 use weaver_tests::tokens::spec;
 use weaver_tests::world::{World, eventually};
 

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::poll::eventually;
 use crate::rbac;
-use crate::tenant::ACCOUNT;
-use crate::world::eventually;
 
+/// Name of every tenant's account here.
+pub const ACCOUNT: &str = "sync";
 /// User of the operator's own requests.
 const OPERATOR: &str = "system:serviceaccount:config-weaver:weaver-operator";
 

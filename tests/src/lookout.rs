@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::alone::Operator;
 use crate::exposition::{Sample, samples};
-use crate::monitoring::fires;
+use crate::promtool::fires;
 
 /// Fired by who leads, and whether; scenario `alerts_own_server`, as are the next three.
 pub const LEADING: [&str; 3] = ["WeaverNobodyLeads", "WeaverPaused", "WeaverTwoLead"];

@@ -8,9 +8,6 @@ use weaver_node_agent::node_report::Report;
 use weaver_node_agent::run::metrics::Counts;
 use weaver_operator::metrics::{self, Identity, Metrics, Snapshot};
 
-use crate::exposition::Sample;
-use crate::promtool;
-
 /// An alert.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -68,13 +65,6 @@ pub fn file(path: &str) -> String {
 pub fn alerts() -> Vec<Alert> {
     let rules: Rules = serde_saphyr::from_str(&file("deploy/monitoring/alerts.yaml")).unwrap();
     rules.groups.into_iter().flat_map(|group| group.rules).collect()
-}
-
-/// Does this alert fire on what came between two scrapes, if it lasts?
-#[must_use]
-pub fn fires(alert: &str, before: &[Sample], now: &[Sample]) -> bool {
-    let rule = alerts().into_iter().find(|rule| rule.alert == alert);
-    promtool::fires(&rule.unwrap_or_else(|| panic!("there is no alert {alert}")), before, now)
 }
 
 /// The dashboard.

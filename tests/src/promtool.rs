@@ -11,7 +11,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::exposition::Sample;
-use crate::monitoring::Alert;
+use crate::monitoring::alerts;
 
 /// The program, which `make test` provides once per machine (tests/devstack/tools.sh).
 fn program() -> PathBuf {
@@ -35,9 +35,11 @@ pub fn run(arguments: &[&str], test: Option<&Path>) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }
 
-/// Does this alert fire on what came between two scrapes?
+/// Does this alert fire on what came between two scrapes, if it lasts?
 #[must_use]
-pub fn fires(rule: &Alert, before: &[Sample], now: &[Sample]) -> bool {
+pub fn fires(alert: &str, before: &[Sample], now: &[Sample]) -> bool {
+    let rule = alerts().into_iter().find(|rule| rule.alert == alert);
+    let rule = rule.unwrap_or_else(|| panic!("there is no alert {alert}"));
     let range = rule.expr.split_once('[').map_or(0, |(_, rest)| minutes(rest.split(']').next().unwrap()));
     let at = range + minutes(&rule.r#for);
     let series: Vec<Value> = now.iter().map(|sample| series(sample, before, range, at)).collect();
@@ -91,8 +93,8 @@ fn minutes(duration: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::fires;
     use crate::exposition::samples;
-    use crate::monitoring::fires;
 
     #[test]
     fn gauges_counters_new_series_and_restarts() {

@@ -1,11 +1,7 @@
 //! The rights of the operator's own account: those that `deploy/rbac/operator.yaml` grants, and the same without one.
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
-use kube::Client;
-use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
-
-use crate::world::{World, eventually};
 
 /// The manifest.
 const MANIFEST: &str = include_str!("../../deploy/rbac/operator.yaml");
@@ -82,7 +78,7 @@ impl Right {
             && name_fits
     }
 
-    fn rule(&self) -> Value {
+    pub(crate) fn rule(&self) -> Value {
         let mut rule =
             json!({"apiGroups": [&self.group], "resources": [&self.resource], "verbs": [&self.verb]});
         if let Some(names) = &self.names {
@@ -92,35 +88,12 @@ impl Right {
     }
 
     /// As a review's `resourceAttributes`.
-    fn attributes(&self, namespace: &str) -> Value {
+    pub(crate) fn attributes(&self, namespace: &str) -> Value {
         let (resource, subresource) = self.resource.split_once('/').unwrap_or((&self.resource, ""));
         let name = self.names.iter().flatten().next();
         json!({
             "namespace": self.namespace.as_deref().unwrap_or(namespace), "group": self.group, "verb": self.verb,
             "resource": resource, "subresource": subresource, "name": name,
         })
-    }
-}
-
-/// Grants the operator all of them but `missing`, and waits until the API server goes by it.
-pub async fn grant_all_but(world: &World, missing: Option<&Right>) {
-    let rights = granted();
-    let rules = |of_cluster: bool| -> Value {
-        let held = rights.iter().filter(|right| Some(*right) != missing);
-        held.filter(|right| right.namespace.is_none() == of_cluster).map(Right::rule).collect()
-    };
-    let (name, place) = (weaver_api::OPERATOR_ACCOUNT, weaver_api::OPERATOR_NAMESPACE);
-    let params = PatchParams::default();
-    let client: &Client = &world.client;
-    let cluster: Api<ClusterRole> = Api::all(client.clone());
-    cluster.patch(name, &params, &Patch::Merge(json!({"rules": rules(true)}))).await.unwrap();
-    let local: Api<Role> = Api::namespaced(client.clone(), place);
-    local.patch(name, &params, &Patch::Merge(json!({"rules": rules(false)}))).await.unwrap();
-    for right in &rights {
-        let (wanted, what) = (Some(right) != missing, right.attributes(place));
-        eventually(&format!("{right:?} is allowed: {wanted}"), || async {
-            if world.may(place, name, &what).await == wanted { Ok(()) } else { Err(()) }
-        })
-        .await;
     }
 }

@@ -6,10 +6,8 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
+pub use crate::audit::ACCOUNT;
 use crate::world::World;
-
-/// Name of every tenant's account here.
-pub const ACCOUNT: &str = "sync";
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 

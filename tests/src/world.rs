@@ -1,12 +1,10 @@
 //! A world of one test: its namespaces, and what it sees in them as the cluster's administrator.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::ByteString;
@@ -19,8 +17,7 @@ use serde_json::Value;
 use weaver_api::v1alpha1;
 use weaver_api::v1beta1::ConfigMapSync;
 
-/// Longest wait for anything that events bring about.
-pub const SOON: Duration = Duration::from_secs(40);
+pub use crate::poll::{SOON, eventually, eventually_within, given};
 
 /// Label of a world's namespaces.
 const WORLD: &str = "tests.weaver.example.com/world";
@@ -44,14 +41,6 @@ pub struct Logs {
     pub programs: Vec<PathBuf>,
 }
 
-/// Reads a variable that `weaver-devstack with-server` sets.
-#[must_use]
-pub fn given(variable: &str) -> PathBuf {
-    std::env::var_os(variable)
-        .unwrap_or_else(|| panic!("{variable} is not set: run this through `make test`"))
-        .into()
-}
-
 /// Runs `weaver` as the administrator of the shared server: did it end well, and what it said.
 #[must_use]
 pub fn weaver(arguments: &[&str]) -> (bool, String) {
@@ -71,35 +60,6 @@ pub async fn client_of(kubeconfig: &Path) -> Client {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("the kubeconfig is readable");
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     Client::try_from(config).unwrap()
-}
-
-/// Asks `question` until it answers, or fails with what it said last.
-pub async fn eventually<T, E: Debug, F>(what: &str, question: impl FnMut() -> F) -> T
-where
-    F: Future<Output = Result<T, E>>,
-{
-    eventually_within(SOON, what, question).await
-}
-
-/// The same for what takes longer.
-pub async fn eventually_within<T, E: Debug, F>(
-    limit: Duration,
-    what: &str,
-    mut question: impl FnMut() -> F,
-) -> T
-where
-    F: Future<Output = Result<T, E>>,
-{
-    let deadline = Instant::now() + limit;
-    loop {
-        match question().await {
-            Ok(answer) => return answer,
-            Err(last) if Instant::now() > deadline => {
-                panic!("not within {limit:?}: {what}; last seen: {last:#?}")
-            }
-            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-        }
-    }
 }
 
 impl World {

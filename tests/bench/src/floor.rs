@@ -13,7 +13,8 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::Value;
 
-use crate::observer::Spot;
+/// Namespace and name of an object.
+pub type Spot = (String, String);
 
 /// The label of its objects, as long as that of copies.
 pub const LABEL: &str = "bench.example.com/floors";

@@ -13,7 +13,7 @@ use weaver_tests::metrics::Metrics;
 use crate::bed::Bed;
 use crate::figures::{Budget, Figure, count};
 use crate::floor::Floor;
-use crate::observer::Spot;
+use crate::floor::Spot;
 use crate::operator::{Operator, between, calls, of, total};
 
 /// After the last request, until memory is looked at.

@@ -14,11 +14,8 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 use weaver_api::marks::SYNC_UID_LABEL;
 
-use crate::floor;
+use crate::floor::{self, Spot};
 use crate::operator::PATIENCE;
-
-/// Namespace and name of an object.
-pub type Spot = (String, String);
 
 /// The watch; ends when dropped.
 pub struct Observer {

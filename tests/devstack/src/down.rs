@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::layout::Layout;
+use crate::files;
+use crate::layout::{LOCK_PATIENCE, Layout};
 use crate::process::{self, Process};
 use crate::steps::{Steps, say};
-use crate::{files, up};
 
 /// The agent gives its operator ten seconds; it gets a little more itself.
 const AGENT_GRACE: Duration = Duration::from_secs(12);
@@ -25,7 +25,7 @@ pub fn down(dir: &Path) -> Result<()> {
         say(format_args!("nothing runs: there is no {}", dir.display()));
         return Ok(());
     };
-    let _lock = layout.lock(up::LOCK_PATIENCE)?;
+    let _lock = layout.lock(LOCK_PATIENCE)?;
     let mut steps = Steps::begin();
     let ended = end_all_but(None, &layout)?;
     for file in [layout.pid_file("agent"), layout.pid_file("server"), layout.server_record()] {

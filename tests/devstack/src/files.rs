@@ -65,6 +65,12 @@ pub fn read_if_there(path: &Path) -> Result<Option<String>> {
     }
 }
 
+/// A word for a shell.
+#[must_use]
+pub fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
 /// An I/O error with its path, and the remedy for the one that has one.
 #[must_use]
 pub fn explained(path: &Path, error: io::Error) -> anyhow::Error {

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::shell::quoted;
+use crate::files::quoted;
 
 /// Seconds after which a call is ended from outside.
 const LIMIT: &str = "30";

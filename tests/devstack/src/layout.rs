@@ -12,6 +12,9 @@ use anyhow::{Context, Result, bail};
 use crate::files;
 use crate::process;
 
+/// A cold `up` builds the testbed under the lock.
+pub const LOCK_PATIENCE: Duration = Duration::from_mins(15);
+
 /// The directory of one stack.
 #[derive(Clone, Debug)]
 pub struct Layout {

@@ -25,6 +25,7 @@ pub mod process;
 pub mod programs;
 pub mod server;
 pub mod server_files;
+pub mod server_record;
 pub mod service;
 pub mod shell;
 pub mod signals;

@@ -13,7 +13,7 @@ use crate::process::{self, Process};
 use crate::programs::Programs;
 use crate::server::{Server, ServerOptions};
 use crate::server_files::NAMES;
-use crate::up::ServerRecord;
+use crate::server_record::ServerRecord;
 
 /// What can be asked of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

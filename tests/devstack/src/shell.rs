@@ -9,11 +9,11 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::agent::Agent;
-use crate::files;
+use crate::files::{self, quoted};
 use crate::kubectl::Kubectl;
 use crate::layout::Layout;
 use crate::programs::Programs;
-use crate::up::ServerRecord;
+use crate::server_record::ServerRecord;
 
 /// Writes the scripts and the file that a shell reads.
 ///
@@ -82,10 +82,4 @@ pub fn write(layout: &Layout, programs: &Programs, record: &ServerRecord, kubect
         quoted(&layout.runtime().join("report.json")),
     );
     files::replace(&layout.env_file(), text.as_bytes(), 0o644)
-}
-
-/// A word for a shell.
-#[must_use]
-pub fn quoted(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }

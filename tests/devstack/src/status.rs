@@ -12,8 +12,8 @@ use crate::candidates;
 use crate::copies;
 use crate::layout::Layout;
 use crate::process::Process;
+use crate::server_record::ServerRecord;
 use crate::steps::{self, say};
-use crate::up::ServerRecord;
 
 /// Something of the stack does not run, as systemctl says it.
 const NOT_RUNNING: u8 = 3;

@@ -12,7 +12,6 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
 
 use crate::agent::{self, Agent, Gated, Report};
 use crate::choice::ServerBinary;
@@ -20,57 +19,19 @@ use crate::copies;
 use crate::down::end_all_but;
 use crate::kubectl::Kubectl;
 use crate::launch::Lifetime;
-use crate::layout::Layout;
+use crate::layout::{LOCK_PATIENCE, Layout};
 use crate::process::{self, Process};
 use crate::programs::Programs;
 use crate::server::{START_LIMIT, Server, ServerOptions};
 use crate::server_files::{self, NAMES};
+use crate::server_record::ServerRecord;
 use crate::steps::{Steps, say};
 use crate::{candidates, files, logs, ports, shell};
 
 /// Known bad, as the agent's own `check` says it.
 pub const KNOWN_BAD: u8 = 10;
 
-/// A cold `up` builds the testbed under the lock.
-pub const LOCK_PATIENCE: Duration = Duration::from_mins(15);
-
 const COPY_LIMIT: Duration = Duration::from_mins(1);
-
-/// The API server that runs in a stack.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct ServerRecord {
-    /// Its port on 127.0.0.1.
-    pub port: u16,
-    /// Its program.
-    pub binary: ServerBinary,
-}
-
-impl ServerRecord {
-    /// The record of a stack. A corrupt one counts as none: the server is
-    /// then started anew.
-    ///
-    /// # Errors
-    /// When it is there and cannot be read at all.
-    pub fn read(layout: &Layout) -> Result<Option<Self>> {
-        Ok(files::read_if_there(&layout.server_record())?.and_then(|text| serde_json::from_str(&text).ok()))
-    }
-
-    fn write(&self, layout: &Layout) -> Result<()> {
-        files::replace(&layout.server_record(), &serde_json::to_vec(self)?, 0o644)
-    }
-
-    /// The program that shall run in place of this one's. Without `K3S_BIN` what
-    /// runs is good: choosing again might download or build.
-    fn replaced_by<'a>(&self, given: Option<&'a ServerBinary>) -> Option<&'a Path> {
-        given.map(|given| given.path.as_path()).filter(|path| *path != self.binary.path)
-    }
-
-    /// kubectl for this server.
-    #[must_use]
-    pub fn kubectl(&self, layout: &Layout) -> Kubectl {
-        Kubectl::new(&self.binary.path, &layout.admin_kubeconfig())
-    }
-}
 
 /// Brings the stack in `dir` up, with `replicas` operators; a new server listens on `preferred` unless it is taken.
 ///

@@ -1,0 +1,32 @@
+//! Takes rights of the operator's own account away.
+
+use k8s_openapi::api::rbac::v1::{ClusterRole, Role};
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::rbac::{Right, granted};
+use crate::world::{World, eventually};
+
+/// Grants the operator all of them but `missing`, and waits until the API server goes by it.
+pub async fn grant_all_but(world: &World, missing: Option<&Right>) {
+    let rights = granted();
+    let rules = |of_cluster: bool| -> Value {
+        let held = rights.iter().filter(|right| Some(*right) != missing);
+        held.filter(|right| right.namespace.is_none() == of_cluster).map(Right::rule).collect()
+    };
+    let (name, place) = (weaver_api::OPERATOR_ACCOUNT, weaver_api::OPERATOR_NAMESPACE);
+    let params = PatchParams::default();
+    let client: &Client = &world.client;
+    let cluster: Api<ClusterRole> = Api::all(client.clone());
+    cluster.patch(name, &params, &Patch::Merge(json!({"rules": rules(true)}))).await.unwrap();
+    let local: Api<Role> = Api::namespaced(client.clone(), place);
+    local.patch(name, &params, &Patch::Merge(json!({"rules": rules(false)}))).await.unwrap();
+    for right in &rights {
+        let (wanted, what) = (Some(right) != missing, right.attributes(place));
+        eventually(&format!("{right:?} is allowed: {wanted}"), || async {
+            if world.may(place, name, &what).await == wanted { Ok(()) } else { Err(()) }
+        })
+        .await;
+    }
+}

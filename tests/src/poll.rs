@@ -1,0 +1,45 @@
+//! Waiting with a deadline, and what the tests are given.
+
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Longest wait for anything that events bring about.
+pub const SOON: Duration = Duration::from_secs(40);
+
+/// Reads a variable that `weaver-devstack with-server` sets.
+#[must_use]
+pub fn given(variable: &str) -> PathBuf {
+    std::env::var_os(variable)
+        .unwrap_or_else(|| panic!("{variable} is not set: run this through `make test`"))
+        .into()
+}
+
+/// Asks `question` until it answers, or fails with what it said last.
+pub async fn eventually<T, E: Debug, F>(what: &str, question: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Result<T, E>>,
+{
+    eventually_within(SOON, what, question).await
+}
+
+/// The same for what takes longer.
+pub async fn eventually_within<T, E: Debug, F>(
+    limit: Duration,
+    what: &str,
+    mut question: impl FnMut() -> F,
+) -> T
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let deadline = Instant::now() + limit;
+    loop {
+        match question().await {
+            Ok(answer) => return answer,
+            Err(last) if Instant::now() > deadline => {
+                panic!("not within {limit:?}: {what}; last seen: {last:#?}")
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
