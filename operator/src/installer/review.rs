@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use weaver_api::GROUP;
 
 use super::Webhook;
-use crate::webhook::answer::REVIEW;
+use crate::webhook::refusal::REVIEW;
 
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -133,9 +133,6 @@ where
     }
 }
 
-/// What a pool answers with.
-type Answer = Response<pool::PooledBody>;
-
 #[cfg(test)]
 #[path = "tests.rs"]
 mod tests;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::Request;
+use http::{Request, Response};
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use hyper::client::conn::http2::SendRequest;
 use kube::client::Body;
@@ -19,7 +19,6 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tower::BoxError;
 
-use super::Answer;
 use super::connector::{Connected, Connector, ROOM};
 use crate::lease::fence::{Fence, NotLeading};
 
@@ -31,6 +30,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 const HEAD: Duration = Duration::from_secs(30);
 /// How often a request looks for room: a connection may close while the request goes on it.
 const TRIES: usize = 3;
+
+/// What a pool answers with.
+pub type Answer = Response<PooledBody>;
 
 /// The pool; a clone is the same one.
 #[derive(Clone)]

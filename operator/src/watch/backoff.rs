@@ -17,7 +17,7 @@ use kube::runtime::watcher::{Error, Event};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
-use super::is_refused;
+use super::merge::is_refused;
 use crate::tenant::call::is_too_large;
 
 /// Pause after the first failure.

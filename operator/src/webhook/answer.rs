@@ -9,129 +9,28 @@
 //! work any more.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
 use http::header::{CONTENT_LENGTH, EXPECT};
-use http::{HeaderMap, Method, StatusCode, Uri};
+use http::{HeaderMap, Method, Uri};
 use kube::core::conversion::ConversionReview;
 use serde::Deserialize;
-use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::{debug, error};
 
-use super::arrival::{ARRIVAL, Memory, PATIENT};
+use super::arrival::Memory;
+use super::refusal::{DEADLINE, LARGEST, PATIENCE, QUEUE, REVIEW, Refusal};
 use crate::code;
 use weaver_host::http_server::Caller;
 
-/// Largest request, in bytes. An object in the API server has 3 MiB at most, nearly all have some KiB.
-pub const LARGEST: usize = 8 << 20;
-/// Of a larger one, that much is read and forgotten, so that the client reads our answer rather than find the
-/// connection broken under its writing.
-pub const PATIENCE: usize = 8 * LARGEST;
-/// For one request; the API server gives up after 30 s.
-pub const DEADLINE: Duration = Duration::from_secs(25);
 /// Reviews being converted at once; each may have [`LARGEST`] in memory, several times over.
 const AT_ONCE: usize = 4;
 /// Bytes of all bodies together.
 pub const MEMORY: usize = AT_ONCE * LARGEST;
-/// For memory or a converter, where others have all.
-pub const QUEUE: Duration = Duration::from_secs(5);
-/// `apiVersion` and `kind` of the one review that is answered.
-pub const REVIEW: (&str, &str) = ("apiextensions.k8s.io/v1", "ConversionReview");
-
-/// Why a request is refused.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Refusal {
-    /// The body is larger than [`LARGEST`].
-    #[error("the request is larger than {} MiB, the most that this webhook reads", LARGEST >> 20)]
-    TooLarge,
-    /// The body ended before it was whole.
-    #[error("the request was cut off")]
-    CutOff,
-    /// Not JSON, or not with the fields that a review has.
-    #[error("the request is not a ConversionReview: {what} at line {line}, column {column}")]
-    Malformed {
-        /// In fixed words.
-        what: &'static str,
-        /// Counted from 1.
-        line: usize,
-        /// Counted from 1.
-        column: usize,
-    },
-    /// A JSON object of another kind, or a review of another version.
-    #[error("this webhook answers a {} of {}, not a {kind:?} of {api_version:?}", REVIEW.1, REVIEW.0)]
-    OtherKind {
-        /// `apiVersion` as it was given, or empty.
-        api_version: String,
-        /// `kind` as it was given, or empty.
-        kind: String,
-    },
-    /// A review that holds an answer, or nothing.
-    #[error("the ConversionReview holds no request")]
-    NoRequest,
-    /// All memory or all converters are taken, and stay so.
-    #[error(
-        "other requests have all that this webhook may use at once, and none ended within {} s: ask again in some seconds",
-        QUEUE.as_secs()
-    )]
-    Busy,
-    /// The client stopped sending, or sends too slowly.
-    #[error(
-        "the request did not arrive within {} s, or within {} s while others needed its memory: send it faster",
-        ARRIVAL.as_secs(), PATIENT.as_secs()
-    )]
-    SlowBody,
-    /// Busy machine.
-    #[error("the request was not answered within {} s", DEADLINE.as_secs())]
-    TooSlow,
-    /// A mistake of ours.
-    #[error("the conversion failed for a reason of its own; the webhook's log has more")]
-    Failed,
-    /// Nothing here but [`router`]'s two paths.
-    #[error("there is no {method} {path} here, only POST /convert and GET /healthz")]
-    NotHere {
-        /// The method.
-        method: Method,
-        /// The path, without the query.
-        path: String,
-        /// Is it there with another method?
-        known: bool,
-    },
-}
-
-impl Refusal {
-    /// The status and, in one word, the reason that Kubernetes has for it.
-    fn code(&self) -> (StatusCode, &'static str) {
-        match self {
-            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
-            Self::CutOff | Self::Malformed { .. } | Self::OtherKind { .. } | Self::NoRequest => {
-                (StatusCode::BAD_REQUEST, "BadRequest")
-            }
-            Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
-            Self::SlowBody => (StatusCode::REQUEST_TIMEOUT, "Timeout"),
-            Self::TooSlow => (StatusCode::GATEWAY_TIMEOUT, "Timeout"),
-            Self::Failed => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
-            Self::NotHere { known: false, .. } => (StatusCode::NOT_FOUND, "NotFound"),
-            Self::NotHere { known: true, .. } => (StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed"),
-        }
-    }
-}
-
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        let (code, reason) = self.code();
-        let status = json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.to_string(), "reason": reason, "code": code.as_u16(),
-        });
-        (code, Json(status)).into_response()
-    }
-}
 
 /// What all requests share.
 #[derive(Clone, Debug)]

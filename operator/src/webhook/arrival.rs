@@ -15,12 +15,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{LARGEST, PATIENCE, QUEUE, Refusal};
+use super::refusal::{ARRIVAL, LARGEST, PATIENCE, PATIENT, QUEUE, Refusal};
 
-/// For a body to arrive.
-pub const ARRIVAL: Duration = Duration::from_secs(10);
-/// For a body to arrive where others need its memory.
-pub const PATIENT: Duration = Duration::from_secs(1);
 /// Between two looks at who holds the memory.
 const LOOK: Duration = Duration::from_millis(20);
 

@@ -12,6 +12,7 @@
 pub mod answer;
 pub mod arrival;
 pub mod leaf;
+pub mod refusal;
 pub mod serve;
 
 use std::io;

@@ -18,8 +18,8 @@ pub const LIMITS: Limits = Limits { connections: 256, per_address: 64, ..Limits:
 
 /// No request takes longer than a connection may be idle, or than one has at the end of its connection.
 const _: () = assert!(
-    super::answer::DEADLINE.as_secs() < LIMITS.idle.as_secs()
-        && super::answer::DEADLINE.as_secs() < LIMITS.last_request.as_secs()
+    super::refusal::DEADLINE.as_secs() < LIMITS.idle.as_secs()
+        && super::refusal::DEADLINE.as_secs() < LIMITS.last_request.as_secs()
 );
 
 /// The server's side of TLS. The certificate is asked for at each handshake.
