@@ -23,9 +23,9 @@ use weaver_api::{GROUP, OPERATOR_NAMESPACE};
 use crate::code;
 use crate::health::{Asked, Health, Pulse};
 use crate::scope::Scope;
-use crate::service_token::reconcile::Context as TokenContext;
-use crate::sync::access_checks::react;
-use crate::sync::reconcile::Context;
+use crate::service_token::context::Context as TokenContext;
+use crate::sync::context::Context;
+use crate::sync::reactions::react;
 use crate::tenant::call::{CallError, call};
 use crate::watch::{NamespaceChange, Patience, ResourceRef, Traits, Triggers, is_refused, merged, patient};
 

@@ -27,9 +27,10 @@ use crate::lease::holder::this_process;
 use crate::lease::lead::Lead;
 use crate::lease::plan::Timing;
 use crate::metrics::{Identity, Metrics};
-use crate::service_token::reconcile::{Context as TokenContext, TokenState};
+use crate::service_token::context::{Context as TokenContext, TokenState};
 use crate::sync::access_checks::AccessChecks;
-use crate::sync::reconcile::Context;
+use crate::sync::context::Context;
+use crate::sync::reactions;
 use crate::sync::state::SyncState;
 use crate::tenant::call::CallError;
 use crate::tenant::{KubeMinter, Tenants};
@@ -195,7 +196,7 @@ async fn work(
     tokio::select! {
         () = &mut syncs => bail!("the controller of ConfigMapSyncs ended unexpectedly"),
         () = &mut tokens => bail!("the controller of ServiceTokens ended unexpectedly"),
-        () = context.access_checks.run(&context) => bail!("the access checks ended unexpectedly"),
+        () = reactions::run(&context) => bail!("the access checks ended unexpectedly"),
         () = follow => bail!("the watch on namespaces ended unexpectedly"),
         () = keep_house(&context, &token_context, &housekeeping) => bail!("housekeeping ended unexpectedly"),
         ending = lead.keep() => match ending {

@@ -9,6 +9,7 @@
 //! minted by the operator, for accounts whose owner has agreed by a label, and bound to the Secret: deleting it revokes
 //! them.
 
+pub mod context;
 pub mod fill;
 pub mod outcome;
 pub mod plan;

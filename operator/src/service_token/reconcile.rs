@@ -4,107 +4,35 @@
 //! is the writer's business. There is no finalizer: the Secret is owned by its resource, and the API server's own garbage
 //! collection removes it. While a resource is being deleted nothing is written for it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::Api;
-use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action;
 use kube::runtime::events::EventType;
-use kube::runtime::reflector::Store;
-use kube::{Client, Resource as _, ResourceExt as _};
+use kube::{Resource as _, ResourceExt as _};
 use tokio::time::Instant;
 use tracing::error;
 use weaver_api::conditions::bounded;
 use weaver_api::convert::carried_token_faults;
 use weaver_api::v1beta1::{ServiceToken, ServiceTokenStatus};
 
-use super::fill::Known;
+use super::context::{Context, Guarded, TokenState};
 use super::outcome::{Visit, Work};
 use super::plan::Why;
 use super::status::{patch, status};
 use super::visit::visit;
-use crate::args::Options;
 use crate::code;
 use crate::controller::backoff;
-use crate::controller::events::{Events, MINTED, event, reference, turned};
-use crate::controller::lanes::Lanes;
+use crate::controller::events::{MINTED, event, reference, turned};
 use crate::controller::not_understood::{self, NotUnderstood};
-use crate::controller::pace::Pace;
 use crate::controller::pause::Pause;
-use crate::controller::report::{self, LONGEST_ERROR, Reported};
-use crate::controller::state::States;
+use crate::controller::report::{self, LONGEST_ERROR};
 use crate::controller::verdicts::listed;
 use crate::controller::visit::in_turn;
-use crate::metrics::{End, Metrics};
-use crate::tenant::Tenants;
+use crate::metrics::End;
 use crate::tenant::call::CallError;
-use crate::transport::ServerClock;
-use crate::watch::{Interest, Namespaces, ResourceRef, WatchSet};
-
-/// A `ServiceToken` as its watch takes it.
-pub type Guarded = DeserializeGuard<ServiceToken>;
-
-/// Visits that write or mint, at once and then each ten seconds: enough for any change of a spec, and no storm where
-/// somebody rewrites a Secret as often as it is written.
-const BURST: f64 = 6.0;
-const PER_SECOND: f64 = 0.1;
-
-/// All that a visit needs; built in one place ([`crate::run`]).
-pub struct Context {
-    /// The operator's own identity.
-    pub client: Client,
-    /// Everybody else's.
-    pub tenants: Arc<Tenants>,
-    /// Watches on the Secrets.
-    pub watches: WatchSet,
-    /// What is paused.
-    pub namespaces: Arc<Namespaces>,
-    /// Which resources there are.
-    pub store: Store<Guarded>,
-    /// What others are told.
-    pub events: Events,
-    /// What is remembered between visits.
-    pub states: Arc<States<TokenState>>,
-    /// Room for them.
-    pub lanes: Arc<Lanes>,
-    /// What is counted.
-    pub metrics: Arc<Metrics>,
-    /// The API server's.
-    pub clock: ServerClock,
-    /// Flags.
-    pub options: Options,
-}
-
-impl Context {
-    /// Uids of all resources that there are.
-    #[must_use]
-    pub fn living(&self) -> BTreeSet<String> {
-        self.store.state().iter().filter_map(|resource| resource.uid()).collect()
-    }
-}
-
-/// What is remembered of a `ServiceToken` between visits.
-pub struct TokenState {
-    /// The watch on its Secret.
-    pub watch: Option<Interest>,
-    /// What its Secret was seen to hold.
-    pub known: Option<Known>,
-    /// How often it may be minted for.
-    pace: Pace,
-    /// Generation of the last visit.
-    generation: Option<i64>,
-    /// The status last written.
-    reported: Reported<ServiceTokenStatus>,
-}
-
-impl Default for TokenState {
-    fn default() -> Self {
-        let pace = Pace::new(BURST, PER_SECOND);
-        Self { watch: None, known: None, pace, generation: None, reported: Reported::default() }
-    }
-}
+use crate::watch::ResourceRef;
 
 /// Why a visit did not end well. What a tenant should know is in the status instead.
 #[derive(Debug, thiserror::Error)]

@@ -15,14 +15,14 @@ use weaver_api::marks::ALLOW_TOKENS_LABEL;
 use weaver_api::v1beta1::{ServiceToken, SourceKind};
 use weaver_api::validate::{ValidServiceToken, validate_token};
 
+use super::context::{Context, TokenState};
 use super::fill::{Done, Job};
 use super::outcome::{End, Visit, Work};
 use super::plan;
-use super::reconcile::{Context, TokenState};
 use super::secret::Desired;
 use crate::controller::state::Entry;
+use crate::sync::copy::owner;
 use crate::sync::plan::Seen;
-use crate::sync::visit::owner;
 use crate::tenant::call::lookup;
 use crate::tenant::rights::{Right, for_writer, missing};
 use crate::tenant::{Account, TenantClient};

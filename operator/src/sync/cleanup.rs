@@ -26,11 +26,11 @@ use weaver_api::marks::PAUSED_ANNOTATION;
 use weaver_api::names::{dns_label, dns_subdomain};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, DeletionPolicy, SourceKind};
 
+use super::context::Context;
+use super::copy::owner;
 use super::execute::{Hindrance, Mode, Removal};
 use super::leftovers;
-use super::reconcile::Context;
 use super::state::{Search, SyncState};
-use super::visit::owner;
 use super::{claim, events};
 use crate::code;
 use crate::controller::pause::Pause;

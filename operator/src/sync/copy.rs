@@ -4,6 +4,7 @@
 //! ([`super::metadata`]).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, ResourceExt as _};
 use sha2::{Digest as _, Sha256};
 use weaver_api::marks::{Owner, SOURCE_ANNOTATION};
 use weaver_api::v1beta1::SourceKind;
@@ -11,6 +12,16 @@ use weaver_api::v1beta1::SourceKind;
 use super::content::Content;
 use super::metadata::Metadata;
 use crate::tenant::object::{Object, Place};
+
+/// Identity of a resource as its copies carry it.
+#[must_use]
+pub fn owner(sync: &impl Resource) -> Owner {
+    Owner {
+        namespace: sync.namespace().unwrap_or_default(),
+        name: sync.name_any(),
+        uid: sync.uid().unwrap_or_default(),
+    }
+}
 
 /// The copy that every target is to hold.
 #[derive(Clone, PartialEq)]

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 
+use super::context::Context;
 use super::copy::Desired;
 use super::execute::{self, Change, Mode, TargetState};
 use super::plan::{Seen, Step, Takes, by_metadata};
-use super::reconcile::Context;
 use super::state::SyncState;
 use super::watches::Watches;
 use crate::metrics::Written;

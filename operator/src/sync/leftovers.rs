@@ -18,10 +18,10 @@ use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind};
 use weaver_api::validate::ValidSync;
 
 use super::claim;
+use super::context::Context;
+use super::copy::owner;
 use super::execute::{self, Hindrance, Kept, Mode, Removal};
-use super::reconcile::Context;
 use super::state::{Search, SyncState};
-use super::visit::owner;
 use crate::code;
 use crate::controller::pause::Pause;
 use crate::metrics::Written;

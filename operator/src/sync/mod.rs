@@ -7,13 +7,14 @@
 //!
 //! Thin: [`execute`] (one target), [`fan_out`] (all of them), [`visit`] (one resource), [`cleanup`] (a deleted one),
 //! [`events`], [`leftovers`] (finding copies that are not wanted any more), [`watches`], [`claim`] (the finalizers),
-//! [`reconcile`] (what kube's controller calls), [`state`] (what is remembered between visits), [`access_checks`] (which
-//! changes of namespaces cause a reconciliation).
+//! [`reconcile`] (what kube's controller calls), [`state`] (what is remembered between visits), [`reactions`] (which changes
+//! of namespaces cause a reconciliation).
 
 pub mod access_checks;
 pub mod claim;
 pub mod cleanup;
 pub mod content;
+pub mod context;
 pub mod copy;
 pub mod events;
 pub mod execute;
@@ -22,6 +23,7 @@ pub mod leftovers;
 pub mod metadata;
 pub mod outcome;
 pub mod plan;
+pub mod reactions;
 pub mod reconcile;
 pub mod setback;
 pub mod state;

@@ -4,7 +4,6 @@
 //! are merge patches at v1beta1: they change what they name and nothing else. A failed visit is repeated with
 //! back-off while the status says why.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::Api;
 use kube::runtime::controller::Action;
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::{Client, Resource as _, ResourceExt as _};
+use kube::{Resource as _, ResourceExt as _};
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 use weaver_api::conditions::bounded;
@@ -21,82 +19,24 @@ use weaver_api::convert::carried_faults;
 use weaver_api::marks::SYNC_NOW_ANNOTATION;
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
 
-use super::access_checks::AccessChecks;
 use super::claim::{self, Claim};
 use super::cleanup;
+use super::context::Context;
 use super::events;
 use super::outcome::Visit;
 use super::state::SyncState;
 use super::status::{patch, status};
 use super::visit::visit;
-use crate::args::Options;
 use crate::code;
 use crate::controller::backoff;
-use crate::controller::events::Events;
-use crate::controller::lanes::Lanes;
 use crate::controller::not_understood::{self, NotUnderstood};
 use crate::controller::pause::Pause;
 use crate::controller::report::{self, LONGEST_ERROR};
-use crate::controller::state::States;
 use crate::controller::verdicts::listed;
 use crate::controller::visit::in_turn;
-use crate::metrics::{End, Metrics};
-use crate::tenant::Tenants;
+use crate::metrics::End;
 use crate::tenant::call::CallError;
-use crate::watch::{Guarded, Namespaces, ResourceRef, WatchSet};
-
-/// All that a visit needs; built in one place ([`crate::run`]).
-pub struct Context {
-    /// The operator's own identity: our kinds and nothing else.
-    pub client: Client,
-    /// Everybody else's.
-    pub tenants: Arc<Tenants>,
-    /// Their watches.
-    pub watches: WatchSet,
-    /// Which namespaces there are.
-    pub namespaces: Arc<Namespaces>,
-    /// Questions whether a namespace that changed concerns an account.
-    pub access_checks: AccessChecks,
-    /// Which resources there are.
-    pub store: Store<Guarded>,
-    /// What others are told.
-    pub events: Events,
-    /// What is remembered between visits.
-    pub states: Arc<States<SyncState>>,
-    /// Room for them.
-    pub lanes: Arc<Lanes>,
-    /// What is counted.
-    pub metrics: Arc<Metrics>,
-    /// Flags.
-    pub options: Options,
-}
-
-impl Context {
-    /// Uids of all resources that are served.
-    #[must_use]
-    pub fn living(&self) -> BTreeSet<String> {
-        self.store.state().iter().filter_map(|sync| sync.uid()).collect()
-    }
-
-    /// Has a resource reconciled, and its failures forgotten: something has changed that may have cured them.
-    pub fn reconcile_now(&self, resource: ResourceRef) {
-        self.states.forgive(&resource);
-        self.watches.wake(resource);
-    }
-
-    /// Does a visit of `sync` work on a spec that is not the last one any more, or that is paused by now?
-    #[must_use]
-    pub fn is_outdated(&self, sync: &ConfigMapSync) -> bool {
-        let reference = ObjectRef::new(&sync.name_any()).within(&sync.namespace().unwrap_or_default());
-        self.store.get(&reference).is_none_or(|now| {
-            let now = now.meta();
-            now.uid != sync.metadata.uid
-                || now.generation != sync.metadata.generation
-                || now.deletion_timestamp.is_some()
-                || Pause::of(now, &self.namespaces).is_some()
-        })
-    }
-}
+use crate::watch::{Guarded, ResourceRef};
 
 /// Why a visit did not end well. What a tenant should know is in the status instead.
 #[derive(Debug, thiserror::Error)]

@@ -4,21 +4,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube::{Resource, ResourceExt as _};
 use weaver_api::convert;
 use weaver_api::marks::Owner;
 use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy, SourceDeletionPolicy, SourceKind};
 use weaver_api::validate::{ValidSync, validate};
 
 use super::content::Content;
-use super::copy::{Desired, source_reference};
+use super::context::Context;
+use super::copy::{Desired, owner, source_reference};
 use super::execute::{Hindrance, Kept, Mode, TargetState};
 use super::fan_out::{CONCURRENCY, Job, fan_out};
 use super::leftovers::{self, Swept};
 use super::metadata::Metadata;
 use super::outcome::{SourceState, Visit, Work};
 use super::plan::{TakeOver, Takes};
-use super::reconcile::Context;
 use super::state::SyncState;
 use super::targets::selects;
 use super::watches::{Joined, Watches};
@@ -31,16 +30,6 @@ use crate::watch::{WatchKey, What};
 
 /// Type of a Secret that is a token of one account, made and kept by the API server's controllers.
 const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
-
-/// Identity of a resource as its copies carry it.
-#[must_use]
-pub fn owner(sync: &impl Resource) -> Owner {
-    Owner {
-        namespace: sync.namespace().unwrap_or_default(),
-        name: sync.name_any(),
-        uid: sync.uid().unwrap_or_default(),
-    }
-}
 
 /// Visits `sync` once; looks only, unless it is `held` by our finalizer.
 pub async fn visit(
@@ -80,8 +69,10 @@ pub async fn visit(
     };
     let Selection { desired, asked, hidden, failed: selection_failed } =
         select(context, &tenant, &spec).await;
-    let Joined { refused, beyond, blind } =
-        state.watches.join(context, &entry.resource, &tenant, &spec, &desired).await;
+    let Joined { refused, beyond, blind } = state
+        .watches
+        .join(&context.watches, &context.namespaces, &entry.resource, &tenant, &spec, &desired)
+        .await;
     let shown = state.watches.source_version(&spec);
     let Read { source, version, absent_keys, copy } = read_source(&tenant, &spec, &owner).await;
     let targets = match &copy {

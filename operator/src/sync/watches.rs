@@ -11,11 +11,10 @@ use weaver_api::marks::{Owner, SYNC_ANNOTATION};
 use weaver_api::validate::ValidSync;
 
 use super::plan::Seen;
-use super::reconcile::Context;
 use crate::tenant::object::Place;
 use crate::tenant::rights::Right;
 use crate::tenant::{FIRST_PAUSE, LONGEST_PAUSE, TenantClient};
-use crate::watch::{Interest, ResourceRef, WatchKey, WatchState, What};
+use crate::watch::{Interest, Namespaces, ResourceRef, WatchKey, WatchSet, WatchState, What};
 
 /// Watches that one resource uses.
 #[derive(Default)]
@@ -40,7 +39,8 @@ impl Watches {
     /// are settled.
     pub async fn join(
         &mut self,
-        context: &Context,
+        set: &WatchSet,
+        namespaces: &Namespaces,
         sync: &ResourceRef,
         tenant: &TenantClient,
         spec: &ValidSync,
@@ -58,23 +58,23 @@ impl Watches {
             let mut beyond = Vec::new();
             let mut open = |had: Option<Interest>, key: WatchKey| {
                 let had = had.filter(|open| *open.key() == key);
-                let joined = had.or_else(|| context.watches.join(key.clone(), tenant, sync));
+                let joined = had.or_else(|| set.join(key.clone(), tenant, sync));
                 if joined.is_none() {
                     beyond.push(key);
                 }
                 joined
             };
             self.source = open(self.source.take(), source);
-            let namespaces: Vec<Option<String>> = if self.may_be_everywhere(tenant, spec).await {
+            let wanted: Vec<Option<String>> = if self.may_be_everywhere(tenant, spec).await {
                 vec![None]
             } else {
                 // Whether it is there or not: of one that is refused the status tells, so it must not depend on what
                 // only the operator knows.
-                let served = targets.iter().filter(|target| context.namespaces.serves(target));
+                let served = targets.iter().filter(|target| namespaces.serves(target));
                 served.cloned().map(Some).collect()
             };
             let mut had = std::mem::take(&mut self.copies);
-            for namespace in namespaces {
+            for namespace in wanted {
                 let joined = open(had.remove(&namespace), key(namespace.clone(), What::Copies));
                 self.copies.extend(joined.map(|open| (namespace, open)));
             }

@@ -15,9 +15,11 @@ use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::access_checks::{AccessChecks, react};
+use super::access_checks::AccessChecks;
+use super::context::Context;
 use super::fake_server::FakeServer;
-use super::reconcile::{Context, VisitError, reconcile};
+use super::reactions::{self, react};
+use super::reconcile::{VisitError, reconcile};
 use super::setback::Setbacks;
 use crate::args::Options;
 use crate::controller::events::Events;
@@ -119,7 +121,7 @@ impl World {
             });
             follow.await;
             // It never ends; with a clock that stands still, this is until nothing is left to do.
-            let checks = self.context.access_checks.run(&self.context);
+            let checks = reactions::run(&self.context);
             assert!(timeout(Duration::from_mins(10), checks).await.is_err());
             reconciled |= due.next().now_or_never().is_some();
         }

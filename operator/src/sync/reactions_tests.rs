@@ -122,29 +122,3 @@ async fn a_question_that_fails_causes_nothing_and_is_asked_again() {
         assert_eq!(world.reacts_to(vec![Event::Apply(namespace(&[]))]).await, expected, "{failures}");
     }
 }
-
-#[test]
-fn checks_take_turns_and_what_is_added_again_is_one() {
-    let checks = AccessChecks::default();
-    let add = |namespace: &str| {
-        let account = Account { namespace: "team-a".into(), name: "sync".into() };
-        let check = Check { account, kind: SourceKind::ConfigMap, namespace: namespace.into() };
-        let resource = ResourceRef { namespace: "team-a".into(), name: "sync".into() };
-        checks.add(check, false, resource);
-    };
-    for namespace in ["a", "b", "b", "c"] {
-        add(namespace);
-    }
-    let (mut last, mut order) = (None, Vec::new());
-    while let Some((check, due)) = checks.next("team-a", last.as_ref()) {
-        assert_eq!(due.resources.len(), 1);
-        order.push(check.namespace.clone());
-        // It changes all the time.
-        if order.len() < 5 {
-            add("a");
-        }
-        last = Some(check);
-    }
-    assert_eq!(order, ["a", "b", "c", "a", "a"]);
-    assert!(checks.lock().is_empty());
-}

@@ -1,0 +1,108 @@
+//! Which resources are reconciled when a namespace changes.
+//!
+//! A tenant sees when its resource is reconciled. If every change of a namespace caused that, a tenant could name a
+//! namespace, or select it by a label, and learn that it exists, changes or goes, although its account has no right there.
+//! So the account is asked first, by a review: only if it has a right in the namespace is the resource reconciled and its
+//! backoff reset. Otherwise nothing happens that would not happen without the namespace, and a right that is granted later
+//! is found by the next retry, as before.
+//!
+//! Checks of one tenant run one after the other, so that one tenant does not delay another; sixteen run at once. A
+//! check that cannot be made is repeated a few times, then left to the retry. It never causes a reconciliation: a tenant
+//! can make its own requests fail.
+
+use std::collections::BTreeSet;
+
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use tokio::time::sleep;
+use tracing::debug;
+use weaver_api::v1beta1::ConfigMapSync;
+
+use super::access_checks::Check;
+use super::context::Context;
+use super::targets::{Reaction, reaction};
+use crate::controller::backoff;
+use crate::tenant::MintError;
+use crate::tenant::call::CallError;
+use crate::watch::{NamespaceChange, ResourceRef};
+
+/// Failures in a row after which a check is left to the ordinary retry.
+const TRIES: u32 = 5;
+
+/// Makes the checks, for ever.
+pub async fn run(context: &Context) {
+    let (mut running, mut tenants) = (BTreeSet::new(), FuturesUnordered::new());
+    loop {
+        let waiting = context.access_checks.tenants();
+        for tenant in waiting.into_iter().filter(|tenant| !running.contains(tenant)).collect::<Vec<_>>() {
+            running.insert(tenant.clone());
+            tenants.push(of_tenant(context, tenant));
+        }
+        tokio::select! {
+            () = context.access_checks.added.notified() => {}
+            Some(tenant) = tenants.next() => drop(running.remove(&tenant)),
+        }
+    }
+}
+
+/// Makes the checks of one tenant until none is left; returns whose they were.
+async fn of_tenant(context: &Context, tenant: String) -> String {
+    let (mut last, mut failures) = (None, 0);
+    while let Some((check, due)) = context.access_checks.next(&tenant, last.as_ref()) {
+        let permit = context.access_checks.permits.acquire().await;
+        let answer = is_allowed(context, &check, due.is_gone).await;
+        drop(permit);
+        match answer {
+            Ok(allowed) => {
+                failures = 0;
+                for resource in due.resources.into_iter().filter(|_| allowed) {
+                    context.reconcile_now(resource);
+                }
+            }
+            Err(error) => {
+                failures += 1;
+                debug!(?check, %error, failures, "asking about the rights of an account");
+                if failures < TRIES {
+                    context.access_checks.put_back(&check, due);
+                }
+                sleep(backoff::pause(failures, context.options.retry, fastrand::f64())).await;
+                failures %= TRIES;
+            }
+        }
+        last = Some(check);
+    }
+    tenant
+}
+
+/// Does what a change of a namespace is to cause for `sync`.
+pub fn react(context: &Context, sync: &ConfigMapSync, change: NamespaceChange<'_>) {
+    // What the first list shows is no change: everything is reconciled after it.
+    if !context.namespaces.is_synced() {
+        return;
+    }
+    match reaction(sync, change) {
+        Reaction::None => {}
+        Reaction::Reconcile => context.reconcile_now(ResourceRef::of(sync)),
+        Reaction::ReconcileIfAllowed(account, kind) => {
+            let check = Check { account, kind, namespace: change.name.to_owned() };
+            context.access_checks.add(check, change.now.is_none(), ResourceRef::of(sync));
+        }
+    }
+}
+
+async fn is_allowed(context: &Context, check: &Check, is_gone: bool) -> Result<bool, CallError> {
+    let tenant = match context.tenants.client(&check.account).await {
+        Ok(tenant) => tenant,
+        Err(error @ MintError::Failed { .. }) => return Err(error.into()),
+        // Its reconciliation says so, and is repeated.
+        Err(_) => return Ok(false),
+    };
+    if is_gone && tenant.reach.touched_before(check.kind, &check.namespace) {
+        return Ok(true);
+    }
+    tenant.reach.touches(&tenant, check.kind, &check.namespace).await
+}
+
+#[cfg(test)]
+#[path = "reactions_tests.rs"]
+mod tests;
