@@ -49,7 +49,6 @@ pub fn fires(alert: &str, before: &[Sample], now: &[Sample]) -> bool {
         "evaluation_interval": "1m",
         "tests": [{
             "interval": "1m",
-            "start_timestamp": Timestamp::now().as_second(),
             "input_series": series,
             // With an alert that fires the test fails, and says which.
             "alert_rule_test": [{"alertname": rule.alert, "eval_time": format!("{at}m"), "exp_alerts": []}],
@@ -64,6 +63,12 @@ pub fn fires(alert: &str, before: &[Sample], now: &[Sample]) -> bool {
     !is_silent
 }
 
+/// A moment on the clock of a rule test, which begins at 0.
+fn on_the_tests_clock(moment: f64) -> f64 {
+    // 0 is none.
+    if moment > 0.0 { (moment - Timestamp::now().as_duration().as_secs_f64()).max(1.0) } else { 0.0 }
+}
+
 /// Of a series that is scraped for the first time no growth is known; a counter that is less than it was began at 0.
 fn series(sample: &Sample, before: &[Sample], range: u64, at: u64) -> Value {
     let then = before.iter().find(|then| (&then.name, &then.labels) == (&sample.name, &sample.labels));
@@ -73,6 +78,8 @@ fn series(sample: &Sample, before: &[Sample], range: u64, at: u64) -> Value {
         #[allow(clippy::cast_precision_loss, reason = "some minutes")]
         let step = (sample.value - start) / range as f64;
         format!("{start}+{step}x{at}")
+    } else if sample.name.ends_with("_expires_seconds") {
+        format!("{}x{at}", on_the_tests_clock(sample.value))
     } else {
         format!("{}x{at}", sample.value)
     };
