@@ -163,7 +163,7 @@ pub async fn target(
             }
             Err(CallError::Forbidden(status)) => return TargetState::Forbidden(status),
             Err(CallError::Rejected(status)) => return TargetState::Rejected(status.message),
-            Err(error @ (CallError::Token(_) | CallError::TooLarge | CallError::Transient(_))) => {
+            Err(error @ (CallError::TooLarge | CallError::Transient(_))) => {
                 return TargetState::Failed(error.to_string());
             }
         }

@@ -6,8 +6,6 @@ use http_body_util::LengthLimitError;
 use kube::core::Status;
 use tokio::time::timeout;
 
-use super::MintError;
-
 /// A call that has no answer by then has failed. Watches are not bound by it.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
@@ -26,9 +24,6 @@ pub enum CallError {
     /// 400, 422 and their like: refused for what it is, by the API server, a policy or a webhook.
     #[error("{}", .0.message)]
     Rejected(Box<Status>),
-    /// No token for the tenant.
-    #[error(transparent)]
-    Token(#[from] MintError),
     /// The answer is longer than what is read of one: to be asked for in smaller parts.
     #[error("the answer is too long to be read")]
     TooLarge,
@@ -83,13 +78,10 @@ impl From<kube::Error> for CallError {
                 400 | 402 | 405..=407 | 410..=428 | 431..=499 => CallError::Rejected(status),
                 _ => CallError::Transient(format!("{} ({})", status.message, status.code)),
             },
-            kube::Error::Service(source) => match source.downcast::<MintError>() {
-                Ok(mint) => CallError::Token(*mint),
-                Err(source) => match source.downcast::<kube::Error>() {
-                    Ok(inner) => CallError::from(*inner),
-                    Err(source) if is_too_large(source.as_ref()) => CallError::TooLarge,
-                    Err(source) => CallError::Transient(with_causes(source.as_ref())),
-                },
+            kube::Error::Service(source) => match source.downcast::<kube::Error>() {
+                Ok(inner) => CallError::from(*inner),
+                Err(source) if is_too_large(source.as_ref()) => CallError::TooLarge,
+                Err(source) => CallError::Transient(with_causes(source.as_ref())),
             },
             // The parser's own words repeat the value that it stumbled over.
             kube::Error::SerdeError(error) => CallError::Transient(format!(
@@ -103,7 +95,7 @@ impl From<kube::Error> for CallError {
     }
 }
 
-/// Is the answer longer than what is read of one ([`crate::tenant`])?
+/// Is the answer longer than what the client reads of one?
 #[must_use]
 pub fn is_too_large(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut cause = Some(error);
@@ -132,8 +124,9 @@ fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
     use super::*;
-    use crate::tenant::Account;
 
     #[test]
     fn b23_only_404_means_not_there() {
@@ -155,17 +148,9 @@ mod tests {
 
     #[test]
     fn b1_an_answer_that_cannot_be_read_is_not_repeated() {
-        let error =
-            serde_json::from_str::<crate::tenant::object::Object>(r#"{"data": "hunter2"}"#).unwrap_err();
+        let error = serde_json::from_str::<ConfigMap>(r#"{"data": "hunter2"}"#).unwrap_err();
         assert!(error.to_string().contains("hunter2"), "{error}");
         let words = CallError::from(kube::Error::SerdeError(error)).to_string();
         assert_eq!(words, "the API server's answer cannot be read: Data error at column 18");
-    }
-
-    #[test]
-    fn a_missing_account_is_not_reported_as_an_unreachable_server() {
-        let missing = MintError::AccountMissing(Account { namespace: "a".into(), name: "b".into() });
-        let wrapped = kube::Error::Service(Box::new(kube::Error::Service(Box::new(missing.clone()))));
-        assert_eq!(CallError::from(wrapped), CallError::Token(missing));
     }
 }

@@ -39,6 +39,13 @@ pub enum MintError {
     },
 }
 
+/// A request that waits for a token fails with what kept the token from being minted, and is worth another try.
+impl From<MintError> for CallError {
+    fn from(error: MintError) -> Self {
+        Self::Transient(error.to_string())
+    }
+}
+
 /// A fresh token and what is known of it.
 #[derive(Debug)]
 pub struct Minted {
@@ -300,6 +307,14 @@ mod tests {
         slot.current().await.unwrap();
         tokio::time::advance(Duration::from_secs(500)).await;
         assert!(matches!(slot.current().await, Err(MintError::Forbidden(_))));
+    }
+
+    #[test]
+    fn a_missing_account_is_not_reported_as_an_unreachable_server() {
+        let missing = MintError::AccountMissing(Account { namespace: "a".into(), name: "b".into() });
+        let wrapped = kube::Error::Service(Box::new(kube::Error::Service(Box::new(missing.clone()))));
+        assert_eq!(CallError::from(wrapped), CallError::from(missing.clone()));
+        assert_eq!(CallError::from(missing).to_string(), "ServiceAccount a/b does not exist");
     }
 
     #[tokio::test]
