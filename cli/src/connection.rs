@@ -16,7 +16,7 @@ pub const USER_AGENT: &str = concat!("weaver/", env!("CARGO_PKG_VERSION"));
 /// A client by `kubeconfig`, else as kubectl would connect.
 pub async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
     let config = if let Some(path) = kubeconfig {
-        weaver_operator::connection::config(Some(path), LONGEST, USER_AGENT).await?
+        weaver_client::connection::config(Some(path), LONGEST, USER_AGENT).await?
     } else {
         // A parser's own message would show the lines around the mistake, keys included.
         let mut config = Config::infer().await.map_err(|_| {
@@ -25,5 +25,5 @@ pub async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
         config.headers.push((http::header::USER_AGENT, HeaderValue::from_static(USER_AGENT)));
         config
     };
-    weaver_operator::connection::client(&config)
+    weaver_client::connection::client(&config)
 }

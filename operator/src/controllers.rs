@@ -26,8 +26,8 @@ use crate::scope::Scope;
 use crate::service_token::context::Context as TokenContext;
 use crate::sync::context::Context;
 use crate::sync::reactions::react;
-use crate::tenant::call::{CallError, call};
 use crate::watch::{NamespaceChange, Patience, ResourceRef, Traits, Triggers, is_refused, merged, patient};
+use weaver_client::call::{CallError, call};
 
 /// What is said where the API server could not be asked at all.
 pub const UNREACHABLE: &str = "the API server could not be asked for our kinds";

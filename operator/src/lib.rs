@@ -22,7 +22,6 @@ use tracing_subscriber::EnvFilter;
 pub mod admin;
 pub mod args;
 pub mod code;
-pub mod connection;
 pub mod controller;
 pub mod controllers;
 pub mod health;

@@ -10,11 +10,12 @@ use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use weaver_api::v1beta1::{ConfigMapSync, ServiceToken};
+use weaver_client::call::CallError;
+use weaver_client::connection;
 
 use crate::admin::Admin;
 use crate::args::Options;
 use crate::code;
-use crate::connection;
 use crate::controller::events::Events;
 use crate::controller::state::States;
 use crate::controllers::{
@@ -32,7 +33,6 @@ use crate::sync::access_checks::AccessChecks;
 use crate::sync::context::Context;
 use crate::sync::reactions;
 use crate::sync::state::SyncState;
-use crate::tenant::call::CallError;
 use crate::tenant::{KubeMinter, Tenants};
 use crate::transport::{self, Connector, Counted, ServerClock};
 use crate::trust::Trust;

@@ -12,13 +12,13 @@ use kube::{Client, Config};
 use rustls::RootCertStore;
 use rustls::pki_types::ServerName;
 use tokio::time::timeout;
+use weaver_client::connection;
 use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 use weaver_diagnostics::kubeconfig_export::lint::lint_for_use;
 use weaver_diagnostics::reach::{self, Clocks};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::{Observation, Outcome};
-use weaver_operator::connection;
 
 use super::{Seen, Side};
 use crate::connection::USER_AGENT;

@@ -12,10 +12,10 @@ use kube::{Client, Resource};
 use tokio::time::Instant;
 use tracing::{debug, warn};
 use weaver_api::conditions::{READY, bounded};
+use weaver_client::call::{CallError, call, is_terminating};
 
 use super::allowance::Allowance;
 use crate::code;
-use crate::tenant::call::{CallError, call, is_terminating};
 
 /// Most bytes of a note, besides the words that it was cut. The API server takes 1,024.
 const MAX_NOTE: usize = 1_000;

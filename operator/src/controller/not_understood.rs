@@ -14,8 +14,8 @@ use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use weaver_api::conditions::bounded;
+use weaver_client::call::{CallError, lookup};
 
-use crate::tenant::call::{CallError, lookup};
 use crate::watch::ResourceRef;
 
 /// Most bytes of what is said about one field: the parser may repeat its value.

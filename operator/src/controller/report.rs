@@ -10,9 +10,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{info, warn};
 use weaver_api::conditions::READY;
+use weaver_client::call::{CallError, call};
 
 use crate::code;
-use crate::tenant::call::{CallError, call};
 
 /// Longest error in a log record; that of a clean-up names each of a thousand copies.
 pub const LONGEST_ERROR: usize = 1_000;

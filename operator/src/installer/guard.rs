@@ -14,10 +14,10 @@ use kube::api::{Api, PostParams};
 use kube::{Client, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use weaver_client::call::{CallError, call, lookup};
 
 use super::MANAGER;
 use super::install::{InstallError, Installed, Outcome, ROUNDS, failed};
-use crate::tenant::call::{CallError, call, lookup};
 
 /// The two objects, which have one name.
 #[derive(Clone, Debug, PartialEq)]

@@ -18,12 +18,12 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Api, ListParams, PostParams};
 use kube::core::DynamicObject;
 use kube::{Client, ResourceExt as _};
+use weaver_client::call::{CallError, call, lookup};
 
 use super::plan::{Plan, Refusal, complete, plan};
 use super::review::{ReviewError, converts};
 use super::served::{Proof, accepted, proved, ready};
 use super::{MANAGER, Webhook, accounts, deletions, nodes};
-use crate::tenant::call::{CallError, call, lookup};
 
 /// How often somebody else may write between our reading and our writing.
 pub(super) const ROUNDS: usize = 5;

@@ -18,10 +18,10 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
+use weaver_client::call::{CallError, call, lookup};
 
 use super::MANAGER;
 use super::plan::stored_versions;
-use crate::tenant::call::{CallError, call, lookup};
 
 /// Objects in one answer of the API server; whoever may write one decides how large its metadata is, up to 256 KiB.
 const PAGE: u32 = 50;

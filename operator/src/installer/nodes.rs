@@ -7,10 +7,10 @@
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::Client;
 use kube::api::Api;
+use weaver_client::call::lookup;
 
 use super::guard::{Guard, ensure, two_of};
 use super::install::{InstallError, Installed, failed};
-use crate::tenant::call::lookup;
 
 const POLICY: &str = include_str!("../../../deploy/admission/nodes.yaml");
 const RIGHTS: &str = include_str!("../../../deploy/rbac/nodes.yaml");

@@ -12,10 +12,10 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 use weaver_api::GROUP;
 use weaver_api::crds::STORED;
+use weaver_client::call::{CallError, call};
 
 use super::MANAGER;
 use super::install::{InstallError, failed};
-use crate::tenant::call::{CallError, call};
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -16,6 +16,7 @@ use kube::api::{Api, PostParams};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 use weaver_api::OPERATOR_NAMESPACE;
+use weaver_client::call::{CallError, call, lookup};
 
 use super::fence::{Fence, since_boot};
 use super::holder::Beside;
@@ -23,7 +24,6 @@ use super::plan::{Candidate, Step, Timing, announced, outranking, staying, went_
 use super::record::{Candidacy, Me, NAME, Record, held, released, with_candidates};
 use crate::code;
 use crate::health::{Health, Pulse};
-use crate::tenant::call::{CallError, call, lookup};
 
 /// Why a leader leads no more.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -1,11 +1,11 @@
 //! Why this process may write: it holds the lease, or was told that nobody else does.
 
 use tracing::warn;
+use weaver_client::call::CallError;
 
 use super::fence::Fence;
 use super::hold::{Ending, Held, Holder, Leases};
 use crate::code;
-use crate::tenant::call::CallError;
 
 /// The right to write.
 pub enum Lead {

@@ -18,12 +18,12 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tracing::info;
 use weaver_api::v1beta1::ServiceToken;
 use weaver_api::validate::{ValidServiceToken, ValidToken};
+use weaver_client::call::{CallError, call, lookup};
 
 use super::outcome::{End, Key, Trouble};
 use super::plan::{self, Because, Facts, Plan, Refusal, Seen as Contents, Verdict, Why, Work};
 use super::secret::Desired;
 use crate::code;
-use crate::tenant::call::{CallError, call, lookup};
 use crate::tenant::claims::Claims;
 use crate::tenant::object::{Object, Place};
 use crate::tenant::{Account, MintError, TenantClient, request};

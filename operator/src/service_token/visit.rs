@@ -23,10 +23,10 @@ use super::secret::Desired;
 use crate::controller::state::Entry;
 use crate::sync::copy::owner;
 use crate::sync::plan::Seen;
-use crate::tenant::call::lookup;
 use crate::tenant::rights::{Right, for_writer, missing};
 use crate::tenant::{Account, TenantClient};
 use crate::watch::{Interest, WatchKey, WatchState, What};
+use weaver_client::call::lookup;
 
 /// Visits `resource` once; `None` where it turns out to be on its way out.
 pub async fn visit(

@@ -9,8 +9,8 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use weaver_api::marks::{FINALIZER, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION};
 use weaver_api::v1beta1::ConfigMapSync;
+use weaver_client::call::{CallError, call};
 
-use crate::tenant::call::{CallError, call};
 use crate::watch::Guarded;
 
 /// What is to become of the finalizers.

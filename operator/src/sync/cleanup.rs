@@ -25,6 +25,7 @@ use weaver_api::convert;
 use weaver_api::marks::PAUSED_ANNOTATION;
 use weaver_api::names::{dns_label, dns_subdomain};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, DeletionPolicy, SourceKind};
+use weaver_client::call::CallError;
 
 use super::context::Context;
 use super::copy::owner;
@@ -36,7 +37,6 @@ use crate::code;
 use crate::controller::pause::Pause;
 use crate::controller::verdicts::listed;
 use crate::metrics::Written;
-use crate::tenant::call::CallError;
 use crate::tenant::object::Place;
 use crate::tenant::{Account, MintError};
 use crate::watch::{Guarded, ResourceRef};

@@ -10,13 +10,13 @@ use kube::core::Status;
 use tracing::info;
 use weaver_api::marks::Owner;
 use weaver_api::v1beta1::Source;
+use weaver_client::call::{CallError, call, is_terminating, lookup};
 
 use super::copy::Desired;
 use super::metadata::{adopted, is_adopted, released};
 use super::plan::{Before, Foreign, Leftover, Step, Takes, Verified, by_object, leftover};
 use crate::code;
 use crate::tenant::TenantClient;
-use crate::tenant::call::{CallError, call, is_terminating, lookup};
 use crate::tenant::object::{Object, Place};
 
 /// Name under which our writes stand in `managedFields`.

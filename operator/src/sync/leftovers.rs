@@ -16,6 +16,7 @@ use weaver_api::conditions::READY;
 use weaver_api::marks::{Owner, SYNC_UID_LABEL};
 use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind};
 use weaver_api::validate::ValidSync;
+use weaver_client::call::{CallError, call};
 
 use super::claim;
 use super::context::Context;
@@ -26,7 +27,6 @@ use crate::code;
 use crate::controller::pause::Pause;
 use crate::metrics::Written;
 use crate::tenant::TenantClient;
-use crate::tenant::call::{CallError, call};
 use crate::tenant::object::{Object, Place};
 
 /// Requests in flight at once.

@@ -23,8 +23,8 @@ use super::context::Context;
 use super::targets::{Reaction, reaction};
 use crate::controller::backoff;
 use crate::tenant::MintError;
-use crate::tenant::call::CallError;
 use crate::watch::{NamespaceChange, ResourceRef};
+use weaver_client::call::CallError;
 
 /// Failures in a row after which a check is left to the ordinary retry.
 const TRIES: u32 = 5;

@@ -35,8 +35,8 @@ use crate::controller::report::{self, LONGEST_ERROR};
 use crate::controller::verdicts::listed;
 use crate::controller::visit::in_turn;
 use crate::metrics::End;
-use crate::tenant::call::CallError;
 use crate::watch::{Guarded, ResourceRef};
+use weaver_client::call::CallError;
 
 /// Why a visit did not end well. What a tenant should know is in the status instead.
 #[derive(Debug, thiserror::Error)]

@@ -8,6 +8,7 @@ use weaver_api::convert;
 use weaver_api::marks::Owner;
 use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy, SourceDeletionPolicy, SourceKind};
 use weaver_api::validate::{ValidSync, validate};
+use weaver_client::call::{CallError, lookup};
 
 use super::content::Content;
 use super::context::Context;
@@ -22,7 +23,6 @@ use super::state::SyncState;
 use super::targets::selects;
 use super::watches::{Joined, Watches};
 use crate::controller::state::Entry;
-use crate::tenant::call::{CallError, lookup};
 use crate::tenant::object::Place;
 use crate::tenant::rights::{EXPLAINED, Right, for_source, for_target, missing};
 use crate::tenant::{Account, TenantClient};

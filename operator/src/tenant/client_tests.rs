@@ -2,8 +2,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::*;
-use crate::tenant::call::{CallError, lookup};
 use crate::tenant::token::Minted;
+use weaver_client::call::{CallError, lookup};
 
 /// Mints `token-1`, `token-2`, …
 struct Counting(AtomicUsize);

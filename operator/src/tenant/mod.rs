@@ -3,7 +3,6 @@
 //! Guarantees: a tenant's request carries a token of that tenant or is not sent; tokens are minted by the
 //! operator's own identity, held in memory only, and never logged. All tenants share one transport.
 
-pub mod call;
 pub mod claims;
 mod client;
 pub mod object;

@@ -16,9 +16,9 @@ use kube::api::{Api, PostParams};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 use weaver_api::v1beta1::SourceKind;
+use weaver_client::call::{CallError, call};
 
 use super::TenantClient;
-use super::call::{CallError, call};
 use super::rights::{Right, missing};
 
 /// Questions in flight at once.

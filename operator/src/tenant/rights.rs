@@ -12,8 +12,8 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::api::{Api, PostParams};
 use weaver_api::v1beta1::SourceKind;
+use weaver_client::call::{CallError, call};
 
-use super::call::{CallError, call};
 use super::{Account, TenantClient};
 
 /// What a target needs: upstream's own role plus `watch`.

@@ -15,9 +15,9 @@ use kube::core::Status;
 use secrecy::SecretString;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
+use weaver_client::call::{CallError, DEADLINE, is_terminating};
 
 use super::Account;
-use super::call::{CallError, DEADLINE, is_terminating};
 use crate::metrics::{Metrics, Minting};
 
 /// Why no token could be had.

@@ -18,7 +18,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
 use super::merge::is_refused;
-use crate::tenant::call::is_too_large;
+use weaver_client::call::is_too_large;
 
 /// Pause after the first failure.
 const SHORTEST: Duration = Duration::from_millis(500);

@@ -21,6 +21,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 use weaver_api::marks::{Owner, SYNC_UID_LABEL};
+use weaver_client::call::is_too_large;
 
 use super::backoff::{LONGEST_DENIED, Patience, patient};
 use super::held::{Held, Objects, Share, Spot, TooMuch};
@@ -30,7 +31,6 @@ use super::triggers::{ResourceRef, Triggers};
 use crate::metrics::WATCH_STATES;
 use crate::sync::plan::Seen;
 use crate::tenant::TenantClient;
-use crate::tenant::call::is_too_large;
 use crate::tenant::object::Object;
 
 /// How long a visit waits for the watches it has just opened.

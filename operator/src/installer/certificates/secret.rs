@@ -12,13 +12,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use tracing::info;
+use weaver_client::call::{CallError, call, lookup};
 
 use super::pair::{Pair, PairFault};
 use super::verdict::{Found, Verdict, renew_at, verdict};
 use super::{CA, CertificateError, Certificates, LEAF, certificate_block, issue, judge, wanted};
 use crate::code;
 use crate::installer::{MANAGER, Service};
-use crate::tenant::call::{CallError, call, lookup};
 
 /// Nobody looks after it between two installations, so it lives for a year; the last third of it is for renewing.
 pub const LIFETIME: Duration = Duration::from_hours(24 * 365);
