@@ -1,6 +1,5 @@
 //! Is there swap on an SD card? It wears the card, and k3s' database waits behind it. Swap in compressed memory is fine.
 
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
 use weaver_diagnostics::shell::quoted;
 
@@ -22,12 +21,12 @@ pub fn finding(root: &HostRoot) -> Option<Finding> {
             || kind == "file" && source_under(&mounts, path).is_some_and(|source| source.starts_with(CARD));
         is_on_card.then(|| (line, path.to_owned()))
     })?;
-    let entry = catalogue::entry(Code::SwapOnCard);
+    let row = Code::SwapOnCard.row();
     Some(
-        Finding::new(entry.severity, Code::SwapOnCard, format!("{swap} is swap on the card"))
+        Finding::new(row.severity, Code::SwapOnCard, format!("{swap} is swap on the card"))
             .saw(Place::line(SWAPS, line), &swap)
             .remedy(
-                Remedy::new(entry.remedy)
+                Remedy::new(row.remedy)
                     .command(format!("sudo swapoff {}", quoted(&swap)))
                     .command("sudo systemctl disable --now dphys-swapfile")
                     .command("grep swap /etc/fstab"),

@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 
 use crate::host_root::HostRoot;
@@ -28,7 +27,7 @@ pub fn finding(root: &HostRoot) -> Option<Finding> {
                        `advertise-address` are set";
         Finding::new(Severity::Warn, Code::NoDefaultRoute, message)
             .saw(Place::file(ROUTES), "no route to 0.0.0.0/0")
-            .remedy(catalogue::entry(Code::NoDefaultRoute).remedy())
+            .remedy(Code::NoDefaultRoute.row().remedy())
     })
 }
 

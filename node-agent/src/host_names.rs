@@ -68,7 +68,7 @@ fn not_found(root: &HostRoot, name: &str) -> Option<Finding> {
     }
     let message = format!("this host does not find its own name {name} without a name server");
     let finding = catalogue::finding(Code::OwnNameNotFound, message);
-    let remedy = catalogue::entry(Code::OwnNameNotFound).remedy;
+    let remedy = Code::OwnNameNotFound.row().remedy;
     let command = format!("echo {} | sudo tee -a /etc/hosts", quoted(&format!("127.0.1.1 {name}")));
     Some(
         finding

@@ -7,7 +7,6 @@
 use std::path::Path;
 
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
 use weaver_diagnostics::k3s_config::Effective;
 use weaver_diagnostics::k3s_upgrade;
@@ -37,13 +36,13 @@ pub fn finding(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Optio
     if is_same || now.is_empty() {
         return None;
     }
-    let entry = catalogue::entry(Code::IdentityDrift);
-    let commands = entry.commands.iter().map(|command| command.replace("OLD", &registered));
-    let remedy = commands.fold(Remedy::new(entry.remedy), Remedy::command);
+    let row = Code::IdentityDrift.row();
+    let commands = row.commands.iter().map(|command| command.replace("OLD", &registered));
+    let remedy = commands.fold(Remedy::new(row.remedy), Remedy::command);
     let message =
         format!("this node registered as {registered}, and k3s would start it as {now}: a second node");
     Some(
-        Finding::new(entry.severity, Code::IdentityDrift, message)
+        Finding::new(row.severity, Code::IdentityDrift, message)
             .saw(Place::file(path.display().to_string()), format!("system:node:{registered}"))
             .saw(place, now)
             .remedy(remedy),

@@ -31,7 +31,7 @@ pub fn finding(root: &HostRoot, api_port: u16, kubelet: bool) -> Option<Finding>
         return None;
     }
     let all = taken.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
-    let remedy = catalogue::entry(Code::PortTaken).remedy();
+    let remedy = Code::PortTaken.row().remedy();
     let message = format!("port {all} is taken while k3s does not run: it may not start");
     Some(
         catalogue::finding(Code::PortTaken, message)

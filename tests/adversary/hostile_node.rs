@@ -6,7 +6,6 @@ use kube::config::KubeConfigOptions;
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use weaver_api::v1beta1::{ConfigMapSync, NodeReport, NodeReportFields};
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::Code;
 use weaver_diagnostics::finding_text::is_unprintable;
 use weaver_tests::cli::{Said, done, ended, weaver_on};
@@ -93,14 +92,10 @@ async fn a_node_gives_the_administrator_neither_commands_nor_findings_of_others_
     report(&evil, "evil", json!([finding("T-02", "fail"), finding("A-06", "fail")])).await;
     let (said, code) = doctor(&own, &[]).await;
     assert_eq!(code, Some(10), "{said:?}");
-    let entry = catalogue::entry(Code::NameNotServed);
-    for words in [
-        "on the node evil",
-        "on the node raspi",
-        "\"raspi.lan is not served\"",
-        entry.remedy,
-        entry.commands[0],
-    ] {
+    let row = Code::NameNotServed.row();
+    for words in
+        ["on the node evil", "on the node raspi", "\"raspi.lan is not served\"", row.remedy, row.commands[0]]
+    {
         assert!(said.out.contains(words), "{words}: {}", said.out);
     }
     // What helps against A-06 changes the cluster: no node has it recommended.

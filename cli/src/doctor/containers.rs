@@ -15,7 +15,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_diagnostics::recognise::Recogniser;
 use weaver_diagnostics::shell::quoted;
@@ -114,7 +113,7 @@ impl Listed {
     fn judge(&self, restarts: u32, is_bad: bool) -> Option<Finding> {
         let name = self.name();
         let bad = |severity, message: String| {
-            let remedy = Remedy::new(catalogue::entry(Code::K3dNodeRestarting).remedy);
+            let remedy = Remedy::new(Code::K3dNodeRestarting.row().remedy);
             let log = format!("docker logs --tail {TAIL} {} 2>&1 | weaver explain", quoted(name));
             let saw = format!("{}: {}; started again {restarts} times", self.state, self.status);
             let finding = Finding::new(severity, Code::K3dNodeRestarting, message);

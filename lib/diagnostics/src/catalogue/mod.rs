@@ -1,67 +1,82 @@
-//! The catalogue: what each code means in general, why it happens and what helps. A finding says it of this host, with
-//! what was seen; where it has nothing better, its remedy is the catalogue's.
+//! The catalogue: one row for each code, which says how severe it is, what it means, why it happens and what helps. A
+//! finding says it of this host, with evidence; unless it has a better remedy, it has that of the row.
 //!
-//! `docs/codes.md` is this table; `make generate` writes it.
+//! A new code is one row in the file of its part. `docs/codes.md` is this table; `make generate` writes it.
 
+#[macro_use]
 mod cluster;
+#[macro_use]
 mod connection;
+#[macro_use]
 mod host;
+#[macro_use]
 mod join;
+#[macro_use]
 mod k3s;
+#[macro_use]
 mod node;
-mod table;
+#[macro_use]
 mod tls;
+#[macro_use]
+mod weaver_toml;
+mod code;
 
 use std::fmt::Write as _;
 
-use crate::finding::{Code, Finding, Remedy, Severity};
+use crate::finding::Finding;
 
-pub use table::entry;
+pub use code::{Code, Row};
 
-/// What is known of a code.
+/// A part of the catalogue, and the letter with which its ids begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
-    /// The worst that a finding of this code says.
-    pub severity: Severity,
-    /// Why it is so.
-    pub cause: &'static str,
-    /// What to do, in words; empty where there is nothing to do.
-    pub remedy: &'static str,
-    /// What to type; words in capitals are to be filled in.
-    pub commands: &'static [&'static str],
-    /// Where it is written about.
-    pub links: &'static [&'static str],
+pub enum Part {
+    /// N: the node.
+    Node,
+    /// H: the host.
+    Host,
+    /// T: certificates and their names.
+    Tls,
+    /// K: kubeconfigs and connections.
+    Connection,
+    /// F: the files and the start of k3s.
+    K3s,
+    /// B: `weaver.toml`.
+    WeaverToml,
+    /// J: a node that joins a server.
+    Join,
+    /// R: registries, images, ingress.
+    Images,
+    /// C: kinds and their objects.
+    Kinds,
+    /// A: accounts and their rights.
+    Accounts,
+    /// L: leases.
+    Leases,
 }
 
-impl Entry {
-    /// As a finding has it.
-    #[must_use]
-    pub fn remedy(&self) -> Remedy {
-        self.commands.iter().copied().fold(Remedy::new(self.remedy), Remedy::command)
-    }
+impl Part {
+    /// Each part with its letter and its title, in the order of the page.
+    const ALL: [(Self, char, &'static str); 11] = [
+        (Self::Node, 'N', "The node: memory cgroup, names, size"),
+        (Self::Host, 'H', "The host: power, card, clock, route"),
+        (Self::Tls, 'T', "TLS: certificates and their names"),
+        (Self::Connection, 'K', "Kubeconfig and connection"),
+        (Self::K3s, 'F', "k3s: its files and its start"),
+        (Self::WeaverToml, 'B', "Boot: weaver.toml"),
+        (Self::Join, 'J', "Joining a server"),
+        (Self::Images, 'R', "Registries, images, ingress"),
+        (Self::Kinds, 'C', "Kinds and objects"),
+        (Self::Accounts, 'A', "Accounts and rights"),
+        (Self::Leases, 'L', "Leases"),
+    ];
 }
 
-/// A finding as the catalogue has it: as bad as its code can be, with its remedy. Whoever knows better replaces either.
+/// A finding as the catalogue has it: as severe as its code can be, with the remedy of its row.
 #[must_use]
 pub fn finding(code: Code, message: impl Into<String>) -> Finding {
-    let entry = entry(code);
-    Finding::new(entry.severity, code, message).remedy(entry.remedy())
+    let row = *code.row();
+    Finding::new(row.severity, code, message).remedy(row.remedy())
 }
-
-/// What the letter of a code stands for.
-const PARTS: [(&str, &str); 11] = [
-    ("N", "The node: memory cgroup, names, size"),
-    ("H", "The host: power, card, clock, route"),
-    ("T", "TLS: certificates and their names"),
-    ("K", "Kubeconfig and connection"),
-    ("F", "k3s: its files and its start"),
-    ("B", "Boot: weaver.toml"),
-    ("J", "Joining a server"),
-    ("R", "Registries, images, ingress"),
-    ("C", "Kinds and objects"),
-    ("A", "Accounts and rights"),
-    ("L", "Leases"),
-];
 
 /// The code that a person means by `N-01`, `n-01` or `memory-cgroup-absent`.
 #[must_use]
@@ -75,8 +90,8 @@ pub fn find(text: &str) -> Option<Code> {
 /// The entry of a code for a person.
 #[must_use]
 pub fn text(code: Code) -> String {
-    let Entry { severity, cause, remedy, commands, links } = entry(code);
-    let mut text = format!("{code} ({severity})\n{}\n\nWhy: {cause}\n", code.title());
+    let Row { severity, title, cause, remedy, commands, links, .. } = *code.row();
+    let mut text = format!("{code} ({severity})\n{title}\n\nWhy: {cause}\n");
     if !remedy.is_empty() {
         let _ = writeln!(text, "What helps: {remedy}");
     }
@@ -102,15 +117,14 @@ N-01` prints an entry; `… 2>&1 | weaver explain` recognises what others print.
 says: `fail` stops the next step, `warn` and `unknown` never do.
 "
     .to_owned();
-    for (letter, title) in PARTS {
+    for (part, letter, title) in Part::ALL {
         let _ = write!(page, "\n## {letter}: {title}\n");
-        let mut codes: Vec<Code> =
-            Code::ALL.iter().copied().filter(|code| code.id().starts_with(letter)).collect();
+        let mut codes: Vec<Code> = Code::ALL.iter().copied().filter(|code| code.row().part == part).collect();
         codes.sort_by_key(|code| code.id());
         for code in codes {
-            let Entry { severity, cause, remedy, commands, links } = entry(code);
+            let Row { severity, title, cause, remedy, commands, links, .. } = *code.row();
             let _ = write!(page, "\n### {} {}\n\n", code.id(), code.name());
-            let _ = writeln!(page, "{} (`{severity}`) {cause}", code.title());
+            let _ = writeln!(page, "{title} (`{severity}`) {cause}");
             if !remedy.is_empty() {
                 let _ = write!(page, "\n**What helps:** {remedy}\n");
             }
@@ -129,13 +143,14 @@ says: `fail` stops the next step, `warn` and `unknown` never do.
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finding::Severity;
 
     #[test]
     fn each_code_belongs_to_a_part_and_says_what_helps() {
         for code in Code::ALL {
-            let Entry { severity, cause, remedy, commands, .. } = entry(*code);
-            assert!(PARTS.iter().any(|(letter, _)| code.id().starts_with(letter)), "{code}");
-            assert!(cause.ends_with('.') && code.title().ends_with('.'), "{code}");
+            let Row { part, id, severity, title, cause, remedy, commands, .. } = *code.row();
+            assert!(Part::ALL.iter().any(|(of, letter, _)| *of == part && id.starts_with(*letter)), "{code}");
+            assert!(cause.ends_with('.') && title.ends_with('.'), "{code}");
             assert_eq!(remedy.is_empty(), severity == Severity::Ok, "{code}");
             assert!(!remedy.is_empty() || commands.is_empty(), "{code}");
             // CA rotation invalidates every kubeconfig; strategy None loses fields.

@@ -4,8 +4,7 @@
 //! Judged by the name alone: what such a file holds is neither read nor shown.
 
 use crate::{
-    code::Code,
-    finding::{Finding, Place, Remedy, Severity},
+    finding::{Code, Finding, Place, Remedy, Severity},
     finding_text::cut,
     shell::quoted,
 };

@@ -1,0 +1,179 @@
+//! The codes of findings, one row each.
+//!
+//! A code is stable for ever: scripts, the override file and the documentation refer to it.
+
+use std::{borrow::Cow, fmt};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::Part;
+use crate::finding::{Remedy, Severity};
+
+const K3S_CONFIGURATION: &str = "https://docs.k3s.io/installation/configuration";
+const K3S_CERTIFICATES: &str = "https://docs.k3s.io/cli/certificate";
+const K3S_REQUIREMENTS: &str = "https://docs.k3s.io/installation/requirements";
+const K3S_REGISTRIES: &str = "https://docs.k3s.io/installation/private-registry";
+const K3S_ACCESS: &str = "https://docs.k3s.io/cluster-access";
+const K3S_AIRGAP: &str = "https://docs.k3s.io/installation/airgap";
+const K3S_TOKEN: &str = "https://docs.k3s.io/cli/token";
+const RBAC: &str = "https://kubernetes.io/docs/reference/access-authn-authz/rbac/";
+const ADMISSION: &str =
+    "https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/";
+
+const CHECK: &str = "sudo weaver-node-agent check";
+const DRY_RUN: &str = "sudo weaver-node-agent repair --dry-run";
+const REPAIR: &str = "sudo weaver-node-agent repair";
+const RESTART_K3S: &str = "sudo systemctl restart k3s";
+const K3S_LOG: &str = "journalctl -u k3s -n 50";
+
+/// What is known of a code, whatever the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// The part of the catalogue that it belongs to.
+    pub part: Part,
+    /// The short id, such as `N-02`.
+    pub id: &'static str,
+    /// The readable name, such as `cgroup-token-on-second-line`.
+    pub name: &'static str,
+    /// The name as the reason of a condition or an event, such as `MemoryCgroupAbsent`.
+    pub reason: &'static str,
+    /// The worst severity that a finding of this code can have.
+    pub severity: Severity,
+    /// What is the case, in a sentence.
+    pub title: &'static str,
+    /// Why, in sentences.
+    pub cause: &'static str,
+    /// What to do, in words; empty where there is nothing to do.
+    pub remedy: &'static str,
+    /// What to type, in order; words in capitals are to be filled in.
+    pub commands: &'static [&'static str],
+    /// Pages about it.
+    pub links: &'static [&'static str],
+}
+
+impl Row {
+    /// The remedy as a finding has it.
+    #[must_use]
+    pub fn remedy(&self) -> Remedy {
+        self.commands.iter().copied().fold(Remedy::new(self.remedy), Remedy::command)
+    }
+}
+
+/// Makes the enum and its table from the rows of all parts, which hand them on from one to the next.
+macro_rules! codes {
+    ([] $($part:ident { $(
+        $variant:ident = $id:literal $name:literal $severity:ident {
+            title: $title:literal,
+            cause: $cause:literal,
+            $(remedy: $remedy:literal,)?
+            $(commands: [$($command:expr),* $(,)?],)?
+            $(links: [$($link:expr),* $(,)?],)?
+        }
+    )* })*) => {
+        /// The stable code of a finding.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Code { $($(#[doc = $title] $variant,)*)* }
+
+        impl Code {
+            /// Every code there is.
+            pub const ALL: &'static [Self] = &[$($(Self::$variant,)*)*];
+
+            /// What is known of the code.
+            #[must_use]
+            #[allow(clippy::too_many_lines, reason = "a row for each code")]
+            pub const fn row(self) -> &'static Row {
+                match self { $($(Self::$variant => &Row {
+                    part: Part::$part,
+                    id: $id,
+                    name: $name,
+                    reason: stringify!($variant),
+                    severity: Severity::$severity,
+                    title: $title,
+                    cause: $cause,
+                    remedy: concat!($($remedy)?),
+                    commands: &[$($($command),*)?],
+                    links: &[$($($link),*)?],
+                },)*)* }
+            }
+        }
+    };
+}
+
+node_rows! { [tls_rows k3s_rows connection_rows weaver_toml_rows join_rows cluster_rows host_rows codes] }
+
+impl Code {
+    /// The short id, such as `N-02`.
+    #[must_use]
+    pub const fn id(self) -> &'static str {
+        self.row().id
+    }
+
+    /// What is the case, in a sentence.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        self.row().title
+    }
+
+    /// The name as the reason of a condition or an event, such as `MemoryCgroupAbsent`.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        self.row().reason
+    }
+
+    /// The readable name, such as `cgroup-token-on-second-line`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The code of this id; `None` where this version has none.
+    #[must_use]
+    pub fn of_id(id: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.id() == id)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.id(), self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Code {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let id = String::deserialize(deserializer)?;
+        Self::of_id(&id).ok_or_else(|| de::Error::custom(format!("{id:?} is no code of this version")))
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.id())
+    }
+}
+
+impl JsonSchema for Code {
+    fn schema_name() -> Cow<'static, str> {
+        "Code".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let ids: Vec<_> = Self::ALL.iter().map(|code| code.id()).collect();
+        json_schema!({ "description": "A stable code; docs/codes.md has each.", "type": "string", "enum": ids })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn ids_and_names_are_unique() {
+        let ids: BTreeSet<_> = Code::ALL.iter().map(|c| c.id()).collect();
+        let names: BTreeSet<_> = Code::ALL.iter().map(|c| c.name()).collect();
+        assert_eq!(ids.len(), Code::ALL.len());
+        assert_eq!(names.len(), Code::ALL.len());
+    }
+}
