@@ -17,7 +17,7 @@ fn options(prove: Prove) -> Options {
 }
 
 /// For what never comes.
-const IMPATIENT: Options = Options { prove: Prove::Always, patience: Duration::from_millis(300) };
+const IMPATIENT: Options = Options { prove: Prove::Always, patience: Duration::from_millis(1500) };
 
 struct Case {
     api: FakeApi,
