@@ -180,7 +180,7 @@ impl Webhook {
         let child = Command::new(&self.program)
             .args(["webhook", "--listen", &format!("127.0.0.1:{}", self.port), "--certificates"])
             .arg(&self.certificates)
-            .env("RUST_LOG", "weaver_operator=debug")
+            .env("RUST_LOG", "weaver_operator=debug,weaver_host=debug")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
