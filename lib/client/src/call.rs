@@ -32,6 +32,21 @@ pub enum CallError {
     Transient(String),
 }
 
+impl CallError {
+    /// Its kind in a word, the same for all failures of that kind.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Forbidden(_) => "forbidden",
+            Self::NotFound(_) => "not found",
+            Self::Conflict(_) => "conflict",
+            Self::Rejected(_) => "rejected",
+            Self::TooLarge => "too large",
+            Self::Transient(_) => "transient",
+        }
+    }
+}
+
 /// Awaits one call, no longer than [`DEADLINE`].
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! What is remembered of each resource between visits. All of it can be lost: a restart costs a few reads.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,7 +22,7 @@ pub struct Entry<T> {
     /// How often they were forgiven.
     forgiven: AtomicU32,
     account: Mutex<Option<Account>>,
-    log: Mutex<Quiet>,
+    log: Mutex<BTreeMap<&'static str, Quiet>>,
 }
 
 impl<T> Entry<T> {
@@ -42,9 +42,11 @@ impl<T> Entry<T> {
         self.forgiven.load(Ordering::Relaxed)
     }
 
-    /// Is a failure logged now? Then how many before it were not.
-    pub fn logs(&self) -> Option<u64> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).passes(Instant::now())
+    /// Whether a failure of this kind is logged now, and if so how many before it were not. A failure of one kind, which
+    /// may be a race that the next try wins, does not hide another.
+    pub fn logs(&self, kind: &'static str) -> Option<u64> {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.entry(kind).or_default().passes(Instant::now())
     }
 
     /// Notes which account the resource uses.
@@ -103,5 +105,18 @@ impl<T: Default> States<T> {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Entry<T>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_of_another_kind_is_logged_at_once() {
+        let resource = ResourceRef { namespace: "team-a".into(), name: "sync".into() };
+        let entry = States::<()>::default().entry("uid", &resource);
+        let logged = ["conflict", "forbidden", "conflict", "forbidden"].map(|kind| entry.logs(kind));
+        assert_eq!(logged, [Some(0), Some(0), None, None]);
     }
 }

@@ -45,6 +45,14 @@ pub enum VisitError {
     Reading(#[source] CallError),
 }
 
+impl VisitError {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Status(failure) | Self::Reading(failure) => failure.kind(),
+        }
+    }
+}
+
 /// Visits one resource, when there is room.
 ///
 /// # Errors
@@ -61,7 +69,7 @@ pub fn retry_later(guarded: Arc<Guarded>, failure: &VisitError, context: Arc<Con
     let reference = ResourceRef::of(&*guarded);
     let entry = context.states.entry(&guarded.uid().unwrap_or_default(), &reference);
     let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
-    if let Some(left_out) = entry.logs() {
+    if let Some(left_out) = entry.logs(failure.kind()) {
         error!(
             code = code::VISIT_FAILED, token = %reference, error = %bounded(&failure.to_string(), LONGEST_ERROR),
             retry_in_s = pause.as_secs(), left_out, "visit failed"

@@ -55,6 +55,15 @@ pub enum VisitError {
     CleanupPending(String),
 }
 
+impl VisitError {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Status(failure) | Self::Finalizer(failure) | Self::Reading(failure) => failure.kind(),
+            Self::CleanupPending(_) => "clean-up",
+        }
+    }
+}
+
 /// Visits one resource, when there is room.
 ///
 /// # Errors
@@ -71,7 +80,7 @@ pub fn retry_later(sync: Arc<Guarded>, failure: &VisitError, context: Arc<Contex
     let reference = ResourceRef::of(&*sync);
     let entry = context.states.entry(&sync.uid().unwrap_or_default(), &reference);
     let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
-    if let Some(left_out) = entry.logs() {
+    if let Some(left_out) = entry.logs(failure.kind()) {
         error!(
             code = code::VISIT_FAILED, sync = %reference, error = %bounded(&failure.to_string(), LONGEST_ERROR),
             retry_in_s = pause.as_secs(), left_out, "visit failed"
