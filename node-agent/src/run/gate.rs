@@ -1,9 +1,6 @@
-//! The gate, decided from one check. Pure.
+//! What one check says about the gate. Pure; what follows from it, [`super::phase`] decides.
 //!
-//! It opens when nothing is known bad and every configured name is proven; it
-//! never closes again while the agent runs, nor, where systemd runs the
-//! operator, for an agent that is started again: a verdict that turns bad is
-//! shown beside the open gate, and the operator goes on.
+//! It opens when nothing is known bad and every configured name is proven.
 
 use weaver_diagnostics::finding::{Code, Finding, Severity};
 
@@ -48,30 +45,6 @@ pub fn is_silent(check: &Check) -> bool {
     check.findings.iter().any(|f| f.severity == Severity::Unknown && is_about_names(f.code))
 }
 
-/// What the report says beside an open gate.
-#[must_use]
-pub fn open_reason(verdict: Verdict, renewal_failure: Option<&str>) -> String {
-    let reason = match verdict {
-        Verdict::Good => "every configured name is proven".to_owned(),
-        Verdict::Bad(why) | Verdict::Unproven(why) => format!("it was proven before; now: {why}"),
-    };
-    match renewal_failure {
-        Some(failure) => format!("{reason}; the operator's token could not be renewed: {failure}"),
-        None => reason,
-    }
-}
-
-/// What the report says of a node that joins a server, beside a gate that never opens.
-#[must_use]
-pub fn joined_reason(verdict: Verdict) -> String {
-    match verdict {
-        Verdict::Bad(why) => why,
-        Verdict::Good | Verdict::Unproven(_) => {
-            "this node joins a server, and the operator runs there".to_owned()
-        }
-    }
-}
-
 fn sentence(finding: &Finding) -> String {
     format!("{}: {}", finding.code.id(), finding.message)
 }
@@ -79,12 +52,6 @@ fn sentence(finding: &Finding) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_node_that_joins_says_what_is_bad_first() {
-        assert!(joined_reason(Verdict::Unproven("no name".to_owned())).contains("joins a server"));
-        assert_eq!(joined_reason(Verdict::Bad("N-12: small".to_owned())), "N-12: small");
-    }
 
     fn check(proven: bool, findings: Vec<Finding>) -> Check {
         let api_address = ([127, 0, 0, 1], 6443).into();
@@ -110,22 +77,6 @@ mod tests {
     fn known_bad_shuts_even_when_the_names_are_proven() {
         let bad = Finding::new(Severity::Fail, Code::MemoryCgroupAbsent, "no controller");
         assert_eq!(verdict(&check(true, vec![bad])), Verdict::Bad("N-01: no controller".into()));
-    }
-
-    #[test]
-    fn beside_an_open_gate_stands_what_is_wrong_now() {
-        for (verdict, failure, want) in [
-            (Verdict::Good, None, "every configured name is proven"),
-            (Verdict::Bad("T-02".into()), None, "it was proven before; now: T-02"),
-            (Verdict::Unproven("T-09".into()), None, "it was proven before; now: T-09"),
-            (
-                Verdict::Good,
-                Some("404"),
-                "every configured name is proven; the operator's token could not be renewed: 404",
-            ),
-        ] {
-            assert_eq!(open_reason(verdict, failure), want);
-        }
     }
 
     #[test]

@@ -13,8 +13,9 @@ use tracing::{info, warn};
 use super::{
     cluster, credentials,
     drift::Drift,
-    gate::{Verdict, is_silent, joined_reason, open_reason, verdict},
+    gate::{Verdict, is_silent, verdict},
     pace::Growing,
+    phase::{Mint, Phase, Standing},
     renewal::Renewal,
     status::Status,
     units::{Round, Units},
@@ -45,9 +46,6 @@ const SHUT: Duration = Duration::from_secs(10);
 
 /// Longest time for opening the gate or renewing, all requests together.
 const OPENING: Duration = Duration::from_secs(90);
-/// Longest pause between two attempts to open the gate once the names are
-/// proven: each costs the API server a token.
-const OPEN_AGAIN: Duration = Duration::from_secs(10);
 
 struct Keeper {
     host: Host,
@@ -56,12 +54,7 @@ struct Keeper {
     open: watch::Sender<bool>,
     /// Whether the API server serves what the operator works on.
     served: watch::Receiver<bool>,
-    /// The operator's token; absent until this agent has written one.
-    renewal: Option<Renewal>,
-    /// An agent before this one opened the gate in this boot, and systemd runs the operator.
-    was_open: bool,
-    /// Pause before the gate is tried again, after attempts that failed.
-    open_pause: Duration,
+    phase: Phase,
     /// What systemd runs, where it does.
     units: Option<Units>,
     pulse: Pulse,
@@ -69,8 +62,6 @@ struct Keeper {
     pace: Growing,
     /// Changes of the host's files, where the kernel tells of them.
     drift: Option<Drift>,
-    /// The node joins a server: there is nothing to prove, and no operator.
-    joins: bool,
 }
 
 /// Runs until `stop`.
@@ -83,33 +74,23 @@ pub async fn keep(
     pulse: Pulse,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let was_open = units.is_some() && credentials::kubeconfig_path(&args.runtime_dir).exists();
-    let pace = Growing::new(Duration::from_secs(args.retry_seconds));
-    let mut keeper = Keeper {
-        host: args.host.clone().into(),
-        args,
-        status,
-        open,
-        served,
-        renewal: None,
-        was_open,
-        open_pause: Duration::ZERO,
-        units,
-        pulse,
-        pace,
-        drift: drift(),
-        joins: false,
-    };
     let work = async {
-        let mut known_bad = false;
         // What changes while the first check reads counts too.
-        let host = keeper.host.clone();
-        let read = tokio::task::spawn_blocking(move || (host.all_places(), host.joins()));
+        let host: Host = args.host.clone().into();
+        let read = {
+            let host = host.clone();
+            tokio::task::spawn_blocking(move || (host.all_places(), host.joins()))
+        };
         let (places, joins) = read.await.context("reading")?;
-        keeper.joins = joins;
+        let was_open = units.is_some() && credentials::kubeconfig_path(&args.runtime_dir).exists();
+        let pace = Growing::new(Duration::from_secs(args.retry_seconds));
+        let phase = Phase::new(joins, was_open);
+        let mut keeper =
+            Keeper { host, args, status, open, served, phase, units, pulse, pace, drift: drift() };
         if let Some(drift) = &mut keeper.drift {
             drift.watch(&places);
         }
+        let mut known_bad = false;
         loop {
             // The first "no" is waited for, since a name appears a moment after
             // a start. Once known, one look per round is enough.
@@ -159,15 +140,20 @@ impl Keeper {
         if self.units.is_none() {
             self.status.set_findings(check.findings.clone());
         }
-        let (gate, reason, opening_failure) = self.judge(check).await;
+        self.attempt(check).await;
+        let verdict = verdict(check);
+        let good = verdict == Verdict::Good;
+        let Standing { gate, reason, opening_failure } = self.phase.standing(verdict);
         match &mut self.units {
             None => self.status.set_gate(gate, reason),
             Some(units) => {
                 let round = Round {
                     gate,
-                    good: verdict(check) == Verdict::Good,
+                    good,
                     // Of a node that joins, only systemd tells whether its k3s comes up.
-                    silent: self.joins || is_silent(check) || opening_failure.is_some(),
+                    silent: matches!(self.phase, Phase::Joined)
+                        || is_silent(check)
+                        || opening_failure.is_some(),
                     opening_failure: opening_failure.as_deref(),
                 };
                 let mut findings = check.findings.clone();
@@ -189,58 +175,34 @@ impl Keeper {
         Ok(())
     }
 
-    /// The gate, why, and why it could not be opened though all is proven.
-    async fn judge(&mut self, check: &Check) -> (Gate, String, Option<String>) {
-        if self.joins {
-            return (Gate::Shut, joined_reason(verdict(check)), None);
-        }
-        if let Some(renewal) = &self.renewal {
-            if renewal.is_out_of_time(Instant::now(), Timestamp::now()) {
-                info!("the clock was set: renewing the operator's token before its turn");
-                self.renew_again(check).await;
-            }
-            return (Gate::Open, self.open_reason(check), None);
-        }
-        let verdict = verdict(check);
-        let is_good = verdict == Verdict::Good;
-        let renewed = match &verdict {
-            Verdict::Bad(why) | Verdict::Unproven(why) if !self.was_open => {
-                self.open_pause = Duration::ZERO;
-                return (Gate::Shut, why.clone(), None);
-            }
-            // What is bad now stops neither a running operator nor its token.
-            _ => self.renew(check, is_good).await,
+    /// Gives the operator a token, where the check asks for it.
+    async fn attempt(&mut self, check: &Check) {
+        let Some(mint) = self.phase.checked(&verdict(check), Instant::now(), Timestamp::now()) else {
+            return;
         };
-        let Err(failure) = renewed else {
-            self.open_pause = Duration::ZERO;
-            return (Gate::Open, self.open_reason(check), None);
-        };
-        self.open_pause = (self.open_pause * 2).clamp(Duration::from_secs(1), OPEN_AGAIN);
-        let why = format!("{failure:#}");
-        if !is_good {
-            return (Gate::Open, open_reason(verdict, Some(&why)), None);
+        if matches!(self.phase, Phase::Open(_)) {
+            info!("the clock was set: renewing the operator's token before its turn");
         }
-        let reason = format!("the names are proven, and the operator has no credentials: {why}");
-        (Gate::Shut, reason, Some(why))
+        self.mint(check, mint).await;
     }
 
     /// Until the next check: when its time has come, or something has changed; renewals in between happen on time.
     async fn pause(&mut self, check: &Check) {
         let asked = |seconds| Duration::from_secs(seconds);
-        let longest = match &self.renewal {
-            Some(_) => asked(self.args.recheck_seconds),
+        let longest = match &self.phase {
+            Phase::Open(_) => asked(self.args.recheck_seconds),
             // There is no gate to open: a node that has joined is at rest.
-            None if self.joins && self.units.as_ref().is_some_and(Units::k3s_runs) => {
+            Phase::Joined if self.units.as_ref().is_some_and(Units::k3s_runs) => {
                 asked(self.args.recheck_seconds)
             }
-            None => SHUT.max(asked(self.args.retry_seconds)),
+            _ => SHUT.max(asked(self.args.retry_seconds)),
         };
-        let earliest = Instant::now() + self.open_pause;
-        let next_check = Instant::now() + self.pace.next(longest).max(self.open_pause);
+        let earliest = Instant::now() + self.phase.pause();
+        let next_check = Instant::now() + self.pace.next(longest).max(self.phase.pause());
         loop {
-            let renewal = self.renewal.as_ref().map(|renewal| renewal.at).filter(|at| *at < next_check);
+            let renewal = self.phase.renewal().filter(|(at, _)| *at < next_check);
             tokio::select! {
-                () = tokio::time::sleep_until(renewal.unwrap_or(next_check)) => {}
+                () = tokio::time::sleep_until(renewal.map_or(next_check, |(at, _)| at)) => {}
                 () = changed(self.drift.as_mut()) => {
                     self.pace.reset();
                     // Each attempt to open the gate costs a token, whoever writes what.
@@ -248,27 +210,22 @@ impl Keeper {
                     return;
                 }
             }
-            if renewal.is_none() {
-                return;
-            }
+            let Some((_, mint)) = renewal else { return };
             self.pulse.beat();
-            self.renew_again(check).await;
-            self.status.set_gate(Gate::Open, self.open_reason(check));
+            self.mint(check, mint).await;
+            let Standing { gate, reason, .. } = self.phase.standing(verdict(check));
+            self.status.set_gate(gate, reason);
         }
     }
 
-    fn open_reason(&self, check: &Check) -> String {
-        let failure = self.renewal.as_ref().and_then(|renewal| renewal.failure.as_deref());
-        open_reason(verdict(check), failure)
-    }
-
-    async fn renew_again(&mut self, check: &Check) {
-        let install = self.renewal.as_ref().is_some_and(Renewal::must_install);
-        if let Err(failure) = self.renew(check, install).await
-            && let Some(renewal) = &mut self.renewal
-            && renewal.failed(format!("{failure:#}"), Instant::now())
-        {
-            warn!("the operator's token could not be renewed, trying again: {failure:#}");
+    async fn mint(&mut self, check: &Check, mint: Mint) {
+        match self.renew(check, mint).await {
+            Ok(renewal) => self.phase.minted(renewal),
+            Err(failure) => {
+                if self.phase.failed(format!("{failure:#}"), Instant::now()) {
+                    warn!("the operator's token could not be renewed, trying again: {failure:#}");
+                }
+            }
         }
     }
 
@@ -281,12 +238,11 @@ impl Keeper {
         format!("not done within {} s{missing}", OPENING.as_secs())
     }
 
-    /// Mints a token and writes the operator's files; before the first one, and
-    /// after a failure, the manifests are applied.
-    async fn renew(&mut self, check: &Check, install: bool) -> anyhow::Result<()> {
+    /// Mints a token and writes the operator's files.
+    async fn renew(&mut self, check: &Check, mint: Mint) -> anyhow::Result<Renewal> {
         let work = async {
             let client = cluster::connect(&self.host.root, &self.host.admin_kubeconfig).await?;
-            if install {
+            if mint == Mint::ManifestsAndToken {
                 cluster::apply_all(&client).await?;
                 // An operator that starts before its kinds are served only fails.
                 self.served
@@ -312,7 +268,6 @@ impl Keeper {
             "wrote a new token of the operator"
         );
         self.status.counts.token(token.expires);
-        self.renewal = Some(renewal);
-        Ok(())
+        Ok(renewal)
     }
 }

@@ -23,6 +23,7 @@ mod leftover;
 mod manifests;
 pub mod metrics;
 mod pace;
+mod phase;
 mod renewal;
 mod reporter;
 mod status;

@@ -1,0 +1,272 @@
+//! Where the gate stands, and what a check or an attempt makes of it. Pure: time and answers come in.
+//!
+//! ```text
+//! Shut ──all is proven──▶ Opening ──the operator has its token──▶ Open
+//!   ◀──something is bad──┘                                         ▲
+//! Inherited (opened by an agent before this one) ──its own token───┘
+//! Joined: the node joins a server, there is nothing to open
+//! ```
+//!
+//! `Open` is left by nothing: a verdict that turns bad is shown beside the open gate, and the operator goes on.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::gate::Verdict;
+use super::renewal::Renewal;
+use crate::node_report::Gate;
+
+/// Pauses between two attempts to open the gate once the names are proven: each costs the API server a token.
+const OPEN_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+
+/// Where the gate stands.
+#[derive(Debug)]
+pub enum Phase {
+    /// The node joins a server: there is nothing to prove, and no operator.
+    Joined,
+    /// Something is bad or not proven, and nothing was opened yet.
+    Shut,
+    /// All is proven, and the operator could not be given its credentials yet.
+    Opening(Failure),
+    /// An agent before this one opened the gate in this boot, and systemd runs the operator. Failed attempts, if any, to
+    /// write a token of our own.
+    Inherited(Option<Failure>),
+    /// This agent wrote the token that the operator uses.
+    Open(Renewal),
+}
+
+/// The attempts so far to give the operator its credentials.
+#[derive(Debug)]
+pub struct Failure {
+    why: String,
+    pause: Duration,
+}
+
+/// How the operator is given a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mint {
+    /// What it needs in the cluster is there.
+    Token,
+    /// After the manifests were applied.
+    ManifestsAndToken,
+}
+
+/// What the report says of the gate.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Open or shut.
+    pub gate: Gate,
+    /// Why.
+    pub reason: String,
+    /// Why it could not be opened though all is proven.
+    pub opening_failure: Option<String>,
+}
+
+impl Phase {
+    /// Of an agent that starts.
+    #[must_use]
+    pub const fn new(joins: bool, was_open: bool) -> Self {
+        match (joins, was_open) {
+            (true, _) => Self::Joined,
+            (false, true) => Self::Inherited(None),
+            (false, false) => Self::Shut,
+        }
+    }
+
+    /// A check ended with `verdict`: is the operator to be given a token now?
+    pub fn checked(&mut self, verdict: &Verdict, now: Instant, clock: Timestamp) -> Option<Mint> {
+        let is_good = *verdict == Verdict::Good;
+        match self {
+            Self::Joined => None,
+            Self::Shut | Self::Opening(_) | Self::Inherited(_) if is_good => Some(Mint::ManifestsAndToken),
+            Self::Shut | Self::Opening(_) => {
+                *self = Self::Shut;
+                None
+            }
+            // What is bad now stops neither a running operator nor its token.
+            Self::Inherited(_) => Some(Mint::Token),
+            Self::Open(renewal) => renewal.is_out_of_time(now, clock).then_some(Mint::Token),
+        }
+    }
+
+    /// When the token is renewed, and how.
+    #[must_use]
+    pub fn renewal(&self) -> Option<(Instant, Mint)> {
+        let Self::Open(renewal) = self else { return None };
+        let mint = if renewal.must_install() { Mint::ManifestsAndToken } else { Mint::Token };
+        Some((renewal.at, mint))
+    }
+
+    /// The operator has its token.
+    pub fn minted(&mut self, renewal: Renewal) {
+        *self = Self::Open(renewal);
+    }
+
+    /// The operator could not be given a token. `true` where it has one, and the reason is a new one.
+    pub fn failed(&mut self, why: String, now: Instant) -> bool {
+        match self {
+            Self::Open(renewal) => return renewal.failed(why, now),
+            Self::Joined => {}
+            Self::Shut => *self = Self::Opening(Failure::after(None, why)),
+            Self::Opening(before) => *before = Failure::after(Some(before), why),
+            Self::Inherited(before) => *before = Some(Failure::after(before.as_ref(), why)),
+        }
+        false
+    }
+
+    /// How long no other attempt is made, whatever changes.
+    #[must_use]
+    pub fn pause(&self) -> Duration {
+        match self {
+            Self::Opening(failure) | Self::Inherited(Some(failure)) => failure.pause,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// What the report says, with the last check's verdict.
+    #[must_use]
+    pub fn standing(&self, verdict: Verdict) -> Standing {
+        match (self, verdict) {
+            (Self::Joined, verdict) => Standing::shut(joined_reason(verdict)),
+            (Self::Shut | Self::Opening(_), Verdict::Bad(why) | Verdict::Unproven(why)) => {
+                Standing::shut(why)
+            }
+            (Self::Shut, Verdict::Good) => Standing::shut("the names are proven".to_owned()),
+            (Self::Opening(failure) | Self::Inherited(Some(failure)), Verdict::Good) => Standing {
+                gate: Gate::Shut,
+                reason: format!("the names are proven, and the operator has no credentials: {}", failure.why),
+                opening_failure: Some(failure.why.clone()),
+            },
+            (Self::Inherited(failure), verdict) => {
+                Standing::open(verdict, failure.as_ref().map(|failure| failure.why.as_str()))
+            }
+            (Self::Open(renewal), verdict) => Standing::open(verdict, renewal.failure.as_deref()),
+        }
+    }
+}
+
+impl Failure {
+    fn after(before: Option<&Self>, why: String) -> Self {
+        let (first, longest) = OPEN_AGAIN;
+        Self { why, pause: before.map_or(first, |before| (before.pause * 2).min(longest)) }
+    }
+}
+
+impl Standing {
+    const fn shut(reason: String) -> Self {
+        Self { gate: Gate::Shut, reason, opening_failure: None }
+    }
+
+    fn open(verdict: Verdict, renewal_failure: Option<&str>) -> Self {
+        let reason = match verdict {
+            Verdict::Good => "every configured name is proven".to_owned(),
+            Verdict::Bad(why) | Verdict::Unproven(why) => format!("it was proven before; now: {why}"),
+        };
+        let reason = match renewal_failure {
+            Some(failure) => format!("{reason}; the operator's token could not be renewed: {failure}"),
+            None => reason,
+        };
+        Self { gate: Gate::Open, reason, opening_failure: None }
+    }
+}
+
+fn joined_reason(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Bad(why) => why,
+        Verdict::Good | Verdict::Unproven(_) => {
+            "this node joins a server, and the operator runs there".to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::credentials::Token;
+    use super::*;
+
+    const HOUR: Duration = Duration::from_hours(1);
+
+    fn bad() -> Verdict {
+        Verdict::Bad("N-01: no controller".to_owned())
+    }
+
+    fn renewal(now: Instant) -> Renewal {
+        let token = Token { secret: "t".into(), lifetime: HOUR, expires: Timestamp::UNIX_EPOCH + HOUR };
+        Renewal::of(&token, HOUR / 2, now)
+    }
+
+    fn check(phase: &mut Phase, verdict: &Verdict) -> Option<Mint> {
+        phase.checked(verdict, Instant::now(), Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn the_gate_opens_when_all_is_proven_and_nothing_closes_it() {
+        let (mut phase, now) = (Phase::new(false, false), Instant::now());
+        assert_eq!(check(&mut phase, &bad()), None);
+        assert_eq!(phase.standing(bad()), Standing::shut("N-01: no controller".to_owned()));
+        assert_eq!(check(&mut phase, &Verdict::Good), Some(Mint::ManifestsAndToken));
+        phase.minted(renewal(now));
+        assert_eq!(check(&mut phase, &bad()), None);
+        let standing = phase.standing(bad());
+        assert_eq!(standing.gate, Gate::Open);
+        assert_eq!(standing.reason, "it was proven before; now: N-01: no controller");
+    }
+
+    #[test]
+    fn attempts_that_fail_are_further_and_further_apart_until_something_is_bad() {
+        let (mut phase, now) = (Phase::new(false, false), Instant::now());
+        for seconds in [1, 2, 4, 8, 10, 10] {
+            assert_eq!(check(&mut phase, &Verdict::Good), Some(Mint::ManifestsAndToken));
+            assert!(!phase.failed("no answer".to_owned(), now), "is in the report, not in the log");
+            assert_eq!(phase.pause(), Duration::from_secs(seconds));
+        }
+        let standing = phase.standing(Verdict::Good);
+        assert_eq!((standing.gate, standing.opening_failure.as_deref()), (Gate::Shut, Some("no answer")));
+        assert_eq!(check(&mut phase, &bad()), None);
+        assert_eq!((phase.pause(), phase.standing(bad()).opening_failure), (Duration::ZERO, None));
+    }
+
+    #[test]
+    fn what_an_agent_before_opened_stays_open_and_gets_a_new_token_even_where_something_is_bad() {
+        let (mut phase, now) = (Phase::new(false, true), Instant::now());
+        assert_eq!(check(&mut phase, &bad()), Some(Mint::Token));
+        phase.failed("no answer".to_owned(), now);
+        let standing = phase.standing(bad());
+        assert_eq!((standing.gate, standing.opening_failure), (Gate::Open, None));
+        assert!(standing.reason.ends_with("could not be renewed: no answer"), "{}", standing.reason);
+        assert_eq!(check(&mut phase, &Verdict::Good), Some(Mint::ManifestsAndToken));
+        phase.minted(renewal(now));
+        assert!(matches!(phase, Phase::Open(_)));
+    }
+
+    #[test]
+    fn a_renewal_that_failed_applies_the_manifests_and_is_said_once() {
+        let now = Instant::now();
+        let mut phase = Phase::Open(renewal(now));
+        assert_eq!(phase.renewal(), Some((now + HOUR / 2, Mint::Token)));
+        assert!(phase.failed("404".to_owned(), now));
+        assert!(!phase.failed("404".to_owned(), now));
+        assert!(matches!(phase.renewal(), Some((_, Mint::ManifestsAndToken))));
+        let reason = phase.standing(Verdict::Good).reason;
+        assert_eq!(reason, "every configured name is proven; the operator's token could not be renewed: 404");
+    }
+
+    #[test]
+    fn a_clock_that_was_set_asks_for_a_new_token_before_its_turn() {
+        let now = Instant::now();
+        let mut phase = Phase::Open(renewal(now));
+        let later = now + Duration::from_mins(1);
+        assert_eq!(phase.checked(&Verdict::Good, later, Timestamp::UNIX_EPOCH), None);
+        assert_eq!(phase.checked(&bad(), later, Timestamp::UNIX_EPOCH + HOUR), Some(Mint::Token));
+    }
+
+    #[test]
+    fn a_node_that_joins_opens_nothing_and_says_what_is_bad_first() {
+        let mut phase = Phase::new(true, true);
+        assert_eq!(check(&mut phase, &Verdict::Good), None);
+        assert!(phase.standing(Verdict::Unproven("no name".to_owned())).reason.contains("joins a server"));
+        assert_eq!(phase.standing(bad()), Standing::shut("N-01: no controller".to_owned()));
+    }
+}
