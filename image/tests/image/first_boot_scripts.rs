@@ -1,8 +1,6 @@
 //! `grow-root` and `ssh-hostkeys` of the overlay: the first with fakes for what touches a disk, the second with the
 //! real ssh-keygen (needs openssh-client).
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use weaver_devstack::process::{Process, poll};
 
-use crate::cards::{Image, LIMIT, Then, kernel};
+use super::cards::{Image, LIMIT, Then, kernel};
 
 /// `weaver-image boot`, with a temporary directory of its own and what it prints in a file.
 struct Boot {

@@ -4,7 +4,7 @@ use std::fs;
 
 use weaver_image::boot::card::{Card, Edits};
 
-use crate::cards::{CONFIG, Image, MIB, Then, kernel, no_key, text};
+use super::cards::{CONFIG, Image, MIB, Then, kernel, no_key, text};
 
 #[test]
 fn a_card_gets_key_names_and_files_and_the_image_none() {

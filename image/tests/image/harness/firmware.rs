@@ -4,7 +4,7 @@ use std::fs;
 
 use weaver_image::boot::board::Board;
 
-use crate::cards::{CONFIG, Image, MIB, Then, kernel};
+use super::cards::{CONFIG, Image, MIB, Then, kernel};
 
 #[test]
 fn the_firmware_takes_what_the_card_names() {

@@ -10,7 +10,7 @@ use weaver_image::boot::qemu::Clock;
 use weaver_image::boot::qmp;
 use weaver_image::boot::running::End;
 
-use crate::cards::{CONFIG, Image, LIMIT, Then, kernel, no_key, setup, text};
+use super::cards::{CONFIG, Image, LIMIT, Then, kernel, no_key, setup, text};
 
 #[test]
 fn a_machine_speaks_and_switches_itself_off() {

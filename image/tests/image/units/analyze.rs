@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::unit_file::{names, systemd, units};
+use super::unit_file::{names, systemd, units};
 
 /// A root with the machine's own units, ours, and something at each path that is executed.
 fn tree() -> tempfile::TempDir {

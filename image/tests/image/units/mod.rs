@@ -4,8 +4,6 @@
 //! `systemd-analyze` runs here where the machine has it; the version that counts, Debian 13's, runs it inside the
 //! booted image.
 
-#![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
-
 mod analyze;
 mod settings;
 mod unit_file;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::unit_file::{Unit, names, overlay, systemd, units};
+use super::unit_file::{Unit, names, overlay, systemd, units};
 
 #[test]
 fn directories_and_accounts_are_as_the_programs_expect() {
@@ -87,7 +87,7 @@ fn drop_ins_for_debians_units() {
 fn memory_and_files_of_the_daemons_have_a_bound_and_k3s_goes_last() {
     let units = units();
     let mut scores = Vec::new();
-    for name in crate::DAEMONS {
+    for name in super::DAEMONS {
         let number = |key: &str| -> u32 {
             let value = units[name].service(key).unwrap_or_else(|| panic!("{name}: no {key}="));
             value.trim_end_matches('M').parse().unwrap()
@@ -103,7 +103,7 @@ fn memory_and_files_of_the_daemons_have_a_bound_and_k3s_goes_last() {
     }
     assert!(scores.is_sorted() && scores[0] > 0, "the agent, which reports, goes last of ours: {scores:?}");
     assert!(
-        crate::K3S.iter().all(|k3s| units[*k3s].service("OOMScoreAdjust").is_none()),
+        super::K3S.iter().all(|k3s| units[*k3s].service("OOMScoreAdjust").is_none()),
         "k3s has a score of its own"
     );
 }

@@ -81,7 +81,7 @@ fn flow(node: &Node) -> String {
 mod tests {
     use super::*;
 
-    const IMAGERS: &str = include_str!("../../../../image/tests/fixtures/imager/wifi/network-config");
+    const IMAGERS: &str = include_str!("../../../../tests/fixtures/imager/wifi/network-config");
 
     fn of(text: &str) -> Option<OtherWifi> {
         read(&TextFile::new("/n", text)).unwrap()

@@ -15,7 +15,7 @@ keys = ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBk
 "#;
 
 fn file(card: &str, name: &str) -> Option<String> {
-    let cards = concat!(env!("CARGO_MANIFEST_DIR"), "/../image/tests/fixtures/imager");
+    let cards = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/imager");
     fs::read_to_string(Path::new(cards).join(card).join(name)).ok()
 }
 

@@ -18,7 +18,7 @@ ssid = "attic"
 password = "hunter2 of the attic" # secret
 hidden = true
 "#;
-const IMAGERS: &str = include_str!("../../../../image/tests/fixtures/imager/wifi/network-config");
+const IMAGERS: &str = include_str!("../../../../tests/fixtures/imager/wifi/network-config");
 /// Imager's network and key.
 const THEIRS: [&str; 2] = ["Corner House", "100482164f8afdd4"];
 
