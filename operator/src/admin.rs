@@ -19,8 +19,8 @@ use crate::controller::pause::Pause;
 use crate::health::{self, Health, OwnWatch, Report, Standing, Work};
 use crate::lease::fence::Fence;
 use crate::metrics::{self, Metrics, Snapshot};
-use crate::service_token::context::Context as TokenContext;
-use crate::sync::context::Context;
+use crate::service_token::Context as TokenContext;
+use crate::sync::Context;
 use weaver_host::metrics_page;
 
 /// Who answers; a clone is the same one.

@@ -1,6 +1,5 @@
 //! The controllers of our kinds: what they watch, and what wakes them.
 
-use std::fmt::Debug;
 use std::time::Duration;
 
 use futures::stream::{BoxStream, Stream, StreamExt as _, TryStreamExt as _};
@@ -14,17 +13,17 @@ use kube::runtime::reflector::Store;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{Controller, WatchStreamExt as _, reflector};
 use kube::{Client, Resource};
-use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use weaver_api::schema::is_reserved;
 use weaver_api::{GROUP, OPERATOR_NAMESPACE};
 
 use crate::code;
+use crate::controller::kind::Ours;
 use crate::health::{Asked, Health, Pulse};
 use crate::scope::Scope;
-use crate::service_token::context::Context as TokenContext;
-use crate::sync::context::Context;
+use crate::service_token::Context as TokenContext;
+use crate::sync::Context;
 use crate::sync::reactions::react;
 use crate::watch::{NamespaceChange, Patience, ResourceRef, Traits, Triggers, is_refused, merged, patient};
 use weaver_client::call::{CallError, call};
@@ -41,29 +40,6 @@ const GRACE: Duration = Duration::from_mins(2);
 
 /// Objects in a page of a list. Tenants write them, and one may have more than a MiB.
 const PAGE: u32 = 50;
-
-/// One of our kinds, as a controller takes it.
-pub trait Ours:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + Clone
-    + Debug
-    + DeserializeOwned
-    + Send
-    + Sync
-    + 'static
-{
-}
-
-impl<K> Ours for K where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static
-{
-}
 
 /// Fails, with what to do, where the API server does not let this program list its kind. Of several namespaces one is
 /// enough: that another is not there (yet), or not granted, is its own affair, and is logged.

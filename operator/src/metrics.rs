@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::service_token::plan::Why;
+use crate::service_token::why::Why;
 
 /// All that is counted.
 pub struct Metrics {

@@ -17,6 +17,9 @@ use crate::admin::Admin;
 use crate::args::Options;
 use crate::code;
 use crate::controller::events::Events;
+use crate::controller::frame;
+use crate::controller::kind::{Context, Reconcile};
+use crate::controller::lanes::Lanes;
 use crate::controller::state::States;
 use crate::controllers::{
     UNREACHABLE, Watches, is_read_of_sync, is_read_of_token, is_served, logged, wake_the_concerned,
@@ -28,11 +31,8 @@ use crate::lease::holder::this_process;
 use crate::lease::lead::Lead;
 use crate::lease::plan::Timing;
 use crate::metrics::{Identity, Metrics};
-use crate::service_token::context::{Context as TokenContext, TokenState};
 use crate::sync::access_checks::AccessChecks;
-use crate::sync::context::Context;
 use crate::sync::reactions;
-use crate::sync::state::SyncState;
 use crate::tenant::{KubeMinter, Tenants};
 use crate::transport::{self, Connector, Counted, ServerClock};
 use crate::trust::Trust;
@@ -136,55 +136,20 @@ async fn work(
     signals: &mut Signals,
 ) -> anyhow::Result<()> {
     let Means { client, transport, metrics, clock, health, options } = means;
-    let triggers = Triggers::default();
     let stop = CancellationToken::new();
     let own = Watches::new(client.clone(), options.namespaces.clone(), options.watch, health.clone());
-    let states = Arc::<States<SyncState>>::default();
-    let forget = states.clone();
-    let (syncs, store) =
-        own.controller::<ConfigMapSync>(&triggers, &stop, is_read_of_sync, move |uid| forget.forget(uid));
     let minter = KubeMinter::new(client.clone(), options.token_lifetime);
-    let context = Arc::new(Context {
+    let shared = Shared {
         tenants: Arc::new(Tenants::new(transport, minter, options.watch, metrics.clone())),
-        watches: WatchSet::new(triggers, options.watch, options.retry),
         namespaces: Arc::new(Namespaces::of(options.namespaces.clone())),
-        access_checks: AccessChecks::default(),
-        store,
         events: Events::new(client.clone()),
-        metrics,
-        states,
         lanes: Arc::default(),
-        client: client.clone(),
-        options: options.clone(),
-    });
-    let syncs = logged(syncs.run(
-        crate::sync::reconcile::reconcile,
-        crate::sync::reconcile::retry_later,
-        context.clone(),
-    ));
-    let wakes = Triggers::default();
-    let token_states = Arc::<States<TokenState>>::default();
-    let forget = token_states.clone();
-    let (tokens, store) =
-        own.controller::<ServiceToken>(&wakes, &stop, is_read_of_token, move |uid| forget.forget(uid));
-    let token_context = Arc::new(TokenContext {
-        tenants: context.tenants.clone(),
-        watches: WatchSet::new(wakes, options.watch, options.retry),
-        namespaces: context.namespaces.clone(),
-        store,
-        events: context.events.clone(),
-        states: token_states,
-        lanes: context.lanes.clone(),
-        metrics: context.metrics.clone(),
         client,
-        clock,
+        metrics,
         options,
-    });
-    let tokens = logged(tokens.run(
-        crate::service_token::reconcile::reconcile,
-        crate::service_token::reconcile::retry_later,
-        token_context.clone(),
-    ));
+    };
+    let (syncs, context) = controller(&own, &shared, &stop, is_read_of_sync, AccessChecks::default());
+    let (tokens, token_context) = controller::<ServiceToken>(&own, &shared, &stop, is_read_of_token, clock);
 
     let wake = |change: NamespaceChange<'_>| wake_the_concerned(change, &context, &token_context);
     let follow = context.namespaces.follow(own.namespaces(), wake);
@@ -223,6 +188,47 @@ async fn work(
     }
     lead.release().await;
     end
+}
+
+/// What the controllers share.
+struct Shared {
+    client: Client,
+    tenants: Arc<Tenants>,
+    namespaces: Arc<Namespaces>,
+    events: Events,
+    lanes: Arc<Lanes>,
+    metrics: Arc<Metrics>,
+    options: Options,
+}
+
+/// The controller of a kind, and what its reconciles have.
+fn controller<K: Reconcile>(
+    watches: &Watches,
+    shared: &Shared,
+    stop: &CancellationToken,
+    is_read: fn(&str) -> bool,
+    own: K::Own,
+) -> (impl Future<Output = ()> + use<K>, Arc<Context<K>>) {
+    let Shared { client, tenants, namespaces, events, lanes, metrics, options } = shared;
+    let triggers = Triggers::default();
+    let states = Arc::<States<K::Memory>>::default();
+    let forget = states.clone();
+    let (controller, store) =
+        watches.controller::<K>(&triggers, stop, is_read, move |uid| forget.forget(uid));
+    let context = Arc::new(Context {
+        client: client.clone(),
+        tenants: tenants.clone(),
+        watches: WatchSet::new(triggers, options.watch, options.retry),
+        namespaces: namespaces.clone(),
+        store,
+        events: events.clone(),
+        states,
+        lanes: lanes.clone(),
+        metrics: metrics.clone(),
+        options: options.clone(),
+        own,
+    });
+    (logged(controller.run(frame::reconcile, frame::error_policy, context.clone())), context)
 }
 
 fn waits_for(health: &Health, priority: i32, Holder { name: holder, priority: theirs }: Holder<'_>) {
@@ -296,7 +302,7 @@ fn unusable(error: anyhow::Error) -> anyhow::Error {
     if may_pass { error } else { error.context(NeedsHuman) }
 }
 
-async fn keep_house(context: &Context, tokens: &TokenContext, pulse: &Pulse) {
+async fn keep_house(context: &Context<ConfigMapSync>, tokens: &Context<ServiceToken>, pulse: &Pulse) {
     let mut interval = tokio::time::interval(HOUSEKEEPING);
     interval.tick().await;
     loop {

@@ -1,13 +1,15 @@
 //! What the controllers share.
 //!
 //! Pure: [`allowance`] (how many events a tenant may cause), [`backoff`] and [`pace`] (when a resource is visited
-//! again), [`report`] (when its status is written), [`verdicts`] (conditions that each kind has). Thin: [`lanes`]
-//! (room for visits), [`visit`] (their frame), [`events`] (what others are told), [`not_understood`] (an object that
+//! again), [`report`] (when its status is written), [`verdicts`] (conditions that each kind has). Thin: [`frame`]
+//! (one reconcile), [`kind`] (what a kind brings to it), [`lanes`] (how many run at once), [`events`] (what others are told), [`not_understood`] (an object that
 //! cannot be read), [`state`] (what is remembered between visits).
 
 pub mod allowance;
 pub mod backoff;
 pub mod events;
+pub mod frame;
+pub mod kind;
 pub mod lanes;
 pub mod not_understood;
 pub mod pace;
@@ -16,4 +18,3 @@ pub mod quiet;
 pub mod report;
 pub mod state;
 pub mod verdicts;
-pub mod visit;

@@ -8,7 +8,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::info;
 use weaver_api::conditions::READY;
 use weaver_client::call::{CallError, call};
 
@@ -16,6 +16,18 @@ use crate::code;
 
 /// Longest error in a log record; that of a clean-up names each of a thousand copies.
 pub const LONGEST_ERROR: usize = 1_000;
+
+/// A status of ours.
+pub trait Report: Clone + PartialEq + Default + DeserializeOwned + Send + Sync {
+    /// Its conditions.
+    fn conditions(&self) -> &[Condition];
+    /// It, without what is meant for people only.
+    #[must_use]
+    fn without_messages(&self) -> Self;
+    /// The merge patch that writes it: it replaces lists whole, removes what is not to be there any more, and leaves alone
+    /// every field that is not ours to set.
+    fn patch(&self) -> Value;
+}
 
 /// The status that was written last, and the resourceVersion of the object that was judged then.
 pub struct Reported<S> {
@@ -29,7 +41,7 @@ impl<S> Default for Reported<S> {
     }
 }
 
-impl<S: Clone + PartialEq> Reported<S> {
+impl<S: Report> Reported<S> {
     /// The status that the object has. A visit that is handed the state of the visit before has it from a cache that has
     /// not seen the write yet; `read` is what that cache shows.
     #[must_use]
@@ -41,19 +53,12 @@ impl<S: Clone + PartialEq> Reported<S> {
     }
 
     /// Is `now` to be written? Each write is an event, and the visit that follows may fail in other words: with a port, an
-    /// id or a time of somebody else's in them. Without an end to it, no back-off would ever be waited for: so of a visit
-    /// that `fails`, other words alone are written no more often than each `pause`.
+    /// id or a time of somebody else's in them. Without an end to it, no back-off would ever be waited for: so where there is
+    /// a `pause`, as of a visit that failed, other words alone are written no more often than that.
     #[must_use]
-    pub fn is_due(
-        &self,
-        before: &S,
-        now: &S,
-        fails: bool,
-        without_words: fn(&S) -> S,
-        pause: Duration,
-    ) -> bool {
-        let only_words = || fails && without_words(now) == without_words(before);
-        now != before && !(self.at.is_some_and(|at| at.elapsed() < pause) && only_words())
+    pub fn is_due(&self, before: &S, now: &S, pause: Option<Duration>) -> bool {
+        let is_early = pause.is_some_and(|pause| self.at.is_some_and(|at| at.elapsed() < pause));
+        now != before && !(is_early && now.without_messages() == before.without_messages())
     }
 
     /// It was written, of the object in this state.
@@ -66,14 +71,12 @@ impl<S: Clone + PartialEq> Reported<S> {
 /// Writes the status of the resource with this metadata by a merge `patch`, and logs what it says of `Ready`.
 ///
 /// # Errors
-/// If it is refused; but not where the resource is gone, and, of one that is not `understood`, not where the API server
-/// takes no write of it.
+/// If it is refused; but not where the resource is gone: nobody is left to tell.
 pub async fn write<K: Clone + Debug + DeserializeOwned>(
     api: &Api<K>,
     meta: &ObjectMeta,
     conditions: &[Condition],
     patch: &Value,
-    understood: bool,
 ) -> Result<(), CallError> {
     let name = meta.name.as_deref().unwrap_or_default();
     if let Some(ready) = conditions.iter().find(|condition| condition.type_ == READY) {
@@ -81,40 +84,55 @@ pub async fn write<K: Clone + Debug + DeserializeOwned>(
         info!(code = code::VISITED, %namespace, %name, ready = %ready.status, reason = %ready.reason, "visited");
     }
     match call(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))).await {
-        // Where it is not found it was deleted meanwhile: nobody is left to tell.
         Ok(_) | Err(CallError::NotFound(_)) => Ok(()),
-        // The API server may refuse every write of such an object. Until it is changed, once is enough.
-        Err(CallError::Rejected(refusal)) if !understood => {
-            warn!(
-                code = code::NOT_UNDERSTOOD, %name, words = %refusal.message,
-                "the status of a resource that cannot be understood is refused"
-            );
-            Ok(())
-        }
         Err(error) => Err(error),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
+
     use super::*;
 
     /// A number that counts, and words.
-    type Status = (u8, &'static str);
+    #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+    struct Status(u8, String);
+
+    impl Report for Status {
+        fn conditions(&self) -> &[Condition] {
+            &[]
+        }
+
+        fn without_messages(&self) -> Self {
+            status(self.0, "")
+        }
+
+        fn patch(&self) -> Value {
+            Value::Null
+        }
+    }
+
+    fn status(number: u8, words: &str) -> Status {
+        Status(number, words.to_owned())
+    }
 
     #[tokio::test(start_paused = true)]
     async fn words_that_change_with_each_failure_are_written_now_and_then() {
-        let (pause, bare): (_, fn(&Status) -> Status) = (Duration::from_mins(1), |status| (status.0, ""));
+        let pause = Duration::from_mins(1);
         let mut reported = Reported::default();
-        assert!(reported.is_due(&(0, ""), &(1, "port 1"), true, bare, pause));
-        reported.wrote(Some("7".into()), (1, "port 1"));
-        assert!(!reported.is_due(&(1, "port 1"), &(1, "port 1"), true, bare, pause));
-        assert!(!reported.is_due(&(1, "port 1"), &(1, "port 2"), true, bare, pause));
-        assert!(reported.is_due(&(1, "port 1"), &(2, "port 2"), true, bare, pause), "a change that counts");
-        assert!(reported.is_due(&(1, "port 1"), &(1, "well"), false, bare, pause), "a visit that ended well");
+        let is_due = |reported: &Reported<Status>, before: (u8, &str), now: (u8, &str), failed: bool| {
+            reported.is_due(&status(before.0, before.1), &status(now.0, now.1), failed.then_some(pause))
+        };
+        assert!(is_due(&reported, (0, ""), (1, "port 1"), true));
+        reported.wrote(Some("7".into()), status(1, "port 1"));
+        assert!(!is_due(&reported, (1, "port 1"), (1, "port 1"), true));
+        assert!(!is_due(&reported, (1, "port 1"), (1, "port 2"), true));
+        assert!(is_due(&reported, (1, "port 1"), (2, "port 2"), true), "a change that counts");
+        assert!(is_due(&reported, (1, "port 1"), (1, "well"), false), "a visit that ended well");
         tokio::time::advance(pause).await;
-        assert!(reported.is_due(&(1, "port 1"), &(1, "port 2"), true, bare, pause));
-        assert_eq!(reported.before(Some("7"), (0, "old")), (1, "port 1"), "the cache is behind");
-        assert_eq!(reported.before(Some("8"), (3, "new")), (3, "new"));
+        assert!(is_due(&reported, (1, "port 1"), (1, "port 2"), true));
+        assert_eq!(reported.before(Some("7"), status(0, "old")), status(1, "port 1"), "the cache is behind");
+        assert_eq!(reported.before(Some("8"), status(3, "new")), status(3, "new"));
     }
 }

@@ -21,8 +21,9 @@ use weaver_api::validate::{ValidServiceToken, ValidToken};
 use weaver_client::call::{CallError, call, lookup};
 
 use super::outcome::{End, Key, Trouble};
-use super::plan::{self, Because, Facts, Plan, Refusal, Seen as Contents, Verdict, Why, Work};
+use super::plan::{self, Because, Facts, Plan, Refusal, Seen as Contents, Verdict, Work};
 use super::secret::Desired;
+use super::why::Why;
 use crate::code;
 use crate::tenant::claims::Claims;
 use crate::tenant::object::{Object, Place};

@@ -3,17 +3,22 @@
 //! Pure: [`plan`] (which tokens are minted, which stay, which leave), [`secret`] (what the Secret looks like), [`outcome`]
 //! (what follows from a visit), [`status`] (a visit as the status).
 //!
-//! Thin: [`fill`] (mints and writes), [`visit`] (one resource), [`reconcile`] (what kube's controller calls).
+//! Thin: [`fill`] (mints and writes), [`visit`] (one resource), [`reconcile`] (what this kind brings to
+//! the frame of each).
 //!
 //! The Secret is read and written as the tenant's own account, and goes with its resource: it is owned by it. Tokens are
 //! minted by the operator, for accounts whose owner has agreed by a label, and bound to the Secret: deleting it revokes
 //! them.
 
-pub mod context;
 pub mod fill;
 pub mod outcome;
 pub mod plan;
 pub mod reconcile;
 pub mod secret;
+pub mod state;
 pub mod status;
 pub mod visit;
+pub mod why;
+
+/// What every reconcile of a `ServiceToken` has.
+pub type Context = crate::controller::kind::Context<weaver_api::v1beta1::ServiceToken>;

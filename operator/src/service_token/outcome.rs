@@ -6,7 +6,8 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use weaver_api::validate::SpecFault;
 
-use super::plan::{Refusal, Why};
+use super::plan::Refusal;
+use super::why::Why;
 use crate::args::Options;
 use crate::tenant::claims::Claims;
 use crate::tenant::rights::Right;

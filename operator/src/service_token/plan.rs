@@ -6,13 +6,13 @@
 //! server would take a token is not asked (design 3): one that was revoked otherwise, as by new signing keys, is not seen.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use weaver_api::validate::{ValidServiceToken, ValidToken};
 
+use super::why::Why;
 use crate::tenant::claims::{Claims, NotAToken};
 
 /// Share of the age at which it is renewed by which a token is renewed earlier than asked, so that many that were made
@@ -143,29 +143,6 @@ pub enum Verdict {
     Unknown,
 }
 
-/// Why a token is minted.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Why {
-    /// The Secret has no such key, or there is none.
-    Missing,
-    /// What stands there is no token.
-    NotAToken,
-    /// It is another account's.
-    OtherAccount,
-    /// Its account was deleted and made again.
-    AccountRecreated,
-    /// It is meant for others.
-    OtherAudiences,
-    /// It is bound to another Secret, or to none: deleting this one would not revoke it.
-    OtherSecret,
-    /// It has expired.
-    Expired,
-    /// It was issued by a clock that was far ahead: the API server refuses it until then.
-    NotYetValid,
-    /// Its time has come.
-    Due,
-}
-
 /// Why a token may not be minted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Because {
@@ -173,53 +150,6 @@ pub enum Because {
     NoAccount,
     /// Its owner has not agreed.
     NotAgreed,
-}
-
-impl Why {
-    /// All of them.
-    pub const ALL: [Self; 9] = [
-        Self::Missing,
-        Self::NotAToken,
-        Self::OtherAccount,
-        Self::AccountRecreated,
-        Self::OtherAudiences,
-        Self::OtherSecret,
-        Self::Expired,
-        Self::NotYetValid,
-        Self::Due,
-    ];
-
-    /// As a metric's label.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::NotAToken => "not_a_token",
-            Self::OtherAccount => "other_account",
-            Self::AccountRecreated => "account_recreated",
-            Self::OtherAudiences => "other_audiences",
-            Self::OtherSecret => "other_secret",
-            Self::Expired => "expired",
-            Self::NotYetValid => "not_yet_valid",
-            Self::Due => "due",
-        }
-    }
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Missing => "there was none",
-            Self::NotAToken => "what stood there was no token",
-            Self::OtherAccount => "it was another account's",
-            Self::AccountRecreated => "its account was made anew",
-            Self::OtherAudiences => "it was meant for other audiences",
-            Self::OtherSecret => "it was not bound to this Secret",
-            Self::Expired => "it had expired",
-            Self::NotYetValid => "it was issued in the future",
-            Self::Due => "it was due",
-        })
-    }
 }
 
 /// The plan for these facts.

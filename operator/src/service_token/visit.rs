@@ -15,11 +15,12 @@ use weaver_api::marks::ALLOW_TOKENS_LABEL;
 use weaver_api::v1beta1::{ServiceToken, SourceKind};
 use weaver_api::validate::{ValidServiceToken, validate_token};
 
-use super::context::{Context, TokenState};
+use super::Context;
 use super::fill::{Done, Job};
 use super::outcome::{End, Visit, Work};
 use super::plan;
 use super::secret::Desired;
+use super::state::TokenState;
 use crate::controller::state::Entry;
 use crate::sync::copy::owner;
 use crate::sync::plan::Seen;
@@ -74,7 +75,7 @@ pub async fn visit(
     let job = Job {
         operator: &context.client,
         tenant: &tenant,
-        clock: &context.clock,
+        clock: &context.own,
         asked: &asked,
         desired: &desired,
         accounts,
@@ -98,7 +99,7 @@ pub async fn visit(
         minted,
         missing,
         sent,
-        next: next.map(|due| (due, context.clock.now())),
+        next: next.map(|due| (due, context.own.now())),
     })))
 }
 

@@ -27,7 +27,7 @@ use weaver_api::names::{dns_label, dns_subdomain};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, DeletionPolicy, SourceKind};
 use weaver_client::call::CallError;
 
-use super::context::Context;
+use super::Context;
 use super::copy::owner;
 use super::execute::{Hindrance, Mode, Removal};
 use super::leftovers;

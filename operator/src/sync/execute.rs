@@ -74,6 +74,54 @@ pub enum TargetState {
     Failed(String),
 }
 
+impl TargetState {
+    /// Does it hold the copy?
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        matches!(self, Self::Synced(..))
+    }
+
+    /// Will an event tell when something else is to be done? The namespace's appearance is announced, and so is its consent;
+    /// for one that goes there is no cure, and one that is not served is so until a restart.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        match self {
+            Self::Synced(..)
+            | Self::Planned(_)
+            | Self::NamespaceMissing
+            | Self::NamespaceTerminating
+            | Self::NotServed
+            | Self::NotAccepted => true,
+            Self::Unclaimed
+            | Self::Conflict(_)
+            | Self::Forbidden(_)
+            | Self::Rejected(_)
+            | Self::Failed(_) => false,
+        }
+    }
+
+    /// Is there nothing that could still be taken over from the upstream operator? It holds our copy, or cannot hold one of
+    /// upstream's, or holds what is not ours to take.
+    #[must_use]
+    pub fn ends_upgrade(&self) -> bool {
+        match self {
+            Self::Planned(_) => false,
+            Self::Conflict(_) => true,
+            state => state.is_settled(),
+        }
+    }
+
+    /// Is it left alone for a while before it is tried again? When another's copy goes, a watch tells.
+    #[must_use]
+    pub fn backs_off(&self) -> bool {
+        match self {
+            Self::Conflict(Foreign::Other { .. }) => false,
+            Self::Conflict(_) | Self::Failed(_) | Self::Forbidden(_) | Self::Rejected(_) => true,
+            _ => false,
+        }
+    }
+}
+
 /// Carries out `step` on the target in `namespace`, and what follows from it, as far as `mode` goes.
 pub async fn target(
     tenant: &TenantClient,
@@ -84,91 +132,120 @@ pub async fn target(
     mode: Mode,
 ) -> TargetState {
     let copies = tenant.objects(desired.kind, namespace);
-    let params = put(mode);
     let mut step = step;
     // Why the last update was refused, while it may still be because the copy is immutable.
-    let mut rejected: Option<String> = None;
+    let mut refused: Option<String> = None;
     for _ in 0..ROUNDS {
-        let written = match &step {
-            Step::Inspect => match lookup(copies.get(&desired.name)).await {
-                Ok(found) => match (by_object(desired, takes, found.as_ref()), rejected.take()) {
-                    (Step::Keep, _) => return synced(found.map(|found| found.metadata), desired, None),
-                    // It is not immutability that refuses the update: the refusal is meant.
-                    (Step::Update(..), Some(words)) => return TargetState::Rejected(words),
-                    (next, _) => {
-                        step = next;
-                        continue;
-                    }
-                },
-                Err(error) => Err(error),
-            },
-            Step::Refuse(foreign) => return TargetState::Conflict(foreign.clone()),
-            Step::Create | Step::Update(..) | Step::Replace(_) if mode == Mode::Look => {
-                return TargetState::Unclaimed;
-            }
-            // Only a verified copy is kept unread, and the caller has that verification.
-            Step::Keep => return TargetState::Failed("kept without having been verified".into()),
-            Step::Create => call(copies.create(&params, &desired.create(namespace))).await,
-            Step::Update(before, seen) => {
-                let mut copy = desired.update(seen);
-                if *before == Before::Theirs {
-                    copy.metadata = adopted(copy.metadata);
-                }
-                call(copies.replace(&desired.name, &params, &copy)).await
-            }
-            Step::Replace(seen) => match delete(&copies, seen, mode).await {
-                // What stands there still is in the way of trying more.
-                Ok(()) if mode == Mode::Try => return TargetState::Planned(Change::Replace),
-                Ok(()) => {
-                    let mut copy = desired.create(namespace);
-                    if is_adopted(seen) {
-                        copy.metadata = adopted(copy.metadata);
-                    }
-                    call(copies.create(&params, &copy)).await
-                }
-                Err(error) => Err(error),
-            },
+        let done = match &step {
+            Step::Inspect => inspect(&copies, desired, takes, refused.take()).await,
+            step => carry_out(&copies, desired, namespace, step, mode).await,
         };
-        match written {
-            Ok(object) => {
-                let change = match step {
-                    Step::Update(before, _) => Change::Update(before),
-                    Step::Replace(_) => Change::Replace,
-                    _ => Change::Create,
-                };
-                if mode != Mode::Write {
-                    return TargetState::Planned(change);
-                }
-                if let Change::Update(before) = change
-                    && before != Before::Ours
-                {
-                    info!(
-                        code = code::TAKEN_OVER, owner = %desired.owner, place = %desired.place(namespace), ?before,
-                        "took over an object"
-                    );
-                }
-                return synced(Some(object.metadata), desired, Some(change));
-            }
-            // Something is there that was not, or is not what it was: look at it.
-            Err(CallError::Conflict(_)) => step = Step::Inspect,
-            // It vanished between look and write; where we were creating, the namespace is what is missing.
-            Err(CallError::NotFound(_)) if step != Step::Create => step = Step::Inspect,
-            Err(CallError::NotFound(_)) => return TargetState::NamespaceMissing,
-            Err(CallError::Rejected(status)) if matches!(step, Step::Update(..)) => {
-                rejected = Some(status.message);
+        match done.map_err(|error| follow_up(error, &step)) {
+            Ok(Next::Ended(state)) | Err(Next::Ended(state)) => return state,
+            Ok(Next::Step(next)) | Err(Next::Step(next)) => step = next,
+            Ok(Next::Inspect { why }) | Err(Next::Inspect { why }) => {
+                refused = why;
                 step = Step::Inspect;
-            }
-            Err(CallError::Forbidden(status)) if is_terminating(&status) => {
-                return TargetState::NamespaceTerminating;
-            }
-            Err(CallError::Forbidden(status)) => return TargetState::Forbidden(status),
-            Err(CallError::Rejected(status)) => return TargetState::Rejected(status.message),
-            Err(error @ (CallError::TooLarge | CallError::Transient(_))) => {
-                return TargetState::Failed(error.to_string());
             }
         }
     }
     TargetState::Failed(format!("the object changed {ROUNDS} times while it was being written"))
+}
+
+/// What follows from a step on a target.
+enum Next {
+    Ended(TargetState),
+    Step(Step),
+    /// Look at it again. `why` the API server refused the update, if it did.
+    Inspect {
+        why: Option<String>,
+    },
+}
+
+/// Reads the object, and judges it. `refused` is why an update of it was refused just before.
+async fn inspect(
+    copies: &Api<Object>,
+    desired: &Desired,
+    takes: Takes<'_>,
+    refused: Option<String>,
+) -> Result<Next, CallError> {
+    let found = lookup(copies.get(&desired.name)).await?;
+    Ok(match (by_object(desired, takes, found.as_ref()), refused) {
+        (Step::Keep, _) => Next::Ended(synced(found.map(|found| found.metadata), desired, None)),
+        // It is not immutability that refuses the update: the refusal is meant.
+        (Step::Update(..), Some(words)) => Next::Ended(TargetState::Rejected(words)),
+        (next, _) => Next::Step(next),
+    })
+}
+
+/// Writes what `step` asks for.
+async fn carry_out(
+    copies: &Api<Object>,
+    desired: &Desired,
+    namespace: &str,
+    step: &Step,
+    mode: Mode,
+) -> Result<Next, CallError> {
+    let params = put(mode);
+    let (written, change) = match step {
+        Step::Inspect => return Ok(Next::Inspect { why: None }),
+        Step::Refuse(foreign) => return Ok(Next::Ended(TargetState::Conflict(foreign.clone()))),
+        // Only a verified copy is kept unread, and the caller has that verification.
+        Step::Keep => {
+            return Ok(Next::Ended(TargetState::Failed("kept without having been verified".into())));
+        }
+        Step::Create | Step::Update(..) | Step::Replace(_) if mode == Mode::Look => {
+            return Ok(Next::Ended(TargetState::Unclaimed));
+        }
+        Step::Create => (call(copies.create(&params, &desired.create(namespace))).await?, Change::Create),
+        Step::Update(before, seen) => {
+            let mut copy = desired.update(seen);
+            if *before == Before::Theirs {
+                copy.metadata = adopted(copy.metadata);
+            }
+            (call(copies.replace(&desired.name, &params, &copy)).await?, Change::Update(*before))
+        }
+        Step::Replace(seen) => {
+            delete(copies, seen, mode).await?;
+            if mode == Mode::Try {
+                // What stands there still is in the way of trying more.
+                return Ok(Next::Ended(TargetState::Planned(Change::Replace)));
+            }
+            let mut copy = desired.create(namespace);
+            if is_adopted(seen) {
+                copy.metadata = adopted(copy.metadata);
+            }
+            (call(copies.create(&params, &copy)).await?, Change::Replace)
+        }
+    };
+    if mode != Mode::Write {
+        return Ok(Next::Ended(TargetState::Planned(change)));
+    }
+    if let Change::Update(before @ (Before::Upstreams | Before::Theirs)) = change {
+        info!(
+            code = code::TAKEN_OVER, owner = %desired.owner, place = %desired.place(namespace), ?before,
+            "took over an object"
+        );
+    }
+    Ok(Next::Ended(synced(Some(written.metadata), desired, Some(change))))
+}
+
+/// What a failed `step` shows of the target. Pure.
+fn follow_up(error: CallError, step: &Step) -> Next {
+    Next::Ended(match error {
+        // Something is there that was not, or is not what it was: look at it.
+        CallError::Conflict(_) => return Next::Inspect { why: None },
+        // It vanished between look and write; where we were creating, the namespace is what is missing.
+        CallError::NotFound(_) if *step != Step::Create => return Next::Inspect { why: None },
+        CallError::NotFound(_) => TargetState::NamespaceMissing,
+        CallError::Rejected(status) if matches!(step, Step::Update(..)) => {
+            return Next::Inspect { why: Some(status.message) };
+        }
+        CallError::Forbidden(status) if is_terminating(&status) => TargetState::NamespaceTerminating,
+        CallError::Forbidden(status) => TargetState::Forbidden(status),
+        CallError::Rejected(status) => TargetState::Rejected(status.message),
+        error @ (CallError::TooLarge | CallError::Transient(_)) => TargetState::Failed(error.to_string()),
+    })
 }
 
 /// Why a leftover is still there.

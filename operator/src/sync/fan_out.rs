@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 
-use super::context::Context;
+use super::Context;
 use super::copy::Desired;
 use super::execute::{self, Change, Mode, TargetState};
 use super::plan::{Seen, Step, Takes, by_metadata};
@@ -110,7 +110,7 @@ pub async fn fan_out(
         outcomes.insert(namespace, outcome);
     }
     if wrote {
-        state.pace.spend();
+        state.common.pace.spend();
     }
     state.watches.wait_for(&held_by_others);
     state.resume_at = order.into_iter().find(|namespace| !outcomes.contains_key(namespace));

@@ -6,7 +6,7 @@
 //! Searched once per resource and account after a start, and when a resource is deleted, where the resource does not
 //! show that there are none. In between, memory and the watches know.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::api::{Api, ListParams};
@@ -18,10 +18,11 @@ use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind};
 use weaver_api::validate::ValidSync;
 use weaver_client::call::{CallError, call};
 
+use super::Context;
 use super::claim;
-use super::context::Context;
 use super::copy::owner;
 use super::execute::{self, Hindrance, Kept, Mode, Removal};
+use super::outcome::StaleCopies;
 use super::state::{Search, SyncState};
 use crate::code;
 use crate::controller::pause::Pause;
@@ -162,17 +163,8 @@ pub async fn remove(
         .await
 }
 
-/// What became of copies that are not wanted any more, as far as the tenant may know.
-#[derive(Default)]
-pub struct Swept {
-    /// They could not be removed.
-    pub leftovers: BTreeMap<Place, Kept>,
-    /// They would be, were it not a dry run.
-    pub removals: BTreeSet<Place>,
-}
-
 /// Removes copies that are not `wanted` any more: those that were made in this life of the operator, those that the
-/// watches show, and those that were found.
+/// watches show, and those that were found. Says what became of them, as far as the tenant may know.
 pub async fn sweep(
     context: &Context,
     state: &mut SyncState,
@@ -181,7 +173,7 @@ pub async fn sweep(
     owner: &Owner,
     wanted: impl Fn(&Place) -> bool,
     mode: Mode,
-) -> Swept {
+) -> StaleCopies {
     state.leftovers.extend(state.watches.copies_of(owner));
     state.leftovers.extend(state.verified.keys().cloned());
     state.leftovers.retain(|place| !wanted(place));
@@ -191,12 +183,12 @@ pub async fn sweep(
         namespace: Some(spec.source_namespace.clone()),
         name: Some(spec.source_name.clone()),
     };
-    let mut swept = Swept::default();
+    let mut swept = StaleCopies::default();
     let places = std::mem::take(&mut state.leftovers);
     for (place, removal) in remove(context, tenant, owner, source, places, mode).await {
         match removal {
             Ok(Removal::Nothing | Removal::UpstreamStays) => {}
-            Ok(Removal::Removed) if mode == Mode::Try => drop(swept.removals.insert(place)),
+            Ok(Removal::Removed) if mode == Mode::Try => drop(swept.planned.insert(place)),
             Ok(Removal::Removed) => {
                 context.metrics.wrote(Written::Removed);
                 info!(code = code::COPY_REMOVED, %owner, %place, "removed a copy that is not wanted any more");
@@ -204,12 +196,12 @@ pub async fn sweep(
             Err(kept) => {
                 state.leftovers.insert(place.clone());
                 if !is_secret(spec, &place.namespace, &kept) {
-                    swept.leftovers.insert(place, kept);
+                    swept.kept.insert(place, kept);
                 }
             }
         }
     }
-    state.leftovers.extend(swept.removals.iter().cloned());
+    state.leftovers.extend(swept.planned.iter().cloned());
     state.verified.retain(|place, _| wanted(place));
     swept
 }

@@ -7,14 +7,13 @@
 //!
 //! Thin: [`execute`] (one target), [`fan_out`] (all of them), [`visit`] (one resource), [`cleanup`] (a deleted one),
 //! [`events`], [`leftovers`] (finding copies that are not wanted any more), [`watches`], [`claim`] (the finalizers),
-//! [`reconcile`] (what kube's controller calls), [`state`] (what is remembered between visits), [`reactions`] (which changes
+//! [`reconcile`] (what this kind brings to the frame of each), [`state`] (what is remembered between visits), [`reactions`] (which changes
 //! of namespaces cause a reconciliation).
 
 pub mod access_checks;
 pub mod claim;
 pub mod cleanup;
 pub mod content;
-pub mod context;
 pub mod copy;
 pub mod events;
 pub mod execute;
@@ -32,6 +31,9 @@ pub mod targets;
 pub mod verdicts;
 pub mod visit;
 pub mod watches;
+
+/// What every reconcile of a `ConfigMapSync` has.
+pub type Context = crate::controller::kind::Context<weaver_api::v1beta1::ConfigMapSync>;
 
 #[cfg(test)]
 mod fake_server;

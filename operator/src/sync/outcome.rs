@@ -49,30 +49,58 @@ pub struct Work {
     pub source: SourceState,
     /// Keys of it that are asked for by name, and that it does not have.
     pub absent_keys: Vec<String>,
-    /// Namespaces that are to hold a copy, as far as the tenant may know of them.
-    pub desired: BTreeSet<String>,
-    /// Which of the selected namespaces the tenant may know of could not be asked.
-    pub selection_failed: Option<String>,
-    /// There may be others of which it may not. Nobody is told when that changes.
-    pub hidden: bool,
+    /// The namespaces.
+    pub selection: Selection,
     /// Each target that was tried.
     pub targets: BTreeMap<String, TargetState>,
-    /// Copies that are not wanted any more and could not be removed.
-    pub leftovers: BTreeMap<Place, Kept>,
-    /// Copies that are not wanted any more and would be removed, were it not a dry run.
-    pub removals: BTreeSet<Place>,
-    /// The search for leftovers failed.
+    /// Copies that are not wanted any more.
+    pub stale: StaleCopies,
+    /// The account's.
+    pub rights: Rights,
+    /// What the watches show.
+    pub watched: Watched,
+    /// There are copies, and our finalizer does not hold the resource.
+    pub unheld: bool,
+}
+
+/// The namespaces that are to hold a copy.
+#[derive(Debug, Default)]
+pub struct Selection {
+    /// Those of which the tenant may know: named, or selected and with a right of the account on the kind.
+    pub desired: BTreeSet<String>,
+    /// There may be others of which it may not know. Nobody is told when that changes.
+    pub hidden: bool,
+    /// Of which it may know could not be asked.
+    pub failed: Option<String>,
+}
+
+/// Copies that are not wanted any more.
+#[derive(Debug, Default)]
+pub struct StaleCopies {
+    /// Those that could not be removed.
+    pub kept: BTreeMap<Place, Kept>,
+    /// Those that would be removed, were it not a dry run.
+    pub planned: BTreeSet<Place>,
+    /// They could not be looked for.
     pub search_failed: Option<String>,
-    /// Rights that the account was found to lack, or why it could not be asked.
+}
+
+/// What was found of an account's rights where something was refused.
+#[derive(Debug)]
+pub struct Rights {
+    /// Those it lacks, or why it could not be asked.
     pub missing: Result<BTreeSet<Right>, String>,
     /// How many namespaces were refused and not asked about, because they are too many.
     pub unexplained: usize,
-    /// There are copies, and our finalizer does not hold the resource.
-    pub unheld: bool,
-    /// Of the source, or of a copy, no watch tells at present.
+}
+
+/// What the watches show.
+#[derive(Debug, Default)]
+pub struct Watched {
+    /// Of the source, or of a copy, none tells at present.
     pub blind: bool,
     /// How many places are not watched because the tenant's watches are as many, or keep as much, as they may.
-    pub unwatched: usize,
+    pub beyond: usize,
 }
 
 /// The source, as the tenant sees it.
@@ -105,28 +133,13 @@ impl Visit {
             | Visit::Outdated => false,
             Visit::NoToken(_) => true,
             Visit::Worked(work) => {
-                let settled = |target: &TargetState| {
-                    use TargetState::{
-                        NamespaceMissing, NamespaceTerminating, NotAccepted, NotServed, Planned, Synced,
-                    };
-                    // The namespace's appearance is announced, and so is its consent; for one that goes there is no
-                    // cure, and one that is not served is so until a restart.
-                    matches!(
-                        target,
-                        Synced(..)
-                            | Planned(_)
-                            | NamespaceMissing
-                            | NamespaceTerminating
-                            | NotAccepted
-                            | NotServed
-                    )
-                };
-                work.missing.as_ref().map_or(true, |missing| !missing.iter().all(Right::is_for_watching))
-                    || !work.leftovers.is_empty()
-                    || work.search_failed.is_some()
-                    || work.selection_failed.is_some()
+                let may_do = |missing: &BTreeSet<Right>| missing.iter().all(Right::is_for_watching);
+                !work.rights.missing.as_ref().is_ok_and(may_do)
+                    || !work.stale.kept.is_empty()
+                    || work.stale.search_failed.is_some()
+                    || work.selection.failed.is_some()
                     || matches!(work.source, SourceState::Forbidden(_) | SourceState::Failed(_))
-                    || !work.targets.values().all(settled)
+                    || !work.targets.values().all(TargetState::is_settled)
             }
         }
     }
@@ -142,30 +155,14 @@ impl Visit {
         }
     }
 
-    /// Is there nothing that could still be taken over from the upstream operator? So it is when each target
-    /// holds our copy, or cannot hold one of upstream's, or holds what is not ours to take; not while one could
-    /// not be looked at or written.
+    /// Is there nothing that could still be taken over from the upstream operator? Not while a target could not be looked at
+    /// or written.
     #[must_use]
     pub fn ends_upgrade(&self) -> bool {
-        use TargetState::{Conflict, NamespaceMissing, NamespaceTerminating, NotAccepted, NotServed, Synced};
         let Visit::Worked(work) = self else { return false };
+        let ends = |target| work.targets.get(target).is_some_and(TargetState::ends_upgrade);
         // With nothing to copy nothing was looked at; and where nothing is written, this is not either.
-        work.source == SourceState::Found
-            && !work.spec.dry_run
-            && work.desired.iter().all(|target| {
-                let state = work.targets.get(target);
-                matches!(
-                    state,
-                    Some(
-                        Synced(..)
-                            | NamespaceMissing
-                            | NamespaceTerminating
-                            | NotAccepted
-                            | NotServed
-                            | Conflict(_)
-                    )
-                )
-            })
+        work.source == SourceState::Found && !work.spec.dry_run && work.selection.desired.iter().all(ends)
     }
 
     /// The time after which an unchanged resource is compared again.
@@ -173,7 +170,7 @@ impl Visit {
     pub fn resync(&self, options: &Options) -> Duration {
         let Visit::Worked(work) = self else { return options.resync.unwrap_or(RESYNC) };
         let mut period = options.resync.unwrap_or(work.spec.resync);
-        if work.hidden {
+        if work.selection.hidden {
             // Nobody tells when the account may know of a selected namespace at last.
             period = period.min(options.watch);
         }
@@ -181,7 +178,7 @@ impl Visit {
             // Its Roles go before it does, and then its end is no matter of the account's any more.
             period = period.min(options.retry);
         }
-        if work.blind {
+        if work.watched.blind {
             // Nor what becomes of what cannot be watched, whether it may not or the watch fails.
             period = period.min(options.retry);
         }

@@ -42,21 +42,15 @@ pub fn work(targets: &[(&str, TargetState)]) -> Work {
     let spec = valid(spec(if names.is_empty() { &["foo"] } else { &names }));
     Work {
         account: account(),
-        desired: spec.targets.clone(),
+        selection: Selection { desired: spec.targets.clone(), ..Selection::default() },
         spec,
-        selection_failed: None,
-        hidden: false,
         source: SourceState::Found,
         absent_keys: Vec::new(),
         targets: targets.iter().map(|(namespace, state)| ((*namespace).to_owned(), state.clone())).collect(),
-        leftovers: BTreeMap::new(),
-        removals: BTreeSet::new(),
-        search_failed: None,
-        missing: Ok(BTreeSet::new()),
-        unexplained: 0,
+        stale: StaleCopies::default(),
+        rights: Rights { missing: Ok(BTreeSet::new()), unexplained: 0 },
+        watched: Watched::default(),
         unheld: false,
-        blind: false,
-        unwatched: 0,
     }
 }
 
@@ -136,8 +130,9 @@ fn the_spec_says_how_often_it_is_compared() {
         priority: 0,
     };
     let (day, minute, five) = (Duration::from_hours(24), Duration::from_mins(1), Duration::from_mins(5));
-    let polled = Work { blind: true, ..work(&[("foo", synced())]) };
-    let hidden = Work { hidden: true, ..work(&[("foo", synced())]) };
+    let polled = Work { watched: Watched { blind: true, beyond: 0 }, ..work(&[("foo", synced())]) };
+    let mut hidden = work(&[("foo", synced())]);
+    hidden.selection.hidden = true;
     for (visit, by_itself, by_flag) in [
         (Visit::Worked(Box::new(often)), minute, day),
         (worked(&[("foo", synced())]), Duration::from_mins(10), day),

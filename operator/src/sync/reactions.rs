@@ -18,8 +18,8 @@ use tokio::time::sleep;
 use tracing::debug;
 use weaver_api::v1beta1::ConfigMapSync;
 
+use super::Context;
 use super::access_checks::Check;
-use super::context::Context;
 use super::targets::{Reaction, reaction};
 use crate::controller::backoff;
 use crate::tenant::MintError;
@@ -33,13 +33,13 @@ const TRIES: u32 = 5;
 pub async fn run(context: &Context) {
     let (mut running, mut tenants) = (BTreeSet::new(), FuturesUnordered::new());
     loop {
-        let waiting = context.access_checks.tenants();
+        let waiting = context.own.tenants();
         for tenant in waiting.into_iter().filter(|tenant| !running.contains(tenant)).collect::<Vec<_>>() {
             running.insert(tenant.clone());
             tenants.push(of_tenant(context, tenant));
         }
         tokio::select! {
-            () = context.access_checks.added.notified() => {}
+            () = context.own.added.notified() => {}
             Some(tenant) = tenants.next() => drop(running.remove(&tenant)),
         }
     }
@@ -48,8 +48,8 @@ pub async fn run(context: &Context) {
 /// Makes the checks of one tenant until none is left; returns whose they were.
 async fn of_tenant(context: &Context, tenant: String) -> String {
     let (mut last, mut failures) = (None, 0);
-    while let Some((check, due)) = context.access_checks.next(&tenant, last.as_ref()) {
-        let permit = context.access_checks.permits.acquire().await;
+    while let Some((check, due)) = context.own.next(&tenant, last.as_ref()) {
+        let permit = context.own.permits.acquire().await;
         let answer = is_allowed(context, &check, due.is_gone).await;
         drop(permit);
         match answer {
@@ -63,7 +63,7 @@ async fn of_tenant(context: &Context, tenant: String) -> String {
                 failures += 1;
                 debug!(?check, %error, failures, "asking about the rights of an account");
                 if failures < TRIES {
-                    context.access_checks.put_back(&check, due);
+                    context.own.put_back(&check, due);
                 }
                 sleep(backoff::pause(failures, context.options.retry, fastrand::f64())).await;
                 failures %= TRIES;
@@ -85,7 +85,7 @@ pub fn react(context: &Context, sync: &ConfigMapSync, change: NamespaceChange<'_
         Reaction::Reconcile => context.reconcile_now(ResourceRef::of(sync)),
         Reaction::ReconcileIfAllowed(account, kind) => {
             let check = Check { account, kind, namespace: change.name.to_owned() };
-            context.access_checks.add(check, change.now.is_none(), ResourceRef::of(sync));
+            context.own.add(check, change.now.is_none(), ResourceRef::of(sync));
         }
     }
 }

@@ -1,243 +1,216 @@
-//! What kube's controller calls: a visit and its report, or the clean-up of a deleted resource.
+//! What a `ConfigMapSync` brings to the frame of a reconcile ([`crate::controller::frame`]): the clean-up of a deleted one,
+//! its finalizers, and the end of an upgrade from the upstream operator.
 //!
-//! The operator's own identity is used here and only for the resource itself: its finalizers and its status. Both
-//! are merge patches at v1beta1: they change what they name and nothing else. A failed visit is repeated with
-//! back-off while the status says why.
+//! The operator's own identity is used here for the finalizers only.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
+use kube::Resource as _;
 use kube::api::Api;
-use kube::runtime::controller::Action;
-use kube::{Resource as _, ResourceExt as _};
-use tokio::time::Instant;
-use tracing::{error, info, warn};
-use weaver_api::conditions::bounded;
+use serde_json::Value;
+use tracing::{info, warn};
 use weaver_api::convert::carried_faults;
 use weaver_api::marks::SYNC_NOW_ANNOTATION;
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
 
+use super::access_checks::AccessChecks;
 use super::claim::{self, Claim};
-use super::cleanup;
-use super::context::Context;
-use super::events;
 use super::outcome::Visit;
 use super::state::SyncState;
 use super::status::{patch, status};
 use super::visit::visit;
+use super::{cleanup, events};
+use crate::args::Options;
 use crate::code;
-use crate::controller::backoff;
-use crate::controller::not_understood::{self, NotUnderstood};
+use crate::controller::kind::{self, Common, Context, Failure, Memory, Outcome, Reconcile, Step};
 use crate::controller::pause::Pause;
-use crate::controller::report::{self, LONGEST_ERROR};
-use crate::controller::verdicts::listed;
-use crate::controller::visit::in_turn;
-use crate::metrics::End;
-use crate::watch::{Guarded, ResourceRef};
-use weaver_client::call::CallError;
+use crate::controller::report::Report;
+use crate::controller::state::Entry;
+use crate::watch::ResourceRef;
 
-/// Why a visit did not end well. What a tenant should know is in the status instead.
-#[derive(Debug, thiserror::Error)]
-pub enum VisitError {
-    /// The operator's own patch of the resource's status failed.
-    #[error("writing the status: {0}")]
-    Status(#[source] CallError),
-    /// The operator's own patch of the resource's finalizers failed.
-    #[error("writing the finalizers: {0}")]
-    Finalizer(#[source] CallError),
-    /// The resource does not parse and could not be looked at again.
-    #[error("reading the resource: {0}")]
-    Reading(#[source] CallError),
-    /// Copies of a deleted resource could not be removed yet.
-    #[error("copies are left: {0}")]
-    CleanupPending(String),
-}
+type Guarded = kind::Guarded<ConfigMapSync>;
 
-impl VisitError {
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Status(failure) | Self::Finalizer(failure) | Self::Reading(failure) => failure.kind(),
-            Self::CleanupPending(_) => "clean-up",
+impl Reconcile for ConfigMapSync {
+    type Memory = SyncState;
+    /// Questions whether a namespace that changed concerns an account.
+    type Own = AccessChecks;
+    type Outcome = Visit;
+
+    const NOUN: &'static str = "sync";
+
+    fn is_final(paused: Option<&Pause>) -> bool {
+        !paused.is_some_and(|pause| pause.all)
+    }
+
+    async fn finalize(
+        context: &Context<Self>,
+        entry: &Entry<SyncState>,
+        state: &mut SyncState,
+        guarded: &Guarded,
+    ) -> Result<(), Failure> {
+        let meta = guarded.meta();
+        if !claim::is_taken(meta) && !claim::is_upgrading(meta) {
+            return Ok(());
+        }
+        if state.deleting_since.is_none() {
+            // Or its second try would come as late as that of a reconcile which has failed for hours.
+            entry.forgive();
+        }
+        cleanup::cleanup(context, state, guarded).await.map_err(Failure::CleanupPending)?;
+        let api = api(context, meta);
+        let released = match &guarded.0 {
+            Ok(_) => claim::set(&api, meta, Claim::Release).await,
+            Err(_) => claim::release_not_understood(&api, meta).await,
+        };
+        released.map_err(Failure::Finalizer)
+    }
+
+    fn begin(entry: &Entry<SyncState>, state: &mut SyncState, meta: &ObjectMeta) {
+        // A clean-up for which the rights are given back gets the whole patience, counted from the end of a pause.
+        state.deleting_since = None;
+        let sync_now = meta.annotations.as_ref().and_then(|all| all.get(SYNC_NOW_ANNOTATION)).cloned();
+        if state.sync_now != sync_now {
+            state.sync_now = sync_now;
+            entry.forgive();
+            state.look_afresh();
         }
     }
-}
 
-/// Visits one resource, when there is room.
-///
-/// # Errors
-/// If the operator's own identity fails, or a clean-up has to be repeated.
-pub async fn reconcile(guarded: Arc<Guarded>, context: Arc<Context>) -> Result<Action, VisitError> {
-    context.namespaces.synced().await;
-    let tenant = guarded.namespace().unwrap_or_default();
-    in_turn(&context.lanes, &context.metrics, &tenant, Box::pin(visit_once(&guarded, &context))).await
-}
-
-/// Called for the operator's own failures and for clean-ups that wait; what a tenant can cure is in the status.
-#[expect(clippy::needless_pass_by_value, reason = "the signature is kube's")]
-pub fn retry_later(sync: Arc<Guarded>, failure: &VisitError, context: Arc<Context>) -> Action {
-    let reference = ResourceRef::of(&*sync);
-    let entry = context.states.entry(&sync.uid().unwrap_or_default(), &reference);
-    let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
-    if let Some(left_out) = entry.logs(failure.kind()) {
-        error!(
-            code = code::VISIT_FAILED, sync = %reference, error = %bounded(&failure.to_string(), LONGEST_ERROR),
-            retry_in_s = pause.as_secs(), left_out, "visit failed"
-        );
-    }
-    Action::requeue(pause)
-}
-
-async fn visit_once(guarded: &Guarded, context: &Context) -> Result<(Action, End), VisitError> {
-    let (reference, meta) = (ResourceRef::of(guarded), guarded.meta());
-    let api: Api<Guarded> = Api::namespaced(context.client.clone(), &reference.namespace);
-    let uid = guarded.uid().unwrap_or_default();
-    let entry = context.states.entry(&uid, &reference);
-    let mut state = entry.state.lock().await;
-
-    let paused = Pause::of(meta, &context.namespaces);
-    if meta.deletion_timestamp.is_some() && !paused.as_ref().is_some_and(|pause| pause.all) {
-        if claim::is_taken(meta) || claim::is_upgrading(meta) {
-            if state.deleting_since.is_none() {
-                // Or its second try would come as late as that of a visit which has failed for hours.
-                entry.forgive();
-            }
-            cleanup::cleanup(context, &mut state, guarded).await.map_err(VisitError::CleanupPending)?;
-            let released = match &guarded.0 {
-                Ok(_) => claim::set(&api, meta, Claim::Release).await,
-                Err(_) => claim::release_not_understood(&api, meta).await,
-            };
-            released.map_err(VisitError::Finalizer)?;
+    async fn act(
+        context: &Context<Self>,
+        entry: &Entry<SyncState>,
+        state: &mut SyncState,
+        sync: &Self,
+    ) -> Result<Step<Visit>, Failure> {
+        let api = api(context, sync.meta());
+        if state.upgraded.is_none()
+            && claim::pin_upstreams_source(&api, sync).await.map_err(Failure::Finalizer)?
+        {
+            // The patch is an event, and the reconcile that follows takes over.
+            return Ok(Step::Again(context.options.retry));
         }
-        context.states.forget(&uid);
-        return Ok((Action::await_change(), End::Settled));
+        Ok(Step::Done(visit(context, entry, state, sync).await))
     }
 
-    // Whoever has the rights given back gets the whole patience, counted from the end of a pause.
-    state.deleting_since = None;
-    if state.generation != meta.generation {
-        state.generation = meta.generation;
-        entry.forgive();
-    }
-    let sync_now = meta.annotations.as_ref().and_then(|all| all.get(SYNC_NOW_ANNOTATION)).cloned();
-    if state.sync_now != sync_now {
-        state.sync_now = sync_now;
-        entry.forgive();
-        state.look_afresh();
-    }
-    if let Err(wait) = state.pace.allows(Instant::now()) {
-        return Ok((Action::requeue(wait), End::Retry));
-    }
-    let (visit, before) = match &guarded.0 {
-        Ok(sync) if let Some(pause) = &paused => {
-            (Visit::Paused(pause.words("sync", &reference)), sync.status.clone().unwrap_or_default())
+    async fn conclude(
+        context: &Context<Self>,
+        state: &mut SyncState,
+        meta: &ObjectMeta,
+        paused: Option<&Pause>,
+        visit: Visit,
+    ) -> Result<Step<Visit>, Failure> {
+        // It may have taken minutes.
+        let paused_meanwhile = paused.is_none() && Pause::of_all(&context.namespaces).is_some();
+        if paused_meanwhile || matches!(visit, Visit::Outdated) {
+            return Ok(Step::Again(Duration::ZERO));
         }
-        Ok(sync) => {
-            if state.upgraded.is_none()
-                && claim::pin_upstreams_source(&api, sync).await.map_err(VisitError::Finalizer)?
-            {
-                // The patch is an event, and the visit that follows takes over.
-                return Ok((Action::requeue(context.options.retry), End::Retry));
-            }
-            let visit = visit(context, &entry, &mut state, sync, claim::is_taken(meta)).await;
-            (visit, sync.status.clone().unwrap_or_default())
+        if visit.wants_claim() {
+            claim::set(&api(context, meta), meta, Claim::Take).await.map_err(Failure::Finalizer)?;
+            // The patch is an event, and the reconcile that follows writes.
+            return Ok(Step::Again(context.options.retry));
         }
-        Err(_) => match not_understood::look::<ConfigMapSync>(&context.client, &reference).await {
-            Ok(Some(odd)) => not_understood(&mut state, &reference, meta, odd),
-            // Its deletion, or its repair, is an event of its own.
-            Ok(None) => return Ok((Action::await_change(), End::Settled)),
-            Err(error) => return Err(VisitError::Reading(error)),
-        },
-    };
-    // The visit may have taken minutes.
-    let paused_meanwhile = paused.is_none() && Pause::of_all(&context.namespaces).is_some();
-    if paused_meanwhile || matches!(visit, Visit::Outdated) {
-        return Ok((Action::requeue(Duration::ZERO), End::Retry));
-    }
-    if visit.wants_claim() {
-        claim::set(&api, meta, Claim::Take).await.map_err(VisitError::Finalizer)?;
-        // The patch is an event, and the visit that follows writes.
-        return Ok((Action::requeue(context.options.retry), End::Retry));
-    }
-    if claim::is_upgrading(meta) && visit.ends_upgrade() {
-        let judged = meta.resource_version.clone().unwrap_or_default();
-        match &state.upgraded {
-            None => {
-                claim::set(&api, meta, Claim::EndUpgrade).await.map_err(VisitError::Finalizer)?;
-                state.upgraded = Some(judged);
-                info!(code = code::TAKEN_OVER, sync = %reference, "taken over from the upstream operator");
-                // The patch is an event, and the visit that follows reports.
-                return Ok((Action::requeue(context.options.retry), End::Retry));
-            }
-            // From a cache that has not seen the patch yet.
-            Some(before) if *before == judged => {
-                return Ok((Action::requeue(context.options.retry), End::Retry));
-            }
-            Some(_) => {
-                warn!(
-                    code = code::UPSTREAM_RUNS, sync = %reference,
-                    "the upstream operator's finalizer is back: is that operator still running? end it"
-                );
-            }
+        if claim::is_upgrading(meta) && visit.ends_upgrade() && end_upgrade(context, state, meta).await? {
+            return Ok(Step::Again(context.options.retry));
         }
+        Ok(Step::Done(visit))
     }
-    report(context, &api, &mut state, meta, &visit, before).await?;
-    if visit.wants_retry() {
-        let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
-        return Ok((Action::requeue(pause), End::Retry));
+
+    fn status(
+        _: &Context<Self>,
+        before: &ConfigMapSyncStatus,
+        visit: &Visit,
+        meta: &ObjectMeta,
+    ) -> ConfigMapSyncStatus {
+        status(before, visit, &carried_faults(meta), meta.generation, &Time(Timestamp::now()))
     }
-    entry.forgive();
-    let pause = backoff::resync(visit.resync(&context.options), fastrand::f64());
-    Ok((Action::requeue(pause), End::Settled))
+
+    async fn announce(
+        context: &Context<Self>,
+        meta: &ObjectMeta,
+        visit: &Visit,
+        before: &ConfigMapSyncStatus,
+        now: &ConfigMapSyncStatus,
+    ) {
+        events::tell_of(&context.events, meta, visit, before, now).await;
+    }
 }
 
-/// A status without what is meant for people only.
-fn without_words(status: &ConfigMapSyncStatus) -> ConfigMapSyncStatus {
-    let mut bare = status.clone();
-    bare.conditions.iter_mut().for_each(|condition| condition.message.clear());
-    bare.targets.iter_mut().for_each(|target| target.message.clear());
-    bare
+fn api(context: &Context<ConfigMapSync>, meta: &ObjectMeta) -> Api<Guarded> {
+    Api::namespaced(context.client.clone(), meta.namespace.as_deref().unwrap_or_default())
 }
 
-/// Logged once per change, and reported as any other visit.
-fn not_understood(
-    state: &mut SyncState,
-    sync: &ResourceRef,
-    meta: &ObjectMeta,
-    odd: NotUnderstood<ConfigMapSyncStatus>,
-) -> (Visit, ConfigMapSyncStatus) {
-    let now = Some((meta.generation, odd.words.clone()));
-    if state.not_understood != now {
-        warn!(
-            code = code::NOT_UNDERSTOOD, %sync, words = %listed(&odd.words),
-            "a resource cannot be understood and is left alone"
-        );
-        state.not_understood = now;
-    }
-    (Visit::NotUnderstood(odd.words), odd.status)
-}
-
-/// Writes the status if it differs from what was `read`, and from what was written since.
-async fn report(
-    context: &Context,
-    api: &Api<Guarded>,
+/// Takes the upstream operator's finalizer away. `false` where that was done before, and it is back.
+async fn end_upgrade(
+    context: &Context<ConfigMapSync>,
     state: &mut SyncState,
     meta: &ObjectMeta,
-    visit: &Visit,
-    read: ConfigMapSyncStatus,
-) -> Result<(), VisitError> {
-    let before = state.reported.before(meta.resource_version.as_deref(), read);
-    let status = status(&before, visit, &carried_faults(meta), meta.generation, &Time(Timestamp::now()));
-    events::tell_of(&context.events, meta, visit, &before, &status).await;
-    let (fails, pause) = (visit.wants_retry(), context.options.retry);
-    if !state.reported.is_due(&before, &status, fails, without_words, pause) {
-        return Ok(());
+) -> Result<bool, Failure> {
+    let reference = ResourceRef::of_meta(meta);
+    let judged = meta.resource_version.clone().unwrap_or_default();
+    match &state.upgraded {
+        None => {
+            let api = api(context, meta);
+            claim::set(&api, meta, Claim::EndUpgrade).await.map_err(Failure::Finalizer)?;
+            state.upgraded = Some(judged);
+            info!(code = code::TAKEN_OVER, sync = %reference, "taken over from the upstream operator");
+            // The patch is an event, and the reconcile that follows reports.
+            Ok(true)
+        }
+        // From a cache that has not seen the patch yet.
+        Some(before) if *before == judged => Ok(true),
+        Some(_) => {
+            warn!(
+                code = code::UPSTREAM_RUNS, sync = %reference,
+                "the upstream operator's finalizer is back: is that operator still running? end it"
+            );
+            Ok(false)
+        }
     }
-    let understood = !matches!(visit, Visit::NotUnderstood(_));
-    report::write(api, meta, &status.conditions, &patch(&status), understood)
-        .await
-        .map_err(VisitError::Status)?;
-    state.reported.wrote(meta.resource_version.clone(), status);
-    Ok(())
+}
+
+impl Memory<ConfigMapSyncStatus> for SyncState {
+    fn common(&mut self) -> &mut Common<ConfigMapSyncStatus> {
+        &mut self.common
+    }
+}
+
+impl Outcome for Visit {
+    fn paused(message: String) -> Self {
+        Self::Paused(message)
+    }
+
+    fn not_understood(faults: Vec<String>) -> Self {
+        Self::NotUnderstood(faults)
+    }
+
+    fn is_understood(&self) -> bool {
+        !matches!(self, Self::NotUnderstood(_))
+    }
+
+    fn wants_retry(&self) -> bool {
+        self.wants_retry()
+    }
+
+    fn resync(&self, options: &Options) -> Duration {
+        self.resync(options)
+    }
+}
+
+impl Report for ConfigMapSyncStatus {
+    fn conditions(&self) -> &[Condition] {
+        &self.conditions
+    }
+
+    fn without_messages(&self) -> Self {
+        let mut bare = self.clone();
+        bare.conditions.iter_mut().for_each(|condition| condition.message.clear());
+        bare.targets.iter_mut().for_each(|target| target.message.clear());
+        bare
+    }
+
+    fn patch(&self) -> Value {
+        patch(self)
+    }
 }

@@ -10,8 +10,8 @@ use tokio::time::advance;
 use weaver_api::marks::{FINALIZER, UPSTREAM_FINALIZER};
 
 use super::outcome::tests::spec;
-use super::reconcile::VisitError;
 use super::world::{SYNC, World};
+use crate::controller::kind::Failure;
 use crate::watch::MOST_WATCHES;
 
 #[tokio::test]
@@ -293,7 +293,7 @@ async fn a_deleted_object_that_cannot_be_understood_is_released_after_the_patien
         let done = world.visit().await;
         assert_eq!(done.is_ok(), released);
         if let Err(error) = done {
-            assert!(matches!(&error, VisitError::CleanupPending(why) if why.contains("Merge")), "{error}");
+            assert!(matches!(&error, Failure::CleanupPending(why) if why.contains("Merge")), "{error}");
         }
         assert_eq!(world.is_deleted(), released);
         assert_eq!(world.object("foo", "settings"), copy);

@@ -10,7 +10,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::execute::TargetState;
-use super::plan::Foreign;
 use crate::controller::backoff;
 
 /// Failed targets of one resource, by namespace.
@@ -44,7 +43,7 @@ impl Setbacks {
         now: Instant,
         longest: Duration,
     ) {
-        if !is_setback(state) {
+        if !state.backs_off() {
             self.0.remove(namespace);
             return;
         }
@@ -58,16 +57,6 @@ impl Setbacks {
     /// Everything is tried again: something has changed that may have cured it.
     pub fn forget(&mut self) {
         self.0.clear();
-    }
-}
-
-fn is_setback(state: &TargetState) -> bool {
-    use TargetState::{Conflict, Failed, Forbidden, Rejected};
-    match state {
-        // When another's copy goes, a watch tells.
-        Conflict(Foreign::Other { .. }) => false,
-        Conflict(_) | Failed(_) | Forbidden(_) | Rejected(_) => true,
-        _ => false,
     }
 }
 

@@ -8,8 +8,8 @@ use weaver_api::v1beta1::ConfigMapSyncStatus;
 use super::plan::Verified;
 use super::setback::Setbacks;
 use super::watches::Watches;
+use crate::controller::kind::Common;
 use crate::controller::pace::Pace;
-use crate::controller::report::Reported;
 use crate::tenant::object::Place;
 
 /// Whether leftovers of an earlier life have been looked for.
@@ -25,7 +25,6 @@ pub enum Search {
 }
 
 /// Memory of one resource.
-#[derive(Default)]
 pub struct SyncState {
     /// Watches that this resource uses.
     pub watches: Watches,
@@ -37,25 +36,37 @@ pub struct SyncState {
     pub forgiven: u32,
     /// The namespace with which the next visit begins: an outdated one ended before it.
     pub resume_at: Option<String>,
-    /// How often its copies may be written.
-    pub pace: Pace,
     /// The fresh look that was asked for last.
     pub sync_now: Option<String>,
     /// Have leftovers of an earlier life been looked for?
     pub search: Search,
     /// Copies that are not wanted any more and may still be there.
     pub leftovers: BTreeSet<Place>,
-    /// The status last written.
-    pub reported: Reported<ConfigMapSyncStatus>,
-    /// What was last logged of an object that cannot be understood, and its generation then.
-    pub not_understood: Option<(Option<i64>, Vec<String>)>,
     /// The upstream operator's finalizer has been removed already, from the state of this resourceVersion. Where
     /// it comes back, that operator runs still, and removing it each time would never end.
     pub upgraded: Option<String>,
-    /// Generation of the last visit.
-    pub generation: Option<i64>,
     /// When the deletion was first seen.
     pub deleting_since: Option<Instant>,
+    /// The frame's part.
+    pub common: Common<ConfigMapSyncStatus>,
+}
+
+impl Default for SyncState {
+    fn default() -> Self {
+        Self {
+            watches: Watches::default(),
+            verified: BTreeMap::new(),
+            setbacks: Setbacks::default(),
+            forgiven: 0,
+            resume_at: None,
+            sync_now: None,
+            search: Search::default(),
+            leftovers: BTreeSet::new(),
+            upgraded: None,
+            deleting_since: None,
+            common: Common::new(Pace::default()),
+        }
+    }
 }
 
 impl SyncState {

@@ -101,7 +101,7 @@ fn targets(work: &Work) -> Vec<(State, TargetStatus)> {
         SourceState::Clash(_) => KEYS_CLASH,
         SourceState::AccountToken => NOT_COPIED,
     };
-    let all = work.desired.iter().map(|namespace| {
+    let all = work.selection.desired.iter().map(|namespace| {
         let (state, reason, message) = match work.targets.get(namespace) {
             None => (State::Waiting, without_source, String::new()),
             Some(target) => judged(target, work, namespace),

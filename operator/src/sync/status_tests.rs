@@ -158,7 +158,7 @@ fn a_thousand_failing_targets_do_not_fill_the_status() {
     let targets: Vec<(&str, TargetState)> =
         names.iter().map(|name| (name.as_str(), failing.clone())).collect();
     let mut work = work(&targets);
-    work.missing = Err(words);
+    work.rights.missing = Err(words);
     let status = fold(&ConfigMapSyncStatus::default(), &Visit::Worked(Box::new(work)), 1);
     assert_eq!(status.counts, Some(Counts { desired: 1_000, failed: 1_000, ..Counts::default() }));
     assert_eq!((status.targets.len(), status.truncated), (MAX_TARGETS_SHOWN, true));

@@ -109,9 +109,9 @@ fn no_token(error: &MintError) -> Vec<Verdict> {
 
 impl Work {
     fn authorized(&self) -> Verdict {
-        match &self.missing {
-            Ok(missing) if missing.is_empty() && self.unwatched > 0 => {
-                Verdict::new(AUTHORIZED, Truth::True, "Polled", at_limit(&self.account, self.unwatched))
+        match &self.rights.missing {
+            Ok(missing) if missing.is_empty() && self.watched.beyond > 0 => {
+                Verdict::new(AUTHORIZED, Truth::True, "Polled", at_limit(&self.account, self.watched.beyond))
             }
             Ok(missing) if missing.is_empty() => {
                 let message = format!("{} holds every right that was needed", self.account);
@@ -126,8 +126,8 @@ impl Work {
             }
             Ok(missing) => {
                 let mut message = explain(&self.account, missing, false);
-                if self.unexplained > 0 {
-                    let _ = writeln!(message, "# {} more namespaces were refused", self.unexplained);
+                if self.rights.unexplained > 0 {
+                    let _ = writeln!(message, "# {} more namespaces were refused", self.rights.unexplained);
                 }
                 Verdict::new(AUTHORIZED, Truth::False, "MissingRights", message)
             }
@@ -249,14 +249,14 @@ impl Work {
                 }
             }
         }
-        for (place, kept) in &self.leftovers {
+        for (place, kept) in &self.stale.kept {
             let words = kept.words();
             troubles.push(format!("{place} is not wanted any more and could not be removed: {words}"));
         }
-        if let Some(words) = &self.search_failed {
+        if let Some(words) = &self.stale.search_failed {
             troubles.push(format!("copies that are not wanted any more could not be looked for: {words}"));
         }
-        if let Some(words) = &self.selection_failed {
+        if let Some(words) = &self.selection.failed {
             troubles.push(format!("which selected namespaces the account may know of is not known: {words}"));
         }
         let mut message = format!("{synced} of {} targets hold the copy", self.targets.len());
@@ -270,7 +270,7 @@ impl Work {
                 self.spec.source_namespace
             );
         }
-        planned.extend(self.removals.iter().map(|place| format!("{place}: would be removed")));
+        planned.extend(self.stale.planned.iter().map(|place| format!("{place}: would be removed")));
         let (truth, reason) = match (troubles.is_empty(), planned.is_empty()) {
             (false, _) => (Truth::False, "TargetsFailed"),
             (true, false) => (Truth::False, DRY_RUN),

@@ -1,6 +1,7 @@
 use weaver_api::v1beta1::{ConfigMapSyncSpec, Source, SourceKind, Targets};
 use weaver_api::validate::validate;
 
+use super::super::outcome::Watched;
 use super::super::outcome::tests::{account, clash, forbidden, synced, work};
 use super::super::plan::Foreign;
 use super::*;
@@ -60,7 +61,7 @@ fn b2_a_conflict_names_the_object_and_the_remedy() {
 #[test]
 fn b17_a_missing_right_in_one_namespace_is_named_and_the_others_are_synced() {
     let mut work = work(&[("foo", synced()), ("bar", forbidden())]);
-    work.missing = Ok(for_target(SourceKind::ConfigMap, "bar").into_iter().collect());
+    work.rights.missing = Ok(for_target(SourceKind::ConfigMap, "bar").into_iter().collect());
     let visit = Visit::Worked(Box::new(work));
     let (truth, reason, message) = verdict(&visit, READY);
     assert_eq!((truth, reason), (Truth::False, "MissingRights"));
@@ -160,7 +161,7 @@ fn every_condition_is_judged_in_every_visit() {
 #[test]
 fn rights_that_could_not_be_asked_about_are_not_reported_as_held() {
     let mut work = work(&[("foo", forbidden())]);
-    work.missing = Err("no answer".into());
+    work.rights.missing = Err("no answer".into());
     let visit = Visit::Worked(Box::new(work));
     assert_eq!(verdict(&visit, AUTHORIZED).0, Truth::Unknown);
     assert!(visit.wants_retry());
@@ -192,7 +193,7 @@ fn a_dry_run_says_what_it_would_do_and_is_never_ready() {
         ("foo", TargetState::Planned(Change::Update(Before::Ours))),
     ]);
     let (kind, namespace, name) = (SourceKind::ConfigMap, "old".into(), "settings".into());
-    planning.removals = [Place { kind, namespace, name }].into();
+    planning.stale.planned = [Place { kind, namespace, name }].into();
     let visit = Visit::Worked(Box::new(planning));
     let plan = "1 of 3 targets hold the copy; bar: would be created; foo: would be updated; \
                 ConfigMap old/settings: would be removed";
@@ -276,7 +277,7 @@ fn carried_content_that_is_not_used_is_said_and_what_is_visible_is_done() {
 fn ready_names_the_first_thing_in_the_way() {
     let mut work = work(&[("foo", TargetState::Conflict(Foreign::Unmarked)), ("bar", forbidden())]);
     let reason = |work: Work| verdict(&Visit::Worked(Box::new(work)), READY).1;
-    work.missing = Err("no answer".into());
+    work.rights.missing = Err("no answer".into());
     assert_eq!(reason(work), "RightsUnknown");
     let mut work = super::super::outcome::tests::work(&[("foo", TargetState::Conflict(Foreign::Unmarked))]);
     assert_eq!(reason(work), "Conflict");
@@ -286,7 +287,10 @@ fn ready_names_the_first_thing_in_the_way() {
 
 #[test]
 fn a_tenant_with_more_watches_than_one_may_have_is_told_that_and_what_helps() {
-    let visit = Visit::Worked(Box::new(Work { unwatched: 3, blind: true, ..work(&[("foo", synced())]) }));
+    let visit = Visit::Worked(Box::new(Work {
+        watched: Watched { blind: true, beyond: 3 },
+        ..work(&[("foo", synced())])
+    }));
     let (truth, reason, message) = verdict(&visit, AUTHORIZED);
     assert_eq!((truth, reason), (Truth::True, "Polled"));
     for part in ["in 3 places", "1024 watches", "16 MiB", "the right to list and watch in all namespaces"] {

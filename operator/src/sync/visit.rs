@@ -4,40 +4,43 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kube::runtime::reflector::ObjectRef;
+use kube::{Resource as _, ResourceExt as _};
 use weaver_api::convert;
 use weaver_api::marks::Owner;
 use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy, SourceDeletionPolicy, SourceKind};
 use weaver_api::validate::{ValidSync, validate};
 use weaver_client::call::{CallError, lookup};
 
+use super::Context;
+use super::claim;
 use super::content::Content;
-use super::context::Context;
 use super::copy::{Desired, owner, source_reference};
 use super::execute::{Hindrance, Kept, Mode, TargetState};
 use super::fan_out::{CONCURRENCY, Job, fan_out};
-use super::leftovers::{self, Swept};
+use super::leftovers;
 use super::metadata::Metadata;
-use super::outcome::{SourceState, Visit, Work};
+use super::outcome::{Rights, Selection, SourceState, StaleCopies, Visit, Watched, Work};
 use super::plan::{TakeOver, Takes};
 use super::state::SyncState;
 use super::targets::selects;
 use super::watches::{Joined, Watches};
+use crate::controller::pause::Pause;
 use crate::controller::state::Entry;
 use crate::tenant::object::Place;
 use crate::tenant::rights::{EXPLAINED, Right, for_source, for_target, missing};
 use crate::tenant::{Account, TenantClient};
-use crate::watch::{WatchKey, What};
+use crate::watch::{ResourceRef, WatchKey, What};
 
 /// Type of a Secret that is a token of one account, made and kept by the API server's controllers.
 const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
 
-/// Visits `sync` once; looks only, unless it is `held` by our finalizer.
+/// Visits `sync` once; looks only, unless it is held by our finalizer.
 pub async fn visit(
     context: &Context,
     entry: &Entry<SyncState>,
     state: &mut SyncState,
     sync: &ConfigMapSync,
-    held: bool,
 ) -> Visit {
     if let Some(fault) = convert::lost(&sync.metadata) {
         return Visit::InvalidSpec(vec![fault]);
@@ -61,124 +64,164 @@ pub async fn visit(
         Ok(tenant) => tenant,
         Err(error) => return Visit::NoToken(error),
     };
-
-    let mode = match (spec.dry_run, held) {
+    let mode = match (spec.dry_run, claim::is_taken(&sync.metadata)) {
         (true, _) => Mode::Try,
         (false, true) => Mode::Write,
         (false, false) => Mode::Look,
     };
-    let Selection { desired, asked, hidden, failed: selection_failed } =
-        select(context, &tenant, &spec).await;
-    let Joined { refused, beyond, blind } = state
-        .watches
-        .join(&context.watches, &context.namespaces, &entry.resource, &tenant, &spec, &desired)
-        .await;
-    let shown = state.watches.source_version(&spec);
-    let Read { source, version, absent_keys, copy } = read_source(&tenant, &spec, &owner).await;
-    let targets = match &copy {
-        Some(copy) => {
-            let takes = Takes {
-                upstreams: TakeOver::of(&spec, &sync.metadata),
-                unmarked: spec.conflict_policy == ConflictPolicy::Adopt,
-            };
-            let job = Job { tenant: &tenant, copy, takes, mode };
-            let outdated = |watches: &Watches, begun: usize| {
-                // The watch may still show what was before, or already what was read.
-                let now = watches.source_version(&spec);
-                let changed = now.is_some() && now != shown && now != version;
-                // A source that changes faster than it can be read would be copied never.
-                (changed && begun >= CONCURRENCY) || context.is_outdated(sync)
-            };
-            fan_out(context, state, job, &desired, outdated).await
-        }
-        None => Some(BTreeMap::new()),
-    };
-    let Some(targets) = targets else { return Visit::Outdated };
-    let search_failed = leftovers::search(context, state, &tenant, sync).await;
-    let none_wanted =
-        source == SourceState::Missing && spec.source_deletion_policy == SourceDeletionPolicy::Delete;
-    let wanted = |place: &Place| {
-        let here = place.kind == spec.source_kind && place.name == spec.copy_name;
-        !none_wanted && here && asked.contains(&place.namespace)
-    };
-    let Swept { leftovers, removals } = match mode {
-        Mode::Look => Swept::default(),
-        mode => leftovers::sweep(context, state, &tenant, &spec, &owner, wanted, mode).await,
-    };
-    // Somebody took our finalizer away: then the copies would outlive the resource.
-    let unheld = mode == Mode::Look
-        && (!(state.leftovers.is_empty() && state.verified.is_empty())
-            || targets.values().any(|target| matches!(target, TargetState::Synced(..))));
-
-    let (needed, unexplained) = needed_rights(&spec, &source, &targets, &leftovers, &refused);
-    let missing = if needed.is_empty() {
-        Ok(BTreeSet::new())
-    } else {
-        missing(&tenant, needed).await.map_err(|error| error.to_string())
-    };
-    if let Ok(missing) = &missing
-        && unexplained == 0
-    {
-        state.watches.try_again(missing);
+    let pass = Pass { context, tenant: &tenant, sync, owner, spec, mode };
+    match pass.work(&entry.resource, state).await {
+        Some(work) => Visit::Worked(Box::new(work)),
+        None => Visit::Outdated,
     }
-    let unwatched = beyond.iter().filter(|key| tells(key, &source, &targets)).count();
-    Visit::Worked(Box::new(Work {
-        account,
-        spec,
-        source,
-        absent_keys,
-        desired,
-        selection_failed,
-        hidden,
-        targets,
-        leftovers,
-        removals,
-        search_failed,
-        missing,
-        unexplained,
-        unheld,
-        blind,
-        unwatched,
-    }))
+}
+
+/// One pass over source, targets and stale copies.
+struct Pass<'a> {
+    context: &'a Context,
+    tenant: &'a TenantClient,
+    sync: &'a ConfigMapSync,
+    owner: Owner,
+    spec: ValidSync,
+    mode: Mode,
+}
+
+impl Pass<'_> {
+    /// `None`, if it became outdated before its end.
+    async fn work(self, resource: &ResourceRef, state: &mut SyncState) -> Option<Work> {
+        let Self { context, tenant, spec, mode, .. } = &self;
+        let (selection, asked) = select(context, tenant, spec).await;
+        let Joined { refused, beyond, blind } = state
+            .watches
+            .join(&context.watches, &context.namespaces, resource, tenant, spec, &selection.desired)
+            .await;
+        let shown = state.watches.source_version(spec);
+        let Read { source, version, absent_keys, copy } = read_source(tenant, spec, &self.owner).await;
+        let targets = match &copy {
+            Some(copy) => self.fan_out(state, copy, &selection.desired, [&shown, &version]).await?,
+            None => BTreeMap::new(),
+        };
+        let stale_copies = self.clean_up(state, &source, &asked).await;
+        // Somebody took our finalizer away: then the copies would outlive the resource.
+        let unheld = *mode == Mode::Look
+            && (!(state.leftovers.is_empty() && state.verified.is_empty())
+                || targets.values().any(TargetState::is_synced));
+        let rights =
+            self.rights(state, needed_rights(spec, &source, &targets, &stale_copies.kept, &refused)).await;
+        let beyond = beyond.iter().filter(|key| tells(key, &source, &targets)).count();
+        Some(Work {
+            account: tenant.account.clone(),
+            source,
+            absent_keys,
+            selection,
+            targets,
+            stale: stale_copies,
+            rights,
+            watched: Watched { blind, beyond },
+            unheld,
+            spec: self.spec,
+        })
+    }
+
+    /// `versions` are those of the source that the watch showed before it was read, and that was read.
+    async fn fan_out(
+        &self,
+        state: &mut SyncState,
+        copy: &Desired,
+        desired: &BTreeSet<String>,
+        versions: [&Option<String>; 2],
+    ) -> Option<BTreeMap<String, TargetState>> {
+        let takes = Takes {
+            upstreams: TakeOver::of(&self.spec, &self.sync.metadata),
+            unmarked: self.spec.conflict_policy == ConflictPolicy::Adopt,
+        };
+        let job = Job { tenant: self.tenant, copy, takes, mode: self.mode };
+        let outdated = |watches: &Watches, begun: usize| {
+            // The watch may still show what was before, or already what was read.
+            let now = watches.source_version(&self.spec);
+            let changed = now.is_some() && versions.iter().all(|before| now != **before);
+            // A source that changes faster than it can be read would be copied never.
+            (changed && begun >= CONCURRENCY) || is_outdated(self.context, self.sync)
+        };
+        fan_out(self.context, state, job, desired, outdated).await
+    }
+
+    /// Removes copies that are not wanted any more. In a namespace that is `asked` for, one still is, also where the tenant
+    /// may not know of it any more.
+    async fn clean_up(
+        &self,
+        state: &mut SyncState,
+        source: &SourceState,
+        asked: &BTreeSet<String>,
+    ) -> StaleCopies {
+        let Self { context, tenant, spec, owner, mode, .. } = self;
+        let search_failed = leftovers::search(context, state, tenant, self.sync).await;
+        let none_wanted =
+            *source == SourceState::Missing && spec.source_deletion_policy == SourceDeletionPolicy::Delete;
+        let wanted = |place: &Place| {
+            let here = place.kind == spec.source_kind && place.name == spec.copy_name;
+            !none_wanted && here && asked.contains(&place.namespace)
+        };
+        let swept = match *mode {
+            Mode::Look => StaleCopies::default(),
+            mode => leftovers::sweep(context, state, tenant, spec, owner, wanted, mode).await,
+        };
+        StaleCopies { search_failed, ..swept }
+    }
+
+    /// Which of the `needed` rights the account lacks. Watches whose rights it has by now are tried again.
+    async fn rights(&self, state: &SyncState, (needed, unexplained): (Vec<Right>, usize)) -> Rights {
+        let missing = if needed.is_empty() {
+            Ok(BTreeSet::new())
+        } else {
+            missing(self.tenant, needed).await.map_err(|error| error.to_string())
+        };
+        if let Ok(missing) = &missing
+            && unexplained == 0
+        {
+            state.watches.try_again(missing);
+        }
+        Rights { missing, unexplained }
+    }
+}
+
+/// Does a pass over `sync` work on a spec that is not the last one any more, or that is paused by now?
+fn is_outdated(context: &Context, sync: &ConfigMapSync) -> bool {
+    let reference = ObjectRef::new(&sync.name_any()).within(&sync.namespace().unwrap_or_default());
+    context.store.get(&reference).is_none_or(|now| {
+        let now = now.meta();
+        now.uid != sync.metadata.uid
+            || now.generation != sync.metadata.generation
+            || now.deletion_timestamp.is_some()
+            || Pause::of(now, &context.namespaces).is_some()
+    })
 }
 
 /// Does the tenant know of what `key` would watch, so that it may be told that nothing does? A namespace in which it has
 /// no right shows by nothing whether it is there.
 fn tells(key: &WatchKey, source: &SourceState, targets: &BTreeMap<String, TargetState>) -> bool {
-    let is_synced = |state: &TargetState| matches!(state, TargetState::Synced(..));
     match (&key.what, &key.namespace) {
-        (What::Copies, Some(namespace)) => targets.get(namespace).is_some_and(is_synced),
+        (What::Copies, Some(namespace)) => targets.get(namespace).is_some_and(TargetState::is_synced),
         (What::Copies, None) => true,
         (What::Object(_), _) => *source == SourceState::Found,
     }
 }
 
-/// The namespaces that a spec asks for.
-struct Selection {
-    /// Those of which the tenant may know: named, or selected and with a right of the account on the kind.
-    desired: BTreeSet<String>,
-    /// All. In one of which the tenant may not know any more, a copy is still wanted.
-    asked: BTreeSet<String>,
-    /// Others may be selected of which it may not know.
-    hidden: bool,
-    /// Of which it may know, could not be asked.
-    failed: Option<String>,
-}
-
-async fn select(context: &Context, tenant: &TenantClient, spec: &ValidSync) -> Selection {
+/// The namespaces that a spec asks for, as far as the tenant may know of them; and all of them.
+async fn select(context: &Context, tenant: &TenantClient, spec: &ValidSync) -> (Selection, BTreeSet<String>) {
     let selected = context.namespaces.active(|name, traits| selects(spec, name, traits));
     let asked = spec.targets.iter().chain(&selected).cloned().collect();
-    let mut desired = spec.targets.clone();
+    let named = Selection { desired: spec.targets.clone(), ..Selection::default() };
     if spec.selector.is_none() {
-        return Selection { desired, asked, hidden: false, failed: None };
+        return (named, asked);
     }
-    match touched(tenant, spec, selected).await {
+    let selection = match touched(tenant, spec, selected).await {
         Ok((touched, hidden)) => {
-            desired.extend(touched);
-            Selection { desired, asked, hidden, failed: None }
+            Selection { desired: named.desired.into_iter().chain(touched).collect(), hidden, failed: None }
         }
-        Err(error) => Selection { desired, asked, hidden: true, failed: Some(error.to_string()) },
-    }
+        Err(error) => Selection { hidden: true, failed: Some(error.to_string()), ..named },
+    };
+    (selection, asked)
 }
 
 /// Those of the `selected` namespaces of which the tenant may know; and may there be others? The same is asked, and the

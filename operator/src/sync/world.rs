@@ -15,14 +15,15 @@ use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use super::Context;
 use super::access_checks::AccessChecks;
-use super::context::Context;
 use super::fake_server::FakeServer;
 use super::reactions::{self, react};
-use super::reconcile::{VisitError, reconcile};
 use super::setback::Setbacks;
 use crate::args::Options;
 use crate::controller::events::Events;
+use crate::controller::frame::reconcile;
+use crate::controller::kind::Failure;
 use crate::controller::pace::Pace;
 use crate::scope::Scope;
 use crate::tenant::{KubeMinter, Tenants};
@@ -74,7 +75,6 @@ impl World {
             )),
             watches: WatchSet::new(triggers.clone(), Duration::from_mins(5), Duration::from_mins(1)),
             namespaces: Arc::new(namespaces),
-            access_checks: AccessChecks::default(),
             store,
             events: Events::new(client.clone()),
             metrics: Arc::default(),
@@ -95,6 +95,7 @@ impl World {
                 standalone: false,
                 priority: 0,
             },
+            own: AccessChecks::default(),
         };
         let world = Self { server, seen: Mutex::new(writer), context: Arc::new(context), triggers };
         for name in ["settings", "other"] {
@@ -197,19 +198,19 @@ impl World {
     }
 
     /// One visit, as the watch would cause it.
-    pub async fn visit(&self) -> Result<Action, VisitError> {
+    pub async fn visit(&self) -> Result<Action, Failure> {
         self.visit_as(self.sync()).await
     }
 
     /// One visit that is handed the resource as it was once.
-    pub async fn visit_as(&self, sync: Value) -> Result<Action, VisitError> {
+    pub async fn visit_as(&self, sync: Value) -> Result<Action, Failure> {
         let guarded: Guarded = serde_json::from_value(sync).unwrap();
         let event = Event::Apply(serde_json::from_value(self.sync()).unwrap());
         self.seen.lock().unwrap().apply_watcher_event(&event);
         // Here a moment is a day.
         let entry = self.context.states.entry(&guarded.uid().unwrap_or_default(), &ResourceRef::of(&guarded));
         let mut state = entry.state.lock().await;
-        (state.pace, state.setbacks) = (Pace::default(), Setbacks::default());
+        (state.common.pace, state.setbacks) = (Pace::default(), Setbacks::default());
         drop(state);
         reconcile(Arc::new(guarded), self.context.clone()).await
     }

@@ -8,9 +8,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::{Stream, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::ObjectRef;
-use kube::{Resource, ResourceExt as _};
 use tokio::sync::Notify;
 use weaver_api::v1beta1::ConfigMapSync;
 
@@ -30,7 +31,14 @@ impl ResourceRef {
     /// The reference to `resource`.
     #[must_use]
     pub fn of(resource: &impl Resource) -> Self {
-        Self { namespace: resource.namespace().unwrap_or_default(), name: resource.name_any() }
+        Self::of_meta(resource.meta())
+    }
+
+    /// The reference to the resource with this metadata.
+    #[must_use]
+    pub fn of_meta(meta: &ObjectMeta) -> Self {
+        let part = |part: &Option<String>| part.clone().unwrap_or_default();
+        Self { namespace: part(&meta.namespace), name: part(&meta.name) }
     }
 }
 

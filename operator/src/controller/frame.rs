@@ -1,0 +1,181 @@
+//! One reconcile, from its place in the queue to the status that is written: what is the same for each kind.
+//!
+//! kube's controller calls [`reconcile`] for a resource that has changed or is due, and [`error_policy`] where that
+//! failed. What differs between kinds is in their [`Reconcile`]. The operator's own identity is used here only for the
+//! status of the resource: a merge patch, which changes what it names and nothing else. A reconcile that failed is repeated
+//! with back-off while the status says why.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::Api;
+use kube::core::object::HasStatus;
+use kube::runtime::controller::Action;
+use kube::{Resource as _, ResourceExt as _};
+use tokio::time::Instant;
+use tracing::{error, warn};
+use weaver_api::conditions::bounded;
+use weaver_client::call::CallError;
+
+use super::backoff;
+use super::kind::{Common, Context, Failure, Guarded, Memory as _, Outcome as _, Reconcile, Step};
+use super::not_understood::{self, NotUnderstood};
+use super::pause::Pause;
+use super::report::{self, LONGEST_ERROR, Report as _};
+use super::verdicts::listed;
+use crate::code;
+use crate::metrics::End;
+use crate::watch::ResourceRef;
+
+/// Reconciles one resource, when the concurrency limits allow it, and counts how that ended. The wait is not part of its
+/// time.
+///
+/// # Errors
+/// If the operator's own identity fails, or a clean-up has to be repeated.
+pub async fn reconcile<K: Reconcile>(
+    resource: Arc<Guarded<K>>,
+    context: Arc<Context<K>>,
+) -> Result<Action, Failure> {
+    context.namespaces.synced().await;
+    let _room = context.lanes.enter(&resource.namespace().unwrap_or_default()).await;
+    let begun = Instant::now();
+    let done = Box::pin(once(&resource, &context)).await;
+    let (action, end) = match done {
+        Ok(Step::Done(resync)) => (Ok(Action::requeue(resync)), End::Settled),
+        Ok(Step::AwaitChange) => (Ok(Action::await_change()), End::Settled),
+        Ok(Step::Again(pause)) => (Ok(Action::requeue(pause)), End::Retry),
+        Err(failure) => (Err(failure), End::Failed),
+    };
+    context.metrics.visited(end, begun.elapsed());
+    action
+}
+
+/// When a reconcile that failed is repeated. For the operator's own failures and for clean-ups that wait; what a tenant can
+/// cure is in the status.
+#[expect(clippy::needless_pass_by_value, reason = "the signature is kube's")]
+pub fn error_policy<K: Reconcile>(
+    resource: Arc<Guarded<K>>,
+    failure: &Failure,
+    context: Arc<Context<K>>,
+) -> Action {
+    let reference = ResourceRef::of(&*resource);
+    let entry = context.states.entry(&resource.uid().unwrap_or_default(), &reference);
+    let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
+    if let Some(left_out) = entry.logs(failure.kind()) {
+        error!(
+            code = code::VISIT_FAILED, kind = K::NOUN, resource = %reference,
+            error = %bounded(&failure.to_string(), LONGEST_ERROR), retry_in_s = pause.as_secs(), left_out,
+            "visit failed"
+        );
+    }
+    Action::requeue(pause)
+}
+
+/// `Done` with the time after which the resource is compared again.
+async fn once<K: Reconcile>(guarded: &Guarded<K>, context: &Context<K>) -> Result<Step<Duration>, Failure> {
+    let (reference, meta) = (ResourceRef::of(guarded), guarded.meta());
+    let uid = guarded.uid().unwrap_or_default();
+    let entry = context.states.entry(&uid, &reference);
+    let mut memory = entry.state.lock().await;
+    let memory = &mut *memory;
+
+    let paused = Pause::of(meta, &context.namespaces);
+    if meta.deletion_timestamp.is_some() && K::is_final(paused.as_ref()) {
+        K::finalize(context, &entry, memory, guarded).await?;
+        context.states.forget(&uid);
+        return Ok(Step::AwaitChange);
+    }
+    if memory.common().generation != meta.generation {
+        memory.common().generation = meta.generation;
+        entry.forgive();
+    }
+    K::begin(&entry, memory, meta);
+    if let Err(wait) = memory.common().pace.allows(Instant::now()) {
+        return Ok(Step::Again(wait));
+    }
+    let (acted, before) = match &guarded.0 {
+        Ok(resource) => {
+            let acted = match &paused {
+                Some(pause) => Step::Done(K::Outcome::paused(pause.words(K::NOUN, &reference))),
+                None => K::act(context, &entry, memory, resource).await?,
+            };
+            (acted, HasStatus::status(resource).cloned().unwrap_or_default())
+        }
+        Err(_) => match not_understood::look::<K>(&context.client, &reference).await {
+            Ok(Some(odd)) => {
+                let (faults, status) = noted::<K>(memory.common(), &reference, meta, odd);
+                (Step::Done(K::Outcome::not_understood(faults)), status)
+            }
+            // Its deletion, or its repair, is an event of its own.
+            Ok(None) => (Step::AwaitChange, K::Status::default()),
+            Err(error) => return Err(Failure::Reading(error)),
+        },
+    };
+    let concluded = match acted {
+        Step::Done(outcome) => K::conclude(context, memory, meta, paused.as_ref(), outcome).await?,
+        ended => ended,
+    };
+    let outcome = match concluded {
+        Step::Done(outcome) => outcome,
+        Step::AwaitChange => return Ok(Step::AwaitChange),
+        Step::Again(pause) => return Ok(Step::Again(pause)),
+    };
+    report(context, memory.common(), meta, &outcome, before).await?;
+    if outcome.wants_retry() {
+        let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
+        return Ok(Step::Again(outcome.retry_within().map_or(pause, |due| pause.min(due))));
+    }
+    entry.forgive();
+    Ok(Step::Done(backoff::resync(outcome.resync(&context.options), fastrand::f64())))
+}
+
+/// Logged once per change, and reported as any other outcome.
+fn noted<K: Reconcile>(
+    memory: &mut Common<K::Status>,
+    resource: &ResourceRef,
+    meta: &ObjectMeta,
+    odd: NotUnderstood<K::Status>,
+) -> (Vec<String>, K::Status) {
+    let now = Some((meta.generation, odd.words.clone()));
+    if memory.not_understood != now {
+        warn!(
+            code = code::NOT_UNDERSTOOD, kind = K::NOUN, %resource, words = %listed(&odd.words),
+            "a resource cannot be understood and is left alone"
+        );
+        memory.not_understood = now;
+    }
+    (odd.words, odd.status)
+}
+
+/// Writes the status if it differs from what was `read`, and from what was written since.
+async fn report<K: Reconcile>(
+    context: &Context<K>,
+    memory: &mut Common<K::Status>,
+    meta: &ObjectMeta,
+    outcome: &K::Outcome,
+    read: K::Status,
+) -> Result<(), Failure> {
+    let before = memory.reported.before(meta.resource_version.as_deref(), read);
+    let status = <K as Reconcile>::status(context, &before, outcome, meta);
+    K::announce(context, meta, outcome, &before, &status).await;
+    let pause = outcome.wants_retry().then_some(context.options.retry);
+    if !memory.reported.is_due(&before, &status, pause) {
+        return Ok(());
+    }
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let api: Api<Guarded<K>> = Api::namespaced(context.client.clone(), namespace);
+    match report::write(&api, meta, status.conditions(), &status.patch()).await {
+        Ok(()) => {}
+        // The API server may refuse every write of such an object. Until it is changed, once is enough.
+        Err(CallError::Rejected(refusal)) if !outcome.is_understood() => {
+            warn!(
+                code = code::NOT_UNDERSTOOD, name = meta.name.as_deref().unwrap_or_default(), words = %refusal.message,
+                "the status of a resource that cannot be understood is refused"
+            );
+        }
+        Err(error) => return Err(Failure::Status(error)),
+    }
+    memory.reported.wrote(meta.resource_version.clone(), status);
+    Ok(())
+}

@@ -1,0 +1,243 @@
+//! What a kind brings to the frame of its reconciles ([`super::frame`]), and what they have.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::DeserializeGuard;
+use kube::core::object::HasStatus;
+use kube::runtime::reflector::Store;
+use kube::{Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use weaver_client::call::CallError;
+
+use super::events::Events;
+use super::lanes::Lanes;
+use super::pace::Pace;
+use super::pause::Pause;
+use super::report::{Report, Reported};
+use super::state::{Entry, States};
+use crate::args::Options;
+use crate::metrics::Metrics;
+use crate::tenant::Tenants;
+use crate::watch::{Namespaces, ResourceRef, WatchSet};
+
+/// A resource as its watch takes it: one that does not parse is an error of its own and not of the watch.
+pub type Guarded<K> = DeserializeGuard<K>;
+
+/// One of our kinds, as a controller takes it.
+pub trait Ours:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + HasStatus<Status: Report>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<K> Ours for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + HasStatus<Status: Report>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// What is done for a kind, and by what it differs from the others.
+pub trait Reconcile: Ours {
+    /// What is remembered of a resource between reconciles. All of it can be lost.
+    type Memory: Memory<Self::Status> + Default + Send;
+    /// What its reconciles need besides what all have.
+    type Own: Send + Sync;
+    /// What one reconcile found and did.
+    type Outcome: Outcome + Send + Sync;
+
+    /// The kind, as `weaver` calls it.
+    const NOUN: &'static str;
+
+    /// Is the resource, being deleted, to be finalized now?
+    #[must_use]
+    fn is_final(_paused: Option<&Pause>) -> bool {
+        true
+    }
+
+    /// What has to be done before a deleted resource may go.
+    fn finalize(
+        _context: &Context<Self>,
+        _entry: &Entry<Self::Memory>,
+        _memory: &mut Self::Memory,
+        _resource: &Guarded<Self>,
+    ) -> impl Future<Output = Result<(), Failure>> + Send {
+        async { Ok(()) }
+    }
+
+    /// Notes what the resource's metadata asks for, before anything else.
+    fn begin(_entry: &Entry<Self::Memory>, _memory: &mut Self::Memory, _meta: &ObjectMeta) {}
+
+    /// Looks at everything, plans and acts.
+    fn act(
+        context: &Context<Self>,
+        entry: &Entry<Self::Memory>,
+        memory: &mut Self::Memory,
+        resource: &Self,
+    ) -> impl Future<Output = Result<Step<Self::Outcome>, Failure>> + Send;
+
+    /// What follows from the outcome before it is reported. `paused` is the pause at the beginning.
+    fn conclude(
+        context: &Context<Self>,
+        memory: &mut Self::Memory,
+        meta: &ObjectMeta,
+        paused: Option<&Pause>,
+        outcome: Self::Outcome,
+    ) -> impl Future<Output = Result<Step<Self::Outcome>, Failure>> + Send;
+
+    /// The status of the resource after `outcome`.
+    fn status(
+        context: &Context<Self>,
+        before: &Self::Status,
+        outcome: &Self::Outcome,
+        meta: &ObjectMeta,
+    ) -> Self::Status;
+
+    /// Publishes what others are to know.
+    fn announce(
+        context: &Context<Self>,
+        meta: &ObjectMeta,
+        outcome: &Self::Outcome,
+        before: &Self::Status,
+        now: &Self::Status,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+/// How a part of a reconcile ended.
+#[derive(Debug)]
+pub enum Step<T> {
+    /// With this; the next part follows.
+    Done(T),
+    /// An event of the resource's own will start another reconcile.
+    AwaitChange,
+    /// Another reconcile is to follow after this time.
+    Again(Duration),
+}
+
+/// What the frame itself remembers of each resource.
+pub struct Common<S> {
+    /// Generation of the last reconcile.
+    pub generation: Option<i64>,
+    /// How often it may write.
+    pub pace: Pace,
+    /// The status last written.
+    pub reported: Reported<S>,
+    /// What was last logged of an object that cannot be understood, and its generation then.
+    pub not_understood: Option<(Option<i64>, Vec<String>)>,
+}
+
+impl<S> Common<S> {
+    /// Of a resource that may write as often as `pace` allows.
+    #[must_use]
+    pub fn new(pace: Pace) -> Self {
+        Self { generation: None, pace, reported: Reported::default(), not_understood: None }
+    }
+}
+
+/// What is remembered of a resource.
+pub trait Memory<S> {
+    /// The frame's part of it.
+    fn common(&mut self) -> &mut Common<S>;
+}
+
+/// What one reconcile found and did.
+pub trait Outcome {
+    /// Nothing: it is paused, and why.
+    fn paused(message: String) -> Self;
+    /// Nothing: the object cannot be read. What the parser said, by field.
+    fn not_understood(faults: Vec<String>) -> Self;
+    /// Could the object be read?
+    fn is_understood(&self) -> bool;
+    /// Is there something that another reconcile may cure without any event that would announce the cure?
+    fn wants_retry(&self) -> bool;
+    /// The time after which a retry is due, whatever the back-off says.
+    fn retry_within(&self) -> Option<Duration> {
+        None
+    }
+    /// The time after which an unchanged resource is compared again.
+    fn resync(&self, options: &Options) -> Duration;
+}
+
+/// Why a reconcile did not end well. What a tenant should know is in the status instead.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The operator's own patch of the resource's status failed.
+    #[error("writing the status: {0}")]
+    Status(#[source] CallError),
+    /// The operator's own patch of the resource's finalizers failed.
+    #[error("writing the finalizers: {0}")]
+    Finalizer(#[source] CallError),
+    /// The resource does not parse and could not be looked at again.
+    #[error("reading the resource: {0}")]
+    Reading(#[source] CallError),
+    /// Copies of a deleted resource could not be removed yet.
+    #[error("copies are left: {0}")]
+    CleanupPending(String),
+}
+
+impl Failure {
+    /// Failures of one kind are logged at growing intervals.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Status(failure) | Self::Finalizer(failure) | Self::Reading(failure) => failure.kind(),
+            Self::CleanupPending(_) => "clean-up",
+        }
+    }
+}
+
+/// All that a reconcile of a `K` needs; built in one place ([`crate::run`]).
+pub struct Context<K: Reconcile> {
+    /// The operator's own identity: our kinds and nothing else.
+    pub client: Client,
+    /// Everybody else's.
+    pub tenants: Arc<Tenants>,
+    /// Their watches.
+    pub watches: WatchSet,
+    /// Which namespaces there are, and what is paused.
+    pub namespaces: Arc<Namespaces>,
+    /// Which resources there are.
+    pub store: Store<Guarded<K>>,
+    /// Publishes Events.
+    pub events: Events,
+    /// What is remembered between reconciles.
+    pub states: Arc<States<K::Memory>>,
+    /// Concurrency limits.
+    pub lanes: Arc<Lanes>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Flags.
+    pub options: Options,
+    /// What this kind needs besides.
+    pub own: K::Own,
+}
+
+impl<K: Reconcile> Context<K> {
+    /// Uids of all resources that there are.
+    #[must_use]
+    pub fn living(&self) -> BTreeSet<String> {
+        self.store.state().iter().filter_map(|resource| resource.uid()).collect()
+    }
+
+    /// Has a resource reconciled, and its failures forgotten: something has changed that may have cured them.
+    pub fn reconcile_now(&self, resource: ResourceRef) {
+        self.states.forgive(&resource);
+        self.watches.wake(resource);
+    }
+}

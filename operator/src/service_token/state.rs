@@ -1,0 +1,29 @@
+//! What is remembered of a `ServiceToken` between reconciles.
+
+use weaver_api::v1beta1::ServiceTokenStatus;
+
+use super::fill::Known;
+use crate::controller::kind::Common;
+use crate::controller::pace::Pace;
+use crate::watch::Interest;
+
+/// Reconciles that write or mint, at once and then each ten seconds: enough for any change of a spec, and no storm where
+/// somebody rewrites a Secret as often as it is written.
+const BURST: f64 = 6.0;
+const PER_SECOND: f64 = 0.1;
+
+/// Memory of one resource.
+pub struct TokenState {
+    /// The watch on its Secret.
+    pub watch: Option<Interest>,
+    /// What its Secret was seen to hold.
+    pub known: Option<Known>,
+    /// The frame's part.
+    pub common: Common<ServiceTokenStatus>,
+}
+
+impl Default for TokenState {
+    fn default() -> Self {
+        Self { watch: None, known: None, common: Common::new(Pace::new(BURST, PER_SECOND)) }
+    }
+}
