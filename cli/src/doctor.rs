@@ -5,12 +5,14 @@
 //! nodes what their agents say in the cluster. Nothing is changed: what
 //! comes closest to a write is a dry run, which has one object converted.
 
+mod ask;
 mod cluster;
 mod containers;
 mod node;
 mod policies;
 mod reports;
 mod resources;
+mod seen;
 mod show;
 mod way;
 
@@ -18,13 +20,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
 use weaver_diagnostics::catalogue;
 use weaver_diagnostics::exit_code;
-use weaver_diagnostics::finding::{Code, Finding, Severity};
+use weaver_diagnostics::finding::Code;
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
 
 use crate::stdout::print;
+use seen::Seen;
 
 /// The agent's report on a Pi.
 const REPORT: &str = "/run/weaver/report.json";
@@ -51,34 +53,6 @@ enum Output {
     Text,
     /// For a program
     Json,
-}
-
-/// Where a thing was seen, and so whose it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Side {
-    /// This machine: kubeconfig, names.
-    Here,
-    /// Between the two: nothing answers.
-    Network,
-    /// The machine that k3s runs on.
-    Node,
-    /// What runs in the cluster.
-    Cluster,
-}
-
-/// A finding and its side.
-#[derive(Debug, Serialize)]
-pub struct Seen {
-    side: Side,
-    #[serde(flatten)]
-    finding: Finding,
-}
-
-impl Seen {
-    fn is_bad(&self) -> bool {
-        self.finding.severity == Severity::Fail
-    }
 }
 
 pub async fn run(options: &Doctor) -> anyhow::Result<ExitCode> {

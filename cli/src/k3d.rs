@@ -9,7 +9,7 @@ use weaver_diagnostics::exit_code::KNOWN_BAD;
 use weaver_diagnostics::k3d::{Cluster, lint_k3s_arg};
 use weaver_diagnostics::san::ServingName;
 
-use crate::kubeconfig::host;
+use crate::kubeconfig::arguments::host;
 use crate::stdout::print;
 
 #[derive(Subcommand)]

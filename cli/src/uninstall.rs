@@ -14,12 +14,12 @@ use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use tokio::time::Instant;
 
 use crate::connection;
 use crate::stdout::{print, say};
-use found::Found;
+use found::{Copies, Found};
 
 #[derive(Args)]
 pub struct Uninstall {
@@ -38,15 +38,6 @@ pub struct Uninstall {
     /// How long to wait for the operator and for the API server's own clean-up
     #[arg(long, value_name = "SECONDS", default_value_t = 420)]
     wait: u64,
-}
-
-/// What becomes of what was made.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum Copies {
-    /// They stay as they are, marks and all: `weaver orphans` finds copies afterwards
-    Keep,
-    /// They go, but for those whose ConfigMapSync says that they stay
-    Delete,
 }
 
 pub async fn run(options: &Uninstall) -> anyhow::Result<()> {
@@ -70,7 +61,7 @@ pub async fn run(options: &Uninstall) -> anyhow::Result<()> {
         part.delete(&client).await?;
     }
     namespace::remove(&client, deadline).await?;
-    definitions::remove(&client, &found, deadline).await?;
+    definitions::remove(&client, &found.reports, &found.definitions, deadline).await?;
     say(
         "Config Weaver is out of this cluster; an operator or a webhook that still runs has nothing to do: stop it",
     );

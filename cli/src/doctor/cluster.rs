@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
-use kube::core::{ApiResource, DynamicObject, Status};
+use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 use tokio::time::timeout;
@@ -17,16 +17,13 @@ use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 use weaver_operator::installer::{Service, Webhook};
 use weaver_operator::tenant::Account;
 
-use super::{Seen, Side, policies, resources};
+use super::ask::{PATIENCE, asked, asked_for};
+use super::seen::{Seen, Side};
+use super::{policies, resources};
 use crate::{crd_diff, review};
 
-/// For one request.
-const PATIENCE: Duration = Duration::from_secs(15);
 /// For one that a webhook answers: the API server itself waits 30 s for it.
 const CONVERTING: Duration = Duration::from_secs(40);
-/// Resources that are looked at.
-pub const MOST: u32 = 1000;
-
 /// Looks at everything.
 pub async fn look(client: &Client) -> Vec<Seen> {
     let mut findings = definitions(client).await;
@@ -39,34 +36,6 @@ pub async fn look(client: &Client) -> Vec<Seen> {
     findings.extend(policies::look(client).await);
     findings.extend(minting(client).await);
     findings.into_iter().map(|finding| Seen { side: Side::Cluster, finding }).collect()
-}
-
-/// The answer in time, or what is to be said of there being none.
-pub async fn asked<T>(what: &str, call: impl Future<Output = kube::Result<T>>) -> Result<T, Box<Finding>> {
-    asked_for(PATIENCE, what, call).await
-}
-
-async fn asked_for<T>(
-    patience: Duration,
-    what: &str,
-    call: impl Future<Output = kube::Result<T>>,
-) -> Result<T, Box<Finding>> {
-    let bad = |code, why: String| Box::new(catalogue::finding(code, format!("{what}: {why}")));
-    match timeout(patience, call).await {
-        Err(_) => Err(bad(Code::K3sNotAnswering, format!("no answer within {} s", patience.as_secs()))),
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(kube::Error::Api(error))) => Err(bad(code_of(&error), error.message.clone())),
-        Ok(Err(error)) => Err(bad(Code::K3sNotAnswering, error.to_string())),
-    }
-}
-
-fn code_of(error: &Status) -> Code {
-    match error.code {
-        403 => Code::MayNotLook,
-        404 => Code::DefinitionDiffers,
-        _ if error.message.contains("conversion webhook") => Code::ConversionWebhookFailed,
-        _ => Code::K3sNotAnswering,
-    }
 }
 
 /// What is wrong with the definitions of our kinds.

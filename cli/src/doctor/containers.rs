@@ -19,7 +19,7 @@ use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_diagnostics::recognise::Recogniser;
 use weaver_diagnostics::shell::quoted;
 
-use super::{Seen, Side};
+use super::seen::{Seen, Side};
 
 /// Where Docker listens, unless `DOCKER_HOST` says another socket.
 const SOCKET: &str = "/var/run/docker.sock";

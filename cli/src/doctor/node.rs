@@ -8,7 +8,8 @@ use serde::Deserialize;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_diagnostics::finding_text::quoted;
 
-use super::{Seen, Side, reports};
+use super::reports;
+use super::seen::{Seen, Side};
 
 /// The parts of it that matter here.
 #[derive(Deserialize)]

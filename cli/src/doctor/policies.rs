@@ -7,7 +7,7 @@ use weaver_diagnostics::finding::{Code, Finding};
 use weaver_operator::installer::guard::{Guard, Standing};
 use weaver_operator::installer::{accounts, deletions, nodes};
 
-use super::cluster::asked;
+use super::ask::asked;
 
 /// A policy, and what it is when it is not there, or lets somebody pass.
 struct Watched {

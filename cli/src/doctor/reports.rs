@@ -12,8 +12,8 @@ use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 use weaver_diagnostics::finding_text::quoted;
 
-use super::cluster::{MOST, asked};
-use super::{Seen, Side};
+use super::ask::{MOST, asked};
+use super::seen::{Seen, Side};
 
 /// Findings of one node that are shown.
 const SHOWN: usize = 10;

@@ -13,7 +13,7 @@ use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_diagnostics::finding_text::quoted;
 
-use super::cluster::{MOST, asked};
+use super::ask::{MOST, asked};
 
 /// The operator has seen a change long before.
 const SEEN_BY: SignedDuration = SignedDuration::from_mins(1);

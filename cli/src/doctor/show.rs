@@ -8,7 +8,7 @@ use weaver_diagnostics::exit_code;
 use weaver_diagnostics::finding::{Finding, Severity};
 use weaver_diagnostics::finding_text;
 
-use super::{Seen, Side};
+use super::seen::{Seen, Side};
 use crate::stdout::document;
 
 pub fn text(seen: &[Seen]) -> anyhow::Result<()> {

@@ -20,9 +20,10 @@ use weaver_diagnostics::reach::{self, Clocks};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::{Observation, Outcome};
 
-use super::{Seen, Side};
+use super::seen::{Seen, Side};
 use crate::connection::USER_AGENT;
-use crate::kubeconfig::{default_kubeconfig, file, handshake};
+use crate::kubeconfig::file::{self, default_kubeconfig};
+use crate::kubeconfig::handshake;
 
 /// For one request.
 const PATIENCE: Duration = Duration::from_secs(15);

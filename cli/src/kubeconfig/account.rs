@@ -11,7 +11,7 @@ use kube::api::PostParams;
 use weaver_diagnostics::shell::quoted;
 use weaver_operator::tenant::Account;
 
-use super::Refusal;
+use super::refusal::Refusal;
 use crate::connection;
 
 /// The token, and when it ends.

@@ -5,44 +5,50 @@ use std::fs::canonicalize;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
+use clap::Args;
 use jiff::Timestamp;
 use weaver_diagnostics::kubeconfig_export::document::Document;
 use weaver_diagnostics::shell::quoted;
 
-use super::{Export, file, refusal};
+use super::file::{self, How};
+use super::refusal::told;
 use crate::stdout::note;
 
-/// Writes what was exported, and says where it is.
-pub fn deliver(arguments: &Export, document: &Document, context: &str) -> anyhow::Result<()> {
-    if let Some(path) = &arguments.merge {
-        merged(path, document, context, How { switch: arguments.switch, force: arguments.force })?;
-    } else if let Some(path) = &arguments.output {
-        file::write(path, document, arguments.force).map_err(told)?;
-        note!("wrote {}: it holds {}", path.display(), credential(arguments));
+/// Where it goes; without any of it, to standard output.
+#[derive(Args)]
+pub struct Destination {
+    /// Write to a new file instead, with mode 0600
+    #[arg(long, value_name = "FILE", group = "file")]
+    pub output: Option<PathBuf>,
+    /// Replace the file of --output, or the entries of this context in that of --merge, if they exist
+    #[arg(long, requires = "file")]
+    pub force: bool,
+    /// Merge into this kubeconfig instead: all other entries stay, the old file is kept beside
+    #[arg(long, value_name = "FILE", group = "file")]
+    pub merge: Option<PathBuf>,
+    /// Make the merged context the current one
+    #[arg(long = "use", requires = "merge")]
+    pub switch: bool,
+}
+
+/// Writes what was exported, and says where it is. `credential` is what it holds.
+pub fn deliver(to: &Destination, document: &Document, context: &str, credential: &str) -> anyhow::Result<()> {
+    if let Some(path) = &to.merge {
+        merged(path, document, context, How { switch: to.switch, force: to.force })?;
+    } else if let Some(path) = &to.output {
+        file::write(path, document, to.force).map_err(told)?;
+        note!("wrote {}: it holds {}", path.display(), credential);
     } else {
         let mut out = io::stdout().lock();
         out.write_all(document.to_yaml().as_bytes())
             .and_then(|()| out.flush())
             .context("writing the kubeconfig")?;
         if out.is_terminal() {
-            note!("note: this is {}; clear the screen, and prefer --output FILE", credential(arguments));
+            note!("note: this is {}; clear the screen, and prefer --output FILE", credential);
         }
     }
     Ok(())
-}
-
-fn credential(arguments: &Export) -> &'static str {
-    if arguments.as_account.is_some() { "a credential" } else { "an administrator's credential" }
-}
-
-/// How a kubeconfig is merged.
-#[derive(Clone, Copy)]
-pub struct How {
-    /// Make its context the current one.
-    pub switch: bool,
-    /// Replace entries that are not an earlier export of the same server with the same CA.
-    pub force: bool,
 }
 
 /// Merges, and says what came of it.
@@ -76,8 +82,4 @@ fn read_beside(path: &Path) -> Vec<PathBuf> {
     } else {
         Vec::new()
     }
-}
-
-pub fn told(error: file::FileError) -> anyhow::Error {
-    if error.is_refusal() { refusal(error) } else { anyhow!(error.to_string()) }
 }

@@ -12,8 +12,12 @@ use weaver_diagnostics::san::{ServingName, is_inner};
 use weaver_operator::tenant::Account;
 
 use super::account::account;
+use super::arguments::{address, host};
+use super::deliver::Destination;
+use super::export::{Export, export};
 use super::file;
-use super::{Export, address, anchors, export, handshake, host, refusal, told};
+use super::handshake::{self, anchors};
+use super::refusal::{refusal, told};
 
 #[derive(Args)]
 pub struct ExportAll {
@@ -77,10 +81,7 @@ pub async fn export_all(arguments: &ExportAll) -> anyhow::Result<()> {
             insecure: false,
             as_account: arguments.as_account.clone(),
             days: arguments.days,
-            output: Some(file),
-            force: arguments.force,
-            merge: None,
-            switch: false,
+            to: Destination { output: Some(file), force: arguments.force, merge: None, switch: false },
         };
         let shown = directory.display();
         export(&one).await.with_context(|| format!("{shown} is not whole; repeat with --force"))?;

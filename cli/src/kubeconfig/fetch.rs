@@ -8,7 +8,6 @@
 //! names that were asked for; the answer, its messages and the time it takes are limited.
 //! What comes over ssh is an administrator's credential: it is in no message and in no file but the one that is merged.
 
-use std::env;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
@@ -23,9 +22,12 @@ use weaver_diagnostics::text_file::TextFile;
 use weaver_operator::tenant::Account;
 
 use super::account::account;
-use super::deliver::{How, merged};
+use super::arguments::{entry_name, host};
+use super::deliver::merged;
+use super::file::{How, default_kubeconfig};
+use super::handshake::{self, anchors};
+use super::refusal::{REFUSED, refusal};
 use super::remote::{self, Failed, Limits};
-use super::{REFUSED, anchors, entry_name, handshake, host, refusal};
 use crate::stdout::note;
 
 /// Exit status of ssh where the connection itself failed.
@@ -93,13 +95,6 @@ pub async fn fetch(arguments: &Fetch) -> anyhow::Result<()> {
         note!("note: {note}");
     }
     Ok(())
-}
-
-/// The kubeconfig that a person means without saying so.
-pub fn default_kubeconfig() -> Option<PathBuf> {
-    let named = env::var_os("KUBECONFIG");
-    let first = named.and_then(|named| env::split_paths(&named).find(|path| !path.as_os_str().is_empty()));
-    first.or_else(|| Some(env::home_dir()?.join(".kube/config")))
 }
 
 /// Whether the answer is about the server that was asked for. The name is the user's, never the answer's.

@@ -5,6 +5,7 @@
 //! A merge takes the lock that kubectl takes for its own changes, and looks for what it would take from other contexts,
 //! and for a CA that is not trusted yet, before it writes. Failure: the file and the remedy, never its content.
 
+use std::env;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
@@ -18,10 +19,25 @@ use weaver_diagnostics::kubeconfig_export::merge::merge;
 use weaver_diagnostics::text_file::TextFile;
 
 use super::authority;
-use super::deliver::How;
 
 /// More than any kubeconfig has.
 const LARGEST: u64 = 4 << 20;
+
+/// How a kubeconfig is merged.
+#[derive(Clone, Copy)]
+pub struct How {
+    /// Make its context the current one.
+    pub switch: bool,
+    /// Replace entries that are not an earlier export of the same server with the same CA.
+    pub force: bool,
+}
+
+/// The kubeconfig that a person means without saying so.
+pub fn default_kubeconfig() -> Option<PathBuf> {
+    let named = env::var_os("KUBECONFIG");
+    let first = named.and_then(|named| env::split_paths(&named).find(|path| !path.as_os_str().is_empty()));
+    first.or_else(|| Some(env::home_dir()?.join(".kube/config")))
+}
 
 /// Why a kubeconfig was not read or written.
 #[derive(Debug, thiserror::Error)]

@@ -8,9 +8,11 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, Error, RootCertStore};
+use serde_json::json;
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::Outcome;
 use weaver_host::handshake;
@@ -83,5 +85,40 @@ fn outcome_of(error: &std::io::Error) -> Outcome {
             Outcome::Untrusted("it is signed by another CA".to_owned())
         }
         other => Outcome::Untrusted(other.to_string()),
+    }
+}
+
+/// The CA of a kubeconfig, decoded by the means of kube's client.
+pub async fn anchors(ca_data: &str) -> Result<RootCertStore, &'static str> {
+    const BAD: &str =
+        "certificate-authority-data is not the base64 of PEM certificates: take a fresh copy of the file";
+    // Only decoded, never connected to.
+    let cluster = json!({"server": "https://localhost", "certificate-authority-data": ca_data});
+    let kubeconfig: Kubeconfig = serde_json::from_value(json!({
+        "clusters": [{"name": "ca", "cluster": cluster}],
+        "contexts": [{"name": "ca", "context": {"cluster": "ca"}}],
+        "current-context": "ca",
+    }))
+    .map_err(|_| BAD)?;
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|_| BAD)?;
+    let mut anchors = RootCertStore::empty();
+    for certificate in config.root_cert.unwrap_or_default() {
+        anchors.add(certificate.into()).map_err(|_| BAD)?;
+    }
+    if anchors.is_empty() { Err(BAD) } else { Ok(anchors) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_ca_that_is_none_is_told_without_its_text() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        for data in ["!", "aHVudGVyMg==", "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="] {
+            let why = anchors(data).await.unwrap_err();
+            assert!(why.contains("take a fresh copy"), "{data}: {why}");
+        }
     }
 }

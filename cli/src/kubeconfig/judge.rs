@@ -11,8 +11,8 @@ use weaver_diagnostics::kubeconfig::exposed;
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
 use weaver_diagnostics::kubeconfig_export::lint::lint_for_use;
 
-use super::deliver::told;
-use super::{default_kubeconfig, file};
+use super::file::{self, default_kubeconfig};
+use super::refusal::told;
 use crate::stdout::{say, show};
 
 pub fn judge(file: Option<PathBuf>) -> anyhow::Result<ExitCode> {

@@ -14,8 +14,11 @@ use weaver_diagnostics::finding_text::cut;
 use weaver_diagnostics::kubeconfig_export::lint::lint_for_use;
 use weaver_diagnostics::kubeconfig_export::{Source, Wanted};
 
-use super::deliver::{How, merged, told};
-use super::{anchors, default_kubeconfig, entry_name, file, host, refusal};
+use super::arguments::{entry_name, host};
+use super::deliver::merged;
+use super::file::{self, How, default_kubeconfig};
+use super::handshake::anchors;
+use super::refusal::{refusal, told};
 use crate::stdout::note;
 
 /// A message of a foreign file, in characters.

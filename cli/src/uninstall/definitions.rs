@@ -8,7 +8,6 @@ use tokio::time::Instant;
 use weaver_api::crds::STORED;
 use weaver_api::v1beta1::NodeReport;
 
-use super::found::Found;
 use super::part::Part;
 use crate::resource::kind::Kind;
 use crate::resource::store::Store;
@@ -30,11 +29,16 @@ fn is_ours(crd: &CustomResourceDefinition) -> bool {
 }
 
 /// Deletes every `NodeReport`, then each definition of which nothing is left.
-pub async fn remove(client: &Client, found: &Found, deadline: Instant) -> anyhow::Result<()> {
-    for report in &found.reports {
+pub async fn remove(
+    client: &Client,
+    reports: &[Part],
+    definitions: &[Part],
+    deadline: Instant,
+) -> anyhow::Result<()> {
+    for report in reports {
         report.delete(client).await?;
     }
-    for definition in &found.definitions {
+    for definition in definitions {
         let left = objects(client, definition).await?;
         ensure!(
             left == 0,
@@ -42,7 +46,7 @@ pub async fn remove(client: &Client, found: &Found, deadline: Instant) -> anyhow
         );
         definition.delete(client).await?;
     }
-    for definition in &found.definitions {
+    for definition in definitions {
         definition.is_gone_by(client, deadline).await?;
     }
     Ok(())

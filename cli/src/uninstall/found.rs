@@ -1,6 +1,7 @@
 //! What there is of Config Weaver in a cluster, and what is said of it before anything is written.
 
 use anyhow::{Context as _, ensure};
+use clap::ValueEnum;
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -18,11 +19,20 @@ use weaver_operator::installer::{accounts, deletions, nodes};
 use weaver_operator::lease::record::NAME as LEASE;
 
 use super::part::Part;
-use super::{Copies, definitions, namespace};
+use super::{definitions, namespace};
 use crate::orphans;
 use crate::resource::kind::Kind;
 use crate::resource::store::Store;
 use crate::status::{self, Leader};
+
+/// What becomes of what was made.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Copies {
+    /// They stay as they are, marks and all: `weaver orphans` finds copies afterwards
+    Keep,
+    /// They go, but for those whose ConfigMapSync says that they stay
+    Delete,
+}
 
 /// All of it.
 pub struct Found {

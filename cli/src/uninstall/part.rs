@@ -1,6 +1,7 @@
 //! One object of an installation: found by its name, deleted by the uid that was seen.
 
 use std::fmt;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -9,9 +10,11 @@ use kube::{Client, Resource};
 use tokio::time::{Instant, sleep};
 use weaver_api::v1beta1::NodeReport;
 
-use super::resources::LOOK;
 use crate::resource::store::is_gone;
 use crate::stdout::say;
+
+/// How often it is looked.
+pub const LOOK: Duration = Duration::from_millis(500);
 
 /// An object that is there.
 pub struct Part {

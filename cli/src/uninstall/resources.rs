@@ -5,7 +5,6 @@
 //! operator that dies meanwhile is replaced as soon as its lease is late.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Secret;
@@ -21,17 +20,14 @@ use weaver_operator::sync::cleanup::leaves_copies;
 use weaver_operator::sync::metadata::is_adopted;
 use weaver_operator::sync::plan::{Leftover, leftover};
 
-use super::Copies;
-use super::found::{Found, leader};
+use super::found::{Copies, Found, leader};
+use super::part::LOOK;
 use crate::orphans::{self, Marked};
 use crate::resource::delete::{Manner, delete};
 use crate::resource::deletion::held_by;
 use crate::resource::kind::{Kind, name, namespace, uid};
 use crate::resource::store::{Store, exactly, is_conflict, is_gone, is_invalid};
 use crate::stdout::{Lines, say};
-
-/// How often it is looked.
-pub const LOOK: Duration = Duration::from_millis(500);
 
 /// Deletes all that were found, and waits until they are gone.
 pub async fn remove(client: &Client, found: &Found, copies: Copies, deadline: Instant) -> anyhow::Result<()> {

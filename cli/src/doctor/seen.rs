@@ -1,0 +1,33 @@
+//! A finding, and whose it is.
+
+use serde::Serialize;
+use weaver_diagnostics::finding::{Finding, Severity};
+
+/// Where a thing was seen, and so whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// This machine: kubeconfig, names.
+    Here,
+    /// Between the two: nothing answers.
+    Network,
+    /// The machine that k3s runs on.
+    Node,
+    /// What runs in the cluster.
+    Cluster,
+}
+
+/// A finding and its side.
+#[derive(Debug, Serialize)]
+pub struct Seen {
+    pub side: Side,
+    #[serde(flatten)]
+    pub finding: Finding,
+}
+
+impl Seen {
+    /// Is something known to be wrong?
+    pub fn is_bad(&self) -> bool {
+        self.finding.severity == Severity::Fail
+    }
+}

@@ -1,0 +1,181 @@
+//! `weaver kubeconfig export`: a kubeconfig for another machine, by a name that a handshake has just proven.
+
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use weaver_diagnostics::finding::Severity;
+use weaver_diagnostics::kubeconfig_export::advice::{NotServed, hard_to_find};
+use weaver_diagnostics::kubeconfig_export::lint::lint;
+use weaver_diagnostics::kubeconfig_export::{K3S_KUBECONFIG, Source, Wanted};
+use weaver_diagnostics::san::ServingName;
+use weaver_diagnostics::serving::Outcome;
+use weaver_operator::tenant::Account;
+
+use super::account::{account, mint};
+use super::arguments::{address, entry_name, host};
+use super::deliver::{Destination, deliver};
+use super::file;
+use super::handshake::{self, anchors};
+use super::refusal::{refusal, told};
+use crate::stdout::note;
+
+#[derive(Args)]
+pub struct Export {
+    /// DNS name or address by which the other machine reaches the API server
+    #[arg(value_parser = host, required_unless_present = "named")]
+    pub name: Option<ServingName>,
+    /// The same, for who writes it so
+    #[arg(long = "name", value_name = "NAME", value_parser = host, conflicts_with = "name", hide = true)]
+    pub named: Option<ServingName>,
+    /// The administrator's kubeconfig to start from
+    #[arg(long, value_name = "FILE", default_value = K3S_KUBECONFIG)]
+    pub kubeconfig: PathBuf,
+    /// Port of the server, where it is not the one in the kubeconfig
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+    /// What cluster, user and context are called, where not NAME
+    #[arg(long, value_name = "NAME", value_parser = entry_name)]
+    pub context: Option<String>,
+    /// A served name to verify, where the certificate does not have NAME
+    #[arg(long, value_name = "SERVED", value_parser = host)]
+    pub tls_server_name: Option<ServingName>,
+    /// Where to look at the certificate, as HOST:PORT; the server in the kubeconfig where not given
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    pub api_address: Option<String>,
+    /// Turn verification off, where the name is not served and cannot be: for diagnosis only
+    ///
+    /// The CA goes, as kubectl refuses the two together. Whoever answers at that address gets the credentials.
+    #[arg(long, conflicts_with = "tls_server_name")]
+    pub insecure: bool,
+    /// With a token of this account instead of the administrator's credential
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = account)]
+    pub as_account: Option<Account>,
+    /// How long that token is good: days
+    #[arg(long, value_name = "NUMBER", default_value_t = 90, requires = "as_account", value_parser = clap::value_parser!(u16).range(1..=3650))]
+    pub days: u16,
+    #[command(flatten)]
+    pub to: Destination,
+}
+
+impl Export {
+    /// By which the other machine reaches the API server.
+    fn name(&self) -> anyhow::Result<&ServingName> {
+        self.name.as_ref().or(self.named.as_ref()).context("name the server")
+    }
+}
+
+pub async fn export(arguments: &Export) -> anyhow::Result<()> {
+    let name = arguments.name()?;
+    let denied = "it holds an administrator's key: run this with sudo, and leave its mode alone";
+    let text = file::read(&arguments.kubeconfig, denied).map_err(told)?;
+    let findings = lint(&text);
+    if let Some(finding) = findings.iter().find(|finding| finding.severity == Severity::Fail) {
+        let remedy =
+            finding.remedy.as_ref().map(|remedy| format!("; {}", remedy.explain)).unwrap_or_default();
+        return Err(refusal(format!("{}{remedy}", finding.message)));
+    }
+    let source = Source::read(&text).map_err(refusal)?;
+    for finding in findings {
+        // The export itself is the remedy.
+        note!("note: {}", finding.message);
+    }
+    let tls_server_name = arguments.tls_server_name.as_ref().or(source.tls_server_name.as_ref());
+    let peer = if arguments.insecure {
+        note!(
+            "warning: nothing is proven and nothing will be verified: whoever answers at {name} gets these credentials; \
+             for diagnosis only"
+        );
+        None
+    } else {
+        prove(arguments, &source, tls_server_name).await?
+    };
+    let context = arguments.context.clone().unwrap_or_else(|| name.to_string());
+    let minted = match &arguments.as_account {
+        None => None,
+        Some(account) => Some(mint(&arguments.kubeconfig, account, arguments.days).await?),
+    };
+    let wanted = Wanted {
+        host: name,
+        port: arguments.port,
+        context: &context,
+        tls_server_name,
+        insecure: arguments.insecure,
+        token: minted.as_ref().map(|minted| &*minted.token),
+    };
+    let document = source.export(&wanted).map_err(refusal)?;
+    if let (Some(account), Some(minted)) = (&arguments.as_account, &minted) {
+        note!("the token of {account} is good until {:.0}", minted.expires);
+    }
+    let credential =
+        if arguments.as_account.is_some() { "a credential" } else { "an administrator's credential" };
+    deliver(&arguments.to, &document, &context, credential)?;
+    if let Some(warning) = hard_to_find(name, outward(peer)) {
+        note!("note: {warning}");
+    }
+    Ok(())
+}
+
+/// The address of the server that proves the name which the exported file will verify.
+async fn prove(
+    arguments: &Export,
+    source: &Source,
+    tls_server_name: Option<&ServingName>,
+) -> anyhow::Result<Option<IpAddr>> {
+    let file = arguments.kubeconfig.display();
+    let endpoint = arguments.api_address.clone().unwrap_or_else(|| source.server.authority());
+    let anchors = anchors(&source.ca_data).await.map_err(|why| refusal(format!("{file}: {why}")))?;
+    let name = tls_server_name.map_or_else(|| arguments.name(), Ok)?;
+    let seen = handshake::prove(&endpoint, anchors, name).await;
+    match seen.outcome {
+        Outcome::Proven => Ok(seen.peer),
+        Outcome::NotServed => Err(refusal(NotServed {
+            name: name.clone(),
+            is_tls_server_name: tls_server_name.is_some(),
+            endpoint,
+            served: seen.served,
+        })),
+        Outcome::Dates(why) => Err(refusal(format!(
+            "the certificate at {endpoint} cannot be used: {why}; compare the clock (`timedatectl`); if it is right, \
+             k3s renews its certificate with `sudo systemctl restart k3s`"
+        ))),
+        Outcome::Untrusted(why) => Err(refusal(format!(
+            "the certificate at {endpoint} is not one of the CA in {file}: {why}; name the kubeconfig of the cluster \
+             that answers there with --kubeconfig, or the right server with --api-address"
+        ))),
+        Outcome::Unreachable(why) => bail!(
+            "{endpoint} showed no certificate, so nothing is proven: {why}; look at `systemctl status k3s`, or name \
+             the API server with --api-address HOST:PORT"
+        ),
+    }
+}
+
+/// The address by which other machines reach the server that answered, where that can be told.
+fn outward(peer: Option<IpAddr>) -> Option<IpAddr> {
+    let peer = peer?;
+    if !peer.is_loopback() {
+        return Some(peer);
+    }
+    // Sends nothing: it asks the routing table which of our addresses faces outwards.
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect((Ipv4Addr::new(198, 51, 100, 1), 9)).ok()?;
+    match socket.local_addr().ok()?.ip() {
+        // The dummy interface of a Pi without a network.
+        IpAddr::V4(address) if address.is_documentation() || address.is_loopback() => None,
+        address => Some(address),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_for_other_machines() {
+        let far = IpAddr::from([192, 168, 1, 7]);
+        assert_eq!(outward(Some(far)), Some(far));
+        assert_eq!(outward(None), None);
+        assert!(outward(Some(Ipv4Addr::LOCALHOST.into())).is_none_or(|address| !address.is_loopback()));
+    }
+}

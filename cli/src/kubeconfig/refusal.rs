@@ -1,0 +1,25 @@
+//! What must not be done, and how that ends.
+
+use std::fmt::Display;
+
+use anyhow::anyhow;
+
+use super::file::FileError;
+
+/// What we know must not be done.
+pub const REFUSED: u8 = 10;
+
+/// Nothing was written, and trying again does not help.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.join("\n  "))]
+pub struct Refusal(pub Vec<String>);
+
+/// The error of something that must not be done.
+pub fn refusal(why: impl Display) -> anyhow::Error {
+    Refusal(vec![why.to_string()]).into()
+}
+
+/// A file that was not read or written.
+pub fn told(error: FileError) -> anyhow::Error {
+    if error.is_refusal() { refusal(error) } else { anyhow!(error.to_string()) }
+}
