@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt as _;
 use kube::api::Api;
-use weaver_api::crds::WEBHOOK_URL;
+use weaver_api::webhook;
 use weaver_operator::installer::certificates::{self, ensure, secret};
 use weaver_operator::installer::{self, Options, Prove, Service, Webhook, review};
 
@@ -55,7 +55,7 @@ pub enum Verb {
     #[command(verbatim_doc_comment)]
     Install {
         /// Directory of the webhook's CA and certificate
-        #[arg(long, value_name = "DIR", default_value = certificates::DIRECTORY, conflicts_with = "service")]
+        #[arg(long, value_name = "DIR", default_value = webhook::DIRECTORY, conflicts_with = "service")]
         certificates: PathBuf,
         #[command(flatten)]
         cluster: Cluster,
@@ -84,7 +84,7 @@ pub enum Verb {
 #[derive(Args)]
 pub struct Cluster {
     /// Where the API server reaches the conversion webhook
-    #[arg(long, value_name = "URL", default_value = WEBHOOK_URL, conflicts_with = "service")]
+    #[arg(long, value_name = "URL", default_value = webhook::URL, conflicts_with = "service")]
     webhook: String,
     /// The Service in front of it, where it runs in the cluster; its certificates are in a Secret of the same name
     #[arg(long, value_name = "NAMESPACE/NAME[:PORT]")]

@@ -58,7 +58,7 @@ fn text(definition: &CustomResourceDefinition) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::ByteString;
-    use weaver_api::crds::WEBHOOK_URL;
+    use weaver_api::webhook::URL;
     use weaver_operator::installer::Service;
 
     use super::*;
@@ -72,7 +72,7 @@ mod tests {
     }
 
     fn installed() -> CustomResourceDefinition {
-        let mut definition = complete(built_in(), &at(WEBHOOK_URL, "0123456789"));
+        let mut definition = complete(built_in(), &at(URL, "0123456789"));
         definition.spec = normal(&definition.spec);
         definition.metadata.resource_version = Some("17".into());
         definition.metadata.labels = Some([("of".into(), "somebody".into())].into());
@@ -87,7 +87,7 @@ mod tests {
     fn difference(change: impl FnOnce(&mut CustomResourceDefinition)) -> String {
         let mut installed = installed();
         change(&mut installed);
-        between(Some(&installed), built_in(), at(WEBHOOK_URL, "")).unwrap()
+        between(Some(&installed), built_in(), at(URL, "")).unwrap()
     }
 
     #[test]
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_said_to_be_so() {
-        let text = between(None, built_in(), at(WEBHOOK_URL, "")).unwrap();
+        let text = between(None, built_in(), at(URL, "")).unwrap();
         assert_eq!(text, "configmapsyncs.weaver.example.com is not installed\n");
     }
 
@@ -107,12 +107,12 @@ mod tests {
         assert!(text.contains("+        caBundle: <the webhook's CA>"), "{text}");
         let text = between(Some(&installed()), built_in(), at("https://elsewhere/convert", "")).unwrap();
         assert!(text.contains("caBundle: <10 bytes>"), "{text}");
-        assert!(text.contains(&format!("-        url: {WEBHOOK_URL}")), "{text}");
+        assert!(text.contains(&format!("-        url: {URL}")), "{text}");
         assert!(text.contains("+        url: https://elsewhere/convert"), "{text}");
         assert!(text.starts_with("--- installed/configmapsyncs"), "{text}");
         let service = "config-weaver/weaver-webhook".parse::<Service>().unwrap().webhook(String::new());
         let text = between(Some(&installed()), built_in(), service).unwrap();
-        for line in [&format!("-        url: {WEBHOOK_URL}"), "+          name: weaver-webhook"] {
+        for line in [&format!("-        url: {URL}"), "+          name: weaver-webhook"] {
             assert!(text.contains(line), "{line}: {text}");
         }
     }

@@ -296,7 +296,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:9443")]
     pub webhook_address: SocketAddr,
     /// Directory of the webhook's CA and certificate, which the agent makes and renews.
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/weaver/webhook")]
+    #[arg(long, value_name = "DIR", default_value = weaver_api::webhook::DIRECTORY)]
     pub certificates: PathBuf,
     /// Address and port at which metrics are served, without credentials; `none`: nowhere.
     #[arg(long, env = "WEAVER_AGENT_METRICS", value_name = "ADDR", default_value = "none", value_parser = metrics)]

@@ -132,7 +132,7 @@ mod tests {
     fn the_webhook_listens_where_the_definitions_say() {
         let args = Args::try_parse_from(["weaver-operator", "webhook"]).unwrap();
         let Verb::Webhook(options) = args.verb else { panic!("{:?}", args.verb) };
-        assert_eq!(format!("https://{}/convert", options.listen), weaver_api::crds::WEBHOOK_URL);
+        assert_eq!(format!("https://{}/convert", options.listen), weaver_api::webhook::URL);
         assert!(Args::try_parse_from(["weaver-operator", "webhook", "--listen", "9443"]).is_err());
     }
 

@@ -6,16 +6,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt as _;
 
-use crate::{schema, v1alpha1, v1beta1};
+use crate::{schema, v1alpha1, v1beta1, webhook};
 
 /// First line of every generated file.
 pub const HEADER: &str = "# Generated from the types in api/ by `make generate`; do not edit.\n";
 
 /// The version that is stored, of every kind.
 pub const STORED: &str = "v1beta1";
-
-/// Where the conversion webhook is asked on an appliance: on the API server's own host.
-pub const WEBHOOK_URL: &str = "https://127.0.0.1:9443/convert";
 
 /// All definitions, in the order in which they are installed; versions newest first.
 ///
@@ -44,7 +41,7 @@ fn in_one(versions: Vec<CustomResourceDefinition>) -> Option<CustomResourceDefin
         strategy: "Webhook".into(),
         webhook: Some(WebhookConversion {
             client_config: Some(WebhookClientConfig {
-                url: Some(WEBHOOK_URL.into()),
+                url: Some(webhook::URL.into()),
                 ..WebhookClientConfig::default()
             }),
             conversion_review_versions: vec!["v1".into()],

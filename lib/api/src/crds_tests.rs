@@ -89,7 +89,7 @@ fn conversion_fails_closed_and_never_prunes() {
     for crd in definitions() {
         assert_eq!(
             crd["spec"]["conversion"],
-            json!({"strategy": "Webhook", "webhook": {"clientConfig": {"url": WEBHOOK_URL}, "conversionReviewVersions": ["v1"]}})
+            json!({"strategy": "Webhook", "webhook": {"clientConfig": {"url": crate::webhook::URL}, "conversionReviewVersions": ["v1"]}})
         );
     }
 }

@@ -26,6 +26,7 @@
 //! | [`minting`] | the Role by which the operator may act as an account |
 //! | [`crds`], [`reference`], [`schema`] | the definitions, and what they say of each field |
 //! | [`v1alpha1`], [`convert`], [`versions`], [`compatibility`] | the deprecated version, and how versions are kept alike |
+//! | [`webhook`] | where the conversion webhook is, and what it answers |
 //!
 //! ```
 //! use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncFields, ConfigMapSyncSpec};
@@ -63,6 +64,7 @@ pub mod v1alpha1;
 pub mod v1beta1;
 pub mod validate;
 pub mod versions;
+pub mod webhook;
 
 /// The API group of all our kinds.
 pub const GROUP: &str = "weaver.example.com";

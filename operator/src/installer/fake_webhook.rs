@@ -6,10 +6,11 @@ use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use weaver_api::webhook::LEAF;
 
 use super::Webhook;
 use super::certificates::pair::Pair;
-use super::certificates::{Certificates, LEAF, Options, ensure};
+use super::certificates::{Certificates, Options, ensure};
 use crate::webhook::leaf::Slot;
 use crate::webhook::serve;
 

@@ -18,9 +18,9 @@ use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
 use weaver_api::GROUP;
+use weaver_api::webhook::REVIEW;
 
 use super::Webhook;
-use crate::webhook::refusal::REVIEW;
 
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -1,9 +1,10 @@
 use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use weaver_api::webhook::LEAF;
 
 use super::*;
-use crate::installer::certificates::{LEAF, Options, ensure};
+use crate::installer::certificates::{Options, ensure};
 use crate::installer::fake_webhook::Listening;
 use crate::webhook::{answer, serve};
 

@@ -23,8 +23,9 @@ use tokio::time::timeout;
 use tracing::{debug, error};
 
 use super::arrival::Memory;
-use super::refusal::{DEADLINE, LARGEST, PATIENCE, QUEUE, REVIEW, Refusal};
+use super::refusal::{DEADLINE, LARGEST, PATIENCE, QUEUE, Refusal};
 use crate::code;
+use weaver_api::webhook::REVIEW;
 use weaver_host::http_server::Caller;
 
 /// Reviews being converted at once; each may have [`LARGEST`] in memory, several times over.

@@ -27,7 +27,7 @@ use tracing::info;
 
 use self::leaf::{Slot, Watched};
 use crate::code;
-use crate::installer::certificates;
+use weaver_api::webhook::{DIRECTORY, LEAF};
 use weaver_host::service_manager;
 use weaver_host::signals::Signals;
 
@@ -46,7 +46,7 @@ pub struct Options {
     pub socket_on_stdin: bool,
 
     /// Directory in which the installer keeps leaf.pem, the certificate and its key
-    #[arg(long, value_name = "DIR", default_value = certificates::DIRECTORY)]
+    #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
     pub certificates: PathBuf,
 }
 
@@ -99,7 +99,7 @@ pub async fn run(options: Options) -> Result<(), WebhookError> {
     let tls = serve::tls(slot.clone())?;
     let stop = CancellationToken::new();
     let serving = serve::serve(listener, tls, answer::router(), stop.clone());
-    let following = Watched::new(options.certificates.join(certificates::LEAF)).follow(&slot, || {
+    let following = Watched::new(options.certificates.join(LEAF)).follow(&slot, || {
         service_manager::ready("converting between versions");
     });
     let ends = async {

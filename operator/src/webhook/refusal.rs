@@ -6,6 +6,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::{Method, StatusCode};
 use serde_json::json;
+use weaver_api::webhook::REVIEW;
 
 /// Largest request, in bytes. An object in the API server has 3 MiB at most, nearly all have some KiB.
 pub const LARGEST: usize = 8 << 20;
@@ -20,8 +21,6 @@ pub const ARRIVAL: Duration = Duration::from_secs(10);
 pub const PATIENT: Duration = Duration::from_secs(1);
 /// For memory or a converter, where others have all.
 pub const QUEUE: Duration = Duration::from_secs(5);
-/// `apiVersion` and `kind` of the one review that is answered.
-pub const REVIEW: (&str, &str) = ("apiextensions.k8s.io/v1", "ConversionReview");
 
 /// Why a request is refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]

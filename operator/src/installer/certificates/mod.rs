@@ -34,14 +34,11 @@ use tracing::info;
 use self::pair::{Pair, PairFault};
 use self::verdict::{Found, Reason, Verdict, renew_at, verdict};
 use crate::code;
+use weaver_api::webhook::LEAF;
 use weaver_host::durable_file::{WriteError, replace_for};
 
 /// The file with the CA and its key.
 pub const CA: &str = "ca.pem";
-/// The file with the webhook's certificate and key; the only one that the webhook reads.
-pub const LEAF: &str = "leaf.pem";
-/// Where both lie on an appliance.
-pub const DIRECTORY: &str = "/var/lib/weaver/webhook";
 /// Names that every certificate is good for: the API server's own host.
 pub const OWN_NAMES: [&str; 3] = ["127.0.0.1", "::1", "localhost"];
 

@@ -12,11 +12,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use tracing::info;
+use weaver_api::webhook::LEAF;
 use weaver_client::call::{CallError, call, lookup};
 
 use super::pair::{Pair, PairFault};
 use super::verdict::{Found, Verdict, renew_at, verdict};
-use super::{CA, CertificateError, Certificates, LEAF, certificate_block, issue, judge, wanted};
+use super::{CA, CertificateError, Certificates, certificate_block, issue, judge, wanted};
 use crate::code;
 use crate::installer::{MANAGER, Service};
 

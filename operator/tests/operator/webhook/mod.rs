@@ -15,8 +15,9 @@ use jiff::Timestamp;
 use nix::sys::signal::Signal;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use weaver_api::webhook::LEAF;
 use weaver_host::durable_file::replace;
-use weaver_operator::installer::certificates::{LEAF, ensure};
+use weaver_operator::installer::certificates::ensure;
 
 use self::client::{Protocol, Trust, is_converted, review};
 use self::process::{Webhook, eventually, log, options, program};
