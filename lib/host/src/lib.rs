@@ -4,13 +4,14 @@
 //! - [`log`]: to the journal with fields, or to standard error; [`code`]: what each record is of.
 //! - [`http_server`]: a port with limits for its clients; [`metrics_page`]: one that serves metrics.
 //! - [`open_files`]: how many of them a process may have, which its connections count among.
-//! - [`handshake`]: one TLS handshake as a client, verified.
+//! - [`handshake`]: one TLS handshake as a client, verified; [`key_pair`]: a certificate and its key, from one file.
 //! - [`service_manager`]: tells systemd that the program is ready, and alive; [`signals`]: what ends it.
 
 pub mod code;
 pub mod durable_file;
 pub mod handshake;
 pub mod http_server;
+pub mod key_pair;
 pub mod log;
 pub mod metrics_page;
 pub mod open_files;

@@ -7,9 +7,9 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use weaver_api::webhook::LEAF;
+use weaver_host::key_pair::Pair;
 
 use super::Webhook;
-use super::certificates::pair::Pair;
 use super::certificates::{Certificates, Options, ensure};
 use crate::webhook::leaf::Slot;
 use crate::webhook::serve;

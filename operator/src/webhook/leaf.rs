@@ -17,7 +17,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
 use crate::code;
-use crate::installer::certificates::pair::{Pair, PairFault};
+use weaver_host::key_pair::{Pair, PairFault};
 
 /// Between two looks at the file.
 const POLL: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use rcgen::{
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 
-use super::pair::Pair;
+use weaver_host::key_pair::Pair;
 
 /// The CA's name. Two CAs that followed each other share it; their keys tell them apart.
 const CA: &str = "config-weaver webhook CA";

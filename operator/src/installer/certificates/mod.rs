@@ -8,7 +8,6 @@
 //! Keys never leave the two files. Where the webhook runs in the cluster both lie in one Secret instead ([`secret`]).
 
 mod issue;
-pub mod pair;
 pub mod secret;
 pub mod verdict;
 
@@ -31,11 +30,11 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::{ServerName, UnixTime};
 use tracing::info;
 
-use self::pair::{Pair, PairFault};
 use self::verdict::{Found, Reason, Verdict, renew_at, verdict};
 use crate::code;
 use weaver_api::webhook::LEAF;
 use weaver_host::durable_file::{WriteError, replace_for};
+use weaver_host::key_pair::{Pair, PairFault};
 
 /// The file with the CA and its key.
 pub const CA: &str = "ca.pem";

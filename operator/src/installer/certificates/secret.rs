@@ -14,8 +14,8 @@ use kube::api::{Api, PostParams};
 use tracing::info;
 use weaver_api::webhook::LEAF;
 use weaver_client::call::{CallError, call, lookup};
+use weaver_host::key_pair::{Pair, PairFault};
 
-use super::pair::{Pair, PairFault};
 use super::verdict::{Found, Verdict, renew_at, verdict};
 use super::{CA, CertificateError, Certificates, certificate_block, issue, judge, wanted};
 use crate::code;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::pair::PairFault;
+use weaver_host::key_pair::PairFault;
 
 /// What lies in the place of the certificate.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -23,7 +23,7 @@ pub enum Found {
     Leaf {
         /// Would a client that trusts our CA, and no other, accept it in its own time?
         trusted: bool,
-        /// The names it is good for, as [`super::pair::Pair::names`] has them.
+        /// The names it is good for, as [`weaver_host::key_pair::Pair::names`] has them.
         names: BTreeSet<String>,
         /// From then on it is refused.
         expires: Timestamp,

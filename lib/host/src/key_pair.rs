@@ -86,12 +86,13 @@ impl Pair {
     ///
     /// # Errors
     /// None is there, which [`Pair::parse`] rules out.
-    pub(super) fn certificate(&self) -> Result<&CertificateDer<'static>, PairFault> {
+    pub fn certificate(&self) -> Result<&CertificateDer<'static>, PairFault> {
         self.certified.cert.first().ok_or(PairFault::NoCertificate)
     }
 
-    /// Its private key.
-    pub(super) fn key(&self) -> &PrivateKeyDer<'static> {
+    /// Its private key; `Debug` does not show it.
+    #[must_use]
+    pub fn key(&self) -> &PrivateKeyDer<'static> {
         &self.key
     }
 
