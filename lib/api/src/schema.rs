@@ -30,6 +30,22 @@ pub const RESERVED_PREFIXES: [&str; 7] = [
 pub const RESERVED_KEYS: [&str; 4] =
     ["app.kubernetes.io/managed-by", "app.kubernetes.io/instance", "cmsOwnerName", "cmsOwnerNamespace"];
 
+/// Beginnings of keys that a source may carry and a copy must not, besides the reserved ones: by some a deployment
+/// tool knows what it made and removes what it has no manifest of (k3s' own addons, Flux, kapp, Helm), by the others
+/// a syncer or cert-manager would take the copy for one of its sources. The admission policy `weaver-accounts` has the same
+/// list: a change of these keys of a ServiceToken needs no right on the accounts that it names.
+pub const NEVER_COPIED: [&str; 9] = [
+    "objectset.rio.cattle.io/",
+    "kustomize.toolkit.fluxcd.io/",
+    "helm.toolkit.fluxcd.io/",
+    "kapp.k14s.io/",
+    "helm.sh/",
+    "replicator.v1.mittwald.de/",
+    "reflector.v1.k8s.emberstack.com/",
+    "kubed.appscode.com/",
+    "cert-manager.io/",
+];
+
 /// May nobody set this label or annotation on a copy?
 #[must_use]
 pub fn is_reserved(key: &str) -> bool {

@@ -4,14 +4,13 @@ use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use weaver_api::convert::ANNOTATION;
 use weaver_api::marks::{FINALIZER, PAUSED_ANNOTATION, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION};
-use weaver_api::schema::{RESERVED_KEYS, RESERVED_PREFIXES};
+use weaver_api::schema::{NEVER_COPIED, RESERVED_KEYS, RESERVED_PREFIXES};
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
 
 use super::*;
 use crate::installer::fake_api::{FakeApi, Fate};
 use crate::installer::guard::Standing;
 use crate::installer::install::{Installed, Outcome};
-use crate::sync::metadata::NEVER_COPIED;
 
 const POLICY: &str = "validatingadmissionpolicies/weaver-accounts";
 const BINDING: &str = "validatingadmissionpolicybindings/weaver-accounts";

@@ -11,26 +11,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use weaver_api::marks::{ADOPTED_ANNOTATION, KEYS_ANNOTATION, MANAGED_BY, MANAGED_BY_LABEL, Owner};
 use weaver_api::marks::{SOURCE_ANNOTATION, SYNC_ANNOTATION, SYNC_UID_LABEL, TOKEN_ANNOTATION};
-use weaver_api::schema::is_reserved;
+use weaver_api::schema::{NEVER_COPIED, is_reserved};
 use weaver_api::validate::ValidSync;
 
 use super::content::unequal;
-
-/// Beginnings of keys that a source may carry and a copy must not, besides the reserved ones: by some a deployment
-/// tool knows what it made and removes what it has no manifest of (k3s' own addons, Flux, kapp, Helm), by the others
-/// a syncer or cert-manager would take the copy for one of its sources. The admission policy `weaver-accounts` has the same
-/// list: a change of these keys of a ServiceToken needs no right on the accounts that it names.
-pub const NEVER_COPIED: [&str; 9] = [
-    "objectset.rio.cattle.io/",
-    "kustomize.toolkit.fluxcd.io/",
-    "helm.toolkit.fluxcd.io/",
-    "kapp.k14s.io/",
-    "helm.sh/",
-    "replicator.v1.mittwald.de/",
-    "reflector.v1.k8s.emberstack.com/",
-    "kubed.appscode.com/",
-    "cert-manager.io/",
-];
 
 type Map = BTreeMap<String, String>;
 

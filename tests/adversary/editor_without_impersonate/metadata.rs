@@ -2,8 +2,7 @@
 
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use weaver_api::schema::RESERVED_PREFIXES;
-use weaver_operator::sync::metadata::NEVER_COPIED;
+use weaver_api::schema::{NEVER_COPIED, RESERVED_PREFIXES};
 use weaver_tests::person::{Person, refusal};
 use weaver_tests::world::{World, eventually};
 
