@@ -2,16 +2,7 @@
 //!
 //! `journalctl CODE=lease-taken` finds them; docs/operate.md lists them with what each means.
 
-macro_rules! codes {
-    ($($name:ident = $code:literal: $means:literal;)*) => {
-        $(#[doc = $means] pub const $name: &str = $code;)*
-
-        /// Each with what it means.
-        pub const ALL: &[(&str, &str)] = &[$(($code, $means)),*];
-    };
-}
-
-codes! {
+weaver_host::log_codes! {
     STARTING = "starting": "the program begins; the address of the API server and its own version";
     ENDING = "ending": "a signal, or another operator's turn; what is under way is finished first";
     LEASE_TAKEN = "lease-taken": "it leads from now on; `why` says how it came to be free";
@@ -44,6 +35,4 @@ codes! {
     WEBHOOK_CERTIFICATE_SERVED = "webhook-certificate-served": "it was read from the file, and is shown from now on";
     WEBHOOK_CERTIFICATE_AWAITED = "webhook-certificate-awaited": "there is none yet: `weaver crd install`";
     WEBHOOK_CERTIFICATE_UNUSABLE = "webhook-certificate-unusable": "the old one is shown, if there is one";
-    WEBHOOK_CERTIFICATE_MADE = "webhook-certificate-made": "by the installer; it was due, or missing";
-    WEBHOOK_CA_MADE = "webhook-ca-made": "by the installer, once; API servers trust it by the definitions";
 }

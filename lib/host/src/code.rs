@@ -1,6 +1,8 @@
 //! Codes of what this library logs at `info` and above: the field `code`. Stable, whatever becomes of the words beside it.
 
-macro_rules! codes {
+/// Constants for the codes of a crate's log records, each with what it means, and `ALL` of them for a test of the docs.
+#[macro_export]
+macro_rules! log_codes {
     ($($name:ident = $code:literal: $means:literal;)*) => {
         $(#[doc = $means] pub const $name: &str = $code;)*
 
@@ -9,7 +11,7 @@ macro_rules! codes {
     };
 }
 
-codes! {
+log_codes! {
     FAILED = "failed": "the program ends by an error, which is the whole message";
     METRICS_SERVED = "metrics-served": "metrics and health are to be had at `address`";
     METRICS_NOT_SERVED = "metrics-not-served": "they are not; tried again";

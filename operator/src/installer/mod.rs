@@ -11,12 +11,14 @@
 //! - [`nodes`]: what nodes may write, and the policy that limits each to its own.
 //! - [`guard`]: what the policies have in common.
 //! - [`migrate`](fn@migrate): rewrites stored objects, then says so in the definition.
+//! - [`code`]: what each record of the log is of.
 //!
 //! Nothing here deletes anything. Each step compares first, carries the version that it read as its
 //! precondition, and can be killed and run again.
 
 pub mod accounts;
 pub mod certificates;
+pub mod code;
 pub mod deletions;
 #[cfg(test)]
 mod fake_api;

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use weaver_host::code as host;
 use weaver_operator::code as operator;
+use weaver_operator::installer::code as installer;
 
 /// Those of the operator and of what it is built on, each with what it means.
 fn all() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
-    operator::ALL.iter().chain(host::ALL)
+    operator::ALL.iter().chain(installer::ALL).chain(host::ALL)
 }
 
 /// Source of the operator, with what tests only use.

@@ -18,7 +18,7 @@ use weaver_host::key_pair::{Pair, PairFault};
 
 use super::verdict::{Found, Verdict, renew_at, verdict};
 use super::{CA, CertificateError, Certificates, certificate_block, issue, judge, wanted};
-use crate::code;
+use crate::installer::code;
 use crate::installer::{MANAGER, Service};
 
 /// Nobody looks after it between two installations, so it lives for a year; the last third of it is for renewing.
