@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::installer::fake_api::{FakeApi, Fate, condition};
-use crate::installer::fake_webhook::Listening;
-use crate::webhook::answer;
+use crate::installer::fake_webhook::{Listening, router};
 
 const SYNCS: &str = "configmapsyncs.weaver.example.com";
 const TOKENS: &str = "servicetokens.weaver.example.com";
@@ -26,7 +25,7 @@ struct Case {
 
 impl Case {
     async fn new() -> Self {
-        let listening = Listening::start(answer::router()).await;
+        let listening = Listening::start(router()).await;
         listening.show(listening.dir.path());
         Self { api: FakeApi::new(), listening }
     }

@@ -1,12 +1,10 @@
 use jiff::Timestamp;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 use weaver_api::webhook::LEAF;
 
 use super::*;
 use crate::installer::certificates::{Options, ensure};
-use crate::installer::fake_webhook::Listening;
-use crate::webhook::{answer, serve};
+use crate::installer::fake_webhook::{Listening, router, serve};
 
 const SHORT: Duration = Duration::from_millis(500);
 
@@ -15,15 +13,15 @@ async fn fault(listening: &Listening) -> ReviewFault {
 }
 
 #[tokio::test]
-async fn our_own_webhook_converts() {
-    let listening = Listening::start(answer::router()).await;
+async fn a_webhook_that_converts_is_found_to_do_so() {
+    let listening = Listening::start(router()).await;
     listening.show(listening.dir.path());
     converts(&listening.webhook, SHORT * 20).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_webhook_that_comes_later_is_waited_for() {
-    let listening = Listening::start(answer::router()).await;
+    let listening = Listening::start(router()).await;
     let webhook = listening.webhook.clone();
     let asking = tokio::spawn(async move { converts(&webhook, SHORT * 20).await });
     // It has begun by then, and found no certificate.
@@ -34,7 +32,7 @@ async fn a_webhook_that_comes_later_is_waited_for() {
 
 #[tokio::test]
 async fn nobody_there_is_told_with_url_and_remedy() {
-    let listening = Listening::start(answer::router()).await;
+    let listening = Listening::start(router()).await;
     let webhook = listening.webhook.clone();
     drop(listening);
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
@@ -46,7 +44,7 @@ async fn nobody_there_is_told_with_url_and_remedy() {
 
 #[tokio::test]
 async fn a_certificate_of_another_ca_or_for_another_name_is_not_trusted() {
-    let mut listening = Listening::start(answer::router()).await;
+    let mut listening = Listening::start(router()).await;
     let other = tempfile::tempdir().unwrap();
     ensure(other.path(), &Options::default(), Timestamp::now()).unwrap();
     listening.show(other.path());
@@ -57,9 +55,7 @@ async fn a_certificate_of_another_ca_or_for_another_name_is_not_trusted() {
     listening.webhook.url = listening.webhook.url.replace("127.0.0.1", "127.0.0.2");
     let port = listening.webhook.url.rsplit_once(':').unwrap().1.split_once('/').unwrap().0.to_owned();
     let other_address = TcpListener::bind(format!("127.0.0.2:{port}")).await.unwrap();
-    let tls = serve::tls(listening.slot.clone()).unwrap();
-    let serving = serve::serve(other_address, tls, answer::router(), CancellationToken::new());
-    let task = tokio::spawn(serving);
+    let task = serve(other_address, listening.shown.clone(), router());
     let fault = fault(&listening).await;
     task.abort();
     assert!(matches!(fault, ReviewFault::OtherName(_)), "{fault:?}");
@@ -67,7 +63,7 @@ async fn a_certificate_of_another_ca_or_for_another_name_is_not_trusted() {
 
 #[tokio::test]
 async fn an_expired_certificate_asks_about_the_clock() {
-    let listening = Listening::start(answer::router()).await;
+    let listening = Listening::start(router()).await;
     let options = Options { lifetime: Duration::from_hours(1), ..Options::default() };
     std::fs::remove_file(listening.dir.path().join(LEAF)).unwrap();
     ensure(listening.dir.path(), &options, Timestamp::UNIX_EPOCH).unwrap();
@@ -87,17 +83,17 @@ async fn someone_else_is_told_apart_from_a_webhook_that_refuses() {
     other.show(other.dir.path());
     assert_eq!(fault(&other).await, ReviewFault::WrongAnswer("the review holds no answer"));
 
-    let mut elsewhere = Listening::start(answer::router()).await;
+    let mut elsewhere = Listening::start(router()).await;
     elsewhere.show(elsewhere.dir.path());
     elsewhere.webhook.url.push_str("/other");
     let fault = fault(&elsewhere).await.to_string();
-    assert!(fault.contains("there is no POST /convert/other here"), "{fault}");
+    assert!(fault.contains("there is no /convert/other here"), "{fault}");
 }
 
 #[tokio::test]
 async fn a_listener_that_says_nothing_is_given_up_in_time() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let listening = Listening::start(answer::router()).await;
+    let listening = Listening::start(router()).await;
     let url = format!("https://{}/convert", silent.local_addr().unwrap());
     let webhook = Webhook { service: None, url, ca_bundle: listening.certificates.ca_bundle.clone() };
     let fault = converts(&webhook, SHORT).await.unwrap_err().fault;
@@ -106,7 +102,7 @@ async fn a_listener_that_says_nothing_is_given_up_in_time() {
 
 #[tokio::test]
 async fn what_cannot_be_asked_is_not_tried() {
-    let ca_bundle = Listening::start(answer::router()).await.certificates.ca_bundle.clone();
+    let ca_bundle = Listening::start(router()).await.certificates.ca_bundle.clone();
     for url in ["", "127.0.0.1:9443", "http://127.0.0.1:9443/convert", "https:///convert", "https://a b/"] {
         let webhook = Webhook { service: None, url: url.into(), ca_bundle: ca_bundle.clone() };
         let error = converts(&webhook, SHORT).await.unwrap_err();

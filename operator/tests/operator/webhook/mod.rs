@@ -17,10 +17,12 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use weaver_api::webhook::LEAF;
 use weaver_host::durable_file::replace;
+use weaver_operator::installer;
 use weaver_operator::installer::certificates::ensure;
+use weaver_operator::installer::review::converts;
 
 use self::client::{Protocol, Trust, is_converted, review};
-use self::process::{Webhook, eventually, log, options, program};
+use self::process::{LIMIT, Webhook, eventually, log, options, program};
 
 const BOTH: [Protocol; 2] = [Protocol::Http1, Protocol::Http2];
 
@@ -38,6 +40,14 @@ async fn it_converts_for_a_client_that_trusts_the_ca_and_nobody_else() {
     let other = ensure(elsewhere.path(), &options(), Timestamp::now()).unwrap();
     let error = Trust::new(webhook.address, &other.ca_bundle).tls(Protocol::Http1).await.unwrap_err();
     assert!(error.to_string().contains("invalid peer certificate"), "{error}");
+}
+
+#[tokio::test]
+async fn the_installer_finds_that_it_converts() {
+    let (webhook, certificates) = Webhook::start().await;
+    let url = format!("https://{}/convert", webhook.address);
+    let asked = installer::Webhook { url, service: None, ca_bundle: certificates.ca_bundle };
+    converts(&asked, LIMIT).await.unwrap();
 }
 
 #[tokio::test]
