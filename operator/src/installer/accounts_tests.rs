@@ -10,7 +10,7 @@ use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
 use super::*;
 use crate::installer::fake_api::{FakeApi, Fate};
 use crate::installer::guard::Standing;
-use crate::installer::install::{Installed, Outcome};
+use crate::installer::{Installed, Outcome};
 
 const POLICY: &str = "validatingadmissionpolicies/weaver-accounts";
 const BINDING: &str = "validatingadmissionpolicybindings/weaver-accounts";

@@ -2,7 +2,7 @@
 //! `deploy/admission/deletions.yaml`, which has the rules and their reasons.
 
 use super::guard::Guard;
-use super::install::InstallError;
+use super::report::InstallError;
 
 const MANIFEST: &str = include_str!("../../../deploy/admission/deletions.yaml");
 

@@ -20,8 +20,8 @@ use weaver_api::webhook::LEAF;
 use weaver_host::http_server::{self, Limits};
 use weaver_host::key_pair::Pair;
 
-use super::Webhook;
 use super::certificates::{Certificates, Options, ensure};
+use super::webhook::Webhook;
 
 /// The certificate that is shown, if there is one yet.
 #[derive(Debug, Default)]

@@ -4,20 +4,15 @@
 //! the policy off by it: it is made where there is none, and otherwise left as it is. Failure: an [`InstallError`]; what
 //! was written before stays.
 
-use std::fmt;
-
-use k8s_openapi::ClusterResourceScope;
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
-use kube::api::{Api, PostParams};
-use kube::{Client, Resource, ResourceExt as _};
-use serde::Serialize;
+use kube::api::Api;
+use kube::{Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
-use weaver_client::call::{CallError, call, lookup};
 
-use super::MANAGER;
-use super::install::{InstallError, Installed, Outcome, ROUNDS, failed};
+use super::report::{InstallError, Installed};
+use super::write::ensure;
 
 /// The two objects, which have one name.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,45 +111,4 @@ where
     let (first, second) = whole.ok_or_else(|| InstallError::BuiltIn("it has only one document".into()))?;
     let odd = |error: serde_saphyr::Error| InstallError::BuiltIn(error.to_string());
     Ok((serde_saphyr::from_str(first).map_err(odd)?, serde_saphyr::from_str(second).map_err(odd)?))
-}
-
-/// Makes the object where it is not there, and replaces it by what `other` makes of it, if anything, which also says
-/// what of it that changes. Returns what was done, and the object as it is now.
-pub(super) async fn ensure<K>(
-    client: &Client,
-    wanted: &K,
-    other: impl Fn(&K) -> Option<(K, &'static str)>,
-) -> Result<(Installed, K), InstallError>
-where
-    K: Resource<DynamicType = (), Scope = ClusterResourceScope>
-        + Clone
-        + fmt::Debug
-        + DeserializeOwned
-        + Serialize,
-{
-    let api: Api<K> = Api::all(client.clone());
-    let params = PostParams { dry_run: false, field_manager: Some(MANAGER.into()) };
-    let id = wanted.name_any();
-    let name = format!("{}/{id}", K::kind(&()).to_lowercase());
-    let done = |outcome| Installed { name: name.clone(), outcome, warnings: Vec::new() };
-    for _ in 0..ROUNDS {
-        let found = lookup(api.get(&id)).await.map_err(failed(format!("reading {name}")))?;
-        let (outcome, written) = match found {
-            None => (Outcome::Created, call(api.create(&params, wanted)).await),
-            Some(found) => match other(&found) {
-                None => return Ok((done(Outcome::Unchanged), found)),
-                Some((with, what)) => {
-                    let written = call(api.replace(&id, &params, &with)).await;
-                    (Outcome::Replaced(vec![what.into()]), written)
-                }
-            },
-        };
-        match written {
-            Ok(now) => return Ok((done(outcome), now)),
-            // Made, changed or deleted since it was read.
-            Err(CallError::Conflict(_) | CallError::NotFound(_)) => {}
-            Err(error) => return Err(failed(format!("writing {name}"))(error)),
-        }
-    }
-    Err(InstallError::Contested(name))
 }

@@ -20,8 +20,8 @@ use serde_json::json;
 use tokio::time::{sleep, timeout};
 use weaver_client::call::{CallError, call, lookup};
 
-use super::MANAGER;
 use super::plan::stored_versions;
+use super::write::MANAGER;
 
 /// Objects in one answer of the API server; whoever may write one decides how large its metadata is, up to 256 KiB.
 const PAGE: u32 = 50;

@@ -2,7 +2,7 @@
 //! rights of nodes, and the rewriting of what is stored at an older version. For `weaver crd` and the node agent, which may run at the same time.
 //!
 //! - [`certificates`]: the webhook's CA and certificate.
-//! - [`service`]: the webhook's Service, where it runs in the cluster.
+//! - [`Webhook`]: where the webhook is, and its [`Service`], where it runs in the cluster.
 //! - [`plan`]: whether a definition may be written, and what would change. Pure.
 //! - [`review`]: does the webhook answer?
 //! - [`install`](fn@install): writes definitions, in an order in which no step can strand the next.
@@ -25,28 +25,17 @@ mod fake_api;
 #[cfg(test)]
 mod fake_webhook;
 pub mod guard;
-pub mod install;
-pub mod migrate;
+mod install;
+mod migrate;
 pub mod nodes;
 pub mod plan;
+mod report;
 pub mod review;
 mod served;
-pub mod service;
+mod webhook;
+mod write;
 
-pub use self::install::{InstallError, Installed, Options, Outcome, Prove, Report, Step, install, planned};
+pub use self::install::{Options, Prove, install, planned};
 pub use self::migrate::{MigrateError, Migrated, Progress, migrate};
-pub use self::service::Service;
-
-/// Sent with every write, so that `--show-managed-fields` tells who wrote a definition.
-pub const MANAGER: &str = "weaver-crd-installer";
-
-/// Where the API server has objects converted.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Webhook {
-    /// Must be `https`, with a path. Of a Service, how people call it.
-    pub url: String,
-    /// The Service that is in front of it, by which only the API server is sure to find the way.
-    pub service: Option<Service>,
-    /// CA certificates as PEM; the API server trusts no others for this URL.
-    pub ca_bundle: String,
-}
+pub use self::report::{InstallError, Installed, Outcome, Report, Step};
+pub use self::webhook::{Service, Webhook};

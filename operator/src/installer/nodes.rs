@@ -9,8 +9,9 @@ use kube::Client;
 use kube::api::Api;
 use weaver_client::call::lookup;
 
-use super::guard::{Guard, ensure, two_of};
-use super::install::{InstallError, Installed, failed};
+use super::guard::{Guard, two_of};
+use super::report::{InstallError, Installed, failed};
+use super::write::ensure;
 
 const POLICY: &str = include_str!("../../../deploy/admission/nodes.yaml");
 const RIGHTS: &str = include_str!("../../../deploy/rbac/nodes.yaml");
@@ -59,8 +60,7 @@ mod tests {
 
     use super::*;
     use crate::installer::fake_api::{FakeApi, Fate};
-    use crate::installer::install::Outcome;
-    use crate::installer::{Options, Prove, Webhook};
+    use crate::installer::{Options, Outcome, Prove, Webhook};
 
     const ROLE: &str = "clusterroles/weaver-node-reports";
     const BINDING: &str = "clusterrolebindings/weaver-node-reports";

@@ -14,7 +14,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::ResourceExt as _;
 use weaver_api::compatibility::{Break, Change, breaks};
 
-use super::{Service, Webhook};
+use super::webhook::{Service, Webhook};
 
 /// What to do about one definition.
 #[derive(Clone, Debug, PartialEq)]

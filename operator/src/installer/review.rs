@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use weaver_api::GROUP;
 use weaver_api::webhook::REVIEW;
 
-use super::Webhook;
+use super::webhook::Webhook;
 
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -14,8 +14,8 @@ use weaver_api::GROUP;
 use weaver_api::crds::STORED;
 use weaver_client::call::{CallError, call};
 
-use super::MANAGER;
-use super::install::{InstallError, failed};
+use super::report::{InstallError, failed};
+use super::write::MANAGER;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -1,4 +1,4 @@
-//! The Service in front of a webhook that runs in the cluster.
+//! Where the webhook is: a URL, or the Service in front of one that runs in the cluster.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,12 +6,21 @@ use std::str::FromStr;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ServiceReference;
 use weaver_api::names::dns_label;
 
-use super::Webhook;
-
 /// Where the webhook takes reviews.
 const PATH: &str = "/convert";
 /// That of `https`.
 const PORT: u16 = 443;
+
+/// Where the API server has objects converted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Webhook {
+    /// Must be `https`, with a path. Of a Service, how people call it.
+    pub url: String,
+    /// The Service that is in front of it, by which only the API server is sure to find the way.
+    pub service: Option<Service>,
+    /// CA certificates as PEM; the API server trusts no others for this URL.
+    pub ca_bundle: String,
+}
 
 /// A Service, as `NAMESPACE/NAME` or `NAMESPACE/NAME:PORT`.
 #[derive(Clone, Debug, Eq, PartialEq)]
