@@ -115,15 +115,6 @@ async fn policies(client: &Client, steps: &mut impl FnMut(Step<'_>)) -> Result<V
     all
 }
 
-/// What [`install`](fn@install) would do about each definition, by name; nothing is written.
-///
-/// # Errors
-/// The API server cannot be asked.
-pub async fn planned(client: &Client, webhook: &Webhook) -> Result<Vec<(String, Plan)>, InstallError> {
-    let plans = read(client, webhook).await?;
-    Ok(plans.into_iter().map(|(name, plan, _)| (name, plan)).collect())
-}
-
 /// Name, plan, and the whole definition as it should be.
 type Planned = (String, Plan, CustomResourceDefinition);
 
