@@ -11,8 +11,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::ResourceExt as _;
 use kube::api::Api;
 use weaver_api::webhook;
-use weaver_operator::installer::certificates::{self, ensure, secret};
-use weaver_operator::installer::{self, Options, Prove, Service, Webhook, review};
+use weaver_installer::certificates::{self, ensure, secret};
+use weaver_installer::{self as installer, Options, Prove, Service, Webhook, review};
 
 use crate::stdout::{failed, say, show};
 use crate::{connection, crd_diff, crd_explain};

@@ -7,8 +7,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use similar::TextDiff;
-use weaver_operator::installer::Webhook;
-use weaver_operator::installer::plan::{Plan, complete, merged, normal, plan};
+use weaver_installer::Webhook;
+use weaver_installer::plan::{Plan, complete, merged, normal, plan};
 
 /// The difference from what is installed to what is built in, with this webhook; empty if there is none.
 /// The CA is the installation's to know: where one is installed, it counts as the right one.
@@ -59,7 +59,7 @@ fn text(definition: &CustomResourceDefinition) -> anyhow::Result<String> {
 mod tests {
     use k8s_openapi::ByteString;
     use weaver_api::webhook::URL;
-    use weaver_operator::installer::Service;
+    use weaver_installer::Service;
 
     use super::*;
 

@@ -7,7 +7,6 @@
 //! - [`scope`]: which namespaces are served.
 //! - [`controller`]: what both controllers share, and [`controllers`]: how they are set up; [`run`] wires all of it.
 //! - [`webhook`]: a process of its own that converts our objects between their versions.
-//! - [`installer`]: puts our kinds and the webhook's certificates in place; for `weaver crd` and the node agent.
 //! - [`lease`]: one operator writes at a time.
 //! - [`transport`]: requests over few HTTP/2 connections; [`trust`]: whether the CA is still the one.
 //! - [`health`]: whether this process is alive and ready.
@@ -25,7 +24,6 @@ pub mod code;
 pub mod controller;
 pub mod controllers;
 pub mod health;
-pub mod installer;
 pub mod lease;
 pub mod metrics;
 pub mod run;

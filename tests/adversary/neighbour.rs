@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use weaver_host::open_files;
-use weaver_operator::installer;
+use weaver_installer as installer;
 use weaver_tests::agent::Scene;
 use weaver_tests::alone::Alone;
 use weaver_tests::own::Own;

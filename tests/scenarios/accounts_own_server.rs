@@ -13,8 +13,8 @@ use weaver_api::marks::FINALIZER;
 use weaver_api::v1beta1::{
     ConfigMapSync, ConfigMapSyncFields, ServiceToken, ServiceTokenFields, ServiceTokenSpec,
 };
-use weaver_operator::installer::accounts::NAME;
-use weaver_operator::installer::deletions;
+use weaver_installer::accounts::NAME;
+use weaver_installer::deletions;
 use weaver_tests::alone::Alone;
 use weaver_tests::own::Own;
 use weaver_tests::person::{Person, refusal};

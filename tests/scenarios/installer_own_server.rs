@@ -8,7 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::json;
 use weaver_api::{crds, v1alpha1, v1beta1};
-use weaver_operator::installer::{self, accounts};
+use weaver_installer::{self as installer, accounts};
 use weaver_tests::own::Own;
 use weaver_tests::world::{eventually, given};
 

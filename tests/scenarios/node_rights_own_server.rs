@@ -5,7 +5,7 @@ use kube::config::KubeConfigOptions;
 use kube::{Client, Config};
 use serde_json::json;
 use weaver_api::v1beta1::{NodeReport, NodeReportFields};
-use weaver_operator::installer::Outcome;
+use weaver_installer::Outcome;
 use weaver_tests::kubelet;
 use weaver_tests::own::Own;
 use weaver_tests::world::eventually;

@@ -10,7 +10,7 @@ use kube::{Client, Config};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::json;
-use weaver_operator::installer;
+use weaver_installer as installer;
 use weaver_tests::alone::Alone;
 use weaver_tests::own::Own;
 use weaver_tests::proxy::Hooks;

@@ -15,7 +15,7 @@ use kube::config::{AuthInfo, Cluster, Kubeconfig};
 use tempfile::TempDir;
 use weaver_devstack::ports;
 use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
-use weaver_operator::installer::{self, InstallError, certificates};
+use weaver_installer::{self as installer, InstallError, certificates};
 
 use crate::world::{Logs, client_of, eventually, given};
 

@@ -4,8 +4,8 @@
 use kube::{Client, ResourceExt as _};
 use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding};
-use weaver_operator::installer::guard::{Guard, Standing};
-use weaver_operator::installer::{accounts, deletions, nodes};
+use weaver_installer::guard::{Guard, Standing};
+use weaver_installer::{accounts, deletions, nodes};
 
 use super::ask::asked;
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 use weaver_api::v1beta1::SourceKind;
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
 use weaver_diagnostics::finding_text::clean;
-use weaver_operator::installer::{accounts, deletions, nodes};
+use weaver_installer::{accounts, deletions, nodes};
 use weaver_operator::lease::record::NAME as LEASE;
 
 use super::part::Part;

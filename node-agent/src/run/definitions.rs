@@ -31,8 +31,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use weaver_api::{crds::STORED, schema::ROUND_TRIP_FIELD, v1beta1::ConfigMapSync};
-use weaver_operator::installer::{
-    self, InstallError, MigrateError, Options, Outcome, Prove, Webhook, accounts,
+use weaver_installer::{
+    self as installer, InstallError, MigrateError, Options, Outcome, Prove, Webhook, accounts,
     certificates::{self, Readers},
     guard::Standing,
 };

@@ -157,8 +157,8 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::installer::certificates::{Options, ensure};
     use weaver_host::durable_file::replace;
+    use weaver_installer::certificates::{Options, ensure};
 
     fn leaf() -> Vec<u8> {
         let dir = tempfile::tempdir().unwrap();

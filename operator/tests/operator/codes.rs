@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use weaver_host::code as host;
+use weaver_installer::code as installer;
 use weaver_operator::code as operator;
-use weaver_operator::installer::code as installer;
 
 /// Those of the operator and of what it is built on, each with what it means.
 fn all() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
@@ -31,7 +31,8 @@ fn records(source: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn each_record_from_info_upwards_has_a_code_and_each_code_is_used() {
     let mut used = BTreeSet::new();
-    let crates = ["src", "../lib/host/src"].map(|source| Path::new(env!("CARGO_MANIFEST_DIR")).join(source));
+    let crates = ["src", "../lib/host/src", "../lib/installer/src"]
+        .map(|source| Path::new(env!("CARGO_MANIFEST_DIR")).join(source));
     for path in crates.iter().flat_map(|source| files(source)) {
         for begin in records(&fs::read_to_string(&path).unwrap()) {
             let code = begin.strip_prefix("code = code::").and_then(|rest| rest.split(',').next());

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
-use weaver_operator::installer::certificates::{self, ensure};
+use weaver_installer::certificates::{self, ensure};
 
 fn program(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weaver-operator"));

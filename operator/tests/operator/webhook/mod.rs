@@ -17,9 +17,8 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use weaver_api::webhook::LEAF;
 use weaver_host::durable_file::replace;
-use weaver_operator::installer;
-use weaver_operator::installer::certificates::ensure;
-use weaver_operator::installer::review::converts;
+use weaver_installer::certificates::ensure;
+use weaver_installer::review::converts;
 
 use self::client::{Protocol, Trust, is_converted, review};
 use self::process::{LIMIT, Webhook, eventually, log, options, program};
@@ -46,7 +45,7 @@ async fn it_converts_for_a_client_that_trusts_the_ca_and_nobody_else() {
 async fn the_installer_finds_that_it_converts() {
     let (webhook, certificates) = Webhook::start().await;
     let url = format!("https://{}/convert", webhook.address);
-    let asked = installer::Webhook { url, service: None, ca_bundle: certificates.ca_bundle };
+    let asked = weaver_installer::Webhook { url, service: None, ca_bundle: certificates.ca_bundle };
     converts(&asked, LIMIT).await.unwrap();
 }
 

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
-use weaver_operator::installer::certificates::{self, Certificates, ensure};
+use weaver_installer::certificates::{self, Certificates, ensure};
 
 /// Far more than anything here takes on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(30);

@@ -18,9 +18,9 @@ use weaver_host::key_pair::{Pair, PairFault};
 
 use super::verdict::{Found, Verdict, renew_at, verdict};
 use super::{CA, CertificateError, Certificates, certificate_block, issue, judge, wanted};
-use crate::installer::code;
-use crate::installer::webhook::Service;
-use crate::installer::write::{MANAGER, ROUNDS};
+use crate::code;
+use crate::webhook::Service;
+use crate::write::{MANAGER, ROUNDS};
 
 /// Nobody looks after it between two installations, so it lives for a year; the last third of it is for renewing.
 pub const LIFETIME: Duration = Duration::from_hours(24 * 365);

@@ -165,7 +165,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::installer::fake_api::condition;
+    use crate::fake_api::condition;
 
     #[test]
     fn only_failures_of_the_server_and_of_its_webhook_speak_against_conversion() {

@@ -354,5 +354,4 @@ fn failed(what: String) -> impl FnOnce(CallError) -> MigrateError {
 }
 
 #[cfg(test)]
-#[path = "migrate_tests.rs"]
 mod tests;

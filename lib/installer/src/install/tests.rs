@@ -5,8 +5,8 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::installer::fake_api::{FakeApi, Fate, condition};
-use crate::installer::fake_webhook::{Listening, router};
+use crate::fake_api::{FakeApi, Fate, condition};
+use crate::fake_webhook::{Listening, router};
 
 const SYNCS: &str = "configmapsyncs.weaver.example.com";
 const TOKENS: &str = "servicetokens.weaver.example.com";
@@ -226,7 +226,7 @@ async fn what_somebody_changed_meanwhile_is_read_and_judged_again() {
     case.install(options(Prove::OnChange)).await.unwrap();
     let right = case.specs();
     case.writes();
-    let drift = |stored: &mut crate::installer::fake_api::Stored, label: usize| {
+    let drift = |stored: &mut crate::fake_api::Stored, label: usize| {
         let mut drifted = stored.definitions[SYNCS].clone();
         drifted["spec"]["names"]["shortNames"] = json!(["other"]);
         drifted["metadata"]["labels"] = json!({"round": label.to_string()});
@@ -381,7 +381,7 @@ async fn a_task_of_its_own_can_install_and_migrate() {
     let (client, webhook) = (case.api.client(), case.listening.webhook.clone());
     let task = tokio::spawn(async move {
         install(&client, &webhook, &options(Prove::OnChange), |_| {}).await.unwrap();
-        crate::installer::migrate(&client, |_| {}).await.unwrap().len()
+        crate::migrate(&client, |_| {}).await.unwrap().len()
     });
     assert_eq!(task.await.unwrap(), weaver_api::crds::all().len());
 }

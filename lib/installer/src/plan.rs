@@ -321,5 +321,4 @@ pub fn normal(spec: &CustomResourceDefinitionSpec) -> CustomResourceDefinitionSp
 }
 
 #[cfg(test)]
-#[path = "plan_tests.rs"]
 mod tests;

@@ -31,7 +31,7 @@ use rustls::pki_types::{ServerName, UnixTime};
 use tracing::info;
 
 use self::verdict::{Found, Reason, Verdict, renew_at, verdict};
-use crate::installer::code;
+use crate::code;
 use weaver_api::webhook::LEAF;
 use weaver_host::durable_file::{WriteError, replace_for};
 use weaver_host::key_pair::{Pair, PairFault};

@@ -191,5 +191,4 @@ async fn write(
 }
 
 #[cfg(test)]
-#[path = "install_tests.rs"]
 mod tests;

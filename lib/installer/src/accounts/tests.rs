@@ -8,9 +8,9 @@ use weaver_api::schema::{NEVER_COPIED, RESERVED_KEYS, RESERVED_PREFIXES};
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
 
 use super::*;
-use crate::installer::fake_api::{FakeApi, Fate};
-use crate::installer::guard::Standing;
-use crate::installer::{Installed, Outcome};
+use crate::fake_api::{FakeApi, Fate};
+use crate::guard::Standing;
+use crate::{Installed, Outcome};
 
 const POLICY: &str = "validatingadmissionpolicies/weaver-accounts";
 const BINDING: &str = "validatingadmissionpolicybindings/weaver-accounts";

@@ -258,5 +258,4 @@ fn tls_failure(error: &rustls::Error) -> ReviewFault {
 }
 
 #[cfg(test)]
-#[path = "review_tests.rs"]
 mod tests;

@@ -1,9 +1,9 @@
 use http::Method;
 
 use super::*;
-use crate::installer::Webhook;
-use crate::installer::fake_api::{FakeApi, Fate};
-use crate::installer::plan::complete;
+use crate::Webhook;
+use crate::fake_api::{FakeApi, Fate};
+use crate::plan::complete;
 
 const SYNCS: &str = "configmapsyncs.weaver.example.com";
 

@@ -59,8 +59,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::installer::fake_api::{FakeApi, Fate};
-    use crate::installer::{Options, Outcome, Prove, Webhook};
+    use crate::fake_api::{FakeApi, Fate};
+    use crate::{Options, Outcome, Prove, Webhook};
 
     const ROLE: &str = "clusterroles/weaver-node-reports";
     const BINDING: &str = "clusterrolebindings/weaver-node-reports";
@@ -128,7 +128,7 @@ mod tests {
         let webhook =
             Webhook { url: "https://127.0.0.1:1/convert".into(), service: None, ca_bundle: String::new() };
         let options = Options { prove: Prove::OnChange, patience: Duration::from_millis(300) };
-        let error = crate::installer::install(&api.client(), &webhook, &options, |_| ()).await.unwrap_err();
+        let error = crate::install(&api.client(), &webhook, &options, |_| ()).await.unwrap_err();
         assert!(error.to_string().contains("no, says the server"), "{error}");
         api.with(|stored| {
             let written: Vec<_> = stored.admission.keys().cloned().collect();

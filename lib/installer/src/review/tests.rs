@@ -3,8 +3,8 @@ use tokio::net::TcpListener;
 use weaver_api::webhook::LEAF;
 
 use super::*;
-use crate::installer::certificates::{Options, ensure};
-use crate::installer::fake_webhook::{Listening, router, serve};
+use crate::certificates::{Options, ensure};
+use crate::fake_webhook::{Listening, router, serve};
 
 const SHORT: Duration = Duration::from_millis(500);
 

@@ -18,5 +18,4 @@ pub fn built_in() -> Result<Guard, InstallError> {
 }
 
 #[cfg(test)]
-#[path = "accounts_tests.rs"]
 mod tests;
