@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
-use weaver_operator::args::{Metrics, metrics};
+use weaver_host::metrics_page::MetricsAddress;
 
 use crate::{
     boot_config::{self, BootConfigArgs},
@@ -299,8 +299,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR", default_value = weaver_api::webhook::DIRECTORY)]
     pub certificates: PathBuf,
     /// Address and port at which metrics are served, without credentials; `none`: nowhere.
-    #[arg(long, env = "WEAVER_AGENT_METRICS", value_name = "ADDR", default_value = "none", value_parser = metrics)]
-    pub metrics: Metrics,
+    #[arg(long, env = "WEAVER_AGENT_METRICS", value_name = "ADDR", default_value = "none")]
+    pub metrics: MetricsAddress,
     /// First pause between checks after a change; it grows while nothing changes, to 10 s while the gate is shut.
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub retry_seconds: u64,

@@ -1,10 +1,10 @@
 //! Flags of the operator. Every time that matters is one, so that tests use seconds where users have minutes.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use weaver_host::metrics_page::MetricsAddress;
 
 use crate::scope::Scope;
 
@@ -67,8 +67,8 @@ pub struct Options {
     pub service_token_age: Option<Duration>,
 
     /// Address and port at which the metrics are served, without credentials; `none`: nowhere
-    #[arg(long, env = "WEAVER_METRICS", value_name = "ADDR", default_value = METRICS, value_parser = metrics)]
-    pub metrics: Metrics,
+    #[arg(long, env = "WEAVER_METRICS", value_name = "ADDR", default_value = METRICS)]
+    pub metrics: MetricsAddress,
 
     /// Seconds without a change after which another operator takes over the lease; it is renewed after two thirds of it
     /// (12..600)
@@ -90,24 +90,7 @@ pub struct Options {
     pub token_lifetime: Duration,
 }
 
-/// Where the metrics are served.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Metrics(pub Option<SocketAddr>);
-
 const METRICS: &str = "127.0.0.1:9445";
-
-/// Reads an address, or `none`.
-///
-/// # Errors
-/// It is neither.
-pub fn metrics(text: &str) -> Result<Metrics, String> {
-    if matches!(text, "none" | "") {
-        return Ok(Metrics(None));
-    }
-    let address =
-        text.parse().map_err(|_| format!("write an address and a port, such as {METRICS}, or none"))?;
-    Ok(Metrics(Some(address)))
-}
 
 fn seconds<const MIN: u64, const MAX: u64>(text: &str) -> Result<Duration, String> {
     let value: u64 = text.parse().map_err(|_| "not a whole number of seconds".to_owned())?;

@@ -4,6 +4,7 @@
 //! A port that another program has keeps nobody from his work: it is told with what changes it, and tried again.
 
 use std::net::SocketAddr;
+use std::str::FromStr;
 use std::time::Duration;
 
 use axum::Router;
@@ -21,6 +22,26 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 
 /// Pause before the port is tried again.
 const PAUSE: Duration = Duration::from_mins(1);
+
+/// Where a program serves its metrics, or nowhere. As text: an address and a port, or `none`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct MetricsAddress(pub Option<SocketAddr>);
+
+/// The text is no [`MetricsAddress`].
+#[derive(Debug, thiserror::Error)]
+#[error("write an address and a port, such as 127.0.0.1:9445, or none")]
+pub struct NotAnAddress;
+
+impl FromStr for MetricsAddress {
+    type Err = NotAnAddress;
+
+    fn from_str(text: &str) -> Result<Self, NotAnAddress> {
+        match text {
+            "none" | "" => Ok(Self(None)),
+            _ => text.parse().map(|address| Self(Some(address))).map_err(|_| NotAnAddress),
+        }
+    }
+}
 
 /// The page `/metrics`, with what `text` says.
 pub fn page(text: impl Fn() -> String + Clone + Send + Sync + 'static) -> Router {

@@ -122,7 +122,7 @@ fn the_spec_says_how_often_it_is_compared() {
         watch: Duration::from_mins(5),
         retry: Duration::from_mins(1),
         cleanup_patience: Duration::ZERO,
-        metrics: crate::args::Metrics(None),
+        metrics: weaver_host::metrics_page::MetricsAddress(None),
         token_lifetime: Duration::from_hours(1),
         service_token_age: None,
         lease: Duration::from_mins(1),

@@ -88,7 +88,7 @@ impl World {
                 watch: Duration::from_mins(5),
                 retry: Duration::from_mins(1),
                 cleanup_patience: patience,
-                metrics: crate::args::Metrics(None),
+                metrics: weaver_host::metrics_page::MetricsAddress(None),
                 token_lifetime: Duration::from_hours(1),
                 service_token_age: None,
                 lease: Duration::from_mins(1),
