@@ -25,7 +25,7 @@
 //! | [`marks`] | labels and annotations of copies, to find the resource that a copy is of |
 //! | [`minting`] | the Role by which the operator may act as an account |
 //! | [`crds`], [`reference`], [`schema`] | the definitions, and what they say of each field |
-//! | [`v1alpha1`], [`convert`], [`versions`], [`compatibility`] | the deprecated version, and how versions are kept alike |
+//! | [`v1alpha1`], [`convert`], [`versions`] | the deprecated version, and how versions are kept alike |
 //! | [`webhook`] | where the conversion webhook is, and what it answers |
 //!
 //! ```
@@ -50,7 +50,6 @@
 //! `lib/api/examples/client.rs` is a program that creates, reads, lists, changes, watches and deletes each kind:
 //! `cargo run -p weaver-api --example client -- NAMESPACE`.
 
-pub mod compatibility;
 pub mod conditions;
 pub mod convert;
 pub mod crds;

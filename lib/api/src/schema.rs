@@ -102,7 +102,8 @@ pub(crate) fn finished(mut crd: CustomResourceDefinition) -> CustomResourceDefin
 
 /// Where a spec has the field in which conversion carries what does not fit elsewhere, a write keeps it as it is. At the
 /// root, because the spec may go as a whole. Who creates an object may bring one, as a restored backup does.
-pub(crate) fn round_trip_kept(root: &JSONSchemaProps) -> Option<ValidationRule> {
+#[must_use]
+pub fn round_trip_kept(root: &JSONSchemaProps) -> Option<ValidationRule> {
     let spec = root.properties.as_ref()?.get("spec")?;
     spec.properties.as_ref()?.get(ROUND_TRIP_FIELD)?;
     let of = |object: &str| format!("has({object}.spec) && has({object}.spec.roundTrip)");

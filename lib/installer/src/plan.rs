@@ -12,7 +12,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinitionVersion, WebhookClientConfig,
 };
 use kube::ResourceExt as _;
-use weaver_api::compatibility::{Break, Change, breaks};
+use weaver_api::schema::round_trip_kept;
+use weaver_crd_lint::{Break, Change, breaks};
 
 use super::webhook::{Service, Webhook};
 
@@ -216,7 +217,26 @@ fn changes(installed: &CustomResourceDefinition, desired: &CustomResourceDefinit
     let always_there = ["apiVersion", "kind", "metadata"];
     let mut found = breaks(installed, desired);
     found.retain(|found| found.change != Change::FieldGone || !always_there.contains(&found.path.as_str()));
+    found.retain(|found| !comes_with_its_field(found, installed, desired));
     found
+}
+
+/// Is this about the rule that keeps `spec.roundTrip`, in the definition that brings the field? No object has it yet, so
+/// nobody notices.
+fn comes_with_its_field(
+    found: &Break,
+    installed: &CustomResourceDefinition,
+    desired: &CustomResourceDefinition,
+) -> bool {
+    let kept = |definition: &CustomResourceDefinition| {
+        let mut versions = definition.spec.versions.iter();
+        let version = versions.find(|version| found.version.as_ref() == Some(&version.name))?;
+        round_trip_kept(version.schema.as_ref()?.open_api_v3_schema.as_ref()?)
+    };
+    match (&found.change, kept(installed), kept(desired)) {
+        (Change::RuleAdded { rule }, None, Some(with_field)) => *rule == with_field.rule,
+        _ => false,
+    }
 }
 
 /// Versions at which objects may be stored.

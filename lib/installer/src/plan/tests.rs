@@ -1,3 +1,5 @@
+use std::fs;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -306,4 +308,50 @@ fn stored_are_what_the_status_says_and_what_is_written_now() {
     assert_eq!(stored_versions(&both), ["v1alpha1", "v1beta1"]);
     let fresh = installed(|value| remove(value, "status"));
     assert_eq!(stored_versions(&fresh), ["v1beta1"]);
+}
+
+#[test]
+fn the_rule_on_a_field_is_news_only_where_the_field_was_there() {
+    let warnings = |with_the_field: bool| {
+        let there = installed(|value| {
+            remove(&mut version(value, "v1alpha1")["schema"]["openAPIV3Schema"], "x-kubernetes-validations");
+            if !with_the_field {
+                remove(fields(value, "v1alpha1"), "roundTrip");
+            }
+        });
+        let Plan::Replace { warnings, .. } = plan(Some(&there), &desired()) else { panic!("not replaced") };
+        warnings
+    };
+    assert_eq!(warnings(false), Vec::<String>::new());
+    assert!(warnings(true)[0].starts_with("v1alpha1: rule is new: "), "{:?}", warnings(true));
+}
+
+#[test]
+fn what_is_written_and_read_again_breaks_nothing() {
+    for crd in weaver_api::crds::all() {
+        let read = serde_saphyr::from_str(&weaver_api::crds::manifest(&crd).unwrap()).unwrap();
+        assert_eq!((breaks(&crd, &read), breaks(&read, &crd)), (Vec::new(), Vec::new()));
+    }
+}
+
+#[test]
+fn the_definitions_break_nothing_that_was_released() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds/released");
+    let current = weaver_api::crds::all();
+    let (mut released, mut found) = (0, Vec::new());
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            let text = fs::read_to_string(&path).unwrap();
+            let old: CustomResourceDefinition =
+                serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let new = current.iter().find(|new| new.name_any() == old.name_any());
+            let new = new.unwrap_or_else(|| panic!("{}: the definition is gone", path.display()));
+            let broken = breaks(&old, new).into_iter().filter(|one| !comes_with_its_field(one, &old, new));
+            found.extend(broken.map(|one| one.to_string()));
+            released += 1;
+        }
+    }
+    assert!(released > 0, "deploy/crds/released/ has no definition: see its README.md");
+    assert!(found.is_empty(), "deploy/crds/released/README.md says what to do:\n{}", found.join("\n"));
 }

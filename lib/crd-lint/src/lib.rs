@@ -23,8 +23,6 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 
 pub use change::Change;
 
-use crate::schema::round_trip_kept;
-
 /// One thing that users of the older definition would notice.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Break {
@@ -145,12 +143,7 @@ fn version_changes(
     for path in selectable(old).into_iter().filter(|path| !kept.contains(path)) {
         found.push((path.trim_start_matches('.').to_owned(), Change::NotSelectable));
     }
-    let (was, is) = (root(old), root(new));
-    fields::compare(&was, &is, "", &mut found);
-    // No object has the field yet, so the rule that comes with it breaks nothing.
-    if let (None, Some(rule)) = (round_trip_kept(&was), round_trip_kept(&is)) {
-        found.retain(|(_, change)| *change != Change::RuleAdded { rule: rule.rule.clone() });
-    }
+    fields::compare(&root(old), &root(new), "", &mut found);
     found
 }
 
