@@ -15,7 +15,7 @@ use weaver_installer::certificates::{self, ensure, secret};
 use weaver_installer::{self as installer, Options, Prove, Service, Webhook, review};
 
 use crate::stdout::{failed, say, show};
-use crate::{connection, crd_diff, crd_explain};
+use crate::{connection, crd_diff, crd_explain, crd_lint};
 
 /// For each step of an installation.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -71,6 +71,20 @@ pub enum Verb {
         #[command(flatten)]
         cluster: Cluster,
     },
+    /// Say what a new release of definitions breaks for users of the last one; any kinds, no cluster
+    ///
+    /// Prints a line for each incompatible change: definition, version, field, what was and is, and what to do. A file is
+    /// YAML or JSON. Definitions are matched by name; objects of other kinds are passed over, and a definition that only
+    /// NEW has breaks nothing. What cannot be judged, such as another pattern or CEL rule, counts as incompatible.
+    ///
+    /// Exit status: 0 nothing breaks; 1 something does; 2 the files could not be compared.
+    #[command(verbatim_doc_comment)]
+    Lint {
+        /// Definitions that are in use: a file, or - for standard input
+        old: PathBuf,
+        /// Definitions that are to replace them: a file, or - for standard input
+        new: PathBuf,
+    },
     /// Rewrite all stored objects at today's version, then let go of the older ones
     ///
     /// Needed once before a release that no longer has an older version. Can be interrupted and run again.
@@ -117,16 +131,25 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Verb::Install { certificates, cluster } => install(certificates, cluster).await,
-        Verb::Diff { cluster } => Ok(diff(cluster).await.unwrap_or_else(|error| {
-            failed("error", &error);
-            ExitCode::from(2)
-        })),
+        Verb::Diff { cluster } => Ok(compared(diff(cluster).await)),
+        Verb::Lint { old, new } => Ok(compared(crd_lint::run(&old, &new))),
         Verb::Migrate { kubeconfig } => {
             let client = connection::client(kubeconfig.as_deref()).await?;
             for migrated in installer::migrate(&client, |progress| say(progress)).await? {
                 say(migrated);
             }
             Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// The exit status where 1 says that there is a difference.
+fn compared(is_same: anyhow::Result<bool>) -> ExitCode {
+    match is_same {
+        Ok(is_same) => ExitCode::from(u8::from(!is_same)),
+        Err(error) => {
+            failed("error", &error);
+            ExitCode::from(2)
         }
     }
 }
@@ -178,7 +201,8 @@ async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCod
     }
 }
 
-async fn diff(cluster: Cluster) -> anyhow::Result<ExitCode> {
+/// Is the cluster's the same as what is built in?
+async fn diff(cluster: Cluster) -> anyhow::Result<bool> {
     let client = connection::client(cluster.kubeconfig.as_deref()).await?;
     let api: Api<CustomResourceDefinition> = Api::all(client);
     let mut same = true;
@@ -189,7 +213,7 @@ async fn diff(cluster: Cluster) -> anyhow::Result<ExitCode> {
         show(&text);
         same &= text.is_empty();
     }
-    Ok(ExitCode::from(u8::from(!same)))
+    Ok(same)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use clap::Command;
 /// The verb, and lines to type, each after what it does.
 type Examples = (&'static [&'static str], &'static [(&'static str, &'static str)]);
 
-const EXAMPLES: [Examples; 18] = [
+const EXAMPLES: [Examples; 19] = [
     (
         &["apply"],
         &[
@@ -22,6 +22,16 @@ const EXAMPLES: [Examples; 18] = [
         &[
             ("One field, with its limits and what is below", "weaver crd explain spec.targets.selector"),
             ("All fields of a kind", "weaver crd explain servicetokens.spec --recursive"),
+        ],
+    ),
+    (
+        &["crd", "lint"],
+        &[
+            ("Two releases", "weaver crd lint crds-1.0.yaml crds-1.1.yaml"),
+            (
+                "A cluster's, piped in by `kubectl get crd -o yaml`, and a release",
+                "weaver crd lint - crds.yaml",
+            ),
         ],
     ),
     (

@@ -8,6 +8,7 @@ mod connection;
 mod crd;
 mod crd_diff;
 mod crd_explain;
+mod crd_lint;
 mod doctor;
 mod examples;
 mod explain;

@@ -25,12 +25,21 @@ pub struct Source {
     pub file: Option<PathBuf>,
 }
 
+/// Is it `-`?
+pub fn is_stdin(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+/// What errors call it.
+pub fn shown(file: &Path) -> String {
+    if is_stdin(file) { "standard input".to_owned() } else { file.display().to_string() }
+}
+
 /// The documents of a file; `-` is standard input.
 pub fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
-    let is_stdin = file.as_os_str() == "-";
-    let shown = if is_stdin { "standard input".to_owned() } else { file.display().to_string() };
+    let shown = shown(file);
     let mut text = String::new();
-    let read = if is_stdin {
+    let read = if is_stdin(file) {
         std::io::stdin().lock().take(LIMIT + 1).read_to_string(&mut text)
     } else {
         std::fs::File::open(file).and_then(|file| file.take(LIMIT + 1).read_to_string(&mut text))

@@ -3,6 +3,7 @@
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 
 mod config;
+mod crd_lint;
 mod explain;
 mod fetch;
 mod kubeconfig;

@@ -1,4 +1,4 @@
-//! The kinds of break, in words.
+//! The kinds of break, in words, and what to do about each.
 
 use std::fmt;
 
@@ -78,6 +78,40 @@ pub enum Change {
         /// The newer one.
         is: Option<String>,
     },
+}
+
+impl Change {
+    /// What to do so that nothing breaks, as a clause.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::DefinitionGone => "keep it until no object and no client of it is left",
+            Self::Renamed { .. } => {
+                "keep the old one; a kind with another is a new definition beside this one"
+            }
+            Self::NameGone { .. } => "keep it beside any new ones",
+            Self::VersionGone => {
+                "keep it, with `served: false` once no client asks for it, until status.storedVersions does not list it"
+            }
+            Self::VersionNotServed => "serve it, with `deprecated: true`, until no client asks for it",
+            Self::Subresource { .. } => "keep it as it was, and change it in a new version",
+            Self::NotSelectable => "keep it in selectableFields",
+            Self::FieldGone => "keep it, described as deprecated, and leave it out in a new version",
+            Self::FieldRequired => "keep it optional, and require it in a new version",
+            Self::TypeChanged { .. } => {
+                "keep the type, and add another field or a new version with the other type"
+            }
+            Self::OthersDropped => {
+                "keep them with x-kubernetes-preserve-unknown-fields, and drop them in a new version"
+            }
+            Self::Tightened { .. } => "accept what was accepted, and be stricter in a new version",
+            Self::ValueGone { .. } => "keep accepting it, and leave it out in a new version",
+            Self::RuleAdded { .. } => {
+                "state it in a new version, unless every object that was accepted keeps it"
+            }
+            Self::DefaultChanged { .. } => "keep the default, and choose another in a new version",
+        }
+    }
 }
 
 impl fmt::Display for Change {

@@ -1,4 +1,7 @@
-//! What a new release of a definition would break for those who use the last one (R-C15).
+//! What a new release of a `CustomResourceDefinition`, of any kind, breaks for those who use the last one (R-C15).
+//!
+//! [`breaks`] compares two definitions and [`breaks_since`] two sets of them; [`Change`] says in words what happened and
+//! what to do instead. `weaver crd lint` prints that.
 //!
 //! Manifests are kept for years, so within one version nothing that was accepted may be refused, nothing that
 //! was kept may be dropped and no default may change. Whoever needs that makes a new version instead.
