@@ -74,7 +74,12 @@ pub fn breaks(old: &CustomResourceDefinition, new: &CustomResourceDefinition) ->
     let mut found: Vec<Break> =
         names_lost(&old.spec, &new.spec).into_iter().map(|change| whole(old, change)).collect();
     // Nobody can have used a version that was neither served nor stored.
-    for version in old.spec.versions.iter().filter(|version| version.served || version.storage) {
+    let stored: Vec<&String> =
+        old.status.iter().flat_map(|status| status.stored_versions.iter().flatten()).collect();
+    let is_used = |version: &&CustomResourceDefinitionVersion| {
+        version.served || version.storage || stored.contains(&&version.name)
+    };
+    for version in old.spec.versions.iter().filter(is_used) {
         let same = new.spec.versions.iter().find(|candidate| candidate.name == version.name);
         let changes = match same {
             Some(same) => version_changes(version, same),

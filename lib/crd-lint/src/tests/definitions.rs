@@ -1,3 +1,5 @@
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionStatus;
+
 use super::*;
 
 /// Where a key stands, and the key.
@@ -97,10 +99,19 @@ fn a_version_that_nobody_could_use_may_go_and_one_that_holds_objects_may_not() {
     old.spec.versions.push(unused);
     let new = with_spec(&json!({"type": "object"}));
     assert_eq!(breaks(&old, &new), []);
-    old.spec.versions[1].storage = true;
-    let found = breaks(&old, &new);
-    assert_eq!(found.len(), 1);
-    assert_eq!(found[0].to_string(), "things.example.com v0: the version is gone");
+    let mut written_at = old.clone();
+    written_at.spec.versions[1].storage = true;
+    // As a cluster says it: once written at v0, and not yet migrated.
+    let mut once_written_at = old.clone();
+    let status = CustomResourceDefinitionStatus {
+        stored_versions: Some(vec!["v0".into(), "v1".into()]),
+        ..CustomResourceDefinitionStatus::default()
+    };
+    once_written_at.status = Some(status);
+    for old in [written_at, once_written_at] {
+        let found: Vec<String> = breaks(&old, &new).iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["things.example.com v0: the version is gone"]);
+    }
 }
 
 #[test]
