@@ -4,8 +4,8 @@
 //! The order: API server ready, the admission policies, the definitions judged, the rights of nodes, webhook answers,
 //! definitions with conversion and CA in one write each, accepted by the API server, and at last the proof that the API
 //! server itself reaches the webhook. The policies wait for nothing else: without them any account could be named in a
-//! resource, were our kinds served before them, the webhook dead or a definition refused. A definition with a webhook that nobody answers would break every request at the other version. Where
-//! nothing differs, nothing is written.
+//! resource, were our kinds served before them, the webhook dead or a definition refused. A definition with a webhook that
+//! nobody answers would break every request at the other version. Where nothing differs, nothing is written.
 //!
 //! A webhook behind a Service is not asked first: from a laptop there is no way to it, and the API server goes by no
 //! definition before it is written. There the proof at the end is all; until it succeeds, v1alpha1 fails and says why.

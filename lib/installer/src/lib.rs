@@ -1,5 +1,6 @@
 //! Puts our kinds into an API server and keeps them there: certificates, definitions, admission policies, the
-//! rights of nodes, and the rewriting of what is stored at an older version. For `weaver crd` and the node agent, which may run at the same time.
+//! rights of nodes, and the rewriting of what is stored at an older version. For `weaver crd` and the node agent,
+//! which may run at the same time.
 //!
 //! - [`certificates`]: the webhook's CA and certificate.
 //! - [`Webhook`]: where the webhook is, and its [`Service`], where it runs in the cluster.

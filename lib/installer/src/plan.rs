@@ -240,8 +240,7 @@ fn comes_with_its_field(
 }
 
 /// Versions at which objects may be stored.
-#[must_use]
-pub fn stored_versions(definition: &CustomResourceDefinition) -> Vec<String> {
+pub(super) fn stored_versions(definition: &CustomResourceDefinition) -> Vec<String> {
     let noted = definition.status.iter().flat_map(|status| status.stored_versions.iter().flatten());
     let current =
         definition.spec.versions.iter().filter(|version| version.storage).map(|version| &version.name);

@@ -9,7 +9,7 @@
 
 mod issue;
 pub mod secret;
-pub mod verdict;
+mod verdict;
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
@@ -30,11 +30,13 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::{ServerName, UnixTime};
 use tracing::info;
 
-use self::verdict::{Found, Reason, Verdict, renew_at, verdict};
+use self::verdict::{Found, Verdict, renew_at, verdict};
 use crate::code;
 use weaver_api::webhook::LEAF;
 use weaver_host::durable_file::{WriteError, replace_for};
 use weaver_host::key_pair::{Pair, PairFault};
+
+pub use self::verdict::Reason;
 
 /// The file with the CA and its key.
 pub const CA: &str = "ca.pem";

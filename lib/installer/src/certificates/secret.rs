@@ -23,7 +23,7 @@ use crate::webhook::Service;
 use crate::write::{MANAGER, ROUNDS};
 
 /// Nobody looks after it between two installations, so it lives for a year; the last third of it is for renewing.
-pub const LIFETIME: Duration = Duration::from_hours(24 * 365);
+const LIFETIME: Duration = Duration::from_hours(24 * 365);
 
 /// Why the Secret does not hold what it should.
 #[derive(Debug, thiserror::Error)]
