@@ -10,7 +10,7 @@
 //! - [`lease`]: one operator writes at a time.
 //! - [`transport`]: requests over few HTTP/2 connections; [`trust`]: whether the CA is still the one.
 //! - [`health`]: whether this process is alive and ready.
-//! - [`metrics`]: what is counted, and [`admin`]: what is looked up.
+//! - [`metrics`] and [`counted`]: what is counted, and where; and [`admin`]: what is looked up.
 //! - [`code`]: what each record of the log is of.
 //!
 //! The operator's own identity reads and patches our kinds, watches namespaces and mints tokens. It never
@@ -23,6 +23,7 @@ pub mod args;
 pub mod code;
 pub mod controller;
 pub mod controllers;
+pub mod counted;
 pub mod health;
 pub mod lease;
 pub mod metrics;

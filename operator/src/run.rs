@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use kube::{Client, Config};
 use tokio_util::sync::CancellationToken;
+use tower::ServiceBuilder;
 use tracing::{info, warn};
 use weaver_api::v1beta1::{ConfigMapSync, ServiceToken};
 use weaver_client::call::CallError;
@@ -24,6 +25,7 @@ use crate::controller::state::States;
 use crate::controllers::{
     UNREACHABLE, Watches, is_read_of_sync, is_read_of_token, is_served, logged, wake_the_concerned,
 };
+use crate::counted::Counted;
 use crate::health::{Health, Pulse, Standing};
 use crate::lease::fence::Fence;
 use crate::lease::hold::{Ending, Holder, Leases};
@@ -34,7 +36,7 @@ use crate::metrics::{Identity, Metrics};
 use crate::sync::access_checks::AccessChecks;
 use crate::sync::reactions;
 use crate::tenant::{KubeMinter, Tenants};
-use crate::transport::{self, Connector, Counted, ServerClock};
+use crate::transport::{self, Connector, ServerClock};
 use crate::trust::Trust;
 use crate::user_agent;
 use crate::watch::{NamespaceChange, Namespaces, Triggers, WatchSet};
@@ -270,8 +272,8 @@ async fn clients(
     seen: impl Fn(Identity) -> Counted,
 ) -> anyhow::Result<[Client; 3]> {
     let tenants = connection::without_credentials(config);
-    let mut connectors =
-        [Connector::new(config).map_err(unusable)?, Connector::new(&tenants).map_err(unusable)?];
+    let connector = |config| Connector::new(config).map_err(|error| unusable(error.into()));
+    let mut connectors = [connector(config)?, connector(&tenants)?];
     if let [_, Some(connector)] = &connectors
         && !connector.speaks_http2().await.context(UNREACHABLE)?
     {
@@ -283,7 +285,8 @@ async fn clients(
     }
     let [own, shared] = &connectors;
     let client = |config, connector: &Option<Connector>, identity, fence: &Fence| {
-        transport::client(config, connector.as_ref(), seen(identity), fence).map_err(unusable)
+        let layer = ServiceBuilder::new().layer(fence.clone()).layer(seen(identity));
+        transport::client(config, connector.as_ref(), &layer).map_err(|error| unusable(error.into()))
     };
     Ok([
         client(config, own, Identity::Operator, fence)?,

@@ -12,6 +12,8 @@ use nix::time::{ClockId, clock_gettime};
 use tokio::time::{sleep, timeout};
 use tower::{BoxError, Layer, Service};
 
+use crate::transport::SendGate;
+
 /// Between two looks whether writes under way have ended.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -149,7 +151,9 @@ where
             return Box::pin(std::future::ready(Err(NotLeading.into())));
         }
         // It may yet wait for a connection, and is judged again when it is sent.
-        request.extensions_mut().insert(self.fence.clone());
+        let fence = self.fence.clone();
+        let again = move || if fence.lets_through() { Ok(()) } else { Err(NotLeading.into()) };
+        request.extensions_mut().insert(SendGate::new(again));
         let (fence, pass, answer) = (self.fence.clone(), self.fence.pass(), self.inner.call(request));
         Box::pin(async move {
             let answer = timeout(fence.deadline, answer).await;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use kube::Config;
@@ -20,6 +19,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tower::BoxError;
 use tracing::debug;
+
+use super::error::TransportError;
 
 /// Longest time for a connection with its handshakes.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -57,18 +58,16 @@ impl Connector {
     ///
     /// # Errors
     /// If its name, certificates or keys cannot be used.
-    pub fn new(config: &Config) -> anyhow::Result<Option<Self>> {
+    pub fn new(config: &Config) -> Result<Option<Self>, TransportError> {
         if config.proxy_url.is_some() || config.cluster_url.scheme_str() != Some("https") {
             return Ok(None);
         }
-        let host =
-            config.cluster_url.host().context("the server's address in the kubeconfig names no host")?;
+        let host = config.cluster_url.host().ok_or(TransportError::NoHost)?;
         // An IPv6 address stands in brackets there, and nowhere else.
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let name = config.tls_server_name.clone().unwrap_or_else(|| host.clone());
-        let name =
-            ServerName::try_from(name.clone()).map_err(|_| anyhow!("{name} is no name of a server"))?;
-        let mut tls = config.rustls_client_config().context("setting up TLS")?;
+        let name = ServerName::try_from(name.clone()).map_err(|_| TransportError::NotAName(name))?;
+        let mut tls = config.rustls_client_config().map_err(TransportError::Tls)?;
         tls.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
         let port = config.cluster_url.port_u16().unwrap_or(443);
         Ok(Some(Self { host, port, name, tls: Arc::new(tls) }))
@@ -78,12 +77,12 @@ impl Connector {
     ///
     /// # Errors
     /// If it cannot be reached, or is not who it should be.
-    pub async fn speaks_http2(&self) -> anyhow::Result<bool> {
-        let stream = timeout(DEADLINE, self.handshake()).await;
-        let place = || format!("connecting to {}:{}", self.host, self.port);
-        match stream {
-            Ok(stream) => Ok(is_http2(&stream.with_context(place)?)),
-            Err(_) => bail!("{}: no answer within {} s", place(), DEADLINE.as_secs()),
+    pub async fn speaks_http2(&self) -> Result<bool, TransportError> {
+        let server = format!("{}:{}", self.host, self.port);
+        match timeout(DEADLINE, self.handshake()).await {
+            Ok(Ok(stream)) => Ok(is_http2(&stream)),
+            Ok(Err(source)) => Err(TransportError::Connect { server, source }),
+            Err(_) => Err(TransportError::NoAnswer { server, seconds: DEADLINE.as_secs() }),
         }
     }
 

@@ -7,45 +7,47 @@
 
 mod clock;
 mod connector;
+mod error;
+mod gate;
 mod pool;
 
-use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use anyhow::Context as _;
-use futures::future::BoxFuture;
-use http::{Method, Request, Response};
-use kube::client::{Body, ClientBuilder, ConfigExt as _};
+use http::{Request, Response, Uri};
+use kube::client::{Body, ClientBuilder, ConfigExt as _, DynBody};
 use kube::{Client, Config};
+use tower::util::BoxService;
 use tower::{BoxError, Layer, Service, ServiceBuilder};
-
-use crate::health::Health;
-use crate::lease::fence::Fence;
-use crate::metrics::{Identity, Metrics};
 
 pub use clock::ServerClock;
 pub use connector::Connector;
-use pool::Pool;
+pub use error::TransportError;
+pub use gate::SendGate;
+use pool::{Answer, Pool};
 
 /// How long an answer may pause.
 const ANSWER: Duration = Duration::from_secs(30);
 /// The same for a watch, where the configuration does not say how long they are.
 const LONGEST_WATCH: Duration = Duration::from_mins(5);
 
-/// A client with the credentials of `config`, whose writes pass the `fence`; over HTTP/2, if there is a `connector` for it.
+/// What sends requests; a program's own layers are put on top of it.
+pub type Sender = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
+
+/// A client with the credentials of `config`, over HTTP/2 if there is a `connector` for it. Each request passes the
+/// `layer` first: [`tower::layer::util::Identity`], or a [`ServiceBuilder`] of what a program counts, limits or refuses.
 ///
 /// # Errors
 /// If TLS or the credentials cannot be set up.
-pub fn client(
-    config: &Config,
-    connector: Option<&Connector>,
-    counted: Counted,
-    fence: &Fence,
-) -> anyhow::Result<Client> {
+pub fn client<L>(config: &Config, connector: Option<&Connector>, layer: &L) -> Result<Client, TransportError>
+where
+    L: Layer<Sender>,
+    L::Service: Service<Request<Body>, Response = Response<Box<DynBody>>> + Send + 'static,
+    <L::Service as Service<Request<Body>>>::Future: Send + 'static,
+    <L::Service as Service<Request<Body>>>::Error: Into<BoxError>,
+{
     let Some(connector) = connector else {
-        let builder = ClientBuilder::try_from(config.clone()).context("setting up TLS")?;
-        return Ok(builder.with_layer(&counted).with_layer(fence).build());
+        let builder = ClientBuilder::try_from(config.clone()).map_err(TransportError::Tls)?;
+        return Ok(builder.with_layer(layer).build());
     };
     // A watch whose stream is full, or ten thousand of them, never hold up a write: each class has connections of its
     // own.
@@ -53,84 +55,24 @@ pub fn client(
     // A watch may have nothing to tell until it ends.
     let watches = Pool::new(connector.clone(), config.read_timeout.unwrap_or(LONGEST_WATCH));
     let send = tower::service_fn(move |request: Request<Body>| {
-        let pool = if is_watch(&request) { watches.clone() } else { calls.clone() };
+        let pool = if is_watch(request.uri()) { watches.clone() } else { calls.clone() };
         async move { pool.send(request).await }
     });
     let service = ServiceBuilder::new()
-        .layer(fence.clone())
-        .layer(counted)
+        .map_response(|answer: Answer| answer.map(|body| Box::new(body) as Box<DynBody>))
         .layer(config.base_uri_layer())
-        .layer(config.extra_headers_layer().context("the headers of the configuration")?)
-        .option_layer(config.auth_layer().context("the credentials of the kubeconfig")?)
+        .layer(config.extra_headers_layer().map_err(TransportError::Headers)?)
+        .option_layer(config.auth_layer().map_err(TransportError::Credentials)?)
         .map_err(BoxError::from)
         .service(send);
-    Ok(ClientBuilder::new(service, config.default_namespace.clone()).build::<pool::PooledBody>())
+    let builder = ClientBuilder::new(BoxService::new(service), config.default_namespace.clone());
+    Ok(builder.with_layer(layer).build())
 }
 
-fn is_watch(request: &Request<Body>) -> bool {
-    request
-        .uri()
-        .query()
-        .is_some_and(|query| query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1")))
-}
-
-/// A layer that counts requests, and reads the clock of who answers them.
-#[derive(Clone)]
-pub struct Counted {
-    /// Whose they are.
-    pub identity: Identity,
-    /// Where they are counted.
-    pub metrics: Arc<Metrics>,
-    /// The API server's.
-    pub clock: ServerClock,
-    /// What the operator asks for as itself is a sign of life.
-    pub health: Health,
-}
-
-impl<S> Layer<S> for Counted {
-    type Service = Counting<S>;
-
-    fn layer(&self, inner: S) -> Counting<S> {
-        Counting { counted: self.clone(), inner }
-    }
-}
-
-/// A service behind [`Counted`].
-#[derive(Clone)]
-pub struct Counting<S> {
-    counted: Counted,
-    inner: S,
-}
-
-impl<S, B> Service<Request<Body>> for Counting<S>
-where
-    S: Service<Request<Body>, Response = Response<B>>,
-    S::Future: Send + 'static,
-{
-    type Response = Response<B>;
-    type Error = S::Error;
-    type Future = BoxFuture<'static, Result<Response<B>, S::Error>>;
-
-    fn poll_ready(&mut self, context: &mut TaskContext<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (method, watch, counted) = (request.method().clone(), is_watch(&request), self.counted.clone());
-        if counted.identity == Identity::Operator && method == Method::GET {
-            counted.health.asked(request.uri());
-        }
-        let answer = self.inner.call(request);
-        Box::pin(async move {
-            let answer = answer.await;
-            let code = answer.as_ref().ok().map(Response::status);
-            if let Ok(answer) = &answer {
-                counted.clock.read(answer.headers());
-            }
-            counted.metrics.asked(counted.identity, &method, watch, code);
-            answer
-        })
-    }
+/// Is it the address of a watch, whose answer ends only after minutes?
+#[must_use]
+pub fn is_watch(uri: &Uri) -> bool {
+    uri.query().is_some_and(|query| query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1")))
 }
 
 #[cfg(test)]

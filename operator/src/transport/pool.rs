@@ -20,7 +20,7 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use tower::BoxError;
 
 use super::connector::{Connected, Connector, ROOM};
-use crate::lease::fence::{Fence, NotLeading};
+use super::gate::SendGate;
 
 /// After which time an idle connection is closed, if there is another.
 const IDLE: Duration = Duration::from_mins(1);
@@ -77,9 +77,9 @@ impl Pool {
     pub async fn send(&self, mut request: Request<Body>) -> Result<Answer, BoxError> {
         for _ in 0..TRIES {
             let (mut sender, room) = self.room().await?;
-            // A wait for a connection may last longer than the right to write: the process may have been stopped.
-            if request.extensions().get::<Fence>().is_some_and(|fence| !fence.lets_through()) {
-                return Err(NotLeading.into());
+            // The wait for a connection may have lasted longer than the right to write.
+            if let Some(gate) = request.extensions().get::<SendGate>() {
+                gate.admits()?;
             }
             let patience = self.0.patience;
             let Ok(sent) = timeout(patience.min(HEAD), sender.try_send_request(request)).await else {

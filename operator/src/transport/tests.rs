@@ -16,6 +16,7 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
+use tower::layer::util::Identity;
 
 use super::*;
 
@@ -111,18 +112,9 @@ fn answer(
     http::Response::new(http_body_util::StreamBody::new(slow).boxed_unsync())
 }
 
-/// No write of these tests is held up.
-fn open() -> Fence {
-    Fence::opened(Duration::from_mins(1))
-}
-
-fn counted() -> Counted {
-    Counted {
-        identity: Identity::Tenant,
-        metrics: Arc::default(),
-        clock: ServerClock::default(),
-        health: Health::default(),
-    }
+/// A client without a layer of its own.
+fn client(config: &Config, connector: &Connector) -> Client {
+    super::client(config, Some(connector), &Identity::new()).unwrap()
 }
 
 fn watch() -> Request<Body> {
@@ -140,7 +132,7 @@ async fn read(response: http::Response<Body>) -> usize {
 #[tokio::test]
 async fn six_hundred_watches_that_nobody_reads_share_few_connections_and_hold_up_no_write() {
     let server = Server::start(&[b"h2"], 250).await;
-    let client = client(&server.config, Some(&server.connector()), counted(), &open()).unwrap();
+    let client = client(&server.config, &server.connector());
     let watches = join_all((0..600).map(|_| client.send(watch()))).await;
     assert!(watches.iter().all(|watch| watch.as_ref().is_ok_and(|watch| watch.status() == 200)));
     assert_eq!(server.streams.load(Ordering::SeqCst), 600);
@@ -158,7 +150,7 @@ async fn six_hundred_watches_that_nobody_reads_share_few_connections_and_hold_up
 #[tokio::test]
 async fn a_server_that_allows_less_gets_more_connections_and_no_request_queues() {
     let server = Server::start(&[b"h2"], 20).await;
-    let client = client(&server.config, Some(&server.connector()), counted(), &open()).unwrap();
+    let client = client(&server.config, &server.connector());
     // The first tells what the server allows.
     read(client.send(write()).await.unwrap()).await;
     let mut watches = Vec::new();
@@ -171,7 +163,7 @@ async fn a_server_that_allows_less_gets_more_connections_and_no_request_queues()
 #[tokio::test]
 async fn after_a_broken_connection_the_next_request_has_a_new_one() {
     let server = Server::start(&[b"h2"], 250).await;
-    let client = client(&server.config, Some(&server.connector()), counted(), &open()).unwrap();
+    let client = client(&server.config, &server.connector());
     for round in 1..4 {
         // One or the other may still go on the connection that has just broken, and says so.
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -183,6 +175,20 @@ async fn after_a_broken_connection_the_next_request_has_a_new_one() {
     }
 }
 
+/// The layer let it through; then it had to wait for a connection.
+#[tokio::test]
+async fn a_write_is_judged_once_more_when_it_is_sent() {
+    let server = Server::start(&[b"h2"], 250).await;
+    let client = client(&server.config, &server.connector());
+    let mut late = write();
+    late.extensions_mut().insert(SendGate::new(|| Err("the lease is over".into())));
+    let error = client.send(late).await.map(drop).unwrap_err();
+    assert!(format!("{:#}", anyhow::Error::new(error)).contains("the lease is over"));
+    let mut good = write();
+    good.extensions_mut().insert(SendGate::new(|| Ok(())));
+    assert_eq!(read(client.send(good).await.unwrap()).await, 2);
+}
+
 #[tokio::test]
 async fn a_server_that_is_not_there_is_told_and_not_tried_by_each_request_anew() {
     let server = Server::start(&[b"h2"], 250).await;
@@ -190,9 +196,9 @@ async fn a_server_that_is_not_there_is_told_and_not_tried_by_each_request_anew()
     let free = TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap().port();
     config.cluster_url = format!("https://localhost:{free}").parse().unwrap();
     let connector = Connector::new(&config).unwrap().unwrap();
-    let error = format!("{:#}", connector.speaks_http2().await.unwrap_err());
+    let error = format!("{:#}", anyhow::Error::new(connector.speaks_http2().await.unwrap_err()));
     assert!(error.contains(&format!("localhost:{free}")) && error.contains("refused"), "{error}");
-    let client = client(&config, Some(&connector), counted(), &open()).unwrap();
+    let client = client(&config, &connector);
     let answers = join_all((0..500).map(|_| client.send(write()))).await;
     assert!(answers.iter().all(Result::is_err));
 }
@@ -208,7 +214,7 @@ async fn b32_the_name_that_the_kubeconfig_gives_the_server_is_the_one_it_has_to_
     let connector = Connector::new(&config).unwrap().unwrap();
     assert!(connector.speaks_http2().await.unwrap());
     // A hundred requests at once are sent at once: no client holds them back.
-    let client = client(&config, Some(&connector), counted(), &open()).unwrap();
+    let client = client(&config, &connector);
     let writes = join_all((0..100).map(|_| client.send(write()))).await;
     assert!(writes.iter().all(Result::is_ok));
 }

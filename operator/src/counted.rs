@@ -1,0 +1,73 @@
+//! What is counted of the requests and TokenRequests that pass, put around a transport and a minter.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::future::BoxFuture;
+use http::{Method, Request, Response};
+use kube::client::Body;
+use tower::{Layer, Service};
+
+use crate::health::Health;
+use crate::metrics::{Identity, Metrics};
+use crate::transport::{ServerClock, is_watch};
+
+/// A layer that counts requests, and reads the API server's clock from the answers.
+#[derive(Clone)]
+pub struct Counted {
+    /// Whose they are.
+    pub identity: Identity,
+    /// Where they are counted.
+    pub metrics: Arc<Metrics>,
+    /// The API server's.
+    pub clock: ServerClock,
+    /// What the operator asks for as itself is a sign of life.
+    pub health: Health,
+}
+
+impl<S> Layer<S> for Counted {
+    type Service = Counting<S>;
+
+    fn layer(&self, inner: S) -> Counting<S> {
+        Counting { counted: self.clone(), inner }
+    }
+}
+
+/// A service behind [`Counted`].
+#[derive(Clone)]
+pub struct Counting<S> {
+    counted: Counted,
+    inner: S,
+}
+
+impl<S, B> Service<Request<Body>> for Counting<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<B>;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<Response<B>, S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (method, watch, counted) =
+            (request.method().clone(), is_watch(request.uri()), self.counted.clone());
+        if counted.identity == Identity::Operator && method == Method::GET {
+            counted.health.asked(request.uri());
+        }
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let answer = answer.await;
+            let code = answer.as_ref().ok().map(Response::status);
+            if let Ok(answer) = &answer {
+                counted.clock.read(answer.headers());
+            }
+            counted.metrics.asked(counted.identity, &method, watch, code);
+            answer
+        })
+    }
+}
