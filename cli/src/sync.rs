@@ -21,7 +21,8 @@ use weaver_operator::sync::plan::{Before, Step, Takes, by_object};
 use weaver_operator::sync::targets::selects;
 use weaver_operator::tenant::Account;
 use weaver_operator::tenant::object::{Object, Place};
-use weaver_operator::tenant::rights::{self, EXPLAINED, Right, denied, for_source, for_target};
+use weaver_operator::tenant::review::denied;
+use weaver_operator::tenant::rights::{self, EXPLAINED, Right, for_source, for_target};
 use weaver_operator::watch::Traits;
 
 use crate::resource::kind::Kind;

@@ -9,7 +9,8 @@ use kube::client::Body;
 use tower::{Layer, Service};
 
 use crate::health::Health;
-use crate::metrics::{Identity, Metrics};
+use crate::metrics::{Identity, Metrics, Minting};
+use crate::tenant::{Account, KubeMinter, Mint, MintError, Minted};
 use crate::transport::{ServerClock, is_watch};
 
 /// A layer that counts requests, and reads the API server's clock from the answers.
@@ -69,5 +70,26 @@ where
             counted.metrics.asked(counted.identity, &method, watch, code);
             answer
         })
+    }
+}
+
+/// A minter that counts what becomes of its `TokenRequest`s.
+pub struct CountedMinter {
+    /// What mints.
+    pub minter: KubeMinter,
+    /// Where it is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+impl Mint for CountedMinter {
+    async fn mint(&self, account: &Account) -> Result<Minted, MintError> {
+        let answer = self.minter.mint(account).await;
+        self.metrics.minted(match &answer {
+            Ok(_) => Minting::Minted,
+            Err(MintError::AccountMissing(_)) => Minting::Missing,
+            Err(MintError::Forbidden(_)) => Minting::Forbidden,
+            Err(MintError::Failed { .. }) => Minting::Failed,
+        });
+        answer
     }
 }

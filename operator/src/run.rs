@@ -25,7 +25,7 @@ use crate::controller::state::States;
 use crate::controllers::{
     UNREACHABLE, Watches, is_read_of_sync, is_read_of_token, is_served, logged, wake_the_concerned,
 };
-use crate::counted::Counted;
+use crate::counted::{Counted, CountedMinter};
 use crate::health::{Health, Pulse, Standing};
 use crate::lease::fence::Fence;
 use crate::lease::hold::{Ending, Holder, Leases};
@@ -141,8 +141,9 @@ async fn work(
     let stop = CancellationToken::new();
     let own = Watches::new(client.clone(), options.namespaces.clone(), options.watch, health.clone());
     let minter = KubeMinter::new(client.clone(), options.token_lifetime);
+    let minter = CountedMinter { minter, metrics: metrics.clone() };
     let shared = Shared {
-        tenants: Arc::new(Tenants::new(transport, minter, options.watch, metrics.clone())),
+        tenants: Arc::new(Tenants::new(transport, minter, options.watch)),
         namespaces: Arc::new(Namespaces::of(options.namespaces.clone())),
         events: Events::new(client.clone()),
         lanes: Arc::default(),
@@ -195,7 +196,7 @@ async fn work(
 /// What the controllers share.
 struct Shared {
     client: Client,
-    tenants: Arc<Tenants>,
+    tenants: Arc<Tenants<CountedMinter>>,
     namespaces: Arc<Namespaces>,
     events: Events,
     lanes: Arc<Lanes>,

@@ -21,6 +21,7 @@ use super::pause::Pause;
 use super::report::{Report, Reported};
 use super::state::{Entry, States};
 use crate::args::Options;
+use crate::counted::CountedMinter;
 use crate::metrics::Metrics;
 use crate::tenant::Tenants;
 use crate::watch::{Namespaces, ResourceRef, WatchSet};
@@ -207,7 +208,7 @@ pub struct Context<K: Reconcile> {
     /// The operator's own identity: our kinds and nothing else.
     pub client: Client,
     /// Everybody else's.
-    pub tenants: Arc<Tenants>,
+    pub tenants: Arc<Tenants<CountedMinter>>,
     /// Their watches.
     pub watches: WatchSet,
     /// Which namespaces there are, and what is paused.

@@ -283,7 +283,7 @@ impl Job<'_> {
 
     fn secrets(&self) -> Api<Object> {
         let Place { kind, namespace, .. } = &self.desired.place;
-        self.tenant.objects(*kind, namespace)
+        self.tenant.namespaced(kind, namespace)
     }
 
     /// The plan came to this, and `seen` stands there.

@@ -24,7 +24,8 @@ use super::state::TokenState;
 use crate::controller::state::Entry;
 use crate::sync::copy::owner;
 use crate::sync::plan::Seen;
-use crate::tenant::rights::{Right, for_writer, missing};
+use crate::tenant::review::missing;
+use crate::tenant::rights::{Right, for_writer};
 use crate::tenant::{Account, TenantClient};
 use crate::watch::{Interest, WatchKey, WatchState, What};
 use weaver_client::call::lookup;
@@ -166,5 +167,5 @@ async fn missing_rights(
         return Ok(BTreeSet::new());
     }
     let needed = for_writer(&tenant.account.namespace, secret);
-    missing(tenant, needed).await.map_err(|error| error.to_string())
+    missing(&tenant.client(), needed).await.map_err(|error| error.to_string())
 }

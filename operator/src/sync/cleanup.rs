@@ -248,7 +248,7 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
     if state.search == Search::Due {
         // What is known of its rights may be older than the rights that it was given back. Many resources of one
         // account that are deleted together ask once.
-        tenant.reach.forget(Duration::from_secs(5));
+        tenant.access.forget(Duration::from_secs(5));
         match leftovers::find(&tenant, &owner, &context.namespaces.active(|_, _| true)).await {
             Ok(found) => state.leftovers.extend(found),
             Err(CallError::Forbidden(status) | CallError::Rejected(status)) => {

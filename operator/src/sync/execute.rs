@@ -6,7 +6,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
-use kube::core::Status;
+use kube::core::{PartialObjectMeta, Status};
 use tracing::info;
 use weaver_api::marks::Owner;
 use weaver_api::v1beta1::Source;
@@ -131,7 +131,7 @@ pub async fn target(
     step: Step,
     mode: Mode,
 ) -> TargetState {
-    let copies = tenant.objects(desired.kind, namespace);
+    let copies: Api<Object> = tenant.namespaced(&desired.kind, namespace);
     let mut step = step;
     // Why the last update was refused, while it may still be because the copy is immutable.
     let mut refused: Option<String> = None;
@@ -303,7 +303,8 @@ pub async fn remove(
     Place { kind, namespace, name }: &Place,
     mode: Mode,
 ) -> Result<Removal, Kept> {
-    let (copies, metas) = (tenant.objects(*kind, namespace), tenant.metas(*kind, namespace));
+    let copies: Api<Object> = tenant.namespaced(kind, namespace);
+    let metas: Api<PartialObjectMeta<Object>> = tenant.namespaced(kind, namespace);
     let mut marked = false;
     for _ in 0..ROUNDS {
         marked = false;

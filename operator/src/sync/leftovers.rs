@@ -28,7 +28,7 @@ use crate::code;
 use crate::controller::pause::Pause;
 use crate::metrics::Written;
 use crate::tenant::TenantClient;
-use crate::tenant::object::{Object, Place};
+use crate::tenant::object::{Object, Place, resource};
 
 /// Requests in flight at once.
 const CONCURRENCY: usize = 16;
@@ -62,11 +62,11 @@ async fn find_kind(
     namespaces: &[String],
 ) -> Result<Vec<Place>, CallError> {
     let params = ListParams::default().labels(&format!("{SYNC_UID_LABEL}={}", owner.uid));
-    let objects: Vec<_> = if tenant.reach.is_everywhere(tenant, kind).await? {
-        vec![tenant.all_metas(kind)]
+    let objects: Vec<_> = if tenant.access.is_everywhere(&resource(kind)).await? {
+        vec![tenant.all(&kind)]
     } else {
-        let listable = tenant.reach.listable(tenant, kind, namespaces.to_vec()).await?;
-        listable.iter().map(|namespace| tenant.metas(kind, namespace)).collect()
+        let listable = tenant.access.listable(&resource(kind), namespaces.to_vec()).await?;
+        listable.iter().map(|namespace| tenant.namespaced(&kind, namespace)).collect()
     };
     let places = stream::iter(objects).map(|objects| places(objects, &params, kind));
     let places: Vec<_> = places.buffer_unordered(LISTS).try_collect().await?;

@@ -23,6 +23,7 @@ use super::access_checks::Check;
 use super::targets::{Reaction, reaction};
 use crate::controller::backoff;
 use crate::tenant::MintError;
+use crate::tenant::object::resource;
 use crate::watch::{NamespaceChange, ResourceRef};
 use weaver_client::call::CallError;
 
@@ -97,10 +98,11 @@ async fn is_allowed(context: &Context, check: &Check, is_gone: bool) -> Result<b
         // Its reconciliation says so, and is repeated.
         Err(_) => return Ok(false),
     };
-    if is_gone && tenant.reach.touched_before(check.kind, &check.namespace) {
+    let kind = resource(check.kind);
+    if is_gone && tenant.access.touched_before(&kind, &check.namespace) {
         return Ok(true);
     }
-    tenant.reach.touches(&tenant, check.kind, &check.namespace).await
+    tenant.access.touches(&kind, &check.namespace).await
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Which namespaces a resource asks for, and which changes of a namespace concern it. Pure.
 //!
 //! Named namespaces are always tried, whether they exist or not. Of the selected ones a tenant learns only where its
-//! account has a right; that is not known here ([`crate::tenant::Reach`]).
+//! account has a right; that is not known here ([`crate::tenant::AccessCache`]).
 
 use weaver_api::v1beta1::{ConfigMapSync, SourceKind, Targets};
 use weaver_api::validate::{ValidSync, validate};

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kube::api::Api;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource as _, ResourceExt as _};
 use weaver_api::convert;
@@ -27,8 +28,9 @@ use super::targets::selects;
 use super::watches::{Joined, Watches};
 use crate::controller::pause::Pause;
 use crate::controller::state::Entry;
-use crate::tenant::object::Place;
-use crate::tenant::rights::{EXPLAINED, Right, for_source, for_target, missing};
+use crate::tenant::object::{Object, Place, resource};
+use crate::tenant::review::missing;
+use crate::tenant::rights::{EXPLAINED, Right, for_source, for_target};
 use crate::tenant::{Account, TenantClient};
 use crate::watch::{ResourceRef, WatchKey, What};
 
@@ -174,7 +176,7 @@ impl Pass<'_> {
         let missing = if needed.is_empty() {
             Ok(BTreeSet::new())
         } else {
-            missing(self.tenant, needed).await.map_err(|error| error.to_string())
+            missing(&self.tenant.client(), needed).await.map_err(|error| error.to_string())
         };
         if let Ok(missing) = &missing
             && unexplained == 0
@@ -231,8 +233,9 @@ async fn touched(
     spec: &ValidSync,
     selected: Vec<String>,
 ) -> Result<(BTreeSet<String>, bool), CallError> {
-    let everywhere = tenant.reach.is_everywhere(tenant, spec.source_kind).await?;
-    Ok((tenant.reach.touched(tenant, spec.source_kind, selected).await?, !everywhere))
+    let kind = resource(spec.source_kind);
+    let everywhere = tenant.access.is_everywhere(&kind).await?;
+    Ok((tenant.access.touched(&kind, selected).await?, !everywhere))
 }
 
 /// What was read of the source, and what its copies are to be.
@@ -247,7 +250,8 @@ struct Read {
 async fn read_source(tenant: &TenantClient, spec: &ValidSync, owner: &Owner) -> Read {
     let nothing = |source| Read { source, version: None, absent_keys: Vec::new(), copy: None };
     let place = Place::of_source(spec);
-    match lookup(tenant.objects(place.kind, &place.namespace).get(&place.name)).await {
+    let sources: Api<Object> = tenant.namespaced(&place.kind, &place.namespace);
+    match lookup(sources.get(&place.name)).await {
         Ok(Some(source)) if source.type_.as_deref() == Some(ACCOUNT_TOKEN) => {
             nothing(SourceState::AccountToken)
         }

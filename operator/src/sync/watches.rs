@@ -11,7 +11,7 @@ use weaver_api::marks::{Owner, SYNC_ANNOTATION};
 use weaver_api::validate::ValidSync;
 
 use super::plan::Seen;
-use crate::tenant::object::Place;
+use crate::tenant::object::{Place, resource};
 use crate::tenant::rights::Right;
 use crate::tenant::{FIRST_PAUSE, LONGEST_PAUSE, TenantClient};
 use crate::watch::{Interest, Namespaces, ResourceRef, WatchKey, WatchSet, WatchState, What};
@@ -83,12 +83,12 @@ impl Watches {
             let is_on_all = |key: &WatchKey| key.namespace.is_none();
             if joined.refused.iter().any(is_on_all) {
                 // It was allowed when it was asked for, and is not any more.
-                tenant.reach.is_not_everywhere(spec.source_kind);
+                tenant.access.is_not_everywhere(&resource(spec.source_kind));
             } else if joined.beyond.iter().any(is_on_all) {
                 // It shows more than may be kept. Or the tenant has as many watches as it may: then it costs little to try.
                 let shows_too_much = self.copies.contains_key(&None);
                 let longest = if shows_too_much { LONGEST_PAUSE } else { FIRST_PAUSE };
-                tenant.reach.does_not_fit(spec.source_kind, longest);
+                tenant.access.does_not_fit(&resource(spec.source_kind), longest);
             } else {
                 return joined;
             }
@@ -98,8 +98,9 @@ impl Watches {
     async fn may_be_everywhere(&self, tenant: &TenantClient, spec: &ValidSync) -> bool {
         // Where it could not be asked, what is open stays open.
         let open = || self.copies.contains_key(&None);
-        let allowed = tenant.reach.is_everywhere(tenant, spec.source_kind).await.unwrap_or_else(|_| open());
-        allowed && tenant.reach.may_fit(spec.source_kind)
+        let kind = resource(spec.source_kind);
+        let allowed = tenant.access.is_everywhere(&kind).await.unwrap_or_else(|_| open());
+        allowed && tenant.access.may_fit(&kind)
     }
 
     /// Waits for the watches, each and all no longer than [`crate::watch`] allows.

@@ -25,6 +25,7 @@ use crate::controller::events::Events;
 use crate::controller::frame::reconcile;
 use crate::controller::kind::Failure;
 use crate::controller::pace::Pace;
+use crate::counted::CountedMinter;
 use crate::scope::Scope;
 use crate::tenant::{KubeMinter, Tenants};
 use crate::watch::{Guarded, Namespaces, ResourceRef, Triggers, WatchSet};
@@ -66,13 +67,10 @@ impl World {
         let events = std::iter::once(Event::Init).chain(known).chain([Event::InitDone]).map(Ok);
         namespaces.follow(stream::iter(events), |_| ()).await;
         let (store, writer) = reflector::store();
+        let minter = KubeMinter::new(client.clone(), Duration::from_hours(1));
+        let minter = CountedMinter { minter, metrics: Arc::default() };
         let context = Context {
-            tenants: Arc::new(Tenants::new(
-                client.clone(),
-                KubeMinter::new(client.clone(), Duration::from_hours(1)),
-                rights_last,
-                Arc::default(),
-            )),
+            tenants: Arc::new(Tenants::new(client.clone(), minter, rights_last)),
             watches: WatchSet::new(triggers.clone(), Duration::from_mins(5), Duration::from_mins(1)),
             namespaces: Arc::new(namespaces),
             store,

@@ -7,32 +7,32 @@ use std::time::Duration;
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{Either, Limited};
-use kube::Client;
 use kube::api::Api;
 use kube::client::Body;
-use kube::core::PartialObjectMeta;
+use kube::core::DynamicResourceScope;
+use kube::{Client, Resource};
 use secrecy::ExposeSecret as _;
 use tower::BoxError;
-use weaver_api::v1beta1::SourceKind;
 
+use super::access_cache::AccessCache;
+use super::account::Account;
 use super::claims::Claims;
-use super::object::Object;
-use super::token::{Mint, MintError, Slot, Token};
-use crate::metrics::Metrics;
+use super::token::{KubeMinter, Mint, MintError, Slot, Token};
+use crate::transport::is_watch;
 
-use super::{Account, KubeMinter, Reach};
-
-/// Most bytes that are read of an answer which ends, 8 MiB: of a list, six thousand ordinary copies. Objects have no more
-/// than three, but whoever may write many of them decides how long the list is.
+/// Most bytes that are read of an answer which ends, 8 MiB: of a list, the metadata of six thousand ordinary objects. One
+/// object has no more than three, but who may write many of them decides how long the list is.
 const LONGEST_ANSWER: usize = 8 << 20;
 
-/// All tenants that the operator acts as.
+/// All accounts that a program acts as.
+///
+/// [`Tenants::client`] is cheap: one client, one token and one cache of access reviews are kept for each account, until
+/// [`Tenants::retain`] drops them.
 pub struct Tenants<M = KubeMinter> {
     /// Carries no credential of its own.
     transport: Client,
     minter: Arc<M>,
     rights_last: Duration,
-    metrics: Arc<Metrics>,
     held: Mutex<HashMap<Account, Held<M>>>,
 }
 
@@ -40,7 +40,7 @@ pub struct Tenants<M = KubeMinter> {
 struct Held<M> {
     slot: Arc<Slot<M>>,
     /// What is known of its rights, and the uid of the account that has them.
-    reach: Option<(String, Arc<Reach>)>,
+    access: Option<(String, Arc<AccessCache>)>,
 }
 
 /// Acts as one `ServiceAccount`; every request carries a token of it.
@@ -52,53 +52,48 @@ pub struct TenantClient {
     pub uid: String,
     /// What this account's own token says: it names no audience, so it has those of the API server.
     pub claims: Option<Claims>,
-    /// Where it has rights, as it was told.
-    pub reach: Arc<Reach>,
-    client: Client,
+    /// Where it has rights, as far as it was answered.
+    pub access: Arc<AccessCache>,
 }
 
 impl<M: Mint> Tenants<M> {
     /// `transport` must have no credential of its own: a tenant's request would otherwise carry two identities.
     /// What was learnt of an account's rights is used for as long as `rights_last`.
     #[must_use]
-    pub fn new(transport: Client, minter: M, rights_last: Duration, metrics: Arc<Metrics>) -> Self {
-        Self { transport, minter: Arc::new(minter), rights_last, metrics, held: Mutex::default() }
+    pub fn new(transport: Client, minter: M, rights_last: Duration) -> Self {
+        Self { transport, minter: Arc::new(minter), rights_last, held: Mutex::default() }
     }
 
-    /// The client of `account`.
+    /// The client of `account`. A token is minted if there is none that is fresh.
     ///
     /// # Errors
-    /// If no token can be had for it.
+    /// If there is no token of it.
     pub async fn client(&self, account: &Account) -> Result<TenantClient, MintError> {
         let slot = self.lock().entry(account.clone()).or_insert_with(|| self.hold(account)).slot.clone();
         let token = slot.current().await?;
         let uid = token.uid.clone();
         let claims = Claims::read(token.secret.expose_secret()).ok();
-        let reach = {
+        let access = {
             let mut all = self.lock();
             let held = all.entry(account.clone()).or_insert_with(|| self.hold(account));
-            match &held.reach {
-                Some((known, reach)) if *known == uid => reach.clone(),
+            match &held.access {
+                Some((known, access)) if *known == uid => access.clone(),
                 // A recreated account has none of the rights of the one before.
                 _ => {
-                    let reach = Arc::new(Reach::new(self.rights_last));
-                    held.reach = Some((uid.clone(), reach.clone()));
-                    reach
+                    let transport = self.transport.clone();
+                    let service =
+                        tower::service_fn(move |request| send_as(transport.clone(), slot.clone(), request));
+                    let client = Client::new(service, account.namespace.clone());
+                    let access = Arc::new(AccessCache::new(client, self.rights_last));
+                    held.access = Some((uid.clone(), access.clone()));
+                    access
                 }
             }
         };
-        let transport = self.transport.clone();
-        let service = tower::service_fn(move |request| send_as(transport.clone(), slot.clone(), request));
-        Ok(TenantClient {
-            account: account.clone(),
-            uid,
-            claims,
-            reach,
-            client: Client::new(service, account.namespace.clone()),
-        })
+        Ok(TenantClient { account: account.clone(), uid, claims, access })
     }
 
-    /// Wipes the tokens of accounts that no resource names any more.
+    /// Wipes the tokens of all accounts but those that are `in_use`.
     pub fn retain(&self, in_use: impl Fn(&Account) -> bool) {
         self.lock().retain(|account, _| in_use(account));
     }
@@ -111,10 +106,7 @@ impl<M: Mint> Tenants<M> {
     }
 
     fn hold(&self, account: &Account) -> Held<M> {
-        Held {
-            slot: Arc::new(Slot::new(account.clone(), self.minter.clone(), self.metrics.clone())),
-            reach: None,
-        }
+        Held { slot: Arc::new(Slot::new(account.clone(), self.minter.clone())), access: None }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Account, Held<M>>> {
@@ -123,28 +115,29 @@ impl<M: Mint> Tenants<M> {
 }
 
 impl TenantClient {
-    /// Whole objects of a namespace, for reading a source and for writing copies.
+    /// Objects of a kind in one namespace. `K` is [`DynamicObject`] for any kind, its metadata alone by
+    /// [`PartialObjectMeta`], or a type of the program's own.
+    ///
+    /// [`DynamicObject`]: kube::core::DynamicObject
+    /// [`PartialObjectMeta`]: kube::core::PartialObjectMeta
     #[must_use]
-    pub fn objects(&self, kind: SourceKind, namespace: &str) -> Api<Object> {
-        Api::namespaced_with(self.client.clone(), namespace, &kind)
+    pub fn namespaced<K>(&self, kind: &K::DynamicType, namespace: &str) -> Api<K>
+    where
+        K: Resource<Scope = DynamicResourceScope>,
+    {
+        Api::namespaced_with(self.client(), namespace, kind)
     }
 
-    /// Their metadata, for everything else.
+    /// Objects of a kind in all namespaces, or of a kind that has none.
     #[must_use]
-    pub fn metas(&self, kind: SourceKind, namespace: &str) -> Api<PartialObjectMeta<Object>> {
-        Api::namespaced_with(self.client.clone(), namespace, &kind)
+    pub fn all<K: Resource>(&self, kind: &K::DynamicType) -> Api<K> {
+        Api::all_with(self.client(), kind)
     }
 
-    /// The same in all namespaces, where the account may.
-    #[must_use]
-    pub fn all_metas(&self, kind: SourceKind) -> Api<PartialObjectMeta<Object>> {
-        Api::all_with(self.client.clone(), &kind)
-    }
-
-    /// For questions about the account's own rights.
+    /// For everything else that kube offers.
     #[must_use]
     pub fn client(&self) -> Client {
-        self.client.clone()
+        self.access.client()
     }
 }
 
@@ -156,7 +149,7 @@ async fn send_as<M: Mint>(
     request: Request<Body>,
 ) -> Result<Response<Either<Limited<Body>, Body>>, BoxError> {
     let (parts, body) = request.into_parts();
-    let ends = !(parts.method == Method::GET && is_watch(parts.uri.query()));
+    let ends = !(parts.method == Method::GET && is_watch(&parts.uri));
     let copy = body.try_clone();
     let token = slot.current().await?;
     let first = transport.send(with_token(Request::from_parts(parts.clone(), body), &token)?).await?;
@@ -172,10 +165,6 @@ async fn send_as<M: Mint>(
         if ends { Either::Left(Limited::new(body, LONGEST_ANSWER)) } else { Either::Right(body) }
     };
     Ok(answer.map(limited))
-}
-
-fn is_watch(query: Option<&str>) -> bool {
-    query.is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
 }
 
 /// The value is marked as sensitive: `Debug` does not show it, and HTTP/2 keeps it out of the table of headers. The

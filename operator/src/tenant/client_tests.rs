@@ -1,9 +1,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use weaver_client::call::{CallError, lookup};
+
 use super::*;
 use crate::tenant::token::Minted;
-use weaver_client::call::{CallError, lookup};
 
 /// Mints `token-1`, `token-2`, …
 struct Counting(AtomicUsize);
@@ -37,25 +39,31 @@ fn account() -> Account {
     Account { namespace: "team-a".into(), name: "sync".into() }
 }
 
+/// Objects of a kind of which nothing here knows.
+fn widgets(tenant: &TenantClient) -> Api<DynamicObject> {
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Widget"));
+    tenant.namespaced(&kind, "foo")
+}
+
 #[tokio::test]
 async fn a_refused_token_is_replaced_and_the_request_sent_once_more() {
     let (transport, seen) = server("token-2");
-    let tenant = Tenants::new(transport, Counting(AtomicUsize::new(0)), Duration::ZERO, Arc::default())
+    let tenant = Tenants::new(transport, Counting(AtomicUsize::new(0)), Duration::ZERO)
         .client(&account())
         .await
         .unwrap();
-    assert_eq!(lookup(tenant.objects(SourceKind::ConfigMap, "foo").get("settings")).await.unwrap(), None);
+    assert_eq!(lookup(widgets(&tenant).get("settings")).await.unwrap(), None);
     assert_eq!(*seen.lock().unwrap(), ["Bearer token-1", "Bearer token-2"]);
 }
 
 #[tokio::test]
 async fn a_second_refusal_is_reported_not_repeated() {
     let (transport, seen) = server("none");
-    let tenant = Tenants::new(transport, Counting(AtomicUsize::new(0)), Duration::ZERO, Arc::default())
+    let tenant = Tenants::new(transport, Counting(AtomicUsize::new(0)), Duration::ZERO)
         .client(&account())
         .await
         .unwrap();
-    let error = lookup(tenant.objects(SourceKind::ConfigMap, "foo").get("settings")).await.unwrap_err();
+    let error = lookup(widgets(&tenant).get("settings")).await.unwrap_err();
     assert!(matches!(error, CallError::Transient(_)), "{error:?}");
     assert_eq!(seen.lock().unwrap().len(), 2);
 }
@@ -63,9 +71,9 @@ async fn a_second_refusal_is_reported_not_repeated() {
 #[tokio::test]
 async fn a_recreated_account_is_another_identity() {
     let (transport, _) = server("token-2");
-    let tenants = Tenants::new(transport, Counting(AtomicUsize::new(0)), Duration::ZERO, Arc::default());
+    let tenants = Tenants::new(transport, Counting(AtomicUsize::new(0)), Duration::ZERO);
     let before = tenants.client(&account()).await.unwrap();
     assert_eq!(before.uid, "uid-1");
-    lookup(before.objects(SourceKind::ConfigMap, "foo").get("settings")).await.unwrap();
+    lookup(widgets(&before).get("settings")).await.unwrap();
     assert_eq!(tenants.client(&account()).await.unwrap().uid, "uid-2");
 }

@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use weaver_api::v1beta1::SourceKind;
 use weaver_api::validate::ValidSync;
 
+use super::review::GroupResource;
+
 /// A `ConfigMap` or a `Secret`; which of them, the [`SourceKind`] says by which it is asked for.
 #[derive(Clone, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -85,6 +87,12 @@ impl fmt::Debug for Object {
         let at = |part: &Option<String>| part.clone().unwrap_or_default();
         write!(f, "{} {}/{}", self.kind, at(&self.metadata.namespace), at(&self.metadata.name))
     }
+}
+
+/// How rules of RBAC name a kind.
+#[must_use]
+pub fn resource(kind: SourceKind) -> GroupResource {
+    GroupResource::of::<Object>(&kind)
 }
 
 impl Resource for Object {

@@ -1,20 +1,12 @@
-//! Which rights the work needs, which of them the tenant lacks, and the Role that would grant them.
-//!
-//! Asked only to explain a refusal that has happened: the API server is what decides. Every question is asked
-//! *as the tenant*, so no answer tells a tenant more than it could find out itself.
+//! Which rights the work needs, and the Role that would grant those that the tenant lacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use futures::{StreamExt as _, TryStreamExt as _, stream};
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-};
-use kube::api::{Api, PostParams};
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use weaver_api::v1beta1::SourceKind;
-use weaver_client::call::{CallError, call};
 
-use super::{Account, TenantClient};
+use super::account::Account;
 
 /// What a target needs: upstream's own role plus `watch`.
 pub const TARGET_VERBS: [&str; 6] = ["create", "delete", "get", "list", "update", "watch"];
@@ -26,9 +18,6 @@ const WRITER_VERBS: [&str; 4] = ["get", "list", "update", "watch"];
 
 /// How many namespaces are asked about in one visit. Each costs six questions, and a status has its limit.
 pub const EXPLAINED: usize = 50;
-
-/// Questions in flight at once.
-const CONCURRENCY: usize = 8;
 
 /// What is said where a namespace may not exist.
 const NO_NAMESPACE: &str = "a namespace that does not exist is refused in the same words: create it, or take it out of \
@@ -50,20 +39,21 @@ pub struct Right {
     pub verb: &'static str,
 }
 
-impl Right {
-    /// As a review asks for it.
-    #[must_use]
-    pub fn attributes(&self) -> ResourceAttributes {
-        ResourceAttributes {
+/// As a review asks for it.
+impl From<&Right> for ResourceAttributes {
+    fn from(right: &Right) -> Self {
+        Self {
             group: Some(String::new()),
-            resource: Some(self.kind.plural().into()),
-            namespace: Some(self.namespace.clone()),
-            name: self.object.clone(),
-            verb: Some(self.verb.into()),
-            ..ResourceAttributes::default()
+            resource: Some(right.kind.plural().into()),
+            namespace: Some(right.namespace.clone()),
+            name: right.object.clone(),
+            verb: Some(right.verb.into()),
+            ..Self::default()
         }
     }
+}
 
+impl Right {
     /// Is it needed only to be told of changes at once? Without it there is a look from time to time instead. So it is
     /// for upstream's own role, which has no `watch`.
     #[must_use]
@@ -95,48 +85,6 @@ pub fn for_writer(namespace: &str, name: &str) -> Vec<Right> {
     rights
         .map(|(object, verb)| Right { kind: SourceKind::Secret, namespace: namespace.into(), object, verb })
         .collect()
-}
-
-/// Those of `rights` that the tenant does not hold, in a stable order.
-///
-/// # Errors
-/// If the API server cannot be asked.
-pub async fn missing(tenant: &TenantClient, rights: Vec<Right>) -> Result<BTreeSet<Right>, CallError> {
-    let reviews: &Api<SelfSubjectAccessReview> = &Api::all(tenant.client());
-    denied(rights, |attributes| async move {
-        let review = SelfSubjectAccessReview {
-            spec: SelfSubjectAccessReviewSpec {
-                resource_attributes: Some(attributes),
-                ..SelfSubjectAccessReviewSpec::default()
-            },
-            ..SelfSubjectAccessReview::default()
-        };
-        let answer = call(reviews.create(&PostParams::default(), &review)).await?;
-        Ok(answer.status.is_some_and(|status| status.allowed))
-    })
-    .await
-}
-
-/// Those of `rights` of which `ask` says that they are not held, in a stable order.
-///
-/// # Errors
-/// The first of `ask`'s.
-pub async fn denied<E, F>(
-    rights: Vec<Right>,
-    ask: impl Fn(ResourceAttributes) -> F,
-) -> Result<BTreeSet<Right>, E>
-where
-    F: Future<Output = Result<bool, E>>,
-{
-    stream::iter(rights)
-        .map(|right| {
-            let allowed = ask(right.attributes());
-            async move { Ok((!allowed.await?).then_some(right)) }
-        })
-        .buffer_unordered(CONCURRENCY)
-        .try_filter_map(|right| async move { Ok(right) })
-        .try_collect()
-        .await
 }
 
 /// Says what is missing, and prints the Role and RoleBinding that, applied, grant it. Where each of a place's rights is

@@ -17,8 +17,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use weaver_client::call::{CallError, DEADLINE, is_terminating};
 
-use super::Account;
-use crate::metrics::{Metrics, Minting};
+use super::account::Account;
 
 /// Why no token could be had.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -155,13 +154,12 @@ pub struct Token {
 pub struct Slot<M> {
     account: Account,
     minter: Arc<M>,
-    metrics: Arc<Metrics>,
     held: Mutex<Option<Arc<Token>>>,
 }
 
 impl<M: Mint> Slot<M> {
-    pub fn new(account: Account, minter: Arc<M>, metrics: Arc<Metrics>) -> Self {
-        Self { account, minter, metrics, held: Mutex::new(None) }
+    pub fn new(account: Account, minter: Arc<M>) -> Self {
+        Self { account, minter, held: Mutex::new(None) }
     }
 
     /// A token that is not due for renewal; or one that still lives, if it cannot be renewed.
@@ -171,14 +169,7 @@ impl<M: Mint> Slot<M> {
         if let Some(token) = held.as_ref().filter(|token| now < token.renew_at) {
             return Ok(token.clone());
         }
-        let answer = self.minter.mint(&self.account).await;
-        self.metrics.minted(match &answer {
-            Ok(_) => Minting::Minted,
-            Err(MintError::AccountMissing(_)) => Minting::Missing,
-            Err(MintError::Forbidden(_)) => Minting::Forbidden,
-            Err(MintError::Failed { .. }) => Minting::Failed,
-        });
-        match answer {
+        match self.minter.mint(&self.account).await {
             Ok(minted) => {
                 let received = Instant::now();
                 let token = Arc::new(Token {
@@ -255,7 +246,7 @@ mod tests {
     fn slot(fail_from: usize, error: fn(Account) -> MintError) -> (Arc<Script>, Slot<Script>) {
         let minter = Arc::new(Script { calls: AtomicUsize::new(0), fail_from, error });
         let account = Account { namespace: "team-a".into(), name: "sync".into() };
-        (minter.clone(), Slot::new(account, minter, Arc::default()))
+        (minter.clone(), Slot::new(account, minter))
     }
 
     fn unreachable(account: Account) -> MintError {

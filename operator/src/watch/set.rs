@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::Api;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use tokio::sync::watch;
@@ -156,9 +157,9 @@ impl WatchSet {
             What::Copies => config.labels(SYNC_UID_LABEL),
             What::Object(name) => config.fields(&format!("metadata.name={name}")),
         };
-        let objects = match &key.namespace {
-            Some(namespace) => tenant.metas(key.kind, namespace),
-            None => tenant.all_metas(key.kind),
+        let objects: Api<PartialObjectMeta<Object>> = match &key.namespace {
+            Some(namespace) => tenant.namespaced(&key.kind, namespace),
+            None => tenant.all(&key.kind),
         };
         let follower = inner.clone();
         let task = tokio::spawn(async move {
