@@ -21,6 +21,7 @@ use crate::lease::fence::Fence;
 use crate::metrics::{self, Metrics, Snapshot};
 use crate::service_token::Context as TokenContext;
 use crate::sync::Context;
+use crate::watch::WatchState;
 use weaver_host::metrics_page;
 
 /// Who answers; a clone is the same one.
@@ -100,7 +101,7 @@ fn work(context: &Context, tokens: &TokenContext) -> Work {
             own("servicetokens", is_ready(&tokens.store), false),
             own("namespaces", context.namespaces.is_synced(), true),
         ],
-        tenant_watches: sum(context.watches.states(), &tokens.watches.states()).into_iter().collect(),
+        tenant_watches: by_state(context, tokens).into_iter().collect(),
         visits: context.lanes.visits(),
         accounts,
         oldest_token_seconds: oldest.map(|age| age.as_secs()),
@@ -147,7 +148,7 @@ fn snapshot(context: &Context, tokens: &TokenContext) -> Snapshot {
         targets: metrics::TARGET_STATES.into_iter().zip([synced, failed, conflicts, waiting]).collect(),
         token_resources: token_resources.0.to_vec(),
         service_tokens: metrics::TOKEN_STATES.into_iter().zip([fresh, (asked - fresh).max(0)]).collect(),
-        watches: sum(context.watches.states(), &tokens.watches.states()),
+        watches: by_state(context, tokens),
         waiting: context.lanes.waiting(),
         paused: Pause::of_all(&context.namespaces).is_some(),
         leading: false,
@@ -179,9 +180,17 @@ impl ByReady {
     }
 }
 
-fn sum(mut counts: Vec<(&'static str, i64)>, more: &[(&'static str, i64)]) -> Vec<(&'static str, i64)> {
-    for (state, count) in &mut counts {
-        *count += more.iter().filter(|(other, _)| other == state).map(|(_, more)| more).sum::<i64>();
+/// How many watches of tenants there are in each of [`metrics::WATCH_STATES`].
+fn by_state(context: &Context, tokens: &TokenContext) -> Vec<(&'static str, i64)> {
+    let mut counts = metrics::WATCH_STATES.map(|state| (state, 0));
+    for state in context.watches.states().into_iter().chain(tokens.watches.states()) {
+        let index = match state {
+            WatchState::Listing => 0,
+            WatchState::Up => 1,
+            WatchState::Refused => 2,
+            WatchState::TooLarge | WatchState::Failed => 3,
+        };
+        counts[index].1 += 1;
     }
-    counts
+    counts.to_vec()
 }

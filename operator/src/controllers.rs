@@ -25,7 +25,9 @@ use crate::scope::Scope;
 use crate::service_token::Context as TokenContext;
 use crate::sync::Context;
 use crate::sync::reactions::react;
-use crate::watch::{NamespaceChange, Patience, ResourceRef, Traits, Triggers, is_refused, merged, patient};
+use crate::watch::{
+    NamespaceChange, Patience, ResourceRef, Traits, Triggers, due, is_refused, merged, patient,
+};
 use weaver_client::call::{CallError, call};
 
 /// What is said where the API server could not be asked at all.
@@ -121,7 +123,7 @@ impl Watches {
         let controller = Controller::for_stream(resources, store.clone())
             // How many visits there are at once is decided by their lanes.
             .with_config(ControllerConfig::default().concurrency(0))
-            .reconcile_on(triggers.stream())
+            .reconcile_on(due(triggers))
             .graceful_shutdown_on(stop.clone().cancelled_owned());
         (controller, store)
     }

@@ -1,4 +1,4 @@
-//! What is counted of the requests and TokenRequests that pass, put around a transport and a minter.
+//! What is counted of the requests and `TokenRequest`s that pass, put around a transport and a minter.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

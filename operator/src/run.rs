@@ -39,7 +39,7 @@ use crate::tenant::{KubeMinter, Tenants};
 use crate::transport::{self, Connector, ServerClock};
 use crate::trust::Trust;
 use crate::user_agent;
-use crate::watch::{NamespaceChange, Namespaces, Triggers, WatchSet};
+use crate::watch::{Copies, LIMITS, NamespaceChange, Namespaces, Triggers, WatchSet};
 use weaver_host::service_manager;
 use weaver_host::signals::Signals;
 
@@ -221,7 +221,7 @@ fn controller<K: Reconcile>(
     let context = Arc::new(Context {
         client: client.clone(),
         tenants: tenants.clone(),
-        watches: WatchSet::new(triggers, options.watch, options.retry),
+        watches: WatchSet::new(Copies::new(triggers), options.watch, options.retry, LIMITS),
         namespaces: namespaces.clone(),
         store,
         events: events.clone(),

@@ -27,7 +27,7 @@ use crate::sync::plan::Seen;
 use crate::tenant::review::missing;
 use crate::tenant::rights::{Right, for_writer};
 use crate::tenant::{Account, TenantClient};
-use crate::watch::{Interest, WatchKey, WatchState, What};
+use crate::watch::{Interest, Selector, WatchKey, WatchState, seen};
 use weaver_client::call::lookup;
 
 /// Visits `resource` once; `None` where it turns out to be on its way out.
@@ -55,13 +55,13 @@ pub async fn visit(
     let watch = join(context, entry, state, &tenant, &secret);
     let settled = async {
         match &watch {
-            Some(watch) => watch.settled().await,
-            None => WatchState::Full,
+            Some(watch) => Some(watch.settled().await),
+            None => None,
         }
     };
     let (watched, accounts) = futures::join!(settled, accounts(&context.client, &writer.namespace, &asked));
-    let seen = watch.as_ref().map_or(Seen::Unknown, |watch| watch.see(&writer.namespace, &secret));
-    let shown = match seen {
+    let shown = watch.as_ref().map_or(Seen::Unknown, |watch| seen(&watch.see(&writer.namespace, &secret)));
+    let shown = match shown {
         Seen::Object(meta) => Some(meta),
         Seen::Nothing => {
             // It is gone, and its tokens with it.
@@ -117,7 +117,7 @@ fn join(
         uid: tenant.uid.clone(),
         kind: SourceKind::Secret,
         namespace: Some(tenant.account.namespace.clone()),
-        what: What::Object(secret.to_owned()),
+        selector: Selector::Name(secret.to_owned()),
     };
     let open = state.watch.take().filter(|open| *open.key() == key);
     open.or_else(|| {
@@ -161,9 +161,9 @@ async fn missing_rights(
     tenant: &TenantClient,
     secret: &str,
     end: &End,
-    watched: WatchState,
+    watched: Option<WatchState>,
 ) -> Result<BTreeSet<Right>, String> {
-    if !matches!(end, End::Forbidden(_)) && watched != WatchState::Refused {
+    if !matches!(end, End::Forbidden(_)) && watched != Some(WatchState::Refused) {
         return Ok(BTreeSet::new());
     }
     let needed = for_writer(&tenant.account.namespace, secret);

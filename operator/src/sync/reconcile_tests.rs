@@ -12,7 +12,7 @@ use weaver_api::marks::{FINALIZER, UPSTREAM_FINALIZER};
 use super::outcome::tests::spec;
 use super::world::{SYNC, World};
 use crate::controller::kind::Failure;
-use crate::watch::MOST_WATCHES;
+use crate::watch::LIMITS;
 
 #[tokio::test]
 async fn a_resource_is_claimed_synced_and_reported() {
@@ -70,7 +70,7 @@ async fn copies_of_all_namespaces_that_are_too_many_for_one_watch_are_listed_a_f
 #[tokio::test]
 async fn a_resource_with_more_targets_than_there_may_be_watches_is_told_so_once() {
     let world = World::remembering(Duration::ZERO, Duration::from_mins(5)).await;
-    for number in 0..MOST_WATCHES + 10 {
+    for number in 0..LIMITS.watches + 10 {
         let meta = ObjectMeta {
             name: Some(format!("many-{number}")),
             labels: Some([("tier".to_owned(), "dev".to_owned())].into()),

@@ -21,7 +21,7 @@ use crate::controller::verdicts::{listed, migrated, unauthorized};
 use crate::tenant::object::Place;
 use crate::tenant::rights::{Right, explain};
 use crate::tenant::{Account, MintError};
-use crate::watch::{MOST_BYTES, MOST_BYTES_EACH, MOST_WATCHES};
+use crate::watch::LIMITS;
 
 /// Reason while what the spec asks of the source's keys cannot be done.
 pub(super) const KEYS_CLASH: &str = "KeysClash";
@@ -298,11 +298,12 @@ pub(super) fn not_accepted(account: &Account) -> String {
 fn at_limit(account: &Account, unwatched: usize) -> String {
     format!(
         "{account} holds every right that was needed; changes in {unwatched} places are not seen at once, there is a look from \
-         time to time instead: the resources of {} together may have {MOST_WATCHES} watches and keep {} MiB of metadata, one watch {} MiB; \
+         time to time instead: the resources of {} together may have {} watches and keep {} MiB of metadata, one watch {} MiB; \
          with the right to list and watch in all namespaces, one watch serves all targets",
         account.namespace,
-        MOST_BYTES >> 20,
-        MOST_BYTES_EACH >> 20
+        LIMITS.watches,
+        LIMITS.bytes >> 20,
+        LIMITS.bytes_each >> 20
     )
 }
 

@@ -32,7 +32,7 @@ use crate::tenant::object::{Object, Place, resource};
 use crate::tenant::review::missing;
 use crate::tenant::rights::{EXPLAINED, Right, for_source, for_target};
 use crate::tenant::{Account, TenantClient};
-use crate::watch::{ResourceRef, WatchKey, What};
+use crate::watch::{ResourceRef, Selector, WatchKey};
 
 /// Type of a Secret that is a token of one account, made and kept by the API server's controllers.
 const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
@@ -202,11 +202,16 @@ fn is_outdated(context: &Context, sync: &ConfigMapSync) -> bool {
 /// Does the tenant know of what `key` would watch, so that it may be told that nothing does? A namespace in which it has
 /// no right shows by nothing whether it is there.
 fn tells(key: &WatchKey, source: &SourceState, targets: &BTreeMap<String, TargetState>) -> bool {
-    match (&key.what, &key.namespace) {
-        (What::Copies, Some(namespace)) => targets.get(namespace).is_some_and(TargetState::is_synced),
-        (What::Copies, None) => true,
-        (What::Object(_), _) => *source == SourceState::Found,
+    match (&key.namespace, is_on_source(key)) {
+        (_, true) => *source == SourceState::Found,
+        (Some(namespace), false) => targets.get(namespace).is_some_and(TargetState::is_synced),
+        (None, false) => true,
     }
+}
+
+/// Is it the watch on the source, and not one on copies?
+fn is_on_source(key: &WatchKey) -> bool {
+    matches!(key.selector, Selector::Name(_))
 }
 
 /// The namespaces that a spec asks for, as far as the tenant may know of them; and all of them.
@@ -285,11 +290,11 @@ fn needed_rights(
     refused: &[WatchKey],
 ) -> (Vec<Right>, usize) {
     let mut needed = Vec::new();
-    let source_refused = refused.iter().any(|key| key.what != What::Copies);
+    let source_refused = refused.iter().any(is_on_source);
     if source_refused || matches!(source, SourceState::Forbidden(_)) {
         needed.extend(for_source(spec.source_kind, &spec.source_namespace, &spec.source_name));
     }
-    let watches = refused.iter().filter(|key| key.what == What::Copies);
+    let watches = refused.iter().filter(|key| !is_on_source(key));
     let watches = watches.filter_map(|key| Some((key.kind, key.namespace.as_ref()?)));
     let writes = targets.iter().filter(|(_, state)| matches!(state, TargetState::Forbidden(_)));
     let writes = writes.map(|(namespace, _)| (spec.source_kind, namespace));

@@ -6,15 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::marks::{Owner, SYNC_ANNOTATION};
 use weaver_api::validate::ValidSync;
 
 use super::plan::Seen;
 use crate::tenant::object::{Place, resource};
 use crate::tenant::rights::Right;
-use crate::tenant::{FIRST_PAUSE, LONGEST_PAUSE, TenantClient};
-use crate::watch::{Interest, Namespaces, ResourceRef, WatchKey, WatchSet, WatchState, What};
+use crate::tenant::{AccessCache, TenantClient};
+use crate::watch::{
+    Copies, Held, Interest, Namespaces, ResourceRef, Selector, WatchKey, WatchSet, WatchState, seen,
+};
 
 /// Watches that one resource uses.
 #[derive(Default)]
@@ -46,15 +47,15 @@ impl Watches {
         spec: &ValidSync,
         targets: &BTreeSet<String>,
     ) -> Joined {
-        let key = |namespace: Option<String>, what| WatchKey {
+        let key = |namespace: Option<String>, selector| WatchKey {
             account: tenant.account.clone(),
             uid: tenant.uid.clone(),
             kind: spec.source_kind,
             namespace,
-            what,
+            selector,
         };
         loop {
-            let source = key(Some(spec.source_namespace.clone()), What::Object(spec.source_name.clone()));
+            let source = key(Some(spec.source_namespace.clone()), Selector::Name(spec.source_name.clone()));
             let mut beyond = Vec::new();
             let mut open = |had: Option<Interest>, key: WatchKey| {
                 let had = had.filter(|open| *open.key() == key);
@@ -75,7 +76,7 @@ impl Watches {
             };
             let mut had = std::mem::take(&mut self.copies);
             for namespace in wanted {
-                let joined = open(had.remove(&namespace), key(namespace.clone(), What::Copies));
+                let joined = open(had.remove(&namespace), key(namespace.clone(), Copies::selector()));
                 self.copies.extend(joined.map(|open| (namespace, open)));
             }
             drop(had);
@@ -87,7 +88,8 @@ impl Watches {
             } else if joined.beyond.iter().any(is_on_all) {
                 // It shows more than may be kept. Or the tenant has as many watches as it may: then it costs little to try.
                 let shows_too_much = self.copies.contains_key(&None);
-                let longest = if shows_too_much { LONGEST_PAUSE } else { FIRST_PAUSE };
+                let longest =
+                    if shows_too_much { AccessCache::LONGEST_PAUSE } else { AccessCache::FIRST_PAUSE };
                 tenant.access.does_not_fit(&resource(spec.source_kind), longest);
             } else {
                 return joined;
@@ -107,12 +109,12 @@ impl Watches {
     async fn settled(&self, mut beyond: Vec<WatchKey>) -> Joined {
         let all = self.source.iter().chain(self.copies.values());
         let settled = join_all(all.map(|open| async { (open.key(), open.settled().await) })).await;
-        let blind = !beyond.is_empty() || settled.iter().any(|(_, state)| *state != WatchState::Synced);
+        let blind = !beyond.is_empty() || settled.iter().any(|(_, state)| *state != WatchState::Up);
         let those = |wanted| {
             let those = settled.iter().filter(move |(_, state)| *state == wanted);
             those.map(|(key, _)| (*key).clone())
         };
-        beyond.extend(those(WatchState::Full));
+        beyond.extend(those(WatchState::TooLarge));
         Joined { refused: those(WatchState::Refused).collect(), beyond, blind }
     }
 
@@ -131,7 +133,7 @@ impl Watches {
     /// Which state of the source its watch shows, empty where it is not there; `None` while that is not known.
     #[must_use]
     pub fn source_version(&self, spec: &ValidSync) -> Option<String> {
-        match self.source.as_ref()?.see(&spec.source_namespace, &spec.source_name) {
+        match seen(&self.source.as_ref()?.see(&spec.source_namespace, &spec.source_name)) {
             Seen::Unknown => None,
             Seen::Nothing => Some(String::new()),
             Seen::Object(meta) | Seen::Marks(meta) => meta.resource_version.clone(),
@@ -141,7 +143,7 @@ impl Watches {
     /// What the watches show of the copy at `place`.
     #[must_use]
     pub fn see(&self, place: &Place) -> Seen {
-        self.on(place).map_or(Seen::Unknown, |open| open.see(&place.namespace, &place.name))
+        self.on(place).map_or(Seen::Unknown, |open| seen(&open.see(&place.namespace, &place.name)))
     }
 
     /// Where the watches show copies of `owner`.
@@ -149,11 +151,12 @@ impl Watches {
         // Compared as it stands there: a watch on all namespaces shows the copies of everybody.
         let mark = owner.to_string();
         self.copies.values().flat_map(move |open| {
-            let marked = |meta: &ObjectMeta| {
-                meta.annotations.as_ref().and_then(|all| all.get(SYNC_ANNOTATION)) == Some(&mark)
+            let marked = |held: &Held| {
+                held.meta.annotations.as_ref().and_then(|all| all.get(SYNC_ANNOTATION)) == Some(&mark)
             };
-            let ours = open.those(marked);
-            ours.iter().filter_map(|meta| Place::of(open.key().kind, meta)).collect::<Vec<_>>()
+            let kind = open.key().kind;
+            let ours = open.those(marked).into_iter();
+            ours.map(move |((namespace, name), _)| Place { kind, namespace, name }).collect::<Vec<_>>()
         })
     }
 

@@ -28,7 +28,7 @@ use crate::controller::pace::Pace;
 use crate::counted::CountedMinter;
 use crate::scope::Scope;
 use crate::tenant::{KubeMinter, Tenants};
-use crate::watch::{Guarded, Namespaces, ResourceRef, Triggers, WatchSet};
+use crate::watch::{Copies, Guarded, LIMITS, Namespaces, ResourceRef, Triggers, WatchSet};
 
 /// Path of the resource.
 pub const SYNC: &str = "/apis/weaver.example.com/v1beta1/namespaces/team-a/configmapsyncs/sync";
@@ -71,7 +71,12 @@ impl World {
         let minter = CountedMinter { minter, metrics: Arc::default() };
         let context = Context {
             tenants: Arc::new(Tenants::new(client.clone(), minter, rights_last)),
-            watches: WatchSet::new(triggers.clone(), Duration::from_mins(5), Duration::from_mins(1)),
+            watches: WatchSet::new(
+                Copies::new(triggers.clone()),
+                Duration::from_mins(5),
+                Duration::from_mins(1),
+                LIMITS,
+            ),
             namespaces: Arc::new(namespaces),
             store,
             events: Events::new(client.clone()),
@@ -109,7 +114,7 @@ impl World {
 
     /// The operator learns of these changes of namespaces, one after the other. Is the resource reconciled for it?
     pub async fn reacts_to(&self, events: Vec<Event<PartialObjectMeta<Namespace>>>) -> bool {
-        let mut due = std::pin::pin!(self.triggers.stream::<Guarded>());
+        let mut due = std::pin::pin!(self.triggers.stream());
         while due.next().now_or_never().is_some() {}
         let mut reconciled = false;
         for event in events {

@@ -24,12 +24,6 @@ use super::review::{Access, GroupResource, missing};
 /// Questions in flight at once.
 const CONCURRENCY: usize = 8;
 
-/// Pause before one watch on all namespaces is tried again that showed more than may be kept, or for which there was no room.
-pub const FIRST_PAUSE: Duration = Duration::from_mins(5);
-
-/// Longest of the pauses after lists that were too large. Each try reads several MiB to learn that they still are.
-pub const LONGEST_PAUSE: Duration = Duration::from_hours(6);
-
 /// What is known of the rights of one account.
 pub struct AccessCache {
     /// Acts as the account.
@@ -65,6 +59,12 @@ struct OfKind {
 }
 
 impl AccessCache {
+    /// Pause before one watch on all namespaces is tried again that showed more than may be kept, or that was one too many.
+    pub const FIRST_PAUSE: Duration = Duration::from_mins(5);
+
+    /// Longest of the pauses after lists that were too large. Each try reads several MiB to learn that they still are.
+    pub const LONGEST_PAUSE: Duration = Duration::from_hours(6);
+
     /// `client` acts as the account. Answers are used for as long as `lasts`: that bounds how long a tenant is told of a
     /// namespace in which it has no right any more.
     #[must_use]
@@ -126,12 +126,12 @@ impl AccessCache {
     /// One watch on all namespaces cannot be kept. The pause before the next try doubles each time, up to `longest`.
     pub fn does_not_fit(&self, kind: &GroupResource, longest: Duration) {
         let (now, mut all) = (Instant::now(), lock(&self.too_large));
-        let before = all.get(kind).filter(|large| now < large.until + LONGEST_PAUSE);
+        let before = all.get(kind).filter(|large| now < large.until + Self::LONGEST_PAUSE);
         // All who share the watch find it out together.
         if before.is_some_and(|large| now < large.until) {
             return;
         }
-        let pause = before.map_or(FIRST_PAUSE, |large| (large.pause * 2).min(longest));
+        let pause = before.map_or(Self::FIRST_PAUSE, |large| (large.pause * 2).min(longest));
         all.insert(kind.clone(), TooLarge { pause, until: now + pause });
     }
 
@@ -339,17 +339,20 @@ mod tests {
         assert!(cache.may_fit(kind));
         let mut pauses = Vec::new();
         for _ in 0..9 {
-            pauses.push(minutes(LONGEST_PAUSE).await);
+            pauses.push(minutes(AccessCache::LONGEST_PAUSE).await);
         }
         assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 360, 360]);
         assert!(cache.may_fit(&of_core("configmaps")), "another kind");
-        cache.does_not_fit(kind, LONGEST_PAUSE);
+        cache.does_not_fit(kind, AccessCache::LONGEST_PAUSE);
         cache.is_not_everywhere(kind);
         assert!(cache.may_fit(kind), "its rights are others");
-        assert_eq!(minutes(LONGEST_PAUSE).await, 5);
-        tokio::time::advance(LONGEST_PAUSE).await;
-        assert_eq!(minutes(LONGEST_PAUSE).await, 5, "it fitted for hours");
-        assert_eq!([minutes(FIRST_PAUSE).await, minutes(FIRST_PAUSE).await], [5, 5]);
+        assert_eq!(minutes(AccessCache::LONGEST_PAUSE).await, 5);
+        tokio::time::advance(AccessCache::LONGEST_PAUSE).await;
+        assert_eq!(minutes(AccessCache::LONGEST_PAUSE).await, 5, "it fitted for hours");
+        assert_eq!(
+            [minutes(AccessCache::FIRST_PAUSE).await, minutes(AccessCache::FIRST_PAUSE).await],
+            [5, 5]
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub mod review;
 pub mod rights;
 mod token;
 
-pub use access_cache::{AccessCache, FIRST_PAUSE, LONGEST_PAUSE};
+pub use access_cache::AccessCache;
 pub use account::Account;
 pub use client::{TenantClient, Tenants};
 pub use token::{KubeMinter, Mint, MintError, Minted, request};

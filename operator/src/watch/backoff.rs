@@ -6,7 +6,7 @@
 //! again without a pause.
 //!
 //! What the API server denies is not cured by asking again: after a 403, or a list that is too large to be read, the pauses
-//! of a tenant's watch are minutes. A reconciliation that learns of a granted right asks for a retry ([`Patience::again`]).
+//! of a tenant's watch are minutes. Who learns of a granted right asks for a retry ([`Patience::again`]).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,8 +16,6 @@ use futures::stream::{self, Stream, StreamExt as _};
 use kube::runtime::watcher::{Error, Event};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
-
-use super::merge::is_refused;
 use weaver_client::call::is_too_large;
 
 /// Pause after the first failure.
@@ -32,6 +30,18 @@ pub const LONGEST_DENIED: Duration = Duration::from_mins(5);
 /// An attempt that lasted so long was a watch and no refusal, however slow the API server is.
 const LASTED: Duration = Duration::from_mins(1);
 
+/// The API server has said that this may not be watched.
+#[must_use]
+pub fn is_refused(error: &Error) -> bool {
+    match error {
+        Error::InitialListFailed(error) | Error::WatchStartFailed(error) | Error::WatchFailed(error) => {
+            matches!(error, kube::Error::Api(status) if status.is_forbidden())
+        }
+        Error::WatchError(status) => status.is_forbidden(),
+        Error::NoResourceVersion => false,
+    }
+}
+
 /// How a watch is repeated.
 #[derive(Clone)]
 pub struct Patience {
@@ -43,7 +53,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Of the operator's own watch: pauses up to `longest`, whatever the reason.
+    /// Of a program's own watch: pauses up to `longest`, whatever the reason.
     #[must_use]
     pub fn of_own(longest: Duration) -> Self {
         Self { longest, denied: [SHORTEST, longest], lists: None, again: Arc::default() }

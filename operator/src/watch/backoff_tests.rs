@@ -79,7 +79,7 @@ async fn a_watch_that_ends_right_after_each_list_is_no_list_storm() {
     let tried = attempts(tenants(), gone).await;
     assert!((8..=16).contains(&tried), "{tried}");
     let own = attempts(Patience::of_own(Duration::from_secs(5)), gone).await;
-    assert!((60..=90).contains(&own), "the operator's own watches return soon: {own}");
+    assert!((60..=90).contains(&own), "a program's own watches return soon: {own}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,23 +1,25 @@
-//! What is kept of the objects that a watch shows, how many watches a tenant may have, and what all of them may keep together.
+//! What is kept of the objects that a watch shows, and whose resource is woken when one changes.
 //!
-//! Whoever may write an object decides how large its metadata is, up to 256 KiB. Kept whole is that of a copy which the
+//! Who may write an object decides how large its metadata is, up to 256 KiB. Kept whole is that of a copy which the
 //! tenant's own resources made, and of a single object, up to [`WHOLE`]: an update is built from it. Of everything else the
 //! ownership labels and annotations are kept: they say whose an object is, and before a write it is read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use tokio::sync::Semaphore;
 use weaver_api::marks::{
-    SOURCE_ANNOTATION, SYNC_ANNOTATION, SYNC_UID_LABEL, TOKEN_ANNOTATION, is_service_token,
+    Owner, SOURCE_ANNOTATION, SYNC_ANNOTATION, SYNC_UID_LABEL, TOKEN_ANNOTATION, is_service_token,
 };
+use weaver_api::v1beta1::SourceKind;
 
+use super::consumer::{Concerned, Consumer};
+use super::kept::Limits;
+use super::key::{Selector, Sight, WatchKey};
+use super::resource::ResourceRef;
+use super::triggers::Triggers;
 use crate::sync::plan::Seen;
-
-/// Namespace and name of an object.
-pub type Spot = (String, String);
+use crate::tenant::object::Object;
 
 /// Metadata up to this size is kept whole; that of an ordinary copy is a tenth of it.
 const WHOLE: usize = 4 * 1_024;
@@ -28,47 +30,71 @@ const LONGEST_MARK: usize = 1_024;
 /// What an object costs besides its texts.
 const EACH: usize = 1_024;
 
-/// What the watches of one tenant namespace may keep, in bytes: ten thousand copies, and an eighth of the memory that
-/// deploy/kubernetes gives the operator.
-pub const MOST_BYTES: usize = 16 << 20;
+/// What the watches of one tenant namespace may use.
+pub const LIMITS: Limits = Limits {
+    // One resource with all its thousand targets in namespaces that each grant their Role, or a thousand resources with a
+    // source each. A watch costs some 40 KiB.
+    watches: 1_024,
+    // Ten thousand copies, and an eighth of the memory that deploy/kubernetes gives the operator.
+    bytes: 16 << 20,
+    // Six thousand copies, about as many as fit into a list.
+    bytes_each: 10 << 20,
+    lists: 4,
+};
 
-/// What one watch of them may keep: six thousand copies, about as many as fit into a list. Who may write where a tenant copies
-/// decides how much a watch shows there; the rest is left for the tenant's other watches.
-pub const MOST_BYTES_EACH: usize = 10 << 20;
-
-/// Most watches of the accounts of one namespace: one resource with all its thousand targets in namespaces that each grant
-/// their Role, or a thousand resources with a source each. A watch costs some 40 KiB.
-pub const MOST_WATCHES: usize = 1_024;
-
-/// Lists of one tenant namespace at once. Each may be as large as an answer may be, and is in memory twice while it is read.
-const LISTS: usize = 4;
-
-/// What all watches of one tenant namespace use together.
-pub struct Share {
-    bytes: AtomicUsize,
-    /// How many watches there are.
-    pub watches: AtomicUsize,
-    /// One permit per list.
-    pub lists: Arc<Semaphore>,
+/// The watches of a controller of ours, on copies and sources.
+pub struct Copies {
+    triggers: Triggers<ResourceRef>,
 }
 
-impl Default for Share {
-    fn default() -> Self {
-        Self {
-            bytes: AtomicUsize::new(0),
-            watches: AtomicUsize::new(0),
-            lists: Arc::new(Semaphore::new(LISTS)),
-        }
-    }
-}
-
-impl Share {
-    /// Are there as many watches as there may be? Those that are refused count as well: each is tried again and again, and
-    /// which ones a tenant asks for follows from its specs alone, so this tells it nothing of namespaces.
+impl Copies {
+    /// Resources are woken by these `triggers`.
     #[must_use]
-    pub fn has_most_watches(&self) -> bool {
-        self.watches.load(Ordering::Relaxed) >= MOST_WATCHES
+    pub fn new(triggers: Triggers<ResourceRef>) -> Self {
+        Self { triggers }
     }
+
+    /// All that carry our label.
+    #[must_use]
+    pub fn selector() -> Selector {
+        Selector::Labels(SYNC_UID_LABEL.to_owned())
+    }
+}
+
+impl Consumer for Copies {
+    type Object = Object;
+    type Kept = Held;
+    type User = ResourceRef;
+
+    /// Whole only what an update may be built from: a copy that a resource of this tenant made, and the one object that is
+    /// watched by its name.
+    fn keep(&self, watch: &WatchKey<SourceKind>, meta: ObjectMeta) -> Held {
+        let is_ours = || Owner::of(&meta).is_some_and(|owner| owner.namespace == watch.account.namespace);
+        let may_be_whole = is_on_one(watch) || is_ours();
+        Held::of(meta, may_be_whole)
+    }
+
+    fn bytes(&self, held: &Held) -> usize {
+        held.bytes()
+    }
+
+    /// Whom a copy's ownership labels and annotations name; all, where it is a source.
+    fn concerned(&self, watch: &WatchKey<SourceKind>, held: &Held) -> Concerned<ResourceRef> {
+        if is_on_one(watch) {
+            return Concerned::All;
+        }
+        let owner = Owner::of(&held.meta);
+        let owner = owner.map(|owner| ResourceRef { namespace: owner.namespace, name: owner.name });
+        Concerned::These(owner.into_iter().collect())
+    }
+
+    fn wake(&self, resource: ResourceRef) {
+        self.triggers.fire(resource);
+    }
+}
+
+fn is_on_one(watch: &WatchKey<SourceKind>) -> bool {
+    matches!(watch.selector, Selector::Name(_))
 }
 
 /// What is kept of an object.
@@ -88,14 +114,22 @@ impl Held {
         Self { meta: Arc::new(if whole { meta } else { marks(meta) }), whole }
     }
 
-    /// What a watch shows by it.
-    #[must_use]
-    pub fn seen(&self) -> Seen {
+    fn seen(&self) -> Seen {
         if self.whole { Seen::Object(self.meta.clone()) } else { Seen::Marks(self.meta.clone()) }
     }
 
     fn bytes(&self) -> usize {
         EACH + size(&self.meta)
+    }
+}
+
+/// What a watch shows of an object.
+#[must_use]
+pub fn seen(sight: &Sight<Held>) -> Seen {
+    match sight {
+        Sight::Unknown => Seen::Unknown,
+        Sight::Absent => Seen::Nothing,
+        Sight::Present(held) => held.seen(),
     }
 }
 
@@ -129,80 +163,6 @@ fn size(meta: &ObjectMeta) -> usize {
     let owners =
         owners.map(|owner| owner.api_version.len() + owner.kind.len() + owner.name.len() + owner.uid.len());
     maps + finalizers + owners.sum::<usize>() + meta.generate_name.as_ref().map_or(0, String::len)
-}
-
-/// The tenant's watches hold as much as they may.
-#[derive(Debug, PartialEq)]
-pub struct TooMuch;
-
-/// The objects of one watch. What they use of the share is given back when they go.
-pub struct Objects {
-    share: Arc<Share>,
-    bytes: usize,
-    held: BTreeMap<Spot, Held>,
-}
-
-impl Objects {
-    /// None.
-    #[must_use]
-    pub fn new(share: Arc<Share>) -> Self {
-        Self { share, bytes: 0, held: BTreeMap::new() }
-    }
-
-    /// Puts an object at its place; gives back what was there.
-    ///
-    /// # Errors
-    /// If the share is used up, or the watch's part of it. What the objects use that these `replace` does not count.
-    pub fn put(&mut self, spot: Spot, object: Held, replace: usize) -> Result<Option<Held>, TooMuch> {
-        let before = self.remove(&spot);
-        let bytes = object.bytes();
-        let all = self.share.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.bytes += bytes;
-        self.held.insert(spot, object);
-        let fits = all.saturating_sub(replace) <= MOST_BYTES && self.bytes <= MOST_BYTES_EACH;
-        if fits { Ok(before) } else { Err(TooMuch) }
-    }
-
-    /// Takes an object away.
-    pub fn remove(&mut self, spot: &Spot) -> Option<Held> {
-        let before = self.held.remove(spot)?;
-        self.give_back(before.bytes());
-        Some(before)
-    }
-
-    /// What they use.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// The object at a place.
-    #[must_use]
-    pub fn get(&self, spot: &Spot) -> Option<&Held> {
-        self.held.get(spot)
-    }
-
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Held> {
-        self.held.values()
-    }
-
-    /// Takes all away.
-    pub fn clear(&mut self) {
-        self.held.clear();
-        self.give_back(self.bytes);
-    }
-
-    fn give_back(&mut self, bytes: usize) {
-        self.bytes -= bytes;
-        self.share.bytes.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Objects {
-    fn drop(&mut self) {
-        self.clear();
-    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use weaver_api::marks::{KEYS_ANNOTATION, Owner, Ownership, ownership};
 
 use super::*;
+use crate::tenant::Account;
 
 fn owner() -> Owner {
     Owner { namespace: "team-a".into(), name: "sync".into(), uid: "u1".into() }
@@ -21,10 +22,6 @@ fn copy(name: &str, bytes: usize) -> ObjectMeta {
         annotations: Some(annotations),
         ..ObjectMeta::default()
     }
-}
-
-fn spot(name: &str) -> Spot {
-    ("foo".into(), name.into())
 }
 
 #[test]
@@ -59,46 +56,42 @@ fn nothing_that_a_tenant_can_write_is_kept_at_any_length() {
     assert_eq!(ownership(&owner(), &kept.meta), Ownership::Ours);
 }
 
-#[test]
-fn the_watches_of_one_tenant_share_what_they_may_keep_and_give_it_back() {
-    let share = Arc::new(Share::default());
-    let (mut one, mut two) = (Objects::new(share.clone()), Objects::new(share.clone()));
-    let many = MOST_BYTES / (EACH + size(&marks(copy("a", 0))));
-    let small = || Held::of(copy("a", 0), false);
-    for number in 0..many {
-        let objects = if number % 2 == 0 { &mut one } else { &mut two };
-        assert_eq!(objects.put(spot(&number.to_string()), small(), 0), Ok(None));
+/// A watch as an account of [`owner`]'s namespace.
+fn on(selector: Selector) -> WatchKey<SourceKind> {
+    WatchKey {
+        account: Account { namespace: "team-a".into(), name: "sync".into() },
+        uid: "u".into(),
+        kind: SourceKind::ConfigMap,
+        namespace: Some("foo".into()),
+        selector,
     }
-    assert_eq!(two.put(spot("1"), small(), 0), Ok(Some(small())), "one that is there costs nothing more");
-    assert_eq!(two.put(spot("more"), small(), 0), Err(TooMuch));
-    drop(two);
-    // A list of all objects does not count twice.
-    let mut listed = Objects::new(share.clone());
-    for number in 0..many / 2 {
-        assert_eq!(listed.put(spot(&number.to_string()), small(), one.bytes()), Ok(None), "{number}");
-    }
-    drop((one, listed));
-    assert_eq!(share.bytes.load(Ordering::Relaxed), 0);
 }
 
-/// A neighbour who fills a namespace that one of them is on.
+/// Only of its own copies does a tenant need the whole metadata.
 #[test]
-fn one_watch_leaves_the_others_of_its_tenant_what_they_need() {
-    let share = Arc::new(Share::default());
-    let (mut filled, mut other) = (Objects::new(share.clone()), Objects::new(share));
-    let small = || Held::of(copy("a", 0), false);
-    let fits = (0..MOST_BYTES)
-        .take_while(|number| filled.put(spot(&number.to_string()), small(), 0).is_ok())
-        .count();
-    assert!(
-        (MOST_BYTES_EACH - small().bytes()..=MOST_BYTES_EACH).contains(&(fits * small().bytes())),
-        "{fits}"
-    );
-    filled.clear();
-    for number in 0..fits {
-        assert_eq!(filled.put(spot(&number.to_string()), small(), 0), Ok(None));
+fn of_copies_that_another_tenant_made_the_marks_are_kept() {
+    let copies = Copies::new(Triggers::default());
+    let mut theirs = copy("theirs", 9);
+    let mark = (SYNC_ANNOTATION.to_owned(), "team-b/sync/uid".to_owned());
+    theirs.annotations.get_or_insert_default().extend([mark]);
+    let by_name = Selector::Name("theirs".into());
+    for (meta, selector, whole) in [
+        (theirs.clone(), Copies::selector(), false),
+        (copy("ours", 9), Copies::selector(), true),
+        (theirs, by_name, true),
+    ] {
+        let held = copies.keep(&on(selector), meta);
+        assert_eq!(matches!(held.seen(), Seen::Object(_)), whole, "{held:?}");
+        assert_eq!(held.meta.annotations.as_ref().unwrap().contains_key("note"), whole);
     }
-    for number in 0..fits / 2 {
-        assert_eq!(other.put(spot(&number.to_string()), small(), 0), Ok(None));
-    }
+}
+
+#[test]
+fn b5_b10_a_copy_concerns_its_owner_and_a_source_all_who_read_it() {
+    let copies = Copies::new(Triggers::default());
+    let concerned = |selector, meta| copies.concerned(&on(selector), &Held::of(meta, false));
+    let owner = ResourceRef { namespace: "team-a".into(), name: "sync".into() };
+    assert_eq!(concerned(Copies::selector(), copy("a", 0)), Concerned::These(vec![owner]));
+    assert_eq!(concerned(Copies::selector(), ObjectMeta::default()), Concerned::These(Vec::new()));
+    assert_eq!(concerned(Selector::Name("a".into()), copy("a", 0)), Concerned::All);
 }

@@ -1,44 +1,55 @@
 //! Which watch it is, and how it is doing.
 
-use weaver_api::v1beta1::SourceKind;
-
 use crate::tenant::Account;
 
-/// What a watch is on; always metadata.
+/// Which objects of a kind are watched.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum What {
-    /// Everything there that carries our label.
-    Copies,
-    /// One object by name, so that a Role with `resourceNames` is enough.
-    Object(String),
+pub enum Selector {
+    /// All of them.
+    All,
+    /// Those that a label selector selects, in the words of the API.
+    Labels(String),
+    /// The one of this name. A Role that grants `list` and `watch` with `resourceNames` is enough for it.
+    Name(String),
 }
 
 /// Identity of a watch. The account's uid is part of it: a recreated account gets new watches.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct WatchKey {
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct WatchKey<D> {
     /// As whom.
     pub account: Account,
     /// Uid of that account.
     pub uid: String,
     /// On objects of this kind.
-    pub kind: SourceKind,
-    /// Where; `None`: in all namespaces.
+    pub kind: D,
+    /// Where; `None`: in all namespaces, or of a kind that has none.
     pub namespace: Option<String>,
     /// On which of them.
-    pub what: What,
+    pub selector: Selector,
 }
 
 /// How a watch is doing.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum WatchState {
-    /// Not answered yet.
-    Opening,
-    /// Established: what it knows is complete.
-    Synced,
-    /// 403: the tenant may not `list` or `watch` here.
+    /// Its first list has not ended yet.
+    Listing,
+    /// What it shows is complete.
+    Up,
+    /// 403: the account may not `list` or `watch` here.
     Refused,
-    /// It shows more than the tenant's watches may keep. It keeps nothing, and is tried again after minutes.
-    Full,
-    /// Failing for another reason, tried again.
-    Failing,
+    /// There is more than may be kept, or than is read of one answer. It keeps nothing, and is tried again after minutes.
+    TooLarge,
+    /// It fails for another reason, and is tried again.
+    Failed,
+}
+
+/// What an object is to a watch.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Sight<T> {
+    /// The watch is not up: what it knew last may be long gone.
+    Unknown,
+    /// There is none that it shows.
+    Absent,
+    /// This is kept of it.
+    Present(T),
 }

@@ -38,18 +38,6 @@ where
         .flatten()
 }
 
-/// The API server has said that this may not be watched.
-#[must_use]
-pub fn is_refused(error: &Error) -> bool {
-    match error {
-        Error::InitialListFailed(error) | Error::WatchStartFailed(error) | Error::WatchFailed(error) => {
-            matches!(error, kube::Error::Api(status) if status.is_forbidden())
-        }
-        Error::WatchError(status) => status.is_forbidden(),
-        Error::NoResourceVersion => false,
-    }
-}
-
 struct Merge<K> {
     /// What each part shows.
     known: Vec<Objects<K>>,
@@ -118,6 +106,7 @@ mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::core::Status;
 
+    use super::super::backoff::is_refused;
     use super::*;
 
     fn map(name: &str) -> ConfigMap {

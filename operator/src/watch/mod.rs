@@ -5,17 +5,30 @@
 //! identity, which is never shown to a tenant.
 
 mod backoff;
+mod consumer;
 mod held;
+mod kept;
 mod key;
 mod merge;
 mod namespaces;
+mod resource;
 mod set;
 mod triggers;
 
-pub use backoff::{Patience, patient};
-pub use held::{MOST_BYTES, MOST_BYTES_EACH, MOST_WATCHES};
-pub use key::{WatchKey, WatchState, What};
-pub use merge::{is_refused, merged};
+use weaver_api::v1beta1::SourceKind;
+
+pub use backoff::{Patience, is_refused, patient};
+pub use held::{Copies, Held, LIMITS, seen};
+pub use key::{Selector, WatchState};
+pub use merge::merged;
 pub use namespaces::{Change as NamespaceChange, Consent, Namespaces, Traits};
-pub use set::{Interest, WatchSet};
-pub use triggers::{Guarded, ResourceRef, Triggers};
+pub use resource::{Guarded, ResourceRef, due};
+
+/// The watches of a controller of ours.
+pub type WatchSet = set::WatchSet<Copies>;
+/// One of them, and a resource that uses it.
+pub type Interest = set::Interest<Copies>;
+/// Which it is.
+pub type WatchKey = key::WatchKey<SourceKind>;
+/// Resources that are due to be reconciled.
+pub type Triggers = triggers::Triggers<ResourceRef>;

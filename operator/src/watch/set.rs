@@ -1,19 +1,22 @@
-//! The tenants' watches: one per (account uid, namespace, what), shared and counted.
+//! Watches as accounts: one per (account uid, kind, namespace, selector), metadata-only, shared and counted.
 //!
-//! Whoever needs a watch holds an [`Interest`]; dropping the last one ends the task and closes the connection. A watch
-//! is authorised only when it starts, so each lasts a bounded time and starts again: that bounds how long a revoked
-//! right can still read. A watch that is refused stays in the set, is tried again with back-off, and wakes its users
-//! when it works at last; nobody waits for it longer than [`SETTLE`].
+//! Who needs a watch holds an [`Interest`]; dropping the last one ends the task and the request. A watch is authorised
+//! only when it starts, so each lasts a bounded time and starts again: that bounds how long a revoked right can still
+//! read. A watch that is refused stays in the set, is tried again with back-off, and wakes its users when it works at
+//! last; nobody waits for it longer than [`SETTLE`].
 //!
-//! Bounded for each tenant namespace: how many watches there are, and what they keep ([`super::held`]). What is not watched for that reason is compared from time to time.
+//! Bounded for each namespace of accounts: how many watches there are, and what they keep ([`Limits`]). What is not
+//! watched for that reason is to be compared from time to time.
+//!
+//! kube's `reflector::Store` would keep every object; here the consumer says what is kept of one, which users a change
+//! concerns, and nothing is shown of a watch that is not [`WatchState::Up`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::Api;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
@@ -21,96 +24,99 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
-use weaver_api::marks::{Owner, SYNC_UID_LABEL};
 use weaver_client::call::is_too_large;
 
-use super::backoff::{LONGEST_DENIED, Patience, patient};
-use super::held::{Held, Objects, Share, Spot, TooMuch};
-use super::key::{WatchKey, WatchState, What};
-use super::merge::is_refused;
-use super::triggers::{ResourceRef, Triggers};
-use crate::metrics::WATCH_STATES;
-use crate::sync::plan::Seen;
+use super::backoff::{LONGEST_DENIED, Patience, is_refused, patient};
+use super::consumer::{Concerned, Consumer, KindOf};
+use super::kept::{Limits, ObjectKey, Objects, Share, TooMuch};
+use super::key::{Selector, Sight, WatchKey, WatchState};
 use crate::tenant::TenantClient;
-use crate::tenant::object::Object;
 
-/// How long a visit waits for the watches it has just opened.
+/// How long [`Interest::settled`] waits.
 pub const SETTLE: Duration = Duration::from_secs(5);
 
 /// A watch and one user of it. Dropping it ends the interest; dropping the last ends the watch.
-pub struct Interest {
-    watched: Arc<Watched>,
-    user: User,
+pub struct Interest<C: Consumer> {
+    watched: Arc<Watched<C>>,
+    user: User<C>,
 }
 
-/// A user, and which of its interests it is: a resource that was made anew under the same name has one beside the one of
+/// A user, and which of its interests it is: an object that was made again under the same name has one next to the one of
 /// its predecessor, which ends later.
-type User = (ResourceRef, u64);
+type User<C> = (<C as Consumer>::User, u64);
 
 /// A watch in use.
-struct Watched {
-    inner: Arc<Inner>,
+struct Watched<C: Consumer> {
+    inner: Arc<Inner<C>>,
     task: AbortHandle,
 }
 
-/// What kube's watcher says.
-type Told = Result<Event<PartialObjectMeta<Object>>, watcher::Error>;
+/// What kube's watcher yields.
+type Item<C> = Result<Event<PartialObjectMeta<<C as Consumer>::Object>>, watcher::Error>;
 
-struct Inner {
-    key: WatchKey,
+struct Inner<C: Consumer> {
+    key: WatchKey<KindOf<C>>,
     state: watch::Sender<WatchState>,
-    /// Visits that wait for the first answer, and so need not be woken by it.
+    /// Users that wait for the first answer, and so need not be woken by it.
     awaited_by: AtomicUsize,
-    objects: Mutex<Objects>,
+    objects: Mutex<Objects<C::Kept>>,
     share: Arc<Share>,
     patience: Patience,
-    /// With the places that each waits for: another's copy stands there.
-    users: Mutex<BTreeMap<User, BTreeSet<Spot>>>,
-    triggers: Triggers,
+    /// With the objects that each waits for.
+    users: Mutex<BTreeMap<User<C>, BTreeSet<ObjectKey>>>,
+    consumer: Arc<C>,
 }
 
 /// Watches in use, and some that ended.
-#[derive(Default)]
-struct Open {
-    watches: HashMap<WatchKey, Weak<Watched>>,
+struct Open<C: Consumer> {
+    watches: HashMap<WatchKey<KindOf<C>>, Weak<Watched<C>>>,
     /// How many there are when those that ended are removed next.
     prune_at: usize,
 }
 
-/// All watches of all tenants.
-pub struct WatchSet {
-    open: Mutex<Open>,
-    /// By tenant namespace.
+/// All watches that one consumer has, of all accounts.
+pub struct WatchSet<C: Consumer> {
+    open: Mutex<Open<C>>,
+    /// By namespace of the account.
     shares: Mutex<HashMap<String, Weak<Share>>>,
     /// How many interests there were.
     joined: AtomicU64,
-    triggers: Triggers,
+    consumer: Arc<C>,
+    limits: Limits,
     length: Duration,
     longest_pause: Duration,
 }
 
-impl WatchSet {
-    /// `length`: how long one watch lasts. `longest_pause`: between two tries of one that fails.
+impl<C: Consumer> WatchSet<C> {
+    /// `length`: how long one watch lasts. `longest_pause`: between two tries of one that fails; after a refusal it may be
+    /// five minutes. `limits`: for the accounts of each namespace.
     #[must_use]
-    pub fn new(triggers: Triggers, length: Duration, longest_pause: Duration) -> Self {
+    pub fn new(consumer: C, length: Duration, longest_pause: Duration, limits: Limits) -> Self {
         Self {
-            open: Mutex::default(),
+            open: Mutex::new(Open { watches: HashMap::new(), prune_at: 0 }),
             shares: Mutex::default(),
             joined: AtomicU64::new(0),
-            triggers,
+            consumer: Arc::new(consumer),
+            limits,
             length,
             longest_pause,
         }
     }
 
-    /// Has a resource visited.
-    pub fn wake(&self, resource: ResourceRef) {
-        self.triggers.fire(resource);
+    /// Has a user reconciled.
+    pub fn wake(&self, user: C::User) {
+        self.consumer.wake(user);
     }
 
-    /// Joins the watch `key`, opening it as `tenant` if it is not open; `None` where the tenant has as many as one may.
-    pub fn join(&self, key: WatchKey, tenant: &TenantClient, user: &ResourceRef) -> Option<Interest> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Joins the watch `key`, opening it as `tenant` if it is not open; `None` where the accounts of that namespace have
+    /// as many as they may.
+    pub fn join(
+        &self,
+        key: WatchKey<KindOf<C>>,
+        tenant: &TenantClient,
+        user: &C::User,
+    ) -> Option<Interest<C>> {
+        let mut open = lock(&self.open);
         let watched = if let Some(watched) = open.watches.get(&key).and_then(Weak::upgrade) {
             watched
         } else {
@@ -127,37 +133,29 @@ impl WatchSet {
         Some(Interest { watched, user })
     }
 
-    /// How many there are in each state.
+    /// The state of each watch.
     #[must_use]
-    pub fn states(&self) -> Vec<(&'static str, i64)> {
-        let mut counts = WATCH_STATES.map(|state| (state, 0));
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        for watched in open.watches.values().filter_map(Weak::upgrade) {
-            let index = match *watched.inner.state.borrow() {
-                WatchState::Opening => 0,
-                WatchState::Synced => 1,
-                WatchState::Refused => 2,
-                WatchState::Failing | WatchState::Full => 3,
-            };
-            counts[index].1 += 1;
-        }
-        counts.to_vec()
+    pub fn states(&self) -> Vec<WatchState> {
+        let open = lock(&self.open);
+        let watches = open.watches.values().filter_map(Weak::upgrade);
+        watches.map(|watched| *watched.inner.state.borrow()).collect()
     }
 
-    fn start(&self, key: &WatchKey, share: Arc<Share>, tenant: &TenantClient) -> Watched {
+    fn start(&self, key: &WatchKey<KindOf<C>>, share: Arc<Share>, tenant: &TenantClient) -> Watched<C> {
         let patience = Patience::of_tenant(self.longest_pause, share.lists.clone());
-        let inner = Arc::new(Inner::new(key.clone(), share, patience, self.triggers.clone()));
+        let inner = Arc::new(Inner::new(key.clone(), share, patience, self.consumer.clone()));
         let length = u32::try_from(self.length.as_secs()).unwrap_or(290);
         // From the API server's own memory: on k3s' database a list that must be up to date was seen to wait for a second.
         // Nothing is done on what is shown here alone, and what came since follows as events. Pages are not had from there:
         // asked for them, kube asks for no version.
         let config =
             watcher::Config { page_size: None, ..watcher::Config::default() }.any_semantic().timeout(length);
-        let config = match &key.what {
-            What::Copies => config.labels(SYNC_UID_LABEL),
-            What::Object(name) => config.fields(&format!("metadata.name={name}")),
+        let config = match &key.selector {
+            Selector::All => config,
+            Selector::Labels(selector) => config.labels(selector),
+            Selector::Name(name) => config.fields(&format!("metadata.name={name}")),
         };
-        let objects: Api<PartialObjectMeta<Object>> = match &key.namespace {
+        let objects: Api<PartialObjectMeta<C::Object>> = match &key.namespace {
             Some(namespace) => tenant.namespaced(&key.kind, namespace),
             None => tenant.all(&key.kind),
         };
@@ -175,20 +173,20 @@ impl WatchSet {
 
     /// What the watches for accounts of `namespace` use together.
     fn share(&self, namespace: &str) -> Arc<Share> {
-        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shares = lock(&self.shares);
         if let Some(share) = shares.get(namespace).and_then(Weak::upgrade) {
             return share;
         }
         shares.retain(|_, share| share.strong_count() > 0);
-        let share = Arc::default();
+        let share = Arc::new(Share::new(self.limits));
         shares.insert(namespace.to_owned(), Arc::downgrade(&share));
         share
     }
 }
 
-impl Open {
+impl<C: Consumer> Open<C> {
     /// Of those that ended, there are never more than of the others: so removing them costs no insertion much.
-    fn insert(&mut self, key: WatchKey, watched: &Arc<Watched>) {
+    fn insert(&mut self, key: WatchKey<KindOf<C>>, watched: &Arc<Watched<C>>) {
         if self.watches.len() >= self.prune_at {
             self.watches.retain(|_, watched| watched.strong_count() > 0);
             self.prune_at = self.watches.len() * 2 + 64;
@@ -197,34 +195,41 @@ impl Open {
     }
 }
 
-impl Interest {
-    /// Waits until the watch is established or has failed, [`SETTLE`] at most.
+impl<C: Consumer> Interest<C> {
+    /// Waits until the watch is up or has failed, [`SETTLE`] at most.
     pub async fn settled(&self) -> WatchState {
         let inner = &self.watched.inner;
         inner.awaited_by.fetch_add(1, Ordering::SeqCst);
         let mut state = inner.state.subscribe();
         // Both failures leave the state to be read: the wait was too long, or the watch is gone.
-        let _ = timeout(SETTLE, state.wait_for(|state| *state != WatchState::Opening)).await;
+        let _ = timeout(SETTLE, state.wait_for(|state| *state != WatchState::Listing)).await;
         inner.awaited_by.fetch_sub(1, Ordering::SeqCst);
         *inner.state.borrow()
     }
 
     /// Which watch it is.
     #[must_use]
-    pub fn key(&self) -> &WatchKey {
+    pub fn key(&self) -> &WatchKey<KindOf<C>> {
         &self.watched.inner.key
     }
 
-    /// What the watch shows of that object. One that is not established shows nothing: what it knew last may be
-    /// long gone.
+    /// What the watch shows of that object.
     #[must_use]
-    pub fn see(&self, namespace: &str, name: &str) -> Seen {
+    pub fn see(&self, namespace: &str, name: &str) -> Sight<C::Kept> {
         let inner = &self.watched.inner;
-        if *inner.state.borrow() != WatchState::Synced {
-            return Seen::Unknown;
+        if *inner.state.borrow() != WatchState::Up {
+            return Sight::Unknown;
         }
-        let spot = (namespace.to_owned(), name.to_owned());
-        inner.objects().get(&spot).map_or(Seen::Nothing, Held::seen)
+        let key = (namespace.to_owned(), name.to_owned());
+        inner.objects().get(&key).map_or(Sight::Absent, |kept| Sight::Present(kept.clone()))
+    }
+
+    /// The objects that are `wanted`, as last seen.
+    #[must_use]
+    pub fn those(&self, wanted: impl Fn(&C::Kept) -> bool) -> Vec<(ObjectKey, C::Kept)> {
+        let objects = self.watched.inner.objects();
+        let those = objects.iter().filter(|(_, kept)| wanted(kept));
+        those.map(|(key, kept)| (key.clone(), kept.clone())).collect()
     }
 
     /// Has a watch that was refused tried again soon: the account was granted what it lacked.
@@ -235,94 +240,91 @@ impl Interest {
         }
     }
 
-    /// Has the user woken too when something happens at these places, whose copies are another's. Replaces what was
+    /// Has the user woken too when something happens to these objects, whomever else they concern. Replaces what was
     /// said before.
-    pub fn wait_for(&self, places: BTreeSet<Spot>) {
-        self.watched.inner.users().insert(self.user.clone(), places);
-    }
-
-    /// The objects that are `wanted`, as last seen.
-    #[must_use]
-    pub fn those(&self, wanted: impl Fn(&ObjectMeta) -> bool) -> Vec<Arc<ObjectMeta>> {
-        let objects = self.watched.inner.objects();
-        objects.iter().map(|held| &held.meta).filter(|meta| wanted(meta)).cloned().collect()
+    pub fn wait_for(&self, objects: BTreeSet<ObjectKey>) {
+        self.watched.inner.users().insert(self.user.clone(), objects);
     }
 }
 
-impl Drop for Interest {
+impl<C: Consumer> Drop for Interest<C> {
     fn drop(&mut self) {
         self.watched.inner.users().remove(&self.user);
     }
 }
 
-impl Watched {
-    fn new(inner: Arc<Inner>, task: AbortHandle) -> Self {
+impl<C: Consumer> Watched<C> {
+    fn new(inner: Arc<Inner<C>>, task: AbortHandle) -> Self {
         inner.share.watches.fetch_add(1, Ordering::Relaxed);
         Self { inner, task }
     }
 }
 
-impl Drop for Watched {
+impl<C: Consumer> Drop for Watched<C> {
     fn drop(&mut self) {
         self.inner.share.watches.fetch_sub(1, Ordering::Relaxed);
         self.task.abort();
     }
 }
 
-impl Inner {
-    fn new(key: WatchKey, share: Arc<Share>, patience: Patience, triggers: Triggers) -> Self {
+impl<C: Consumer> Inner<C> {
+    fn new(key: WatchKey<KindOf<C>>, share: Arc<Share>, patience: Patience, consumer: Arc<C>) -> Self {
         Self {
             key,
-            state: watch::Sender::new(WatchState::Opening),
+            state: watch::Sender::new(WatchState::Listing),
             awaited_by: AtomicUsize::new(0),
             objects: Mutex::new(Objects::new(share.clone())),
             share,
             patience,
             users: Mutex::default(),
-            triggers,
+            consumer,
         }
     }
 
     /// Follows `events` until there is more to keep than there may be.
-    async fn follow(&self, events: impl Stream<Item = Told>) {
+    async fn follow(&self, events: impl Stream<Item = Item<C>> + Send) {
         let mut events = std::pin::pin!(events);
         let mut listed = Objects::new(self.share.clone());
         while let Some(event) = events.next().await {
             if self.take(event, &mut listed) == Err(TooMuch) {
-                debug!(watch = ?self.key, "more than a tenant's watches may keep");
+                debug!(watch = ?self.key, "more than the watches of these accounts may keep");
                 self.objects().clear();
-                self.turn(WatchState::Full);
+                self.turn(WatchState::TooLarge);
                 return;
             }
         }
     }
 
-    fn take(&self, event: Told, listed: &mut Objects) -> Result<(), TooMuch> {
+    fn take(&self, event: Item<C>, listed: &mut Objects<C::Kept>) -> Result<(), TooMuch> {
         match event {
             Ok(Event::Init) => listed.clear(),
             Ok(Event::InitApply(object)) => {
                 let replace = self.objects().bytes();
-                if let Some((spot, held)) = self.hold(object) {
-                    listed.put(spot, held, replace)?;
+                if let Some((key, kept)) = self.keep(object) {
+                    let bytes = self.consumer.bytes(&kept);
+                    listed.put(key, kept, bytes, replace)?;
                 }
             }
             Ok(Event::InitDone) => {
                 *self.objects() = std::mem::replace(listed, Objects::new(self.share.clone()));
                 // A list after the first may hold news whatever the state was.
-                if self.turn(WatchState::Synced) == WatchState::Synced {
+                if self.turn(WatchState::Up) == WatchState::Up {
                     self.wake_all();
                 }
             }
             Ok(Event::Apply(object)) => {
-                if let Some((spot, held)) = self.hold(object) {
-                    let before = self.objects().put(spot.clone(), held.clone(), 0)?;
-                    self.wake(&spot, [before, Some(held)]);
+                if let Some((key, kept)) = self.keep(object) {
+                    let bytes = self.consumer.bytes(&kept);
+                    let before = self.objects().put(key.clone(), kept.clone(), bytes, 0)?;
+                    if before.as_ref() != Some(&kept) {
+                        self.wake(&key, &[before, Some(kept)]);
+                    }
                 }
             }
             Ok(Event::Delete(object)) => {
-                if let Some((spot, held)) = self.hold(object) {
-                    let before = self.objects().remove(&spot);
-                    self.wake(&spot, [before, Some(held)]);
+                if let Some((key, kept)) = self.keep(object) {
+                    let before = self.objects().remove(&key);
+                    self.wake(&key, &[before, Some(kept)]);
                 }
             }
             Err(error) => {
@@ -330,66 +332,64 @@ impl Inner {
                 self.turn(if is_refused(&error) {
                     WatchState::Refused
                 } else if is_too_large(&error) {
-                    WatchState::Full
+                    WatchState::TooLarge
                 } else {
-                    WatchState::Failing
+                    WatchState::Failed
                 });
             }
         }
         Ok(())
     }
 
-    /// What is kept of an object, and its place. Whole only what an update may be built from: a copy that a resource of this
-    /// tenant made, and the one object that is watched by its name.
-    fn hold(&self, object: PartialObjectMeta<Object>) -> Option<(Spot, Held)> {
+    fn keep(&self, object: PartialObjectMeta<C::Object>) -> Option<(ObjectKey, C::Kept)> {
         let meta = object.metadata;
-        let is_ours = || Owner::of(&meta).is_some_and(|owner| owner.namespace == self.key.account.namespace);
-        let may_be_whole = self.key.what != What::Copies || is_ours();
-        Some(((meta.namespace.clone()?, meta.name.clone()?), Held::of(meta, may_be_whole)))
+        let key = (meta.namespace.clone().unwrap_or_default(), meta.name.clone()?);
+        Some((key, self.consumer.keep(&self.key, meta)))
     }
 
-    /// Enters a state and tells which it was. All users learn of a change, but for the visits that await it.
+    /// Enters a state and tells which it was. All users learn of a change, but for those that await it.
     fn turn(&self, now: WatchState) -> WatchState {
         let before = self.state.send_replace(now);
-        let awaited = before == WatchState::Opening && self.awaited_by.load(Ordering::SeqCst) > 0;
+        let awaited = before == WatchState::Listing && self.awaited_by.load(Ordering::SeqCst) > 0;
         if before != now && !awaited {
             self.wake_all();
         }
         before
     }
 
-    /// Wakes the users that the object's marks name, now or before, and those that wait for its place; all, where it
-    /// is a source.
-    fn wake(&self, spot: &Spot, states: [Option<Held>; 2]) {
-        let owners: Vec<ResourceRef> = states
-            .into_iter()
-            .flatten()
-            .filter_map(|held| Owner::of(&held.meta))
-            .map(|owner| ResourceRef { namespace: owner.namespace, name: owner.name })
-            .collect();
-        let is_source = self.key.what != What::Copies;
+    /// Wakes the users whom the object concerns or concerned, and those that wait for it.
+    fn wake(&self, key: &ObjectKey, states: &[Option<C::Kept>; 2]) {
+        let mut concerned = Vec::new();
+        for kept in states.iter().flatten() {
+            match self.consumer.concerned(&self.key, kept) {
+                Concerned::All => return self.wake_all(),
+                Concerned::These(users) => concerned.extend(users),
+            }
+        }
         let users = self.users();
-        let woken = users
-            .iter()
-            .filter(|((user, _), waits)| is_source || owners.contains(user) || waits.contains(spot));
+        let woken = users.iter().filter(|((user, _), waits)| concerned.contains(user) || waits.contains(key));
         for ((user, _), _) in woken {
-            self.triggers.fire(user.clone());
+            self.consumer.wake(user.clone());
         }
     }
 
     fn wake_all(&self) {
         for (user, _) in self.users().keys() {
-            self.triggers.fire(user.clone());
+            self.consumer.wake(user.clone());
         }
     }
 
-    fn objects(&self) -> std::sync::MutexGuard<'_, Objects> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    fn objects(&self) -> MutexGuard<'_, Objects<C::Kept>> {
+        lock(&self.objects)
     }
 
-    fn users(&self) -> std::sync::MutexGuard<'_, BTreeMap<User, BTreeSet<Spot>>> {
-        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    fn users(&self) -> MutexGuard<'_, BTreeMap<User<C>, BTreeSet<ObjectKey>>> {
+        lock(&self.users)
     }
+}
+
+fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
+    part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

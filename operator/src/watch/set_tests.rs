@@ -1,61 +1,88 @@
 use std::collections::BTreeMap;
 
 use futures::FutureExt as _;
-use kube::core::PartialObjectMetaExt as _;
-use weaver_api::marks::SYNC_ANNOTATION;
-use weaver_api::v1beta1::SourceKind;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMetaExt as _};
 
 use super::*;
 use crate::tenant::Account;
-use crate::watch::MOST_WATCHES;
+use crate::watch::triggers::Triggers;
 
-fn inner(what: What, users: &[&str]) -> (Inner, Triggers) {
+/// Keeps who owns an object, and wakes its owner.
+struct Owned(Triggers<String>);
+
+impl Consumer for Owned {
+    type Object = DynamicObject;
+    type Kept = String;
+    type User = String;
+
+    fn keep(&self, _: &WatchKey<ApiResource>, meta: ObjectMeta) -> String {
+        meta.annotations.unwrap_or_default().remove("owner").unwrap_or_default()
+    }
+
+    fn bytes(&self, _: &String) -> usize {
+        100
+    }
+
+    fn concerned(&self, watch: &WatchKey<ApiResource>, owner: &String) -> Concerned<String> {
+        match watch.selector {
+            Selector::Name(_) => Concerned::All,
+            _ => Concerned::These(vec![owner.clone()]),
+        }
+    }
+
+    fn wake(&self, user: String) {
+        self.0.fire(user);
+    }
+}
+
+const LIMITS: Limits = Limits { watches: 8, bytes: 1_000, bytes_each: 1_000, lists: 1 };
+
+fn inner(selector: Selector, users: &[&str]) -> (Inner<Owned>, Triggers<String>) {
     let triggers = Triggers::default();
-    let account = Account { namespace: "team-a".into(), name: "sync".into() };
     let key = WatchKey {
-        account,
+        account: Account { namespace: "team-a".into(), name: "robot".into() },
         uid: "u".into(),
-        kind: SourceKind::ConfigMap,
+        kind: ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Widget")),
         namespace: Some("foo".into()),
-        what,
+        selector,
     };
-    let share = Arc::new(Share::default());
+    let share = Arc::new(Share::new(LIMITS));
     let patience = Patience::of_tenant(Duration::from_mins(1), share.lists.clone());
-    let inner = Inner::new(key, share, patience, triggers.clone());
-    inner.users().extend(users.iter().map(|name| ((user(name), 0), BTreeSet::new())));
+    let inner = Inner::new(key, share, patience, Arc::new(Owned(triggers.clone())));
+    inner.users().extend(users.iter().map(|name| (((*name).to_owned(), 0), BTreeSet::new())));
     (inner, triggers)
 }
 
-fn user(name: &str) -> ResourceRef {
-    ResourceRef { namespace: "team-a".into(), name: name.into() }
-}
-
-fn object(name: &str, sync: Option<&str>) -> PartialObjectMeta<Object> {
+fn object(name: &str, owner: Option<&str>) -> PartialObjectMeta<DynamicObject> {
     ObjectMeta {
         name: Some(name.into()),
         namespace: Some("foo".into()),
-        annotations: sync
-            .map(|sync| BTreeMap::from([(SYNC_ANNOTATION.to_owned(), format!("team-a/{sync}/uid"))])),
+        annotations: owner.map(|owner| BTreeMap::from([("owner".to_owned(), owner.to_owned())])),
         ..ObjectMeta::default()
     }
     .into_response_partial()
 }
 
-fn woken(triggers: &Triggers) -> Vec<String> {
-    let mut due = std::pin::pin!(triggers.stream::<crate::watch::Guarded>());
-    std::iter::from_fn(|| due.next().now_or_never().flatten()).map(|sync| sync.name).collect()
+fn woken(triggers: &Triggers<String>) -> Vec<String> {
+    let mut due = std::pin::pin!(triggers.stream());
+    std::iter::from_fn(|| due.next().now_or_never().flatten()).collect()
 }
 
 #[test]
-fn only_the_owner_of_a_copy_is_woken() {
-    let (inner, triggers) = inner(What::Copies, &["one", "two"]);
+fn only_the_owner_of_an_object_is_woken_and_only_by_a_change() {
+    let (inner, triggers) = inner(Selector::All, &["one", "two"]);
     take(&inner, Ok(Event::Apply(object("settings", Some("two")))));
     assert_eq!(woken(&triggers), ["two"]);
+    take(&inner, Ok(Event::Apply(object("settings", Some("two")))));
+    assert_eq!(woken(&triggers), Vec::<String>::new(), "what is kept is the same");
+    take(&inner, Ok(Event::Apply(object("settings", Some("one")))));
+    assert_eq!(woken(&triggers), ["one", "two"]);
 }
 
 #[test]
-fn b12_a_copy_that_lost_its_marks_wakes_the_owner_it_had() {
-    let (inner, triggers) = inner(What::Copies, &["one", "two"]);
+fn b12_an_object_that_lost_its_owner_wakes_the_one_it_had() {
+    let (inner, triggers) = inner(Selector::All, &["one", "two"]);
     take(&inner, Ok(Event::Apply(object("settings", Some("two")))));
     woken(&triggers);
     take(&inner, Ok(Event::Delete(object("settings", None))));
@@ -63,34 +90,34 @@ fn b12_a_copy_that_lost_its_marks_wakes_the_owner_it_had() {
 }
 
 #[test]
-fn b10_an_edited_source_wakes_every_resource_that_reads_it() {
-    let (inner, triggers) = inner(What::Object("settings".into()), &["one", "two"]);
+fn b10_an_object_that_concerns_all_wakes_all() {
+    let (inner, triggers) = inner(Selector::Name("settings".into()), &["one", "two"]);
     take(&inner, Ok(Event::Apply(object("settings", Some("one")))));
     assert_eq!(woken(&triggers), ["one", "two"]);
 }
 
 #[test]
-fn b5_marks_that_name_a_stranger_do_not_wake_it() {
-    let (inner, triggers) = inner(What::Copies, &["one"]);
+fn b5_who_does_not_use_the_watch_is_not_woken_by_it() {
+    let (inner, triggers) = inner(Selector::All, &["one"]);
     take(&inner, Ok(Event::Apply(object("settings", Some("stranger")))));
     assert_eq!(woken(&triggers), Vec::<String>::new());
 }
 
 #[test]
-fn b25_a_place_that_another_holds_wakes_who_waits_for_it() {
-    let (inner, triggers) = inner(What::Copies, &["one", "two", "three"]);
-    let spot = |name: &str| ("foo".to_owned(), name.to_owned());
-    inner.users().insert((user("one"), 0), [spot("settings")].into());
-    inner.users().insert((user("two"), 0), [spot("other")].into());
+fn b25_an_object_of_another_wakes_who_waits_for_it() {
+    let (inner, triggers) = inner(Selector::All, &["one", "two", "three"]);
+    let key = |name: &str| ("foo".to_owned(), name.to_owned());
+    inner.users().insert(("one".into(), 0), [key("settings")].into());
+    inner.users().insert(("two".into(), 0), [key("other")].into());
     take(&inner, Ok(Event::Delete(object("settings", Some("three")))));
     assert_eq!(woken(&triggers), ["one", "three"]);
 }
 
-fn take(inner: &Inner, event: Told) {
+fn take(inner: &Inner<Owned>, event: Item<Owned>) {
     inner.take(event, &mut Objects::new(inner.share.clone())).unwrap();
 }
 
-fn list(inner: &Inner, names: &[&str]) {
+fn list(inner: &Inner<Owned>, names: &[&str]) {
     let mut listed = Objects::new(inner.share.clone());
     inner.take(Ok(Event::Init), &mut listed).unwrap();
     for name in names {
@@ -101,7 +128,7 @@ fn list(inner: &Inner, names: &[&str]) {
 
 #[test]
 fn the_first_list_wakes_nobody_who_awaits_it_and_a_relist_everybody() {
-    let (inner, triggers) = inner(What::Copies, &["one"]);
+    let (inner, triggers) = inner(Selector::All, &["one"]);
     inner.awaited_by.store(1, Ordering::SeqCst);
     list(&inner, &["settings"]);
     assert_eq!(woken(&triggers), Vec::<String>::new());
@@ -113,14 +140,14 @@ fn the_first_list_wakes_nobody_who_awaits_it_and_a_relist_everybody() {
 
 #[test]
 fn a_first_list_that_nobody_awaits_any_more_wakes_its_users() {
-    let (inner, triggers) = inner(What::Copies, &["one"]);
+    let (inner, triggers) = inner(Selector::All, &["one"]);
     list(&inner, &["settings"]);
     assert_eq!(woken(&triggers), ["one"]);
 }
 
 #[test]
 fn a_watch_that_is_lost_wakes_its_users_once() {
-    let (inner, triggers) = inner(What::Copies, &["one"]);
+    let (inner, triggers) = inner(Selector::All, &["one"]);
     list(&inner, &[]);
     woken(&triggers);
     let lost = || Err(watcher::Error::NoResourceVersion);
@@ -131,8 +158,8 @@ fn a_watch_that_is_lost_wakes_its_users_once() {
 }
 
 /// A watch with this share, in that state.
-fn watched(share: &Arc<Share>, state: WatchState) -> Arc<Watched> {
-    let (mut inner, _) = inner(What::Copies, &[]);
+fn watched(share: &Arc<Share>, state: WatchState) -> Arc<Watched<Owned>> {
+    let (mut inner, _) = inner(Selector::All, &[]);
     inner.share = share.clone();
     inner.state.send_replace(state);
     Arc::new(Watched::new(Arc::new(inner), tokio::spawn(async {}).abort_handle()))
@@ -140,16 +167,16 @@ fn watched(share: &Arc<Share>, state: WatchState) -> Arc<Watched> {
 
 #[tokio::test]
 async fn a_tenant_has_so_many_watches_in_whatever_state_and_one_that_ends_makes_room() {
-    use WatchState::{Opening, Refused, Synced};
-    let (share, other) = (Arc::new(Share::default()), Share::default());
-    let mut held: Vec<_> = [Opening, Refused, Synced]
+    use WatchState::{Listing, Refused, Up};
+    let (share, other) = (Arc::new(Share::new(LIMITS)), Share::new(LIMITS));
+    let mut held: Vec<_> = [Listing, Refused, Up]
         .into_iter()
         .cycle()
-        .take(MOST_WATCHES - 1)
+        .take(LIMITS.watches - 1)
         .map(|state| watched(&share, state))
         .collect();
     assert!(!share.has_most_watches());
-    held.push(watched(&share, Synced));
+    held.push(watched(&share, Up));
     assert!(share.has_most_watches() && !other.has_most_watches());
     held.pop();
     assert!(!share.has_most_watches());
@@ -159,12 +186,13 @@ async fn a_tenant_has_so_many_watches_in_whatever_state_and_one_that_ends_makes_
 
 #[tokio::test]
 async fn watches_that_ended_are_forgotten_before_they_are_as_many_as_those_in_use() {
-    let (share, mut open) = (Arc::new(Share::default()), Open::default());
-    let key = |number: usize| WatchKey { uid: number.to_string(), ..inner(What::Copies, &[]).0.key };
-    let held: Vec<_> = (0..100).map(|_| watched(&share, WatchState::Synced)).collect();
+    let share = Arc::new(Share::new(LIMITS));
+    let mut open = Open { watches: HashMap::new(), prune_at: 0 };
+    let key = |number: usize| WatchKey { uid: number.to_string(), ..inner(Selector::All, &[]).0.key };
+    let held: Vec<_> = (0..100).map(|_| watched(&share, WatchState::Up)).collect();
     held.iter().enumerate().for_each(|(number, watched)| open.insert(key(number), watched));
     for number in 100..10_000 {
-        open.insert(key(number), &watched(&share, WatchState::Synced));
+        open.insert(key(number), &watched(&share, WatchState::Up));
         assert!(open.watches.len() <= 2 * 101 + 64, "{}", open.watches.len());
     }
     assert_eq!(open.watches.values().filter_map(Weak::upgrade).count(), 100);
@@ -172,26 +200,12 @@ async fn watches_that_ended_are_forgotten_before_they_are_as_many_as_those_in_us
 
 #[tokio::test]
 async fn a_watch_that_shows_more_than_may_be_kept_keeps_nothing_and_says_so() {
-    let (inner, triggers) = inner(What::Copies, &["one"]);
+    let (inner, triggers) = inner(Selector::All, &["one"]);
     list(&inner, &["settings"]);
     woken(&triggers);
     let endless = (0..).map(|number: usize| Ok(Event::Apply(object(&number.to_string(), None))));
     inner.follow(futures::stream::iter(endless)).await;
-    assert_eq!(*inner.state.borrow(), WatchState::Full);
+    assert_eq!(*inner.state.borrow(), WatchState::TooLarge);
     assert_eq!(inner.objects().iter().count(), 0);
     assert_eq!(woken(&triggers), ["one"]);
-}
-
-/// Only of its own copies does a tenant need the whole metadata.
-#[test]
-fn of_copies_that_another_tenant_made_the_marks_are_kept() {
-    let (inner, _) = inner(What::Copies, &[]);
-    let mut theirs = object("theirs", None);
-    let mark = (SYNC_ANNOTATION.to_owned(), "team-b/sync/uid".to_owned());
-    theirs.metadata.annotations = Some(BTreeMap::from([mark, ("note".to_owned(), "x".to_owned())]));
-    for (object, whole) in [(theirs, false), (object("ours", Some("sync")), true)] {
-        let (_, held) = inner.hold(object).unwrap();
-        assert_eq!(matches!(held.seen(), Seen::Object(_)), whole, "{held:?}");
-        assert!(!held.meta.annotations.as_ref().unwrap().contains_key("note"));
-    }
 }

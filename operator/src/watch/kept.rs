@@ -1,0 +1,182 @@
+//! What the watches of one namespace's accounts may use together, and the objects that one of them shows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Semaphore;
+
+/// Namespace and name of an object; of a kind without namespaces, the first is empty.
+pub type ObjectKey = (String, String);
+
+/// What the watches of the accounts of one namespace may use together.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Limits {
+    /// How many watches. Those that are refused count as well: each is tried again and again.
+    pub watches: usize,
+    /// What all of them may keep, in bytes.
+    pub bytes: usize,
+    /// What one of them may keep, in bytes. Who may write where it watches decides how much it shows; the rest is left
+    /// for the others.
+    pub bytes_each: usize,
+    /// Lists at once. Each may be as long as an answer may be, and is in memory twice while it is read.
+    pub lists: usize,
+}
+
+/// A thousand watches of 40 KiB each, 16 MiB kept by all and 10 by one, four lists.
+impl Default for Limits {
+    fn default() -> Self {
+        Self { watches: 1_024, bytes: 16 << 20, bytes_each: 10 << 20, lists: 4 }
+    }
+}
+
+/// What is used of the [`Limits`].
+pub struct Share {
+    pub limits: Limits,
+    bytes: AtomicUsize,
+    /// How many watches there are.
+    pub watches: AtomicUsize,
+    /// One permit per list.
+    pub lists: Arc<Semaphore>,
+}
+
+impl Share {
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            bytes: AtomicUsize::new(0),
+            watches: AtomicUsize::new(0),
+            lists: Arc::new(Semaphore::new(limits.lists)),
+        }
+    }
+
+    /// Are there as many watches as there may be? Which ones are asked for follows from what the tenant has written, so
+    /// this tells it nothing of namespaces.
+    pub fn has_most_watches(&self) -> bool {
+        self.watches.load(Ordering::Relaxed) >= self.limits.watches
+    }
+}
+
+/// There is more to keep than may be kept.
+#[derive(Debug, PartialEq)]
+pub struct TooMuch;
+
+/// The objects of one watch. What they use of the share is given back when they go.
+pub struct Objects<T> {
+    share: Arc<Share>,
+    bytes: usize,
+    /// With the bytes of each.
+    kept: BTreeMap<ObjectKey, (T, usize)>,
+}
+
+impl<T> Objects<T> {
+    pub fn new(share: Arc<Share>) -> Self {
+        Self { share, bytes: 0, kept: BTreeMap::new() }
+    }
+
+    /// Puts an object of so many `bytes` in; gives back what was there.
+    ///
+    /// # Errors
+    /// If the share is used up, or the watch's part of it. What the objects use that these `replace` does not count.
+    pub fn put(
+        &mut self,
+        key: ObjectKey,
+        object: T,
+        bytes: usize,
+        replace: usize,
+    ) -> Result<Option<T>, TooMuch> {
+        let before = self.remove(&key);
+        let all = self.share.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.bytes += bytes;
+        self.kept.insert(key, (object, bytes));
+        let limits = self.share.limits;
+        let fits = all.saturating_sub(replace) <= limits.bytes && self.bytes <= limits.bytes_each;
+        if fits { Ok(before) } else { Err(TooMuch) }
+    }
+
+    pub fn remove(&mut self, key: &ObjectKey) -> Option<T> {
+        let (before, bytes) = self.kept.remove(key)?;
+        self.give_back(bytes);
+        Some(before)
+    }
+
+    /// What they use.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn get(&self, key: &ObjectKey) -> Option<&T> {
+        self.kept.get(key).map(|(object, _)| object)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &T)> {
+        self.kept.iter().map(|(key, (object, _))| (key, object))
+    }
+
+    pub fn clear(&mut self) {
+        self.kept.clear();
+        self.give_back(self.bytes);
+    }
+
+    fn give_back(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+        self.share.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl<T> Drop for Objects<T> {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EACH: usize = 100;
+
+    fn share() -> Arc<Share> {
+        Arc::new(Share::new(Limits { watches: 3, bytes: 100 * EACH, bytes_each: 60 * EACH, lists: 1 }))
+    }
+
+    fn key(number: usize) -> ObjectKey {
+        ("foo".into(), number.to_string())
+    }
+
+    #[test]
+    fn the_watches_of_one_tenant_share_what_they_may_keep_and_give_it_back() {
+        let share = share();
+        let (mut one, mut two) = (Objects::new(share.clone()), Objects::new(share.clone()));
+        for number in 0..100 {
+            let objects = if number % 2 == 0 { &mut one } else { &mut two };
+            assert_eq!(objects.put(key(number), (), EACH, 0), Ok(None));
+        }
+        assert_eq!(two.put(key(1), (), EACH, 0), Ok(Some(())), "one that is there costs nothing more");
+        assert_eq!(two.put(key(100), (), EACH, 0), Err(TooMuch));
+        drop(two);
+        // A list of all objects does not count twice.
+        let mut listed = Objects::new(share.clone());
+        for number in 0..60 {
+            assert_eq!(listed.put(key(number), (), EACH, one.bytes()), Ok(None), "{number}");
+        }
+        drop((one, listed));
+        assert_eq!(share.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    /// Somebody fills a namespace that one of them is on.
+    #[test]
+    fn one_watch_leaves_the_others_of_its_tenant_what_they_need() {
+        let share = share();
+        let (mut filled, mut other) = (Objects::new(share.clone()), Objects::new(share));
+        let fits = (0..1_000).take_while(|number| filled.put(key(*number), (), EACH, 0).is_ok()).count();
+        assert_eq!(fits, 60);
+        filled.clear();
+        for number in 0..fits {
+            assert_eq!(filled.put(key(number), (), EACH, 0), Ok(None));
+        }
+        for number in 0..40 {
+            assert_eq!(other.put(key(number), (), EACH, 0), Ok(None));
+        }
+    }
+}

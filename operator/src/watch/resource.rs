@@ -1,0 +1,53 @@
+//! Resources of ours, as our watches take and wake them.
+
+use std::fmt;
+
+use futures::{Stream, StreamExt as _};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use kube::core::DeserializeGuard;
+use kube::runtime::reflector::ObjectRef;
+use weaver_api::v1beta1::ConfigMapSync;
+
+use super::triggers::Triggers;
+
+/// A resource as our watches take it: one that does not parse is an error of its own and not of the watch.
+pub type Guarded = DeserializeGuard<ConfigMapSync>;
+
+/// A resource of ours, named.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ResourceRef {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl ResourceRef {
+    /// The reference to `resource`.
+    #[must_use]
+    pub fn of(resource: &impl Resource) -> Self {
+        Self::of_meta(resource.meta())
+    }
+
+    /// The reference to the resource with this metadata.
+    #[must_use]
+    pub fn of_meta(meta: &ObjectMeta) -> Self {
+        let part = |part: &Option<String>| part.clone().unwrap_or_default();
+        Self { namespace: part(&meta.namespace), name: part(&meta.name) }
+    }
+}
+
+impl fmt::Display for ResourceRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// What is due, for ever, in the form that kube's `Controller` takes.
+pub fn due<K>(triggers: &Triggers<ResourceRef>) -> impl Stream<Item = ObjectRef<K>> + Send + use<K>
+where
+    K: Resource<DynamicType = ()> + 'static,
+{
+    triggers.stream().map(|due| ObjectRef::new(&due.name).within(&due.namespace))
+}
