@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::Client;
 use kube::api::{Api, PostParams};
-use weaver_operator::tenant::Account;
+use weaver_tenant::Account;
 
 /// Does the API server allow `account` that?
 ///

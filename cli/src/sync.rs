@@ -19,11 +19,11 @@ use weaver_operator::sync::copy::{Desired, source_reference};
 use weaver_operator::sync::metadata::Metadata;
 use weaver_operator::sync::plan::{Before, Step, Takes, by_object};
 use weaver_operator::sync::targets::selects;
-use weaver_operator::tenant::Account;
 use weaver_operator::tenant::object::{Object, Place};
-use weaver_operator::tenant::review::denied;
 use weaver_operator::tenant::rights::{self, EXPLAINED, Right, for_source, for_target};
 use weaver_operator::watch::Traits;
+use weaver_tenant::Account;
+use weaver_tenant::review::denied;
 
 use crate::resource::kind::Kind;
 use crate::resource::{self, sync_flags};

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weaver_api::names::{dns_label, dns_subdomain};
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
-use weaver_operator::tenant::Account;
+use weaver_tenant::Account;
 
 use crate::stdout::{say, show};
 use crate::{connection, review};

@@ -13,6 +13,7 @@ use kube::Resource;
 use kube::runtime::reflector::Store;
 use tracing::error;
 use weaver_api::conditions::{PAUSED, READY};
+use weaver_tenant::watch::WatchState;
 
 use crate::code;
 use crate::controller::pause::Pause;
@@ -21,7 +22,6 @@ use crate::lease::fence::Fence;
 use crate::metrics::{self, Metrics, Snapshot};
 use crate::service_token::Context as TokenContext;
 use crate::sync::Context;
-use crate::watch::WatchState;
 use weaver_host::metrics_page;
 
 /// Who answers; a clone is the same one.

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use weaver_api::schema::is_reserved;
 use weaver_api::{GROUP, OPERATOR_NAMESPACE};
+use weaver_tenant::watch::{Patience, is_refused, patient};
 
 use crate::code;
 use crate::controller::kind::Ours;
@@ -25,9 +26,7 @@ use crate::scope::Scope;
 use crate::service_token::Context as TokenContext;
 use crate::sync::Context;
 use crate::sync::reactions::react;
-use crate::watch::{
-    NamespaceChange, Patience, ResourceRef, Traits, Triggers, due, is_refused, merged, patient,
-};
+use crate::watch::{NamespaceChange, ResourceRef, Traits, Triggers, due, merged};
 use weaver_client::call::{CallError, call};
 
 /// What is said where the API server could not be asked at all.

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use weaver_tenant::Account;
+use weaver_tenant::token::{KubeMinter, Mint, MintError, Minted};
+use weaver_tenant::transport::{ServerClock, is_watch};
 
 use futures::future::BoxFuture;
 use http::{Method, Request, Response};
@@ -10,8 +13,6 @@ use tower::{Layer, Service};
 
 use crate::health::Health;
 use crate::metrics::{Identity, Metrics, Minting};
-use crate::tenant::{Account, KubeMinter, Mint, MintError, Minted};
-use crate::transport::{ServerClock, is_watch};
 
 /// A layer that counts requests, and reads the API server's clock from the answers.
 #[derive(Clone)]

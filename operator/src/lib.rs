@@ -1,14 +1,14 @@
 //! The operator: copies `ConfigMap`s and `Secret`s between namespaces as the tenant's own `ServiceAccount`.
 //!
-//! - [`tenant`]: who acts. Tokens minted per account, one client per account, what a refusal means.
-//! - [`watch`]: what wakes us. Metadata-only watches, opened as the tenant, shared and counted.
+//! - [`tenant`]: what tenants copy, and the rights that this needs. How the operator acts as them is `weaver-tenant`'s.
+//! - [`watch`]: what wakes us: what is kept of the tenants' watches, and the watch on namespaces.
 //! - [`sync`]: what is done. Pure plans, a thin executor, the status as a fold of the outcomes.
 //! - [`service_token`]: the same for Secrets that are kept filled with tokens.
 //! - [`scope`]: which namespaces are served.
 //! - [`controller`]: what both controllers share, and [`controllers`]: how they are set up; [`run`] wires all of it.
 //! - [`webhook`]: a process of its own that converts our objects between their versions.
 //! - [`lease`]: one operator writes at a time.
-//! - [`transport`]: requests over few HTTP/2 connections; [`trust`]: whether the CA is still the one.
+//! - [`trust`]: whether the CA is still the one.
 //! - [`health`]: whether this process is alive and ready.
 //! - [`metrics`] and [`counted`]: what is counted, and where; and [`admin`]: what is looked up.
 //! - [`code`]: what each record of the log is of.
@@ -32,7 +32,6 @@ pub mod scope;
 pub mod service_token;
 pub mod sync;
 pub mod tenant;
-pub mod transport;
 pub mod trust;
 pub mod watch;
 pub mod webhook;

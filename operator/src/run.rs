@@ -13,6 +13,9 @@ use tracing::{info, warn};
 use weaver_api::v1beta1::{ConfigMapSync, ServiceToken};
 use weaver_client::call::CallError;
 use weaver_client::connection;
+use weaver_tenant::Tenants;
+use weaver_tenant::token::KubeMinter;
+use weaver_tenant::transport::{self, Connector, ServerClock};
 
 use crate::admin::Admin;
 use crate::args::Options;
@@ -35,8 +38,6 @@ use crate::lease::plan::Timing;
 use crate::metrics::{Identity, Metrics};
 use crate::sync::access_checks::AccessChecks;
 use crate::sync::reactions;
-use crate::tenant::{KubeMinter, Tenants};
-use crate::transport::{self, Connector, ServerClock};
 use crate::trust::Trust;
 use crate::user_agent;
 use crate::watch::{Copies, LIMITS, NamespaceChange, Namespaces, Triggers, WatchSet};

@@ -9,7 +9,7 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use serde_json::{Value, json};
-use weaver_operator::tenant::claims::Claims;
+use weaver_tenant::claims::Claims;
 use weaver_tests::tokens::{Tokens, spec, user};
 use weaver_tests::world::{World, eventually, eventually_within, given};
 

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use serde_json::json;
-use weaver_operator::tenant::claims::Claims;
+use weaver_tenant::claims::Claims;
 use weaver_tests::alone::Alone;
 use weaver_tests::proxy::{Hook, Hooks, Instead};
 use weaver_tests::tokens::user;

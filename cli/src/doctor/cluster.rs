@@ -15,7 +15,7 @@ use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, v1alpha1};
 use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 use weaver_installer::{Service, Webhook};
-use weaver_operator::tenant::Account;
+use weaver_tenant::Account;
 
 use super::ask::{PATIENCE, asked, asked_for};
 use super::seen::{Seen, Side};

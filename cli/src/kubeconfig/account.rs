@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::Api;
 use kube::api::PostParams;
 use weaver_diagnostics::shell::quoted;
-use weaver_operator::tenant::Account;
+use weaver_tenant::Account;
 
 use super::refusal::Refusal;
 use crate::connection;

@@ -9,7 +9,7 @@ use clap::Args;
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
 use weaver_diagnostics::kubeconfig_export::Source;
 use weaver_diagnostics::san::{ServingName, is_inner};
-use weaver_operator::tenant::Account;
+use weaver_tenant::Account;
 
 use super::account::account;
 use super::arguments::{address, host};

@@ -11,7 +11,7 @@ use weaver_diagnostics::kubeconfig_export::lint::lint;
 use weaver_diagnostics::kubeconfig_export::{K3S_KUBECONFIG, Source, Wanted};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::Outcome;
-use weaver_operator::tenant::Account;
+use weaver_tenant::Account;
 
 use super::account::{account, mint};
 use super::arguments::{address, entry_name, host};

@@ -19,7 +19,7 @@ use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::Outcome;
 use weaver_diagnostics::shell::quoted;
 use weaver_diagnostics::text_file::TextFile;
-use weaver_operator::tenant::Account;
+use weaver_tenant::Account;
 
 use super::account::account;
 use super::arguments::{entry_name, host};

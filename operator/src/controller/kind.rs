@@ -23,8 +23,8 @@ use super::state::{Entry, States};
 use crate::args::Options;
 use crate::counted::CountedMinter;
 use crate::metrics::Metrics;
-use crate::tenant::Tenants;
 use crate::watch::{Namespaces, ResourceRef, WatchSet};
+use weaver_tenant::Tenants;
 
 /// A resource as its watch takes it: one that does not parse is an error of its own and not of the watch.
 pub type Guarded<K> = DeserializeGuard<K>;

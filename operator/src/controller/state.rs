@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use weaver_tenant::Account;
 
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
 use super::quiet::Quiet;
-use crate::tenant::Account;
 use crate::watch::ResourceRef;
 
 /// One resource's entry.

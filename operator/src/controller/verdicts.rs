@@ -6,8 +6,8 @@ use weaver_api::conditions::{AUTHORIZED, MIGRATED, Truth, Verdict};
 use weaver_api::convert::ANNOTATION;
 use weaver_api::minting;
 use weaver_api::validate::SpecFault;
-
-use crate::tenant::{Account, MintError};
+use weaver_tenant::Account;
+use weaver_tenant::token::MintError;
 
 /// How many places a message names before it counts the rest.
 const NAMED: usize = 10;

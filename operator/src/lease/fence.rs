@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use weaver_tenant::transport::SendGate;
 
 use futures::future::BoxFuture;
 use http::{Method, Request};
@@ -11,8 +12,6 @@ use kube::client::Body;
 use nix::time::{ClockId, clock_gettime};
 use tokio::time::{sleep, timeout};
 use tower::{BoxError, Layer, Service};
-
-use crate::transport::SendGate;
 
 /// Between two looks whether writes under way have ended.
 const POLL: Duration = Duration::from_millis(50);

@@ -19,16 +19,17 @@ use tracing::info;
 use weaver_api::v1beta1::ServiceToken;
 use weaver_api::validate::{ValidServiceToken, ValidToken};
 use weaver_client::call::{CallError, call, lookup};
+use weaver_tenant::claims::Claims;
+use weaver_tenant::token::{MintError, request};
+use weaver_tenant::transport::ServerClock;
+use weaver_tenant::{Account, TenantClient};
 
 use super::outcome::{End, Key, Trouble};
 use super::plan::{self, Because, Facts, Plan, Refusal, Seen as Contents, Verdict, Work};
 use super::secret::Desired;
 use super::why::Why;
 use crate::code;
-use crate::tenant::claims::Claims;
 use crate::tenant::object::{Object, Place};
-use crate::tenant::{Account, MintError, TenantClient, request};
-use crate::transport::ServerClock;
 
 /// Name under which our writes stand in `managedFields`.
 const FIELD_MANAGER: &str = "weaver-operator";

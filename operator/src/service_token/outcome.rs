@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use weaver_api::validate::SpecFault;
+use weaver_tenant::Account;
+use weaver_tenant::claims::Claims;
+use weaver_tenant::token::MintError;
 
 use super::plan::Refusal;
 use super::why::Why;
 use crate::args::Options;
-use crate::tenant::claims::Claims;
 use crate::tenant::rights::Right;
-use crate::tenant::{Account, MintError};
 
 /// After which time a resource is looked at again that cannot be acted upon.
 const RESYNC: Duration = Duration::from_mins(10);

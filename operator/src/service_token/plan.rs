@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use weaver_api::validate::{ValidServiceToken, ValidToken};
+use weaver_tenant::claims::{Claims, NotAToken};
 
 use super::why::Why;
-use crate::tenant::claims::{Claims, NotAToken};
 
 /// Share of the age at which it is renewed by which a token is renewed earlier than asked, so that many that were made
 /// together are not renewed together, and by which one that is nearly due joins one that is: percent.

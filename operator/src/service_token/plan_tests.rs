@@ -1,7 +1,7 @@
 use proptest::prelude::*;
+use weaver_tenant::claims::Named;
 
 use super::*;
-use crate::tenant::claims::Named;
 
 const HOUR: i64 = 3_600;
 const OWN: &str = "https://kubernetes.default.svc";

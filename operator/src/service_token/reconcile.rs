@@ -24,7 +24,7 @@ use crate::controller::pause::Pause;
 use crate::controller::report::Report;
 use crate::controller::state::Entry;
 use crate::controller::verdicts::listed;
-use crate::transport::ServerClock;
+use weaver_tenant::transport::ServerClock;
 
 impl Reconcile for ServiceToken {
     type Memory = TokenState;

@@ -13,10 +13,10 @@ use kube::Resource as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use weaver_api::marks::{Owner, holds_tokens_of, is_service_token};
 use weaver_api::v1beta1::{ServiceToken, SourceKind};
+use weaver_tenant::claims::{Claims, NotAToken};
 
 use super::plan::Seen;
 use crate::sync::metadata::Metadata;
-use crate::tenant::claims::{Claims, NotAToken};
 use crate::tenant::object::{Object, Place};
 
 /// The Secret as it is to be, but for its tokens.
@@ -124,10 +124,10 @@ fn claims(value: &str) -> Result<Claims, NotAToken> {
 
 #[cfg(test)]
 mod tests {
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     use serde_json::json;
 
     use super::*;
-    use crate::tenant::claims::tests::{claims as claimed, token};
 
     fn resource(labels: &serde_json::Value) -> ServiceToken {
         serde_json::from_value(json!({
@@ -207,7 +207,10 @@ mod tests {
 
     #[test]
     fn what_is_found_is_seen_without_its_secrets() {
-        let text = token(&claimed(("robot", "u-1"), ("tokens", "s-1"), (100, 3_700)));
+        let account = json!({"namespace": "team-a", "serviceaccount": {"name": "robot", "uid": "u-1"}});
+        let claims = json!({"iat": 100, "exp": 3_700, "kubernetes.io": account});
+        let part = |value: &serde_json::Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let text = format!("{}.{}.c2lnbmVk", part(&json!({"alg": "RS256"})), part(&claims));
         let found: Object = serde_json::from_value(json!({
             "metadata": {"name": "tokens", "uid": "s-1", "deletionTimestamp": "2026-01-01T00:00:00Z"},
             "immutable": true,

@@ -13,13 +13,14 @@ use weaver_api::conditions::{
 use weaver_api::marks::ALLOW_TOKENS_LABEL;
 use weaver_api::minting;
 use weaver_api::v1beta1::{ServiceTokenStatus, TokenCounts, TokenStatus};
+use weaver_tenant::Account;
+use weaver_tenant::token::MintError;
 
 use super::outcome::{End, Key, Trouble, Visit, Work};
 use super::plan::Refusal;
 use crate::controller::pause;
 use crate::controller::verdicts::{listed, migrated, unauthorized};
 use crate::tenant::rights::{Right, explain_writer};
-use crate::tenant::{Account, MintError};
 
 /// Longest message about one token, in bytes.
 const MAX_MESSAGE: usize = 512;

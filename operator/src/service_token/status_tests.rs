@@ -1,9 +1,9 @@
 use k8s_openapi::jiff::Timestamp;
 use weaver_api::validate::validate_token;
+use weaver_tenant::claims::{Claims, Named};
 
 use super::super::outcome::tests::{key, work};
 use super::*;
-use crate::tenant::claims::{Claims, Named};
 use crate::tenant::rights::for_writer;
 
 fn folded(visit: &Visit) -> ServiceTokenStatus {

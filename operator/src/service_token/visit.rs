@@ -14,6 +14,9 @@ use weaver_api::convert;
 use weaver_api::marks::ALLOW_TOKENS_LABEL;
 use weaver_api::v1beta1::{ServiceToken, SourceKind};
 use weaver_api::validate::{ValidServiceToken, validate_token};
+use weaver_tenant::review::missing;
+use weaver_tenant::watch::{Selector, WatchState};
+use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
 use super::fill::{Done, Job};
@@ -24,10 +27,8 @@ use super::state::TokenState;
 use crate::controller::state::Entry;
 use crate::sync::copy::owner;
 use crate::sync::plan::Seen;
-use crate::tenant::review::missing;
 use crate::tenant::rights::{Right, for_writer};
-use crate::tenant::{Account, TenantClient};
-use crate::watch::{Interest, Selector, WatchKey, WatchState, seen};
+use crate::watch::{Interest, WatchKey, seen};
 use weaver_client::call::lookup;
 
 /// Visits `resource` once; `None` where it turns out to be on its way out.

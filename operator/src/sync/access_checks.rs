@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, Semaphore};
 use weaver_api::v1beta1::SourceKind;
+use weaver_tenant::Account;
 
-use crate::tenant::Account;
 use crate::watch::ResourceRef;
 
 /// Checks at once, each of another tenant.

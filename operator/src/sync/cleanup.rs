@@ -26,6 +26,8 @@ use weaver_api::marks::PAUSED_ANNOTATION;
 use weaver_api::names::{dns_label, dns_subdomain};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, DeletionPolicy, SourceKind};
 use weaver_client::call::CallError;
+use weaver_tenant::Account;
+use weaver_tenant::token::MintError;
 
 use super::Context;
 use super::copy::owner;
@@ -38,7 +40,6 @@ use crate::controller::pause::Pause;
 use crate::controller::verdicts::listed;
 use crate::metrics::Written;
 use crate::tenant::object::Place;
-use crate::tenant::{Account, MintError};
 use crate::watch::{Guarded, ResourceRef};
 
 /// After what time a refusal is final: some tries for rights that are just being restored.

@@ -11,12 +11,12 @@ use tracing::info;
 use weaver_api::marks::Owner;
 use weaver_api::v1beta1::Source;
 use weaver_client::call::{CallError, call, is_terminating, lookup};
+use weaver_tenant::TenantClient;
 
 use super::copy::Desired;
 use super::metadata::{adopted, is_adopted, released};
 use super::plan::{Before, Foreign, Leftover, Step, Takes, Verified, by_object, leftover};
 use crate::code;
-use crate::tenant::TenantClient;
 use crate::tenant::object::{Object, Place};
 
 /// Name under which our writes stand in `managedFields`.

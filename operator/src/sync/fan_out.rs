@@ -4,6 +4,7 @@
 //! targets is remembered, for the next visit to begin with.
 
 use std::collections::{BTreeMap, BTreeSet};
+use weaver_tenant::TenantClient;
 
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
@@ -15,7 +16,6 @@ use super::plan::{Seen, Step, Takes, by_metadata};
 use super::state::SyncState;
 use super::watches::Watches;
 use crate::metrics::Written;
-use crate::tenant::TenantClient;
 use crate::watch::Consent;
 
 /// Writes in flight at once, per visit.

@@ -17,6 +17,7 @@ use weaver_api::marks::{Owner, SYNC_UID_LABEL};
 use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind};
 use weaver_api::validate::ValidSync;
 use weaver_client::call::{CallError, call};
+use weaver_tenant::TenantClient;
 
 use super::Context;
 use super::claim;
@@ -27,7 +28,6 @@ use super::state::{Search, SyncState};
 use crate::code;
 use crate::controller::pause::Pause;
 use crate::metrics::Written;
-use crate::tenant::TenantClient;
 use crate::tenant::object::{Object, Place, resource};
 
 /// Requests in flight at once.

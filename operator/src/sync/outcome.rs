@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use weaver_api::validate::{SpecFault, ValidSync};
+use weaver_tenant::Account;
+use weaver_tenant::token::MintError;
 
 use super::content::Clash;
 use super::execute::{Kept, TargetState};
 use crate::args::Options;
 use crate::tenant::object::Place;
 use crate::tenant::rights::Right;
-use crate::tenant::{Account, MintError};
 
 /// After which time a resource is looked at again whose spec says none that could be used.
 const RESYNC: Duration = Duration::from_mins(10);

@@ -17,12 +17,12 @@ use futures::stream::FuturesUnordered;
 use tokio::time::sleep;
 use tracing::debug;
 use weaver_api::v1beta1::ConfigMapSync;
+use weaver_tenant::token::MintError;
 
 use super::Context;
 use super::access_checks::Check;
 use super::targets::{Reaction, reaction};
 use crate::controller::backoff;
-use crate::tenant::MintError;
 use crate::tenant::object::resource;
 use crate::watch::{NamespaceChange, ResourceRef};
 use weaver_client::call::CallError;

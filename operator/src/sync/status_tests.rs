@@ -1,10 +1,10 @@
 use k8s_openapi::jiff::Timestamp;
 use kube::core::Status;
 use weaver_api::validate::validate;
+use weaver_tenant::token::MintError;
 
 use super::super::outcome::tests::{account, clash, forbidden, synced, work};
 use super::*;
-use crate::tenant::MintError;
 
 fn at(second: i64) -> Time {
     Time(Timestamp::from_second(second).unwrap())

@@ -1,12 +1,12 @@
 //! Which namespaces a resource asks for, and which changes of a namespace concern it. Pure.
 //!
 //! Named namespaces are always tried, whether they exist or not. Of the selected ones a tenant learns only where its
-//! account has a right; that is not known here ([`crate::tenant::AccessCache`]).
+//! account has a right; that is not known here ([`weaver_tenant::AccessCache`]).
 
 use weaver_api::v1beta1::{ConfigMapSync, SourceKind, Targets};
 use weaver_api::validate::{ValidSync, validate};
+use weaver_tenant::Account;
 
-use crate::tenant::Account;
 use crate::watch::{NamespaceChange, Traits};
 
 /// Does the spec select this namespace by its labels? One that is named besides is not selected, and the source's own

@@ -12,6 +12,8 @@ use weaver_api::conditions::{
 use weaver_api::marks::ACCEPT_FROM_ANNOTATION;
 use weaver_api::v1beta1::SourceDeletionPolicy;
 use weaver_api::validate::ValidSync;
+use weaver_tenant::Account;
+use weaver_tenant::token::MintError;
 
 use super::execute::{Change, TargetState};
 use super::outcome::{SourceState, Visit, Work};
@@ -20,7 +22,6 @@ use crate::controller::pause;
 use crate::controller::verdicts::{listed, migrated, unauthorized};
 use crate::tenant::object::Place;
 use crate::tenant::rights::{Right, explain};
-use crate::tenant::{Account, MintError};
 use crate::watch::LIMITS;
 
 /// Reason while what the spec asks of the source's keys cannot be done.

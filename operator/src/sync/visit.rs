@@ -12,6 +12,9 @@ use weaver_api::marks::Owner;
 use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy, SourceDeletionPolicy, SourceKind};
 use weaver_api::validate::{ValidSync, validate};
 use weaver_client::call::{CallError, lookup};
+use weaver_tenant::review::missing;
+use weaver_tenant::watch::Selector;
+use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
 use super::claim;
@@ -29,10 +32,8 @@ use super::watches::{Joined, Watches};
 use crate::controller::pause::Pause;
 use crate::controller::state::Entry;
 use crate::tenant::object::{Object, Place, resource};
-use crate::tenant::review::missing;
 use crate::tenant::rights::{EXPLAINED, Right, for_source, for_target};
-use crate::tenant::{Account, TenantClient};
-use crate::watch::{ResourceRef, Selector, WatchKey};
+use crate::watch::{ResourceRef, WatchKey};
 
 /// Type of a Secret that is a token of one account, made and kept by the API server's controllers.
 const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";

@@ -8,14 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join_all;
 use weaver_api::marks::{Owner, SYNC_ANNOTATION};
 use weaver_api::validate::ValidSync;
+use weaver_tenant::watch::{Selector, WatchState};
+use weaver_tenant::{AccessCache, TenantClient};
 
 use super::plan::Seen;
 use crate::tenant::object::{Place, resource};
 use crate::tenant::rights::Right;
-use crate::tenant::{AccessCache, TenantClient};
-use crate::watch::{
-    Copies, Held, Interest, Namespaces, ResourceRef, Selector, WatchKey, WatchSet, WatchState, seen,
-};
+use crate::watch::{Copies, Held, Interest, Namespaces, ResourceRef, WatchKey, WatchSet, seen};
 
 /// Watches that one resource uses.
 #[derive(Default)]

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use weaver_tenant::Tenants;
+use weaver_tenant::token::KubeMinter;
 
 use futures::{FutureExt as _, StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Namespace;
@@ -27,7 +29,6 @@ use crate::controller::kind::Failure;
 use crate::controller::pace::Pace;
 use crate::counted::CountedMinter;
 use crate::scope::Scope;
-use crate::tenant::{KubeMinter, Tenants};
 use crate::watch::{Copies, Guarded, LIMITS, Namespaces, ResourceRef, Triggers, WatchSet};
 
 /// Path of the resource.

@@ -13,8 +13,7 @@ use kube::core::DynamicResourceScope;
 use serde::{Deserialize, Serialize};
 use weaver_api::v1beta1::SourceKind;
 use weaver_api::validate::ValidSync;
-
-use super::review::GroupResource;
+use weaver_tenant::review::GroupResource;
 
 /// A `ConfigMap` or a `Secret`; which of them, the [`SourceKind`] says by which it is asked for.
 #[derive(Clone, Default, Deserialize, PartialEq, Serialize)]

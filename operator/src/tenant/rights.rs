@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use weaver_api::v1beta1::SourceKind;
-
-use super::account::Account;
+use weaver_tenant::Account;
 
 /// What a target needs: upstream's own role plus `watch`.
 pub const TARGET_VERBS: [&str; 6] = ["create", "delete", "get", "list", "update", "watch"];

@@ -12,12 +12,9 @@ use weaver_api::marks::{
     Owner, SOURCE_ANNOTATION, SYNC_ANNOTATION, SYNC_UID_LABEL, TOKEN_ANNOTATION, is_service_token,
 };
 use weaver_api::v1beta1::SourceKind;
+use weaver_tenant::watch::{Concerned, Consumer, Limits, Selector, Sight, Triggers, WatchKey};
 
-use super::consumer::{Concerned, Consumer};
-use super::kept::Limits;
-use super::key::{Selector, Sight, WatchKey};
 use super::resource::ResourceRef;
-use super::triggers::Triggers;
 use crate::sync::plan::Seen;
 use crate::tenant::object::Object;
 

@@ -1,8 +1,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use weaver_api::marks::{KEYS_ANNOTATION, Owner, Ownership, ownership};
+use weaver_tenant::Account;
 
 use super::*;
-use crate::tenant::Account;
 
 fn owner() -> Owner {
     Owner { namespace: "team-a".into(), name: "sync".into(), uid: "u1".into() }

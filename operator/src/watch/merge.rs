@@ -105,8 +105,8 @@ impl<K: Resource + Clone> Merge<K> {
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::core::Status;
+    use weaver_tenant::watch::is_refused;
 
-    use super::super::backoff::is_refused;
     use super::*;
 
     fn map(name: &str) -> ConfigMap {

@@ -4,31 +4,24 @@
 //! same account, and closed when the last of them goes; and one watch on namespaces with the operator's own
 //! identity, which is never shown to a tenant.
 
-mod backoff;
-mod consumer;
 mod held;
-mod kept;
-mod key;
 mod merge;
 mod namespaces;
 mod resource;
-mod set;
-mod triggers;
 
 use weaver_api::v1beta1::SourceKind;
+use weaver_tenant::watch;
 
-pub use backoff::{Patience, is_refused, patient};
 pub use held::{Copies, Held, LIMITS, seen};
-pub use key::{Selector, WatchState};
 pub use merge::merged;
 pub use namespaces::{Change as NamespaceChange, Consent, Namespaces, Traits};
 pub use resource::{Guarded, ResourceRef, due};
 
 /// The watches of a controller of ours.
-pub type WatchSet = set::WatchSet<Copies>;
+pub type WatchSet = watch::WatchSet<Copies>;
 /// One of them, and a resource that uses it.
-pub type Interest = set::Interest<Copies>;
+pub type Interest = watch::Interest<Copies>;
 /// Which it is.
-pub type WatchKey = key::WatchKey<SourceKind>;
+pub type WatchKey = watch::WatchKey<SourceKind>;
 /// Resources that are due to be reconciled.
-pub type Triggers = triggers::Triggers<ResourceRef>;
+pub type Triggers = watch::Triggers<ResourceRef>;

@@ -8,8 +8,7 @@ use kube::Resource;
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::ObjectRef;
 use weaver_api::v1beta1::ConfigMapSync;
-
-use super::triggers::Triggers;
+use weaver_tenant::watch::Triggers;
 
 /// A resource as our watches take it: one that does not parse is an error of its own and not of the watch.
 pub type Guarded = DeserializeGuard<ConfigMapSync>;

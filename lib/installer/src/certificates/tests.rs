@@ -329,8 +329,7 @@ fn missing_parents_are_open_to_the_group_under_a_strict_umask_too() {
     let tests = std::env::current_exe().unwrap();
     let mut strict = std::process::Command::new("sh");
     strict.args(["-c", "umask 077 && exec \"$0\" --exact \"$1\""]).arg(tests);
-    let ran =
-        strict.arg("certificates::tests::missing_parents_are_open_to_the_group").output().unwrap();
+    let ran = strict.arg("certificates::tests::missing_parents_are_open_to_the_group").output().unwrap();
     let said = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success() && said.contains("1 passed"), "{said}");
 }

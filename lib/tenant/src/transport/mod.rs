@@ -76,5 +76,4 @@ pub fn is_watch(uri: &Uri) -> bool {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -1,6 +1,6 @@
 //! Which watch it is, and how it is doing.
 
-use crate::tenant::Account;
+use crate::account::Account;
 
 /// Which objects of a kind are watched.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -140,7 +140,7 @@ fn is_of_a_secret(status: &Status) -> bool {
 
 /// A token in use.
 #[derive(Debug)]
-pub struct Token {
+pub(crate) struct Token {
     /// Uid of the account.
     pub uid: String,
     /// The token itself.
@@ -151,7 +151,7 @@ pub struct Token {
 }
 
 /// The token of one account.
-pub struct Slot<M> {
+pub(crate) struct Slot<M> {
     account: Account,
     minter: Arc<M>,
     held: Mutex<Option<Arc<Token>>>,

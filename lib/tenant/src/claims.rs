@@ -109,18 +109,18 @@ impl Claims {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
     /// A token with these claims, signed by nobody.
-    pub(crate) fn token(claims: &Value) -> String {
+    fn token(claims: &Value) -> String {
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         format!("{}.{}.c2lnbmVk", part(&json!({"alg": "RS256"})), part(claims))
     }
 
-    pub(crate) fn claims(account: (&str, &str), secret: (&str, &str), times: (i64, i64)) -> Value {
+    fn claims(account: (&str, &str), secret: (&str, &str), times: (i64, i64)) -> Value {
         json!({
             "aud": ["https://kubernetes.default.svc"],
             "iat": times.0, "nbf": times.0, "exp": times.1,

@@ -178,5 +178,4 @@ fn with_token(mut request: Request<Body>, token: &Token) -> Result<Request<Body>
 }
 
 #[cfg(test)]
-#[path = "client_tests.rs"]
 mod tests;

@@ -30,7 +30,7 @@ use super::backoff::{LONGEST_DENIED, Patience, is_refused, patient};
 use super::consumer::{Concerned, Consumer, KindOf};
 use super::kept::{Limits, ObjectKey, Objects, Share, TooMuch};
 use super::key::{Selector, Sight, WatchKey, WatchState};
-use crate::tenant::TenantClient;
+use crate::client::TenantClient;
 
 /// How long [`Interest::settled`] waits.
 pub const SETTLE: Duration = Duration::from_secs(5);
@@ -393,5 +393,4 @@ fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-#[path = "set_tests.rs"]
 mod tests;

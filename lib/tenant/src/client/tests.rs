@@ -5,7 +5,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use weaver_client::call::{CallError, lookup};
 
 use super::*;
-use crate::tenant::token::Minted;
+use crate::token::Minted;
 
 /// Mints `token-1`, `token-2`, …
 struct Counting(AtomicUsize);

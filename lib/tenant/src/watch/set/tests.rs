@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMetaExt as _};
 
 use super::*;
-use crate::tenant::Account;
+use crate::account::Account;
 use crate::watch::triggers::Triggers;
 
 /// Keeps who owns an object, and wakes its owner.

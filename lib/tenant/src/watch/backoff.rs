@@ -146,5 +146,4 @@ async fn rest(pause: Duration, again: &Notify) {
 }
 
 #[cfg(test)]
-#[path = "backoff_tests.rs"]
 mod tests;
