@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use weaver_api::schema::is_reserved;
 use weaver_api::{GROUP, OPERATOR_NAMESPACE};
-use weaver_tenant::watch::{Patience, is_refused, patient};
+use weaver_tenant::watch::{Backoff, is_refused, with_backoff};
 
 use crate::code;
 use crate::controller::kind::Ours;
@@ -103,9 +103,9 @@ impl Watches {
         let parts = places.iter().map(Option::as_deref).enumerate().map(|(number, place)| {
             let asked = Asked::of(K::url_path(&(), place), None);
             let pulse = self.pulse::<K>(asked, number, places.len());
-            patient(
+            with_backoff(
                 watcher::watcher(api(&self.client, place), self.config()),
-                Patience::of_own(LONGEST_PAUSE),
+                Backoff::up_to(LONGEST_PAUSE),
             )
             .modify(move |resource: &mut DeserializeGuard<K>| keep_what_is_read(resource.meta_mut(), is_read))
             .inspect_ok(move |_| pulse.told())
@@ -138,7 +138,7 @@ impl Watches {
             let asked = Asked::of(Namespace::url_path(&(), None), field.as_deref());
             let pulse = self.pulse::<Namespace>(asked, number, names.len());
             let config = field.iter().fold(self.config(), |config, field| config.fields(field));
-            patient(watcher::watcher(namespaces, config), Patience::of_own(LONGEST_PAUSE))
+            with_backoff(watcher::watcher(namespaces, config), Backoff::up_to(LONGEST_PAUSE))
                 .inspect_ok(move |_| pulse.told())
         });
         // Each says from whom it accepts copies, and the operator's own whether all is paused: none is left out.

@@ -65,7 +65,7 @@ impl AccessCache {
     /// Longest of the pauses after lists that were too large. Each try reads several MiB to learn that they still are.
     pub const LONGEST_PAUSE: Duration = Duration::from_hours(6);
 
-    /// `client` acts as the account. Answers are used for as long as `lasts`: that bounds how long a tenant is told of a
+    /// `client` acts as the account. Answers are used for as long as `lasts`: that bounds how long a tenant learns of a
     /// namespace in which it has no right any more.
     #[must_use]
     pub fn new(client: Client, lasts: Duration) -> Self {
@@ -257,7 +257,7 @@ impl AccessCache {
         Ok(rules)
     }
 
-    /// Forgets what was answered longer ago than `age`: somebody asks for a fresh look.
+    /// Forgets what was answered longer ago than `age`.
     pub fn forget(&self, age: Duration) {
         lock(&self.everywhere).retain(|_, (asked, _)| asked.elapsed() < age);
         lock(&self.within).retain(|_, (asked, _)| asked.elapsed() < age);

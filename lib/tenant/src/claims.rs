@@ -1,5 +1,5 @@
-//! What a token of a `ServiceAccount` says of itself. It is read and not verified: the API server verifies it for whoever
-//! is shown it, and here it is only asked whether it is still the one that is wanted.
+//! The claims of a `ServiceAccount`'s token. They are read and not verified: the API server verifies a token for those who
+//! are shown it; here they only say whether a token that is kept is still the one that is wanted.
 
 use std::fmt;
 
@@ -66,7 +66,7 @@ impl Default for OneOrMany {
     }
 }
 
-/// It is no token as the API server mints them. What it is instead is not told: it may be a secret of another kind.
+/// It is no token as the API server mints them. What it is instead is not repeated: it may be a secret of another kind.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct NotAToken;
 

@@ -1,8 +1,8 @@
-//! The API server's clock, as its answers tell it.
+//! The API server's clock, read from the `Date` of its answers.
 //!
-//! It issues tokens and judges them, so by its clock they are renewed: the operator's own may be hours away. Between two
-//! answers time is counted on a monotonic clock. Its answers tell seconds, and a proxy's delay comes on top: good for
-//! what lives minutes.
+//! The server issues tokens and judges them, so a token that is kept, in a Secret say, is renewed by its clock: this
+//! machine's may be hours off. Between two answers time is counted on a monotonic clock. A `Date` has whole seconds, and a
+//! proxy's delay comes on top: good for what lives minutes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 pub struct ServerClock(Arc<Mutex<Option<(Timestamp, Instant)>>>);
 
 impl ServerClock {
-    /// Reads the date of an answer; one without it, or with another text there, tells nothing.
+    /// Reads the date of an answer; without one that can be read, nothing changes. For a layer around a transport.
     pub fn read(&self, answer: &HeaderMap) {
         let date = answer.get(DATE).and_then(|date| date.to_str().ok());
         if let Some(date) = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok()) {
@@ -25,12 +25,12 @@ impl ServerClock {
         }
     }
 
-    /// What it shows now; this machine's clock until an answer has told it.
+    /// What it shows now; this machine's clock until the first answer.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        let told = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let since = |then: Instant| SignedDuration::try_from(then.elapsed()).unwrap_or(SignedDuration::MAX);
-        told.and_then(|(date, then)| date.checked_add(since(then)).ok()).unwrap_or_else(Timestamp::now)
+        last.and_then(|(date, then)| date.checked_add(since(then)).ok()).unwrap_or_else(Timestamp::now)
     }
 }
 

@@ -27,11 +27,11 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// How often a connection is asked whether it is still there, busy or not, and how long it has for an answer.
 const PING: Duration = Duration::from_secs(20);
 const PONG: Duration = Duration::from_secs(10);
-/// What one response may have under way that nobody has read yet.
+/// How many bytes of one response may be under way unread.
 const STREAM_WINDOW: u32 = 64 * 1024;
 
 /// Most requests at once on one connection; k3s allows 250.
-pub const ROOM: usize = 200;
+pub const MOST_STREAMS: usize = 200;
 
 /// Protocol names as TLS negotiates them.
 const HTTP2: &[u8] = b"h2";
@@ -102,18 +102,18 @@ impl Connector {
                 .keep_alive_timeout(PONG)
                 .keep_alive_while_idle(true)
                 // Until the server says how many requests it allows; what it refuses then was not begun.
-                .initial_max_send_streams(ROOM)
+                .initial_max_send_streams(MOST_STREAMS)
                 .initial_stream_window_size(STREAM_WINDOW)
-                // However many responses nobody reads, there is room for the others.
+                // However many responses are left unread, the others go on.
                 .initial_connection_window_size(STREAM_WINDOW * 256)
                 .handshake(TokioIo::new(stream))
                 .await?;
             let most = Arc::new(AtomicUsize::new(connection.current_max_send_streams()));
-            let told = most.clone();
+            let allowed = most.clone();
             tokio::spawn(async move {
                 let ended = poll_fn(|context| {
                     let ended = Pin::new(&mut connection).poll(context);
-                    told.store(connection.current_max_send_streams(), Ordering::Release);
+                    allowed.store(connection.current_max_send_streams(), Ordering::Release);
                     ended
                 });
                 if let Err(error) = ended.await {

@@ -2,8 +2,9 @@
 //!
 //! kube's own connector speaks HTTP/1.1, with a TLS connection for each watch: a hundred tenants in ten namespaces would
 //! hold a thousand of them. And hyper-util's client keeps one HTTP/2 connection per host, on which requests queue for
-//! ever once the watches fill it. So there is a small [`pool`] of our own. Where the API server, or what stands before
-//! it, speaks no HTTP/2, kube's connector is used after all.
+//! ever once the watches fill it. So there is a small pool: a request goes on the first connection that has a stream
+//! free, else on a new one, and writes never share connections with watches. Where the API server, or a proxy before it,
+//! speaks no HTTP/2, kube's connector is used after all.
 
 mod clock;
 mod connector;
@@ -15,7 +16,9 @@ use std::time::Duration;
 
 use http::{Request, Response, Uri};
 use kube::client::{Body, ClientBuilder, ConfigExt as _, DynBody};
+use kube::config::AuthInfo;
 use kube::{Client, Config};
+use tower::layer::util::Identity;
 use tower::util::BoxService;
 use tower::{BoxError, Layer, Service, ServiceBuilder};
 
@@ -67,6 +70,23 @@ where
         .service(send);
     let builder = ClientBuilder::new(BoxService::new(service), config.default_namespace.clone());
     Ok(builder.with_layer(layer).build())
+}
+
+/// What all tenants share: a client like [`client`]'s, without any credential, over HTTP/2 where the server speaks it.
+///
+/// kube's own retries are off: they would hide for minutes that a request fails.
+///
+/// # Errors
+/// If the server cannot be reached, is not who it should be, or TLS cannot be set up.
+pub async fn shared(config: &Config) -> Result<Client, TransportError> {
+    let mut config = config.clone();
+    config.auth_info = AuthInfo::default();
+    config.default_retry = false;
+    let connector = match Connector::new(&config)? {
+        Some(connector) if connector.speaks_http2().await? => Some(connector),
+        _ => None,
+    };
+    client(&config, connector.as_ref(), &Identity::new())
 }
 
 /// Is it the address of a watch, whose answer ends only after minutes?

@@ -1,9 +1,9 @@
 //! Connections that requests share.
 //!
-//! A request goes on the first connection with room for it, else on a new one. Who waits for a connection shares the
-//! making of it; where that failed a moment ago, nobody tries anew at once. A connection that is not needed any more is
-//! closed after a while. An answer that pauses for too long has failed: pings tell of a connection that froze, and not
-//! of one stream on it.
+//! A request goes on the first connection that has a stream free, else on a new one. Requests that wait for a connection
+//! share the making of it; where that failed a moment ago, they fail at once and do not try again. A connection that is
+//! not needed any more is closed after a while. An answer that pauses for too long has failed: pings notice a connection
+//! that froze, but not one stream on it.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tower::BoxError;
 
-use super::connector::{Connected, Connector, ROOM};
+use super::connector::{Connected, Connector, MOST_STREAMS};
 use super::gate::SendGate;
 
 /// After which time an idle connection is closed, if there is another.
@@ -28,7 +28,7 @@ const IDLE: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long the head of an answer may take, whatever it is the answer to.
 const HEAD: Duration = Duration::from_secs(30);
-/// How often a request looks for room: a connection may close while the request goes on it.
+/// How often a request looks for a stream: a connection may close while the request goes on it.
 const TRIES: usize = 3;
 
 /// What a pool answers with.
@@ -55,13 +55,13 @@ struct Connection {
 
 struct Failure {
     until: Instant,
-    words: String,
+    reason: String,
 }
 
-/// Room on a connection, given back when the response has been read or dropped.
-struct Room(Arc<AtomicUsize>);
+/// A stream of a connection, given back when the response has been read or dropped.
+struct Permit(Arc<AtomicUsize>);
 
-impl Drop for Room {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -76,7 +76,7 @@ impl Pool {
     /// Sends a request, and gives the answer as soon as its head is there.
     pub async fn send(&self, mut request: Request<Body>) -> Result<Answer, BoxError> {
         for _ in 0..TRIES {
-            let (mut sender, room) = self.room().await?;
+            let (mut sender, permit) = self.permit().await?;
             // The wait for a connection may have lasted longer than the right to write.
             if let Some(gate) = request.extensions().get::<SendGate>() {
                 gate.admits()?;
@@ -91,10 +91,10 @@ impl Pool {
                         body,
                         patience,
                         pause: Box::pin(sleep(patience)),
-                        _room: room,
+                        _permit: permit,
                     }));
                 }
-                // The connection closed before the request went out: nobody has seen it.
+                // The connection closed before the request went out: the server has not seen it.
                 Err(mut error) => match error.take_message() {
                     Some(unsent) => request = unsent,
                     None => return Err(error.into_error().into()),
@@ -104,36 +104,36 @@ impl Pool {
         Err("each connection to the API server closed before the request went out".into())
     }
 
-    async fn room(&self) -> Result<(SendRequest<Body>, Room), BoxError> {
+    async fn permit(&self) -> Result<(SendRequest<Body>, Permit), BoxError> {
         if let Some(found) = self.find() {
             return Ok(found);
         }
         let mut failure = self.0.making.lock().await;
-        // Somebody else may have made one meanwhile, or just failed to.
+        // Another request may have made one meanwhile, or just failed to.
         if let Some(found) = self.find() {
             return Ok(found);
         }
         if let Some(failure) = failure.as_ref().filter(|failure| Instant::now() < failure.until) {
-            return Err(failure.words.clone().into());
+            return Err(failure.reason.clone().into());
         }
         match self.0.connector.connect().await {
             Ok(connected) => {
                 *failure = None;
                 let load = Arc::new(AtomicUsize::new(1));
-                let found = (connected.sender.clone(), Room(load.clone()));
+                let found = (connected.sender.clone(), Permit(load.clone()));
                 self.open().push(Connection { connected, load, used: Instant::now() });
                 Ok(found)
             }
             Err(error) => {
-                let words = error.to_string();
+                let reason = error.to_string();
                 let until = Instant::now() + PAUSE.mul_f64(1.0 + 0.5 * fastrand::f64());
-                *failure = Some(Failure { until, words: words.clone() });
-                Err(words.into())
+                *failure = Some(Failure { until, reason: reason.clone() });
+                Err(reason.into())
             }
         }
     }
 
-    fn find(&self) -> Option<(SendRequest<Body>, Room)> {
+    fn find(&self) -> Option<(SendRequest<Body>, Permit)> {
         let mut open = self.open();
         let now = Instant::now();
         let mut first = true;
@@ -143,11 +143,11 @@ impl Pool {
         });
         open.iter_mut().find_map(|connection| {
             // The server may allow less.
-            let most = ROOM.min(connection.connected.most.load(Ordering::Acquire));
+            let most = MOST_STREAMS.min(connection.connected.most.load(Ordering::Acquire));
             let take = |load: usize| (load < most).then_some(load + 1);
             connection.load.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).ok()?;
             connection.used = now;
-            Some((connection.connected.sender.clone(), Room(connection.load.clone())))
+            Some((connection.connected.sender.clone(), Permit(connection.load.clone())))
         })
     }
 
@@ -156,12 +156,12 @@ impl Pool {
     }
 }
 
-/// The body of an answer; its room on the connection is taken until it is dropped.
+/// The body of an answer; its stream of the connection is taken until it is dropped.
 pub struct PooledBody {
     body: Incoming,
     patience: Duration,
     pause: Pin<Box<Sleep>>,
-    _room: Room,
+    _permit: Permit,
 }
 
 impl HttpBody for PooledBody {

@@ -6,7 +6,7 @@
 //! again without a pause.
 //!
 //! What the API server denies is not cured by asking again: after a 403, or a list that is too large to be read, the pauses
-//! of a tenant's watch are minutes. Who learns of a granted right asks for a retry ([`Patience::again`]).
+//! of a tenant's watch are minutes. Who learns of a granted right asks for a retry ([`Backoff::again`]).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -42,26 +42,25 @@ pub fn is_refused(error: &Error) -> bool {
     }
 }
 
-/// How a watch is repeated.
+/// How long a watch that fails is left alone; a clone is the same one.
 #[derive(Clone)]
-pub struct Patience {
+pub struct Backoff {
     longest: Duration,
     denied: [Duration; 2],
     lists: Option<Arc<Semaphore>>,
     /// Ends a pause of more than [`FIRST_DENIED`].
-    pub again: Arc<Notify>,
+    pub(super) again: Arc<Notify>,
 }
 
-impl Patience {
-    /// Of a program's own watch: pauses up to `longest`, whatever the reason.
+impl Backoff {
+    /// Pauses up to `longest`, whatever the reason of the failure: for a program's own watches.
     #[must_use]
-    pub fn of_own(longest: Duration) -> Self {
+    pub fn up_to(longest: Duration) -> Self {
         Self { longest, denied: [SHORTEST, longest], lists: None, again: Arc::default() }
     }
 
     /// Of a tenant's watch: pauses up to `longest`, and longer ones after a denial. Each list holds one of the permits.
-    #[must_use]
-    pub fn of_tenant(longest: Duration, lists: Arc<Semaphore>) -> Self {
+    pub(super) fn of_tenant(longest: Duration, lists: Arc<Semaphore>) -> Self {
         let denied = [FIRST_DENIED, LONGEST_DENIED.max(longest)];
         Self { longest, denied, lists: Some(lists), again: Arc::default() }
     }
@@ -76,11 +75,11 @@ struct Attempts {
 impl Attempts {
     /// The pause after an attempt that failed `now`; it is up to a quarter shorter by `chance` (0..1), so that watches that
     /// failed together do not return together.
-    fn failed(&mut self, patience: &Patience, denied: bool, now: Instant, chance: f64) -> Duration {
+    fn failed(&mut self, backoff: &Backoff, denied: bool, now: Instant, chance: f64) -> Duration {
         if now.saturating_duration_since(self.since) >= LASTED {
             self.failures = 0;
         }
-        let [first, longest] = if denied { patience.denied } else { [SHORTEST, patience.longest] };
+        let [first, longest] = if denied { backoff.denied } else { [SHORTEST, backoff.longest] };
         let pause = first.saturating_mul(1 << self.failures.min(16)).min(longest);
         self.failures = self.failures.saturating_add(1);
         pause.mul_f64(1.0 - 0.25 * chance)
@@ -89,30 +88,30 @@ impl Attempts {
 
 struct Run<S> {
     events: Pin<Box<S>>,
-    patience: Patience,
+    backoff: Backoff,
     attempts: Attempts,
     pause: Option<Duration>,
     list: Option<OwnedSemaphorePermit>,
 }
 
 /// The events of a watcher, with pauses after its failures.
-pub fn patient<K, S>(events: S, patience: Patience) -> impl Stream<Item = Result<Event<K>, Error>> + Send
+pub fn with_backoff<K, S>(events: S, backoff: Backoff) -> impl Stream<Item = Result<Event<K>, Error>> + Send
 where
     K: Send + 'static,
     S: Stream<Item = Result<Event<K>, Error>> + Send + 'static,
 {
     let attempts = Attempts { failures: 0, since: Instant::now() };
-    let run = Run { events: Box::pin(events), patience, attempts, pause: None, list: None };
+    let run = Run { events: Box::pin(events), backoff, attempts, pause: None, list: None };
     stream::unfold(run, |mut run| async move {
         if let Some(pause) = run.pause.take() {
-            rest(pause, &run.patience.again).await;
+            rest(pause, &run.backoff.again).await;
             run.attempts.since = Instant::now();
         }
         let event = run.events.next().await?;
         match &event {
             // The list follows.
             Ok(Event::Init) => {
-                run.list = match &run.patience.lists {
+                run.list = match &run.backoff.lists {
                     // Nobody closes it.
                     Some(lists) => lists.clone().acquire_owned().await.ok(),
                     None => None,
@@ -125,7 +124,7 @@ where
             Err(error) => {
                 run.list = None;
                 let denied = is_refused(error) || is_too_large(error);
-                let pause = run.attempts.failed(&run.patience, denied, Instant::now(), fastrand::f64());
+                let pause = run.attempts.failed(&run.backoff, denied, Instant::now(), fastrand::f64());
                 run.pause = Some(pause);
             }
         }

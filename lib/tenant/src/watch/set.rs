@@ -3,7 +3,7 @@
 //! Who needs a watch holds an [`Interest`]; dropping the last one ends the task and the request. A watch is authorised
 //! only when it starts, so each lasts a bounded time and starts again: that bounds how long a revoked right can still
 //! read. A watch that is refused stays in the set, is tried again with back-off, and wakes its users when it works at
-//! last; nobody waits for it longer than [`SETTLE`].
+//! last; a user waits for it no longer than [`SETTLE`].
 //!
 //! Bounded for each namespace of accounts: how many watches there are, and what they keep ([`Limits`]). What is not
 //! watched for that reason is to be compared from time to time.
@@ -26,7 +26,7 @@ use tokio::time::{sleep, timeout};
 use tracing::debug;
 use weaver_client::call::is_too_large;
 
-use super::backoff::{LONGEST_DENIED, Patience, is_refused, patient};
+use super::backoff::{Backoff, LONGEST_DENIED, is_refused, with_backoff};
 use super::consumer::{Concerned, Consumer, KindOf};
 use super::kept::{Limits, ObjectKey, Objects, Share, TooMuch};
 use super::key::{Selector, Sight, WatchKey, WatchState};
@@ -61,7 +61,7 @@ struct Inner<C: Consumer> {
     awaited_by: AtomicUsize,
     objects: Mutex<Objects<C::Kept>>,
     share: Arc<Share>,
-    patience: Patience,
+    backoff: Backoff,
     /// With the objects that each waits for.
     users: Mutex<BTreeMap<User<C>, BTreeSet<ObjectKey>>>,
     consumer: Arc<C>,
@@ -142,8 +142,8 @@ impl<C: Consumer> WatchSet<C> {
     }
 
     fn start(&self, key: &WatchKey<KindOf<C>>, share: Arc<Share>, tenant: &TenantClient) -> Watched<C> {
-        let patience = Patience::of_tenant(self.longest_pause, share.lists.clone());
-        let inner = Arc::new(Inner::new(key.clone(), share, patience, self.consumer.clone()));
+        let backoff = Backoff::of_tenant(self.longest_pause, share.lists.clone());
+        let inner = Arc::new(Inner::new(key.clone(), share, backoff, self.consumer.clone()));
         let length = u32::try_from(self.length.as_secs()).unwrap_or(290);
         // From the API server's own memory: on k3s' database a list that must be up to date was seen to wait for a second.
         // Nothing is done on what is shown here alone, and what came since follows as events. Pages are not had from there:
@@ -163,7 +163,7 @@ impl<C: Consumer> WatchSet<C> {
         let task = tokio::spawn(async move {
             loop {
                 let events = watcher::watcher(objects.clone(), config.clone());
-                follower.follow(patient(events, follower.patience.clone())).await;
+                follower.follow(with_backoff(events, follower.backoff.clone())).await;
                 sleep(LONGEST_DENIED).await;
             }
         })
@@ -236,7 +236,7 @@ impl<C: Consumer> Interest<C> {
     pub fn try_again(&self) {
         let inner = &self.watched.inner;
         if *inner.state.borrow() == WatchState::Refused {
-            inner.patience.again.notify_one();
+            inner.backoff.again.notify_one();
         }
     }
 
@@ -268,14 +268,14 @@ impl<C: Consumer> Drop for Watched<C> {
 }
 
 impl<C: Consumer> Inner<C> {
-    fn new(key: WatchKey<KindOf<C>>, share: Arc<Share>, patience: Patience, consumer: Arc<C>) -> Self {
+    fn new(key: WatchKey<KindOf<C>>, share: Arc<Share>, backoff: Backoff, consumer: Arc<C>) -> Self {
         Self {
             key,
             state: watch::Sender::new(WatchState::Listing),
             awaited_by: AtomicUsize::new(0),
             objects: Mutex::new(Objects::new(share.clone())),
             share,
-            patience,
+            backoff,
             users: Mutex::default(),
             consumer,
         }

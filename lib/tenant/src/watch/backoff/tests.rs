@@ -16,7 +16,7 @@ fn refusal() -> kube::Error {
 }
 
 /// How often `attempt` begins within five minutes: one round of a watcher, which yields those items, each after that time.
-async fn attempts(patience: Patience, attempt: fn(usize) -> Vec<(Duration, Item)>) -> usize {
+async fn attempts(backoff: Backoff, attempt: fn(usize) -> Vec<(Duration, Item)>) -> usize {
     let begun = Arc::new(AtomicUsize::new(0));
     let counted = begun.clone();
     let rounds = stream::iter(0..).flat_map(move |round| {
@@ -29,13 +29,13 @@ async fn attempts(patience: Patience, attempt: fn(usize) -> Vec<(Duration, Item)
             }
         })
     });
-    let mut events = std::pin::pin!(patient(rounds, patience));
+    let mut events = std::pin::pin!(with_backoff(rounds, backoff));
     let _ = timeout(FIVE_MINUTES, async { while events.next().await.is_some() {} }).await;
     begun.load(Ordering::SeqCst)
 }
 
-fn tenants() -> Patience {
-    Patience::of_tenant(Duration::from_mins(1), Arc::new(Semaphore::new(1)))
+fn tenants() -> Backoff {
+    Backoff::of_tenant(Duration::from_mins(1), Arc::new(Semaphore::new(1)))
 }
 
 const SOON: Duration = Duration::from_millis(20);
@@ -78,7 +78,7 @@ async fn a_watch_that_ends_right_after_each_list_is_no_list_storm() {
     };
     let tried = attempts(tenants(), gone).await;
     assert!((8..=16).contains(&tried), "{tried}");
-    let own = attempts(Patience::of_own(Duration::from_secs(5)), gone).await;
+    let own = attempts(Backoff::up_to(Duration::from_secs(5)), gone).await;
     assert!((60..=90).contains(&own), "a program's own watches return soon: {own}");
 }
 
@@ -92,7 +92,7 @@ async fn a_watch_that_lasted_is_back_at_once() {
     // Without a failure there is no pause at all.
     let events = stream::iter((0..3).map(|_| Ok(Event::Apply(ConfigMap::default()))));
     let begun = Instant::now();
-    assert_eq!(patient(events, tenants()).collect::<Vec<Item>>().await.len(), 3);
+    assert_eq!(with_backoff(events, tenants()).collect::<Vec<Item>>().await.len(), 3);
     assert_eq!(begun.elapsed(), Duration::ZERO);
 }
 
@@ -120,7 +120,7 @@ async fn lists_of_one_tenant_wait_for_a_permit_and_give_it_back() {
                 sleep(lasts).await;
                 item
             });
-            let mut events = std::pin::pin!(patient(list, Patience::of_tenant(FIVE_MINUTES, lists)));
+            let mut events = std::pin::pin!(with_backoff(list, Backoff::of_tenant(FIVE_MINUTES, lists)));
             while let Some(event) = events.next().await {
                 told.lock().unwrap().push((name, matches!(event, Ok(Event::InitDone))));
             }

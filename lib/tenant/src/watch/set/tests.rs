@@ -48,8 +48,8 @@ fn inner(selector: Selector, users: &[&str]) -> (Inner<Owned>, Triggers<String>)
         selector,
     };
     let share = Arc::new(Share::new(LIMITS));
-    let patience = Patience::of_tenant(Duration::from_mins(1), share.lists.clone());
-    let inner = Inner::new(key, share, patience, Arc::new(Owned(triggers.clone())));
+    let backoff = Backoff::of_tenant(Duration::from_mins(1), share.lists.clone());
+    let inner = Inner::new(key, share, backoff, Arc::new(Owned(triggers.clone())));
     inner.users().extend(users.iter().map(|name| (((*name).to_owned(), 0), BTreeSet::new())));
     (inner, triggers)
 }
