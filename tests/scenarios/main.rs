@@ -45,6 +45,7 @@ mod service_tokens_own_server;
 mod service_tokens_refused;
 mod shape;
 mod syncing;
+mod tenant_example;
 mod uninstall_own_server;
 mod upgrade_own_server;
 mod versions;

@@ -104,7 +104,11 @@ impl World {
 
     /// The same by a Role of another name, for a second tenant.
     pub async fn grant_as(&self, team: &str, namespace: &str, role: &str, verbs: &[&str]) {
-        let rules = rules("configmaps", verbs);
+        self.grant_rules(team, namespace, role, rules("configmaps", verbs)).await;
+    }
+
+    /// Grants the tenant what these `rules` of a Role say; replaces what was granted before.
+    pub async fn grant_rules(&self, team: &str, namespace: &str, role: &str, rules: Value) {
         self.apply_role(namespace, role, rules, subjects(team)).await;
     }
 
