@@ -4,8 +4,8 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# Of a user who is not root it may lack where mkfs and its like are.
-export PATH := $(PATH):/usr/sbin:/sbin
+# Rust and Go that were brought are found, and where mkfs and its like are.
+export PATH := $(or $(shell WEAVER_TOOLS='$(WEAVER_TOOLS)' && . tests/devstack/path.sh && echo "$$PATH"),$(PATH))
 
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug
 PROGRAMS := -p weaver-operator -p weaver-node-agent -p weaver-cli

@@ -4,6 +4,8 @@
 # raw figures and plots in target/bench.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# shellcheck source=tests/devstack/path.sh
+. tests/devstack/path.sh
 
 tests/devstack/prerequisites.sh rust cc go curl
 target="${CARGO_TARGET_DIR:-target}"

@@ -3,6 +3,8 @@
 # as in `make image` (image/src/programs.rs). Stripped programs go to target/image/programs/, symbols to out/symbols/.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# shellcheck source=tests/devstack/path.sh
+. tests/devstack/path.sh
 
 tests/devstack/prerequisites.sh rust cc cross image
 begun=$SECONDS

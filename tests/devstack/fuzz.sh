@@ -6,6 +6,8 @@
 # libFuzzer by the stable compiler: the flags are those of cargo-fuzz without a sanitizer, since nothing here is unsafe.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# shellcheck source=tests/devstack/path.sh
+. tests/devstack/path.sh
 
 tests/devstack/prerequisites.sh rust cc cxx
 work="${CARGO_TARGET_DIR:-$PWD/target}/fuzz"

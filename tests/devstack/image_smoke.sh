@@ -10,6 +10,8 @@
 # K3S=FILE puts a k3s for arm64 onto the card; then the matrix has a card join another.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# shellcheck source=tests/devstack/path.sh
+. tests/devstack/path.sh
 
 how=(--raw)
 clock=()

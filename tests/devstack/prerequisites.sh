@@ -3,24 +3,33 @@
 #
 #   tests/devstack/prerequisites.sh NEED...      needs: rust cross go cc cxx curl lint image
 #
-# Does nothing, quickly, when all is there. Debian packages that are missing are
-# installed through apt-get (with sudo when not root); what cannot be installed
-# is named with the one command that does it, and the exit code is 1.
+# Does nothing, quickly, when all is there. Rust and Go that are missing are brought into the cache (path.sh), with
+# WEAVER_TOOLS=system they are only named. Debian packages that are missing are installed through apt-get (with sudo when
+# not root). What cannot be had is named with the one command that brings it, and the exit code is 1.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
+# shellcheck source=tests/devstack/path.sh
+. tests/devstack/path.sh
+# shellcheck source=tests/devstack/apt.sh
+. tests/devstack/apt.sh
+
+# What tests/testbed/go.mod asks for. A Go from 1.21 on fetches a later one as a module, if it is let.
 need_go=1.26
+module_go=1.21
+rustup_version=1.28.2
+release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release 2>/dev/null || :)
 packages=()
 # Those that Debian 12 has only in its backports; elsewhere they are packages like any other.
 backports=()
 missing=()
+# What is to be brought into the cache when the packages are there: rustup rust go.
+bring=()
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # cannot WHAT COMMAND: something that apt-get cannot bring.
 cannot() { missing+=("$1"$'\n'"    $2"); }
-
-channel() { sed -n 's/^channel *= *"\(.*\)"/\1/p' rust-toolchain.toml; }
 
 # list KEY: the strings of a one-line list in rust-toolchain.toml.
 list() { sed -n "s/^$1 *= *\\[\\(.*\\)\\]/\\1/p" rust-toolchain.toml | tr -d '" ' | tr ',' ' '; }
@@ -38,25 +47,33 @@ check_cc() {
 
 check_cxx() { have c++ || packages+=(g++); }
 
+check_certificates() {
+  [[ -e /etc/ssl/certs/ca-certificates.crt || ! -e /etc/debian_version || " ${packages[*]} " == *' ca-certificates '* ]] ||
+    packages+=(ca-certificates)
+}
+
 check_curl() {
   have curl || packages+=(curl)
-  [[ -e /etc/ssl/certs/ca-certificates.crt || ! -e /etc/debian_version ]] || packages+=(ca-certificates)
+  check_certificates
+}
+
+# The version of this machine's Go, without the one that it might fetch.
+local_go() {
+  local found
+  found=$(GOTOOLCHAIN=local go env GOVERSION 2>/dev/null || :)
+  echo "${found#go}"
 }
 
 check_go() {
   local found
-  if have go; then
-    found=$(GOTOOLCHAIN=local go env GOVERSION)
-    found=${found#go}
-    if ! at_least "$need_go" "$found"; then
-      # From 1.21 on, Go fetches the version that go.mod asks for by itself.
-      if ! at_least 1.21 "$found" || [[ $(go env GOTOOLCHAIN) == local* ]]; then cannot_go "this machine has $found"; fi
-    fi
-  elif candidate=$(apt-cache policy golang-go 2>/dev/null | sed -n 's/.*Candidate: \(2:\)\{0,1\}\([0-9.]*\).*/\2/p') &&
-    [[ -n $candidate ]] && at_least 1.21 "$candidate"; then
-    packages+=(golang-go)
+  found=$(local_go)
+  at_least "$need_go" "${found:-0}" && return
+  if at_least "$module_go" "${found:-0}" && [[ $(go env GOTOOLCHAIN) != local* ]]; then return; fi
+  if [[ ${WEAVER_TOOLS-} == system ]]; then
+    cannot_go "this machine has ${found:-none}"
   else
-    cannot_go "this machine has none"
+    check_certificates
+    bring+=(go)
   fi
 }
 
@@ -64,36 +81,113 @@ cannot_go() {
   local arch
   arch=$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/')
   cannot "Go $need_go or later ($1), on the PATH; from the Go project:" \
-    "curl -fsSL https://go.dev/dl/go1.26.8.linux-$arch.tar.gz | sudo tar -C /usr/local -xz && export PATH=/usr/local/go/bin:\$PATH"
+    "curl -fsSL https://go.dev/dl/go$go_version.linux-$arch.tar.gz | sudo tar -C /usr/local -xz && export PATH=/usr/local/go/bin:\$PATH"
 }
 
-# The toolchain of rust-toolchain.toml. Asked for explicitly: rustup may be told
-# (RUSTUP_AUTO_INSTALL=0) not to install one just because it is used.
-check_rust() {
-  local toolchain installed wanted=() component target
-  if ! have rustup; then
-    if [[ -n $(apt-cache policy rustup 2>/dev/null | sed -n 's/.*Candidate: \([0-9].*\)/\1/p') ]]; then
-      packages+=(rustup)
-    else
-      cannot "rustup, the installer of Rust, on the PATH:" \
-        "curl --proto '=https' --tlsv1.2 -fsSL https://sh.rustup.rs | sh -s -- -y --default-toolchain none && . ~/.cargo/env"
+# As the go command itself fetches it: from the module proxy, checked by the checksum database. A machine without a Go that
+# can do that borrows one of its distribution.
+bring_go() {
+  local with=go borrowed=$toolchains/go/borrowed root
+  echo "prerequisites: bringing Go $go_version into $toolchains/go (WEAVER_TOOLS=system takes the machine's own instead)" >&2
+  rm -rf "$borrowed"
+  if ! at_least "$module_go" "$(local_go)"; then
+    if ! borrow_go "$borrowed" >&2; then
+      cannot_go "apt-get has none to fetch it with: its message is above"
+      return
     fi
-    return
+    with=$(echo "$borrowed"/usr/lib/go-*/bin/go)
   fi
-  toolchain=$(channel)
-  installed=$(rustup component list --installed --toolchain "$toolchain" 2>/dev/null || true)
+  root=$(cd / && GOTOOLCHAIN=go$go_version GOMODCACHE=$toolchains/go/modules "$with" env GOROOT) || root=
+  # Writable, or removing the cache would be refused.
+  chmod -R u+w "$toolchains/go"
+  rm -rf "$borrowed" "$toolchains/go/modules/cache"
+  if [[ $(GOTOOLCHAIN=local "$root/bin/go" env GOVERSION 2>/dev/null) == "go$go_version" ]]; then
+    ln -sfn "$root" "$go_dir"
+  else
+    cannot_go "it could not be fetched: the go command's message is above"
+  fi
+}
+
+# borrow_go DIRECTORY: the distribution's newest, which in Debian 12 is that of the backports.
+borrow_go() {
+  local of=() package
+  if [[ $release == bookworm ]]; then
+    with_backports "$release" && may_be_root && as_root apt-get "${options[@]}" update -q || return
+    of=(-o "APT::Default-Release=$release-backports")
+  fi
+  known() { apt-cache "${options[@]}" "${of[@]}" depends golang-go | sed -n 's/^ *Depends: \(golang-[0-9.]*-go\)$/\1/p'; }
+  package=$(known)
+  if [[ -z $package ]] && may_be_root; then
+    as_root apt-get "${options[@]}" update -q || return
+    package=$(known)
+  fi
+  [[ -n $package ]] && unpack "$1" "$package"
+}
+
+# The toolchain of rust-toolchain.toml, by this machine's rustup or else by one in the cache. Asked for explicitly: rustup
+# may be told (RUSTUP_AUTO_INSTALL=0) not to install one just because it is used.
+check_rust() {
+  local installed component target
+  rustup=(rustup)
+  if [[ ${WEAVER_TOOLS-} == system ]] && ! have rustup; then
+    cannot "rustup, the installer of Rust, on the PATH:" \
+      "curl --proto '=https' --tlsv1.2 -fsSL https://sh.rustup.rs | sh -s -- -y --default-toolchain none && . ~/.cargo/env"
+    return
+  elif [[ ${WEAVER_TOOLS-} != system ]] && { [[ -d $rust_dir ]] || ! have rustup; }; then
+    rustup=(env "RUSTUP_HOME=$toolchains/rust" "CARGO_HOME=$toolchains/rust/cargo" "$toolchains/rust/rustup")
+    if [[ ! -x $toolchains/rust/rustup ]]; then
+      check_curl
+      bring+=(rustup)
+    fi
+  fi
+  wanted_rust=()
+  installed=$("${rustup[@]}" component list --installed --toolchain "$rust_version" 2>/dev/null || true)
   for component in $(list components); do
-    grep -q "^$component-" <<<"$installed" || wanted+=(--component "$component")
+    grep -q "^$component-" <<<"$installed" || wanted_rust+=(--component "$component")
   done
   for target in $(list targets); do
-    grep -qx "rust-std-$target" <<<"$installed" || wanted+=(--target "$target")
+    grep -qx "rust-std-$target" <<<"$installed" || wanted_rust+=(--target "$target")
   done
-  if [[ -z $installed || ${#wanted[@]} -gt 0 ]]; then
-    echo "prerequisites: installing Rust $toolchain" >&2
-    rustup toolchain install "$toolchain" --profile minimal --no-self-update "${wanted[@]}" >&2 ||
-      cannot "Rust $toolchain, which rustup could not install (its words stand above):" \
-        "rustup toolchain install $toolchain --profile minimal ${wanted[*]}"
+  if [[ -z $installed || ${#wanted_rust[@]} -gt 0 ]]; then bring+=(rust); fi
+}
+
+# rustup itself, which is its own installer under another name, from where it would renew itself.
+bring_rustup() {
+  local sum url new=$toolchains/rust/rustup.new
+  case $(uname -m) in
+    x86_64) sum=20a06e644b0d9bd2fbdbfd52d42540bdde820ea7df86e92e533c073da0cdd43c ;;
+    aarch64) sum=e3853c5a252fca15252d07cb23a1bdd9377a8c6f3efa01531109281ae47f841c ;;
+    *)
+      cannot "rustup for $(uname -m), on the PATH:" "see https://rustup.rs"
+      return
+      ;;
+  esac
+  url=${RUSTUP_UPDATE_ROOT:-https://static.rust-lang.org/rustup}/archive/$rustup_version/$(uname -m)-unknown-linux-gnu/rustup-init
+  mkdir -p "$toolchains/rust"
+  if ! curl --fail --silent --show-error --location --connect-timeout 20 --output "$new" "$url" >&2; then
+    cannot "Rust: $url could not be fetched (curl's message is above); with a rustup of your own on the PATH, of whatever origin:" \
+      "rustup toolchain install $rust_version --profile minimal"
+  elif ! echo "$sum  $new" | sha256sum --check --status; then
+    rm "$new"
+    cannot "Rust: what $url sends is not rustup $rustup_version, and was not kept; with a rustup of your own on the PATH:" \
+      "rustup toolchain install $rust_version --profile minimal"
+  else
+    chmod 0755 "$new"
+    mv "$new" "$toolchains/rust/rustup"
   fi
+}
+
+bring_rust() {
+  if [[ ${rustup[0]} == rustup ]]; then
+    echo "prerequisites: installing Rust $rust_version with rustup" >&2
+  elif [[ -x $toolchains/rust/rustup ]]; then
+    echo "prerequisites: bringing Rust $rust_version into $toolchains/rust (WEAVER_TOOLS=system takes the machine's own instead)" >&2
+  else
+    return 0
+  fi
+  "${rustup[@]}" toolchain install "$rust_version" --profile minimal --no-self-update "${wanted_rust[@]}" >&2 ||
+    cannot "Rust $rust_version, which rustup could not install (its message is above); when its server can be reached:" \
+      "rustup toolchain install $rust_version --profile minimal ${wanted_rust[*]}"
 }
 
 check_cross() { have aarch64-linux-gnu-gcc || packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross); }
@@ -143,6 +237,7 @@ with_backports() {
   # shellcheck disable=SC2016  # apt fills these in
   site=$(apt-get indextargets --format '$(RELEASE) $(SITE)' | awk -v release="$release" '$1 == release { print $2; exit }')
   [[ -n $site ]] || return 1
+  [[ -z ${sources-} ]] || rm -rf "$sources"
   sources=$(mktemp -d)
   trap 'rm -rf "$sources"' EXIT
   cp /etc/apt/sources.list.d/* "$sources" 2>/dev/null || true
@@ -153,9 +248,7 @@ with_backports() {
 }
 
 install_packages() {
-  local as=() command release options=() from=()
-  [[ $EUID -eq 0 ]] || as=(sudo)
-  release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release 2>/dev/null)
+  local command from=()
   if ((${#backports[@]} > 0)) && [[ $release == bookworm ]]; then
     if ! with_backports "$release"; then
       cannot "the packages ${backports[*]} of $release-backports, whose mirror apt's sources do not show:" \
@@ -165,15 +258,16 @@ install_packages() {
     from=(-t "$release-backports")
   fi
   packages+=("${backports[@]}")
-  command="${as[*]:+${as[*]} }apt-get install -y --no-install-recommends ${from[*]:+${from[*]} }${packages[*]}"
-  if ! have apt-get || { [[ $EUID -ne 0 ]] && ! have sudo; }; then
+  command="apt-get install -y --no-install-recommends ${from[*]:+${from[*]} }${packages[*]}"
+  [[ $EUID -eq 0 ]] || command="sudo $command"
+  if ! have apt-get || ! may_be_root; then
     cannot "the packages ${packages[*]} (names as in Debian), which only root may install:" "$command"
     return
   fi
   echo "prerequisites: installing ${packages[*]}" >&2
-  as+=(env DEBIAN_FRONTEND=noninteractive)
-  if ! { "${as[@]}" apt-get "${options[@]}" update -q &&
-    "${as[@]}" apt-get "${options[@]}" install -qq -y --no-install-recommends "${from[@]}" "${packages[@]}"; } >&2; then
+  if ! { as_root env DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" update -q &&
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" install -qq -y --no-install-recommends "${from[@]}" \
+      "${packages[@]}"; } >&2; then
     cannot "the packages ${packages[*]}, which apt-get could not install (its words stand above):" "$command"
   fi
 }
@@ -183,17 +277,14 @@ for need in "$@"; do
   case $need in
     rust | cross | go | cc | cxx | curl | lint | image) "check_$need" ;;
     *)
-      echo "prerequisites: $need is not a need; known: rust cross go cc curl lint image" >&2
+      echo "prerequisites: $need is not a need; known: rust cross go cc cxx curl lint image" >&2
       exit 2
       ;;
   esac
 done
-if ((${#packages[@]} + ${#backports[@]} > 0)); then
-  install_packages
-  # What apt-get brought may itself bring more (rustup its toolchain): look once more.
-  if ((${#missing[@]} == 0)) && [[ -z ${WEAVER_PREREQUISITES_AGAIN-} ]]; then
-    WEAVER_PREREQUISITES_AGAIN=1 exec "$0" "$@"
-  fi
+if ((${#packages[@]} + ${#backports[@]} > 0)); then install_packages; fi
+if ((${#missing[@]} == 0)); then
+  for one in "${bring[@]}"; do "bring_$one"; done
 fi
 if ((${#missing[@]} > 0)); then
   printf 'prerequisites: missing %s\n' "${missing[@]}" >&2

@@ -6,6 +6,8 @@
 #   tests/devstack/test.sh tools   only the programs that the tests run, once per machine
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# shellcheck source=tests/devstack/path.sh
+. tests/devstack/path.sh
 
 # shellcheck source=tests/devstack/tools.sh
 . tests/devstack/tools.sh

@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# The fuzz targets, then scenarios that take minutes or hundreds of namespaces, inside a fresh stack. Ends with the test runner's summary.
+# The fuzz targets, clean machines, then scenarios that take minutes or hundreds of namespaces, inside a fresh stack. Ends with the test runner's summary.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# shellcheck source=tests/devstack/path.sh
+. tests/devstack/path.sh
 
 tests/devstack/prerequisites.sh rust cc cross go curl
 # shellcheck source=tests/devstack/tools.sh
 . tests/devstack/tools.sh
 tool cargo-nextest "$nextest_version"
 tests/devstack/fuzz.sh replay
+echo "== clean machines ($SECONDS s so far)"
+tests/devstack/clean_roots.sh
 # The whole workspace with its tests, as `make test` has built it: in any part of it, the dependencies would have other
 # features and be compiled anew.
 cargo test --locked --quiet --workspace --no-run

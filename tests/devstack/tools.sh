@@ -1,6 +1,9 @@
 # Tools that the tests run, once per machine: sourced by tests/devstack/test.sh and tests/devstack/image_smoke.sh.
 # shellcheck shell=bash
 
+# shellcheck source=tests/devstack/apt.sh
+. tests/devstack/apt.sh
+
 nextest_version=0.9.151
 # shellcheck disable=SC2034  # test.sh runs it
 deny_version=0.20.2
@@ -23,24 +26,19 @@ tool() {
 
 # promtool, that of this machine or of Debian's package prometheus, which is not installed: it would start a server.
 promtool() {
-  local dir=$tools/promtool found as=()
+  local dir=$tools/promtool found
   [[ -x $dir/promtool ]] && return
   rm -rf "$dir" "$dir.new"
   mkdir -p "$dir.new"
   if found=$(type -P promtool); then
     ln -s "$found" "$dir.new/promtool"
   else
-    [[ $EUID -eq 0 ]] || as=(sudo)
-    (
-      cd "$dir.new" || exit
-      download() { apt-get download -q -o APT::Sandbox::User=root prometheus; }
-      download || { "${as[@]}" apt-get update -q && download; } || {
-        echo "promtool is missing and apt-get could not fetch the package prometheus: put promtool on the PATH" >&2
-        exit 1
-      }
-      dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x --strip-components 3 ./usr/bin/promtool
-      rm prometheus_*.deb
-    )
+    unpack "$dir.new/package" prometheus || {
+      echo "promtool is missing and apt-get could not fetch the package prometheus: put promtool on the PATH" >&2
+      exit 1
+    }
+    mv "$dir.new/package/usr/bin/promtool" "$dir.new"
+    rm -r "$dir.new/package"
   fi
   mv "$dir.new" "$dir"
 }
