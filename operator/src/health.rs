@@ -6,10 +6,11 @@
 //!
 //! Time is that of a clock which stands still while the machine is suspended: whoever wakes is not late.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Uri;
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -76,17 +77,13 @@ struct Beats {
 impl Pulse {
     /// It has come round.
     pub fn beat(&self) {
-        self.beats().attempt = Instant::now();
+        self.beats.lock().attempt = Instant::now();
     }
 
     /// It was told something.
     pub fn told(&self) {
         let now = Instant::now();
-        *self.beats() = Beats { attempt: now, event: Some(now) };
-    }
-
-    fn beats(&self) -> MutexGuard<'_, Beats> {
-        self.beats.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.beats.lock() = Beats { attempt: now, event: Some(now) };
     }
 }
 
@@ -113,25 +110,25 @@ impl Health {
     fn add(&self, name: String, bound: Duration, asked: Option<Asked>) -> Pulse {
         let beats = Arc::new(Mutex::new(Beats { attempt: Instant::now(), event: None }));
         let pulse = Pulse { name, bound, asked, beats };
-        self.pulses().push(pulse.clone());
+        self.pulses.lock().push(pulse.clone());
         pulse
     }
 
     /// The operator asks for this, as itself.
     pub fn asked(&self, uri: &Uri) {
         let is_it = |pulse: &&Pulse| pulse.asked.as_ref().is_some_and(|asked| asked.is(uri));
-        self.pulses().iter().filter(is_it).for_each(Pulse::beat);
+        self.pulses.lock().iter().filter(is_it).for_each(Pulse::beat);
     }
 
     /// Says how it stands.
     pub fn stands(&self, standing: Standing) {
-        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = standing;
+        *self.standing.lock() = standing;
     }
 
     /// How it stands.
     #[must_use]
     pub fn standing(&self) -> Standing {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.standing.lock().clone()
     }
 
     /// Each loop.
@@ -140,7 +137,7 @@ impl Health {
         let now = Instant::now();
         let age = |then: Instant| now.saturating_duration_since(then).as_secs();
         let of = |pulse: &Pulse| {
-            let Beats { attempt, event } = *pulse.beats();
+            let Beats { attempt, event } = *pulse.beats.lock();
             let late = now.saturating_duration_since(attempt) > pulse.bound;
             Loop {
                 name: pulse.name.clone(),
@@ -150,11 +147,7 @@ impl Health {
                 late,
             }
         };
-        self.pulses().iter().map(of).collect()
-    }
-
-    fn pulses(&self) -> MutexGuard<'_, Vec<Pulse>> {
-        self.pulses.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pulses.lock().iter().map(of).collect()
     }
 }
 

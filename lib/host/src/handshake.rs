@@ -10,9 +10,10 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -60,7 +61,7 @@ pub async fn handshake(
         let why = format!("no answer within {} s", DEADLINE.as_secs());
         Err(io::Error::new(io::ErrorKind::TimedOut, why))
     });
-    let Noted { served, dates } = std::mem::take(&mut *recorder.noted());
+    let Noted { served, dates } = std::mem::take(&mut *recorder.noted.lock());
     let ended = ended.and_then(|()| match dates {
         Some(dates) => Err(io::Error::new(io::ErrorKind::InvalidData, dates)),
         None => Ok(()),
@@ -155,12 +156,6 @@ struct Noted {
     dates: Option<Error>,
 }
 
-impl Recorder {
-    fn noted(&self) -> MutexGuard<'_, Noted> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl ServerCertVerifier for Recorder {
     fn verify_server_cert(
         &self,
@@ -170,7 +165,7 @@ impl ServerCertVerifier for Recorder {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.noted().served = names_of(end_entity);
+        self.noted.lock().served = names_of(end_entity);
         let verified_at = |time| {
             self.verifier.verify_server_cert(end_entity, intermediates, &self.judged, ocsp_response, time)
         };
@@ -184,7 +179,7 @@ impl ServerCertVerifier for Recorder {
         let verified =
             verified_at(time).map_err(|other| if is_of_dates(&other) { unknown() } else { other })?;
         // The handshake goes on, so that the server proves its key. Nothing is sent after it.
-        self.noted().dates = Some(error);
+        self.noted.lock().dates = Some(error);
         Ok(verified)
     }
 

@@ -3,12 +3,13 @@
 //! What the state is stands in the status; an event is told once per change of it. Events are the operator's own, and no
 //! visit fails because one could not be told.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 use weaver_api::conditions::{READY, bounded};
@@ -56,7 +57,7 @@ impl Events {
     /// May one more be told, in another namespace, of what a resource in the namespace `tenant` caused?
     #[must_use]
     pub fn may_be_told_of(&self, tenant: &str) -> bool {
-        self.abroad.lock().unwrap_or_else(PoisonError::into_inner).take(tenant, Instant::now())
+        self.abroad.lock().take(tenant, Instant::now())
     }
 
     /// Tells one.

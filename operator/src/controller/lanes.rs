@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -67,7 +68,7 @@ impl Lanes {
     /// Waits for room for a visit of a resource in the namespace `tenant`; `None` never comes, for no lane is closed.
     pub async fn enter(&self, tenant: &str) -> Option<Place> {
         let lane = {
-            let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut tenants = self.tenants.lock();
             let lane = tenants.get(tenant).and_then(Weak::upgrade).unwrap_or_else(|| {
                 tenants.retain(|_, lane| lane.strong_count() > 0);
                 Arc::new(Semaphore::new(PER_TENANT))
@@ -86,7 +87,7 @@ impl Lanes {
     /// The visits in numbers.
     #[must_use]
     pub fn visits(&self) -> Visits {
-        let inside = locked(&self.inside);
+        let inside = self.inside.lock();
         let first = inside.since.values().next();
         Visits {
             waiting: self.waiting(),
@@ -98,20 +99,16 @@ impl Lanes {
 }
 
 fn enter(inside: &Mutex<Inside>) -> u64 {
-    let mut inside = locked(inside);
+    let mut inside = inside.lock();
     inside.came += 1;
     let came = inside.came;
     inside.since.insert(came, Instant::now());
     came
 }
 
-fn locked(inside: &Mutex<Inside>) -> MutexGuard<'_, Inside> {
-    inside.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut inside = locked(&self.inside);
+        let mut inside = self.inside.lock();
         inside.since.remove(&self.came);
         inside.left = Some(Instant::now());
     }
@@ -169,6 +166,6 @@ mod tests {
         assert!(lanes.enter("more").now_or_never().is_some());
         held.clear();
         drop(lanes.enter("last").await);
-        assert!(lanes.tenants.lock().unwrap().len() <= 2);
+        assert!(lanes.tenants.lock().len() <= 2);
     }
 }

@@ -1,12 +1,13 @@
 //! What is remembered of each resource between visits. All of it can be lost: a restart costs a few reads.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use weaver_tenant::Account;
 
+use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
+use weaver_tenant::Account;
 
 use super::quiet::Quiet;
 use crate::watch::ResourceRef;
@@ -45,13 +46,13 @@ impl<T> Entry<T> {
     /// Whether a failure of this kind is logged now, and if so how many before it were not. A failure of one kind, which
     /// may be a race that the next try wins, does not hide another.
     pub fn logs(&self, kind: &'static str) -> Option<u64> {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = self.log.lock();
         log.entry(kind).or_default().passes(Instant::now())
     }
 
     /// Notes which account the resource uses.
     pub fn uses(&self, account: &Account) {
-        *self.account.lock().unwrap_or_else(PoisonError::into_inner) = Some(account.clone());
+        *self.account.lock() = Some(account.clone());
     }
 }
 
@@ -62,7 +63,8 @@ pub struct States<T>(Mutex<HashMap<String, Arc<Entry<T>>>>);
 impl<T: Default> States<T> {
     /// The entry of the resource with this uid.
     pub fn entry(&self, uid: &str, resource: &ResourceRef) -> Arc<Entry<T>> {
-        self.lock()
+        self.0
+            .lock()
             .entry(uid.to_owned())
             .or_insert_with(|| {
                 Arc::new(Entry {
@@ -79,17 +81,17 @@ impl<T: Default> States<T> {
 
     /// Forgets a resource that is gone; its watches end with it.
     pub fn forget(&self, uid: &str) {
-        self.lock().remove(uid);
+        self.0.lock().remove(uid);
     }
 
     /// Forgets every resource but the living.
     pub fn retain(&self, living: &BTreeSet<String>) {
-        self.lock().retain(|uid, _| living.contains(uid));
+        self.0.lock().retain(|uid, _| living.contains(uid));
     }
 
     /// Forgets the failures of one resource.
     pub fn forgive(&self, resource: &ResourceRef) {
-        for entry in self.lock().values().filter(|entry| entry.resource == *resource) {
+        for entry in self.0.lock().values().filter(|entry| entry.resource == *resource) {
             entry.forgive();
         }
     }
@@ -97,14 +99,7 @@ impl<T: Default> States<T> {
     /// Accounts in use.
     #[must_use]
     pub fn accounts(&self) -> BTreeSet<Account> {
-        self.lock()
-            .values()
-            .filter_map(|entry| entry.account.lock().unwrap_or_else(PoisonError::into_inner).clone())
-            .collect()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Entry<T>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().values().filter_map(|entry| entry.account.lock().clone()).collect()
     }
 }
 

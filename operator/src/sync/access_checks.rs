@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 use weaver_api::v1beta1::SourceKind;
 use weaver_tenant::Account;
@@ -49,7 +49,7 @@ impl Default for AccessChecks {
 impl AccessChecks {
     /// Has `resource` reconciled if the account has the right. `is_gone`: the namespace was deleted.
     pub fn add(&self, check: Check, is_gone: bool, resource: ResourceRef) {
-        let mut due = self.lock();
+        let mut due = self.due.lock();
         let due = due.entry(check.account.namespace.clone()).or_default().entry(check).or_default();
         due.is_gone = is_gone;
         due.resources.insert(resource);
@@ -58,7 +58,7 @@ impl AccessChecks {
 
     /// The check that follows the `last` one, in a circle: no namespace that keeps changing comes always first.
     pub(super) fn next(&self, tenant: &str, last: Option<&Check>) -> Option<(Check, Due)> {
-        let mut all = self.lock();
+        let mut all = self.due.lock();
         let due = all.get_mut(tenant)?;
         let after = last.and_then(|last| due.range::<Check, _>((Excluded(last), Unbounded)).next());
         let check = after.or_else(|| due.first_key_value()).map(|(check, _)| check.clone());
@@ -71,7 +71,7 @@ impl AccessChecks {
 
     /// What came meanwhile is newer.
     pub(super) fn put_back(&self, check: &Check, failed: Due) {
-        let mut all = self.lock();
+        let mut all = self.due.lock();
         let due = all.entry(check.account.namespace.clone()).or_default();
         due.entry(check.clone())
             .or_insert(Due { is_gone: failed.is_gone, ..Due::default() })
@@ -81,11 +81,7 @@ impl AccessChecks {
 
     /// Tenants of whom something is to be asked.
     pub(super) fn tenants(&self) -> Vec<String> {
-        self.lock().keys().cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, BTreeMap<Check, Due>>> {
-        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+        self.due.lock().keys().cloned().collect()
     }
 }
 
@@ -116,6 +112,6 @@ mod tests {
             last = Some(check);
         }
         assert_eq!(order, ["a", "b", "c", "a", "a"]);
-        assert!(checks.lock().is_empty());
+        assert!(checks.due.lock().is_empty());
     }
 }

@@ -5,12 +5,13 @@
 //! ([`PATIENT`]); a client that is not slow has sent all in less.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::Body;
 use http_body_util::BodyExt as _;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -106,7 +107,7 @@ impl Memory {
     }
 
     fn give_up_slow(&self, needed: usize) {
-        let arriving = lock(&self.arriving);
+        let arriving = self.arriving.lock();
         let state = |(key, one): (&u64, &Arc<Arrival>)| (*key, one.since, one.bytes.load(Ordering::Relaxed));
         for key in too_slow(&arriving.iter().map(state).collect::<Vec<_>>(), needed, Instant::now()) {
             if let Some(arrival) = arriving.get(&key) {
@@ -150,7 +151,7 @@ struct Listed<'a>(&'a Memory, u64);
 
 impl<'a> Listed<'a> {
     fn new(memory: &'a Memory, arrival: Arc<Arrival>) -> Self {
-        let mut arriving = lock(&memory.arriving);
+        let mut arriving = memory.arriving.lock();
         let key = arriving.last_key_value().map_or(0, |(key, _)| key.wrapping_add(1));
         arriving.insert(key, arrival);
         Self(memory, key)
@@ -159,12 +160,8 @@ impl<'a> Listed<'a> {
 
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
-        lock(&self.0.arriving).remove(&self.1);
+        self.0.arriving.lock().remove(&self.1);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -3,14 +3,15 @@
 //! Guarantee: the command is told, ends, and the stack is taken down in order;
 //! a second signal, or one before the command runs, ends everything at once.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Context, Result};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
 use nix::sys::signalfd::SignalFd;
 use nix::unistd::Pid;
+use parking_lot::Mutex;
 
 /// The command that is to be told.
 pub struct Signals {
@@ -35,7 +36,7 @@ impl Signals {
             while let Ok(Some(signal)) = source.read_signal() {
                 let number = signal.ssi_signo.cast_signed();
                 let earlier = last.swap(number, Ordering::SeqCst);
-                let command: Option<Pid> = *target.lock().unwrap_or_else(PoisonError::into_inner);
+                let command: Option<Pid> = *target.lock();
                 match (command, earlier) {
                     (Some(command), 0) => {
                         // Ctrl-C in a terminal (sent by the kernel) has reached the command already.
@@ -54,7 +55,7 @@ impl Signals {
     /// From now on this process is told.
     pub fn tell(&self, command: Option<u32>) {
         let pid = command.and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw);
-        *self.command.lock().unwrap_or_else(PoisonError::into_inner) = pid;
+        *self.command.lock() = pid;
     }
 
     /// The signal that was received, if any.

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
 
 use axum::body::{Bytes, HttpBody};
 use hyper::body::{Frame, Incoming, SizeHint};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -54,7 +55,7 @@ pub struct Slot {
 impl Connections {
     /// A slot for a new client, if there is one; the connection that it takes it from is told to leave.
     pub fn admit(self: &Arc<Self>, key: u64, peer: IpAddr, limits: &Limits) -> Result<Slot, Admission<u64>> {
-        let mut open = lock(&self.open);
+        let mut open = self.open.lock();
         match admission(&seen(&open), peer, limits) {
             Admission::Admit => {}
             Admission::Replace(oldest) => leave(&mut open, oldest),
@@ -74,7 +75,7 @@ impl Connections {
 
     /// Ends the connection that would be the first to go.
     pub fn shed(&self) {
-        let mut open = lock(&self.open);
+        let mut open = self.open.lock();
         if let Some(oldest) = first_to_go(&seen(&open)) {
             leave(&mut open, oldest);
         }
@@ -98,27 +99,27 @@ fn leave(open: &mut HashMap<u64, Arc<Connection>>, key: u64) {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        lock(&self.all.open).remove(&self.key);
+        self.all.open.lock().remove(&self.key);
         self.all.changed.notify_one();
     }
 }
 
 impl Connection {
     fn seen(&self) -> Seen {
-        let turn = lock(&self.turn);
+        let turn = self.turn.lock();
         let waiting_since = (turn.at_work == 0).then_some(turn.waiting_since);
         Seen { peer: self.peer, known: turn.known, waiting_since }
     }
 
     /// Would a client miss something that ends without a farewell?
     pub fn deserves_farewell(&self) -> bool {
-        let turn = lock(&self.turn);
+        let turn = self.turn.lock();
         turn.known || turn.at_work > 0
     }
 
     /// Is an answer being made?
     pub fn is_at_work(&self) -> bool {
-        lock(&self.turn).at_work > 0
+        self.turn.lock().at_work > 0
     }
 }
 
@@ -134,7 +135,7 @@ impl Caller {
 
     /// Its client has shown that it is one that the server is for: its connection is the last to go.
     pub fn mark_known(&self) {
-        lock(&self.0.turn).known = true;
+        self.0.turn.lock().known = true;
     }
 }
 
@@ -154,7 +155,7 @@ impl Exchange {
 
     fn has_arrived(&self) {
         self.work.get_or_init(|| {
-            lock(&self.connection.turn).at_work += 1;
+            self.connection.turn.lock().at_work += 1;
             Work(Arc::clone(&self.connection))
         });
     }
@@ -166,7 +167,7 @@ struct Work(Arc<Connection>);
 
 impl Drop for Work {
     fn drop(&mut self) {
-        let mut turn = lock(&self.0.turn);
+        let mut turn = self.0.turn.lock();
         turn.at_work = turn.at_work.saturating_sub(1);
         turn.waiting_since = Instant::now();
         drop(turn);
@@ -214,9 +215,4 @@ impl HttpBody for Arriving {
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
     }
-}
-
-/// Nothing here is left half done by a panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
