@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use weaver_diagnostics::kubeconfig_export::document::Document;
 use weaver_diagnostics::shell::quoted;
 
-use super::file::{self, How};
+use super::file::{self, Merging};
 use super::refusal::told;
 use crate::stdout::note;
 
@@ -35,7 +35,7 @@ pub struct Destination {
 /// Writes what was exported, and says where it is. `credential` is what it holds.
 pub fn deliver(to: &Destination, document: &Document, context: &str, credential: &str) -> anyhow::Result<()> {
     if let Some(path) = &to.merge {
-        merged(path, document, context, How { switch: to.switch, force: to.force })?;
+        merged(path, document, context, Merging { switch: to.switch, force: to.force })?;
     } else if let Some(path) = &to.output {
         file::write(path, document, to.force).map_err(told)?;
         note!("wrote {}: it holds {}", path.display(), credential);
@@ -52,7 +52,7 @@ pub fn deliver(to: &Destination, document: &Document, context: &str, credential:
 }
 
 /// Merges, and says what came of it.
-pub fn merged(path: &Path, document: &Document, context: &str, how: How) -> anyhow::Result<()> {
+pub fn merged(path: &Path, document: &Document, context: &str, how: Merging) -> anyhow::Result<()> {
     let merge = file::merge_into(path, document, how, &read_beside(path), Timestamp::now()).map_err(told)?;
     let path = path.display();
     match (merge.changed, merge.backup) {

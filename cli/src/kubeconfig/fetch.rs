@@ -24,7 +24,7 @@ use weaver_tenant::Account;
 use super::account::account;
 use super::arguments::{entry_name, host};
 use super::deliver::merged;
-use super::file::{How, default_kubeconfig};
+use super::file::{Merging, default_kubeconfig};
 use super::handshake::{self, anchors};
 use super::refusal::{REFUSED, refusal};
 use super::remote::{self, Failed, Limits};
@@ -90,7 +90,7 @@ pub async fn fetch(arguments: &Fetch) -> anyhow::Result<()> {
     is_as_asked(&source, &name).map_err(|why| refusal(format!("{} {why}", text.path)))?;
     let document = source.export(&wanted).map_err(refusal)?;
     let note = reached(&source, &name).await?;
-    merged(&path, &document, &context, How { switch: arguments.switch, force: arguments.force })?;
+    merged(&path, &document, &context, Merging { switch: arguments.switch, force: arguments.force })?;
     if let Some(note) = note {
         note!("note: {note}");
     }

@@ -7,8 +7,8 @@
 
 use std::env;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
+use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -17,6 +17,7 @@ use weaver_diagnostics::kubeconfig_export::collision::{Collision, collision};
 use weaver_diagnostics::kubeconfig_export::document::{Document, NotAKubeconfig};
 use weaver_diagnostics::kubeconfig_export::merge::merge;
 use weaver_diagnostics::text_file::TextFile;
+use weaver_host::durable_file::{self, How};
 
 use super::authority;
 
@@ -25,7 +26,7 @@ const LARGEST: u64 = 4 << 20;
 
 /// How a kubeconfig is merged.
 #[derive(Clone, Copy)]
-pub struct How {
+pub struct Merging {
     /// Make its context the current one.
     pub switch: bool,
     /// Replace entries that are not an earlier export of the same server with the same CA.
@@ -174,7 +175,7 @@ pub fn write(path: &Path, document: &Document, force: bool) -> Result<(), FileEr
 pub fn merge_into(
     path: &Path,
     exported: &Document,
-    how: How,
+    how: Merging,
     beside: &[PathBuf],
     now: Timestamp,
 ) -> Result<Merge, FileError> {
@@ -223,37 +224,19 @@ fn target(path: &Path) -> Result<(PathBuf, Option<Metadata>), FileError> {
     }
 }
 
-/// Writes beside `path`, flushes, renames, flushes the directory.
-fn replace(path: &Path, text: &str, old: Option<&Metadata>) -> Result<(), FileError> {
-    let beside = with_suffix(path, ".weaver-new");
-    let steps = || {
-        // What a killed run left behind.
-        match fs::remove_file(&beside) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        write_new(&beside, text, old)?;
-        fs::rename(&beside, path)?;
-        File::open(directory_of(path))?.sync_all()
-    };
-    steps()
-        // Half a key is of no use to anyone.
-        .inspect_err(|_| drop(fs::remove_file(&beside)))
-        .map_err(|source| FileError::Write { path: path.to_owned(), source })
+/// For its owner only: the caller, or whose the old file was, with sudo in a home or in a directory that sets the group.
+fn private(old: Option<&Metadata>) -> How<'static> {
+    How {
+        uid: old.map(Metadata::uid),
+        gid: old.map(Metadata::gid),
+        suffix: ".weaver-new",
+        ..How::mode(0o600)
+    }
 }
 
-/// Makes a file for its owner only: the caller, or whose the old file was.
-fn write_new(path: &Path, text: &str, old: Option<&Metadata>) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    if let Some(old) = old {
-        let new = file.metadata()?;
-        if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
-            // With sudo in somebody's home, or in a directory that sets the group.
-            fchown(&file, Some(old.uid()), Some(old.gid()))?;
-        }
-    }
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+fn replace(path: &Path, text: &str, old: Option<&Metadata>) -> Result<(), FileError> {
+    durable_file::replace_as(path, text.as_bytes(), &private(old))
+        .map_err(|error| FileError::Write { path: error.path, source: error.source })
 }
 
 fn back_up(path: &Path, text: &str, old: &Metadata, now: Timestamp) -> Result<PathBuf, FileError> {
@@ -265,7 +248,7 @@ fn back_up(path: &Path, text: &str, old: &Metadata, now: Timestamp) -> Result<Pa
         let Some(backup) = names.next() else {
             return Err(FileError::Write { path: name, source: ErrorKind::AlreadyExists.into() });
         };
-        match write_new(&backup, text, Some(old)) {
+        match durable_file::create(&backup, text.as_bytes(), &private(Some(old))) {
             Ok(()) => return Ok(backup),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(source) => {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, fchown};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 /// The file could not be replaced; the old one is as it was.
@@ -11,50 +11,84 @@ use std::path::{Path, PathBuf};
 pub struct WriteError {
     /// The file that was to be replaced.
     pub path: PathBuf,
-    source: io::Error,
+    /// Why.
+    pub source: io::Error,
 }
 
-/// Writes `content` to a file beside `path`, flushes it, renames it and flushes the directory. On failure the
+/// How a file is written.
+#[derive(Debug, Clone, Copy)]
+pub struct How<'a> {
+    /// Its permissions.
+    pub mode: u32,
+    /// Its owner; the caller where there is none.
+    pub uid: Option<u32>,
+    /// Its group; that of the caller, or of the directory, where there is none.
+    pub gid: Option<u32>,
+    /// What is added to its name for the file next to it.
+    pub suffix: &'a str,
+}
+
+impl How<'_> {
+    /// With these permissions, for the caller.
+    #[must_use]
+    pub const fn mode(mode: u32) -> Self {
+        Self { mode, uid: None, gid: None, suffix: ".new" }
+    }
+}
+
+/// Writes `content` to a file next to `path`, flushes it, renames it and flushes the directory. On failure the
 /// old file is untouched.
 ///
-/// The file beside it always has the same name, so that a killed writer leaves at most one, which the next
+/// The file next to it always has the same name, so that a killed writer leaves at most one, which the next
 /// writer removes. Two writers at once need a lock between them, or one of them fails.
 ///
 /// # Errors
 /// A step failed; the message names the file.
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<(), WriteError> {
-    replace_for(path, content, mode, None)
+    replace_as(path, content, &How::mode(mode))
 }
 
-/// The same, with the group `gid` where one is given.
+/// The same, with more to say about how.
 ///
 /// # Errors
-/// As [`replace`]; also if the caller may not give the file to that group.
-pub fn replace_for(path: &Path, content: &[u8], mode: u32, gid: Option<u32>) -> Result<(), WriteError> {
+/// As [`replace`]; also if the caller may not give the file to that owner or group.
+pub fn replace_as(path: &Path, content: &[u8], how: &How<'_>) -> Result<(), WriteError> {
     let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
+    beside.push(how.suffix);
     let beside = Path::new(&beside);
-    write_beside(path, beside, content, mode, gid)
+    write_beside(path, beside, content, how)
         // What could not be written whole is of no use to anyone.
         .inspect_err(|_| drop(fs::remove_file(beside)))
         .map_err(|source| WriteError { path: path.to_owned(), source })
 }
 
-fn write_beside(path: &Path, beside: &Path, content: &[u8], mode: u32, gid: Option<u32>) -> io::Result<()> {
-    // Made anew rather than emptied: what was left behind may be open to more readers than a key should be.
+fn write_beside(path: &Path, beside: &Path, content: &[u8], how: &How<'_>) -> io::Result<()> {
+    // Made again rather than emptied: what was left behind may be open to more readers than a key should be.
     match fs::remove_file(beside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(beside)?;
-    file.write_all(content)?;
-    if gid.is_some() {
-        fchown(&file, None, gid)?;
-    }
-    file.set_permissions(Permissions::from_mode(mode))?;
-    file.sync_all()?;
+    create(beside, content, how)?;
     fs::rename(beside, path)?;
     File::open(directory_of(path))?.sync_all()
+}
+
+/// Makes a file that is not there yet, and flushes it. A failure may leave a part of it.
+///
+/// # Errors
+/// It exists, or a step failed.
+pub fn create(path: &Path, content: &[u8], how: &How<'_>) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(content)?;
+    let made = file.metadata()?;
+    // Not asked for where nothing changes: some file systems refuse even that.
+    let uid = how.uid.filter(|uid| *uid != made.uid());
+    let gid = how.gid.filter(|gid| *gid != made.gid());
+    if uid.is_some() || gid.is_some() {
+        fchown(&file, uid, gid)?;
+    }
+    file.set_permissions(Permissions::from_mode(how.mode))?;
+    file.sync_all()
 }
 
 /// Of a bare file name that is the working directory.
@@ -64,8 +98,6 @@ fn directory_of(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt as _;
-
     use super::*;
 
     #[test]
@@ -112,7 +144,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let own = fs::metadata(dir.path()).unwrap().gid();
-        replace_for(&path, b"x", 0o640, Some(own)).unwrap();
+        replace_as(&path, b"x", &How { gid: Some(own), ..How::mode(0o640) }).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().gid(), own);
+    }
+
+    #[test]
+    fn the_file_next_to_it_has_the_suffix_asked_for_and_a_created_file_was_not_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, left) = (dir.path().join("f"), dir.path().join("f.mine"));
+        fs::create_dir(&left).unwrap();
+        let how = How { suffix: ".mine", ..How::mode(0o600) };
+        assert!(replace_as(&path, b"x", &how).is_err(), "a directory is in the way");
+        create(&path, b"one", &how).unwrap();
+        assert_eq!(create(&path, b"two", &how).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).unwrap(), b"one");
     }
 }

@@ -16,7 +16,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 use serde_saphyr::SerializerOptions;
 
-use weaver_host::durable_file;
+use weaver_host::durable_file::{self, How};
 
 /// Group of the operator on an appliance. The webhook has one of its own, which may not read what lies here.
 pub const GROUP: &str = "weaver";
@@ -57,10 +57,11 @@ pub fn write(
 ) -> anyhow::Result<()> {
     // Without a newline: clients send the file as it is.
     let secret = token.secret.expose_secret().as_bytes();
-    durable_file::replace_for(&token_path(runtime_dir), secret, MODE, group)?;
+    let how = How { gid: group, ..How::mode(MODE) };
+    durable_file::replace_as(&token_path(runtime_dir), secret, &how)?;
     let directory = std::path::absolute(runtime_dir).context("the runtime directory's path")?;
     let text = kubeconfig(&token_path(&directory), address, server_ca)?;
-    Ok(durable_file::replace_for(&kubeconfig_path(runtime_dir), text.as_bytes(), MODE, group)?)
+    Ok(durable_file::replace_as(&kubeconfig_path(runtime_dir), text.as_bytes(), &how)?)
 }
 
 /// The group whose members may read the operator's files where systemd starts

@@ -171,7 +171,8 @@ impl Cache {
     /// When the cache cannot be written.
     pub fn unreachable(&self, reason: String) -> Result<Fetched> {
         files::make_dir(&self.dir)?;
-        files::replace(&self.failure(), reason.as_bytes(), 0o644)?;
+        // Only its age is asked for. Two that fail at once may both write it.
+        fs::write(self.failure(), &reason).map_err(|error| files::explained(&self.failure(), error))?;
         Ok(Fetched::Unreachable(reason))
     }
 

@@ -5,32 +5,22 @@
 //! for a full disk what to do about it.
 
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
-use tempfile::Builder;
+use weaver_host::durable_file;
 
 /// Below this the stack does not start: the API server's database alone grows
 /// to some tens of megabytes, and SQLite on a full disk stops every write.
 pub const SPACE_NEEDED: u64 = 128 << 20;
 
-/// Replaces `path` by `content`: temporary file, fsync, rename.
+/// Replaces `path` by `content`.
 ///
 /// # Errors
 /// Names the path, and the remedy where the disk is full.
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<()> {
-    let dir = path.parent().ok_or_else(|| anyhow!("{} has no directory", path.display()))?;
-    let write = || -> io::Result<()> {
-        let mut file =
-            Builder::new().prefix(".new-").permissions(fs::Permissions::from_mode(mode)).tempfile_in(dir)?;
-        file.write_all(content)?;
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|failed| failed.error)?;
-        Ok(())
-    };
-    write().map_err(|error| explained(path, error))
+    durable_file::replace(path, content, mode).map_err(|error| explained(path, error.source))
 }
 
 /// Makes a directory and its parents.
@@ -116,6 +106,9 @@ fn full_disk(dir: &Path, sizes: Option<(u64, u64)>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]

@@ -39,7 +39,7 @@ fn now() -> Timestamp {
 }
 
 fn merged(path: &Path, switch: bool) -> Result<Merge, FileError> {
-    merge_into(path, &document(PI), How { switch, force: false }, &[], now())
+    merge_into(path, &document(PI), Merging { switch, force: false }, &[], now())
 }
 
 /// A file with this text and mode, and the directory that it is in.
@@ -121,7 +121,7 @@ fn a_collision_is_refused_before_a_byte_is_written_in_whichever_file_kubectl_rea
     let beside = [path, dir.path().join("none")];
     for there in [false, true] {
         let before = names(dir.path());
-        let error = merge_into(&first, &document(PI), How { switch: false, force: true }, &beside, now())
+        let error = merge_into(&first, &document(PI), Merging { switch: false, force: true }, &beside, now())
             .unwrap_err();
         assert!(error.is_refusal() && error.to_string().contains("nothing was written"), "{error}");
         assert_eq!(names(dir.path()), before);

@@ -33,7 +33,7 @@ use tracing::info;
 use self::verdict::{Found, Verdict, renew_at, verdict};
 use crate::code;
 use weaver_api::webhook::LEAF;
-use weaver_host::durable_file::{WriteError, replace_for};
+use weaver_host::durable_file::{How, WriteError, replace, replace_as};
 use weaver_host::key_pair::{Pair, PairFault};
 
 pub use self::verdict::Reason;
@@ -187,7 +187,7 @@ pub fn ensure(dir: &Path, options: &Options, now: Timestamp) -> Result<Certifica
             {
                 return Err(CertificateError::Refused { leaf: path, authority: dir.join(CA), reason });
             }
-            replace_for(&path, text.as_bytes(), rights, group)?;
+            replace_as(&path, text.as_bytes(), &How { gid: group, ..How::mode(rights) })?;
             info!(
                 code = code::WEBHOOK_CERTIFICATE_MADE, file = %path.display(), %expires,
                 "made a new webhook certificate: {reason}"
@@ -223,7 +223,7 @@ fn authority(path: &Path) -> Result<(Pair, String, bool), CertificateError> {
             let text = issue::authority()
                 .map_err(|source| CertificateError::Make { path: path.to_owned(), source })?
                 .into_bytes();
-            replace_for(path, &text, 0o600, None)?;
+            replace(path, &text, 0o600)?;
             info!(code = code::WEBHOOK_CA_MADE, file = %path.display(), "made a new CA for the webhook");
             (text, true)
         }
