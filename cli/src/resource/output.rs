@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use weaver_diagnostics::finding_text::{clean, clean_json, is_unprintable};
+use weaver_host::table;
 
 use super::kind::{Kind, name, namespace};
 
@@ -95,18 +96,12 @@ pub fn row(kind: Kind, object: &Value, with_namespace: bool, now: Option<Timesta
 
 /// Width of each column.
 pub fn widths(titles: &[String], rows: &[Vec<String>]) -> Vec<usize> {
-    let of = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).chain(titles.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
-    };
-    (0..titles.len()).map(of).collect()
+    table::widths(std::iter::once(titles).chain(rows.iter().map(Vec::as_slice)))
 }
 
 /// A line of cells that stand under each other, without blanks at its end.
 pub fn line(cells: &[String], widths: &[usize]) -> String {
-    let padded: Vec<String> =
-        cells.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-    clean(padded.join("   ").trim_end()) + "\n"
+    clean(table::line(cells, widths, "   ").trim_end()) + "\n"
 }
 
 /// How long an object has been there, in the largest unit that says enough.

@@ -6,6 +6,7 @@
 //! - [`open_files`]: how many of them a process may have, which its connections count among.
 //! - [`handshake`]: one TLS handshake as a client, verified; [`key_pair`]: a certificate and its key, from one file.
 //! - [`service_manager`]: tells systemd that the program is ready, and alive; [`signals`]: what ends it.
+//! - [`table`]: columns of text under each other.
 
 pub mod code;
 pub mod durable_file;
@@ -17,3 +18,4 @@ pub mod metrics_page;
 pub mod open_files;
 pub mod service_manager;
 pub mod signals;
+pub mod table;

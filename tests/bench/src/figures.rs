@@ -1,6 +1,7 @@
 //! What was measured, beside its floor and its budget. Pure.
 
 use serde::Serialize;
+use weaver_host::table::{line, widths};
 
 /// A limit of `shared/design.md`, chapter 7.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -131,13 +132,8 @@ pub fn table(figures: &[Figure]) -> String {
     let head = ["what", "measured: median (spread)", "bare client", "against it", "budget", "kept"]
         .map(str::to_owned);
     let rows: Vec<[String; 6]> = std::iter::once(head).chain(figures.iter().map(Figure::row)).collect();
-    let widths: Vec<usize> = (0..6)
-        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default())
-        .collect();
-    let line = |row: &[String; 6]| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!(" {cell:width$} "));
-        format!("|{}|\n", cells.collect::<Vec<_>>().join("|"))
-    };
+    let widths = widths(rows.iter().map(<[String; 6]>::as_slice));
+    let line = |row: &[String; 6]| format!("| {} |\n", line(row, &widths, " | "));
     let rule: Vec<String> = widths.iter().map(|width| "-".repeat(width + 2)).collect();
     let mut lines = rows.iter().map(line);
     let head = lines.next().unwrap_or_default();

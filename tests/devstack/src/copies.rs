@@ -1,8 +1,7 @@
 //! The synced copies: which there are, and which are still missing. Pure.
 
 use serde_json::Value;
-
-use crate::steps;
+use weaver_host::table;
 
 /// Marks a copy with the uid of its ConfigMapSync.
 pub const UID_LABEL: &str = "weaver.example.com/sync-uid";
@@ -55,7 +54,7 @@ pub fn table(copies: &Value) -> String {
         .collect();
     rows.sort();
     rows.insert(0, ["NAMESPACE", "NAME", "SOURCE", "SYNC"].map(str::to_owned).to_vec());
-    steps::table(&rows)
+    table::table(&rows, "  ")
 }
 
 /// How many there are.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use weaver_host::table::table;
 
 use crate::agent::Report;
 use crate::candidates;
@@ -13,7 +14,7 @@ use crate::copies;
 use crate::layout::Layout;
 use crate::process::Process;
 use crate::server_record::ServerRecord;
-use crate::steps::{self, say};
+use crate::steps::say;
 
 /// Something of the stack does not run, as systemctl says it.
 const NOT_RUNNING: u8 = 3;
@@ -61,7 +62,7 @@ pub fn status(dir: &Path) -> Result<ExitCode> {
     for (name, process) in candidates::running(&layout)? {
         rows.push(row(name, Some(process), "weaver status says who leads".to_owned(), log(name)));
     }
-    say(format_args!("{}", steps::table(&rows)));
+    say(format_args!("{}", table(&rows, "  ")));
     if let Some(error) = damage {
         say(format_args!("{error:#}; `make up` starts the node agent anew\n"));
     }
