@@ -1,5 +1,6 @@
 //! What a long-running program needs of its host, for the operator, its webhook and the node agent.
 //!
+//! - [`backoff`]: how long to wait before something is tried again.
 //! - [`durable_file`]: files that are replaced whole.
 //! - [`log`]: to the journal with fields, or to standard error; [`code`]: what each record is of.
 //! - [`http_server`]: a port with limits for its clients; [`metrics_page`]: one that serves metrics.
@@ -8,6 +9,7 @@
 //! - [`service_manager`]: tells systemd that the program is ready, and alive; [`signals`]: what ends it.
 //! - [`table`]: columns of text under each other.
 
+pub mod backoff;
 pub mod code;
 pub mod durable_file;
 pub mod handshake;

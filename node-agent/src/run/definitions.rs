@@ -31,13 +31,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use weaver_api::{crds::STORED, schema::ROUND_TRIP_FIELD, v1beta1::ConfigMapSync};
+use weaver_host::backoff::{Backoff, jittered};
 use weaver_installer::{
     self as installer, InstallError, MigrateError, Options, Outcome, Prove, Webhook, accounts,
     certificates::{self, Readers},
     guard::Standing,
 };
 
-use super::{cluster, pace::jittered, status::Status};
+use super::{cluster, status::Status};
 use crate::{args::RunArgs, checks::Host};
 
 /// Group of the webhook on an appliance, which may read its certificate and key.
@@ -78,7 +79,7 @@ pub async fn keep(
 ) -> anyhow::Result<()> {
     let host = Host::from(args.host.clone());
     let work = async move {
-        let (mut again, mut settle) = (AGAIN.0, SETTLE);
+        let (mut again, mut settle) = (Backoff::new(AGAIN.0), Backoff::new(SETTLE));
         let mut before = None;
         loop {
             let readers =
@@ -94,9 +95,11 @@ pub async fn keep(
             match ended {
                 Ok((client, wrote)) => {
                     status.set_definitions(Ok(()));
-                    again = AGAIN.0;
-                    settle = if wrote { (settle * 2).min(RECHECK) } else { SETTLE };
-                    sleep(settle).await;
+                    again.reset();
+                    if !wrote {
+                        settle.reset();
+                    }
+                    sleep(settle.next(RECHECK)).await;
                     tokio::select! {
                         () = changed(client) => {}
                         () = sleep(jittered(RECHECK)) => {}
@@ -104,9 +107,8 @@ pub async fn keep(
                 }
                 Err(failure) => {
                     status.set_definitions(Err(format!("{failure:#}")));
-                    sleep(again).await;
                     let longest = if is_cured_by_hand(&failure) { CURED_BY_HAND } else { AGAIN.1 };
-                    again = (again * 2).min(longest);
+                    sleep(again.next(longest)).await;
                 }
             }
         }

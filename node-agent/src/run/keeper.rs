@@ -9,12 +9,12 @@ use jiff::Timestamp;
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use weaver_host::backoff::{Backoff, jittered};
 
 use super::{
     cluster, credentials,
     drift::Drift,
     gate::{Verdict, is_silent, verdict},
-    pace::Growing,
     phase::{Mint, Phase, Standing},
     renewal::Renewal,
     status::Status,
@@ -59,7 +59,7 @@ struct Keeper {
     units: Option<Units>,
     pulse: Pulse,
     /// Pauses between checks.
-    pace: Growing,
+    backoff: Backoff,
     /// Changes of the host's files, where the kernel tells of them.
     drift: Option<Drift>,
 }
@@ -83,10 +83,10 @@ pub async fn keep(
         };
         let (places, joins) = read.await.context("reading")?;
         let was_open = units.is_some() && credentials::kubeconfig_path(&args.runtime_dir).exists();
-        let pace = Growing::new(Duration::from_secs(args.retry_seconds));
+        let backoff = Backoff::new(Duration::from_secs(args.retry_seconds));
         let phase = Phase::new(joins, was_open);
         let mut keeper =
-            Keeper { host, args, status, open, served, phase, units, pulse, pace, drift: drift() };
+            Keeper { host, args, status, open, served, phase, units, pulse, backoff, drift: drift() };
         if let Some(drift) = &mut keeper.drift {
             drift.watch(&places);
         }
@@ -198,13 +198,13 @@ impl Keeper {
             _ => SHUT.max(asked(self.args.retry_seconds)),
         };
         let earliest = Instant::now() + self.phase.pause();
-        let next_check = Instant::now() + self.pace.next(longest).max(self.phase.pause());
+        let next_check = Instant::now() + jittered(self.backoff.next(longest)).max(self.phase.pause());
         loop {
             let renewal = self.phase.renewal().filter(|(at, _)| *at < next_check);
             tokio::select! {
                 () = tokio::time::sleep_until(renewal.map_or(next_check, |(at, _)| at)) => {}
                 () = changed(self.drift.as_mut()) => {
-                    self.pace.reset();
+                    self.backoff.reset();
                     // Each attempt to open the gate costs a token, whoever writes what.
                     tokio::time::sleep_until(earliest).await;
                     return;

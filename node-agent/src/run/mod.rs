@@ -22,7 +22,6 @@ mod keeper;
 mod leftover;
 mod manifests;
 pub mod metrics;
-mod pace;
 mod phase;
 mod renewal;
 mod reporter;

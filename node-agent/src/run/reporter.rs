@@ -30,10 +30,10 @@ use weaver_api::{
     v1beta1::{self as node_report, NodeReport, NodeReportFields},
 };
 use weaver_diagnostics::finding::{Finding, Severity};
+use weaver_host::backoff::{Backoff, jittered};
 
 use super::{
     cluster::{self, MANAGER, deadline},
-    pace::{Growing, jittered},
     status::Status,
 };
 use crate::{
@@ -79,7 +79,7 @@ pub async fn keep(host: Host, status: Status, stop: CancellationToken) -> anyhow
     let work = async {
         status.checked().await?;
         let mut report = status.subscribe();
-        let (mut again, mut settle) = (Growing::new(AGAIN.0), Growing::new(SETTLE.0));
+        let (mut again, mut settle) = (Backoff::new(AGAIN.0), Backoff::new(SETTLE.0));
         let (mut memory, mut said) = (Memory::default(), None);
         loop {
             let findings = report.borrow_and_update().findings.clone();
@@ -96,10 +96,13 @@ pub async fn keep(host: Host, status: Status, stop: CancellationToken) -> anyhow
                 jittered(LOOK)
             } else {
                 memory.client = None;
-                again.next(AGAIN.1)
+                jittered(again.next(AGAIN.1))
             };
-            let quiet =
-                if std::mem::take(&mut memory.wrote) { settle.next(SETTLE.1) } else { Duration::ZERO };
+            let quiet = if std::mem::take(&mut memory.wrote) {
+                jittered(settle.next(SETTLE.1))
+            } else {
+                Duration::ZERO
+            };
             sleep(quiet).await;
             tokio::select! {
                 changed = report.wait_for(|report| !node_verdicts::are_the_same(&report.findings, &findings)) => {

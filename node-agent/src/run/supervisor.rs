@@ -12,6 +12,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
+use weaver_host::backoff::Backoff;
 
 use super::leftover;
 
@@ -44,7 +45,7 @@ pub async fn supervise(
         allowed = may_run.wait_for(|may| *may) => { allowed.context("the gate keeper is gone")?; }
         () = stop.cancelled() => return Ok(()),
     }
-    let mut pause = BACKOFF.0;
+    let mut backoff = Backoff::new(BACKOFF.0);
     loop {
         let started = Instant::now();
         match program.start() {
@@ -55,17 +56,18 @@ pub async fn supervise(
             }
             Err(failure) => error!("{failure:#}"),
         }
-        pause = next_pause(pause, started.elapsed());
         tokio::select! {
-            () = sleep(pause) => {}
+            () = sleep(pause(&mut backoff, started.elapsed())) => {}
             () = stop.cancelled() => return Ok(()),
         }
-        pause = (pause * 2).min(BACKOFF.1);
     }
 }
 
-fn next_pause(pause: Duration, ran: Duration) -> Duration {
-    if ran >= STEADY { BACKOFF.0 } else { pause }
+fn pause(backoff: &mut Backoff, ran: Duration) -> Duration {
+    if ran >= STEADY {
+        backoff.reset();
+    }
+    backoff.next(BACKOFF.1)
 }
 
 impl Program {
@@ -133,8 +135,9 @@ mod tests {
 
     #[test]
     fn a_steady_child_resets_the_pause() {
-        let long = Duration::from_secs(16);
-        assert_eq!(next_pause(long, Duration::from_secs(5)), long);
-        assert_eq!(next_pause(long, STEADY), BACKOFF.0);
+        let mut backoff = Backoff::new(BACKOFF.0);
+        let pauses =
+            [5, 5, 5, 5, 5, 5, 60].map(|ran| pause(&mut backoff, Duration::from_secs(ran)).as_secs());
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 1]);
     }
 }

@@ -18,7 +18,6 @@ use tracing::{error, warn};
 use weaver_api::conditions::bounded;
 use weaver_client::call::CallError;
 
-use super::backoff;
 use super::kind::{Common, Context, Failure, Guarded, Memory as _, Outcome as _, Reconcile, Step};
 use super::not_understood::{self, NotUnderstood};
 use super::pause::Pause;
@@ -27,6 +26,7 @@ use super::verdicts::listed;
 use crate::code;
 use crate::metrics::End;
 use crate::watch::ResourceRef;
+use weaver_host::backoff;
 
 /// Reconciles one resource, when the concurrency limits allow it, and counts how that ended. The wait is not part of its
 /// time.

@@ -1,12 +1,11 @@
 //! What the controllers share.
 //!
-//! Pure: [`allowance`] (how many events a tenant may cause), [`backoff`] and [`pace`] (when a resource is visited
-//! again), [`report`] (when its status is written), [`verdicts`] (conditions that each kind has). Thin: [`frame`]
-//! (one reconcile), [`kind`] (what a kind brings to it), [`lanes`] (how many run at once), [`events`] (what others are told), [`not_understood`] (an object that
+//! Pure: [`allowance`] (how many events a tenant may cause), [`pace`] (when a resource is reconciled again), [`report`] (when its
+//! status is written), [`verdicts`] (conditions that each kind has). Thin: [`frame`] (one reconcile), [`kind`] (what a kind
+//! brings to it), [`lanes`] (how many run at once), [`events`] (what others are told), [`not_understood`] (an object that
 //! cannot be read), [`state`] (what is remembered between visits).
 
 pub mod allowance;
-pub mod backoff;
 pub mod events;
 pub mod frame;
 pub mod kind;

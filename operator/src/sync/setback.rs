@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use weaver_host::backoff;
 
 use super::execute::TargetState;
-use crate::controller::backoff;
 
 /// Failed targets of one resource, by namespace.
 #[derive(Default)]
