@@ -153,9 +153,9 @@ impl Watches {
     }
 
     fn config(&self) -> watcher::Config {
-        watcher::Config::default()
-            .page_size(PAGE)
-            .timeout(u32::try_from(self.length.as_secs()).unwrap_or(290))
+        #[expect(clippy::expect_used, reason = "--watch takes at most 300 s")]
+        let seconds = u32::try_from(self.length.as_secs()).expect("the length of a watch fits into 32 bits");
+        watcher::Config::default().page_size(PAGE).timeout(seconds)
     }
 }
 

@@ -312,8 +312,8 @@ impl Metrics {
         self.leading.set(i64::from(now.leading));
         self.paused.set(i64::from(now.paused));
         let mut text = String::new();
-        // Writing to a text does not fail.
-        let _ = encode(&mut text, &self.registry);
+        #[expect(clippy::expect_used, reason = "writing to a String does not fail")]
+        encode(&mut text, &self.registry).expect("metrics can be written");
         text
     }
 }

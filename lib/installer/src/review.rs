@@ -163,7 +163,9 @@ async fn there_and_back(client: &Client, path: &Uri) -> Result<(), ReviewFault> 
 async fn convert(client: &Client, path: &Uri, object: Value, version: &str) -> Result<Value, ReviewFault> {
     let uid = format!("weaver-{}", fastrand::u64(..));
     let request = Request::post(path.clone()).header("content-type", "application/json");
-    let body = serde_json::to_vec(&review(uid.clone(), object, version)).unwrap_or_default();
+    #[expect(clippy::expect_used, reason = "texts and a JSON value")]
+    let body =
+        serde_json::to_vec(&review(uid.clone(), object, version)).expect("a review can be written as JSON");
     let request = request.body(Body::from(body)).map_err(|_| ReviewFault::Url)?;
     let response = client.send(request).await.map_err(|error| failure(&error))?;
     let status = response.status();

@@ -137,8 +137,8 @@ impl Page<'_> {
         let mut room = LIMIT - 8192;
         let mut shown = Vec::new();
         for finding in &sorted {
-            let Ok(value) = serde_json::to_value(finding) else { continue };
-            let Ok(text) = serde_json::to_string_pretty(&value) else { continue };
+            #[expect(clippy::expect_used, reason = "a finding is made of texts and numbers")]
+            let text = serde_json::to_string_pretty(finding).expect("a finding can be written as JSON");
             // In the page each of its lines stands two levels deeper.
             let size = text.len() + text.lines().count() * 4 + 2;
             let Some(left) = room.checked_sub(size) else { break };
@@ -157,8 +157,9 @@ impl Page<'_> {
             findings_left_off: sorted.len() - shown.len(),
             findings: shown,
         };
-        // What is made of texts, numbers and findings that were values above does not fail.
-        serde_json::to_value(status).unwrap_or_default()
+        #[expect(clippy::expect_used, reason = "texts, numbers, and findings that were written above")]
+        let json = serde_json::to_value(status).expect("a status can be written as JSON");
+        json
     }
 }
 

@@ -83,8 +83,8 @@ impl Counts {
             registry.register_with_unit("operator_token_expires", help, Unit::Seconds, expires);
         }
         let mut text = String::new();
-        // Writing to a text does not fail.
-        let _ = encode(&mut text, &registry);
+        #[expect(clippy::expect_used, reason = "writing to a String does not fail")]
+        encode(&mut text, &registry).expect("metrics can be written");
         text
     }
 }

@@ -65,8 +65,9 @@ impl Lanes {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Waits for room for a visit of a resource in the namespace `tenant`; `None` never comes, for no lane is closed.
-    pub async fn enter(&self, tenant: &str) -> Option<Place> {
+    /// Waits for room for a visit of a resource in the namespace `tenant`.
+    #[expect(clippy::expect_used, reason = "no semaphore of this file is ever closed")]
+    pub async fn enter(&self, tenant: &str) -> Place {
         let lane = {
             let mut tenants = self.tenants.lock();
             let lane = tenants.get(tenant).and_then(Weak::upgrade).unwrap_or_else(|| {
@@ -77,11 +78,11 @@ impl Lanes {
             lane
         };
         let waits = Waits::begin(&self.waiting);
-        let own = lane.clone().acquire_owned().await.ok()?;
-        let overall = self.overall.clone().acquire_owned().await.ok()?;
+        let own = lane.clone().acquire_owned().await.expect("a lane is open");
+        let overall = self.overall.clone().acquire_owned().await.expect("the room for all is open");
         drop(waits);
         let came = enter(&self.inside);
-        Some(Place { inside: self.inside.clone(), came, _overall: overall, _own: own, _lane: lane })
+        Place { inside: self.inside.clone(), came, _overall: overall, _own: own, _lane: lane }
     }
 
     /// The visits in numbers.
@@ -141,14 +142,14 @@ mod tests {
         let lanes = Lanes::default();
         let mut held: Vec<_> = Vec::new();
         for _ in 0..PER_TENANT {
-            held.extend(lanes.enter("slow").now_or_never().flatten());
+            held.extend(lanes.enter("slow").now_or_never());
         }
         assert_eq!(held.len(), PER_TENANT);
         let mut waiting: Vec<_> = (0..1_000).map(|_| Box::pin(lanes.enter("slow"))).collect();
         for visit in &mut waiting {
             assert!(visit.now_or_never().is_none());
         }
-        let other = lanes.enter("other").now_or_never().flatten();
+        let other = lanes.enter("other").now_or_never();
         assert!(other.is_some(), "nobody else waits");
         assert_eq!((lanes.waiting(), lanes.visits().running), (1_000, PER_TENANT + 1));
         held.pop();

@@ -21,11 +21,11 @@ const POLL: Duration = Duration::from_millis(50);
 #[error("this operator has not renewed its lease in time, and writes nothing before it has")]
 pub struct NotLeading;
 
-/// Time since the boot, suspension included; two of one machine can be compared. None at all, where the kernel does not say.
+/// Time since the boot, suspension included; two of one machine can be compared.
 #[must_use]
+#[expect(clippy::expect_used, reason = "every kernel since 2.6.39 has this clock")]
 pub fn since_boot() -> Duration {
-    // There is such a clock in every kernel since 2.6.39.
-    clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from).unwrap_or_default()
+    clock_gettime(ClockId::CLOCK_BOOTTIME).expect("the kernel has a clock of the time since the boot").into()
 }
 
 /// Until when writes are let through; a clone is the same one.

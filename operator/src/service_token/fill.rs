@@ -254,9 +254,11 @@ impl Job<'_> {
 
     async fn mint_one(&self, token: &ValidToken, uid: &str) -> (String, Result<Minted, MintError>) {
         let account = self.account(&token.account);
+        #[expect(clippy::expect_used, reason = "made of an i64 when the token was validated")]
+        let seconds = i64::try_from(token.lifetime.as_secs()).expect("a lifetime fits into an i64");
         let spec = TokenRequestSpec {
             audiences: (!token.audiences.is_empty()).then(|| token.audiences.clone()),
-            expiration_seconds: Some(i64::try_from(token.lifetime.as_secs()).unwrap_or(i64::MAX)),
+            expiration_seconds: Some(seconds),
             bound_object_ref: Some(BoundObjectReference {
                 api_version: Some("v1".into()),
                 kind: Some("Secret".into()),

@@ -253,7 +253,10 @@ impl Facts<'_> {
     fn spread(&self) -> i32 {
         let mut hasher = DefaultHasher::new();
         self.uid.hash(&mut hasher);
-        i32::try_from(hasher.finish() % u64::from(SPREAD.unsigned_abs() * 100)).unwrap_or_default()
+        #[expect(clippy::expect_used, reason = "the rest of a division by 500")]
+        let spread =
+            i32::try_from(hasher.finish() % u64::from(SPREAD.unsigned_abs() * 100)).expect("it is small");
+        spread
     }
 
     /// Those that would be due a moment later: one write instead of two.

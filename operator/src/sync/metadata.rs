@@ -59,8 +59,9 @@ impl Metadata {
         labels.extend(marks.0);
         annotations.extend(marks.1);
         if ours != Keys::default() {
-            // Two sets of texts always become JSON.
-            annotations.insert(KEYS_ANNOTATION.into(), serde_json::to_string(&ours).unwrap_or_default());
+            #[expect(clippy::expect_used, reason = "two sets of texts")]
+            let keys = serde_json::to_string(&ours).expect("sets of texts can be written as JSON");
+            annotations.insert(KEYS_ANNOTATION.into(), keys);
         }
         Self { labels, annotations }
     }

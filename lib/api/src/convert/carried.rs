@@ -97,12 +97,12 @@ impl Carried {
             return None;
         }
         // As it was found, so that it is still what it was when it comes back.
-        self.unread_whole().cloned().or_else(|| self.json())
+        Some(self.unread_whole().cloned().unwrap_or_else(|| self.json()))
     }
 
-    fn json(&self) -> Option<String> {
-        // Strings and JSON values only: it cannot fail.
-        serde_json::to_string(self).ok()
+    #[expect(clippy::expect_used, reason = "texts and JSON values")]
+    fn json(&self) -> String {
+        serde_json::to_string(self).expect("what is carried can be written as JSON")
     }
 
     /// The text for the annotation at v1beta1, within `room` bytes. What has no effect there goes: how something was
@@ -140,10 +140,8 @@ impl Carried {
             annotate(object, text);
             return true;
         }
-        match (object.get_mut("spec").and_then(Value::as_object_mut), self.json()) {
-            (Some(spec), Some(text)) => spec.insert(FIELD.into(), Value::from(text)).is_none(),
-            _ => false,
-        }
+        let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return false };
+        spec.insert(FIELD.into(), Value::from(self.json())).is_none()
     }
 
     /// Writes the annotation of an object at v1beta1, where there is something to carry.

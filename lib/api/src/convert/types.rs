@@ -12,7 +12,9 @@ use crate::crds::{self, STORED};
 /// The schemas of specs, by kind and version.
 static SPECS: LazyLock<Value> = LazyLock::new(|| {
     let mut specs = json!({});
-    for crd in crds::all().iter().filter_map(|crd| serde_json::to_value(crd).ok()) {
+    for crd in crds::all() {
+        #[expect(clippy::expect_used, reason = "our own definitions, the same at each start")]
+        let crd = serde_json::to_value(crd).expect("a definition can be written as JSON");
         for version in crd["spec"]["versions"].as_array().into_iter().flatten() {
             if let (Some(kind), Some(name)) =
                 (crd["spec"]["names"]["kind"].as_str(), version["name"].as_str())
