@@ -21,7 +21,6 @@ pub mod merge;
 mod part;
 mod pem;
 pub mod server_url;
-mod yaml_text;
 
 use serde_json::{Value, json};
 

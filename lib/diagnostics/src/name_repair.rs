@@ -6,13 +6,14 @@
 
 use std::path::PathBuf;
 
+use serde_json::json;
+
 use crate::{
     finding::{Change, Code, Finding, Place, Remedy, Severity},
     k3s_config::{Effective, Setting},
     san::{ServingName, is_inner},
     serving::{Outcome, Seen, Stage, wanted},
-    shell,
-    weaver_toml::yaml_scalar,
+    shell, yaml_text,
 };
 
 /// The drop-in that a repair writes; its name sorts behind what people choose.
@@ -160,13 +161,11 @@ fn configure(state: &State<'_>, lost: &[&Setting]) -> Step {
         ));
     }
     let there = state.effective.tls_san.iter().filter(|setting| setting.origin.file == file);
-    let mut to =
-        "# Names that another file's `tls-san:` had replaced. Written by `weaver-node-agent repair names`.\n\
-                  tls-san+:\n"
-            .to_owned();
-    for setting in there.chain(lost.iter().copied()) {
-        to.extend(["  - ", &yaml_scalar::quoted(&setting.value), "\n"]);
-    }
+    let names: Vec<_> = there.chain(lost.iter().copied()).map(|setting| setting.value.as_str()).collect();
+    let to = format!(
+        "# Names that another file's `tls-san:` had replaced. Written by `weaver-node-agent repair names`.\n{}",
+        yaml_text::write(&json!({ "tls-san+": names }))
+    );
     Step::Configure(Change { file, from: state.drop_in.map(str::to_owned), to })
 }
 

@@ -27,7 +27,6 @@ mod syntax;
 pub mod user_data;
 pub mod verdict;
 mod wifi;
-pub(crate) mod yaml_scalar;
 
 use std::{net::IpAddr, ops::Range};
 

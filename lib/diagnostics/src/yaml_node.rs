@@ -4,7 +4,7 @@
 //! here either. An error never quotes the text: the files hold tokens.
 
 use serde::{
-    Deserialize, Deserializer,
+    Deserialize, Deserializer, Serialize, Serializer,
     de::{MapAccess, SeqAccess, Visitor},
 };
 use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
@@ -156,6 +156,17 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
+impl Serialize for Node {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.value {
+            Value::Null => serializer.serialize_unit(),
+            Value::Scalar(text) => serializer.serialize_str(text),
+            Value::List(items) => serializer.collect_seq(items),
+            Value::Map(entries) => serializer.collect_map(entries.iter().map(|(key, value)| (key, value))),
+        }
+    }
+}
+
 struct ValueVisitor;
 
 macro_rules! scalars {
@@ -210,6 +221,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::yaml_text::{Ordered, write};
     use proptest::prelude::*;
 
     #[test]
@@ -273,6 +285,35 @@ mod tests {
         #[test]
         fn never_panics(text in "\\PC*|[-a-z:\\[\\]{}&*!|>'\"#%@, \t\n]*") {
             let _ = parse(&text);
+        }
+
+        #[test]
+        fn what_is_written_is_read_back(
+            text in "\\PC*|[-a-z0-9:\\[\\]{}&*!|>'\"#%@,?=~.\\\\ \t\n\u{85}\u{2028}\u{feff}]*",
+        ) {
+            let node = |value| Node { value, line: 1, column: 1 };
+            let (scalar, nothing) = (node(Value::Scalar(text.clone())), node(Value::Null));
+            let list = node(Value::List(vec![scalar.clone(), nothing.clone(), node(Value::List(vec![scalar.clone()]))]));
+            let inner = node(Value::Map(vec![(scalar.clone(), list.clone()), (nothing, scalar.clone())]));
+            let whole = node(Value::Map(vec![(scalar, inner.clone()), (list, inner)]));
+            let written = write(&Ordered(vec![("k", &whole)]));
+            let read = parse(&written).map_err(|error| TestCaseError::fail(format!("{error}: {written}")))?;
+            prop_assert!(is_alike(read.get("k").unwrap(), &whole), "{}: {:?}", written, read);
+        }
+    }
+
+    fn is_alike(one: &Node, other: &Node) -> bool {
+        match (&one.value, &other.value) {
+            (Value::List(one), Value::List(other)) => {
+                one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_alike(one, other))
+            }
+            (Value::Map(one), Value::Map(other)) => {
+                let pairs = |(one, other): (&(Node, Node), &(Node, Node))| {
+                    is_alike(&one.0, &other.0) && is_alike(&one.1, &other.1)
+                };
+                one.len() == other.len() && one.iter().zip(other).all(pairs)
+            }
+            (one, other) => one == other,
         }
     }
 }

@@ -239,7 +239,7 @@ mod tests {
             wifi_password: Some(Secret::new(" hunter2 ".to_owned())),
             other_wifi: Some(OtherWifi {
                 place: Place::at("/boot/firmware/network-config", 1, 9),
-                rest: "network: {\"version\": \"2\"}\n".to_owned(),
+                rest: "network:\n  version: \"2\"\n".to_owned(),
             }),
             owners_radio: Some(Radio::Wifi(Place::at("/etc/netplan/60-wifi.yaml", 1, 19))),
             key_files: vec!["/etc/ssh/weaver_keys/ada".to_owned()],

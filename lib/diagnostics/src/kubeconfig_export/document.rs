@@ -5,13 +5,14 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 use serde_saphyr::{DuplicateKeyPolicy, Options};
 
-use super::{LISTS, yaml_text};
+use super::LISTS;
 use crate::finding_text::is_unprintable;
 use crate::{
     finding::Place,
     text_file::TextFile,
     tokens::without_tokens,
     yaml_node::{self, first_document},
+    yaml_text,
 };
 
 /// The values of a kubeconfig: a mapping in which clusters, contexts and users
@@ -111,7 +112,7 @@ impl Document {
     /// As YAML text in the order that `kubectl config` writes.
     #[must_use]
     pub fn to_yaml(&self) -> String {
-        yaml_text::write(&Value::Object(self.0.clone()))
+        yaml_text::write(&self.0)
     }
 
     /// The value of a top-level key.

@@ -31,9 +31,9 @@ pub fn merge(theirs: &Document, exported: &Document, switch: bool) -> Document {
 
 #[cfg(test)]
 mod tests {
-    use super::super::yaml_text::tests::any_value;
     use super::*;
     use crate::text_file::TextFile;
+    use crate::yaml_text::tests::any_value;
     use proptest::prelude::*;
 
     fn document(text: &str) -> Document {

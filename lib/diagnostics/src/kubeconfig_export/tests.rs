@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::pem::tests::{CERTIFICATE, KEY};
-use super::yaml_text::tests::any_value;
 use super::*;
+use crate::yaml_text::{self, tests::any_value};
 
 /// The kubeconfig of k3s.
 fn k3s() -> String {
@@ -41,8 +41,8 @@ fn the_kubeconfig_of_k3s_under_a_name() {
     let want = k3s().replace("https://127.0.0.1:6443", "https://pi.lan:6443").replace(": default", ": pi");
     let want = want.replace("preferences: {}\n", "");
     assert_eq!(exported(&source, "pi.lan", None, None), want);
-    let want = want.replace("https://pi.lan:6443", "\"https://[fd00::1]:9\"");
-    let want = want.replace(":9\"\n", ":9\"\n    tls-server-name: pi.lan\n");
+    let want = want.replace("https://pi.lan:6443", "https://[fd00::1]:9");
+    let want = want.replace(":9\n", ":9\n    tls-server-name: pi.lan\n");
     assert_eq!(exported(&source, "fd00::1", Some(9), Some("pi.lan")), want);
 }
 

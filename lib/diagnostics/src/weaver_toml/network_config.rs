@@ -7,11 +7,11 @@
 
 use std::fmt;
 
-use super::yaml_scalar;
 use crate::{
     finding::Place,
     text_file::TextFile,
     yaml_node::{self, Node, SyntaxError, Value},
+    yaml_text::{self, Ordered},
 };
 
 /// The radio of every Pi. networkd has netplan name it: it cannot be matched otherwise.
@@ -42,7 +42,8 @@ pub fn read(file: &TextFile) -> Result<Option<OtherWifi>, SyntaxError> {
     let network = root.get("network").unwrap_or(&root);
     let Some(radio) = network.get("wifis").and_then(|wifis| entry(wifis, RADIO)) else { return Ok(None) };
     let place = Place::at(&file.path, radio.line, radio.column);
-    let rest = format!("network: {}\n", flow(&without_radio(network)));
+    // netplan reads every scalar as a text, whatever its quotes.
+    let rest = yaml_text::write(&Ordered(vec![("network", without_radio(network))]));
     Ok(Some(OtherWifi { place, rest }))
 }
 
@@ -63,20 +64,6 @@ fn without_radio(network: &Node) -> Node {
     Node { value: Value::Map(entries), ..network.clone() }
 }
 
-/// On one line. netplan reads every scalar as a text, whatever its quotes.
-fn flow(node: &Node) -> String {
-    let joined = |parts: Vec<String>| parts.join(", ");
-    match &node.value {
-        Value::Null => "null".to_owned(),
-        Value::Scalar(text) => yaml_scalar::quoted(text),
-        Value::List(items) => format!("[{}]", joined(items.iter().map(flow).collect())),
-        Value::Map(entries) => {
-            let entry = |(name, value): &(Node, Node)| format!("{}: {}", flow(name), flow(value));
-            format!("{{{}}}", joined(entries.iter().map(entry).collect()))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,8 +80,8 @@ mod tests {
         assert_eq!(other.place, Place::at("/n", 9, 5));
         assert_eq!(
             other.rest,
-            "network: {\"version\": \"2\", \"ethernets\": {\"eth0\": \
-             {\"dhcp4\": \"true\", \"dhcp6\": \"true\", \"optional\": \"true\"}}}\n"
+            "network:\n  version: \"2\"\n  ethernets:\n    eth0:\n      dhcp4: \"true\"\n      dhcp6: \"true\"\n\
+             \x20     optional: \"true\"\n"
         );
         assert!(of(&other.rest).is_none(), "nothing of the radio is left");
     }
@@ -114,7 +101,11 @@ mod tests {
         assert_eq!(at(&others), scalar("b: #c"));
         assert_eq!(at(&["network", "wifis", "wlan0"]), None);
         assert_eq!(at(&["network", "ethernets", "end0", "mtu"]), scalar("1400"));
-        assert!(rest.contains("[\"10.0.0.2/24\", \"fd00::1/64\"]") && rest.contains("\"x\": null"), "{rest}");
+        let addresses = network.get("network").unwrap().get("ethernets").unwrap().get("end0").unwrap();
+        let addresses: Vec<_> =
+            addresses.get("addresses").unwrap().items().iter().map(Node::as_str).collect();
+        assert_eq!(addresses, [Some("10.0.0.2/24"), Some("fd00::1/64")]);
+        assert!(rest.ends_with("x: null\n"), "{rest}");
     }
 
     #[test]

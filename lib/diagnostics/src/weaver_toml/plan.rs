@@ -8,10 +8,12 @@ mod netplan;
 
 use std::fmt;
 
+use serde_json::{Value, json};
+
 use super::{
     Config, OptionValue, Role, Secret, SecretWish, hosts, network_config::OtherWifi, owners_netplan::Radio,
-    yaml_scalar,
 };
+use crate::yaml_text::{self, Ordered};
 
 /// The account of the card, which gets the ssh keys where user-data makes none.
 pub const ADMIN: &str = "weaver-admin";
@@ -245,14 +247,13 @@ fn cloud_init() -> String {
     format!("{HEADER}preserve_hostname: true\nmanage_etc_hosts: false\n")
 }
 
+/// Numbers and truth values are texts too: k3s turns each into a flag.
 fn k3s(config: &Config, host: &Host, node_name: Option<&str>) -> Option<String> {
-    let mut lines = Vec::new();
-    if let Some(name) = node_name {
-        lines.push(format!("node-name: {}", yaml_scalar::quoted(name)));
-    }
+    let mut entries: Vec<(&str, Value)> = Vec::new();
+    entries.extend(node_name.map(|name| ("node-name", name.into())));
     match &config.role {
-        Role::Server => lines.extend(serving_names(config)),
-        Role::Agent(server) => lines.push(format!("server: {}", yaml_scalar::quoted(server))),
+        Role::Server => entries.extend(serving_names(config).map(|names| ("tls-san+", json!(names)))),
+        Role::Agent(server) => entries.push(("server", server.as_str().into())),
     }
     let has_token = match config.token {
         SecretWish::Import(_) => true,
@@ -260,23 +261,20 @@ fn k3s(config: &Config, host: &Host, node_name: Option<&str>) -> Option<String> 
         SecretWish::None => false,
     };
     if has_token {
-        lines.push(format!("token-file: {}", yaml_scalar::quoted(token_file(&config.role))));
+        entries.push(("token-file", token_file(&config.role).into()));
     }
-    for (key, value) in &config.k3s_options {
-        let value = match value {
-            OptionValue::Single(text) => yaml_scalar::quoted(text),
-            OptionValue::List(texts) => yaml_scalar::quoted_list(texts),
-        };
-        lines.push(format!("{key}: {value}"));
-    }
-    with_header(&lines)
+    entries.extend(config.k3s_options.iter().map(|(key, value)| match value {
+        OptionValue::Single(text) => (key.as_str(), text.as_str().into()),
+        OptionValue::List(texts) => (key.as_str(), json!(texts)),
+    }));
+    (!entries.is_empty()).then(|| with_header(&yaml_text::write(&Ordered(entries))))
 }
 
-fn serving_names(config: &Config) -> Option<String> {
+fn serving_names(config: &Config) -> Option<Vec<&str>> {
     let own_name = config.hostname.as_ref().map(|host| host.name.as_str());
     let mut names: Vec<_> = own_name.into_iter().collect();
     names.extend(config.api_names.iter().map(String::as_str).filter(|name| Some(*name) != own_name));
-    (!names.is_empty()).then(|| format!("tls-san+: {}", yaml_scalar::quoted_list(names)))
+    (!names.is_empty()).then_some(names)
 }
 
 fn agent_role(role: &Role) -> Option<String> {
@@ -285,7 +283,7 @@ fn agent_role(role: &Role) -> Option<String> {
 }
 
 fn ssh_keys(keys: &[String]) -> Option<String> {
-    with_header(keys)
+    (!keys.is_empty()).then(|| with_header(&format!("{}\n", keys.join("\n"))))
 }
 
 fn timesyncd(servers: &[String]) -> Option<String> {
@@ -296,8 +294,8 @@ fn agent_environment(seconds: u16) -> String {
     format!("{HEADER}WEAVER_CLOCK_WAIT={seconds}\n")
 }
 
-fn with_header(lines: &[String]) -> Option<String> {
-    (!lines.is_empty()).then(|| format!("{HEADER}{}\n", lines.join("\n")))
+fn with_header(text: &str) -> String {
+    format!("{HEADER}{text}")
 }
 
 #[cfg(test)]

@@ -33,11 +33,9 @@ fn an_agent_gets_its_server_its_token_and_its_role() {
     assert!(host.exists(ROLE));
     assert_eq!(host.read(AGENT_TOKEN), format!("{}\n", whole()));
     let k3s = host.read(K3S);
-    for line in [
-        "node-name: \"worker\"",
-        "server: \"https://raspi.lan:6443\"",
-        "token-file: \"/var/lib/weaver/k3s-agent.token\"",
-    ] {
+    for line in
+        ["node-name: worker", "server: https://raspi.lan:6443", "token-file: /var/lib/weaver/k3s-agent.token"]
+    {
         assert!(k3s.lines().any(|present| present == line), "no {line}: {k3s}");
     }
     assert!(!k3s.contains("tls-san"), "{k3s}");
@@ -56,7 +54,7 @@ fn a_change_of_the_role_takes_the_file_of_the_role_and_k3s_file_along() {
         assert!(host.exists(ROLE) && host.read(K3S).contains("server: "));
         host.configure(SERVER).exits(0);
         assert!(!host.exists(ROLE));
-        assert!(!host.read(K3S).contains("server: ") && host.read(K3S).contains("tls-san+: "));
+        assert!(!host.read(K3S).contains("server: ") && host.read(K3S).contains("tls-san+:"));
     }
     host.configure(&agent(&whole())).exits(0);
     fs::remove_file(host.path(WEAVER_TOML)).unwrap();
@@ -74,14 +72,14 @@ fn an_agent_whose_name_was_turned_down_gets_another_and_keeps_the_one_that_is_ta
         host.write(path, "x");
     }
     host.configure(&called("worker")).exits(0);
-    assert!(host.read(K3S).contains("node-name: \"worker\"\n"), "{}", host.read(K3S));
+    assert!(host.read(K3S).contains("node-name: worker\n"), "{}", host.read(K3S));
     host.write(KUBELETS, "by the server's CA");
     host.configure(&called("third")).exits(0);
-    assert!(host.read(K3S).contains("node-name: \"worker\"\n"), "{}", host.read(K3S));
+    assert!(host.read(K3S).contains("node-name: worker\n"), "{}", host.read(K3S));
     assert_eq!(host.read("/etc/hostname"), "third\n");
     fs::remove_file(host.path(KUBELETS)).unwrap();
     host.run().exits(0);
-    assert!(host.read(K3S).contains("node-name: \"third\"\n"), "it is to join another server");
+    assert!(host.read(K3S).contains("node-name: third\n"), "it is to join another server");
 }
 
 #[test]
@@ -101,10 +99,10 @@ fn a_server_that_becomes_an_agent_gets_a_new_name_and_finds_the_old_one_again() 
             host.write(path, "x");
         }
         host.configure(&agent(&whole())).exits(0);
-        assert!(host.read(K3S).contains("node-name: \"worker\"\n"), "{}", host.read(K3S));
+        assert!(host.read(K3S).contains("node-name: worker\n"), "{}", host.read(K3S));
         host.write(KUBELETS, "by the other server's CA");
         host.configure("hostname = \"third\"\n").exits(0);
-        assert!(host.read(K3S).contains(&format!("node-name: \"{name}\"\n")), "{}", host.read(K3S));
+        assert!(host.read(K3S).contains(&format!("node-name: {name}\n")), "{}", host.read(K3S));
     }
 }
 
@@ -152,7 +150,7 @@ fn a_role_waits_for_the_file_that_k3s_reads() {
     let blocks = format!("{K3S}.new/inner");
     host.write(&blocks, "");
     host.configure(&agent(&whole())).exits(1).finds("B-05", "warn");
-    assert!(!host.exists(ROLE) && host.read(K3S).contains("tls-san+: "), "it is the server that it was");
+    assert!(!host.exists(ROLE) && host.read(K3S).contains("tls-san+:"), "it is the server that it was");
     assert!(host.read(K3S).contains(TOKEN) && host.read(TOKEN) == "hunter2\n", "with the token that it had");
 
     fs::remove_dir_all(host.path(&format!("{K3S}.new"))).unwrap();

@@ -1,22 +1,27 @@
 //! The netplan files: the wired network, the Wi-Fi, and what has to make room for it.
 
-use std::net::IpAddr;
+use serde_json::{Map, Value, json};
 
 use super::{Host, with_header};
-use crate::weaver_toml::{
-    Config, Network, Secret, SecretWish, Wifi, network_config::RADIO, owners_netplan::Radio, yaml_scalar,
+use crate::{
+    weaver_toml::{Config, Network, Secret, SecretWish, Wifi, network_config::RADIO, owners_netplan::Radio},
+    yaml_text,
 };
 
 /// Both networks; `None` where neither is asked for.
 pub(super) fn networks(config: &Config, host: &Host) -> Option<String> {
-    let wired = wired(&config.network);
-    let wifi = wifi_in_force(config, host).map(|(wifi, password)| radio(wifi, password));
-    let parts: Vec<_> = wired.into_iter().chain(wifi).flatten().collect();
-    if parts.is_empty() {
+    let mut network = Map::new();
+    if let Some(wired) = wired(&config.network) {
+        network.insert("ethernets".to_owned(), json!({ WIRED: wired }));
+    }
+    if let Some((wifi, password)) = wifi_in_force(config, host) {
+        network.insert("wifis".to_owned(), json!({ RADIO: radio(wifi, password) }));
+    }
+    if network.is_empty() {
         return None;
     }
-    let begin = ["network:", "  version: 2"].map(str::to_owned);
-    with_header(&begin.into_iter().chain(parts).collect::<Vec<_>>())
+    network.insert("version".to_owned(), 2.into());
+    Some(with_header(&yaml_text::write(&json!({ "network": network }))))
 }
 
 /// The Wi-Fi and its password; `None` where there is no password, so that another file's network stays, or where netplan
@@ -34,50 +39,43 @@ pub(super) fn password<'a>(wifi: &'a Wifi, host: &'a Host) -> Option<&'a Secret>
     }
 }
 
-/// Matched by name and not by MAC, so that the card can move to another board. networkd takes the first
-/// file that matches: the id sorts before those that cloud-init writes.
-fn wired(network: &Network) -> Option<Vec<String>> {
+/// networkd takes the first file that matches: this id sorts before those that cloud-init writes.
+const WIRED: &str = "0-weaver";
+
+/// Matched by name and not by MAC, so that the card can move to another board.
+fn wired(network: &Network) -> Option<Value> {
     if network.address.is_none() && network.dns.is_empty() {
         return None;
     }
-    let mut lines: Vec<_> = ["  ethernets:", "    \"0-weaver\":"].map(str::to_owned).into();
-    let mut add = |line: &str| lines.push(format!("      {line}"));
-    add("match: {name: \"e*\"}");
-    add("optional: true");
     let is_dhcp = network.address.is_none_or(|address| address.ip.is_ipv6());
-    add(&format!("dhcp4: {is_dhcp}"));
+    let mut port = json!({ "match": { "name": "e*" }, "optional": true, "dhcp4": is_dhcp });
     if is_dhcp && !network.dns.is_empty() {
-        add("dhcp4-overrides: {use-dns: false}");
+        port["dhcp4-overrides"] = json!({ "use-dns": false });
     }
     if let Some(address) = network.address {
-        add(&format!("addresses: {}", yaml_scalar::quoted_list([address.to_string()])));
+        port["addresses"] = json!([address.to_string()]);
     }
     if let Some(gateway) = network.gateway {
         let all = if gateway.is_ipv4() { "0.0.0.0/0" } else { "::/0" };
-        add(&format!("routes: [{{to: \"{all}\", via: {}}}]", yaml_scalar::quoted(&gateway.to_string())));
+        port["routes"] = json!([{ "to": all, "via": gateway }]);
     }
     if !network.dns.is_empty() {
-        let servers = network.dns.iter().map(IpAddr::to_string);
-        add(&format!("nameservers: {{addresses: {}}}", yaml_scalar::quoted_list(servers)));
+        port["nameservers"] = json!({ "addresses": network.dns });
     }
-    Some(lines)
+    Some(port)
 }
 
 /// By the name that every Pi's own radio has: for networkd netplan refuses to match a Wi-Fi. The password has a
-/// line of its own, for netplan repeats the line that it complains of.
-fn radio(wifi: &Wifi, password: &Secret) -> Vec<String> {
-    let mut lines = vec![
-        "  wifis:".to_owned(),
-        format!("    {RADIO}:"),
-        "      optional: true".to_owned(),
-        "      dhcp4: true".to_owned(),
-        format!("      regulatory-domain: {}", yaml_scalar::quoted(&wifi.country)),
-        "      access-points:".to_owned(),
-        format!("        {}:", yaml_scalar::quoted(&wifi.ssid)),
-    ];
+/// line of its own, as each value has, for netplan repeats the line that it complains of.
+fn radio(wifi: &Wifi, password: &Secret) -> Value {
+    let mut network = json!({ "password": password.expose() });
     if wifi.hidden {
-        lines.push("          hidden: true".to_owned());
+        network["hidden"] = true.into();
     }
-    lines.push(format!("          password: {}", yaml_scalar::quoted(password.expose())));
-    lines
+    json!({
+        "optional": true,
+        "dhcp4": true,
+        "regulatory-domain": wifi.country,
+        "access-points": { wifi.ssid.as_str(): network },
+    })
 }

@@ -226,7 +226,7 @@ fn the_wired_network() {
     let text = content(&dns, NETPLAN);
     assert_eq!(scalar(text, &at("dhcp4")), "true");
     assert_eq!(scalar(text, &[&own[..], &["dhcp4-overrides", "use-dns"]].concat()), "false");
-    assert!(!text.contains("addresses: [\"\"") && !text.contains("routes"), "{text}");
+    assert!(!text.contains("\"\"") && !text.contains("routes"), "{text}");
 }
 
 #[test]
@@ -288,7 +288,8 @@ fn the_wifis_password_is_imported_kept_or_dropped() {
         let netplan = file(NETPLAN).map(|file| file.content.as_str());
         assert_eq!(netplan.is_some(), in_force.is_some(), "{text}");
         if let Some((netplan, password)) = netplan.zip(in_force) {
-            assert!(netplan.contains(&yaml_scalar::quoted(password)), "{netplan}");
+            let network = ["network", "wifis", "wlan0", "access-points", "Zum \"Löwen\": #1", "password"];
+            assert_eq!(scalar(netplan, &network), password);
         }
         assert_eq!(plan.removed.iter().any(|path| path == WIFI_PASSWORD_FILE), removed, "{text}");
         let config = parse(text.as_bytes()).unwrap().config;
