@@ -211,7 +211,7 @@ where
 
 /// What to do when a kind of ours cannot be listed at the one version that this program works on.
 fn remedy(error: &CallError, kind: &str, namespace: Option<&str>) -> String {
-    if error.to_string().contains("conversion webhook") {
+    if error.is_failed_conversion() {
         return format!(
             "{kind}s are still stored at v1alpha1, and the webhook that converts them does not answer: start it, then run \
              `weaver crd migrate`"

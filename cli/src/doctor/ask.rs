@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kube::core::Status;
 use tokio::time::timeout;
+use weaver_client::call::conversion_failed;
 use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding};
 
@@ -36,7 +37,7 @@ fn code_of(error: &Status) -> Code {
     match error.code {
         403 => Code::MayNotLook,
         404 => Code::DefinitionDiffers,
-        _ if error.message.contains("conversion webhook") => Code::ConversionWebhookFailed,
+        _ if conversion_failed(error) => Code::ConversionWebhookFailed,
         _ => Code::K3sNotAnswering,
     }
 }

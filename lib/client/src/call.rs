@@ -45,6 +45,22 @@ impl CallError {
             Self::Transient(_) => "transient",
         }
     }
+
+    /// Does it say that the conversion webhook failed? See [`conversion_failed`].
+    #[must_use]
+    pub fn is_failed_conversion(&self) -> bool {
+        self.to_string().contains(CONVERSION)
+    }
+}
+
+/// With these words each message of the API server about a conversion webhook begins that failed. It gives the failure
+/// no reason and no cause, and the code depends on what the webhook was asked for.
+const CONVERSION: &str = "conversion webhook for ";
+
+/// Does the API server say that the conversion webhook failed, rather than that it refuses the object?
+#[must_use]
+pub fn conversion_failed(status: &Status) -> bool {
+    status.message.contains(CONVERSION)
 }
 
 /// Awaits one call, no longer than [`DEADLINE`].
@@ -159,6 +175,28 @@ mod tests {
             let error = CallError::from(kube::Error::Api(status));
             assert!(format!("{error:?}").starts_with(expected), "{code}: {error:?}");
         }
+    }
+
+    #[test]
+    fn a_failed_conversion_is_known_with_whatever_code() {
+        // As apiextensions-apiserver writes it (webhook_converter.go).
+        let webhook =
+            "conversion webhook for weaver.example.com/v1alpha1, Kind=ConfigMapSync failed: no route";
+        let wrapped = format!("Internal error occurred: {webhook}");
+        for (message, expected) in [
+            (webhook, true),
+            (wrapped.as_str(), true),
+            ("admission webhook \"a\" denied the request: no", false),
+            ("configmapsyncs.weaver.example.com \"a\" not found", false),
+        ] {
+            for code in [400, 403, 404, 409, 422, 500] {
+                let status = Status::failure(message, "Reason").with_code(code).boxed();
+                assert_eq!(conversion_failed(&status), expected, "{code}: {message}");
+                let error = CallError::from(kube::Error::Api(status));
+                assert_eq!(error.is_failed_conversion(), expected, "{error:?}");
+            }
+        }
+        assert!(!CallError::TooLarge.is_failed_conversion());
     }
 
     #[test]

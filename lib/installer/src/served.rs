@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 use weaver_api::GROUP;
 use weaver_api::crds::STORED;
-use weaver_client::call::{CallError, call};
+use weaver_client::call::{CallError, call, conversion_failed};
 
 use super::report::{InstallError, failed};
 use super::write::MANAGER;
@@ -95,9 +95,7 @@ pub(super) enum Proof {
 
 /// Is it refused for what it is, by a policy, a quota or a missing right, rather than not converted?
 fn is_refusal(status: &Status) -> bool {
-    // What the API server says where its webhook fails, with whatever code.
-    let converting = status.message.contains("conversion webhook");
-    (400..500).contains(&status.code) && status.code != 408 && !converting
+    (400..500).contains(&status.code) && status.code != 408 && !conversion_failed(status)
 }
 
 /// Makes the API server convert.
