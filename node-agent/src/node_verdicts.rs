@@ -111,7 +111,8 @@ pub fn are_the_same(one: &[Finding], other: &[Finding]) -> bool {
 
 /// Without what was seen besides.
 fn essence(mut findings: Vec<node_report::Finding>) -> Vec<node_report::Finding> {
-    let besides = findings.iter_mut().filter(|finding| !evidence_counts(&finding.code));
+    let counts = |finding: &node_report::Finding| Code::of_id(&finding.code).is_some_and(evidence_counts);
+    let besides = findings.iter_mut().filter(|finding| !counts(finding));
     besides.for_each(|finding| finding.evidence.clear());
     findings
 }

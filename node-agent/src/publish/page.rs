@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 use weaver_diagnostics::{
+    catalogue::Part,
     exit_code,
     finding::{Code, Finding, Severity},
     finding_text,
@@ -180,8 +181,8 @@ fn tail(text: &str, longest: usize) -> String {
 /// Whether another evidence is another finding: of weaver.toml, where another fault may be in another line; and of a name
 /// that is not served, where it says why. Elsewhere it may be a time or a counter.
 #[must_use]
-pub fn evidence_counts(code: &str) -> bool {
-    code.starts_with("B-") || code == Code::NameNotServed.id()
+pub fn evidence_counts(code: Code) -> bool {
+    code.row().part == Part::WeaverToml || code == Code::NameNotServed
 }
 
 /// What of a page, in its form for programs, makes it another page.
@@ -193,8 +194,8 @@ pub fn essence(page: &Value) -> Value {
         .iter()
         .filter(is_known_bad)
         .map(|finding| {
-            let evidence =
-                finding["code"].as_str().is_some_and(evidence_counts).then_some(&finding["evidence"]);
+            let code = finding["code"].as_str().and_then(Code::of_id);
+            let evidence = code.is_some_and(evidence_counts).then_some(&finding["evidence"]);
             json!([finding["code"], finding["severity"], finding["message"], evidence])
         })
         .collect();
