@@ -22,7 +22,7 @@ use rustls::{
 use tokio::{net::lookup_host, time::timeout};
 use weaver_diagnostics::{
     san::ServingName,
-    serving::{Observation, Outcome, Seen, Wanted},
+    serving::{Observation, Outcome, Seen, Silence, Wanted},
 };
 use weaver_host::handshake;
 
@@ -99,14 +99,14 @@ pub(crate) async fn look(
     name: &ServingName,
 ) -> anyhow::Result<Observation> {
     let verifier = verifier(anchors)?;
-    let silent =
-        |why: &str| Observation { outcome: Outcome::Unreachable(why.to_owned()), served: Vec::new() };
+    let silent = |silence| Observation { outcome: Outcome::Unreachable(silence), served: Vec::new() };
+    let unanswered = |why: &str| silent(Silence::Unanswered(why.to_owned()));
     let found = match timeout(handshake::DEADLINE, lookup_host((host, port))).await {
         Ok(Ok(found)) => found,
-        Ok(Err(error)) => return Ok(silent(&error.to_string())),
-        Err(_) => return Ok(silent("whoever knows names does not answer")),
+        Ok(Err(error)) => return Ok(silent(Silence::from(&error))),
+        Err(_) => return Ok(unanswered("whoever knows names does not answer")),
     };
-    let mut seen = silent("the name has no address");
+    let mut seen = unanswered("the name has no address");
     // As k3s does: an address that nobody answers at, of a network that is not there, hides no other.
     for address in found {
         seen = handshake(address, Arc::clone(&verifier), name).await;
@@ -122,9 +122,9 @@ async fn handshake(
     verifier: Arc<WebPkiServerVerifier>,
     name: &ServingName,
 ) -> Observation {
-    let silent = |why: String| Observation { outcome: Outcome::Unreachable(why), served: Vec::new() };
     let Some((asked, judged)) = server_names(address, name) else {
-        return silent(format!("{name} cannot be asked for by TLS"));
+        let silence = Silence::Unanswered(format!("{name} cannot be asked for by TLS"));
+        return Observation { outcome: Outcome::Unreachable(silence), served: Vec::new() };
     };
     let seen = handshake::handshake(address, verifier, asked, judged).await;
     let outcome = seen.ended.map_or_else(|error| outcome_of(&error), |()| Outcome::Proven);
@@ -147,7 +147,8 @@ fn server_names(
 fn outcome_of(error: &std::io::Error) -> Outcome {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let Some(Error::InvalidCertificate(certificate)) = tls else {
-        return Outcome::Unreachable(tls.map_or_else(|| error.to_string(), |tls| format!("TLS: {tls}")));
+        let silence = tls.map(|tls| Silence::Unanswered(format!("TLS: {tls}")));
+        return Outcome::Unreachable(silence.unwrap_or_else(|| Silence::from(error)));
     };
     match certificate {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {

@@ -14,7 +14,7 @@ use rustls::pki_types::ServerName;
 use rustls::{CertificateError, Error, RootCertStore};
 use serde_json::json;
 use weaver_diagnostics::san::ServingName;
-use weaver_diagnostics::serving::Outcome;
+use weaver_diagnostics::serving::{Outcome, Silence};
 use weaver_host::handshake;
 
 /// What is asked for where no name shall be sent: TLS sends no addresses.
@@ -33,7 +33,11 @@ pub struct Seen {
 
 /// Whether `endpoint` (`HOST:PORT`) serves `name` by a certificate of `anchors`.
 pub async fn prove(endpoint: &str, anchors: RootCertStore, name: &ServingName) -> Seen {
-    let nothing = |why: String| Seen { outcome: Outcome::Unreachable(why), served: Vec::new(), peer: None };
+    let nothing = |why| Seen {
+        outcome: Outcome::Unreachable(Silence::Unanswered(why)),
+        served: Vec::new(),
+        peer: None,
+    };
     let verifier = match WebPkiServerVerifier::builder(Arc::new(anchors)).build() {
         Ok(verifier) => verifier,
         Err(error) => return nothing(format!("no verifier can be made from the CA: {error}")),
@@ -69,7 +73,8 @@ async fn handshake(
 fn outcome_of(error: &std::io::Error) -> Outcome {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let Some(Error::InvalidCertificate(certificate)) = tls else {
-        return Outcome::Unreachable(tls.map_or_else(|| error.to_string(), |tls| format!("TLS: {tls}")));
+        let silence = tls.map(|tls| Silence::Unanswered(format!("TLS: {tls}")));
+        return Outcome::Unreachable(silence.unwrap_or_else(|| Silence::from(error)));
     };
     match certificate {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {

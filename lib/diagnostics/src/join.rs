@@ -63,7 +63,7 @@ pub fn judge(url: &str, name: &ServingName, own: Option<&str>, shown: &Shown) ->
             let message = format!("the server at {url} has a certificate of another CA than it says");
             findings.push(catalogue::finding(Code::JoinOtherServer, message).saw(place(), why));
         }
-        Outcome::Unreachable(why) => findings.push(silent(url, why)),
+        Outcome::Unreachable(silence) => findings.push(silent(url, silence.why())),
     }
     findings
 }
@@ -129,7 +129,7 @@ pub fn on_this_node(findings: &mut [Finding]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::Severity;
+    use crate::{finding::Severity, serving::Silence};
 
     const URL: &str = "https://raspi.lan:6443";
 
@@ -159,7 +159,10 @@ mod tests {
                 vec![Code::ClocksDiffer, Code::CertificateDates],
             ),
             (ca(Outcome::Untrusted(text("signed by another CA")), &[], 0), vec![Code::JoinOtherServer]),
-            (ca(Outcome::Unreachable(text("reset")), &[], 0), vec![Code::JoinServerSilent]),
+            (
+                ca(Outcome::Unreachable(Silence::Unanswered(text("reset"))), &[], 0),
+                vec![Code::JoinServerSilent],
+            ),
         ] {
             let found = judged("worker", &shown);
             assert_eq!(found.iter().map(|found| found.code).collect::<Vec<_>>(), want, "{shown:?}");

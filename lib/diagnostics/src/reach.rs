@@ -10,7 +10,7 @@ use crate::{
     finding::{Code, Finding, Place, Remedy, Severity},
     kubeconfig_export::advice::hard_to_find,
     san::{ServingName, nearest},
-    serving::{Observation, Outcome, Seen, Wanted},
+    serving::{Observation, Outcome, Seen, Silence, Wanted},
     shell::quoted,
 };
 
@@ -158,7 +158,7 @@ pub fn handshake(
             format!("{endpoint} is not the server that the kubeconfig is for: {why}"),
         )
         .saw(place, why),
-        Outcome::Unreachable(why) => unreachable(place, endpoint, why),
+        Outcome::Unreachable(silence) => unreachable(place, endpoint, silence),
     }
 }
 
@@ -220,14 +220,12 @@ pub fn clocks(clocks: Clocks) -> Option<Finding> {
     (clocks.apart().abs() > CLOCKS).then(|| catalogue::finding(Code::ClocksDiffer, apart(clocks)))
 }
 
-fn unreachable(place: Place, endpoint: &str, why: &str) -> Finding {
-    let refused = why.contains("refused");
-    let (code, message) = if refused {
-        (Code::ConnectionRefused, format!("nothing listens at {endpoint}: {why}"))
-    } else {
-        (Code::ServerSilent, format!("{endpoint} does not answer: {why}"))
+fn unreachable(place: Place, endpoint: &str, silence: &Silence) -> Finding {
+    let (code, message) = match silence {
+        Silence::Refused(why) => (Code::ConnectionRefused, format!("nothing listens at {endpoint}: {why}")),
+        Silence::Unanswered(why) => (Code::ServerSilent, format!("{endpoint} does not answer: {why}")),
     };
-    catalogue::finding(code, message).saw(place, why)
+    catalogue::finding(code, message).saw(place, silence.why())
 }
 
 /// The Kubernetes versions that Config Weaver is made for: minor versions of 1.
@@ -249,6 +247,8 @@ pub fn version(version: &str) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
     use crate::{
         k3s_config::Setting,
@@ -322,6 +322,10 @@ mod tests {
         assert_eq!(found.remedy.unwrap().commands, ["echo 'ADDRESS pi.local' | sudo tee -a /etc/hosts"]);
     }
 
+    fn silence(kind: io::ErrorKind, why: &str) -> Outcome {
+        Outcome::Unreachable(Silence::from(&io::Error::new(kind, why.to_owned())))
+    }
+
     #[test]
     fn each_end_of_a_handshake_has_its_code() {
         let name: ServingName = "raspi".parse().unwrap();
@@ -330,9 +334,11 @@ mod tests {
             (Outcome::NotServed, Code::NameNotInCertificate),
             (Outcome::Dates("it has expired".into()), Code::CertificateDates),
             (Outcome::Untrusted("another CA".into()), Code::CertificateUntrusted),
-            (Outcome::Unreachable("Connection refused (os error 111)".into()), Code::ConnectionRefused),
-            (Outcome::Unreachable("no answer within 5 s".into()), Code::ServerSilent),
-            (Outcome::Unreachable("Network is unreachable (os error 101)".into()), Code::ServerSilent),
+            (silence(io::ErrorKind::ConnectionRefused, "nobody there"), Code::ConnectionRefused),
+            (silence(io::ErrorKind::TimedOut, "no answer within 5 s"), Code::ServerSilent),
+            (silence(io::ErrorKind::NetworkUnreachable, "no route"), Code::ServerSilent),
+            // The texts of others decide nothing.
+            (silence(io::ErrorKind::Other, "refused"), Code::ServerSilent),
         ] {
             let finding = handshake("raspi:6443", &name, &seen(outcome.clone(), &["raspik3d"]), None, "/k");
             assert_eq!(finding.code, code, "{outcome:?}");

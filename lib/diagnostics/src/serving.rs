@@ -6,6 +6,8 @@
 //! not answer leaves the question open. No remedy here touches the CA: that
 //! would invalidate every kubeconfig outside this machine.
 
+use std::{fmt, io};
+
 use crate::{
     finding::{Code, Finding, Place, Remedy, Severity},
     k3s_config::Setting,
@@ -33,8 +35,42 @@ pub enum Outcome {
     /// The certificate does not chain to the cluster's CA, or is otherwise
     /// not acceptable; the text says why.
     Untrusted(String),
-    /// No certificate was seen; the text says why.
-    Unreachable(String),
+    /// No certificate was seen.
+    Unreachable(Silence),
+}
+
+/// Why a server showed no certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Silence {
+    /// Nothing listens there: the connection was refused, in the system's text.
+    Refused(String),
+    /// Anything else, such as no answer, no route, or an answer that is not TLS.
+    Unanswered(String),
+}
+
+impl Silence {
+    /// Why, in a text.
+    #[must_use]
+    pub fn why(&self) -> &str {
+        match self {
+            Self::Refused(why) | Self::Unanswered(why) => why,
+        }
+    }
+}
+
+impl From<&io::Error> for Silence {
+    fn from(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused => Self::Refused(error.to_string()),
+            _ => Self::Unanswered(error.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.why())
+    }
 }
 
 /// One handshake.
@@ -253,7 +289,7 @@ fn untrusted(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
 
 fn unreachable(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
     let (why, chosen) = select(observations, |o| match o {
-        Outcome::Unreachable(why) => Some(why),
+        Outcome::Unreachable(silence) => Some(silence.why()),
         _ => None,
     })?;
     let finding = unknown(&format!("{endpoint} showed no certificate ({why}), so nothing is proven yet"))
@@ -338,7 +374,10 @@ mod tests {
 
     #[test]
     fn what_a_silent_server_leaves_is_unknown() {
-        let proof = judge("e", &[seen("pi", Outcome::Unreachable("connection refused".into()), &[])]);
+        let proof = judge(
+            "e",
+            &[seen("pi", Outcome::Unreachable(Silence::Refused("connection refused".into())), &[])],
+        );
         assert!(!proof.proven);
         assert_eq!(proof.findings[0].severity, Severity::Unknown);
         assert!(proof.findings[0].message.contains("connection refused"));
@@ -369,7 +408,7 @@ mod tests {
         fn the_verdict_follows_the_handshakes(kinds in prop::collection::vec(0..5usize, 1..6)) {
             let outcomes = [
                 Outcome::Proven, Outcome::NotServed, Outcome::Dates("d".into()),
-                Outcome::Untrusted("u".into()), Outcome::Unreachable("x".into()),
+                Outcome::Untrusted("u".into()), Outcome::Unreachable(Silence::Unanswered("x".into())),
             ];
             let seen: Vec<_> = kinds.iter().map(|k| seen("pi", outcomes[*k].clone(), &["q"])).collect();
             let proof = judge("e", &seen);

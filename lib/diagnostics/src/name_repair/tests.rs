@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     finding::{Code, Place},
     k3s_config,
-    serving::Observation,
+    serving::{Observation, Silence},
     text_file::TextFile,
 };
 
@@ -69,8 +69,16 @@ fn nothing_is_restarted_that_would_not_come_back_or_is_not_ours() {
     assert!(why.contains("would not come back (N-01") && why.contains("no controller"), "{why}");
     for (rung, outcome, want) in [
         (Rung::Ground, Outcome::Untrusted("another CA".to_owned()), "is not this cluster's k3s: another CA"),
-        (Rung::Ground, Outcome::Unreachable("refused".to_owned()), "k3s does not answer (refused)"),
-        (Rung::Rotated, Outcome::Unreachable("refused".to_owned()), "k3s did not come back: refused"),
+        (
+            Rung::Ground,
+            Outcome::Unreachable(Silence::Refused("refused".to_owned())),
+            "k3s does not answer (refused)",
+        ),
+        (
+            Rung::Rotated,
+            Outcome::Unreachable(Silence::Refused("refused".to_owned())),
+            "k3s did not come back: refused",
+        ),
     ] {
         let why = words(step(rung, &wanted, &outcome, false));
         assert!(why.contains(want), "{why}");
@@ -140,7 +148,7 @@ proptest! {
         let wanted = effective(&[(FIRST, "tls-san: [pi]"), ("/etc/rancher/k3s/config.yaml.d/50.yaml", more)]);
         let kinds = [
             Outcome::Proven, Outcome::NotServed, Outcome::Dates("d".into()),
-            Outcome::Untrusted("u".into()), Outcome::Unreachable("x".into()),
+            Outcome::Untrusted("u".into()), Outcome::Unreachable(Silence::Unanswered("x".into())),
         ];
         let mut rung = Rung::Ground;
         for outcome in outcomes {
