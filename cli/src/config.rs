@@ -157,9 +157,7 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
     let read = match weaver_toml::parse(&bytes) {
         Ok(read) => read,
         Err(faults) => {
-            let mut finding = verdict::invalid(&file, &faults);
-            finding.remedy = None;
-            show(finding_text::text(&finding));
+            show(finding_text::text(&verdict::invalid(&file, &faults).without_remedy()));
             return Ok(ExitCode::from(exit_code::KNOWN_BAD));
         }
     };

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
-use weaver_diagnostics::finding::{Code, Evidence, Finding, Place, Remedy, Severity};
+use weaver_diagnostics::catalogue;
+use weaver_diagnostics::finding::{Code, Evidence, Finding, Place, Remedy};
 use weaver_diagnostics::shell::quoted;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
@@ -21,7 +22,7 @@ pub fn explain(findings: &mut Vec<Finding>, root: &HostRoot, server_ca: &Path, n
     let is_of_dates = |finding: &Finding| finding.code == Code::CertificateDates;
     if !findings.iter().any(is_of_dates) {
         let message = "k3s' CA begins later than now, and k3s does not start with it";
-        findings.push(Finding::new(Severity::Fail, Code::CertificateDates, message));
+        findings.push(catalogue::finding(Code::CertificateDates, message));
     }
     let remedy = if is_synchronised(root) { begin_anew(begins, server) } else { wait_for_the_clock() };
     let evidence = Evidence {
@@ -67,13 +68,15 @@ fn begins(pem: &str) -> Option<Timestamp> {
 mod tests {
     use super::*;
     use crate::host_root::fixture::host;
+    use weaver_diagnostics::finding::Severity;
 
     const CA: &str = "/var/lib/rancher/k3s/server/tls/server-ca.crt";
     const SYNCHRONISED: &str = "/run/systemd/timesync/synchronized";
 
     fn explained(ca: &str, code: Code, now: &str) -> Vec<Finding> {
         let (_dir, root) = host(&[(CA, ca), (SYNCHRONISED, "")]);
-        let mut findings = vec![Finding::new(Severity::Fail, code, "m").remedy(Remedy::new("restart"))];
+        let mut findings =
+            vec![catalogue::finding(code, "m").milder(Severity::Fail).remedy(Remedy::new("restart"))];
         explain(&mut findings, &root, Path::new(CA), now.parse().unwrap());
         findings
     }

@@ -13,11 +13,13 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject as _},
 };
 use weaver_diagnostics::{
+    catalogue,
     finding::{Code, Finding, Place, Remedy, Severity},
     k3s_config::{self, Effective, Setting},
     k3s_unit::{self, Flag},
     k3s_upgrade::Role,
-    kubeconfig, serving,
+    kubeconfig::{self, Unusable},
+    serving,
     text_file::TextFile,
     weaver_toml::plan::AGENT_ROLE,
 };
@@ -75,24 +77,22 @@ pub fn effective_without(
 /// k3s does without its usual file, and not without one that it is told of.
 fn missing_config(named: &Setting) -> Finding {
     let Setting { value: path, origin } = named;
-    Finding::new(
-        Severity::Fail,
-        Code::K3sFileUnreadable,
-        format!("{path} is not there, {origin} names it, and k3s does not start without it"),
-    )
-    .saw(origin.clone(), format!("configuration file {path}"))
-    .remedy(
-        Remedy::new(format!("write {path}, or take its name out of {origin}"))
-            .command("sudo systemctl daemon-reload")
-            .command("sudo systemctl restart k3s"),
-    )
+    let message = format!("{path} is not there, {origin} names it, and k3s does not start without it");
+    catalogue::finding(Code::K3sFileUnreadable, message)
+        .saw(origin.clone(), format!("configuration file {path}"))
+        .remedy(
+            Remedy::new(format!("write {path}, or take its name out of {origin}"))
+                .command("sudo systemctl daemon-reload")
+                .command("sudo systemctl restart k3s"),
+        )
 }
 
 /// The file, then its drop-ins by name.
 fn config_files(root: &HostRoot, config: &Path, unreadable: &mut Vec<Finding>) -> Vec<TextFile> {
     let drop_ins = with_suffix(config, ".d");
     let names = root.list(&drop_ins).unwrap_or_else(|error| {
-        unreadable.push(cannot_read(&drop_ins, &error.to_string(), Severity::Unknown));
+        // k3s may read it all the same.
+        unreadable.push(cannot_read(&drop_ins, &error.to_string()).milder(Severity::Unknown));
         Vec::new()
     });
     let drop_ins = names.iter().filter(|name| k3s_config::is_drop_in(name)).map(|name| drop_ins.join(name));
@@ -103,12 +103,12 @@ fn config_files(root: &HostRoot, config: &Path, unreadable: &mut Vec<Finding>) -
             // k3s passes over directories of such a name.
             Err(ReadError::NotAFile) if root.is_dir(&path) && path != config => None,
             Err(error) => {
-                // What stops us need not stop k3s, which is root and knows no limit.
-                let severity = match error {
-                    ReadError::Io(_) | ReadError::TooLarge => Severity::Unknown,
-                    ReadError::NotAFile | ReadError::Binary => Severity::Fail,
-                };
-                unreadable.push(cannot_read(&path, &error.to_string(), severity));
+                let finding = cannot_read(&path, &error.to_string());
+                unreadable.push(match error {
+                    // What stops us need not stop k3s, which is root and knows no limit.
+                    ReadError::Io(_) | ReadError::TooLarge => finding.milder(Severity::Unknown),
+                    ReadError::NotAFile | ReadError::Binary => finding,
+                });
                 None
             }
         })
@@ -155,7 +155,7 @@ fn read_unit(
     let mut read = |path: &Path| {
         root.read(path).unwrap_or_else(|error| {
             // systemd may still read it: what it says is then unknown, not bad.
-            unreadable.push(cannot_read(path, &error.to_string(), Severity::Warn));
+            unreadable.push(cannot_read(path, &error.to_string()).milder(Severity::Warn));
             None
         })
     };
@@ -187,9 +187,9 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-fn cannot_read(path: &Path, why: &str, severity: Severity) -> Finding {
+fn cannot_read(path: &Path, why: &str) -> Finding {
     let path = path.display().to_string();
-    Finding::new(severity, Code::K3sFileUnreadable, format!("{path} cannot be read: {why}"))
+    catalogue::finding(Code::K3sFileUnreadable, format!("{path} cannot be read: {why}"))
         .saw(Place::file(&path), why)
         .remedy(
             Remedy::new(format!("make {path} a text file that root can read"))
@@ -217,10 +217,13 @@ pub fn server_ca(root: &HostRoot, data_dir: &Path) -> Result<RootCertStore, Box<
             let finding = serving::unknown(&format!("{shown} is not there: k3s has not made its CA yet"));
             return Err(Box::new(finding.saw(Place::file(shown.to_string()), "missing")));
         }
-        Err(error) => return Err(Box::new(cannot_read(&path, &error.to_string(), Severity::Unknown))),
+        // k3s may read it all the same.
+        Err(error) => {
+            return Err(Box::new(cannot_read(&path, &error.to_string()).milder(Severity::Unknown)));
+        }
     };
     let mut anchors = RootCertStore::empty();
-    let broken = |why: String| Box::new(cannot_read(&path, &why, Severity::Fail));
+    let broken = |why: String| Box::new(cannot_read(&path, &why));
     for certificate in CertificateDer::pem_slice_iter(file.text.as_bytes()) {
         let certificate = certificate.map_err(|_| broken("it is not valid PEM".to_owned()))?;
         anchors
@@ -237,20 +240,20 @@ pub fn server_ca(root: &HostRoot, data_dir: &Path) -> Result<RootCertStore, Box<
 /// verdict: `run` cannot work with it, k3s is not harmed.
 #[must_use]
 pub fn admin_kubeconfig(root: &HostRoot, path: &Path) -> Vec<Finding> {
-    let place = || Place::file(path.display().to_string());
+    let unusable =
+        |why: String| Unusable { place: Place::file(path.display().to_string()), why }.of_administrator();
     let file = match root.read(path) {
         Ok(Some(file)) => file,
         Ok(None) => {
-            let mut finding =
-                kubeconfig::finding(place(), "it is not there; k3s writes it when it has started");
-            finding.severity = Severity::Unknown;
-            return vec![finding];
+            let finding = unusable("it is not there; k3s writes it when it has started".to_owned());
+            // As it is before each first start.
+            return vec![finding.milder(Severity::Unknown)];
         }
-        Err(error) => return vec![kubeconfig::finding(place(), &error.to_string())],
+        Err(error) => return vec![unusable(error.to_string())],
     };
     let mode = std::fs::metadata(root.real(path)).ok().map(|m| m.permissions().mode());
     let exposed = mode.and_then(|mode| kubeconfig::exposed(&file.path, mode));
-    kubeconfig::unusable(&file).into_iter().chain(exposed).collect()
+    kubeconfig::unusable(&file).map(Unusable::of_administrator).into_iter().chain(exposed).collect()
 }
 
 #[cfg(test)]

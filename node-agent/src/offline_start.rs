@@ -121,9 +121,8 @@ pub fn finding(root: &HostRoot) -> Option<Finding> {
                 "there was no network when k3s was to start: it has {ADDRESS}, an address that the card gave itself \
                  until the next boot. Nothing else is missing; connect a network, and this line says what to do then"
             );
-            let mut finding = catalogue::finding(Code::OfflineStart, message);
-            finding.remedy = None;
-            finding
+            catalogue::finding(Code::OfflineStart, message)
+                .without_remedy()
                 .saw(record, pinned)
                 .saw(Place::file(ROUTES), format!("no route to 0.0.0.0/0 but by {DEVICE}"))
         }

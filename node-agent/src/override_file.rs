@@ -41,7 +41,7 @@ pub fn apply(root: &HostRoot, boot_dir: &Path, findings: &mut Vec<Finding>) {
             let message = format!("{} cannot be read, nothing is overridden: {why}", path.display());
             let remedy = Remedy::new("write it as plain text, one code per line, or remove it");
             findings.push(
-                Finding::new(Severity::Warn, Code::OverrideNotACode, message)
+                catalogue::finding(Code::OverrideNotACode, message)
                     .saw(Place::file(path.display().to_string()), "not text")
                     .remedy(remedy),
             );
@@ -80,8 +80,7 @@ impl Overrides {
         }
         let Some((_, first)) = self.unknown.first() else { return };
         let near = nearest(first);
-        let mut finding = Finding::new(
-            Severity::Warn,
+        let mut finding = catalogue::finding(
             Code::OverrideNotACode,
             format!("{} holds what is no code: `{first}`; the nearest code is {near}", self.file),
         );
@@ -110,7 +109,7 @@ mod tests {
     use super::*;
 
     fn fail(code: Code) -> Finding {
-        Finding::new(Severity::Fail, code, "bad")
+        catalogue::finding(code, "bad").milder(Severity::Fail)
     }
 
     #[test]
@@ -142,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_is_no_failure_stays_as_it_is() {
-        let before = vec![Finding::new(Severity::Unknown, Code::MemoryCgroupUnknown, "u")];
+        let before = vec![catalogue::finding(Code::MemoryCgroupUnknown, "u")];
         let mut after = before.clone();
         parse("/o", "N-11\n").apply(&mut after);
         assert_eq!(after, before);

@@ -164,11 +164,11 @@ fn sentence(causes: &[Finding]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weaver_diagnostics::finding::{Code, Severity};
+    use weaver_diagnostics::catalogue;
 
     #[test]
     fn the_report_says_whether_k3s_is_held_back() {
-        let bad = Finding::new(Severity::Fail, Code::MemoryTooSmall, "451 MB");
+        let bad = catalogue::finding(Code::MemoryTooSmall, "451 MB");
         let cause = std::slice::from_ref(&bad);
         for (causes, is_blocked, want) in [
             (cause, true, "k3s is not started: N-12: 451 MB"),

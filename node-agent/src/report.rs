@@ -59,12 +59,13 @@ pub fn json(findings: &[Finding]) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weaver_diagnostics::catalogue;
     use weaver_diagnostics::finding::Code;
 
     fn findings() -> Vec<Finding> {
         vec![
-            Finding::new(Severity::Fail, Code::NameInvalid, "bad name"),
-            Finding::new(Severity::Ok, Code::MemoryCgroupOk, "fine"),
+            catalogue::finding(Code::NameInvalid, "bad name"),
+            catalogue::finding(Code::MemoryCgroupOk, "fine"),
         ]
     }
 

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use weaver_diagnostics::finding::{Code, Finding, Severity};
+use weaver_diagnostics::catalogue;
+use weaver_diagnostics::finding::Code;
 use weaver_node_agent::node_report::Report;
 use weaver_node_agent::run::metrics::Counts;
 use weaver_tests::exposition::samples;
@@ -30,14 +31,14 @@ fn alerts_on_a_boot_a_host_and_on_hours_fire_on_what_the_agent_would_tell() {
         }
         samples(&counts.text(&report))
     };
-    let fault = |code| vec![Finding::new(Severity::Fail, code, "")];
+    let fault = |code| vec![catalogue::finding(code, "")];
     let report = |findings, k3s_blocked| Report { findings, k3s_blocked, ..Report::unchecked() };
     let hence = |seconds| Timestamp::now().checked_add(SignedDuration::from_secs(seconds)).ok();
     let well = report(fault(Code::NameNotServed), Some(false));
     for (alert, told, fires_on_it) in [
         ("WeaverK3sBlocked", page(report(Vec::new(), Some(true)), None), true),
         ("WeaverK3sBlocked", page(well.clone(), None), false),
-        ("WeaverNodeFails", page(report(fault(Code::ALL[0]), None), None), true),
+        ("WeaverNodeFails", page(report(fault(Code::MemoryCgroupAbsent), None), None), true),
         ("WeaverNodeFails", page(well.clone(), None), false),
         ("WeaverOperatorTokenEnds", page(well.clone(), hence(300)), true),
         ("WeaverOperatorTokenEnds", page(well.clone(), hence(900)), false),

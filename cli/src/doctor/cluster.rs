@@ -59,11 +59,9 @@ async fn definitions(client: &Client) -> Vec<Finding> {
             Ok(diff) => {
                 let message = format!("{name} is not as this version of weaver has it");
                 let lines = diff.lines().filter(|line| line.starts_with(['+', '-'])).count();
-                let mut finding = catalogue::finding(Code::DefinitionDiffers, message)
-                    .saw(place, format!("{lines} lines differ"));
                 // It may be the older one of the two, and still be right.
-                finding.severity = Severity::Warn;
-                findings.push(finding);
+                let finding = catalogue::finding(Code::DefinitionDiffers, message).milder(Severity::Warn);
+                findings.push(finding.saw(place, format!("{lines} lines differ")));
             }
             Err(error) => {
                 findings.push(catalogue::finding(Code::DefinitionDiffers, format!("{name}: {error:#}")));
@@ -96,7 +94,7 @@ async fn conversion(client: &Client) -> Finding {
     match asked_for(CONVERTING, what, api.create(&params, &object)).await {
         Ok(_) => {
             let message = "our kinds are installed, and an object was converted";
-            Finding::new(Severity::Ok, Code::KindsOk, message)
+            catalogue::finding(Code::KindsOk, message)
         }
         Err(finding) => *finding,
     }

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
+use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_diagnostics::recognise::Recogniser;
 use weaver_diagnostics::shell::quoted;
@@ -71,7 +72,7 @@ pub async fn look(socket: &Path, is_bad: bool) -> Vec<Seen> {
             let message = format!("the containers of k3d, if there are any, cannot be seen: {error:#}");
             let remedy =
                 Remedy::new("as root, or as a member of the group docker").command("sudo weaver doctor");
-            let finding = Finding::new(Severity::Unknown, Code::MayNotLook, message);
+            let finding = catalogue::finding(Code::MayNotLook, message);
             vec![finding.saw(Place::file(socket.display().to_string()), "no answer").remedy(remedy)]
         }
         Err(_) => Vec::new(),
@@ -112,20 +113,24 @@ impl Listed {
     /// Of one that was stopped, or has come up after some tries, a word is worth it where something does not work.
     fn judge(&self, restarts: u32, is_bad: bool) -> Option<Finding> {
         let name = self.name();
-        let bad = |severity, message: String| {
+        let bad = |message: String| {
             let remedy = Remedy::new(Code::K3dNodeRestarting.row().remedy);
             let log = format!("docker logs --tail {TAIL} {} 2>&1 | weaver explain", quoted(name));
             let saw = format!("{}: {}; started again {restarts} times", self.state, self.status);
-            let finding = Finding::new(severity, Code::K3dNodeRestarting, message);
-            Some(finding.saw(Place::file(name), saw).remedy(remedy.command(log)))
+            let finding = catalogue::finding(Code::K3dNodeRestarting, message);
+            finding.saw(Place::file(name), saw).remedy(remedy.command(log))
         };
         match self.state.as_str() {
-            "restarting" => bad(Severity::Fail, format!("{name} ends and is started again and again")),
+            "restarting" => Some(bad(format!("{name} ends and is started again and again"))),
             _ if !is_bad => None,
             "running" if restarts < RESTARTS => None,
-            "running" => bad(Severity::Warn, format!("{name} runs, and has ended {restarts} times before")),
+            // It runs now.
+            "running" => {
+                let message = format!("{name} runs, and has ended {restarts} times before");
+                Some(bad(message).milder(Severity::Warn))
+            }
             // `k3d cluster stop` leaves them so.
-            state => bad(Severity::Warn, format!("{name} does not run: it is {state}")),
+            state => Some(bad(format!("{name} does not run: it is {state}")).milder(Severity::Warn)),
         }
     }
 }

@@ -96,19 +96,20 @@ pub fn reported<'a>(
     severity: Severity,
     said: impl Iterator<Item = &'a str>,
 ) -> Option<Finding> {
-    let row = code.row();
-    // That another machine wants a reboot must not end this program as if this one did.
-    let worst = if code == Code::RebootNeeded { Severity::Warn } else { row.severity };
-    let severity = severity.min(worst);
-    if severity <= Severity::Unknown || !is_of_a_host(code) {
+    let message = format!("on the node {node}, as its agent reports: {}", code.title());
+    let mut finding = catalogue::finding(code, message).milder(severity);
+    if code == Code::RebootNeeded {
+        // That another machine wants a reboot must not end this program as if this one did.
+        finding = finding.milder(Severity::Warn);
+    }
+    if finding.severity <= Severity::Unknown || !is_of_a_host(code) {
         return None;
     }
-    let message = format!("on the node {node}, as its agent reports: {}", code.title());
     let said = said.filter(|text| !text.is_empty()).take(QUOTED);
-    let finding = said.fold(Finding::new(severity, code, message), |finding, text| {
+    let finding = said.fold(finding, |finding, text| {
         finding.saw(place.clone(), format!("it says {}", quoted(text, LONGEST)))
     });
-    let mut remedy = row.remedy();
+    let mut remedy = code.row().remedy();
     remedy.explain.insert_str(0, &format!("on {node}: "));
     Some(finding.remedy(remedy))
 }

@@ -10,7 +10,7 @@ use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use weaver_api::v1beta1::{ConfigMapSync, ServiceToken};
 use weaver_diagnostics::catalogue;
-use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
+use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
 use weaver_diagnostics::finding_text::quoted;
 
 use super::ask::{MOST, asked};
@@ -81,7 +81,7 @@ async fn of_kind<K: Asked>(client: &Client) -> Vec<Finding> {
     if more > 0 {
         let message =
             format!("{more} more {}s are not as they should be: `kubectl get {} -A`", K::kind(&()), K::SHORT);
-        bad.push(Finding::new(Severity::Warn, Code::SyncNotReady, message));
+        bad.push(catalogue::finding(Code::SyncNotReady, message));
     }
     bad
 }
@@ -124,7 +124,7 @@ fn judge<K: Asked>(resource: &K, now: Timestamp) -> Option<Finding> {
     let remedy = Remedy::new("see what it says, and follow that")
         .command(format!("{} {name} -n {namespace}", K::MORE));
     Some(
-        Finding::new(Severity::Warn, Code::SyncNotReady, message)
+        catalogue::finding(Code::SyncNotReady, message)
             .saw(place, format!("Ready={}, it says {}", ready.status, quoted(&said, LONGEST)))
             .remedy(remedy),
     )

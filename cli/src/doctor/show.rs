@@ -26,7 +26,8 @@ pub fn text(seen: &[Seen]) -> anyhow::Result<()> {
 /// What is fine takes two lines, and what is not all that is known of it.
 fn painted(finding: &Finding, colours: bool) -> String {
     let text = if finding.severity == Severity::Ok {
-        let short = Finding { evidence: Vec::new(), ..finding.clone() };
+        let mut short = finding.clone();
+        short.evidence.clear();
         finding_text::text(&short)
     } else {
         finding_text::text(finding) + "\n"
@@ -82,10 +83,12 @@ pub fn json(seen: &[Seen]) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weaver_diagnostics::catalogue;
     use weaver_diagnostics::finding::{Code, Place};
 
     fn seen(side: Side, severity: Severity) -> Seen {
-        let finding = Finding::new(severity, Code::NameNotFound, "m").saw(Place::file("/f"), "s");
+        let finding =
+            catalogue::finding(Code::NameNotFound, "m").milder(severity).saw(Place::file("/f"), "s");
         Seen { side, finding }
     }
 

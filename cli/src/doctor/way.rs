@@ -14,7 +14,7 @@ use rustls::pki_types::ServerName;
 use tokio::time::timeout;
 use weaver_client::connection;
 use weaver_diagnostics::catalogue;
-use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
+use weaver_diagnostics::finding::{Code, Finding, Place};
 use weaver_diagnostics::kubeconfig_export::lint::lint_for_use;
 use weaver_diagnostics::reach::{self, Clocks};
 use weaver_diagnostics::san::ServingName;
@@ -111,24 +111,22 @@ impl Way {
     }
 
     fn unusable(&mut self, file: &str, why: String) {
-        let finding = Finding::new(Severity::Fail, Code::KubeconfigUnusable, why);
-        let finding = finding.remedy(Code::KubeconfigUnusable.row().remedy());
+        let finding = catalogue::finding(Code::KubeconfigUnusable, why);
         self.note(Side::Here, [finding.saw(Place::file(file), "unusable")]);
     }
 
     async fn kubeconfig(&mut self, named: Option<PathBuf>) -> Option<(String, Config)> {
         let Some(path) = named.or_else(default_kubeconfig) else {
-            let row = Code::KubeconfigFallback.row();
-            let finding = Finding::new(Severity::Fail, Code::KubeconfigFallback, "there is no kubeconfig");
-            self.note(Side::Here, [finding.remedy(row.remedy())]);
+            let finding = catalogue::finding(Code::KubeconfigFallback, "there is no kubeconfig");
+            self.note(Side::Here, [finding]);
             return None;
         };
         let text = match file::read(&path, "run this as the user whose kubeconfig it is") {
             Ok(text) => text,
             Err(error) => {
                 let code = if path.exists() { Code::KubeconfigUnreadable } else { Code::KubeconfigFallback };
-                let finding = Finding::new(Severity::Fail, code, format!("{:#}", anyhow::Error::from(error)));
-                self.note(Side::Here, [finding.remedy(code.row().remedy())]);
+                let message = format!("{:#}", anyhow::Error::from(error));
+                self.note(Side::Here, [catalogue::finding(code, message)]);
                 return None;
             }
         };
@@ -166,8 +164,7 @@ impl Way {
     /// One request with the kubeconfig's credentials, which needs no right.
     async fn ask(&mut self, client: &Client, endpoint: &str) {
         let bad = |code: Code, message: String| {
-            let finding = catalogue::finding(code, message).saw(Place::file(endpoint), "GET /version");
-            Finding { severity: Severity::Fail, ..finding }
+            catalogue::finding(code, message).saw(Place::file(endpoint), "GET /version")
         };
         let Ok(request) = Request::get("/version").body(Body::empty()) else { return };
         let answer = match timeout(PATIENCE, client.send(request)).await {
@@ -204,7 +201,7 @@ impl Way {
             }
         };
         let message = format!("{endpoint} answers, and takes the credentials; it is {version}");
-        self.note(Side::Node, [Finding::new(Severity::Ok, Code::Reached, message)]);
+        self.note(Side::Node, [catalogue::finding(Code::Reached, message)]);
         self.note(Side::Node, reach::version(&version));
         self.note(Side::Node, clocks.and_then(reach::clocks));
     }

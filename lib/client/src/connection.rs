@@ -62,8 +62,8 @@ async fn from_file(path: &Path) -> anyhow::Result<Config> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read the kubeconfig {shown}"))?;
     let file = TextFile { path: shown.to_string(), text };
-    if let Some(finding) = unusable(&file) {
-        bail!("{}", finding.message);
+    if let Some(unusable) = unusable(&file) {
+        bail!("{unusable}");
     }
     if let Err(error) = serde_saphyr::from_str::<Kubeconfig>(&file.text) {
         let line = error.location().map_or(0, |place| place.line());

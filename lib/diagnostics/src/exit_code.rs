@@ -35,9 +35,10 @@ pub fn of(findings: &[Finding]) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalogue;
 
     fn finding(severity: Severity, code: Code) -> Finding {
-        Finding::new(severity, code, "")
+        catalogue::finding(code, "").milder(severity)
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::catalogue;
 pub use crate::catalogue::Code;
 
 /// The last command of a repair that the running kernel does not know of yet.
@@ -170,7 +171,8 @@ impl Remedy {
     }
 }
 
-/// One verdict. Read back, as from an agent's report, it has the name that this program knows its code by.
+/// One verdict, never worse than the row of its code. Read back, as from an agent's report, it has the name and at most
+/// the severity that this program knows its code by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Finding {
     /// How bad it is.
@@ -201,7 +203,7 @@ struct Told {
 impl<'de> Deserialize<'de> for Finding {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Told { severity, code, message, evidence, remedy } = Told::deserialize(deserializer)?;
-        Ok(Self { evidence, remedy, ..Self::new(severity, code, message) })
+        Ok(Self { evidence, remedy, ..catalogue::finding(code, message).milder(severity) })
     }
 }
 
@@ -219,6 +221,19 @@ impl Finding {
         }
     }
 
+    /// Makes it less severe than its row; a comment at the call says why. It is never made more severe.
+    ///
+    /// The remedy of the row is for what is known to be bad: a finding that is fine, or not known, has none but its own.
+    #[must_use]
+    pub fn milder(mut self, severity: Severity) -> Self {
+        if severity < self.severity {
+            self.severity = severity;
+            let is_of_row = |remedy: &Remedy| *remedy == self.code.row().remedy();
+            self.remedy = self.remedy.filter(|remedy| severity >= Severity::Warn || !is_of_row(remedy));
+        }
+        self
+    }
+
     /// Adds one thing seen.
     #[must_use]
     pub fn saw(mut self, place: Place, saw: impl Into<String>) -> Self {
@@ -226,10 +241,17 @@ impl Finding {
         self
     }
 
-    /// Sets the remedy.
+    /// Sets a better remedy than that of the row.
     #[must_use]
     pub fn remedy(mut self, remedy: Remedy) -> Self {
         self.remedy = Some(remedy);
+        self
+    }
+
+    /// Takes the remedy away, where that of the row does not help.
+    #[must_use]
+    pub fn without_remedy(mut self) -> Self {
+        self.remedy = None;
         self
     }
 }
@@ -240,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_finding_serialises_with_id_place_and_remedy() {
-        let finding = Finding::new(Severity::Fail, Code::NameInvalid, "m")
+        let finding = catalogue::finding(Code::NameInvalid, "m")
             .saw(Place::at("/etc/x.yaml", 3, 5), "y")
             .remedy(Remedy::new("do").command("true"));
         let json = serde_json::to_value(&finding).unwrap();
@@ -250,6 +272,33 @@ mod tests {
         assert_eq!(json["remedy"]["commands"][0], "true");
         assert_eq!(finding.evidence[0].to_string(), "/etc/x.yaml:3:5: y");
         assert_eq!(serde_json::from_value::<Finding>(json).unwrap(), finding);
+    }
+
+    #[test]
+    fn no_finding_is_worse_than_its_row() {
+        for code in Code::ALL {
+            let row = code.row();
+            let as_it_is = catalogue::finding(*code, "m");
+            assert_eq!(as_it_is.severity, row.severity);
+            assert_eq!(as_it_is.remedy.is_some(), row.severity > Severity::Ok, "{code}");
+            for severity in [Severity::Ok, Severity::Unknown, Severity::Warn, Severity::Fail] {
+                let milder = as_it_is.clone().milder(severity);
+                assert_eq!(milder.severity, row.severity.min(severity), "{code}");
+                let mut json = serde_json::to_value(&as_it_is).unwrap();
+                json["severity"] = serde_json::to_value(severity).unwrap();
+                let read = serde_json::from_value::<Finding>(json).unwrap();
+                assert_eq!(read.severity, milder.severity, "{code}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_fine_or_not_known_has_no_remedy_of_its_row() {
+        let bad = catalogue::finding(Code::NameNotFound, "m");
+        assert!(bad.clone().milder(Severity::Warn).remedy.is_some());
+        assert_eq!(bad.clone().milder(Severity::Unknown).remedy, None);
+        assert_eq!(bad.clone().milder(Severity::Ok).remedy, None);
+        assert!(bad.remedy(Remedy::new("own")).milder(Severity::Unknown).remedy.is_some());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use crate::{
     catalogue,
-    finding::{Code, Finding, Place, Remedy, Severity},
+    finding::{Code, Finding, Place, Remedy},
     k3s_unit::Flag,
     shell::quoted,
     text_file::TextFile,
@@ -279,13 +279,13 @@ fn invalid(place: Place, message: &str) -> Finding {
     if !line.is_empty() {
         remedy = remedy.command(line);
     }
-    Finding::new(Severity::Fail, Code::K3sConfigInvalid, format!("{place}: not valid YAML: {message}"))
+    catalogue::finding(Code::K3sConfigInvalid, format!("{place}: not valid YAML: {message}"))
         .saw(place, message)
         .remedy(remedy)
 }
 
 fn wrong_type(key: &str, wanted: &str, place: Place, example: &str) -> Finding {
-    Finding::new(Severity::Fail, Code::K3sConfigWrongType, format!("{place}: {key} must be {wanted}"))
+    catalogue::finding(Code::K3sConfigWrongType, format!("{place}: {key} must be {wanted}"))
         .remedy(Remedy::new(format!("in {} write it as:\n{example}", place.file)))
         .saw(place, format!("{key} is not {wanted}"))
 }
@@ -318,12 +318,8 @@ fn shadow_finding(by: &Place, shadowed: &[Shadowed]) -> Finding {
         ))
         .command("sudo weaver-node-agent repair names")
     };
-    let finding = Finding::new(
-        Severity::Warn,
-        Code::NamesShadowed,
-        format!("configured names are not in force: {names}; {by} replaces them"),
-    )
-    .remedy(remedy);
+    let message = format!("configured names are not in force: {names}; {by} replaces them");
+    let finding = catalogue::finding(Code::NamesShadowed, message).remedy(remedy);
     replaced
         .into_iter()
         .fold(finding, |finding, s| {

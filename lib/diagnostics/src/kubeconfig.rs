@@ -3,25 +3,64 @@
 //!
 //! Keys, certificates and tokens are looked for and never repeated.
 
+use std::fmt;
+
 use crate::{
+    catalogue,
     finding::{Code, Finding, Place, Remedy, Severity},
     text_file::TextFile,
     yaml_node::{self, Node},
 };
 
+/// What keeps a kubeconfig from being used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unusable {
+    /// The place of the fault, or the file as a whole.
+    pub place: Place,
+    /// Why, in words that repeat no secret.
+    pub why: String,
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cannot be used as kubeconfig: {}", self.place, self.why)
+    }
+}
+
+impl Unusable {
+    /// For who is about to use the file; `remedy` says where there is another.
+    #[must_use]
+    pub fn in_use(self, remedy: Remedy) -> Finding {
+        catalogue::finding(Code::KubeconfigUnusable, self.to_string())
+            .saw(self.place, self.why)
+            .remedy(remedy)
+    }
+
+    /// For the machine that k3s runs on, where it is the administrator's.
+    #[must_use]
+    pub fn of_administrator(self) -> Finding {
+        let explain = format!(
+            "k3s writes {} anew when it starts; or name another with --admin-kubeconfig",
+            self.place.file
+        );
+        // k3s itself does without it.
+        self.in_use(Remedy::new(explain).command("sudo systemctl restart k3s")).milder(Severity::Warn)
+    }
+}
+
 /// What keeps the file from being used, if anything.
 #[must_use]
-pub fn unusable(file: &TextFile) -> Option<Finding> {
+pub fn unusable(file: &TextFile) -> Option<Unusable> {
     let root = match yaml_node::parse(&file.text) {
         Ok(root) => root,
         Err(error) => {
             let place = Place { file: file.path.clone(), line: error.line, column: error.column };
-            return Some(finding(place, &format!("it is not valid YAML: {error}")));
+            return Some(Unusable { place, why: format!("it is not valid YAML: {error}") });
         }
     };
-    missing_part(&root).map(|(node, what)| {
+    missing_part(&root).map(|(node, why)| {
         let place = node.map_or_else(|| Place::file(&file.path), |n| Place::at(&file.path, n.line, n.column));
-        finding(place, &what)
+        Unusable { place, why }
     })
 }
 
@@ -30,35 +69,15 @@ pub fn unusable(file: &TextFile) -> Option<Finding> {
 pub fn exposed(path: &str, mode: u32) -> Option<Finding> {
     let mode = mode & 0o7777;
     (mode & 0o077 != 0).then(|| {
-        Finding::new(
-            Severity::Warn,
-            Code::KubeconfigExposed,
-            format!("{path} has mode {mode:04o}: others than its owner may take over the cluster with it"),
-        )
+        let message =
+            format!("{path} has mode {mode:04o}: others than its owner may take over the cluster with it");
+        catalogue::finding(Code::KubeconfigExposed, message)
         .saw(Place::file(path), format!("mode {mode:04o}"))
         .remedy(
             Remedy::new("set the mode, and remove `write-kubeconfig-mode` from the configuration of k3s if it sets it")
                 .command(format!("sudo chmod 0600 {path}")),
         )
     })
-}
-
-/// The administrator's kubeconfig cannot be used, for the reason given.
-#[must_use]
-pub fn finding(place: Place, why: &str) -> Finding {
-    let file = place.file.clone();
-    Finding::new(
-        Severity::Warn,
-        Code::KubeconfigUnusable,
-        format!("{place} cannot be used as kubeconfig: {why}"),
-    )
-    .saw(place, why)
-    .remedy(
-        Remedy::new(format!(
-            "k3s writes {file} anew when it starts; or name another with --admin-kubeconfig"
-        ))
-        .command("sudo systemctl restart k3s"),
-    )
 }
 
 fn missing_part(root: &Node) -> Option<(Option<&Node>, String)> {
@@ -122,11 +141,15 @@ users:
 ";
 
     fn problem(text: &str) -> Option<String> {
-        unusable(&TextFile::new("/k.yaml", text)).map(|f| {
-            assert!(!format!("{f:?}").contains("c2VjcmV0"), "{f:?}");
-            assert_eq!(f.severity, Severity::Warn);
-            assert!(f.remedy.is_some());
-            f.message
+        unusable(&TextFile::new("/k.yaml", text)).map(|unusable| {
+            assert!(!format!("{unusable:?}").contains("c2VjcmV0"), "{unusable:?}");
+            let message = unusable.to_string();
+            let used = unusable.clone().in_use(Remedy::new("other"));
+            let here = unusable.of_administrator();
+            assert_eq!((used.severity, here.severity), (Severity::Fail, Severity::Warn));
+            assert!(used.message == message && here.message == message, "{message}");
+            assert!(used.remedy != here.remedy && here.remedy.is_some());
+            message
         })
     }
 

@@ -150,8 +150,8 @@ impl Source {
     /// # Errors
     /// Something is missing, cannot work on another machine, or is a setting that is never passed on.
     pub fn read(file: &TextFile) -> Result<Self, ExportError> {
-        if let Some(finding) = unusable(file) {
-            return Err(ExportError::Unusable(cut(&without_tokens(&finding.message), 400)));
+        if let Some(unusable) = unusable(file) {
+            return Err(ExportError::Unusable(cut(&without_tokens(&unusable.to_string()), 400)));
         }
         let whole = Document::parse(file)?;
         let unusable = || ExportError::Unusable(format!("{} has no usable context in force", file.path));

@@ -11,6 +11,7 @@
 mod generator;
 
 use crate::{
+    catalogue,
     cmdline_repair::{Need, remedy},
     finding::{Code, Finding, Place, REBOOT, Remedy, Severity},
     kernel_cmdline::{MemorySetting, Token, disable_token, ignored_enable, lines, memory_setting, tokens},
@@ -94,47 +95,48 @@ pub fn knows_cgroup_enable(release: Option<&str>) -> bool {
 #[must_use]
 pub fn findings(facts: &Facts) -> Vec<Finding> {
     let verdict = match &facts.controller {
-        Controller::Unknown(why) => Finding::new(
-            Severity::Unknown,
-            Code::MemoryCgroupUnknown,
-            format!("cannot tell whether the kernel offers the memory controller: {why}"),
-        ),
+        Controller::Unknown(why) => {
+            let message = format!("cannot tell whether the kernel offers the memory controller: {why}");
+            catalogue::finding(Code::MemoryCgroupUnknown, message)
+        }
         Controller::Present(place, saw) => present(facts).saw(place.clone(), saw),
         Controller::Absent(place, saw) => absent(facts).saw(place.clone(), saw),
     };
-    let boot_file = match &facts.boot_file {
-        BootFile::Undecided { place, why } => Some(
-            Finding::new(
-                Severity::Unknown,
-                Code::BootFileUnreadable,
-                format!("cannot tell which kernel command line the firmware reads: {why}"),
-            )
-            .saw(place.clone(), why)
-            .remedy(Remedy::new(format!(
+    std::iter::once(verdict).chain(boot_file(&facts.boot_file)).collect()
+}
+
+/// A boot file that is not known or not readable.
+fn boot_file(boot_file: &BootFile) -> Option<Finding> {
+    match boot_file {
+        BootFile::Undecided { place, why } => {
+            let message = format!("cannot tell which kernel command line the firmware reads: {why}");
+            let remedy = Remedy::new(format!(
                 "name one file for every start in {}: `cmdline=cmdline.txt` below [all], at its end; until then this file is \
                  changed by hand",
                 place.file
-            ))),
-        ),
-        BootFile::Unreadable { path, why } => Some(
-            Finding::new(
-                Severity::Warn,
-                Code::BootFileUnreadable,
-                format!("{path} cannot be read as a kernel command line: {why}"),
-            )
-            .saw(Place::file(path), why)
-            .remedy(Remedy::new(format!(
+            ));
+            let finding = catalogue::finding(Code::BootFileUnreadable, message);
+            // The firmware knows, and may be right.
+            Some(finding.milder(Severity::Unknown).saw(place.clone(), why).remedy(remedy))
+        }
+        BootFile::Unreadable { path, why } => {
+            let message = format!("{path} cannot be read as a kernel command line: {why}");
+            let remedy = Remedy::new(format!(
                 "restore {path} from a backup or write it anew: one line of text, as shown by `cat {PROC_CMDLINE}` \
                  without what the firmware added"
-            ))),
-        ),
+            ));
+            Some(
+                catalogue::finding(Code::BootFileUnreadable, message)
+                    .saw(Place::file(path), why)
+                    .remedy(remedy),
+            )
+        }
         _ => None,
-    };
-    std::iter::once(verdict).chain(boot_file).collect()
+    }
 }
 
 fn ok(message: &str) -> Finding {
-    Finding::new(Severity::Ok, Code::MemoryCgroupOk, message)
+    catalogue::finding(Code::MemoryCgroupOk, message)
 }
 
 /// The controller is there: is it still after the next boot?
@@ -158,11 +160,8 @@ fn present(facts: &Facts) -> Finding {
 }
 
 fn lost(when: &str) -> Finding {
-    Finding::new(
-        Severity::Warn,
-        Code::MemoryCgroupLostAtBoot,
-        format!("the memory controller is available now and will be gone {when}"),
-    )
+    let message = format!("the memory controller is available now and will be gone {when}");
+    catalogue::finding(Code::MemoryCgroupLostAtBoot, message)
 }
 
 /// A `cgroup_disable=memory` that the running kernel was not told of yet.
@@ -186,9 +185,9 @@ fn disables(facts: &Facts) -> Vec<(&TextFile, Token<'_>)> {
 }
 
 fn without_disables(finding: Finding, files: &[(&TextFile, Token<'_>)]) -> Finding {
-    files.iter().fold(finding, |finding, (file, token)| {
-        with_remedy(finding.saw(at(file, token), token.text), file, Need::NoDisable)
-    })
+    let finding =
+        files.iter().fold(finding, |finding, (file, token)| finding.saw(at(file, token), token.text));
+    repaired_by(finding, files.iter().filter_map(|(file, _)| remedy(&file.path, &file.text, Need::NoDisable)))
 }
 
 const fn boot_text(facts: &Facts) -> Option<&TextFile> {
@@ -213,21 +212,20 @@ fn absent_where_enable_works(facts: &Facts) -> Finding {
         return seen_running(facts, no_boot_file(&facts.boot_file));
     };
     match memory_setting(lines(&file.text)[0]) {
-        MemorySetting::On(token) if matches!(memory_setting(running), MemorySetting::On(_)) => Finding::new(
-            Severity::Fail,
-            Code::MemoryCgroupAbsent,
-            "the kernel was told to enable the memory controller and does not have it",
-        )
-        .saw(at(file, &token), token.text)
-        .saw(Place::file(PROC_CMDLINE), "cgroup_enable=memory is the last word")
-        .remedy(
-            Remedy::new(
-                "this kernel has no memory controller, or is one of late 2024 that cannot enable it: \
-                     install a current kernel and reboot",
-            )
-            .command("sudo apt update && sudo apt full-upgrade")
-            .command(REBOOT),
-        ),
+        MemorySetting::On(token) if matches!(memory_setting(running), MemorySetting::On(_)) => {
+            let message = "the kernel was told to enable the memory controller and does not have it";
+            catalogue::finding(Code::MemoryCgroupAbsent, message)
+                .saw(at(file, &token), token.text)
+                .saw(Place::file(PROC_CMDLINE), "cgroup_enable=memory is the last word")
+                .remedy(
+                    Remedy::new(
+                        "this kernel has no memory controller, or is one of late 2024 that cannot enable it: \
+                         install a current kernel and reboot",
+                    )
+                    .command("sudo apt update && sudo apt full-upgrade")
+                    .command(REBOOT),
+                )
+        }
         MemorySetting::On(token) => {
             let finding = reboot_needed(file).saw(at(file, &token), token.text);
             seen_running(facts, finding)
@@ -243,16 +241,13 @@ fn absent_where_enable_works(facts: &Facts) -> Finding {
 /// No parameter on the line that counts: was it put where it does not?
 fn missing_token(facts: &Facts, file: &TextFile) -> Finding {
     if let Some(token) = ignored_enable(&file.text) {
-        return Finding::new(
-            Severity::Fail,
-            Code::CgroupTokenOnIgnoredLine,
-            format!(
-                "the memory controller is off: cgroup_enable=memory stands on line {} of {}, and the firmware \
-                 reads only the first line",
-                token.line, file.path
-            ),
-        )
-        .saw(at(file, &token), ignored(&token));
+        let message = format!(
+            "the memory controller is off: cgroup_enable=memory stands on line {} of {}, and the firmware \
+             reads only the first line",
+            token.line, file.path
+        );
+        let finding = catalogue::finding(Code::CgroupTokenOnIgnoredLine, message);
+        return finding.saw(at(file, &token), ignored(&token));
     }
     let in_stub = facts.stub.as_ref().and_then(|stub| {
         let token =
@@ -260,24 +255,18 @@ fn missing_token(facts: &Facts, file: &TextFile) -> Finding {
         Some((stub, token))
     });
     if let Some((stub, token)) = in_stub {
-        return Finding::new(
-            Severity::Fail,
-            Code::CgroupTokenInStub,
-            format!(
-                "the memory controller is off: cgroup_enable=memory was written into {}, which nothing reads; the \
-                 file in force is {}",
-                stub.path, file.path
-            ),
-        )
-        .saw(at(stub, &token), token.text)
-        .saw(Place::line(&file.path, 1), "no cgroup_enable=memory");
+        let message = format!(
+            "the memory controller is off: cgroup_enable=memory was written into {}, which nothing reads; the \
+             file in force is {}",
+            stub.path, file.path
+        );
+        return catalogue::finding(Code::CgroupTokenInStub, message)
+            .saw(at(stub, &token), token.text)
+            .saw(Place::line(&file.path, 1), "no cgroup_enable=memory");
     }
-    Finding::new(
-        Severity::Fail,
-        Code::MemoryCgroupAbsent,
-        format!("the memory controller is off: {} does not say cgroup_enable=memory", file.path),
-    )
-    .saw(Place::line(&file.path, 1), "no cgroup_enable=memory")
+    let message = format!("the memory controller is off: {} does not say cgroup_enable=memory", file.path);
+    catalogue::finding(Code::MemoryCgroupAbsent, message)
+        .saw(Place::line(&file.path, 1), "no cgroup_enable=memory")
 }
 
 fn absent_where_only_disable_works(facts: &Facts) -> Finding {
@@ -293,48 +282,38 @@ fn absent_where_only_disable_works(facts: &Facts) -> Finding {
             Remedy::new("remove cgroup_disable=memory where the boot loader sets the kernel's parameters, then reboot")
                 .command(REBOOT),
         ),
-        (None, _) => inert_tokens(
-            facts,
-            Finding::new(
-                Severity::Fail,
-                Code::MemoryCgroupAbsent,
-                "this kernel has no memory controller, and nothing on its command line turned it off",
-            ),
-        )
-        .remedy(
-            Remedy::new("boot a kernel that has it; Debian's own has (CONFIG_MEMCG=y)")
-                .command("sudo apt update && sudo apt install linux-image-arm64")
-                .command(REBOOT),
-        ),
+        (None, _) => {
+            let message = "this kernel has no memory controller, and nothing on its command line turned it off";
+            inert_tokens(facts, catalogue::finding(Code::MemoryCgroupAbsent, message)).remedy(
+                Remedy::new("boot a kernel that has it; Debian's own has (CONFIG_MEMCG=y)")
+                    .command("sudo apt update && sudo apt install linux-image-arm64")
+                    .command(REBOOT),
+            )
+        }
     }
 }
 
 fn disabled() -> Finding {
-    Finding::new(
-        Severity::Fail,
+    catalogue::finding(
         Code::MemoryCgroupDisabled,
         "the memory controller is turned off by cgroup_disable=memory",
     )
 }
 
 fn reboot_needed(file: &TextFile) -> Finding {
-    Finding::new(
-        Severity::Fail,
-        Code::RebootNeeded,
-        format!("the memory controller is off until the next boot: {} is right, the running kernel was started before", file.path),
-    )
-    .remedy(
+    let message = format!(
+        "the memory controller is off until the next boot: {} is right, the running kernel was started before",
+        file.path
+    );
+    catalogue::finding(Code::RebootNeeded, message).remedy(
         Remedy::new("reboot; if it comes back after that, the boot loader itself adds cgroup_disable=memory")
             .command(REBOOT),
     )
 }
 
 fn no_boot_file(boot_file: &BootFile) -> Finding {
-    let finding = Finding::new(
-        Severity::Fail,
-        Code::MemoryCgroupAbsent,
-        "the memory controller is off, and no readable boot file says why",
-    );
+    let message = "the memory controller is off, and no readable boot file says why";
+    let finding = catalogue::finding(Code::MemoryCgroupAbsent, message);
     if let BootFile::Undecided { place, .. } = boot_file {
         return finding.remedy(
             Remedy::new(format!(
@@ -356,28 +335,17 @@ fn no_boot_file(boot_file: &BootFile) -> Finding {
 
 /// Has the boot file enable the controller, and the generator keep it so.
 fn enabled(finding: Finding, file: &TextFile, facts: &Facts) -> Finding {
-    let finding = match generator::remedy(facts) {
-        // What stays wrong there comes back.
-        Some(kept) => and(finding, kept),
-        None => finding,
-    };
-    with_remedy(finding, file, Need::Enable)
+    // The generator first: what stays wrong there comes back.
+    let repairs = generator::remedy(facts).into_iter().chain(remedy(&file.path, &file.text, Need::Enable));
+    repaired_by(finding, repairs)
 }
 
-/// Adds the repair of one more file to the finding's remedy.
-fn with_remedy(finding: Finding, file: &TextFile, need: Need) -> Finding {
-    match remedy(&file.path, &file.text, need) {
-        Some(next) => and(finding, next),
+/// The repairs one after the other, where there are any.
+fn repaired_by(finding: Finding, repairs: impl Iterator<Item = Remedy>) -> Finding {
+    match repairs.reduce(Remedy::then) {
+        Some(repair) => finding.remedy(repair),
         None => finding,
     }
-}
-
-fn and(mut finding: Finding, next: Remedy) -> Finding {
-    finding.remedy = Some(match finding.remedy.take() {
-        None => next,
-        Some(first) => first.then(next),
-    });
-    finding
 }
 
 /// What the running kernel was told, as evidence.

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use crate::{
+    catalogue,
     finding::{Change, Code, Finding, Place, Remedy, Severity},
     k3s_config::{Effective, Setting},
     san::{ServingName, is_inner},
@@ -205,11 +206,9 @@ pub fn stale_finding(endpoint: &str, names: &[&str]) -> Option<Finding> {
     }
     let remove =
         names.iter().map(|name| format!("--remove {}", shell::quoted(name))).collect::<Vec<_>>().join(" ");
-    let finding = Finding::new(
-        Severity::Warn,
-        Code::NameStale,
-        format!("the API server at {endpoint} serves names that are not configured: {}", names.join(", ")),
-    );
+    let message =
+        format!("the API server at {endpoint} serves names that are not configured: {}", names.join(", "));
+    let finding = catalogue::finding(Code::NameStale, message);
     Some(
         finding.saw(Place::file(endpoint), "the certificate's names").remedy(
             Remedy::new(

@@ -26,18 +26,14 @@ pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>, is_node: 
     let place = Place::file(format!("{name}"));
     match found {
         Err(why) => Some(
-            Finding::new(
-                Severity::Fail,
-                Code::NameNotFound,
-                format!("this machine does not find {name}: {why}"),
-            )
-            .saw(place, why)
-            .remedy(
-                Remedy::new(
-                    "with the address of the Pi in place of ADDRESS, or a name or address that is found",
-                )
-                .command(format!("echo 'ADDRESS {name}' | sudo tee -a /etc/hosts")),
-            ),
+            catalogue::finding(Code::NameNotFound, format!("this machine does not find {name}: {why}"))
+                .saw(place, why)
+                .remedy(
+                    Remedy::new(
+                        "with the address of the Pi in place of ADDRESS, or a name or address that is found",
+                    )
+                    .command(format!("echo 'ADDRESS {name}' | sudo tee -a /etc/hosts")),
+                ),
         ),
         // A tunnel ends here too, and whoever made it knows of it.
         Ok(addresses) if addresses.iter().all(IpAddr::is_loopback) => {
@@ -50,7 +46,8 @@ pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>, is_node: 
             let words = lines.next().unwrap_or_default().to_owned();
             // Found here, by whatever means: only mDNS is a means that kubectl lacks.
             name.is_mdns().then(|| {
-                Finding::new(Severity::Warn, Code::NameNotFound, words)
+                catalogue::finding(Code::NameNotFound, words)
+                    .milder(Severity::Warn)
                     .saw(place, "found by this machine, perhaps by mDNS")
                     .remedy(Remedy::new("where it says so").command(lines.next().unwrap_or_default().trim()))
             })
@@ -67,13 +64,16 @@ fn is_localhost(name: &ServingName) -> bool {
 fn leads_here(name: &ServingName, addresses: &[IpAddr]) -> Finding {
     let address = addresses.first().map(ToString::to_string).unwrap_or_default();
     let message = format!("{name} leads to this machine itself ({address})");
-    Finding::new(Severity::Warn, Code::NameNotFound, message).saw(Place::file(name.to_string()), address).remedy(
-        Remedy::new(
-            "unless a tunnel to the Pi ends here: see which line of /etc/hosts has it, and write the address of the Pi there; \
-             two machines of one name need another name",
-        )
-        .command(format!("getent hosts {}", quoted(&name.to_string()))),
+    let remedy = Remedy::new(
+        "unless a tunnel to the Pi ends here: see which line of /etc/hosts has it, and write the address of the Pi there; \
+         two machines of one name need another name",
     )
+    .command(format!("getent hosts {}", quoted(&name.to_string())));
+    catalogue::finding(Code::NameNotFound, message)
+        // A tunnel may end here.
+        .milder(Severity::Warn)
+        .saw(Place::file(name.to_string()), address)
+        .remedy(remedy)
 }
 
 /// Configured names without a dot, of which kubectl on a laptop may not find any.
@@ -107,7 +107,8 @@ fn perhaps_not_found(names: &[&Wanted], why: &str, or: &str) -> Option<Finding> 
         format!("where kubectl says \"no such host\", with the address of this Pi in place of ADDRESS{or}");
     let remedy =
         Remedy::new(explain).command(format!("echo 'ADDRESS {}' | sudo tee -a /etc/hosts", first.name));
-    let finding = Finding::new(Severity::Unknown, Code::NameNotFound, message).remedy(remedy);
+    // Only the laptops could tell.
+    let finding = catalogue::finding(Code::NameNotFound, message).milder(Severity::Unknown).remedy(remedy);
     let saw =
         |finding: Finding, wanted: &&Wanted| finding.saw(wanted.origin.clone(), wanted.name.to_string());
     Some(names.iter().fold(finding, saw))
@@ -141,7 +142,7 @@ pub fn handshake(
     match &seen.outcome {
         Outcome::Proven => {
             let message = format!("{endpoint} has a certificate of its cluster's CA for {name}");
-            Finding::new(Severity::Ok, Code::ServingNamesOk, message)
+            catalogue::finding(Code::ServingNamesOk, message)
         }
         Outcome::NotServed => {
             let near = nearest(&name.to_string(), &seen.served);
@@ -149,7 +150,7 @@ pub fn handshake(
                 "{endpoint} is the right server and has no certificate for {name}, only for: {}",
                 seen.served.join(", ")
             );
-            let finding = Finding::new(Severity::Fail, Code::NameNotInCertificate, message);
+            let finding = catalogue::finding(Code::NameNotInCertificate, message);
             finding.saw(place, "the certificate's names").remedy(not_in_certificate(name, near, kubeconfig))
         }
         Outcome::Dates(why) => dates(place, endpoint, why, clocks),

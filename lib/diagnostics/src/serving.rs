@@ -9,6 +9,7 @@
 use std::{fmt, io};
 
 use crate::{
+    catalogue,
     finding::{Code, Finding, Place, Remedy, Severity},
     k3s_config::Setting,
     san::{Fate, NameError, ServingName, nearest},
@@ -134,18 +135,15 @@ fn not_a_name(setting: &Setting, error: &NameError, stage: Stage) -> Finding {
         Fate::Unusable => "is not a name, no client can ask for it",
         Fate::Unprovable => "cannot be proven by the agent, although k3s takes it",
     };
-    // k3s starts with any of them: only the proof of the names can fail.
-    let severity = match (stage, error.fate) {
-        (Stage::BeforeStart, _) | (_, Fate::Unprovable) => Severity::Warn,
-        (Stage::Serving, Fate::Dropped | Fate::Unusable) => Severity::Fail,
-    };
-    Finding::new(
-        severity,
-        Code::NameInvalid,
-        format!("`{}` in tls-san {consequence}: {}", setting.value, error.why),
-    )
-    .saw(place.clone(), format!("tls-san `{}`", setting.value))
-    .remedy(Remedy::new(explain).command("sudo systemctl restart k3s"))
+    let message = format!("`{}` in tls-san {consequence}: {}", setting.value, error.why);
+    let finding = catalogue::finding(Code::NameInvalid, message)
+        .saw(place.clone(), format!("tls-san `{}`", setting.value))
+        .remedy(Remedy::new(explain).command("sudo systemctl restart k3s"));
+    match (stage, error.fate) {
+        (Stage::Serving, Fate::Dropped | Fate::Unusable) => finding,
+        // k3s starts with any of them: only the proof of the names can fail.
+        (Stage::BeforeStart, _) | (_, Fate::Unprovable) => finding.milder(Severity::Warn),
+    }
 }
 
 /// Says of the names that are not served whether k3s was started since they were written: `is_newer` of a file,
@@ -168,10 +166,7 @@ pub fn say_why(findings: &mut [Finding], is_newer: impl Fn(&str) -> Option<bool>
 pub fn judge(endpoint: &str, observations: &[Seen]) -> Proof {
     if observations.is_empty() {
         let message = "no names are configured (tls-san is empty), so there is nothing to prove";
-        return Proof {
-            proven: true,
-            findings: vec![Finding::new(Severity::Ok, Code::ServingNamesOk, message)],
-        };
+        return Proof { proven: true, findings: vec![catalogue::finding(Code::ServingNamesOk, message)] };
     }
     let mut findings = Vec::new();
     findings.extend(proven(endpoint, observations));
@@ -206,7 +201,7 @@ fn with_origins(finding: Finding, chosen: &[&Seen]) -> Finding {
 fn proven(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
     let (_, chosen) = select(observations, |o| matches!(o, Outcome::Proven).then_some(""))?;
     let message = format!("the API server at {endpoint} proves: {}", list(&chosen));
-    Some(with_origins(Finding::new(Severity::Ok, Code::ServingNamesOk, message), &chosen))
+    Some(with_origins(catalogue::finding(Code::ServingNamesOk, message), &chosen))
 }
 
 /// One finding per name: each may have a different nearest name.
@@ -217,16 +212,13 @@ fn not_served(endpoint: &str, observations: &[Seen]) -> Vec<Finding> {
         .map(|(wanted, seen)| {
             let served =
                 if seen.served.is_empty() { "no names at all".to_owned() } else { seen.served.join(", ") };
-            Finding::new(
-                Severity::Fail,
-                Code::NameNotServed,
-                format!(
-                    "{} is configured and not served; the certificate at {endpoint} is valid for: {served}",
-                    wanted.name
-                ),
-            )
-            .saw(wanted.origin.clone(), format!("tls-san {}", wanted.name))
-            .remedy(ladder(&wanted.name, nearest(&wanted.name.to_string(), &seen.served)))
+            let message = format!(
+                "{} is configured and not served; the certificate at {endpoint} is valid for: {served}",
+                wanted.name
+            );
+            catalogue::finding(Code::NameNotServed, message)
+                .saw(wanted.origin.clone(), format!("tls-san {}", wanted.name))
+                .remedy(ladder(&wanted.name, nearest(&wanted.name.to_string(), &seen.served)))
         })
         .collect()
 }
@@ -248,13 +240,8 @@ fn dates(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
         Outcome::Dates(why) => Some(why),
         _ => None,
     })?;
-    let finding = Finding::new(
-        Severity::Fail,
-        Code::CertificateDates,
-        format!("the certificate at {endpoint} is outside its dates: {why}"),
-    )
-    .saw(Place::file(endpoint), why)
-    .remedy(
+    let message = format!("the certificate at {endpoint} is outside its dates: {why}");
+    let finding = catalogue::finding(Code::CertificateDates, message).saw(Place::file(endpoint), why).remedy(
         Remedy::new(
             "compare the clock with a correct one first; if it is right, restart k3s: it renews its serving \
              certificate at start",
@@ -270,11 +257,8 @@ fn untrusted(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
         Outcome::Untrusted(why) => Some(why),
         _ => None,
     })?;
-    let finding = Finding::new(
-        Severity::Fail,
-        Code::CertificateUntrusted,
-        format!("the certificate at {endpoint} is not one of this cluster's CA: {why}"),
-    )
+    let message = format!("the certificate at {endpoint} is not one of this cluster's CA: {why}");
+    let finding = catalogue::finding(Code::CertificateUntrusted, message)
     .saw(Place::file(endpoint), why)
     .remedy(
         Remedy::new(
@@ -300,11 +284,7 @@ fn unreachable(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
 /// Nothing can be said about the names, for the reason given.
 #[must_use]
 pub fn unknown(message: &str) -> Finding {
-    Finding::new(Severity::Unknown, Code::ServingNamesUnknown, message).remedy(
-        Remedy::new("wait until k3s has started; if it does not, look at its log")
-            .command("systemctl status k3s")
-            .command("journalctl -u k3s -n 50"),
-    )
+    catalogue::finding(Code::ServingNamesUnknown, message)
 }
 
 #[cfg(test)]

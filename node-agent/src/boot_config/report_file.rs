@@ -8,6 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Evidence, Finding, Place, Remedy, Severity};
 
 use crate::host_root::HostRoot;
@@ -26,7 +27,7 @@ pub fn read_report(root: &HostRoot, state_dir: &Path) -> Vec<Finding> {
         let message = "what boot-config found at boot could not be read";
         let remedy = Remedy::new("see what it said").command("journalctl -b -u weaver-boot-config");
         let place = Place::file(path.display().to_string());
-        vec![Finding::new(Severity::Unknown, Code::BootConfigUnknown, message).saw(place, why).remedy(remedy)]
+        vec![catalogue::finding(Code::BootConfigUnknown, message).saw(place, why).remedy(remedy)]
     };
     match root.read(&path) {
         Ok(None) => Vec::new(),
@@ -85,7 +86,10 @@ fn finding(written: Written) -> Option<Finding> {
         diff: done.diff,
         changes: Vec::new(),
     });
-    Some(Finding { evidence: evidence.collect(), remedy, ..Finding::new(severity, code, written.message) })
+    let mut finding = catalogue::finding(code, written.message).milder(severity);
+    finding.evidence = evidence.collect();
+    finding.remedy = remedy;
+    Some(finding)
 }
 
 #[cfg(test)]
@@ -109,11 +113,11 @@ mod tests {
     #[test]
     fn what_was_written_is_read_back() {
         let findings = vec![
-            Finding::new(Severity::Warn, Code::WeaverTomlInvalid, "bad")
+            catalogue::finding(Code::WeaverTomlInvalid, "bad")
                 .saw(Place::at("/boot/firmware/weaver.toml", 3, 5), "x")
                 .saw(Place::file("/f"), "y")
                 .remedy(Remedy { diff: Some("-a\n+b\n".to_owned()), ..Remedy::new("do").command("true") }),
-            Finding::new(Severity::Ok, Code::WeaverTomlInForce, "good"),
+            catalogue::finding(Code::WeaverTomlInForce, "good"),
         ];
         let text = crate::report::json(&findings).unwrap();
         assert_eq!(read(Some(text.as_bytes())), findings);

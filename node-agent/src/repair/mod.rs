@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use weaver_diagnostics::{
     config_txt::BOOT_DIR,
     exit_code,
-    finding::{Change, REBOOT, Remedy},
+    finding::{Change, Finding, REBOOT, Remedy},
     memory_cgroup,
 };
 
@@ -54,8 +54,8 @@ pub fn run(args: &RepairFilesArgs) -> anyhow::Result<u8> {
         say("Nothing was changed.\n")?;
         return Ok(exit_code::of(&findings));
     }
-    let codes: Vec<_> =
-        findings.iter().filter(|finding| finding.remedy.is_some()).map(|finding| finding.code.id()).collect();
+    let is_changed = |finding: &&Finding| finding.remedy.as_ref().is_some_and(|it| !it.changes.is_empty());
+    let codes: Vec<_> = findings.iter().filter(is_changed).map(|finding| finding.code.id()).collect();
     repair(&root, &ledger()?, &codes.join(" "), &changes)?;
     if remedies.iter().any(|remedy| needs_reboot(remedy)) {
         say(&format!("Changed. It counts from the next boot: {REBOOT}\n"))?;

@@ -37,8 +37,8 @@ pub async fn connect(root: &HostRoot, kubeconfig: &Path) -> anyhow::Result<Clien
     let what = format!("cannot use the kubeconfig {}", kubeconfig.display());
     let file = root.read(kubeconfig).with_context(|| what.clone())?;
     let file = file.with_context(|| format!("{what}: it is not there; k3s writes it when it has started"))?;
-    if let Some(finding) = kubeconfig::unusable(&file) {
-        bail!("{}", finding.message);
+    if let Some(unusable) = kubeconfig::unusable(&file) {
+        bail!("{unusable}");
     }
     let parsed: Kubeconfig = serde_saphyr::from_str(first_document(&file.text)).map_err(|error| {
         let line = error.location().map_or(0, |place| place.line());

@@ -92,7 +92,8 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weaver_diagnostics::finding::{Code, Finding, Severity};
+    use weaver_diagnostics::catalogue;
+    use weaver_diagnostics::finding::Code;
 
     #[test]
     fn what_was_found_and_counted_is_told() {
@@ -100,9 +101,8 @@ mod tests {
         counts.round(Duration::from_millis(7));
         counts.round(Duration::from_millis(5));
         counts.token(Timestamp::from_second(1_800_000_000).unwrap());
-        let not_served = || Finding::new(Severity::Fail, Code::NameNotServed, "box.example");
-        let findings =
-            vec![not_served(), not_served(), Finding::new(Severity::Ok, Code::MemoryCgroupOk, "fine")];
+        let not_served = || catalogue::finding(Code::NameNotServed, "box.example");
+        let findings = vec![not_served(), not_served(), catalogue::finding(Code::MemoryCgroupOk, "fine")];
         let report = Report { findings, gate: Gate::Open, k3s_blocked: Some(true), ..Report::unchecked() };
         let text = counts.text(&report);
         for line in [

@@ -11,6 +11,7 @@ use std::{error::Error as _, path::PathBuf, time::Duration};
 use sd_notify::NotifyState;
 use tokio::time::Instant;
 use tracing::{info, warn};
+use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_diagnostics::k3s_upgrade::Role;
 
@@ -282,7 +283,9 @@ fn start_fault(unit: &str, active: &str, lasting: Duration, patience: Duration) 
 fn opening_fault(active: &str, lasting: Duration, why: &str) -> Finding {
     if active == "activating" && lasting < OPENING {
         let message = "the names are proven; the operator gets its credentials when k3s has started";
-        return Finding::new(Severity::Unknown, Code::OperatorNotStarted, message).saw(Place::file(K3S), why);
+        // It is on its way.
+        let finding = catalogue::finding(Code::OperatorNotStarted, message).milder(Severity::Unknown);
+        return finding.saw(Place::file(K3S), why);
     }
     let remedy = Remedy::new("it is tried again all the time; k3s says more")
         .command("sudo journalctl -b -u k3s | tail -n 50");
@@ -291,11 +294,11 @@ fn opening_fault(active: &str, lasting: Duration, why: &str) -> Finding {
 }
 
 fn not_started(message: &str) -> Finding {
-    Finding::new(Severity::Fail, Code::K3sNotAnswering, message)
+    catalogue::finding(Code::K3sNotAnswering, message)
 }
 
 fn operator_fault(message: &str, why: &str) -> Finding {
-    Finding::new(Severity::Fail, Code::OperatorNotStarted, message).saw(Place::file(OPERATOR), why)
+    catalogue::finding(Code::OperatorNotStarted, message).saw(Place::file(OPERATOR), why)
 }
 
 /// How long the unit has been in its state, by systemd's word.

@@ -44,7 +44,7 @@ macro_rules! connection_rows {
             remedy: "on the Pi, see which port k3s listens on, if it runs, and start it if it does not",
             commands: ["sudo ss -ltnp", "sudo systemctl start k3s"],
         }
-        KubeconfigUnusable = "K-06" "kubeconfig-unusable" Warn {
+        KubeconfigUnusable = "K-06" "kubeconfig-unusable" Fail {
             title: "The administrator's kubeconfig cannot be used.",
             cause: "A part is missing in it, or it is no valid YAML.",
             remedy: "k3s writes it anew when it starts",

@@ -71,11 +71,13 @@ impl Part {
     ];
 }
 
-/// A finding as the catalogue has it: as severe as its code can be, with the remedy of its row.
+/// A finding as its row has it: as severe, and with the remedy that stands there. A milder one says so by
+/// [`Finding::milder`], a better remedy replaces that of the row.
 #[must_use]
 pub fn finding(code: Code, message: impl Into<String>) -> Finding {
-    let row = *code.row();
-    Finding::new(row.severity, code, message).remedy(row.remedy())
+    let row = code.row();
+    let remedy = Some(row.remedy()).filter(|remedy| !remedy.explain.is_empty());
+    Finding { remedy, ..Finding::new(row.severity, code, message) }
 }
 
 /// The code that a person means by `N-01`, `n-01` or `memory-cgroup-absent`.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::finding::Severity;
 use proptest::prelude::*;
 
 fn file(path: &str, text: &str) -> TextFile {

@@ -5,6 +5,7 @@
 
 use super::server_url::{ServerUrl, UrlError};
 use crate::{
+    catalogue,
     finding::{Code, Finding, Place, Remedy, Severity},
     kubeconfig::unusable,
     shell::quoted,
@@ -24,25 +25,23 @@ enum Here {
 /// What is wrong with it; nothing where all is well.
 #[must_use]
 pub fn lint(file: &TextFile) -> Vec<Finding> {
-    judge(file, Here::Server)
+    match unusable(file) {
+        Some(unusable) => vec![unusable.of_administrator()],
+        None => judge(file, Here::Server),
+    }
 }
 
 /// The same for who is about to use it: a file that cannot be used is a failure, and on another machine than the server
 /// a loopback address is a fault too.
 #[must_use]
 pub fn lint_for_use(file: &TextFile, is_server: bool) -> Vec<Finding> {
-    let mut findings = judge(file, if is_server { Here::Server } else { Here::Laptop });
-    for finding in findings.iter_mut().filter(|finding| finding.code == Code::KubeconfigUnusable) {
-        finding.severity = Severity::Fail;
-        finding.remedy = Some(on_the_pi());
+    match unusable(file) {
+        Some(unusable) => vec![unusable.in_use(on_the_pi())],
+        None => judge(file, if is_server { Here::Server } else { Here::Laptop }),
     }
-    findings
 }
 
 fn judge(file: &TextFile, here: Here) -> Vec<Finding> {
-    if let Some(finding) = unusable(file) {
-        return vec![finding];
-    }
     let Ok(root) = yaml_node::parse(&file.text) else { return Vec::new() };
     let Some((name, cluster)) = cluster_in_force(&root) else { return Vec::new() };
     let mut findings = Vec::new();
@@ -71,34 +70,33 @@ fn cluster_in_force(root: &Node) -> Option<(&str, &Node)> {
 }
 
 fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
-    match server.parse::<ServerUrl>() {
-        Ok(url) if url.is_unspecified() => Some(
-            Finding::new(
-                Severity::Warn,
-                Code::KubeconfigUnspecified,
-                format!("the server at {place} is {}, an address to listen at: from another machine the connection is refused", url.host),
-            )
+    let unspecified = |url: &ServerUrl, what: &str| {
+        let message = format!("the server at {place} is {}{what}", url.host);
+        catalogue::finding(Code::KubeconfigUnspecified, message)
+            // Nothing was connected to: it may be used where it is right, or through a tunnel.
+            .milder(Severity::Warn)
             .saw(place.clone(), format!("host {}", url.host))
-            .remedy(on_the_pi()),
-        ),
+            .remedy(on_the_pi())
+    };
+    match server.parse::<ServerUrl>() {
+        Ok(url) if url.is_unspecified() => Some(unspecified(
+            &url,
+            ", an address to listen at: from another machine the connection is refused",
+        )),
         Ok(url) if here == Here::Laptop && url.is_loopback() => {
-            let message =
-                format!("the server at {place} is {}: this machine, and not the one that k3s runs on", url.host);
-            let finding = Finding::new(Severity::Warn, Code::KubeconfigUnspecified, message);
-            Some(finding.saw(place.clone(), format!("host {}", url.host)).remedy(on_the_pi()))
+            Some(unspecified(&url, ": this machine, and not the one that k3s runs on"))
         }
-        Err(UrlError::Fallback) => Some(
-            Finding::new(
-                Severity::Fail,
-                Code::KubeconfigFallback,
-                format!("the server at {place} is localhost:8080: kubectl uses it where it has no kubeconfig, and no cluster is there"),
+        Err(UrlError::Fallback) => {
+            let message = format!(
+                "the server at {place} is localhost:8080: kubectl uses it where it has no kubeconfig, and no cluster is there"
+            );
+            let remedy = Remedy::new(
+                "name the kubeconfig of the cluster: on the server of k3s it is that of the last command",
             )
-            .saw(place.clone(), "localhost:8080")
-            .remedy(
-                Remedy::new("name the kubeconfig of the cluster: on the server of k3s it is that of the last command")
-                    .command(format!("sudo weaver kubeconfig export NAME --kubeconfig {}", super::K3S_KUBECONFIG)),
-            ),
-        ),
+            .command(format!("sudo weaver kubeconfig export NAME --kubeconfig {}", super::K3S_KUBECONFIG));
+            let finding = catalogue::finding(Code::KubeconfigFallback, message);
+            Some(finding.saw(place.clone(), "localhost:8080").remedy(remedy))
+        }
         _ => None,
     }
 }
@@ -125,11 +123,11 @@ fn insecure(file: &TextFile, cluster: &Node, name: &str) -> Option<Finding> {
         let message = format!(
             "{place} turns verification off although there is a CA to verify by; kubectl refuses the two together"
         );
-        Finding::new(Severity::Fail, Code::KubeconfigInsecureWithCa, message).remedy(verified(file, name))
+        catalogue::finding(Code::KubeconfigInsecureWithCa, message).remedy(verified(file, name))
     } else {
         let message =
             format!("{place} turns verification off: whoever answers at that address gets your credentials");
-        Finding::new(Severity::Warn, Code::KubeconfigInsecure, message).remedy(on_the_pi())
+        catalogue::finding(Code::KubeconfigInsecure, message).remedy(on_the_pi())
     };
     Some(finding.saw(place, "insecure-skip-tls-verify: true"))
 }

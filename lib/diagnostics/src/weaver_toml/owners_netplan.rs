@@ -7,7 +7,8 @@
 
 use super::{Config, network_config::RADIO};
 use crate::{
-    finding::{Code, Finding, Place, Remedy, Severity},
+    catalogue,
+    finding::{Code, Finding, Place, Remedy},
     text_file::TextFile,
     yaml_node::{self, SyntaxError},
 };
@@ -60,7 +61,7 @@ pub fn clash(file: &str, config: &Config, owners: Option<&Radio>) -> Option<Find
             "not below `wifis:`",
         ),
     };
-    let finding = Finding::new(Severity::Warn, Code::UserDataClash, message)
+    let finding = catalogue::finding(Code::UserDataClash, message)
         .saw(Place::at(file, wifi.line, wifi.column), ours)
         .saw(place.clone(), theirs)
         .remedy(Remedy::new("remove the one that is not wanted: there, or [wifi] from weaver.toml"));
@@ -70,6 +71,7 @@ pub fn clash(file: &str, config: &Config, owners: Option<&Radio>) -> Option<Find
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finding::Severity;
     use crate::weaver_toml;
 
     const NETWORKS: &str = "access-points: {attic: {password: hunter2}}";
