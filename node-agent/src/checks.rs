@@ -14,13 +14,14 @@ use jiff::Timestamp;
 use rustls::RootCertStore;
 use weaver_diagnostics::{
     finding::{Finding, Severity},
+    future_ca::FutureCa,
     join::on_this_node,
     k3s_config::Effective,
     k3s_upgrade::Role,
     memory_cgroup,
     name_repair::{self, OwnNames},
     power, reach,
-    serving::{self, Seen, Stage},
+    serving::{self, Causes, Outcome, Seen, Stage, Written},
 };
 
 use crate::{
@@ -143,13 +144,17 @@ impl Host {
         places.map(|place| self.root.real(place)).collect()
     }
 
-    /// Of the files that name what is to be served, whether they were written after k3s was last started: it writes its
-    /// kubeconfig at each start.
-    fn newer(&self, effective: &Effective) -> BTreeMap<String, bool> {
+    /// When the files were written that name what is to be served, compared with k3s' last start: it writes its kubeconfig
+    /// at each start.
+    fn written(&self, effective: &Effective) -> BTreeMap<String, Written> {
         let written = |path: &Path| fs::metadata(self.root.real(path)).ok()?.modified().ok();
         let Some(started) = written(&self.admin_kubeconfig) else { return BTreeMap::new() };
+        let when = |file: &str| {
+            let is_newer = written(Path::new(file))? > started;
+            Some(if is_newer { Written::AfterStart } else { Written::BeforeStart })
+        };
         let files = effective.tls_san.iter().map(|name| &name.origin.file);
-        files.filter_map(|file| Some((file.clone(), written(Path::new(file))? > started))).collect()
+        files.filter_map(|file| Some((file.clone(), when(file)?))).collect()
     }
 
     /// What k3s calls this node; `None` where nothing tells.
@@ -249,7 +254,7 @@ struct Files {
     kubeconfig: Vec<Finding>,
     own: OwnNames,
     places: Vec<PathBuf>,
-    newer: BTreeMap<String, bool>,
+    causes: Causes,
     joins: bool,
     wish: Option<join::Wish>,
 }
@@ -287,14 +292,15 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
         let kubeconfig = k3s_files::admin_kubeconfig(&reader.root, &reader.admin_kubeconfig);
         let own = reader.own_names(&effective);
         let places = reader.places(&effective);
-        let newer = reader.newer(&effective);
+        let future_ca = ca_dates::future_ca(&reader.root, &server_ca, Timestamp::now());
+        let causes = Causes { written: reader.written(&effective), future_ca };
         let joins = reader.joins();
         let wish = join::wish(&reader.root, reader.node_name());
-        Files { findings, effective, anchors, server_ca, kubeconfig, own, places, newer, joins, wish }
+        Files { findings, effective, anchors, server_ca, kubeconfig, own, places, causes, joins, wish }
     })
     .await
     .context("reading the host's files")?;
-    let Files { mut findings, effective, anchors, server_ca, kubeconfig, own, places, newer, joins, wish } =
+    let Files { mut findings, effective, anchors, server_ca, kubeconfig, own, places, causes, joins, wish } =
         files;
     let api_address = host.api_address(&effective);
     if joins {
@@ -320,7 +326,7 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
         Ok(anchors) => {
             seen = probe::prove(api_address, anchors.clone(), names, patience).await?;
             let endpoint = api_address.to_string();
-            let proof = serving::judge(&endpoint, &seen);
+            let proof = serving::judge(&endpoint, &seen, &causes);
             findings.extend(proof.findings);
             proven = proof.proven && !names_are_open;
             served = match seen.first() {
@@ -333,8 +339,9 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
             }
         }
     }
-    serving::say_why(&mut findings, |file| newer.get(file).copied());
-    ca_dates::explain(&mut findings, &host.root, &server_ca, Timestamp::now());
+    if !seen.iter().any(|(_, seen)| matches!(seen.outcome, Outcome::Dates(_))) {
+        findings.extend(causes.future_ca.as_ref().map(FutureCa::finding));
+    }
     findings.extend(reach::hidden_names(&seen));
     findings.extend(kubeconfig);
     override_file::apply(&host.root, &host.boot_dir, &mut findings);

@@ -16,6 +16,7 @@ pub mod config_txt;
 pub mod exit_code;
 pub mod finding;
 pub mod finding_text;
+pub mod future_ca;
 pub mod ingress;
 pub mod join;
 pub mod k3d;

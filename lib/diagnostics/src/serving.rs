@@ -6,11 +6,12 @@
 //! not answer leaves the question open. No remedy here touches the CA: that
 //! would invalidate every kubeconfig outside this machine.
 
-use std::{fmt, io};
+use std::{collections::BTreeMap, fmt, io};
 
 use crate::{
     catalogue,
     finding::{Code, Finding, Place, Remedy, Severity},
+    future_ca::FutureCa,
     k3s_config::Setting,
     san::{Fate, NameError, ServingName, nearest},
 };
@@ -86,6 +87,35 @@ pub struct Observation {
 /// A name and its handshake.
 pub type Seen = (Wanted, Observation);
 
+/// When a file that k3s reads at its start only was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// k3s was started since.
+    BeforeStart,
+    /// k3s was not started since.
+    AfterStart,
+}
+
+impl Written {
+    const fn saw(self) -> &'static str {
+        match self {
+            Self::BeforeStart => {
+                "k3s was started since it was written: it has kept an older certificate, or takes the names from somewhere else"
+            }
+            Self::AfterStart => "written after k3s was last started, which reads it at start only",
+        }
+    }
+}
+
+/// What the host tells besides of why a name is not proven.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Causes {
+    /// The files that name what is to be served; without those of which it is not known.
+    pub written: BTreeMap<String, Written>,
+    /// k3s' CA, where it begins later than now.
+    pub future_ca: Option<FutureCa>,
+}
+
 /// The verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
@@ -146,32 +176,17 @@ fn not_a_name(setting: &Setting, error: &NameError, stage: Stage) -> Finding {
     }
 }
 
-/// Says of the names that are not served whether k3s was started since they were written: `is_newer` of a file,
-/// compared with what k3s writes at each start; `None` where nobody knows.
-pub fn say_why(findings: &mut [Finding], is_newer: impl Fn(&str) -> Option<bool>) {
-    for finding in findings.iter_mut().filter(|finding| finding.code == Code::NameNotServed) {
-        let Some(place) = finding.evidence.first().map(|seen| seen.place.clone()) else { continue };
-        let Some(is_newer) = is_newer(&place.file) else { continue };
-        let saw = if is_newer {
-            "written after k3s was last started, which reads it at start only"
-        } else {
-            "k3s was started since it was written: it has kept an older certificate, or takes the names from somewhere else"
-        };
-        *finding = finding.clone().saw(Place::file(place.file), saw);
-    }
-}
-
 /// Judges the handshakes. `endpoint` is the address they went to.
 #[must_use]
-pub fn judge(endpoint: &str, observations: &[Seen]) -> Proof {
+pub fn judge(endpoint: &str, observations: &[Seen], causes: &Causes) -> Proof {
     if observations.is_empty() {
         let message = "no names are configured (tls-san is empty), so there is nothing to prove";
         return Proof { proven: true, findings: vec![catalogue::finding(Code::ServingNamesOk, message)] };
     }
     let mut findings = Vec::new();
     findings.extend(proven(endpoint, observations));
-    findings.extend(not_served(endpoint, observations));
-    findings.extend(dates(endpoint, observations));
+    findings.extend(not_served(endpoint, observations, causes));
+    findings.extend(dates(endpoint, observations, causes.future_ca.as_ref()));
     findings.extend(untrusted(endpoint, observations));
     findings.extend(unreachable(endpoint, observations));
     Proof { proven: observations.iter().all(|(_, o)| o.outcome == Outcome::Proven), findings }
@@ -205,7 +220,7 @@ fn proven(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
 }
 
 /// One finding per name: each may have a different nearest name.
-fn not_served(endpoint: &str, observations: &[Seen]) -> Vec<Finding> {
+fn not_served(endpoint: &str, observations: &[Seen], causes: &Causes) -> Vec<Finding> {
     observations
         .iter()
         .filter(|(_, o)| o.outcome == Outcome::NotServed)
@@ -216,9 +231,14 @@ fn not_served(endpoint: &str, observations: &[Seen]) -> Vec<Finding> {
                 "{} is configured and not served; the certificate at {endpoint} is valid for: {served}",
                 wanted.name
             );
-            catalogue::finding(Code::NameNotServed, message)
+            let finding = catalogue::finding(Code::NameNotServed, message)
                 .saw(wanted.origin.clone(), format!("tls-san {}", wanted.name))
-                .remedy(ladder(&wanted.name, nearest(&wanted.name.to_string(), &seen.served)))
+                .remedy(ladder(&wanted.name, nearest(&wanted.name.to_string(), &seen.served)));
+            let file = &wanted.origin.file;
+            match causes.written.get(file) {
+                Some(written) => finding.saw(Place::file(file), written.saw()),
+                None => finding,
+            }
         })
         .collect()
 }
@@ -235,7 +255,7 @@ fn ladder(name: &ServingName, nearest: Option<&str>) -> Remedy {
     .command("sudo weaver-node-agent repair names")
 }
 
-fn dates(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
+fn dates(endpoint: &str, observations: &[Seen], future_ca: Option<&FutureCa>) -> Option<Finding> {
     let (why, chosen) = select(observations, |o| match o {
         Outcome::Dates(why) => Some(why),
         _ => None,
@@ -249,7 +269,11 @@ fn dates(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
         .command("timedatectl")
         .command("sudo systemctl restart k3s"),
     );
-    Some(with_origins(finding, &chosen))
+    let finding = with_origins(finding, &chosen);
+    Some(match future_ca {
+        Some(ca) => ca.explain(finding),
+        None => finding,
+    })
 }
 
 fn untrusted(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
@@ -288,113 +312,4 @@ pub fn unknown(message: &str) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn setting(value: &str) -> Setting {
-        Setting { value: value.into(), origin: Place::line("/c.yaml", 2) }
-    }
-
-    fn seen(name: &str, outcome: Outcome, served: &[&str]) -> Seen {
-        let (mut names, _) = wanted(&[setting(name)], Stage::Serving);
-        let served = served.iter().map(|s| (*s).to_owned()).collect();
-        (names.remove(0), Observation { outcome, served })
-    }
-
-    #[test]
-    fn a_name_that_is_none_fails_the_proof_and_never_the_start_of_k3s() {
-        use {Severity::*, Stage::*};
-        for (name, stage, severity, words) in [
-            ("pi.", Serving, Fail, "k3s drops it and will never serve it"),
-            ("pi.", BeforeStart, Warn, "k3s drops it and will never serve it"),
-            ("pi_", Serving, Fail, "k3s drops it"),
-            ("10.0.0.0/8", BeforeStart, Warn, "k3s drops it"),
-            ("pi:6443", Serving, Fail, "no client can ask for it"),
-            ("pi:6443", BeforeStart, Warn, "no client can ask for it"),
-            ("node.1", Serving, Warn, "cannot be proven by the agent"),
-            ("42", BeforeStart, Warn, "cannot be proven by the agent"),
-        ] {
-            let (names, findings) = wanted(&[setting(name)], stage);
-            assert!(names.is_empty());
-            assert_eq!(findings[0].severity, severity, "{name} {stage:?}");
-            assert!(findings[0].message.contains(words), "{}", findings[0].message);
-            assert_eq!(findings[0].message.contains("never serve"), words.contains("drops"));
-        }
-    }
-
-    #[test]
-    fn a_setting_that_is_no_name_is_a_failure_with_place_and_remedy() {
-        let (names, findings) = wanted(&[setting("pi"), setting("pi:6443")], Stage::Serving);
-        assert_eq!(names.len(), 1);
-        let [found] = findings.as_slice() else { panic!("{findings:?}") };
-        assert_eq!((found.severity, found.code), (Severity::Fail, Code::NameInvalid));
-        let explain = &found.remedy.as_ref().unwrap().explain;
-        assert!(explain.contains("write `pi` instead in /c.yaml:2"), "{explain}");
-    }
-
-    #[test]
-    fn an_unserved_name_shows_the_served_list_the_nearest_name_and_the_ladder() {
-        let proof = judge(
-            "127.0.0.1:6443",
-            &[
-                seen("pi", Outcome::Proven, &["pi", "raspik3d"]),
-                seen("raspi", Outcome::NotServed, &["pi", "raspik3d"]),
-            ],
-        );
-        assert!(!proof.proven);
-        let found = proof.findings.iter().find(|f| f.code == Code::NameNotServed).unwrap();
-        assert_eq!(found.severity, Severity::Fail);
-        assert!(found.message.contains("raspi is configured and not served"));
-        assert!(found.message.contains("valid for: pi, raspik3d"));
-        let remedy = found.remedy.as_ref().unwrap();
-        assert!(remedy.explain.contains("--tls-server-name=raspik3d"), "{}", remedy.explain);
-        assert_eq!(remedy.commands, ["sudo weaver-node-agent repair names"]);
-    }
-
-    #[test]
-    fn what_a_silent_server_leaves_is_unknown() {
-        let proof = judge(
-            "e",
-            &[seen("pi", Outcome::Unreachable(Silence::Refused("connection refused".into())), &[])],
-        );
-        assert!(!proof.proven);
-        assert_eq!(proof.findings[0].severity, Severity::Unknown);
-        assert!(proof.findings[0].message.contains("connection refused"));
-    }
-
-    #[test]
-    fn dates_and_foreign_certificates_fail_once_for_all_names() {
-        for (outcome, code) in [
-            (Outcome::Dates("expired".into()), Code::CertificateDates),
-            (Outcome::Untrusted("unknown issuer".into()), Code::CertificateUntrusted),
-        ] {
-            let proof = judge("e", &[seen("a", outcome.clone(), &["a"]), seen("b", outcome, &["a"])]);
-            let [found] = proof.findings.as_slice() else { panic!("{proof:?}") };
-            assert_eq!((found.severity, found.code), (Severity::Fail, code));
-            assert_eq!(found.evidence.len(), 3, "{found:?}");
-        }
-    }
-
-    #[test]
-    fn nothing_configured_is_nothing_to_prove() {
-        assert!(judge("e", &[]).proven);
-    }
-
-    proptest! {
-        /// Proven exactly when every handshake is; a failure exactly when a
-        /// certificate was seen and refused.
-        #[test]
-        fn the_verdict_follows_the_handshakes(kinds in prop::collection::vec(0..5usize, 1..6)) {
-            let outcomes = [
-                Outcome::Proven, Outcome::NotServed, Outcome::Dates("d".into()),
-                Outcome::Untrusted("u".into()), Outcome::Unreachable(Silence::Unanswered("x".into())),
-            ];
-            let seen: Vec<_> = kinds.iter().map(|k| seen("pi", outcomes[*k].clone(), &["q"])).collect();
-            let proof = judge("e", &seen);
-            prop_assert_eq!(proof.proven, kinds.iter().all(|k| *k == 0));
-            let failed = proof.findings.iter().any(|f| f.severity == Severity::Fail);
-            prop_assert_eq!(failed, kinds.iter().any(|k| (1..=3).contains(k)));
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,93 @@
+//! A CA from the future. k3s makes it at its first start, by the clock of that moment: on a board whose clock was ahead,
+//! each certificate begins when the CA does, and no restart of k3s helps.
+
+use crate::{
+    catalogue,
+    finding::{Code, Finding, Place, Remedy},
+    shell::quoted,
+};
+
+/// A CA that begins later than now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FutureCa {
+    /// Its file.
+    pub file: String,
+    /// When it begins, in UTC, such as `2030-01-01T00:00:00Z`.
+    pub begins: String,
+    /// The directory with all that k3s has as a server.
+    pub server: String,
+    /// Whether a time server has set the clock since the start. Until then it is the clock that is to be mended.
+    pub clock_is_set: bool,
+}
+
+impl FutureCa {
+    /// Where nobody serves a certificate to be looked at: k3s does not even start with such a CA.
+    #[must_use]
+    pub fn finding(&self) -> Finding {
+        let message = "k3s' CA begins later than now, and k3s does not start with it";
+        self.explain(catalogue::finding(Code::CertificateDates, message))
+    }
+
+    /// As the cause of what is wrong with the certificate that was seen.
+    pub(crate) fn explain(&self, finding: Finding) -> Finding {
+        let remedy = if self.clock_is_set { self.begin_again() } else { wait_for_the_clock() };
+        finding.saw(Place::file(&self.file), format!("the CA begins at {}", self.begins)).remedy(remedy)
+    }
+
+    fn begin_again(&self) -> Remedy {
+        let Self { begins, server, .. } = self;
+        // With a name of its own: into a directory that is there already it would be moved.
+        let aside = format!("{server}.{}", begins.replace(['-', ':'], ""));
+        Remedy::new(format!(
+            "the clock is right, so k3s made its CA while it was ahead: wait until {begins}, or have k3s begin anew, with \
+             nothing in it and a CA of today; what it had is kept aside, and each kubeconfig has to be fetched again"
+        ))
+        .command("timedatectl")
+        .command("sudo systemctl stop k3s")
+        .command(format!("sudo mv -T {} {}", quoted(server), quoted(&aside)))
+        .command("sudo systemctl start k3s")
+    }
+}
+
+fn wait_for_the_clock() -> Remedy {
+    Remedy::new(
+        "nobody has set the clock since the start: give the host a network and a time server, and wait; this remedy \
+         says more if the CA is still from the future then",
+    )
+    .command("timedatectl")
+    .command("timedatectl timesync-status")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CA: &str = "/var/lib/rancher/k3s/server/tls/server-ca.crt";
+
+    fn ca(clock_is_set: bool) -> FutureCa {
+        FutureCa {
+            file: CA.to_owned(),
+            begins: "2030-01-01T00:00:00Z".to_owned(),
+            server: "/var/lib/rancher/k3s/server".to_owned(),
+            clock_is_set,
+        }
+    }
+
+    #[test]
+    fn where_the_ca_is_from_the_future_a_restart_is_no_remedy() {
+        let found = ca(true).explain(catalogue::finding(Code::CertificateDates, "m"));
+        assert_eq!(found.evidence[0].to_string(), format!("{CA}: the CA begins at 2030-01-01T00:00:00Z"));
+        let remedy = found.remedy.unwrap();
+        assert!(remedy.explain.contains("wait until 2030-01-01T00:00:00Z"), "{}", remedy.explain);
+        let aside = "sudo mv -T /var/lib/rancher/k3s/server /var/lib/rancher/k3s/server.20300101T000000Z";
+        assert_eq!(remedy.commands[1..], ["sudo systemctl stop k3s", aside, "sudo systemctl start k3s"]);
+        assert_eq!(ca(true).finding().remedy.unwrap().commands, remedy.commands);
+    }
+
+    /// The clock is behind, most likely, and what k3s has is of use.
+    #[test]
+    fn until_the_clock_is_set_nothing_is_moved_away() {
+        let remedy = ca(false).finding().remedy.unwrap();
+        assert!(remedy.commands.iter().all(|command| command.starts_with("timedatectl")), "{remedy:?}");
+    }
+}
