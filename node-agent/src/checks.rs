@@ -13,9 +13,8 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use rustls::RootCertStore;
 use weaver_diagnostics::{
-    finding::{Finding, Severity},
+    finding::{Finding, Place, Severity},
     future_ca::FutureCa,
-    join::on_this_node,
     k3s_config::Effective,
     k3s_upgrade::Role,
     memory_cgroup,
@@ -26,8 +25,8 @@ use weaver_diagnostics::{
 
 use crate::{
     args::HostArgs, board_power, boot_mount, ca_dates, card_speed, card_swap, cgroup_layout, data_mount,
-    default_route, host_limits, host_names, host_root::HostRoot, iptables_mode, join, k3s_files,
-    kernel_modules, kernel_state, node_identity, offline_start, override_file, ports_taken, probe,
+    default_route, findings::Findings, host_limits, host_names, host_root::HostRoot, iptables_mode, join,
+    k3s_files, kernel_modules, kernel_state, node_identity, offline_start, override_file, ports_taken, probe,
     root_space, upgrade::journal,
 };
 
@@ -211,20 +210,26 @@ impl Check {
 /// applied. No network.
 #[must_use]
 pub fn preflight(host: &Host) -> Preflight {
-    let mut preflight = judge_files(host, Stage::BeforeStart);
-    override_file::apply(&host.root, &host.boot_dir, &mut preflight.findings);
-    preflight
+    preflight_after(host, None)
 }
 
-fn judge_files(host: &Host, stage: Stage) -> Preflight {
+/// The same after the host could not be made ready for a start without a network, for the reason given.
+#[must_use]
+pub fn preflight_after(host: &Host, not_ready: Option<&str>) -> Preflight {
+    let (findings, effective) = judge_files(host, Stage::BeforeStart, not_ready);
+    Preflight { findings: findings.finish(), effective }
+}
+
+fn judge_files(host: &Host, stage: Stage, not_ready: Option<&str>) -> (Findings, Effective) {
     let mut effective = host.effective();
-    let mut findings = memory_cgroup::findings(&kernel_state::memory_facts(&host.root));
-    findings.append(&mut effective.findings);
+    let mut findings = Findings::new(host.role(), override_file::read(&host.root, &host.boot_dir));
+    findings.extend(memory_cgroup::findings(&kernel_state::memory_facts(&host.root)));
+    findings.extend(std::mem::take(&mut effective.findings));
     findings.extend(serving::wanted(&effective.tls_san, stage).1);
     findings.extend(host_limits::findings(&host.root, Timestamp::now()));
     findings.extend(root_space::finding(&host.root));
     findings.extend(data_mount::finding(&host.root, &host.data_dir(&effective)));
-    findings.extend(offline_start::finding(&host.root).or_else(|| default_route::finding(&host.root)));
+    findings.extend(offline_start::finding(&host.root).or_else(|| no_route(host, not_ready)));
     findings.extend(boot_mount::finding(&host.root, &host.boot_dir));
     findings.extend(card_swap::finding(&host.root));
     findings.extend(journal::finding(&host.root));
@@ -239,15 +244,20 @@ fn judge_files(host: &Host, stage: Stage) -> Preflight {
     let kubelet = !effective.disable_agent;
     findings.extend(ports_taken::finding(&host.root, host.api_address(&effective).port(), kubelet));
     findings.extend(board_power::read(&host.root).as_ref().and_then(power::finding));
-    if host.joins() {
-        on_this_node(&mut findings);
-    }
-    Preflight { findings, effective }
+    (findings, effective)
+}
+
+fn no_route(host: &Host, not_ready: Option<&str>) -> Option<Finding> {
+    let finding = default_route::finding(&host.root)?;
+    Some(match not_ready {
+        Some(why) => finding.saw(Place::file("weaver-preflight.service"), why),
+        None => finding,
+    })
 }
 
 /// What the files say.
 struct Files {
-    findings: Vec<Finding>,
+    findings: Findings,
     effective: Effective,
     anchors: Result<RootCertStore, Box<Finding>>,
     server_ca: PathBuf,
@@ -285,7 +295,7 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
     let reader = host.clone();
     // A dying card can take seconds to answer: never on the runtime's thread.
     let files = tokio::task::spawn_blocking(move || {
-        let Preflight { findings, effective } = judge_files(&reader, Stage::Serving);
+        let (findings, effective) = judge_files(&reader, Stage::Serving, None);
         let data_dir = reader.data_dir(&effective);
         let anchors = k3s_files::server_ca(&reader.root, &data_dir);
         let server_ca = k3s_files::server_ca_path(&data_dir);
@@ -305,23 +315,22 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
     let api_address = host.api_address(&effective);
     if joins {
         if let Some(wish) = wish {
-            findings.extend(join::look(&wish).await);
+            findings.extend_by_server(join::look(&wish).await);
         }
-        override_file::apply(&host.root, &host.boot_dir, &mut findings);
-        let (seen, served) = (Vec::new(), Vec::new());
+        let (findings, seen, served) = (findings.finish(), Vec::new(), Vec::new());
         return Ok(Check { findings, proven: false, api_address, server_ca, seen, served, places });
     }
 
     let (names, _) = serving::wanted(&effective.tls_san, Stage::Serving);
-    let names_are_open = findings.iter().any(leaves_names_open);
+    let names_are_open = findings.names_are_open();
     let mut proven = false;
     let (mut seen, mut served) = (Vec::new(), Vec::new());
     match anchors {
-        Err(finding) => findings.push(*finding),
+        Err(finding) => findings.extend([*finding]),
         Ok(_) if names.is_empty() && names_are_open => {
-            findings.push(serving::unknown(
+            findings.extend([serving::unknown(
                 "the names to prove are not known, the configuration was not read whole",
-            ));
+            )]);
         }
         Ok(anchors) => {
             seen = probe::prove(api_address, anchors.clone(), names, patience).await?;
@@ -344,18 +353,6 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
     }
     findings.extend(reach::hidden_names(&seen));
     findings.extend(kubeconfig);
-    override_file::apply(&host.root, &host.boot_dir, &mut findings);
+    let findings = findings.finish();
     Ok(Check { findings, proven, api_address, server_ca, seen, served, places })
-}
-
-/// Whether a finding means that the list of names itself is not known whole.
-fn leaves_names_open(finding: &Finding) -> bool {
-    use weaver_diagnostics::finding::Code;
-    match finding.code {
-        Code::K3sConfigInvalid | Code::K3sConfigWrongType | Code::NameInvalid => {
-            finding.severity == Severity::Fail
-        }
-        Code::K3sFileUnreadable => matches!(finding.severity, Severity::Fail | Severity::Unknown),
-        _ => false,
-    }
 }

@@ -29,6 +29,7 @@ pub mod data_mount;
 pub mod default_route;
 mod dummy_interface;
 mod fat_file;
+mod findings;
 pub mod host_limits;
 pub mod host_names;
 pub mod host_root;

@@ -29,23 +29,21 @@ pub struct Overrides {
     file: String,
     codes: BTreeMap<Code, u64>,
     unknown: Vec<(u64, String)>,
+    unreadable: Option<String>,
 }
 
-/// Lets the file in this boot directory, if there is one, speak on these findings.
-pub fn apply(root: &HostRoot, boot_dir: &Path, findings: &mut Vec<Finding>) {
+/// Reads the file in this boot directory, if there is one.
+#[must_use]
+pub fn read(root: &HostRoot, boot_dir: &Path) -> Overrides {
     let path = boot_dir.join(NAME);
     match root.read(&path) {
-        Ok(None) => {}
-        Ok(Some(file)) => parse(&file.path, &file.text).apply(findings),
-        Err(why) => {
-            let message = format!("{} cannot be read, nothing is overridden: {why}", path.display());
-            let remedy = Remedy::new("write it as plain text, one code per line, or remove it");
-            findings.push(
-                catalogue::finding(Code::OverrideNotACode, message)
-                    .saw(Place::file(path.display().to_string()), "not text")
-                    .remedy(remedy),
-            );
-        }
+        Ok(None) => Overrides::default(),
+        Ok(Some(file)) => parse(&file.path, &file.text),
+        Err(why) => Overrides {
+            file: path.display().to_string(),
+            unreadable: Some(why.to_string()),
+            ..Overrides::default()
+        },
     }
 }
 
@@ -68,28 +66,37 @@ pub fn parse(file: &str, text: &str) -> Overrides {
 }
 
 impl Overrides {
-    /// Turns the failures that are overridden into warnings, and adds one for
-    /// the lines that are no codes.
-    pub fn apply(&self, findings: &mut Vec<Finding>) {
-        for finding in findings.iter_mut().filter(|f| f.severity == Severity::Fail) {
-            let Some(line) = self.codes.get(&finding.code) else { continue };
-            finding.severity = Severity::Warn;
-            finding.message.push_str(" (known bad, and overridden by the owner)");
-            let place = Place::line(self.file.clone(), *line);
-            *finding = finding.clone().saw(place, finding.code.id());
+    /// The finding as the owner has it: a failure that is overridden is a warning that says so.
+    #[must_use]
+    pub fn applied_to(&self, mut finding: Finding) -> Finding {
+        let line = self.codes.get(&finding.code).filter(|_| finding.severity == Severity::Fail);
+        let Some(line) = line else { return finding };
+        finding.message.push_str(" (known bad, and overridden by the owner)");
+        let place = Place::line(self.file.clone(), *line);
+        let id = finding.code.id();
+        finding.milder(Severity::Warn).saw(place, id)
+    }
+
+    /// What is wrong with the file itself, which then overrides less than its owner means.
+    #[must_use]
+    pub fn fault(&self) -> Option<Finding> {
+        if let Some(why) = &self.unreadable {
+            let message = format!("{} cannot be read, nothing is overridden: {why}", self.file);
+            let remedy = Remedy::new("write it as plain text, one code per line, or remove it");
+            let finding = catalogue::finding(Code::OverrideNotACode, message);
+            return Some(finding.saw(Place::file(&self.file), "not text").remedy(remedy));
         }
-        let Some((_, first)) = self.unknown.first() else { return };
+        let (_, first) = self.unknown.first()?;
         let near = nearest(first);
-        let mut finding = catalogue::finding(
-            Code::OverrideNotACode,
-            format!("{} holds what is no code: `{first}`; the nearest code is {near}", self.file),
-        );
-        for (line, word) in self.unknown.iter().take(SHOWN) {
-            finding = finding.saw(Place::line(self.file.clone(), *line), word.clone());
-        }
-        findings.push(finding.remedy(Remedy::new(
+        let message = format!("{} holds what is no code: `{first}`; the nearest code is {near}", self.file);
+        let remedy = Remedy::new(
             "write one code per line, as it stands in a finding, such as N-01; `#` begins a comment",
-        )));
+        );
+        let finding = catalogue::finding(Code::OverrideNotACode, message).remedy(remedy);
+        let shown = self.unknown.iter().take(SHOWN);
+        Some(shown.fold(finding, |finding, (line, word)| {
+            finding.saw(Place::line(self.file.clone(), *line), word.clone())
+        }))
     }
 }
 
@@ -108,8 +115,8 @@ fn nearest(word: &str) -> String {
 mod tests {
     use super::*;
 
-    fn fail(code: Code) -> Finding {
-        catalogue::finding(code, "bad").milder(Severity::Fail)
+    fn bad(code: Code) -> Finding {
+        catalogue::finding(code, "bad")
     }
 
     #[test]
@@ -130,50 +137,40 @@ mod tests {
 
     #[test]
     fn only_a_named_failure_becomes_a_warning_and_says_so() {
-        let mut findings = vec![fail(Code::MemoryCgroupAbsent), fail(Code::MemoryTooSmall)];
-        parse("/o", "\nN-12\n").apply(&mut findings);
-        assert_eq!(findings[0], fail(Code::MemoryCgroupAbsent));
-        assert_eq!(findings[1].severity, Severity::Warn);
-        assert!(findings[1].message.contains("overridden"), "{:?}", findings[1]);
-        assert_eq!(findings[1].evidence[0].to_string(), "/o:2: N-12");
-        assert_eq!(findings.len(), 2);
-    }
-
-    #[test]
-    fn what_is_no_failure_stays_as_it_is() {
-        let before = vec![catalogue::finding(Code::MemoryCgroupUnknown, "u")];
-        let mut after = before.clone();
-        parse("/o", "N-11\n").apply(&mut after);
-        assert_eq!(after, before);
+        let overrides = parse("/o", "\nN-12\nN-11\n");
+        let other = bad(Code::MemoryCgroupAbsent);
+        assert_eq!(overrides.applied_to(other.clone()), other);
+        let unknown = bad(Code::MemoryCgroupUnknown);
+        assert_eq!(overrides.applied_to(unknown.clone()), unknown, "no failure");
+        let named = overrides.applied_to(bad(Code::MemoryTooSmall));
+        assert_eq!(named.severity, Severity::Warn);
+        assert!(named.message.contains("overridden"), "{named:?}");
+        assert_eq!(named.evidence[0].to_string(), "/o:2: N-12");
+        assert_eq!(overrides.fault(), None);
     }
 
     #[test]
     fn lines_that_are_no_code_are_reported_with_the_nearest() {
-        let mut findings = Vec::new();
         let long = "x".repeat(1000);
-        parse("/o", &format!("memory-cgroup-absend\n{long}\n")).apply(&mut findings);
-        let [finding] = &findings[..] else { panic!("{findings:?}") };
+        let finding = parse("/o", &format!("memory-cgroup-absend\n{long}\n")).fault().unwrap();
         assert_eq!((finding.severity, finding.code), (Severity::Warn, Code::OverrideNotACode));
         assert!(finding.message.contains("N-01 memory-cgroup-absent"), "{}", finding.message);
         assert_eq!(finding.evidence[1].place, Place::line("/o", 2));
         assert_eq!(finding.evidence[1].saw.len(), WIDTH);
         let many = "zz\n".repeat(1000);
-        findings.clear();
-        parse("/o", &many).apply(&mut findings);
-        assert_eq!(findings[0].evidence.len(), SHOWN);
+        assert_eq!(parse("/o", &many).fault().unwrap().evidence.len(), SHOWN);
     }
 
     #[test]
     fn a_file_that_is_no_text_overrides_nothing_and_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::new(dir.path().to_owned());
-        let mut findings = vec![fail(Code::MemoryTooSmall)];
-        apply(&root, Path::new("/boot"), &mut findings);
-        assert_eq!(findings, [fail(Code::MemoryTooSmall)], "no file");
+        assert_eq!(read(&root, Path::new("/boot")), Overrides::default(), "no file");
         std::fs::create_dir(dir.path().join("boot")).unwrap();
         std::fs::write(dir.path().join("boot/weaver-override"), b"N-12\0").unwrap();
-        apply(&root, Path::new("/boot"), &mut findings);
-        assert_eq!(findings[0], fail(Code::MemoryTooSmall));
-        assert!(findings[1].message.contains("/boot/weaver-override cannot be read"), "{:?}", findings[1]);
+        let overrides = read(&root, Path::new("/boot"));
+        assert_eq!(overrides.applied_to(bad(Code::MemoryTooSmall)), bad(Code::MemoryTooSmall));
+        let fault = overrides.fault().unwrap();
+        assert!(fault.message.contains("/boot/weaver-override cannot be read"), "{fault:?}");
     }
 }

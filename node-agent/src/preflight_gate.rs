@@ -1,9 +1,10 @@
 //! `preflight --gate`: what systemd runs before k3s.
 //!
 //! In this order: an old block of k3s is removed; the clock is waited for; with
-//! `--offline-start`, a host without a network is made ready for k3s; the host is judged; where something is known to be bad, k3s is blocked; the
-//! report is published. So whatever goes wrong on the way, a crash of this
-//! program included, leaves k3s free to start: only a verdict blocks it.
+//! `--offline-start`, a host without a network is made ready for k3s; the host
+//! is judged; where something is known to be bad, k3s is blocked; the report is
+//! published. So whatever goes wrong on the way, a crash of this program
+//! included, leaves k3s free to start: only a verdict blocks it.
 //!
 //! Where an agent runs (k3s is started again by hand, say), it is the agent that
 //! publishes: it knows more.
@@ -20,7 +21,7 @@ use jiff::Timestamp;
 use sd_notify::NotifyState;
 use tokio::task::spawn_blocking;
 use tracing::{error, info, warn};
-use weaver_diagnostics::finding::{Code, Evidence, Finding, Place};
+use weaver_diagnostics::finding::Finding;
 
 use crate::{
     args::PreflightArgs,
@@ -75,11 +76,8 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
     };
 
     let judge = host.clone();
-    let mut findings = judged(move || checks::preflight(&judge).findings).await?;
-    let no_route = findings.iter_mut().find(|finding| finding.code == Code::NoDefaultRoute);
-    if let (Some(failure), Some(no_route)) = (no_start_offline, no_route) {
-        no_route.evidence.push(Evidence { place: Place::file("weaver-preflight.service"), saw: failure });
-    }
+    let look = move || checks::preflight_after(&judge, no_start_offline.as_deref()).findings;
+    let mut findings = judged(look).await?;
     let causes = k3s_block::causes(&findings);
     let mut blocked = Ok(());
     if !causes.is_empty() {
@@ -164,7 +162,7 @@ fn sentence(causes: &[Finding]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weaver_diagnostics::catalogue;
+    use weaver_diagnostics::{catalogue, finding::Code};
 
     #[test]
     fn the_report_says_whether_k3s_is_held_back() {

@@ -108,22 +108,21 @@ fn typed_here(command: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// What was found of the host of a node that joins: its remedies are those of such a node.
-pub fn on_this_node(findings: &mut [Finding]) {
-    for finding in findings {
-        let code = finding.code;
-        let Some(remedy) = &mut finding.remedy else { continue };
-        match code {
-            // An interface that leads nowhere does not lead to the server.
-            Code::NoDefaultRoute => *remedy = Remedy::new("connect the network; k3s then goes on by itself"),
-            // Who may delete a node is on the server.
-            Code::IdentityDrift => {
-                remedy.explain.push_str("; what is typed to `k3s kubectl` is typed on the server");
-            }
-            _ => {}
+/// What was found of the host of a node that joins, with the remedy of such a node.
+#[must_use]
+pub fn on_this_node(mut finding: Finding) -> Finding {
+    let Some(mut remedy) = finding.remedy.take() else { return finding };
+    match finding.code {
+        // An interface that leads nowhere does not lead to the server.
+        Code::NoDefaultRoute => remedy = Remedy::new("connect the network; k3s then goes on by itself"),
+        // Who may delete a node is on the server.
+        Code::IdentityDrift => {
+            remedy.explain.push_str("; what is typed to `k3s kubectl` is typed on the server");
         }
-        remedy.commands.iter_mut().for_each(|command| *command = typed_here(command));
+        _ => {}
     }
+    remedy.commands.iter_mut().for_each(|command| *command = typed_here(command));
+    finding.remedy(remedy)
 }
 
 #[cfg(test)]
@@ -187,12 +186,13 @@ mod tests {
         ] {
             assert_eq!(typed_here(command), here);
         }
-        let entry = |code| catalogue::finding(code, "m");
-        let mut findings = [entry(Code::NoDefaultRoute), entry(Code::SettingMisspelled)];
-        on_this_node(&mut findings);
-        let commands = |at: usize| findings[at].remedy.as_ref().unwrap().commands.join("\n");
-        assert_eq!(commands(0), "");
-        assert!(commands(1).ends_with("restart k3s-agent"), "{}", commands(1));
+        let commands = |code| {
+            on_this_node(catalogue::finding(code, "m")).remedy.map(|remedy| remedy.commands.join("\n"))
+        };
+        assert_eq!(commands(Code::NoDefaultRoute).unwrap(), "");
+        let typed = commands(Code::SettingMisspelled).unwrap();
+        assert!(typed.ends_with("restart k3s-agent"), "{typed}");
+        assert_eq!(commands(Code::MemoryCgroupOk), None);
     }
 
     #[test]

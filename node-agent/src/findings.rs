@@ -1,0 +1,111 @@
+//! The findings of one look at this host. A finding is complete when it is taken in: no later pass edits it.
+//!
+//! What no single check knows is settled at the door: on a node that joins a server the remedies are those of such a
+//! node, and a failure that the owner has overridden is a warning. What an override never changes is what is proven:
+//! whether the names to prove are known whole is noted before it is looked at.
+
+use weaver_diagnostics::{
+    finding::{Code, Finding, Severity},
+    join,
+    k3s_upgrade::Role,
+};
+
+use crate::override_file::Overrides;
+
+/// A list that is being made.
+#[derive(Debug)]
+pub struct Findings {
+    role: Role,
+    overrides: Overrides,
+    names_are_open: bool,
+    list: Vec<Finding>,
+}
+
+impl Findings {
+    /// An empty list, of a host in this role whose owner overrides this.
+    pub const fn new(role: Role, overrides: Overrides) -> Self {
+        Self { role, overrides, names_are_open: false, list: Vec::new() }
+    }
+
+    /// Takes in what the server showed that this node joins: its remedies say themselves where they are typed.
+    pub fn extend_by_server(&mut self, found: impl IntoIterator<Item = Finding>) {
+        for finding in found {
+            self.names_are_open |= leaves_names_open(&finding);
+            self.list.push(self.overrides.applied_to(finding));
+        }
+    }
+
+    /// Whether, by what was taken in so far, the list of the names to prove is not known whole.
+    pub const fn names_are_open(&self) -> bool {
+        self.names_are_open
+    }
+
+    /// The list; what is wrong with the override itself is the last of it.
+    pub fn finish(mut self) -> Vec<Finding> {
+        self.list.extend(self.overrides.fault());
+        self.list
+    }
+}
+
+/// Takes in what was found of this host.
+impl Extend<Finding> for Findings {
+    fn extend<T: IntoIterator<Item = Finding>>(&mut self, found: T) {
+        let role = self.role;
+        self.extend_by_server(found.into_iter().map(|finding| match role {
+            Role::Server => finding,
+            Role::Agent => join::on_this_node(finding),
+        }));
+    }
+}
+
+/// Whether a finding means that the list of names itself is not known whole.
+fn leaves_names_open(finding: &Finding) -> bool {
+    match finding.code {
+        Code::K3sConfigInvalid | Code::K3sConfigWrongType | Code::NameInvalid => {
+            finding.severity == Severity::Fail
+        }
+        Code::K3sFileUnreadable => matches!(finding.severity, Severity::Fail | Severity::Unknown),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weaver_diagnostics::catalogue;
+
+    use super::*;
+    use crate::override_file;
+
+    #[test]
+    fn what_is_overridden_is_a_warning_and_leaves_the_names_open_all_the_same() {
+        let mut findings = Findings::new(Role::Server, override_file::parse("/o", "F-01\nno-code\n"));
+        findings.extend([catalogue::finding(Code::MemoryCgroupOk, "m")]);
+        assert!(!findings.names_are_open());
+        findings.extend([catalogue::finding(Code::K3sConfigInvalid, "m")]);
+        assert!(findings.names_are_open());
+        let list = findings.finish();
+        let seen: Vec<_> = list.iter().map(|finding| (finding.code, finding.severity)).collect();
+        assert_eq!(
+            seen,
+            [
+                (Code::MemoryCgroupOk, Severity::Ok),
+                (Code::K3sConfigInvalid, Severity::Warn),
+                (Code::OverrideNotACode, Severity::Warn),
+            ]
+        );
+    }
+
+    #[test]
+    fn commands_name_the_unit_of_the_role_but_those_of_the_server() {
+        for (role, want) in [(Role::Server, "restart k3s"), (Role::Agent, "restart k3s-agent")] {
+            let misspelled = || [catalogue::finding(Code::SettingMisspelled, "m")];
+            let mut findings = Findings::new(role, Overrides::default());
+            findings.extend(misspelled());
+            findings.extend_by_server(misspelled());
+            let list = findings.finish();
+            let typed = |at: usize| list[at].remedy.as_ref().unwrap().commands.last().unwrap().as_str();
+            assert!(typed(0).ends_with(want), "{}", typed(0));
+            assert!(typed(1).ends_with("restart k3s"), "{}", typed(1));
+        }
+    }
+}
