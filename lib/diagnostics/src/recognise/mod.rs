@@ -22,7 +22,7 @@ use aho_corasick::{AhoCorasick, BuildError};
 use crate::catalogue;
 use crate::finding::{Code, Finding, Place, Remedy};
 use crate::tokens::without_tokens;
-use signatures::SIGNATURES;
+use signatures::Wording;
 
 pub use tls::NameMismatch;
 
@@ -46,6 +46,8 @@ impl Told {
 /// Looks through lines.
 pub struct Recogniser {
     needles: AhoCorasick,
+    /// What the needles belong to, in their order.
+    wordings: Vec<(Code, &'static Wording)>,
 }
 
 impl Recogniser {
@@ -54,8 +56,10 @@ impl Recogniser {
     /// # Errors
     /// If the signatures are too many for one search, which does not depend on what is searched.
     pub fn new() -> Result<Self, BuildError> {
-        let needles = SIGNATURES.iter().map(|signature| signature.needle);
-        Ok(Self { needles: AhoCorasick::builder().ascii_case_insensitive(true).build(needles)? })
+        let wordings: Vec<_> = signatures::wordings().collect();
+        let needles = wordings.iter().map(|(_, wording)| wording.needle);
+        let needles = AhoCorasick::builder().ascii_case_insensitive(true).build(needles)?;
+        Ok(Self { needles, wordings })
     }
 
     /// What is wrong, if the line tells. `place` is that of the line.
@@ -65,8 +69,8 @@ impl Recogniser {
         let hits = self.needles.find_overlapping_iter(line.as_bytes()).map(|hit| hit.pattern().as_usize());
         let hits: BTreeSet<usize> = hits.collect();
         let (code, told) = hits.into_iter().find_map(|index| {
-            let signature = &SIGNATURES[index];
-            Some((signature.code, signature.read(&line)?))
+            let (code, wording) = self.wordings[index];
+            Some((code, wording.read(&line)?))
         })?;
         Some(finding(code, told, place(), &line))
     }

@@ -1,11 +1,14 @@
-//! What is looked for, in order of precedence.
+//! The wordings by which others' output is recognised: each code once, with all of its wordings, in order of precedence.
+//!
+//! They stand here and not in the rows of the catalogue, because between codes the order counts, which the rows do not
+//! have, and because a wording may have a reader of the line, which is code; a row is nothing but data. A test names the
+//! codes that nobody else's output says.
 
 use super::{Told, host, rights, servers, tls};
 use crate::finding::Code;
 
-/// An error that prints itself.
-pub(super) struct Signature {
-    pub code: Code,
+/// What an error that prints itself looks like.
+pub(super) struct Wording {
     /// Text that a line with it has, in whatever case.
     pub needle: &'static str,
     reader: Reader,
@@ -21,7 +24,7 @@ enum Reader {
     Judges(fn(&str) -> Option<Told>),
 }
 
-impl Signature {
+impl Wording {
     /// What the line says in particular, if it is this error.
     pub fn read(&self, line: &str) -> Option<Told> {
         match self.reader {
@@ -32,98 +35,177 @@ impl Signature {
     }
 }
 
-const fn says(code: Code, needle: &'static str) -> Signature {
-    Signature { code, needle, reader: Reader::AsItIs }
+const fn says(needle: &'static str) -> Wording {
+    Wording { needle, reader: Reader::AsItIs }
 }
 
-const fn tells(code: Code, needle: &'static str, read: fn(&str) -> Told) -> Signature {
-    Signature { code, needle, reader: Reader::Tells(read) }
+const fn tells(needle: &'static str, read: fn(&str) -> Told) -> Wording {
+    Wording { needle, reader: Reader::Tells(read) }
 }
 
-const fn judged(code: Code, needle: &'static str, read: fn(&str) -> Option<Told>) -> Signature {
-    Signature { code, needle, reader: Reader::Judges(read) }
+const fn judged(needle: &'static str, read: fn(&str) -> Option<Told>) -> Wording {
+    Wording { needle, reader: Reader::Judges(read) }
 }
 
-pub(super) const SIGNATURES: &[Signature] = &[
+/// Each wording with its code, in order of precedence.
+pub(super) fn wordings() -> impl Iterator<Item = (Code, &'static Wording)> {
+    SIGNATURES.iter().flat_map(|(code, wordings)| wordings.iter().map(|wording| (*code, wording)))
+}
+
+pub(super) const SIGNATURES: &[(Code, &[Wording])] = &[
     // They wrap errors of every other kind.
-    judged(Code::ConversionWebhookFailed, "conversion webhook for ", servers::webhook_fails),
-    judged(Code::K3dNodeRestarting, "is restarting for more than a minute", servers::k3d_node),
-    judged(Code::K3dNodeRestarting, "failed to get ready", servers::k3d_node),
-    judged(Code::K3dNodeRestarting, "failed waiting for log message", servers::k3d_node),
-    // What a person types.
-    judged(Code::ScopeImmutable, "spec.scope: invalid value", rights::field_is_immutable),
-    says(Code::TokenRequestNotAKind, "no matches for kind \"tokenrequest\""),
-    says(Code::TokenRequestNotAKind, "a resource type \"tokenrequest"),
-    says(Code::CascadeOrphanDeletes, "\"orphan\" not found"),
-    judged(Code::RegistryNotAService, "services \"", servers::registry_service),
-    says(Code::SanFlagRefused, "flag provided but not defined: -tls-san"),
-    says(Code::SanFlagRefused, "unknown flag --tls-san"),
-    says(Code::SanFlagRefused, "unknown flag: --tls-san"),
-    says(
-        Code::KubeconfigInsecureWithCa,
-        "specifying a root certificates file with the insecure flag is not allowed",
+    (Code::ConversionWebhookFailed, &[judged("conversion webhook for ", servers::webhook_fails)]),
+    (
+        Code::K3dNodeRestarting,
+        &[
+            judged("is restarting for more than a minute", servers::k3d_node),
+            judged("failed to get ready", servers::k3d_node),
+            judged("failed waiting for log message", servers::k3d_node),
+        ],
     ),
-    says(Code::KubeconfigUnreadable, "k3s.yaml: permission denied"),
-    says(Code::KubeconfigUnreadable, "unable to read /etc/rancher/k3s/k3s.yaml"),
+    // What a person types.
+    (Code::ScopeImmutable, &[judged("spec.scope: invalid value", rights::field_is_immutable)]),
+    (
+        Code::TokenRequestNotAKind,
+        &[says("no matches for kind \"tokenrequest\""), says("a resource type \"tokenrequest")],
+    ),
+    (Code::CascadeOrphanDeletes, &[says("\"orphan\" not found")]),
+    (Code::RegistryNotAService, &[judged("services \"", servers::registry_service)]),
+    (
+        Code::SanFlagRefused,
+        &[
+            says("flag provided but not defined: -tls-san"),
+            says("unknown flag --tls-san"),
+            says("unknown flag: --tls-san"),
+        ],
+    ),
+    (
+        Code::KubeconfigInsecureWithCa,
+        &[says("specifying a root certificates file with the insecure flag is not allowed")],
+    ),
+    (
+        Code::KubeconfigUnreadable,
+        &[says("k3s.yaml: permission denied"), says("unable to read /etc/rancher/k3s/k3s.yaml")],
+    ),
     // Rights.
-    tells(Code::MintingForbidden, "cannot create resource \"serviceaccounts/token\"", rights::minting),
-    judged(Code::RightMissing, "system:serviceaccount:", rights::missing),
-    says(Code::TokenTooShort, "may not specify a duration less than 10 minutes"),
+    (Code::MintingForbidden, &[tells("cannot create resource \"serviceaccounts/token\"", rights::minting)]),
+    (Code::RightMissing, &[judged("system:serviceaccount:", rights::missing)]),
+    (Code::TokenTooShort, &[says("may not specify a duration less than 10 minutes")]),
     // Objects.
-    says(Code::FinalizerWaits, "finalizers remaining: weaver.example.com/"),
-    says(Code::OwnerInOtherNamespace, "ownerrefinvalidnamespace"),
+    (Code::FinalizerWaits, &[says("finalizers remaining: weaver.example.com/")]),
+    (Code::OwnerInOtherNamespace, &[says("ownerrefinvalidnamespace")]),
     // TLS.
-    judged(Code::NameNotInCertificate, "certificate is valid for ", tls::mismatch),
-    judged(Code::NameNotInCertificate, "certificate is not valid for ", tls::mismatch),
-    judged(Code::NameNotInCertificate, "cannot validate certificate for ", tls::mismatch),
-    judged(Code::NameNotInCertificate, "certificate not valid for name", tls::mismatch),
-    judged(Code::NameNotInCertificate, "invalid peer certificate: notvalidforname", tls::mismatch),
-    judged(Code::NameNotInCertificate, "alternative certificate subject name matches target", tls::mismatch),
-    tells(Code::CertificateDates, "certificate has expired", tls::dates),
-    tells(Code::CertificateDates, "certificate expired", tls::dates),
-    tells(Code::CertificateDates, "certificate is not yet valid", tls::dates),
-    tells(Code::CertificateDates, "certificate not valid yet", tls::dates),
-    tells(Code::CertificateDates, "invalid peer certificate: expired", tls::dates),
-    tells(Code::CertificateUntrusted, "certificate signed by unknown authority", tls::untrusted),
-    tells(Code::CertificateUntrusted, "invalid peer certificate: unknownissuer", tls::untrusted),
-    tells(Code::CertificateUntrusted, "self-signed certificate in certificate chain", tls::untrusted),
-    tells(Code::CertificateUntrusted, "unable to get local issuer certificate", tls::untrusted),
+    (
+        Code::NameNotInCertificate,
+        &[
+            judged("certificate is valid for ", tls::mismatch),
+            judged("certificate is not valid for ", tls::mismatch),
+            judged("cannot validate certificate for ", tls::mismatch),
+            judged("certificate not valid for name", tls::mismatch),
+            judged("invalid peer certificate: notvalidforname", tls::mismatch),
+            judged("alternative certificate subject name matches target", tls::mismatch),
+        ],
+    ),
+    (
+        Code::CertificateDates,
+        &[
+            tells("certificate has expired", tls::dates),
+            tells("certificate expired", tls::dates),
+            tells("certificate is not yet valid", tls::dates),
+            tells("certificate not valid yet", tls::dates),
+            tells("invalid peer certificate: expired", tls::dates),
+        ],
+    ),
+    (
+        Code::CertificateUntrusted,
+        &[
+            tells("certificate signed by unknown authority", tls::untrusted),
+            tells("invalid peer certificate: unknownissuer", tls::untrusted),
+            tells("self-signed certificate in certificate chain", tls::untrusted),
+            tells("unable to get local issuer certificate", tls::untrusted),
+        ],
+    ),
     // Registries.
-    tells(Code::RegistryPlainHttp, "server gave http response to https client", servers::plain_http),
-    judged(Code::ImageWithoutRegistry, "docker.io/library/", servers::image_without_registry),
+    (Code::RegistryPlainHttp, &[tells("server gave http response to https client", servers::plain_http)]),
+    (Code::ImageWithoutRegistry, &[judged("docker.io/library/", servers::image_without_registry)]),
     // Connections.
-    tells(Code::NameNotFound, "no such host", servers::not_found),
-    tells(Code::NameNotFound, "could not resolve host", servers::not_found),
-    tells(Code::NameNotFound, "failed to lookup address information", servers::not_found),
-    judged(Code::KubeconfigFallback, "localhost:8080", servers::fallback_server),
-    judged(Code::KubeconfigUnspecified, "0.0.0.0:", servers::listening_address),
-    judged(Code::KubeconfigUnspecified, "the connection to the server 127.", servers::this_machine),
-    judged(Code::KubeconfigUnspecified, "the connection to the server localhost:", servers::this_machine),
-    judged(Code::KubeconfigUnspecified, "the connection to the server [::1]:", servers::this_machine),
-    judged(Code::ConnectionRefused, "the connection to the server ", servers::refused),
+    (
+        Code::NameNotFound,
+        &[
+            tells("no such host", servers::not_found),
+            tells("could not resolve host", servers::not_found),
+            tells("failed to lookup address information", servers::not_found),
+        ],
+    ),
+    (Code::KubeconfigFallback, &[judged("localhost:8080", servers::fallback_server)]),
+    (
+        Code::KubeconfigUnspecified,
+        &[
+            judged("0.0.0.0:", servers::listening_address),
+            judged("the connection to the server 127.", servers::this_machine),
+            judged("the connection to the server localhost:", servers::this_machine),
+            judged("the connection to the server [::1]:", servers::this_machine),
+        ],
+    ),
+    (Code::ConnectionRefused, &[judged("the connection to the server ", servers::refused)]),
     // The host.
-    says(Code::MemoryCgroupAbsent, "failed to find memory cgroup"),
-    judged(Code::MemoryCgroupAbsent, "failed to find cpuset cgroup", host::controller),
-    judged(Code::MemoryCgroupAbsent, "failed to find cpu cgroup", host::controller),
-    judged(Code::MemoryCgroupAbsent, "missing required cgroups: ", host::controller),
-    says(Code::CgroupV1Refused, "configured to not run on a host using cgroup v1"),
-    judged(Code::CgroupV1Refused, "cgroup v1 support is unsupported", host::cgroup_v1),
-    says(Code::JoinNameTaken, "node password rejected"),
-    says(Code::NoDefaultRoute, "no default routes found"),
-    says(Code::NoDefaultRoute, "unable to find default route"),
-    says(Code::NoDefaultRoute, "unable to select an ip from default routes"),
-    says(Code::UnderVoltage, "undervoltage detected"),
-    says(Code::UnderVoltage, "under-voltage detected"),
-    judged(Code::UnderVoltage, "throttled=0x", host::throttled),
-    judged(Code::CardFails, "read-only file system", host::read_only),
-    says(Code::CardFails, "remounting filesystem read-only"),
-    judged(Code::CardFails, "i/o error, dev ", host::device_fails),
-    judged(Code::DiskPressure, "no space left on device", host::full),
-    judged(Code::DiskPressure, "node.kubernetes.io/disk-pressure", host::tainted),
-    judged(Code::DiskPressure, "resourcename=\"ephemeral-storage\"", host::evicting),
-    says(Code::LeaseLost, "leaderelection lost"),
-    says(Code::LeaseLost, "failed to renew lease"),
-    says(Code::LeaseLost, "leader election lost"),
-    tells(Code::LeaseLost, "slow sql", host::slow_database),
-    says(Code::ClockBeforeFloor, "server time isn't set properly"),
+    (
+        Code::MemoryCgroupAbsent,
+        &[
+            says("failed to find memory cgroup"),
+            judged("failed to find cpuset cgroup", host::controller),
+            judged("failed to find cpu cgroup", host::controller),
+            judged("missing required cgroups: ", host::controller),
+        ],
+    ),
+    (
+        Code::CgroupV1Refused,
+        &[
+            says("configured to not run on a host using cgroup v1"),
+            judged("cgroup v1 support is unsupported", host::cgroup_v1),
+        ],
+    ),
+    (Code::JoinNameTaken, &[says("node password rejected")]),
+    (
+        Code::NoDefaultRoute,
+        &[
+            says("no default routes found"),
+            says("unable to find default route"),
+            says("unable to select an ip from default routes"),
+        ],
+    ),
+    (
+        Code::UnderVoltage,
+        &[
+            says("undervoltage detected"),
+            says("under-voltage detected"),
+            judged("throttled=0x", host::throttled),
+        ],
+    ),
+    (
+        Code::CardFails,
+        &[
+            judged("read-only file system", host::read_only),
+            says("remounting filesystem read-only"),
+            judged("i/o error, dev ", host::device_fails),
+        ],
+    ),
+    (
+        Code::DiskPressure,
+        &[
+            judged("no space left on device", host::full),
+            judged("node.kubernetes.io/disk-pressure", host::tainted),
+            judged("resourcename=\"ephemeral-storage\"", host::evicting),
+        ],
+    ),
+    (
+        Code::LeaseLost,
+        &[
+            says("leaderelection lost"),
+            says("failed to renew lease"),
+            says("leader election lost"),
+            tells("slow sql", host::slow_database),
+        ],
+    ),
+    (Code::ClockBeforeFloor, &[says("server time isn't set properly")]),
 ];
