@@ -34,7 +34,7 @@ pub fn finding(directory: &Path) -> Finding {
 
 fn unknown(directory: &Path, why: &str) -> Finding {
     let message = format!("how fast {} is could not be measured: {why}", directory.display());
-    Finding::new(Severity::Unknown, Code::CardSlow, message)
+    catalogue::finding(Code::CardSlow, message).milder(Severity::Unknown)
 }
 
 fn judge(directory: &Path, mut times: Vec<Duration>) -> Finding {
@@ -49,7 +49,7 @@ fn judge(directory: &Path, mut times: Vec<Duration>) -> Finding {
     let place = Place::file(directory.display().to_string());
     if p99 <= ENOUGH && times.len() == WRITES {
         let message = format!("the storage under {} is fast enough for k3s: {figures}", directory.display());
-        return Finding::new(Severity::Ok, Code::CardSlow, message);
+        return catalogue::finding(Code::CardSlow, message).milder(Severity::Ok);
     }
     let message = format!(
         "the storage under {} is slower than k3s needs ({ENOUGH:.0?} at the 99th percentile): {figures}",

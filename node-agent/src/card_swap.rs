@@ -1,5 +1,6 @@
 //! Is there swap on an SD card? It wears the card, and k3s' database waits behind it. Swap in compressed memory is fine.
 
+use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
 use weaver_diagnostics::shell::quoted;
 
@@ -23,7 +24,7 @@ pub fn finding(root: &HostRoot) -> Option<Finding> {
     })?;
     let row = Code::SwapOnCard.row();
     Some(
-        Finding::new(row.severity, Code::SwapOnCard, format!("{swap} is swap on the card"))
+        catalogue::finding(Code::SwapOnCard, format!("{swap} is swap on the card"))
             .saw(Place::line(SWAPS, line), &swap)
             .remedy(
                 Remedy::new(row.remedy)

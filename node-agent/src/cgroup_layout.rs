@@ -33,7 +33,7 @@ pub fn finding(root: &HostRoot) -> Option<Finding> {
         );
         // An older k3s runs on it, and a newer one can be told to: this alone must not stop it.
         let finding = of(Code::CgroupV1Refused, message, place, layout);
-        return Some(Finding { severity: Severity::Warn, ..finding });
+        return Some(finding.milder(Severity::Warn));
     };
     let listed: Vec<_> = list.text.split_whitespace().collect();
     let missing: Vec<_> = NEEDED.into_iter().filter(|needed| !listed.contains(needed)).collect();

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
+use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 
 use crate::default_route::has_default_route;
@@ -103,7 +104,8 @@ pub fn finding(root: &HostRoot) -> Option<Finding> {
 }
 
 fn not_synchronised(message: &str, remedy: &str) -> Finding {
-    Finding::new(Severity::Unknown, Code::ClockNotSynchronised, message)
+    catalogue::finding(Code::ClockNotSynchronised, message)
+        .milder(Severity::Unknown)
         .saw(Place::file(MARK), "it is not there")
         .remedy(Remedy::new(remedy))
 }

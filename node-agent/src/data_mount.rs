@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
+use weaver_diagnostics::catalogue;
+use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
 
 use crate::host_root::HostRoot;
 use crate::publish::card::{MOUNTS, Mount, mount};
@@ -25,7 +26,7 @@ pub fn finding(root: &HostRoot, data_dir: &Path) -> Option<Finding> {
             place.display(),
             data_dir.display()
         );
-        Finding::new(Severity::Fail, Code::CardFails, message)
+        catalogue::finding(Code::CardFails, message)
             .saw(Place::file(MOUNTS), format!("{}: ro", place.display()))
             .remedy(
                 Remedy::new(

@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
 use weaver_diagnostics::k3s_config::Effective;
 use weaver_diagnostics::k3s_upgrade;
@@ -42,7 +43,7 @@ pub fn finding(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Optio
     let message =
         format!("this node registered as {registered}, and k3s would start it as {now}: a second node");
     Some(
-        Finding::new(row.severity, Code::IdentityDrift, message)
+        catalogue::finding(Code::IdentityDrift, message)
             .saw(Place::file(path.display().to_string()), format!("system:node:{registered}"))
             .saw(place, now)
             .remedy(remedy),

@@ -208,17 +208,12 @@ impl<'de> Deserialize<'de> for Finding {
 }
 
 impl Finding {
-    /// A finding without evidence or remedy yet.
-    #[must_use]
-    pub fn new(severity: Severity, code: Code, message: impl Into<String>) -> Self {
-        Self {
-            severity,
-            code,
-            name: code.name(),
-            message: message.into(),
-            evidence: Vec::new(),
-            remedy: None,
-        }
+    /// As the row of its code has it: as severe, and with the remedy that stands there. Others call
+    /// [`catalogue::finding`].
+    pub(crate) fn of_row(code: Code, message: String) -> Self {
+        let row = code.row();
+        let remedy = Some(row.remedy()).filter(|remedy| !remedy.explain.is_empty());
+        Self { severity: row.severity, code, name: row.name, message, evidence: Vec::new(), remedy }
     }
 
     /// Makes it less severe than its row; a comment at the call says why. It is never made more severe.

@@ -75,9 +75,7 @@ impl Part {
 /// [`Finding::milder`], a better remedy replaces that of the row.
 #[must_use]
 pub fn finding(code: Code, message: impl Into<String>) -> Finding {
-    let row = code.row();
-    let remedy = Some(row.remedy()).filter(|remedy| !remedy.explain.is_empty());
-    Finding { remedy, ..Finding::new(row.severity, code, message) }
+    Finding::of_row(code, message.into())
 }
 
 /// The code that a person means by `N-01`, `n-01` or `memory-cgroup-absent`.
