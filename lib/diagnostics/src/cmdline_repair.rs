@@ -5,7 +5,7 @@
 //! tests run them and look at the result.
 
 use crate::{
-    finding::{Change, REBOOT, Remedy, THEN_REBOOT},
+    finding::{Change, REBOOT, Remedy},
     kernel_cmdline::{
         MemorySetting, disable_token, ignored_enable, lines, memory_setting, tokens, without_memory,
     },
@@ -20,9 +20,53 @@ pub enum Need {
     NoDisable,
 }
 
+/// What mends one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repair {
+    /// What to do, without the restart.
+    pub remedy: Remedy,
+    /// Whether it counts from the next boot only.
+    pub needs_restart: bool,
+}
+
+impl Repair {
+    /// The same where what runs now is right already.
+    #[must_use]
+    pub fn without_restart(self) -> Self {
+        Self { needs_restart: false, ..self }
+    }
+}
+
+/// The repairs, one after the other; the machine is restarted once, at the end. `None` where there are none.
+#[must_use]
+pub fn in_order(repairs: impl IntoIterator<Item = Repair>) -> Option<Remedy> {
+    let after = |first: Repair, next: Repair| {
+        let (one, other) = (first.remedy, next.remedy);
+        let remedy = Remedy {
+            explain: format!("{}; {}", one.explain, other.explain),
+            commands: [one.commands, other.commands].concat(),
+            diff: one.diff.into_iter().chain(other.diff).reduce(|one, other| one + &other),
+            changes: [one.changes, other.changes].concat(),
+        };
+        Repair { remedy, needs_restart: first.needs_restart || next.needs_restart }
+    };
+    let Repair { mut remedy, needs_restart } = repairs.into_iter().reduce(after)?;
+    if needs_restart {
+        remedy.explain.push_str("; then reboot");
+        remedy.commands.push(REBOOT.to_owned());
+    }
+    Some(remedy)
+}
+
 /// The remedy for a boot file, or `None` where it already says what is needed.
 #[must_use]
 pub fn remedy(file: &str, text: &str, need: Need) -> Option<Remedy> {
+    in_order(repair(file, text, need))
+}
+
+/// The repair of a boot file, or `None` where it already says what is needed.
+#[must_use]
+pub fn repair(file: &str, text: &str, need: Need) -> Option<Repair> {
     let old = lines(text);
     let mut new = (*old.first()?).to_owned();
     let mut commands = Vec::new();
@@ -84,7 +128,6 @@ pub fn remedy(file: &str, text: &str, need: Need) -> Option<Remedy> {
     if !file.chars().all(|c| c.is_ascii_alphanumeric() || "._/+-".contains(c)) {
         commands = vec!["sudo weaver-node-agent repair".to_owned()];
     }
-    commands.push(REBOOT.to_owned());
     let diff = diff(file, &old[..replaced], &new);
     // A boot file without a root to mount is not mended by one parameter.
     let is_whole = !text.trim_ascii().is_empty();
@@ -94,22 +137,24 @@ pub fn remedy(file: &str, text: &str, need: Need) -> Option<Remedy> {
         to.push('\n');
     }
     let change = Change { file: file.to_owned(), from: Some(text.to_owned()), to };
-    Some(Remedy {
-        explain: format!("in {file}: {explain}{THEN_REBOOT}"),
+    let remedy = Remedy {
+        explain: format!("in {file}: {explain}"),
         commands,
         diff: Some(diff),
         changes: is_whole.then_some(change).into_iter().collect(),
-    })
+    };
+    Some(Repair { remedy, needs_restart: true })
 }
 
 fn opens_quote(line: &str) -> bool {
     line.matches('"').count() % 2 == 1
 }
 
-fn close_quote(file: &str, line: usize) -> Remedy {
-    Remedy::new(format!(
-        "line {line} of {file} opens a double quote and never closes it: close it, then check again"
-    ))
+/// By hand; the check that follows says more.
+fn close_quote(file: &str, line: usize) -> Repair {
+    let explain =
+        format!("line {line} of {file} opens a double quote and never closes it: close it, then check again");
+    Repair { remedy: Remedy::new(explain), needs_restart: false }
 }
 
 /// Every token equal to `token` becomes `rest`; white space stays.
@@ -207,6 +252,21 @@ mod tests {
             "--- /boot/firmware/cmdline.txt\n+++ /boot/firmware/cmdline.txt\n@@ -1,2 +1 @@\n\
              -root=a\n-cgroup_enable=memory\n+root=a cgroup_enable=memory\n"
         );
+    }
+
+    #[test]
+    fn repairs_in_order_restart_once_and_only_where_one_needs_it() {
+        let one = |file: &str| repair(file, "root=a\n", Need::Enable).unwrap();
+        let remedy = in_order([one("/a"), one("/b")]).unwrap();
+        assert_eq!(remedy.commands.iter().filter(|command| *command == REBOOT).count(), 1);
+        assert_eq!(remedy.commands.last().unwrap(), REBOOT);
+        assert_eq!(remedy.explain.matches("then reboot").count(), 1, "{}", remedy.explain);
+        assert!(remedy.explain.ends_with("; then reboot"), "{}", remedy.explain);
+        assert_eq!(remedy.changes.len(), 2);
+        let calm = in_order([one("/a").without_restart(), one("/b").without_restart()]).unwrap();
+        assert!(!calm.commands.contains(&REBOOT.to_owned()) && !calm.explain.contains("reboot"));
+        assert_eq!(calm.diff, remedy.diff);
+        assert_eq!(in_order([]), None);
     }
 
     #[test]

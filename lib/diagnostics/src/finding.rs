@@ -10,8 +10,6 @@ pub use crate::catalogue::Code;
 
 /// The last command of a repair that the running kernel does not know of yet.
 pub const REBOOT: &str = "sudo reboot";
-/// And the last words.
-pub const THEN_REBOOT: &str = "; then reboot";
 
 /// How bad a finding is. Ordered: the worst is the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -142,25 +140,6 @@ impl Remedy {
     #[must_use]
     pub fn new(explain: impl Into<String>) -> Self {
         Self { explain: explain.into(), ..Self::default() }
-    }
-
-    /// This, and then `next`; the machine is restarted once, at the end.
-    #[must_use]
-    pub fn then(mut self, next: Self) -> Self {
-        self.commands.retain(|command| command != REBOOT);
-        self.commands.extend(next.commands);
-        self.explain = format!("{}; {}", self.explain.trim_end_matches(THEN_REBOOT), next.explain);
-        self.diff = Some(self.diff.unwrap_or_default() + &next.diff.unwrap_or_default());
-        self.changes.extend(next.changes);
-        self
-    }
-
-    /// The same without a restart, which what runs now does not need.
-    #[must_use]
-    pub fn without_reboot(mut self) -> Self {
-        self.commands.retain(|command| command != REBOOT);
-        self.explain.truncate(self.explain.trim_end_matches(THEN_REBOOT).len());
-        self
     }
 
     /// Adds a command.

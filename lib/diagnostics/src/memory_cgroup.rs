@@ -12,7 +12,7 @@ mod generator;
 
 use crate::{
     catalogue,
-    cmdline_repair::{Need, remedy},
+    cmdline_repair::{Need, Repair, in_order, repair},
     finding::{Code, Finding, Place, REBOOT, Remedy, Severity},
     kernel_cmdline::{MemorySetting, Token, disable_token, ignored_enable, lines, memory_setting, tokens},
     text_file::TextFile,
@@ -167,14 +167,13 @@ fn lost(when: &str) -> Finding {
 /// A `cgroup_disable=memory` that the running kernel was not told of yet.
 fn disable_pending(facts: &Facts) -> Option<Finding> {
     let files = disables(facts);
-    let at_next_boot = files.iter().any(|(file, _)| file.path != EXTRA_CMDLINE);
-    let when = if at_next_boot { "after the next boot" } else { generator::LATER };
-    let mut finding = without_disables((!files.is_empty()).then(|| lost(when))?, &files);
-    if !at_next_boot {
+    let last = files.last()?;
+    if last.0.path == EXTRA_CMDLINE {
         // What is running and what boots next are both right.
-        finding.remedy = finding.remedy.map(Remedy::without_reboot);
+        let repairs = without_disables(&files).map(Repair::without_restart);
+        return Some(repaired_by(shown(lost(generator::LATER), &files), repairs));
     }
-    Some(finding)
+    Some(repaired_by(shown(lost("after the next boot"), &files), without_disables(&files)))
 }
 
 /// The files that say `cgroup_disable=memory` where the next boot may obey it;
@@ -184,10 +183,13 @@ fn disables(facts: &Facts) -> Vec<(&TextFile, Token<'_>)> {
     files.filter_map(|file| Some((file, disable_token(lines(&file.text)[0])?))).collect()
 }
 
-fn without_disables(finding: Finding, files: &[(&TextFile, Token<'_>)]) -> Finding {
-    let finding =
-        files.iter().fold(finding, |finding, (file, token)| finding.saw(at(file, token), token.text));
-    repaired_by(finding, files.iter().filter_map(|(file, _)| remedy(&file.path, &file.text, Need::NoDisable)))
+/// They as evidence.
+fn shown(finding: Finding, files: &[(&TextFile, Token<'_>)]) -> Finding {
+    files.iter().fold(finding, |finding, (file, token)| finding.saw(at(file, token), token.text))
+}
+
+fn without_disables(files: &[(&TextFile, Token<'_>)]) -> impl Iterator<Item = Repair> {
+    files.iter().filter_map(|(file, _)| repair(&file.path, &file.text, Need::NoDisable))
 }
 
 const fn boot_text(facts: &Facts) -> Option<&TextFile> {
@@ -272,7 +274,8 @@ fn missing_token(facts: &Facts, file: &TextFile) -> Finding {
 fn absent_where_only_disable_works(facts: &Facts) -> Finding {
     let files = disables(facts);
     if !files.is_empty() {
-        return inert_tokens(facts, without_disables(disabled(), &files));
+        let finding = repaired_by(shown(disabled(), &files), without_disables(&files));
+        return inert_tokens(facts, finding);
     }
     let running = facts.running.as_deref().map(|text| lines(text)[0]).unwrap_or_default();
     match (disable_token(running), boot_text(facts)) {
@@ -336,14 +339,13 @@ fn no_boot_file(boot_file: &BootFile) -> Finding {
 /// Has the boot file enable the controller, and the generator keep it so.
 fn enabled(finding: Finding, file: &TextFile, facts: &Facts) -> Finding {
     // The generator first: what stays wrong there comes back.
-    let repairs = generator::remedy(facts).into_iter().chain(remedy(&file.path, &file.text, Need::Enable));
+    let repairs = generator::repair(facts).into_iter().chain(repair(&file.path, &file.text, Need::Enable));
     repaired_by(finding, repairs)
 }
 
-/// The repairs one after the other, where there are any.
-fn repaired_by(finding: Finding, repairs: impl Iterator<Item = Remedy>) -> Finding {
-    match repairs.reduce(Remedy::then) {
-        Some(repair) => finding.remedy(repair),
+fn repaired_by(finding: Finding, repairs: impl Iterator<Item = Repair>) -> Finding {
+    match in_order(repairs) {
+        Some(remedy) => finding.remedy(remedy),
         None => finding,
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{EXTRA_CMDLINE, Facts, lost};
 use crate::{
-    cmdline_repair::{self, Need},
+    cmdline_repair::{self, Need, Repair},
     finding::{Change, Finding, Place, Remedy},
     kernel_cmdline::{MemorySetting, lines, memory_setting},
 };
@@ -13,16 +13,16 @@ pub(super) const LATER: &str =
     "once the system has written cmdline.txt anew, as each update of the kernel does";
 
 /// The change that has the generator enable the controller; `None` where there is none, or it does already.
-pub(super) fn remedy(facts: &Facts) -> Option<Remedy> {
+pub(super) fn repair(facts: &Facts) -> Option<Repair> {
     let text = facts.extra.as_ref().map_or("", |file| &file.text);
     if !facts.generator || matches!(memory_setting(lines(text)[0]), MemorySetting::On(_)) {
         return None;
     }
     if !text.trim().is_empty() {
-        return cmdline_repair::remedy(EXTRA_CMDLINE, text, Need::Enable);
+        return cmdline_repair::repair(EXTRA_CMDLINE, text, Need::Enable);
     }
     let to = "cgroup_enable=memory\n".to_owned();
-    Some(Remedy {
+    let remedy = Remedy {
         explain: format!(
             "in {EXTRA_CMDLINE}: write cgroup_enable=memory, or the next update of the kernel takes it away"
         ),
@@ -33,11 +33,12 @@ pub(super) fn remedy(facts: &Facts) -> Option<Remedy> {
             from: facts.extra.as_ref().map(|file| file.text.clone()),
             to,
         }],
-    })
+    };
+    Some(Repair { remedy, needs_restart: false })
 }
 
 /// The boot file is right, and the next one that is written is not.
 pub(super) fn forgets(facts: &Facts) -> Option<Finding> {
-    let remedy = remedy(facts)?.without_reboot();
+    let remedy = cmdline_repair::in_order([repair(facts)?.without_restart()])?;
     Some(lost(LATER).saw(Place::file(EXTRA_CMDLINE), "no cgroup_enable=memory").remedy(remedy))
 }
