@@ -4,7 +4,6 @@
 use std::path::Path;
 
 use nix::sys::statvfs::statvfs;
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
 use weaver_diagnostics::shell::quoted;
 
@@ -31,7 +30,7 @@ pub fn finding(root: &HostRoot, boot_dir: &Path) -> Option<Finding> {
     } else {
         Place::file(boot_dir.display().to_string())
     };
-    Some(catalogue::finding(Code::BootPartitionUnwritable, what).saw(place, saw).remedy(remedy))
+    Some(Finding::new(Code::BootPartitionUnwritable, what).saw(place, saw).remedy(remedy))
 }
 
 fn judge(

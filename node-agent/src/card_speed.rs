@@ -8,7 +8,6 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 
 /// Writes of one measurement, of which the third slowest is the 99th percentile.
@@ -34,7 +33,7 @@ pub fn finding(directory: &Path) -> Finding {
 
 fn unknown(directory: &Path, why: &str) -> Finding {
     let message = format!("how fast {} is could not be measured: {why}", directory.display());
-    catalogue::finding(Code::CardSlow, message).milder(Severity::Unknown)
+    Finding::new(Code::CardSlow, message).milder(Severity::Unknown)
 }
 
 fn judge(directory: &Path, mut times: Vec<Duration>) -> Finding {
@@ -49,13 +48,13 @@ fn judge(directory: &Path, mut times: Vec<Duration>) -> Finding {
     let place = Place::file(directory.display().to_string());
     if p99 <= ENOUGH && times.len() == WRITES {
         let message = format!("the storage under {} is fast enough for k3s: {figures}", directory.display());
-        return catalogue::finding(Code::CardSlow, message).milder(Severity::Ok);
+        return Finding::new(Code::CardSlow, message).milder(Severity::Ok);
     }
     let message = format!(
         "the storage under {} is slower than k3s needs ({ENOUGH:.0?} at the 99th percentile): {figures}",
         directory.display()
     );
-    catalogue::finding(Code::CardSlow, message).saw(place, figures)
+    Finding::new(Code::CardSlow, message).saw(place, figures)
 }
 
 /// A file that goes when it is dropped.

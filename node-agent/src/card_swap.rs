@@ -1,6 +1,5 @@
 //! Is there swap on an SD card? It wears the card, and k3s' database waits behind it. Swap in compressed memory is fine.
 
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
 use weaver_diagnostics::shell::quoted;
 
@@ -24,7 +23,7 @@ pub fn finding(root: &HostRoot) -> Option<Finding> {
     })?;
     let row = Code::SwapOnCard.row();
     Some(
-        catalogue::finding(Code::SwapOnCard, format!("{swap} is swap on the card"))
+        Finding::new(Code::SwapOnCard, format!("{swap} is swap on the card"))
             .saw(Place::line(SWAPS, line), &swap)
             .remedy(
                 Remedy::new(row.remedy)

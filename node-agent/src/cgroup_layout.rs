@@ -2,7 +2,6 @@
 //!
 //! The memory controller is a matter of its own, `memory_cgroup`. Rules: requirements R-A06, platform facts B5.
 
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 
 use crate::host_root::HostRoot;
@@ -19,7 +18,7 @@ const NEEDED: [&str; 2] = ["cpu", "cpuset"];
 #[must_use]
 pub fn finding(root: &HostRoot) -> Option<Finding> {
     let of = |code: Code, message: String, place: &str, saw: &str| {
-        catalogue::finding(code, message).saw(Place::file(place), saw)
+        Finding::new(code, message).saw(Place::file(place), saw)
     };
     let Some(list) = root.read_if_possible(LIST) else {
         let (layout, place) = if root.read_if_possible(HYBRID).is_some() {

@@ -8,7 +8,6 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 
 use crate::default_route::has_default_route;
@@ -104,7 +103,7 @@ pub fn finding(root: &HostRoot) -> Option<Finding> {
 }
 
 fn not_synchronised(message: &str, remedy: &str) -> Finding {
-    catalogue::finding(Code::ClockNotSynchronised, message)
+    Finding::new(Code::ClockNotSynchronised, message)
         .milder(Severity::Unknown)
         .saw(Place::file(MARK), "it is not there")
         .remedy(Remedy::new(remedy))

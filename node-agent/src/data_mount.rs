@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::Path;
 
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
 
 use crate::host_root::HostRoot;
@@ -26,7 +25,7 @@ pub fn finding(root: &HostRoot, data_dir: &Path) -> Option<Finding> {
             place.display(),
             data_dir.display()
         );
-        catalogue::finding(Code::CardFails, message)
+        Finding::new(Code::CardFails, message)
             .saw(Place::file(MOUNTS), format!("{}: ro", place.display()))
             .remedy(
                 Remedy::new(

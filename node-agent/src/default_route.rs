@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 
 use crate::host_root::HostRoot;
@@ -26,7 +25,7 @@ pub fn finding(root: &HostRoot) -> Option<Finding> {
     (!has_default_route(root)).then(|| {
         let message = "there is no default route: k3s takes its address from it and ends itself without one, unless `node-ip` and \
                        `advertise-address` are set";
-        catalogue::finding(Code::NoDefaultRoute, message)
+        Finding::new(Code::NoDefaultRoute, message)
             .milder(Severity::Warn)
             .saw(Place::file(ROUTES), "no route to 0.0.0.0/0")
     })

@@ -71,17 +71,15 @@ fn leaves_names_open(finding: &Finding) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use weaver_diagnostics::catalogue;
-
     use super::*;
     use crate::override_file;
 
     #[test]
     fn what_is_overridden_is_a_warning_and_leaves_the_names_open_all_the_same() {
         let mut findings = Findings::new(Role::Server, override_file::parse("/o", "F-01\nno-code\n"));
-        findings.extend([catalogue::finding(Code::MemoryCgroupOk, "m")]);
+        findings.extend([Finding::new(Code::MemoryCgroupOk, "m")]);
         assert!(!findings.names_are_open());
-        findings.extend([catalogue::finding(Code::K3sConfigInvalid, "m")]);
+        findings.extend([Finding::new(Code::K3sConfigInvalid, "m")]);
         assert!(findings.names_are_open());
         let list = findings.finish();
         let seen: Vec<_> = list.iter().map(|finding| (finding.code, finding.severity)).collect();
@@ -98,7 +96,7 @@ mod tests {
     #[test]
     fn commands_name_the_unit_of_the_role_but_those_of_the_server() {
         for (role, want) in [(Role::Server, "restart k3s"), (Role::Agent, "restart k3s-agent")] {
-            let misspelled = || [catalogue::finding(Code::SettingMisspelled, "m")];
+            let misspelled = || [Finding::new(Code::SettingMisspelled, "m")];
             let mut findings = Findings::new(role, Overrides::default());
             findings.extend(misspelled());
             findings.extend_by_server(misspelled());

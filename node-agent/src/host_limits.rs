@@ -2,7 +2,6 @@
 //! set. Readers and verdicts; what cannot be read is not judged.
 
 use jiff::Timestamp;
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
 
 use crate::host_root::HostRoot;
@@ -32,7 +31,7 @@ fn memory(meminfo: &str) -> Option<Finding> {
             bytes / 1_000_000,
             LEAST_MEMORY / 1_000_000
         );
-        catalogue::finding(Code::MemoryTooSmall, message).saw(Place::line(MEMINFO, line), text.trim()).remedy(
+        Finding::new(Code::MemoryTooSmall, message).saw(Place::line(MEMINFO, line), text.trim()).remedy(
             Remedy::new(
                 "use a board with 1 GB or more (Pi 3B, 3B+, 4, 400, CM4); a large gpu_mem or total_mem in \
                  /boot/firmware/config.txt takes memory away",
@@ -46,7 +45,7 @@ fn clock(now: Timestamp) -> Option<Finding> {
         let time = Timestamp::from_second(now.as_second()).unwrap_or(now);
         // The time is no part of the message: each second would be news, and news are written to the card.
         let message = "the clock says a time before 1980: k3s ends itself with such a clock";
-        let finding = catalogue::finding(Code::ClockBeforeFloor, message);
+        let finding = Finding::new(Code::ClockBeforeFloor, message);
         finding.saw(Place::file("clock"), time.to_string()).remedy(
             Remedy::new(
                 "connect the network so that the time servers set the clock (k3s is then started by itself), \

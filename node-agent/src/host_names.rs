@@ -1,7 +1,6 @@
 //! The name of the host: may a node be called so, and does the host find itself by it?
 
 use weaver_api::names::dns_subdomain;
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place};
 use weaver_diagnostics::k3s_config::Effective;
 use weaver_diagnostics::shell::quoted;
@@ -41,7 +40,7 @@ fn unusable(name: &str, place: Place) -> Option<Finding> {
         Ok(()) => return None,
     };
     let message = format!("the node would be called `{name}`: {why}");
-    Some(catalogue::finding(Code::HostNameUnusable, message).saw(place, name))
+    Some(Finding::new(Code::HostNameUnusable, message).saw(place, name))
 }
 
 /// Without DNS: a network that is not there must not take it away.
@@ -67,7 +66,7 @@ fn not_found(root: &HostRoot, name: &str) -> Option<Finding> {
         return None;
     }
     let message = format!("this host does not find its own name {name} without a name server");
-    let finding = catalogue::finding(Code::OwnNameNotFound, message);
+    let finding = Finding::new(Code::OwnNameNotFound, message);
     let remedy = Code::OwnNameNotFound.row().remedy;
     let command = format!("echo {} | sudo tee -a /etc/hosts", quoted(&format!("127.0.1.1 {name}")));
     Some(

@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place};
 
 use crate::host_root::HostRoot;
@@ -32,7 +31,7 @@ pub fn finding(root: &HostRoot) -> Option<Finding> {
     let message = "iptables makes rules of the newer kind (nft), and tables of the older one are loaded beside them: whether \
                    they hold rules is not known";
     Some(
-        catalogue::finding(Code::IptablesMixed, message)
+        Finding::new(Code::IptablesMixed, message)
             .saw(Place::file(program), format!("leads to {}", end.display()))
             .saw(Place::file(place), tables),
     )

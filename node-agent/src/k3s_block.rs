@@ -68,16 +68,15 @@ pub fn remove(runtime_dir: &Path) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weaver_diagnostics::catalogue;
     use weaver_diagnostics::finding::{Code, Place, Remedy};
 
     #[test]
     fn the_file_says_what_why_and_what_to_do_and_goes_away() {
         let dir = tempfile::tempdir().unwrap();
-        let bad = catalogue::finding(Code::MemoryTooSmall, "too small")
+        let bad = Finding::new(Code::MemoryTooSmall, "too small")
             .saw(Place::line("/proc/meminfo", 1), "MemTotal: 1 kB")
             .remedy(Remedy::new("use another board"));
-        let warn = catalogue::finding(Code::NamesShadowed, "w");
+        let warn = Finding::new(Code::NamesShadowed, "w");
         let causes = causes(&[warn, bad.clone()]);
         assert_eq!(causes, [bad]);
         assert!(!exists(dir.path()));

@@ -13,7 +13,6 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject as _},
 };
 use weaver_diagnostics::{
-    catalogue,
     finding::{Code, Finding, Place, Remedy, Severity},
     k3s_config::{self, Effective, Setting},
     k3s_unit::{self, Flag},
@@ -78,7 +77,7 @@ pub fn effective_without(
 fn missing_config(named: &Setting) -> Finding {
     let Setting { value: path, origin } = named;
     let message = format!("{path} is not there, {origin} names it, and k3s does not start without it");
-    catalogue::finding(Code::K3sFileUnreadable, message)
+    Finding::new(Code::K3sFileUnreadable, message)
         .saw(origin.clone(), format!("configuration file {path}"))
         .remedy(
             Remedy::new(format!("write {path}, or take its name out of {origin}"))
@@ -189,7 +188,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 fn cannot_read(path: &Path, why: &str) -> Finding {
     let path = path.display().to_string();
-    catalogue::finding(Code::K3sFileUnreadable, format!("{path} cannot be read: {why}"))
+    Finding::new(Code::K3sFileUnreadable, format!("{path} cannot be read: {why}"))
         .saw(Place::file(&path), why)
         .remedy(
             Remedy::new(format!("make {path} a text file that root can read"))

@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::io::Read as _;
 
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place};
 
 use crate::host_root::HostRoot;
@@ -21,7 +20,7 @@ pub fn finding(root: &HostRoot) -> Option<Finding> {
     let release = release.text.trim();
     let directory = format!("/lib/modules/{release}");
     let of = |message: String, saw: &str| {
-        Some(catalogue::finding(Code::ModuleMissing, message).saw(Place::file(&directory), saw))
+        Some(Finding::new(Code::ModuleMissing, message).saw(Place::file(&directory), saw))
     };
     // Where there are no modules at all, there is a kernel without any, or systemd hides them: nothing there is what a
     // unit with ProtectKernelModules= sees.

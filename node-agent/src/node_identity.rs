@@ -7,7 +7,6 @@
 use std::path::Path;
 
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
 use weaver_diagnostics::k3s_config::Effective;
 use weaver_diagnostics::k3s_upgrade;
@@ -43,7 +42,7 @@ pub fn finding(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Optio
     let message =
         format!("this node registered as {registered}, and k3s would start it as {now}: a second node");
     Some(
-        catalogue::finding(Code::IdentityDrift, message)
+        Finding::new(Code::IdentityDrift, message)
             .saw(Place::file(path.display().to_string()), format!("system:node:{registered}"))
             .saw(place, now)
             .remedy(remedy),

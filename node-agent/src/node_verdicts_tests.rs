@@ -1,5 +1,5 @@
 use k8s_openapi::jiff::Timestamp;
-use weaver_diagnostics::{catalogue, finding::Place};
+use weaver_diagnostics::finding::Place;
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn at(second: i64) -> Time {
 }
 
 fn found(severity: Severity, code: Code, message: &str) -> Finding {
-    catalogue::finding(code, message).milder(severity)
+    Finding::new(code, message).milder(severity)
 }
 
 fn conditions(facts: &NodeFacts, findings: &[Finding]) -> Vec<(String, String, String)> {

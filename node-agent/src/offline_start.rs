@@ -10,10 +10,7 @@
 use std::{fs::DirBuilder, io, os::unix::fs::DirBuilderExt as _, path::Path};
 
 use tracing::{error, info};
-use weaver_diagnostics::{
-    catalogue,
-    finding::{Code, Finding, Place},
-};
+use weaver_diagnostics::finding::{Code, Finding, Place};
 use weaver_host::durable_file;
 
 use crate::{
@@ -121,7 +118,7 @@ pub fn finding(root: &HostRoot) -> Option<Finding> {
                 "there was no network when k3s was to start: it has {ADDRESS}, an address that the card gave itself \
                  until the next boot. Nothing else is missing; connect a network, and this line says what to do then"
             );
-            catalogue::finding(Code::OfflineStart, message)
+            Finding::new(Code::OfflineStart, message)
                 .without_remedy()
                 .saw(record, pinned)
                 .saw(Place::file(ROUTES), format!("no route to 0.0.0.0/0 but by {DEVICE}"))
@@ -132,7 +129,7 @@ pub fn finding(root: &HostRoot) -> Option<Finding> {
                  address there instead of {ADDRESS}: the node says so, the certificate has it as well, and other \
                  nodes can join"
             );
-            catalogue::finding(Code::OfflineStart, message)
+            Finding::new(Code::OfflineStart, message)
                 .saw(record, pinned)
                 .saw(Place::file(ROUTES), format!("a default route by {device}"))
         }

@@ -83,7 +83,7 @@ impl Overrides {
         if let Some(why) = &self.unreadable {
             let message = format!("{} cannot be read, nothing is overridden: {why}", self.file);
             let remedy = Remedy::new("write it as plain text, one code per line, or remove it");
-            let finding = catalogue::finding(Code::OverrideNotACode, message);
+            let finding = Finding::new(Code::OverrideNotACode, message);
             return Some(finding.saw(Place::file(&self.file), "not text").remedy(remedy));
         }
         let (_, first) = self.unknown.first()?;
@@ -92,7 +92,7 @@ impl Overrides {
         let remedy = Remedy::new(
             "write one code per line, as it stands in a finding, such as N-01; `#` begins a comment",
         );
-        let finding = catalogue::finding(Code::OverrideNotACode, message).remedy(remedy);
+        let finding = Finding::new(Code::OverrideNotACode, message).remedy(remedy);
         let shown = self.unknown.iter().take(SHOWN);
         Some(shown.fold(finding, |finding, (line, word)| {
             finding.saw(Place::line(self.file.clone(), *line), word.clone())
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     fn bad(code: Code) -> Finding {
-        catalogue::finding(code, "bad")
+        Finding::new(code, "bad")
     }
 
     #[test]

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place};
 
 use crate::host_root::HostRoot;
@@ -34,7 +33,7 @@ pub fn finding(root: &HostRoot, api_port: u16, kubelet: bool) -> Option<Finding>
     let remedy = Code::PortTaken.row().remedy();
     let message = format!("port {all} is taken while k3s does not run: it may not start");
     Some(
-        catalogue::finding(Code::PortTaken, message)
+        Finding::new(Code::PortTaken, message)
             .saw(Place::file(SOCKETS[0]), format!("something listens on port {first}"))
             .remedy(remedy.command(format!("sudo ss -ltnp 'sport = :{first}'"))),
     )

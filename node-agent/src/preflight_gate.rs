@@ -162,11 +162,11 @@ fn sentence(causes: &[Finding]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weaver_diagnostics::{catalogue, finding::Code};
+    use weaver_diagnostics::finding::Code;
 
     #[test]
     fn the_report_says_whether_k3s_is_held_back() {
-        let bad = catalogue::finding(Code::MemoryTooSmall, "451 MB");
+        let bad = Finding::new(Code::MemoryTooSmall, "451 MB");
         let cause = std::slice::from_ref(&bad);
         for (causes, is_blocked, want) in [
             (cause, true, "k3s is not started: N-12: 451 MB"),

@@ -59,14 +59,10 @@ pub fn json(findings: &[Finding]) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weaver_diagnostics::catalogue;
     use weaver_diagnostics::finding::Code;
 
     fn findings() -> Vec<Finding> {
-        vec![
-            catalogue::finding(Code::NameInvalid, "bad name"),
-            catalogue::finding(Code::MemoryCgroupOk, "fine"),
-        ]
+        vec![Finding::new(Code::NameInvalid, "bad name"), Finding::new(Code::MemoryCgroupOk, "fine")]
     }
 
     #[test]

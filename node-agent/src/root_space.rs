@@ -2,7 +2,6 @@
 //! and verdict; what cannot be asked is not judged, and neither is a fixture's.
 
 use nix::sys::statvfs::statvfs;
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 
 use crate::host_root::HostRoot;
@@ -38,7 +37,7 @@ fn judge(size: u64, free: u64) -> Option<Finding> {
     };
     let saw = format!("{free} MiB of {size} are free");
     // k3s runs, and does what it can.
-    Some(catalogue::finding(code, message).milder(Severity::Warn).saw(Place::file("/"), saw).remedy(remedy))
+    Some(Finding::new(code, message).milder(Severity::Warn).saw(Place::file("/"), saw).remedy(remedy))
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use weaver_diagnostics::catalogue;
-use weaver_diagnostics::finding::Code;
+use weaver_diagnostics::finding::{Code, Finding};
 use weaver_node_agent::node_report::Report;
 use weaver_node_agent::run::metrics::Counts;
 use weaver_tests::exposition::samples;
@@ -31,7 +30,7 @@ fn alerts_on_a_boot_a_host_and_on_hours_fire_on_what_the_agent_would_tell() {
         }
         samples(&counts.text(&report))
     };
-    let fault = |code| vec![catalogue::finding(code, "")];
+    let fault = |code| vec![Finding::new(code, "")];
     let report = |findings, k3s_blocked| Report { findings, k3s_blocked, ..Report::unchecked() };
     let hence = |seconds| Timestamp::now().checked_add(SignedDuration::from_secs(seconds)).ok();
     let well = report(fault(Code::NameNotServed), Some(false));

@@ -3,8 +3,7 @@
 use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
-use weaver_diagnostics::catalogue;
-use weaver_diagnostics::finding::{Code, Severity};
+use weaver_diagnostics::finding::{Code, Finding, Severity};
 use weaver_node_agent::node_report::Report;
 use weaver_node_agent::run::metrics::Counts;
 use weaver_operator::metrics::{self, Identity, Metrics, Snapshot};
@@ -121,7 +120,7 @@ fn zero(values: &[&'static str]) -> Vec<(&'static str, i64)> {
 #[must_use]
 pub fn agent_page() -> String {
     let severities = [Severity::Ok, Severity::Unknown, Severity::Warn, Severity::Fail];
-    let of = |code: &Code| severities.map(|severity| catalogue::finding(*code, "").milder(severity));
+    let of = |code: &Code| severities.map(|severity| Finding::new(*code, "").milder(severity));
     let findings = Code::ALL.iter().flat_map(of).collect();
     Counts::default().text(&Report { findings, ..Report::unchecked() })
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use kube::core::Status;
 use tokio::time::timeout;
 use weaver_client::call::conversion_failed;
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding};
 
 /// For one request.
@@ -24,7 +23,7 @@ pub async fn asked_for<T>(
     what: &str,
     call: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, Box<Finding>> {
-    let bad = |code, why: String| Box::new(catalogue::finding(code, format!("{what}: {why}")));
+    let bad = |code, why: String| Box::new(Finding::new(code, format!("{what}: {why}")));
     match timeout(patience, call).await {
         Err(_) => Err(bad(Code::K3sNotAnswering, format!("no answer within {} s", patience.as_secs()))),
         Ok(Ok(answer)) => Ok(answer),

@@ -12,7 +12,6 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 use tokio::time::timeout;
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, v1alpha1};
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 use weaver_installer::{Service, Webhook};
 use weaver_tenant::Account;
@@ -54,17 +53,17 @@ async fn definitions(client: &Client) -> Vec<Finding> {
             Ok(diff) if diff.is_empty() => {}
             Ok(_) if installed.is_none() => {
                 let message = format!("{name} is not installed: nothing of ours works in this cluster");
-                findings.push(catalogue::finding(Code::DefinitionDiffers, message).saw(place, "missing"));
+                findings.push(Finding::new(Code::DefinitionDiffers, message).saw(place, "missing"));
             }
             Ok(diff) => {
                 let message = format!("{name} is not as this version of weaver has it");
                 let lines = diff.lines().filter(|line| line.starts_with(['+', '-'])).count();
                 // It may be the older one of the two, and still be right.
-                let finding = catalogue::finding(Code::DefinitionDiffers, message).milder(Severity::Warn);
+                let finding = Finding::new(Code::DefinitionDiffers, message).milder(Severity::Warn);
                 findings.push(finding.saw(place, format!("{lines} lines differ")));
             }
             Err(error) => {
-                findings.push(catalogue::finding(Code::DefinitionDiffers, format!("{name}: {error:#}")));
+                findings.push(Finding::new(Code::DefinitionDiffers, format!("{name}: {error:#}")));
             }
         }
     }
@@ -94,7 +93,7 @@ async fn conversion(client: &Client) -> Finding {
     match asked_for(CONVERTING, what, api.create(&params, &object)).await {
         Ok(_) => {
             let message = "our kinds are installed, and an object was converted";
-            catalogue::finding(Code::KindsOk, message)
+            Finding::new(Code::KindsOk, message)
         }
         Err(finding) => *finding,
     }
@@ -110,7 +109,7 @@ async fn minting(client: &Client) -> Option<Finding> {
         ..ResourceAttributes::default()
     };
     match timeout(PATIENCE, review::allowed(client, &operator, what)).await {
-        Ok(Ok(true)) => Some(catalogue::finding(
+        Ok(Ok(true)) => Some(Finding::new(
             Code::MintingTooWide,
             "the operator may mint tokens of every account of the cluster, not only of those that tenants allowed",
         )),

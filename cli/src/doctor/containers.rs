@@ -15,7 +15,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_diagnostics::recognise::Recogniser;
 use weaver_diagnostics::shell::quoted;
@@ -72,7 +71,7 @@ pub async fn look(socket: &Path, is_bad: bool) -> Vec<Seen> {
             let message = format!("the containers of k3d, if there are any, cannot be seen: {error:#}");
             let remedy =
                 Remedy::new("as root, or as a member of the group docker").command("sudo weaver doctor");
-            let finding = catalogue::finding(Code::MayNotLook, message);
+            let finding = Finding::new(Code::MayNotLook, message);
             vec![finding.saw(Place::file(socket.display().to_string()), "no answer").remedy(remedy)]
         }
         Err(_) => Vec::new(),
@@ -117,7 +116,7 @@ impl Listed {
             let remedy = Remedy::new(Code::K3dNodeRestarting.row().remedy);
             let log = format!("docker logs --tail {TAIL} {} 2>&1 | weaver explain", quoted(name));
             let saw = format!("{}: {}; started again {restarts} times", self.state, self.status);
-            let finding = catalogue::finding(Code::K3dNodeRestarting, message);
+            let finding = Finding::new(Code::K3dNodeRestarting, message);
             finding.saw(Place::file(name), saw).remedy(remedy.command(log))
         };
         match self.state.as_str() {

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde::Deserialize;
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_diagnostics::finding_text::quoted;
 
@@ -58,7 +57,7 @@ pub fn report(named: Option<&Path>, usual: &Path, check: impl FnOnce() -> Option
     let path = named.unwrap_or(usual);
     let unknown = |why: &str, remedy: &str| {
         let message = format!("the agent's report {} cannot be read: {why}", path.display());
-        let finding = catalogue::finding(Code::MayNotLook, message);
+        let finding = Finding::new(Code::MayNotLook, message);
         vec![Seen { side: Side::Node, finding: finding.remedy(Remedy::new("as root").command(remedy)) }]
     };
     let text = match std::fs::read(path) {
@@ -135,7 +134,7 @@ fn told(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> 
             if !lives {
                 let message = "the node agent does not run: nothing is watched, and what is stopped stays so";
                 now.push(
-                    catalogue::finding(Code::OperatorNotStarted, message)
+                    Finding::new(Code::OperatorNotStarted, message)
                         // What it started may run all the same.
                         .milder(Severity::Warn)
                         .saw(Place::file(path.display().to_string()), "nobody holds the agent's lock")
@@ -150,14 +149,14 @@ fn told(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> 
     if report.gate != "open" && !has_failed && !report.joins {
         let message = format!("the agent has not started the operator: {}", quoted(&report.reason, LONGEST));
         findings.push(
-            catalogue::finding(Code::OperatorNotStarted, message).saw(place(), "gate shut").remedy(its_log()),
+            Finding::new(Code::OperatorNotStarted, message).saw(place(), "gate shut").remedy(its_log()),
         );
     }
     if !report.definitions.installed && !report.joins {
         let message =
             format!("the agent could not install our kinds: {}", quoted(&report.definitions.reason, LONGEST));
         findings.push(
-            catalogue::finding(Code::DefinitionDiffers, message)
+            Finding::new(Code::DefinitionDiffers, message)
                 .saw(place(), "definitions not installed")
                 .remedy(its_log()),
         );
@@ -225,7 +224,7 @@ mod tests {
         );
         std::fs::write(&path, json).unwrap();
         std::fs::write(dir.path().join(LOCK), "").unwrap();
-        let now = || Some(vec![catalogue::finding(Code::NameStale, "m")]);
+        let now = || Some(vec![Finding::new(Code::NameStale, "m")]);
         let codes = || -> Vec<_> { report(None, &path, now).iter().map(|seen| seen.finding.code).collect() };
         assert_eq!(
             codes(),

@@ -2,7 +2,6 @@
 //! that no deletion orphans.
 
 use kube::{Client, ResourceExt as _};
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding};
 use weaver_installer::guard::{Guard, Standing};
 use weaver_installer::{accounts, deletions, nodes};
@@ -64,7 +63,7 @@ fn unguarded(watched: &Watched, standing: Standing) -> Option<Finding> {
         }
         Standing::Off(words) => (watched.changed, format!("the admission policy {name}: {words}")),
     };
-    Some(catalogue::finding(code, message))
+    Some(Finding::new(code, message))
 }
 
 #[cfg(test)]

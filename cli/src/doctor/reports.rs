@@ -8,7 +8,6 @@ use kube::api::ListParams;
 use kube::core::DeserializeGuard;
 use kube::{Api, Client, ResourceExt as _};
 use weaver_api::v1beta1::{self as api, NodeReport};
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 use weaver_diagnostics::finding_text::quoted;
 
@@ -41,7 +40,7 @@ pub async fn look(client: &Client, asked_itself: Option<String>) -> Vec<Seen> {
 fn told(node: &str, report: Option<&NodeReport>) -> Vec<Finding> {
     let place = Place::file(format!("NodeReport {node}"));
     let not_shown =
-        |why: String| catalogue::finding(Code::NodeReportNotShown, format!("on the node {node}, {why}"));
+        |why: String| Finding::new(Code::NodeReportNotShown, format!("on the node {node}, {why}"));
     let Some(report) = report else {
         return vec![not_shown("the report is not understood".into()).saw(place, "not understood")];
     };
@@ -97,7 +96,7 @@ pub fn reported<'a>(
     said: impl Iterator<Item = &'a str>,
 ) -> Option<Finding> {
     let message = format!("on the node {node}, as its agent reports: {}", code.title());
-    let mut finding = catalogue::finding(code, message).milder(severity);
+    let mut finding = Finding::new(code, message).milder(severity);
     if code == Code::RebootNeeded {
         // That another machine wants a reboot must not end this program as if this one did.
         finding = finding.milder(Severity::Warn);

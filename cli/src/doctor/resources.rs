@@ -9,7 +9,6 @@ use kube::core::DeserializeGuard;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use weaver_api::v1beta1::{ConfigMapSync, ServiceToken};
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
 use weaver_diagnostics::finding_text::quoted;
 
@@ -81,7 +80,7 @@ async fn of_kind<K: Asked>(client: &Client) -> Vec<Finding> {
     if more > 0 {
         let message =
             format!("{more} more {}s are not as they should be: `kubectl get {} -A`", K::kind(&()), K::SHORT);
-        bad.push(catalogue::finding(Code::SyncNotReady, message));
+        bad.push(Finding::new(Code::SyncNotReady, message));
     }
     bad
 }
@@ -90,7 +89,7 @@ fn not_understood<K: Asked>(metadata: &ObjectMeta, why: &str) -> Finding {
     let name =
         [&metadata.namespace, &metadata.name].map(|part| part.as_deref().unwrap_or_default()).join("/");
     let message = format!("{name} is not understood by this version: {why}");
-    catalogue::finding(Code::SyncNotReady, message)
+    Finding::new(Code::SyncNotReady, message)
         .saw(Place::file(format!("{} {name}", K::kind(&()))), "not understood")
 }
 
@@ -108,7 +107,7 @@ fn judge<K: Asked>(resource: &K, now: Timestamp) -> Option<Finding> {
         let message =
             format!("{namespace}/{name} was changed at {changed:.0}, and nobody has looked at it since");
         return Some(
-            catalogue::finding(Code::NobodyActs, message)
+            Finding::new(Code::NobodyActs, message)
                 .saw(place, format!("observed generation {}", observed.unwrap_or(0))),
         );
     }
@@ -124,7 +123,7 @@ fn judge<K: Asked>(resource: &K, now: Timestamp) -> Option<Finding> {
     let remedy = Remedy::new("see what it says, and follow that")
         .command(format!("{} {name} -n {namespace}", K::MORE));
     Some(
-        catalogue::finding(Code::SyncNotReady, message)
+        Finding::new(Code::SyncNotReady, message)
             .saw(place, format!("Ready={}, it says {}", ready.status, quoted(&said, LONGEST)))
             .remedy(remedy),
     )

@@ -83,12 +83,10 @@ pub fn json(seen: &[Seen]) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weaver_diagnostics::catalogue;
     use weaver_diagnostics::finding::{Code, Place};
 
     fn seen(side: Side, severity: Severity) -> Seen {
-        let finding =
-            catalogue::finding(Code::NameNotFound, "m").milder(severity).saw(Place::file("/f"), "s");
+        let finding = Finding::new(Code::NameNotFound, "m").milder(severity).saw(Place::file("/f"), "s");
         Seen { side, finding }
     }
 

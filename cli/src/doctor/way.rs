@@ -13,7 +13,6 @@ use rustls::RootCertStore;
 use rustls::pki_types::ServerName;
 use tokio::time::timeout;
 use weaver_client::connection;
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place};
 use weaver_diagnostics::kubeconfig_export::lint::lint_for_use;
 use weaver_diagnostics::reach::{self, Clocks};
@@ -111,13 +110,13 @@ impl Way {
     }
 
     fn unusable(&mut self, file: &str, why: String) {
-        let finding = catalogue::finding(Code::KubeconfigUnusable, why);
+        let finding = Finding::new(Code::KubeconfigUnusable, why);
         self.note(Side::Here, [finding.saw(Place::file(file), "unusable")]);
     }
 
     async fn kubeconfig(&mut self, named: Option<PathBuf>) -> Option<(String, Config)> {
         let Some(path) = named.or_else(default_kubeconfig) else {
-            let finding = catalogue::finding(Code::KubeconfigFallback, "there is no kubeconfig");
+            let finding = Finding::new(Code::KubeconfigFallback, "there is no kubeconfig");
             self.note(Side::Here, [finding]);
             return None;
         };
@@ -126,7 +125,7 @@ impl Way {
             Err(error) => {
                 let code = if path.exists() { Code::KubeconfigUnreadable } else { Code::KubeconfigFallback };
                 let message = format!("{:#}", anyhow::Error::from(error));
-                self.note(Side::Here, [catalogue::finding(code, message)]);
+                self.note(Side::Here, [Finding::new(code, message)]);
                 return None;
             }
         };
@@ -164,7 +163,7 @@ impl Way {
     /// One request with the kubeconfig's credentials, which needs no right.
     async fn ask(&mut self, client: &Client, endpoint: &str) {
         let bad = |code: Code, message: String| {
-            catalogue::finding(code, message).saw(Place::file(endpoint), "GET /version")
+            Finding::new(code, message).saw(Place::file(endpoint), "GET /version")
         };
         let Ok(request) = Request::get("/version").body(Body::empty()) else { return };
         let answer = match timeout(PATIENCE, client.send(request)).await {
@@ -201,7 +200,7 @@ impl Way {
             }
         };
         let message = format!("{endpoint} answers, and takes the credentials; it is {version}");
-        self.note(Side::Node, [catalogue::finding(Code::Reached, message)]);
+        self.note(Side::Node, [Finding::new(Code::Reached, message)]);
         self.note(Side::Node, reach::version(&version));
         self.note(Side::Node, clocks.and_then(reach::clocks));
     }

@@ -35,10 +35,8 @@ pub fn of(findings: &[Finding]) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue;
-
     fn finding(severity: Severity, code: Code) -> Finding {
-        catalogue::finding(code, "").milder(severity)
+        Finding::new(code, "").milder(severity)
     }
 
     #[test]

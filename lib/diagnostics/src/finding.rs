@@ -1,40 +1,16 @@
 //! What a check says: code, severity, sentence, evidence, remedy.
 
+pub(crate) mod remedy;
+pub(crate) mod severity;
+
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::catalogue;
 pub use crate::catalogue::Code;
-
-/// The last command of a repair that the running kernel does not know of yet.
-pub const REBOOT: &str = "sudo reboot";
-
-/// How bad a finding is. Ordered: the worst is the greatest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Judged and fine.
-    Ok,
-    /// Could not be judged; never stops anything.
-    Unknown,
-    /// Works, but somebody should look at it.
-    Warn,
-    /// Known bad: the next step would fail.
-    Fail,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ok => "ok",
-            Self::Unknown => "unknown",
-            Self::Warn => "warn",
-            Self::Fail => "fail",
-        })
-    }
-}
+pub use remedy::{Change, REBOOT, Remedy};
+pub use severity::Severity;
 
 /// A place in a file, or a file as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -98,58 +74,6 @@ impl fmt::Display for Evidence {
     }
 }
 
-/// What to do about it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Remedy {
-    /// What to do, in words.
-    pub explain: String,
-    /// The commands, in order, to be typed as they are.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub commands: Vec<String>,
-    /// The change to a file, as a unified diff.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub diff: Option<String>,
-    /// The same for `repair`, which makes it.
-    #[serde(skip)]
-    pub changes: Vec<Change>,
-}
-
-/// A file as it was seen and as it should be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
-    /// Its path, as the host knows it.
-    pub file: String,
-    /// Its text; `None` where there is no such file.
-    pub from: Option<String>,
-    /// What it should be.
-    pub to: String,
-}
-
-impl Change {
-    /// As a unified diff.
-    #[must_use]
-    pub fn diff(&self) -> String {
-        let old = self.from.as_deref().unwrap_or_default();
-        let name = if self.from.is_some() { &self.file } else { "/dev/null" };
-        similar::TextDiff::from_lines(old, &self.to).unified_diff().header(name, &self.file).to_string()
-    }
-}
-
-impl Remedy {
-    /// A remedy in words.
-    #[must_use]
-    pub fn new(explain: impl Into<String>) -> Self {
-        Self { explain: explain.into(), ..Self::default() }
-    }
-
-    /// Adds a command.
-    #[must_use]
-    pub fn command(mut self, command: impl Into<String>) -> Self {
-        self.commands.push(command.into());
-        self
-    }
-}
-
 /// One verdict, never worse than the row of its code. Read back, as from an agent's report, it has the name and at most
 /// the severity that this program knows its code by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -182,17 +106,25 @@ struct Told {
 impl<'de> Deserialize<'de> for Finding {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Told { severity, code, message, evidence, remedy } = Told::deserialize(deserializer)?;
-        Ok(Self { evidence, remedy, ..catalogue::finding(code, message).milder(severity) })
+        Ok(Self { evidence, remedy, ..Self::new(code, message).milder(severity) })
     }
 }
 
 impl Finding {
-    /// As the row of its code has it: as severe, and with the remedy that stands there. Others call
-    /// [`catalogue::finding`].
-    pub(crate) fn of_row(code: Code, message: String) -> Self {
+    /// A finding as the row of its code has it: as severe, and with the remedy that stands there. A milder one says so by
+    /// [`Self::milder`], a better remedy replaces that of the row.
+    #[must_use]
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
         let row = code.row();
         let remedy = Some(row.remedy()).filter(|remedy| !remedy.explain.is_empty());
-        Self { severity: row.severity, code, name: row.name, message, evidence: Vec::new(), remedy }
+        Self {
+            severity: row.severity,
+            code,
+            name: row.name,
+            message: message.into(),
+            evidence: Vec::new(),
+            remedy,
+        }
     }
 
     /// Makes it less severe than its row; a comment at the call says why. It is never made more severe.
@@ -236,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_finding_serialises_with_id_place_and_remedy() {
-        let finding = catalogue::finding(Code::NameInvalid, "m")
+        let finding = Finding::new(Code::NameInvalid, "m")
             .saw(Place::at("/etc/x.yaml", 3, 5), "y")
             .remedy(Remedy::new("do").command("true"));
         let json = serde_json::to_value(&finding).unwrap();
@@ -252,7 +184,7 @@ mod tests {
     fn no_finding_is_worse_than_its_row() {
         for code in Code::ALL {
             let row = code.row();
-            let as_it_is = catalogue::finding(*code, "m");
+            let as_it_is = Finding::new(*code, "m");
             assert_eq!(as_it_is.severity, row.severity);
             assert_eq!(as_it_is.remedy.is_some(), row.severity > Severity::Ok, "{code}");
             for severity in [Severity::Ok, Severity::Unknown, Severity::Warn, Severity::Fail] {
@@ -268,17 +200,10 @@ mod tests {
 
     #[test]
     fn what_is_fine_or_not_known_has_no_remedy_of_its_row() {
-        let bad = catalogue::finding(Code::NameNotFound, "m");
+        let bad = Finding::new(Code::NameNotFound, "m");
         assert!(bad.clone().milder(Severity::Warn).remedy.is_some());
         assert_eq!(bad.clone().milder(Severity::Unknown).remedy, None);
         assert_eq!(bad.clone().milder(Severity::Ok).remedy, None);
         assert!(bad.remedy(Remedy::new("own")).milder(Severity::Unknown).remedy.is_some());
-    }
-
-    #[test]
-    fn the_worst_severity_is_the_greatest() {
-        assert!(Severity::Ok < Severity::Unknown);
-        assert!(Severity::Unknown < Severity::Warn);
-        assert!(Severity::Warn < Severity::Fail);
     }
 }

@@ -105,12 +105,11 @@ pub fn cut(text: &str, longest: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue;
     use crate::finding::{Code, Place};
 
     #[test]
     fn the_first_line_begins_with_the_code_and_no_terminal_sequence_is_obeyed() {
-        let finding = catalogue::finding(Code::NameInvalid, "bad \u{1b}[31mname")
+        let finding = Finding::new(Code::NameInvalid, "bad \u{1b}[31mname")
             .saw(Place::line("/c.yaml", 2), "x".repeat(500))
             .remedy(Remedy::new("write:\n- pi").command("true"));
         let text = text(&finding);
@@ -142,13 +141,12 @@ mod tests {
     fn evidence_is_cut_and_what_is_to_be_done_is_not() {
         let long = |c: &str| c.repeat(3000) + "END";
         let remedy = Remedy { diff: Some(long("d")), ..Remedy::new(long("e")).command(long("c")) };
-        let finding = catalogue::finding(Code::NameNotServed, long("m"))
-            .saw(Place::file("/f"), long("s"))
-            .remedy(remedy);
+        let finding =
+            Finding::new(Code::NameNotServed, long("m")).saw(Place::file("/f"), long("s")).remedy(remedy);
         let shown = text(&finding);
         assert_eq!(shown.matches("END").count(), 4, "{shown}");
         assert!(!shown.contains("sEND") && shown.contains("s…\n"), "{shown}");
-        let endless = catalogue::finding(Code::NameNotServed, "m".repeat(100_000));
+        let endless = Finding::new(Code::NameNotServed, "m".repeat(100_000));
         assert!(text(&endless).len() < 10_000);
     }
 }

@@ -2,7 +2,6 @@
 //! each certificate begins when the CA does, and no restart of k3s helps.
 
 use crate::{
-    catalogue,
     finding::{Code, Finding, Place, Remedy},
     shell::quoted,
 };
@@ -25,7 +24,7 @@ impl FutureCa {
     #[must_use]
     pub fn finding(&self) -> Finding {
         let message = "k3s' CA begins later than now, and k3s does not start with it";
-        self.explain(catalogue::finding(Code::CertificateDates, message))
+        self.explain(Finding::new(Code::CertificateDates, message))
     }
 
     /// As the cause of what is wrong with the certificate that was seen.
@@ -75,7 +74,7 @@ mod tests {
 
     #[test]
     fn where_the_ca_is_from_the_future_a_restart_is_no_remedy() {
-        let found = ca(true).explain(catalogue::finding(Code::CertificateDates, "m"));
+        let found = ca(true).explain(Finding::new(Code::CertificateDates, "m"));
         assert_eq!(found.evidence[0].to_string(), format!("{CA}: the CA begins at 2030-01-01T00:00:00Z"));
         let remedy = found.remedy.unwrap();
         assert!(remedy.explain.contains("wait until 2030-01-01T00:00:00Z"), "{}", remedy.explain);

@@ -5,7 +5,6 @@
 //! ingress-nginx, and Traefik's migration guide from version 1.
 
 use crate::{
-    catalogue,
     finding::{Code, Finding, Place, Remedy},
     text_file::TextFile,
     yaml_node::{self, Node, SyntaxError},
@@ -84,7 +83,7 @@ fn of_object(path: &str, first_line: u64, object: &Node) -> Vec<Finding> {
             let place = Place::at(path, first_line + key.line, key.column);
             let annotation = key.as_str()?;
             let message = format!("Ingress {name}: Traefik ignores {annotation}: {why}");
-            let finding = catalogue::finding(Code::IngressAnnotationIgnored, message);
+            let finding = Finding::new(Code::IngressAnnotationIgnored, message);
             Some(finding.saw(place, annotation).remedy(Remedy::new(remedy)))
         })
         .collect()

@@ -4,7 +4,6 @@
 //! Only who has the token can prove itself, so what a server says is believed as far as k3s would believe it.
 
 use crate::{
-    catalogue,
     finding::{Code, Finding, Place, Remedy},
     reach::{self, Clocks},
     san::{ServingName, nearest},
@@ -37,12 +36,12 @@ pub fn judge(url: &str, name: &ServingName, own: Option<&str>, shown: &Shown) ->
         Shown::Silence(why) => return vec![silent(url, why)],
         Shown::NoCa(why) => {
             let message = format!("what answers at {url} is no server of k3s");
-            return vec![catalogue::finding(Code::JoinOtherServer, message).saw(place(), why)];
+            return vec![Finding::new(Code::JoinOtherServer, message).saw(place(), why)];
         }
         Shown::OtherCa => {
             let message =
                 format!("the server at {url} is not the one that the token is for: its CA has another hash");
-            return vec![catalogue::finding(Code::JoinOtherServer, message)];
+            return vec![Finding::new(Code::JoinOtherServer, message)];
         }
         Shown::Ca { handshake, clocks } => (handshake, *clocks),
     };
@@ -56,12 +55,12 @@ pub fn judge(url: &str, name: &ServingName, own: Option<&str>, shown: &Shown) ->
                 "compare the clocks of both machines; where both are right, restart k3s on the server, which renews what \
                  has expired",
             );
-            let finding = catalogue::finding(Code::CertificateDates, message).saw(place(), why);
+            let finding = Finding::new(Code::CertificateDates, message).saw(place(), why);
             findings.push(finding.remedy(remedy.command("timedatectl")));
         }
         Outcome::Untrusted(why) => {
             let message = format!("the server at {url} has a certificate of another CA than it says");
-            findings.push(catalogue::finding(Code::JoinOtherServer, message).saw(place(), why));
+            findings.push(Finding::new(Code::JoinOtherServer, message).saw(place(), why));
         }
         Outcome::Unreachable(silence) => findings.push(silent(url, silence.why())),
     }
@@ -70,7 +69,7 @@ pub fn judge(url: &str, name: &ServingName, own: Option<&str>, shown: &Shown) ->
 
 fn silent(url: &str, why: &str) -> Finding {
     let message = format!("the server at {url} does not answer; k3s goes on asking it");
-    catalogue::finding(Code::JoinServerSilent, message).saw(Place::file(url), why)
+    Finding::new(Code::JoinServerSilent, message).saw(Place::file(url), why)
 }
 
 fn not_served(url: &str, name: &ServingName, served: &[String]) -> Finding {
@@ -84,7 +83,7 @@ fn not_served(url: &str, name: &ServingName, served: &[String]) -> Finding {
         "on the server, write \"{name}\" into `names` below [api] of its weaver.toml and reboot it{other}"
     ))
     .command("sudo nano /boot/firmware/weaver.toml");
-    catalogue::finding(Code::JoinNameNotServed, message).remedy(remedy)
+    Finding::new(Code::JoinNameNotServed, message).remedy(remedy)
 }
 
 /// k3s puts its node's name into its certificate. Where the server is asked for under that very name, it is its own.
@@ -93,7 +92,7 @@ fn taken(url: &str, own: &str, name: &ServingName, served: &[String]) -> Option<
     is_theirs.then(|| {
         let message =
             format!("this node is called {own}, and the server at {url} has a certificate for {own}");
-        catalogue::finding(Code::JoinNameTaken, message)
+        Finding::new(Code::JoinNameTaken, message)
     })
 }
 
@@ -186,9 +185,8 @@ mod tests {
         ] {
             assert_eq!(typed_here(command), here);
         }
-        let commands = |code| {
-            on_this_node(catalogue::finding(code, "m")).remedy.map(|remedy| remedy.commands.join("\n"))
-        };
+        let commands =
+            |code| on_this_node(Finding::new(code, "m")).remedy.map(|remedy| remedy.commands.join("\n"));
         assert_eq!(commands(Code::NoDefaultRoute).unwrap(), "");
         let typed = commands(Code::SettingMisspelled).unwrap();
         assert!(typed.ends_with("restart k3s-agent"), "{typed}");

@@ -11,7 +11,6 @@
 use std::path::PathBuf;
 
 use crate::{
-    catalogue,
     finding::{Code, Finding, Place, Remedy},
     k3s_unit::Flag,
     shell::quoted,
@@ -226,7 +225,7 @@ fn misspelled(key: &str, place: Place) -> Option<Finding> {
         given == known || given.strip_suffix('s') == Some(&known)
     })?;
     let message = format!("k3s does not know `{key}` and passes over it; `{meant}` is what it knows");
-    let finding = catalogue::finding(Code::SettingMisspelled, message);
+    let finding = Finding::new(Code::SettingMisspelled, message);
     let is_plain = key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     let finding = if is_plain {
         let file = quoted(&place.file);
@@ -279,13 +278,13 @@ fn invalid(place: Place, message: &str) -> Finding {
     if !line.is_empty() {
         remedy = remedy.command(line);
     }
-    catalogue::finding(Code::K3sConfigInvalid, format!("{place}: not valid YAML: {message}"))
+    Finding::new(Code::K3sConfigInvalid, format!("{place}: not valid YAML: {message}"))
         .saw(place, message)
         .remedy(remedy)
 }
 
 fn wrong_type(key: &str, wanted: &str, place: Place, example: &str) -> Finding {
-    catalogue::finding(Code::K3sConfigWrongType, format!("{place}: {key} must be {wanted}"))
+    Finding::new(Code::K3sConfigWrongType, format!("{place}: {key} must be {wanted}"))
         .remedy(Remedy::new(format!("in {} write it as:\n{example}", place.file)))
         .saw(place, format!("{key} is not {wanted}"))
 }
@@ -319,7 +318,7 @@ fn shadow_finding(by: &Place, shadowed: &[Shadowed]) -> Finding {
         .command("sudo weaver-node-agent repair names")
     };
     let message = format!("configured names are not in force: {names}; {by} replaces them");
-    let finding = catalogue::finding(Code::NamesShadowed, message).remedy(remedy);
+    let finding = Finding::new(Code::NamesShadowed, message).remedy(remedy);
     replaced
         .into_iter()
         .fold(finding, |finding, s| {

@@ -6,7 +6,6 @@
 use std::fmt;
 
 use crate::{
-    catalogue,
     finding::{Code, Finding, Place, Remedy, Severity},
     text_file::TextFile,
     yaml_node::{self, Node},
@@ -31,9 +30,7 @@ impl Unusable {
     /// For who is about to use the file; `remedy` says where there is another.
     #[must_use]
     pub fn in_use(self, remedy: Remedy) -> Finding {
-        catalogue::finding(Code::KubeconfigUnusable, self.to_string())
-            .saw(self.place, self.why)
-            .remedy(remedy)
+        Finding::new(Code::KubeconfigUnusable, self.to_string()).saw(self.place, self.why).remedy(remedy)
     }
 
     /// For the machine that k3s runs on, where it is the administrator's.
@@ -71,7 +68,7 @@ pub fn exposed(path: &str, mode: u32) -> Option<Finding> {
     (mode & 0o077 != 0).then(|| {
         let message =
             format!("{path} has mode {mode:04o}: others than its owner may take over the cluster with it");
-        catalogue::finding(Code::KubeconfigExposed, message)
+        Finding::new(Code::KubeconfigExposed, message)
         .saw(Place::file(path), format!("mode {mode:04o}"))
         .remedy(
             Remedy::new("set the mode, and remove `write-kubeconfig-mode` from the configuration of k3s if it sets it")

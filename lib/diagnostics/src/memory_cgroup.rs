@@ -11,7 +11,6 @@
 mod generator;
 
 use crate::{
-    catalogue,
     cmdline_repair::{Need, Repair, in_order, repair},
     finding::{Code, Finding, Place, REBOOT, Remedy, Severity},
     kernel_cmdline::{MemorySetting, Token, disable_token, ignored_enable, lines, memory_setting, tokens},
@@ -97,7 +96,7 @@ pub fn findings(facts: &Facts) -> Vec<Finding> {
     let verdict = match &facts.controller {
         Controller::Unknown(why) => {
             let message = format!("cannot tell whether the kernel offers the memory controller: {why}");
-            catalogue::finding(Code::MemoryCgroupUnknown, message)
+            Finding::new(Code::MemoryCgroupUnknown, message)
         }
         Controller::Present(place, saw) => present(facts).saw(place.clone(), saw),
         Controller::Absent(place, saw) => absent(facts).saw(place.clone(), saw),
@@ -115,7 +114,7 @@ fn boot_file(boot_file: &BootFile) -> Option<Finding> {
                  changed by hand",
                 place.file
             ));
-            let finding = catalogue::finding(Code::BootFileUnreadable, message);
+            let finding = Finding::new(Code::BootFileUnreadable, message);
             // The firmware knows, and may be right.
             Some(finding.milder(Severity::Unknown).saw(place.clone(), why).remedy(remedy))
         }
@@ -125,18 +124,14 @@ fn boot_file(boot_file: &BootFile) -> Option<Finding> {
                 "restore {path} from a backup or write it anew: one line of text, as shown by `cat {PROC_CMDLINE}` \
                  without what the firmware added"
             ));
-            Some(
-                catalogue::finding(Code::BootFileUnreadable, message)
-                    .saw(Place::file(path), why)
-                    .remedy(remedy),
-            )
+            Some(Finding::new(Code::BootFileUnreadable, message).saw(Place::file(path), why).remedy(remedy))
         }
         _ => None,
     }
 }
 
 fn ok(message: &str) -> Finding {
-    catalogue::finding(Code::MemoryCgroupOk, message)
+    Finding::new(Code::MemoryCgroupOk, message)
 }
 
 /// The controller is there: is it still after the next boot?
@@ -161,7 +156,7 @@ fn present(facts: &Facts) -> Finding {
 
 fn lost(when: &str) -> Finding {
     let message = format!("the memory controller is available now and will be gone {when}");
-    catalogue::finding(Code::MemoryCgroupLostAtBoot, message)
+    Finding::new(Code::MemoryCgroupLostAtBoot, message)
 }
 
 /// A `cgroup_disable=memory` that the running kernel was not told of yet.
@@ -216,7 +211,7 @@ fn absent_where_enable_works(facts: &Facts) -> Finding {
     match memory_setting(lines(&file.text)[0]) {
         MemorySetting::On(token) if matches!(memory_setting(running), MemorySetting::On(_)) => {
             let message = "the kernel was told to enable the memory controller and does not have it";
-            catalogue::finding(Code::MemoryCgroupAbsent, message)
+            Finding::new(Code::MemoryCgroupAbsent, message)
                 .saw(at(file, &token), token.text)
                 .saw(Place::file(PROC_CMDLINE), "cgroup_enable=memory is the last word")
                 .remedy(
@@ -248,7 +243,7 @@ fn missing_token(facts: &Facts, file: &TextFile) -> Finding {
              reads only the first line",
             token.line, file.path
         );
-        let finding = catalogue::finding(Code::CgroupTokenOnIgnoredLine, message);
+        let finding = Finding::new(Code::CgroupTokenOnIgnoredLine, message);
         return finding.saw(at(file, &token), ignored(&token));
     }
     let in_stub = facts.stub.as_ref().and_then(|stub| {
@@ -262,13 +257,12 @@ fn missing_token(facts: &Facts, file: &TextFile) -> Finding {
              file in force is {}",
             stub.path, file.path
         );
-        return catalogue::finding(Code::CgroupTokenInStub, message)
+        return Finding::new(Code::CgroupTokenInStub, message)
             .saw(at(stub, &token), token.text)
             .saw(Place::line(&file.path, 1), "no cgroup_enable=memory");
     }
     let message = format!("the memory controller is off: {} does not say cgroup_enable=memory", file.path);
-    catalogue::finding(Code::MemoryCgroupAbsent, message)
-        .saw(Place::line(&file.path, 1), "no cgroup_enable=memory")
+    Finding::new(Code::MemoryCgroupAbsent, message).saw(Place::line(&file.path, 1), "no cgroup_enable=memory")
 }
 
 fn absent_where_only_disable_works(facts: &Facts) -> Finding {
@@ -287,7 +281,7 @@ fn absent_where_only_disable_works(facts: &Facts) -> Finding {
         ),
         (None, _) => {
             let message = "this kernel has no memory controller, and nothing on its command line turned it off";
-            inert_tokens(facts, catalogue::finding(Code::MemoryCgroupAbsent, message)).remedy(
+            inert_tokens(facts, Finding::new(Code::MemoryCgroupAbsent, message)).remedy(
                 Remedy::new("boot a kernel that has it; Debian's own has (CONFIG_MEMCG=y)")
                     .command("sudo apt update && sudo apt install linux-image-arm64")
                     .command(REBOOT),
@@ -297,10 +291,7 @@ fn absent_where_only_disable_works(facts: &Facts) -> Finding {
 }
 
 fn disabled() -> Finding {
-    catalogue::finding(
-        Code::MemoryCgroupDisabled,
-        "the memory controller is turned off by cgroup_disable=memory",
-    )
+    Finding::new(Code::MemoryCgroupDisabled, "the memory controller is turned off by cgroup_disable=memory")
 }
 
 fn reboot_needed(file: &TextFile) -> Finding {
@@ -308,7 +299,7 @@ fn reboot_needed(file: &TextFile) -> Finding {
         "the memory controller is off until the next boot: {} is right, the running kernel was started before",
         file.path
     );
-    catalogue::finding(Code::RebootNeeded, message).remedy(
+    Finding::new(Code::RebootNeeded, message).remedy(
         Remedy::new("reboot; if it comes back after that, the boot loader itself adds cgroup_disable=memory")
             .command(REBOOT),
     )
@@ -316,7 +307,7 @@ fn reboot_needed(file: &TextFile) -> Finding {
 
 fn no_boot_file(boot_file: &BootFile) -> Finding {
     let message = "the memory controller is off, and no readable boot file says why";
-    let finding = catalogue::finding(Code::MemoryCgroupAbsent, message);
+    let finding = Finding::new(Code::MemoryCgroupAbsent, message);
     if let BootFile::Undecided { place, .. } = boot_file {
         return finding.remedy(
             Remedy::new(format!(

@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use crate::{
-    catalogue,
     finding::{Change, Code, Finding, Place, Remedy, Severity},
     k3s_config::{Effective, Setting},
     san::{ServingName, is_inner},
@@ -208,7 +207,7 @@ pub fn stale_finding(endpoint: &str, names: &[&str]) -> Option<Finding> {
         names.iter().map(|name| format!("--remove {}", shell::quoted(name))).collect::<Vec<_>>().join(" ");
     let message =
         format!("the API server at {endpoint} serves names that are not configured: {}", names.join(", "));
-    let finding = catalogue::finding(Code::NameStale, message);
+    let finding = Finding::new(Code::NameStale, message);
     Some(
         finding.saw(Place::file(endpoint), "the certificate's names").remedy(
             Remedy::new(

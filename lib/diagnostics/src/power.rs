@@ -2,7 +2,6 @@
 //!
 //! The firmware knows, and only some kernels have a reader: where there is none the answer is that it is not known.
 
-use crate::catalogue;
 use crate::finding::{Code, Finding, Place, Remedy, Severity};
 
 /// What the firmware's flags mean: the lower half now, the upper since the start (`vcgencmd get_throttled`).
@@ -41,12 +40,12 @@ pub fn finding(power: &Power) -> Option<Finding> {
             let message =
                 "this kernel has no reader for the board's power: whether it is enough is not known";
             // Nothing is known of it.
-            return Some(catalogue::finding(Code::UnderVoltage, message).milder(Severity::Unknown));
+            return Some(Finding::new(Code::UnderVoltage, message).milder(Severity::Unknown));
         }
     };
     let message = format!("the board has reported {} since it started", what.join(", "));
     (!what.is_empty()).then(|| {
-        catalogue::finding(Code::UnderVoltage, message).saw(place.clone(), saw).remedy(Remedy::new(
+        Finding::new(Code::UnderVoltage, message).saw(place.clone(), saw).remedy(Remedy::new(
             "use the supply made for the board and a short cable, and give it air; a card that is written to while the \
              voltage is low may lose data",
         ))
@@ -61,7 +60,7 @@ const HOT: i64 = 80_000;
 pub fn heat(place: Place, millidegrees: i64) -> Option<Finding> {
     (millidegrees >= HOT).then(|| {
         let message = "the processor is at 80 °C or above, where the firmware slows it down";
-        catalogue::finding(Code::UnderVoltage, message)
+        Finding::new(Code::UnderVoltage, message)
             .saw(place, format!("{} °C", millidegrees / 1000))
             .remedy(Remedy::new("give the board air: a heat sink, a fan, a case with holes"))
     })

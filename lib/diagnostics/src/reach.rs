@@ -6,7 +6,6 @@
 use std::net::IpAddr;
 
 use crate::{
-    catalogue,
     finding::{Code, Finding, Place, Remedy, Severity},
     kubeconfig_export::advice::hard_to_find,
     san::{ServingName, nearest},
@@ -26,7 +25,7 @@ pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>, is_node: 
     let place = Place::file(format!("{name}"));
     match found {
         Err(why) => Some(
-            catalogue::finding(Code::NameNotFound, format!("this machine does not find {name}: {why}"))
+            Finding::new(Code::NameNotFound, format!("this machine does not find {name}: {why}"))
                 .saw(place, why)
                 .remedy(
                     Remedy::new(
@@ -46,7 +45,7 @@ pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>, is_node: 
             let words = lines.next().unwrap_or_default().to_owned();
             // Found here, by whatever means: only mDNS is a means that kubectl lacks.
             name.is_mdns().then(|| {
-                catalogue::finding(Code::NameNotFound, words)
+                Finding::new(Code::NameNotFound, words)
                     .milder(Severity::Warn)
                     .saw(place, "found by this machine, perhaps by mDNS")
                     .remedy(Remedy::new("where it says so").command(lines.next().unwrap_or_default().trim()))
@@ -69,7 +68,7 @@ fn leads_here(name: &ServingName, addresses: &[IpAddr]) -> Finding {
          two machines of one name need another name",
     )
     .command(format!("getent hosts {}", quoted(&name.to_string())));
-    catalogue::finding(Code::NameNotFound, message)
+    Finding::new(Code::NameNotFound, message)
         // A tunnel may end here.
         .milder(Severity::Warn)
         .saw(Place::file(name.to_string()), address)
@@ -108,7 +107,7 @@ fn perhaps_not_found(names: &[&Wanted], why: &str, or: &str) -> Option<Finding> 
     let remedy =
         Remedy::new(explain).command(format!("echo 'ADDRESS {}' | sudo tee -a /etc/hosts", first.name));
     // Only the laptops could tell.
-    let finding = catalogue::finding(Code::NameNotFound, message).milder(Severity::Unknown).remedy(remedy);
+    let finding = Finding::new(Code::NameNotFound, message).milder(Severity::Unknown).remedy(remedy);
     let saw =
         |finding: Finding, wanted: &&Wanted| finding.saw(wanted.origin.clone(), wanted.name.to_string());
     Some(names.iter().fold(finding, saw))
@@ -142,7 +141,7 @@ pub fn handshake(
     match &seen.outcome {
         Outcome::Proven => {
             let message = format!("{endpoint} has a certificate of its cluster's CA for {name}");
-            catalogue::finding(Code::ServingNamesOk, message)
+            Finding::new(Code::ServingNamesOk, message)
         }
         Outcome::NotServed => {
             let near = nearest(&name.to_string(), &seen.served);
@@ -150,11 +149,11 @@ pub fn handshake(
                 "{endpoint} is the right server and has no certificate for {name}, only for: {}",
                 seen.served.join(", ")
             );
-            let finding = catalogue::finding(Code::NameNotInCertificate, message);
+            let finding = Finding::new(Code::NameNotInCertificate, message);
             finding.saw(place, "the certificate's names").remedy(not_in_certificate(name, near, kubeconfig))
         }
         Outcome::Dates(why) => dates(place, endpoint, why, clocks),
-        Outcome::Untrusted(why) => catalogue::finding(
+        Outcome::Untrusted(why) => Finding::new(
             Code::CertificateUntrusted,
             format!("{endpoint} is not the server that the kubeconfig is for: {why}"),
         )
@@ -194,7 +193,7 @@ fn dates(place: Place, endpoint: &str, why: &str, clocks: Option<Clocks>) -> Fin
         }
         Some(clocks) => format!("{}, so one of the two clocks is wrong", apart(clocks)),
     };
-    catalogue::finding(
+    Finding::new(
         Code::CertificateDates,
         format!("the certificate at {endpoint} is no good by this machine's clock: {why}; {whose}"),
     )
@@ -218,7 +217,7 @@ fn apart(clocks: Clocks) -> String {
 /// The two clocks, where they differ.
 #[must_use]
 pub fn clocks(clocks: Clocks) -> Option<Finding> {
-    (clocks.apart().abs() > CLOCKS).then(|| catalogue::finding(Code::ClocksDiffer, apart(clocks)))
+    (clocks.apart().abs() > CLOCKS).then(|| Finding::new(Code::ClocksDiffer, apart(clocks)))
 }
 
 fn unreachable(place: Place, endpoint: &str, silence: &Silence) -> Finding {
@@ -226,7 +225,7 @@ fn unreachable(place: Place, endpoint: &str, silence: &Silence) -> Finding {
         Silence::Refused(why) => (Code::ConnectionRefused, format!("nothing listens at {endpoint}: {why}")),
         Silence::Unanswered(why) => (Code::ServerSilent, format!("{endpoint} does not answer: {why}")),
     };
-    catalogue::finding(code, message).saw(place, silence.why())
+    Finding::new(code, message).saw(place, silence.why())
 }
 
 /// The Kubernetes versions that Config Weaver is made for: minor versions of 1.
@@ -239,7 +238,7 @@ pub fn version(version: &str) -> Option<Finding> {
     let minor = version.strip_prefix("v1.").and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
     match minor {
         Some(minor) if VERSIONS.contains(&minor) => None,
-        _ => Some(catalogue::finding(
+        _ => Some(Finding::new(
             Code::VersionNotSupported,
             format!("the API server is {version}; Config Weaver is made for 1.{first} to 1.{last}"),
         )),

@@ -9,7 +9,6 @@
 use std::{collections::BTreeMap, fmt, io};
 
 use crate::{
-    catalogue,
     finding::{Code, Finding, Place, Remedy, Severity},
     future_ca::FutureCa,
     k3s_config::Setting,
@@ -166,7 +165,7 @@ fn not_a_name(setting: &Setting, error: &NameError, stage: Stage) -> Finding {
         Fate::Unprovable => "cannot be proven by the agent, although k3s takes it",
     };
     let message = format!("`{}` in tls-san {consequence}: {}", setting.value, error.why);
-    let finding = catalogue::finding(Code::NameInvalid, message)
+    let finding = Finding::new(Code::NameInvalid, message)
         .saw(place.clone(), format!("tls-san `{}`", setting.value))
         .remedy(Remedy::new(explain).command("sudo systemctl restart k3s"));
     match (stage, error.fate) {
@@ -181,7 +180,7 @@ fn not_a_name(setting: &Setting, error: &NameError, stage: Stage) -> Finding {
 pub fn judge(endpoint: &str, observations: &[Seen], causes: &Causes) -> Proof {
     if observations.is_empty() {
         let message = "no names are configured (tls-san is empty), so there is nothing to prove";
-        return Proof { proven: true, findings: vec![catalogue::finding(Code::ServingNamesOk, message)] };
+        return Proof { proven: true, findings: vec![Finding::new(Code::ServingNamesOk, message)] };
     }
     let mut findings = Vec::new();
     findings.extend(proven(endpoint, observations));
@@ -216,7 +215,7 @@ fn with_origins(finding: Finding, chosen: &[&Seen]) -> Finding {
 fn proven(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
     let (_, chosen) = select(observations, |o| matches!(o, Outcome::Proven).then_some(""))?;
     let message = format!("the API server at {endpoint} proves: {}", list(&chosen));
-    Some(with_origins(catalogue::finding(Code::ServingNamesOk, message), &chosen))
+    Some(with_origins(Finding::new(Code::ServingNamesOk, message), &chosen))
 }
 
 /// One finding per name: each may have a different nearest name.
@@ -231,7 +230,7 @@ fn not_served(endpoint: &str, observations: &[Seen], causes: &Causes) -> Vec<Fin
                 "{} is configured and not served; the certificate at {endpoint} is valid for: {served}",
                 wanted.name
             );
-            let finding = catalogue::finding(Code::NameNotServed, message)
+            let finding = Finding::new(Code::NameNotServed, message)
                 .saw(wanted.origin.clone(), format!("tls-san {}", wanted.name))
                 .remedy(ladder(&wanted.name, nearest(&wanted.name.to_string(), &seen.served)));
             let file = &wanted.origin.file;
@@ -261,7 +260,7 @@ fn dates(endpoint: &str, observations: &[Seen], future_ca: Option<&FutureCa>) ->
         _ => None,
     })?;
     let message = format!("the certificate at {endpoint} is outside its dates: {why}");
-    let finding = catalogue::finding(Code::CertificateDates, message).saw(Place::file(endpoint), why).remedy(
+    let finding = Finding::new(Code::CertificateDates, message).saw(Place::file(endpoint), why).remedy(
         Remedy::new(
             "compare the clock with a correct one first; if it is right, restart k3s: it renews its serving \
              certificate at start",
@@ -282,7 +281,7 @@ fn untrusted(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
         _ => None,
     })?;
     let message = format!("the certificate at {endpoint} is not one of this cluster's CA: {why}");
-    let finding = catalogue::finding(Code::CertificateUntrusted, message)
+    let finding = Finding::new(Code::CertificateUntrusted, message)
     .saw(Place::file(endpoint), why)
     .remedy(
         Remedy::new(
@@ -308,7 +307,7 @@ fn unreachable(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
 /// Nothing can be said about the names, for the reason given.
 #[must_use]
 pub fn unknown(message: &str) -> Finding {
-    catalogue::finding(Code::ServingNamesUnknown, message)
+    Finding::new(Code::ServingNamesUnknown, message)
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Evidence, Finding, Place, Remedy, Severity};
 
 use crate::host_root::HostRoot;
@@ -27,7 +26,7 @@ pub fn read_report(root: &HostRoot, state_dir: &Path) -> Vec<Finding> {
         let message = "what boot-config found at boot could not be read";
         let remedy = Remedy::new("see what it said").command("journalctl -b -u weaver-boot-config");
         let place = Place::file(path.display().to_string());
-        vec![catalogue::finding(Code::BootConfigUnknown, message).saw(place, why).remedy(remedy)]
+        vec![Finding::new(Code::BootConfigUnknown, message).saw(place, why).remedy(remedy)]
     };
     match root.read(&path) {
         Ok(None) => Vec::new(),
@@ -86,7 +85,7 @@ fn finding(written: Written) -> Option<Finding> {
         diff: done.diff,
         changes: Vec::new(),
     });
-    let mut finding = catalogue::finding(code, written.message).milder(severity);
+    let mut finding = Finding::new(code, written.message).milder(severity);
     finding.evidence = evidence.collect();
     finding.remedy = remedy;
     Some(finding)
@@ -113,11 +112,11 @@ mod tests {
     #[test]
     fn what_was_written_is_read_back() {
         let findings = vec![
-            catalogue::finding(Code::WeaverTomlInvalid, "bad")
+            Finding::new(Code::WeaverTomlInvalid, "bad")
                 .saw(Place::at("/boot/firmware/weaver.toml", 3, 5), "x")
                 .saw(Place::file("/f"), "y")
                 .remedy(Remedy { diff: Some("-a\n+b\n".to_owned()), ..Remedy::new("do").command("true") }),
-            catalogue::finding(Code::WeaverTomlInForce, "good"),
+            Finding::new(Code::WeaverTomlInForce, "good"),
         ];
         let text = crate::report::json(&findings).unwrap();
         assert_eq!(read(Some(text.as_bytes())), findings);

@@ -52,8 +52,7 @@ mod tests {
     use super::*;
     use crate::node_report::Report;
     use jiff::Timestamp;
-    use weaver_diagnostics::catalogue;
-    use weaver_diagnostics::finding::{Code, Remedy};
+    use weaver_diagnostics::finding::{Code, Finding, Remedy};
 
     fn shown(findings: Vec<Finding>, host_name: &str, card_fault: Option<&str>) -> String {
         let report = Report { findings, k3s_blocked: Some(true), ..Report::unchecked() };
@@ -63,9 +62,9 @@ mod tests {
 
     #[test]
     fn what_a_person_at_the_console_needs() {
-        let bad = catalogue::finding(Code::MemoryTooSmall, "451 MB")
-            .remedy(Remedy::new("use another board\nor none"));
-        let warn = catalogue::finding(Code::NamesShadowed, "w");
+        let bad =
+            Finding::new(Code::MemoryTooSmall, "451 MB").remedy(Remedy::new("use another board\nor none"));
+        let warn = Finding::new(Code::NamesShadowed, "w");
         let banner = shown(vec![warn, bad], "raspi", Some("no room"));
         assert!(banner.starts_with("Config Weaver ") && banner.contains(" on raspi  \\4  \\6\n"), "{banner}");
         for part in [
@@ -83,8 +82,8 @@ mod tests {
 
     #[test]
     fn escapes_in_what_files_hold_are_shown_and_not_obeyed() {
-        let evil = catalogue::finding(Code::NameInvalid, "\\d \\S{x} \u{1b}[2J \n\\4")
-            .remedy(Remedy::new("write \\e"));
+        let evil =
+            Finding::new(Code::NameInvalid, "\\d \\S{x} \u{1b}[2J \n\\4").remedy(Remedy::new("write \\e"));
         let banner = shown(vec![evil], "a\\nb", Some("c\\t"));
         // With the doubled ones gone, only the two of our own are left.
         let left = banner.replace(r"\\", "");
@@ -95,8 +94,7 @@ mod tests {
 
     #[test]
     fn it_stays_short() {
-        let bad =
-            catalogue::finding(Code::NameInvalid, "m".repeat(5000)).remedy(Remedy::new("r".repeat(5000)));
+        let bad = Finding::new(Code::NameInvalid, "m".repeat(5000)).remedy(Remedy::new("r".repeat(5000)));
         let banner = shown(vec![bad; 30], &"h".repeat(5000), None);
         assert!(banner.contains("and 27 more\n"), "{banner}");
         assert!(banner.lines().count() < 15 && banner.lines().all(|l| l.len() < 300), "{banner}");

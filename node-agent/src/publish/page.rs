@@ -205,7 +205,6 @@ pub fn essence(page: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weaver_diagnostics::catalogue;
     use weaver_diagnostics::finding::{Place, Remedy};
 
     fn report(findings: Vec<Finding>) -> Report {
@@ -217,14 +216,14 @@ mod tests {
     }
 
     fn bad() -> Finding {
-        catalogue::finding(Code::MemoryTooSmall, "451 MB\u{1b}[31m")
+        Finding::new(Code::MemoryTooSmall, "451 MB\u{1b}[31m")
             .saw(Place::file("/proc/meminfo"), "MemTotal")
             .remedy(Remedy::new("another board"))
     }
 
     #[test]
     fn the_verdict_in_one_line() {
-        let reboot = catalogue::finding(Code::RebootNeeded, "r");
+        let reboot = Finding::new(Code::RebootNeeded, "r");
         for (gate, findings, want) in [
             (Gate::Open, vec![], "fine"),
             (Gate::Shut, vec![], "not all is proven: no check has ended yet"),
@@ -260,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_page_of_any_size_stays_within_the_limit_and_keeps_the_worst() {
-        let noise = catalogue::finding(Code::NamesShadowed, "é".repeat(3000));
+        let noise = Finding::new(Code::NamesShadowed, "é".repeat(3000));
         let mut findings = vec![bad()];
         findings.extend(std::iter::repeat_n(noise, 200));
         let report = Report { reason: "é".repeat(100_000), ..report(findings) };
@@ -274,7 +273,7 @@ mod tests {
         assert!(json["findingsLeftOff"].as_u64().unwrap() > 100);
         let lines = Report {
             findings: vec![
-                catalogue::finding(Code::NameInvalid, "m")
+                Finding::new(Code::NameInvalid, "m")
                     .remedy(Remedy { diff: Some("+\n".repeat(50_000)), ..Remedy::new("d") }),
             ],
             ..report.clone()
@@ -286,7 +285,7 @@ mod tests {
 
     #[test]
     fn time_and_open_questions_are_no_change_and_verdicts_are() {
-        let unknown = |text: &str| catalogue::finding(Code::ServingNamesUnknown, text);
+        let unknown = |text: &str| Finding::new(Code::ServingNamesUnknown, text);
         let before = report(vec![bad(), unknown("refused")]);
         let of = |report: &Report| essence(&page(report).json());
         let later = Page { time: Timestamp::MAX, synchronised: false, ..page(&before) };
@@ -295,7 +294,7 @@ mod tests {
         assert_eq!(of(&Report { reason: "other".into(), ..before.clone() }), of(&before));
         for other in [
             report(vec![]),
-            report(vec![bad(), catalogue::finding(Code::NamesShadowed, "w")]),
+            report(vec![bad(), Finding::new(Code::NamesShadowed, "w")]),
             report(vec![Finding { message: "448 MB".into(), ..bad() }]),
             Report { gate: Gate::Open, ..before.clone() },
             Report { k3s_blocked: Some(true), ..before.clone() },
@@ -303,7 +302,7 @@ mod tests {
             assert_ne!(of(&other), of(&before), "{other:?}");
         }
         let fault = |line| {
-            let finding = catalogue::finding(Code::WeaverTomlInvalid, "a fault");
+            let finding = Finding::new(Code::WeaverTomlInvalid, "a fault");
             report(vec![finding.saw(Place::line("/boot/firmware/weaver.toml", line), "s")])
         };
         assert_ne!(of(&fault(1)), of(&fault(2)), "one line corrected, a fault in another");

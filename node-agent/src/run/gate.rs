@@ -52,7 +52,6 @@ fn sentence(finding: &Finding) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weaver_diagnostics::catalogue;
 
     fn check(proven: bool, findings: Vec<Finding>) -> Check {
         let api_address = ([127, 0, 0, 1], 6443).into();
@@ -69,20 +68,20 @@ mod tests {
 
     #[test]
     fn proven_and_nothing_bad_opens() {
-        let warn = catalogue::finding(Code::NamesShadowed, "w");
-        let unknown = catalogue::finding(Code::MemoryCgroupUnknown, "u");
+        let warn = Finding::new(Code::NamesShadowed, "w");
+        let unknown = Finding::new(Code::MemoryCgroupUnknown, "u");
         assert_eq!(verdict(&check(true, vec![warn, unknown])), Verdict::Good);
     }
 
     #[test]
     fn known_bad_shuts_even_when_the_names_are_proven() {
-        let bad = catalogue::finding(Code::MemoryCgroupAbsent, "no controller");
+        let bad = Finding::new(Code::MemoryCgroupAbsent, "no controller");
         assert_eq!(verdict(&check(true, vec![bad])), Verdict::Bad("N-01: no controller".into()));
     }
 
     #[test]
     fn an_unanswered_question_does_not_open_and_is_not_bad() {
-        let unknown = catalogue::finding(Code::ServingNamesUnknown, "refused");
+        let unknown = Finding::new(Code::ServingNamesUnknown, "refused");
         assert_eq!(verdict(&check(false, vec![unknown])), Verdict::Unproven("T-09: refused".into()));
         assert!(matches!(verdict(&check(false, vec![])), Verdict::Unproven(_)));
     }

@@ -92,8 +92,7 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weaver_diagnostics::catalogue;
-    use weaver_diagnostics::finding::Code;
+    use weaver_diagnostics::finding::{Code, Finding};
 
     #[test]
     fn what_was_found_and_counted_is_told() {
@@ -101,8 +100,8 @@ mod tests {
         counts.round(Duration::from_millis(7));
         counts.round(Duration::from_millis(5));
         counts.token(Timestamp::from_second(1_800_000_000).unwrap());
-        let not_served = || catalogue::finding(Code::NameNotServed, "box.example");
-        let findings = vec![not_served(), not_served(), catalogue::finding(Code::MemoryCgroupOk, "fine")];
+        let not_served = || Finding::new(Code::NameNotServed, "box.example");
+        let findings = vec![not_served(), not_served(), Finding::new(Code::MemoryCgroupOk, "fine")];
         let report = Report { findings, gate: Gate::Open, k3s_blocked: Some(true), ..Report::unchecked() };
         let text = counts.text(&report);
         for line in [

@@ -11,7 +11,6 @@ use std::{error::Error as _, path::PathBuf, time::Duration};
 use sd_notify::NotifyState;
 use tokio::time::Instant;
 use tracing::{info, warn};
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_diagnostics::k3s_upgrade::Role;
 
@@ -284,7 +283,7 @@ fn opening_fault(active: &str, lasting: Duration, why: &str) -> Finding {
     if active == "activating" && lasting < OPENING {
         let message = "the names are proven; the operator gets its credentials when k3s has started";
         // It is on its way.
-        let finding = catalogue::finding(Code::OperatorNotStarted, message).milder(Severity::Unknown);
+        let finding = Finding::new(Code::OperatorNotStarted, message).milder(Severity::Unknown);
         return finding.saw(Place::file(K3S), why);
     }
     let remedy = Remedy::new("it is tried again all the time; k3s says more")
@@ -294,11 +293,11 @@ fn opening_fault(active: &str, lasting: Duration, why: &str) -> Finding {
 }
 
 fn not_started(message: &str) -> Finding {
-    catalogue::finding(Code::K3sNotAnswering, message)
+    Finding::new(Code::K3sNotAnswering, message)
 }
 
 fn operator_fault(message: &str, why: &str) -> Finding {
-    catalogue::finding(Code::OperatorNotStarted, message).saw(Place::file(OPERATOR), why)
+    Finding::new(Code::OperatorNotStarted, message).saw(Place::file(OPERATOR), why)
 }
 
 /// How long the unit has been in its state, by systemd's word.

@@ -49,7 +49,7 @@ impl Fake {
 }
 
 fn bad() -> Vec<Finding> {
-    vec![catalogue::finding(Code::MemoryCgroupAbsent, "no controller")]
+    vec![Finding::new(Code::MemoryCgroupAbsent, "no controller")]
 }
 
 const OPEN: Round<'_> = Round { gate: Gate::Open, good: true, silent: false, opening_failure: None };
@@ -130,7 +130,7 @@ async fn a_block_that_stays_names_the_cause_of_now() {
     let fake = Fake::new("inactive");
     k3s_block::write(fake.runtime(), &bad()).unwrap();
     let mut units = fake.units();
-    units.guard_k3s(&[catalogue::finding(Code::MemoryTooSmall, "451 MB")]).await;
+    units.guard_k3s(&[Finding::new(Code::MemoryTooSmall, "451 MB")]).await;
     let text = fs::read_to_string(k3s_block::path(fake.runtime())).unwrap();
     assert!(text.contains("N-12") && !text.contains("N-01"), "{text}");
     // Somebody else removed it (preflight, by hand) while the cause went away.

@@ -7,7 +7,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place};
 use weaver_diagnostics::k3s_upgrade::record::{Phase, Record};
 use weaver_host::durable_file;
@@ -52,7 +51,7 @@ pub fn finding(root: &HostRoot) -> Option<Finding> {
     }
     let message = format!("an upgrade of k3s from {} to {} was cut off", from.version, to.version);
     let place = Place::file(Path::new(STATE_DIR).join(NAME).display().to_string());
-    Some(catalogue::finding(Code::UpgradeCutOff, message).saw(place, format!("begun {begun}")))
+    Some(Finding::new(Code::UpgradeCutOff, message).saw(place, format!("begun {begun}")))
 }
 
 impl Journal {

@@ -4,7 +4,6 @@ use std::fs;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use weaver_diagnostics::catalogue;
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_node_agent::{
     node_report::{Card, ChildReport, Gate, Report},
@@ -84,11 +83,11 @@ fn fits(name: &str, value: &Value) {
 }
 
 fn findings() -> Vec<Finding> {
-    let whole = catalogue::finding(Code::NameNotServed, "a name")
+    let whole = Finding::new(Code::NameNotServed, "a name")
         .saw(Place::at("/etc/rancher/k3s/config.yaml", 3, 5), "tls-san a")
         .saw(Place::file("127.0.0.1:6443"), "its certificate")
         .remedy(Remedy { diff: Some("-a\n+b\n".into()), ..Remedy::new("mend it").command("repair") });
-    let every = Code::ALL.iter().map(|code| catalogue::finding(*code, "message").milder(Severity::Unknown));
+    let every = Code::ALL.iter().map(|code| Finding::new(*code, "message").milder(Severity::Unknown));
     std::iter::once(whole).chain(every).collect()
 }
 

@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::Part;
-use crate::finding::{Remedy, Severity};
+use crate::finding::{remedy::Remedy, severity::Severity};
 
 const K3S_CONFIGURATION: &str = "https://docs.k3s.io/installation/configuration";
 const K3S_CERTIFICATES: &str = "https://docs.k3s.io/cli/certificate";

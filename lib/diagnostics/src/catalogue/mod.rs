@@ -23,8 +23,6 @@ mod code;
 
 use std::fmt::Write as _;
 
-use crate::finding::Finding;
-
 pub use code::{Code, Row};
 
 /// A part of the catalogue, and the letter with which its ids begin.
@@ -69,13 +67,6 @@ impl Part {
         (Self::Accounts, 'A', "Accounts and rights"),
         (Self::Leases, 'L', "Leases"),
     ];
-}
-
-/// A finding as its row has it: as severe, and with the remedy that stands there. A milder one says so by
-/// [`Finding::milder`], a better remedy replaces that of the row.
-#[must_use]
-pub fn finding(code: Code, message: impl Into<String>) -> Finding {
-    Finding::of_row(code, message.into())
 }
 
 /// The code that a person means by `N-01`, `n-01` or `memory-cgroup-absent`.

@@ -5,7 +5,6 @@
 
 use super::server_url::{ServerUrl, UrlError};
 use crate::{
-    catalogue,
     finding::{Code, Finding, Place, Remedy, Severity},
     kubeconfig::unusable,
     shell::quoted,
@@ -72,7 +71,7 @@ fn cluster_in_force(root: &Node) -> Option<(&str, &Node)> {
 fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
     let unspecified = |url: &ServerUrl, what: &str| {
         let message = format!("the server at {place} is {}{what}", url.host);
-        catalogue::finding(Code::KubeconfigUnspecified, message)
+        Finding::new(Code::KubeconfigUnspecified, message)
             // Nothing was connected to: it may be used where it is right, or through a tunnel.
             .milder(Severity::Warn)
             .saw(place.clone(), format!("host {}", url.host))
@@ -94,7 +93,7 @@ fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
                 "name the kubeconfig of the cluster: on the server of k3s it is that of the last command",
             )
             .command(format!("sudo weaver kubeconfig export NAME --kubeconfig {}", super::K3S_KUBECONFIG));
-            let finding = catalogue::finding(Code::KubeconfigFallback, message);
+            let finding = Finding::new(Code::KubeconfigFallback, message);
             Some(finding.saw(place.clone(), "localhost:8080").remedy(remedy))
         }
         _ => None,
@@ -123,11 +122,11 @@ fn insecure(file: &TextFile, cluster: &Node, name: &str) -> Option<Finding> {
         let message = format!(
             "{place} turns verification off although there is a CA to verify by; kubectl refuses the two together"
         );
-        catalogue::finding(Code::KubeconfigInsecureWithCa, message).remedy(verified(file, name))
+        Finding::new(Code::KubeconfigInsecureWithCa, message).remedy(verified(file, name))
     } else {
         let message =
             format!("{place} turns verification off: whoever answers at that address gets your credentials");
-        catalogue::finding(Code::KubeconfigInsecure, message).remedy(on_the_pi())
+        Finding::new(Code::KubeconfigInsecure, message).remedy(on_the_pi())
     };
     Some(finding.saw(place, "insecure-skip-tls-verify: true"))
 }

@@ -62,7 +62,7 @@ fn the_ladder_is_climbed_rung_by_rung_and_no_further_than_needed() {
 #[test]
 fn nothing_is_restarted_that_would_not_come_back_or_is_not_ours() {
     let wanted = effective(&[(FIRST, "tls-san: [pi]")]);
-    let bad = [catalogue::finding(Code::MemoryCgroupAbsent, "no controller")];
+    let bad = [Finding::new(Code::MemoryCgroupAbsent, "no controller")];
     let seen = seen(&wanted, &Outcome::NotServed);
     let state = State { preflight: &bad, effective: &wanted, drop_in: None, seen: &seen, frozen: Ok(false) };
     let why = words(next(Rung::Ground, &state));

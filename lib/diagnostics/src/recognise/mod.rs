@@ -19,7 +19,6 @@ use std::collections::BTreeSet;
 
 use aho_corasick::{AhoCorasick, BuildError};
 
-use crate::catalogue;
 use crate::finding::{Code, Finding, Place, Remedy};
 use crate::tokens::without_tokens;
 use signatures::Wording;
@@ -86,7 +85,7 @@ impl Recogniser {
 
 fn finding(code: Code, told: Told, place: Place, line: &str) -> Finding {
     let message = told.message.unwrap_or_else(|| code.title().to_owned());
-    let finding = catalogue::finding(code, message).saw(place, without_tokens(line));
+    let finding = Finding::new(code, message).saw(place, without_tokens(line));
     match told.remedy {
         Some(remedy) => finding.remedy(remedy),
         None => finding,

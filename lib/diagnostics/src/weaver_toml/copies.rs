@@ -4,7 +4,6 @@
 //! Judged by the name alone: what such a file holds is neither read nor shown.
 
 use crate::{
-    catalogue,
     finding::{Code, Finding, Place, Remedy},
     finding_text::cut,
     shell::quoted,
@@ -38,7 +37,7 @@ pub fn finding(directory: &str, paths: &[String]) -> Option<Finding> {
         "copies of weaver.toml may hold k3s' token or the Wi-Fi's password, readable for everybody who has the card: \
          {names}{and_more}"
     );
-    let mut finding = catalogue::finding(Code::TokenLeftOnCard, message);
+    let mut finding = Finding::new(Code::TokenLeftOnCard, message);
     let mut remedy = Remedy::new("delete them, on another computer or here");
     for path in first {
         finding =

@@ -7,7 +7,6 @@
 
 use super::{Config, network_config::RADIO};
 use crate::{
-    catalogue,
     finding::{Code, Finding, Place, Remedy},
     text_file::TextFile,
     yaml_node::{self, SyntaxError},
@@ -61,7 +60,7 @@ pub fn clash(file: &str, config: &Config, owners: Option<&Radio>) -> Option<Find
             "not below `wifis:`",
         ),
     };
-    let finding = catalogue::finding(Code::UserDataClash, message)
+    let finding = Finding::new(Code::UserDataClash, message)
         .saw(Place::at(file, wifi.line, wifi.column), ours)
         .saw(place.clone(), theirs)
         .remedy(Remedy::new("remove the one that is not wanted: there, or [wifi] from weaver.toml"));

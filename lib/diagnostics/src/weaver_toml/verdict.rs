@@ -10,7 +10,6 @@ use super::{
     plan::{self, Host},
     user_data::UserData,
 };
-use crate::catalogue;
 use crate::finding::{Code, Finding, Place, Remedy};
 use crate::shell::quoted;
 
@@ -30,7 +29,7 @@ pub fn invalid(file: &str, faults: &[Fault]) -> Finding {
             faults.len() - MOST_SHOWN
         );
     }
-    let finding = catalogue::finding(Code::WeaverTomlInvalid, message)
+    let finding = Finding::new(Code::WeaverTomlInvalid, message)
         .remedy(Remedy::new(explain).command("sudo weaver-node-agent boot-config").command("sudo reboot"));
     faults.iter().take(MOST_SHOWN).fold(finding, |finding, fault| {
         finding.saw(Place::at(file, fault.line, fault.column), format!("{}; {}", fault.message, fault.remedy))
@@ -41,7 +40,7 @@ pub fn invalid(file: &str, faults: &[Fault]) -> Finding {
 #[must_use]
 pub fn unreadable(file: &str, why: &str) -> Finding {
     let message = format!("{file} could not be read: the last good state stays in force");
-    catalogue::finding(Code::WeaverTomlUnreadable, message).saw(Place::file(file), why).remedy(
+    Finding::new(Code::WeaverTomlUnreadable, message).saw(Place::file(file), why).remedy(
         Remedy::new("check the card's first partition, from another computer or here")
             .command("findmnt /boot/firmware"),
     )
@@ -57,7 +56,7 @@ pub fn in_force(file: &str, config: Option<&Config>, key_owner: &str) -> Finding
             asked => format!("{file} is in force: {}", asked.join(", ")),
         },
     };
-    catalogue::finding(Code::WeaverTomlInForce, message)
+    Finding::new(Code::WeaverTomlInForce, message)
 }
 
 /// What it asks for, each in a few words.
@@ -98,7 +97,7 @@ pub fn clash(file: &str, config: &Config, user_data: &UserData) -> Option<Findin
         return None;
     }
     let message = format!("user-data and {file} disagree about the host's name: {file} wins");
-    let mut finding = catalogue::finding(Code::UserDataClash, message)
+    let mut finding = Finding::new(Code::UserDataClash, message)
         .saw(Place::at(file, host.line, host.column), format!("hostname {}", host.name))
         .remedy(Remedy::new("remove the lines of user-data named here, or `hostname` from weaver.toml"));
     for (name, place) in others {
@@ -116,7 +115,7 @@ pub fn clash(file: &str, config: &Config, user_data: &UserData) -> Option<Findin
 pub fn wifi_clash(file: &str, config: &Config, other: Option<&Place>) -> Option<Finding> {
     let (wifi, other) = (config.wifi.as_ref()?, other?);
     let message = format!("{} and {file} both ask for a Wi-Fi: {file} wins", other.file);
-    let finding = catalogue::finding(Code::UserDataClash, message)
+    let finding = Finding::new(Code::UserDataClash, message)
         .saw(Place::at(file, wifi.line, wifi.column), "the network that is joined")
         .saw(other.clone(), "a network that is not")
         .remedy(Remedy::new("remove the one that is not wanted: there, or [wifi] from weaver.toml"));
@@ -129,7 +128,7 @@ pub fn network_config_unknown(config: &Config, unknown: Unknown) -> Option<Findi
     config.wifi.as_ref()?;
     let message =
         format!("{} could not be read: whether it asks for a Wi-Fi, too, is not known", unknown.place.file);
-    let finding = catalogue::finding(Code::UserDataClash, message)
+    let finding = Finding::new(Code::UserDataClash, message)
         .saw(unknown.place, unknown.why)
         .remedy(Remedy::new("correct it, or remove it"));
     Some(finding)
@@ -141,7 +140,7 @@ pub fn wifi_password_missing(file: &str, config: &Config) -> Option<Finding> {
     let wifi = config.wifi.as_ref()?;
     let message =
         format!("{file} asks for the Wi-Fi's password of earlier, and there is none: no Wi-Fi is set up");
-    let finding = catalogue::finding(Code::HostNotConfigured, message)
+    let finding = Finding::new(Code::HostNotConfigured, message)
         .saw(Place::at(file, wifi.line, wifi.column), "a network with an empty password")
         .remedy(Remedy::new("write the password into `password` below [wifi], and start again"));
     Some(finding)
@@ -158,7 +157,7 @@ pub fn packages_left(user_data: &UserData) -> Option<Finding> {
     let remedy = Remedy::new("once the node has a network")
         .command("sudo apt-get update")
         .command(format!("sudo apt-get install {}", names.join(" ")));
-    let finding = catalogue::finding(Code::HostNotConfigured, message).remedy(remedy);
+    let finding = Finding::new(Code::HostNotConfigured, message).remedy(remedy);
     let places = user_data.packages.iter();
     Some(places.fold(finding, |finding, (name, place)| finding.saw(place.clone(), format!("package {name}"))))
 }
@@ -170,7 +169,7 @@ pub fn user_data_unknown(config: &Config, unknown: Unknown) -> Option<Finding> {
         return None;
     }
     let message = format!("user-data could not be read: ssh keys go to {}", plan::ADMIN);
-    let finding = catalogue::finding(Code::UserDataClash, message)
+    let finding = Finding::new(Code::UserDataClash, message)
         .saw(unknown.place, unknown.why)
         .remedy(Remedy::new("correct user-data, or remove it"));
     Some(finding)
@@ -191,7 +190,7 @@ pub fn secrets_left(file: &str, config: &Config, why: &str) -> Finding {
     }
     let message = format!("imported, and still in {file}: {}", what.join(" and "));
     let explain = format!("write {} there, from another computer or here", lines.join(" and "));
-    catalogue::finding(Code::TokenLeftOnCard, message).saw(Place::file(file), why).remedy(
+    Finding::new(Code::TokenLeftOnCard, message).saw(Place::file(file), why).remedy(
         Remedy::new(explain)
             .command(r#"sudo mount -o remount,rw "$(findmnt -no SOURCE /boot/firmware)" /boot/firmware"#),
     )
@@ -202,7 +201,7 @@ pub fn secrets_left(file: &str, config: &Config, why: &str) -> Finding {
 pub fn secret_saved(file: &str, why: &str) -> Finding {
     let message = format!("{file} holds a secret that was imported, and could not be removed");
     let remedy = Remedy::new("remove it").command(format!("sudo rm {}", quoted(file)));
-    catalogue::finding(Code::TokenLeftOnCard, message).saw(Place::file(file), why).remedy(remedy)
+    Finding::new(Code::TokenLeftOnCard, message).saw(Place::file(file), why).remedy(remedy)
 }
 
 /// The node joins whichever server answers at that address: its token has no hash of the server's CA.
@@ -218,7 +217,7 @@ pub fn join_unproven(file: &str, config: &Config, host: &Host) -> Option<Finding
         format!("nothing proves that {server} is the server meant: the token has no hash of its CA");
     let remedy = Remedy::new("write the whole token, which begins with K10, into weaver.toml; on the server")
         .command("sudo cat /var/lib/rancher/k3s/server/node-token");
-    let finding = catalogue::finding(Code::JoinUnproven, message).remedy(remedy);
+    let finding = Finding::new(Code::JoinUnproven, message).remedy(remedy);
     (!proves).then(|| {
         finding.saw(Place::file(file), "role agent, and a token that does not begin with K10<hash>::")
     })
@@ -235,14 +234,14 @@ pub fn join_without_token(file: &str, config: &Config, host: &Host) -> Option<Fi
     let saw = "token = \"\" keeps a token that was imported for an agent, and none was";
     let remedy = Remedy::new("write into `token` there what this shows on the server, and reboot")
         .command("sudo cat /var/lib/rancher/k3s/server/node-token");
-    Some(catalogue::finding(Code::HostNotConfigured, message).saw(Place::file(file), saw).remedy(remedy))
+    Some(Finding::new(Code::HostNotConfigured, message).saw(Place::file(file), saw).remedy(remedy))
 }
 
 /// Something that is asked for could not be made.
 #[must_use]
 pub fn not_configured(path: &str, why: &str) -> Finding {
     let message = format!("{path} could not be made what the card asks for");
-    catalogue::finding(Code::HostNotConfigured, message).saw(Place::file(path), why).remedy(
+    Finding::new(Code::HostNotConfigured, message).saw(Place::file(path), why).remedy(
         Remedy::new("make room or mount the disk for writing, then")
             .command("sudo weaver-node-agent boot-config"),
     )
@@ -252,7 +251,7 @@ pub fn not_configured(path: &str, why: &str) -> Finding {
 #[must_use]
 pub fn networks_refused(program: &str, why: &str) -> Finding {
     let message = "netplan refuses the networks: at the next boot none of them is set up";
-    catalogue::finding(Code::HostNotConfigured, message)
+    Finding::new(Code::HostNotConfigured, message)
         .saw(Place::file(program), why)
         .remedy(Remedy::new("see which line, and correct it").command("sudo netplan generate"))
 }

@@ -1,0 +1,43 @@
+//! How bad a finding is.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How bad a finding is. Ordered: the worst is the greatest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Judged and fine.
+    Ok,
+    /// Could not be judged; never stops anything.
+    Unknown,
+    /// Works, but somebody should look at it.
+    Warn,
+    /// Known bad: the next step would fail.
+    Fail,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ok => "ok",
+            Self::Unknown => "unknown",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_severity_is_the_greatest() {
+        assert!(Severity::Ok < Severity::Unknown);
+        assert!(Severity::Unknown < Severity::Warn);
+        assert!(Severity::Warn < Severity::Fail);
+    }
+}
