@@ -96,11 +96,11 @@ mod tests {
             (ms(10), 200, Severity::Ok),
         ] {
             let times = (0..WRITES).map(|n| if n < count { slow } else { ms(1) }).collect();
-            assert_eq!(judge(directory, times).severity, severity, "{slow:?} {count}");
+            assert_eq!(judge(directory, times).severity(), severity, "{slow:?} {count}");
         }
         // So slow that the time was over.
-        assert_eq!(judge(directory, vec![ms(900); 22]).severity, Severity::Warn);
-        assert_eq!(judge(directory, Vec::new()).severity, Severity::Unknown);
+        assert_eq!(judge(directory, vec![ms(900); 22]).severity(), Severity::Warn);
+        assert_eq!(judge(directory, Vec::new()).severity(), Severity::Unknown);
     }
 
     #[test]
@@ -109,6 +109,6 @@ mod tests {
         let found = finding(&dir.path().join("not/yet/there"));
         assert!(found.message.contains("writes of 4 KiB"), "{}", found.message);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-        assert_eq!(finding(Path::new("not/there")).severity, Severity::Unknown);
+        assert_eq!(finding(Path::new("not/there")).severity(), Severity::Unknown);
     }
 }

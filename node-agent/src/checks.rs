@@ -202,7 +202,7 @@ pub struct Check {
 impl Check {
     /// Whether something is known to be bad.
     pub fn failures(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(|f| f.severity == Severity::Fail)
+        self.findings.iter().filter(|f| f.severity() == Severity::Fail)
     }
 }
 

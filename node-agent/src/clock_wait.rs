@@ -134,7 +134,7 @@ mod tests {
         put(dir.path(), ROUTES, HEAD);
         assert_eq!(wait_for(&root, limit, patience).await, none);
         assert_eq!(wait(&root, Duration::ZERO).await, Waited::NoRoute(Duration::ZERO));
-        assert_eq!(none.finding().unwrap().severity, Severity::Unknown, "it never blocks");
+        assert_eq!(none.finding().unwrap().severity(), Severity::Unknown, "it never blocks");
     }
 
     #[tokio::test]

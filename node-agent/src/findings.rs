@@ -62,9 +62,9 @@ impl Extend<Finding> for Findings {
 fn leaves_names_open(finding: &Finding) -> bool {
     match finding.code {
         Code::K3sConfigInvalid | Code::K3sConfigWrongType | Code::NameInvalid => {
-            finding.severity == Severity::Fail
+            finding.severity() == Severity::Fail
         }
-        Code::K3sFileUnreadable => matches!(finding.severity, Severity::Fail | Severity::Unknown),
+        Code::K3sFileUnreadable => matches!(finding.severity(), Severity::Fail | Severity::Unknown),
         _ => false,
     }
 }
@@ -82,7 +82,7 @@ mod tests {
         findings.extend([Finding::new(Code::K3sConfigInvalid, "m")]);
         assert!(findings.names_are_open());
         let list = findings.finish();
-        let seen: Vec<_> = list.iter().map(|finding| (finding.code, finding.severity)).collect();
+        let seen: Vec<_> = list.iter().map(|finding| (finding.code, finding.severity())).collect();
         assert_eq!(
             seen,
             [

@@ -89,7 +89,7 @@ mod tests {
         {
             let finding = clock(Timestamp::from_second(second).unwrap());
             assert_eq!(finding.is_some(), bad, "{second}");
-            assert!(finding.is_none_or(|f| f.severity == Severity::Fail && f.remedy.is_some()));
+            assert!(finding.is_none_or(|f| f.severity() == Severity::Fail && f.remedy.is_some()));
         }
         let at = |second| clock(Timestamp::from_second(second).unwrap()).unwrap();
         assert_eq!(at(0).message, at(1).message, "a second later it is the same");

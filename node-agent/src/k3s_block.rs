@@ -31,7 +31,7 @@ pub fn exists(runtime_dir: &Path) -> bool {
 /// What of these findings keeps k3s from being started.
 #[must_use]
 pub fn causes(findings: &[Finding]) -> Vec<Finding> {
-    findings.iter().filter(|f| f.severity == Severity::Fail).cloned().collect()
+    findings.iter().filter(|f| f.severity() == Severity::Fail).cloned().collect()
 }
 
 /// Writes it: code, evidence and remedy of each cause. A runtime directory that

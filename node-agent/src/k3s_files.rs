@@ -387,7 +387,7 @@ mod tests {
     fn a_named_file_that_is_missing_keeps_k3s_from_starting() {
         let effective = judged(&[("/k3s.service", "[Service]\nExecStart=k3s server --config /none.yaml\n")]);
         let [found] = effective.findings.as_slice() else { panic!("{effective:?}") };
-        assert_eq!((found.severity, found.code), (Severity::Fail, Code::K3sFileUnreadable));
+        assert_eq!((found.severity(), found.code), (Severity::Fail, Code::K3sFileUnreadable));
         assert!(found.message.starts_with("/none.yaml is not there, /k3s.service:2 names it"));
         assert_eq!(judged(&[]).findings, [], "the usual file may be missing");
     }
@@ -402,13 +402,13 @@ mod tests {
         ] {
             let effective = judged(&[(path, text)]);
             let [found] = effective.findings.as_slice() else { panic!("{effective:?}") };
-            assert_eq!((found.severity, found.code), (want, Code::K3sFileUnreadable));
+            assert_eq!((found.severity(), found.code), (want, Code::K3sFileUnreadable));
         }
         // A symbolic link to itself: an I/O error for any user.
         let dir = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("loop.yaml", dir.path().join("loop.yaml")).unwrap();
         let root = HostRoot::new(dir.path().to_owned());
         let effective = effective(&root, Some(Path::new("/loop.yaml")), None);
-        assert_eq!(effective.findings[0].severity, Severity::Unknown);
+        assert_eq!(effective.findings[0].severity(), Severity::Unknown);
     }
 }

@@ -121,7 +121,7 @@ fn essence(mut findings: Vec<node_report::Finding>) -> Vec<node_report::Finding>
 /// names could not be judged; else `ok`. What no kernel tells, such as the power of a Pi on Debian's, is no lack of health.
 #[must_use]
 pub fn health(findings: &[Finding], conditions: &[Condition]) -> Severity {
-    let worst = findings.iter().map(|finding| finding.severity).max();
+    let worst = findings.iter().map(|finding| finding.severity()).max();
     let is_open = [MEMORY_CGROUP_ENABLED, SERVING_NAMES_COVERED].iter().any(|kind| {
         !conditions.iter().any(|condition| condition.type_ == *kind && condition.status != "Unknown")
     });
@@ -135,7 +135,7 @@ pub fn health(findings: &[Finding], conditions: &[Condition]) -> Severity {
 impl Rule {
     fn judge(&self, facts: &NodeFacts, findings: &[Finding]) -> Verdict {
         let first = |codes: &[Code], is: fn(Severity) -> bool| {
-            findings.iter().find(|finding| codes.contains(&finding.code) && is(finding.severity))
+            findings.iter().find(|finding| codes.contains(&finding.code) && is(finding.severity()))
         };
         let is_bad = |severity| matches!(severity, Severity::Warn | Severity::Fail);
         let verdict = |truth, finding: &Finding| {
@@ -173,7 +173,7 @@ impl Rule {
 /// One entry a code, the worst first of those that share one.
 fn by_code(findings: &[Finding]) -> Vec<node_report::Finding> {
     let mut sorted: Vec<&Finding> = findings.iter().collect();
-    sorted.sort_by_key(|finding| (finding.code.id(), std::cmp::Reverse(finding.severity)));
+    sorted.sort_by_key(|finding| (finding.code.id(), std::cmp::Reverse(finding.severity())));
     let shared = sorted.chunk_by(|one, next| one.code == next.code);
     shared.filter_map(entry).collect()
 }
@@ -191,7 +191,7 @@ fn entry(shared: &[&Finding]) -> Option<node_report::Finding> {
     let evidence = shared.iter().flat_map(|finding| &finding.evidence).take(MOST_SEEN);
     Some(node_report::Finding {
         code: shared.first()?.code.id().to_owned(),
-        severity: severity(shared.first()?.severity),
+        severity: severity(shared.first()?.severity()),
         message: joined(shared.iter().map(|finding| finding.message.clone()).collect()),
         evidence: evidence.map(|seen| bounded(&seen.to_string(), SEEN)).collect(),
         remedy: joined(shared.iter().filter_map(|finding| finding.remedy.as_ref()).map(to_type).collect()),

@@ -69,7 +69,7 @@ impl Overrides {
     /// The finding as the owner has it: a failure that is overridden is a warning that says so.
     #[must_use]
     pub fn applied_to(&self, mut finding: Finding) -> Finding {
-        let line = self.codes.get(&finding.code).filter(|_| finding.severity == Severity::Fail);
+        let line = self.codes.get(&finding.code).filter(|_| finding.severity() == Severity::Fail);
         let Some(line) = line else { return finding };
         finding.message.push_str(" (known bad, and overridden by the owner)");
         let place = Place::line(self.file.clone(), *line);
@@ -143,7 +143,7 @@ mod tests {
         let unknown = bad(Code::MemoryCgroupUnknown);
         assert_eq!(overrides.applied_to(unknown.clone()), unknown, "no failure");
         let named = overrides.applied_to(bad(Code::MemoryTooSmall));
-        assert_eq!(named.severity, Severity::Warn);
+        assert_eq!(named.severity(), Severity::Warn);
         assert!(named.message.contains("overridden"), "{named:?}");
         assert_eq!(named.evidence[0].to_string(), "/o:2: N-12");
         assert_eq!(overrides.fault(), None);
@@ -153,7 +153,7 @@ mod tests {
     fn lines_that_are_no_code_are_reported_with_the_nearest() {
         let long = "x".repeat(1000);
         let finding = parse("/o", &format!("memory-cgroup-absend\n{long}\n")).fault().unwrap();
-        assert_eq!((finding.severity, finding.code), (Severity::Warn, Code::OverrideNotACode));
+        assert_eq!((finding.severity(), finding.code), (Severity::Warn, Code::OverrideNotACode));
         assert!(finding.message.contains("N-01 memory-cgroup-absent"), "{}", finding.message);
         assert_eq!(finding.evidence[1].place, Place::line("/o", 2));
         assert_eq!(finding.evidence[1].saw.len(), WIDTH);

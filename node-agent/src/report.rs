@@ -14,7 +14,7 @@ use weaver_diagnostics::{
 #[must_use]
 pub fn text(findings: &[Finding]) -> String {
     let mut sorted: Vec<_> = findings.iter().collect();
-    sorted.sort_by_key(|finding| finding.severity);
+    sorted.sort_by_key(|finding| finding.severity());
     let mut out = String::new();
     for finding in sorted {
         out.extend([&finding_text::text(finding), "\n"]);
@@ -30,7 +30,7 @@ pub fn text(findings: &[Finding]) -> String {
 /// Writes a finding to the log, with its code as a field (R-Y04).
 pub fn log(finding: &Finding) {
     let (code, message) = (finding.code.id(), finding.message.as_str());
-    match finding.severity {
+    match finding.severity() {
         Severity::Fail => tracing::error!(code, "{message}"),
         Severity::Warn => tracing::warn!(code, "{message}"),
         Severity::Ok | Severity::Unknown => tracing::info!(code, "{message}"),

@@ -60,7 +60,7 @@ mod tests {
         ] {
             let found = judge(size, free);
             assert_eq!(found.as_ref().map(|f| f.code), code, "{size} {free}");
-            assert!(found.is_none_or(|f| f.severity == Severity::Warn && f.remedy.is_some()));
+            assert!(found.is_none_or(|f| f.severity() == Severity::Warn && f.remedy.is_some()));
         }
         let small = judge(3500, 900).unwrap();
         assert!(small.message.contains("3500 MiB") && small.message.contains("6000"), "{small:?}");

@@ -29,7 +29,7 @@ pub async fn look(client: &Client) -> Vec<Seen> {
     if findings.is_empty() {
         findings.push(conversion(client).await);
     }
-    if findings.iter().all(|finding| finding.severity != Severity::Fail) {
+    if findings.iter().all(|finding| finding.severity() != Severity::Fail) {
         findings.extend(resources::look(client).await);
     }
     findings.extend(policies::look(client).await);

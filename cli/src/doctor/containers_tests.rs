@@ -40,7 +40,7 @@ fn how_bad_each_state_is() {
         let finding = listed("k3d-a-server-0", state).judge(restarts, true);
         let quiet = listed("k3d-a-server-0", state).judge(restarts, false);
         assert_eq!(quiet.is_some(), state == "restarting", "{state}: nothing else is amiss");
-        assert_eq!(finding.as_ref().map(|finding| finding.severity), want, "{state} {restarts}");
+        assert_eq!(finding.as_ref().map(|finding| finding.severity()), want, "{state} {restarts}");
         assert!(
             finding.is_none_or(|f| f.remedy.unwrap().commands[0].contains("k3d-a-server-0 2>&1 | weaver"))
         );
@@ -105,7 +105,7 @@ async fn a_server_that_restarts_is_named_with_what_its_log_says() {
         ],
     );
     let seen = look(&socket, false).await;
-    let codes: Vec<_> = seen.iter().map(|seen| (seen.finding.code, seen.finding.severity)).collect();
+    let codes: Vec<_> = seen.iter().map(|seen| (seen.finding.code, seen.finding.severity())).collect();
     assert_eq!(
         codes,
         [(Code::K3dNodeRestarting, Severity::Fail), (Code::MemoryCgroupAbsent, Severity::Fail)]
@@ -121,7 +121,7 @@ async fn who_may_not_ask_docker_is_told_only_where_it_may_matter() {
     let socket = docker(dir.path(), Vec::new());
     assert!(look(&socket, false).await.is_empty());
     let seen = look(&socket, true).await;
-    assert_eq!((seen[0].finding.code, seen[0].finding.severity), (Code::MayNotLook, Severity::Unknown));
+    assert_eq!((seen[0].finding.code, seen[0].finding.severity()), (Code::MayNotLook, Severity::Unknown));
     assert!(seen[0].finding.message.contains("404"), "{:?}", seen[0]);
 }
 

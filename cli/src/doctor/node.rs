@@ -76,7 +76,7 @@ pub fn report(named: Option<&Path>, usual: &Path, check: impl FnOnce() -> Option
             let findings = report.findings.iter().filter_map(|finding| {
                 let seen = finding.evidence.iter().map(|evidence| evidence.saw.as_str());
                 let said = std::iter::once(finding.message.as_str()).chain(seen);
-                reports::reported("of this report", &place, finding.code, finding.severity, said)
+                reports::reported("of this report", &place, finding.code, finding.severity(), said)
             });
             told(Report { findings: findings.collect(), ..report }, None, false, path)
         }
@@ -145,7 +145,7 @@ fn told(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> 
         }
     };
     let place = || Place::file(path.display().to_string());
-    let has_failed = findings.iter().any(|finding| finding.severity == Severity::Fail);
+    let has_failed = findings.iter().any(|finding| finding.severity() == Severity::Fail);
     if report.gate != "open" && !has_failed && !report.joins {
         let message = format!("the agent has not started the operator: {}", quoted(&report.reason, LONGEST));
         findings.push(
@@ -174,7 +174,7 @@ mod tests {
         std::fs::write(&path, json).unwrap();
         report(Some(&path), &path, || panic!("no agent runs there"))
             .iter()
-            .map(|seen| (seen.finding.code, seen.finding.severity))
+            .map(|seen| (seen.finding.code, seen.finding.severity()))
             .collect()
     }
 

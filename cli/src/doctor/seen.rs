@@ -28,6 +28,6 @@ pub struct Seen {
 impl Seen {
     /// Is something known to be wrong?
     pub fn is_bad(&self) -> bool {
-        self.finding.severity == Severity::Fail
+        self.finding.severity() == Severity::Fail
     }
 }

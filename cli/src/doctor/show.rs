@@ -25,7 +25,7 @@ pub fn text(seen: &[Seen]) -> anyhow::Result<()> {
 
 /// What is fine takes two lines, and what is not all that is known of it.
 fn painted(finding: &Finding, colours: bool) -> String {
-    let text = if finding.severity == Severity::Ok {
+    let text = if finding.severity() == Severity::Ok {
         let mut short = finding.clone();
         short.evidence.clear();
         finding_text::text(&short)
@@ -35,7 +35,7 @@ fn painted(finding: &Finding, colours: bool) -> String {
     if !colours {
         return text;
     }
-    let colour = match finding.severity {
+    let colour = match finding.severity() {
         Severity::Ok => "32",
         Severity::Unknown => "36",
         Severity::Warn => "33",
@@ -47,7 +47,7 @@ fn painted(finding: &Finding, colours: bool) -> String {
 
 fn verdict(seen: &[Seen]) -> String {
     let Some(first) = seen.iter().find(|seen| seen.is_bad()) else {
-        let open = seen.iter().filter(|seen| seen.finding.severity > Severity::Ok).count();
+        let open = seen.iter().filter(|seen| seen.finding.severity() > Severity::Ok).count();
         return match open {
             0 => "All is well.\n".to_owned(),
             1 => "Nothing is known to be bad; one thing is worth a look, above.\n".to_owned(),

@@ -71,7 +71,7 @@ pub async fn export(arguments: &Export) -> anyhow::Result<()> {
     let denied = "it holds an administrator's key: run this with sudo, and leave its mode alone";
     let text = file::read(&arguments.kubeconfig, denied).map_err(told)?;
     let findings = lint(&text);
-    if let Some(finding) = findings.iter().find(|finding| finding.severity == Severity::Fail) {
+    if let Some(finding) = findings.iter().find(|finding| finding.severity() == Severity::Fail) {
         let remedy =
             finding.remedy.as_ref().map(|remedy| format!("; {}", remedy.explain)).unwrap_or_default();
         return Err(refusal(format!("{}{remedy}", finding.message)));

@@ -22,7 +22,7 @@ pub const STUCK: u8 = 13;
 /// them, the answer is [`KNOWN_BAD`].
 #[must_use]
 pub fn of(findings: &[Finding]) -> u8 {
-    let mut failures = findings.iter().filter(|f| f.severity == Severity::Fail).peekable();
+    let mut failures = findings.iter().filter(|f| f.severity() == Severity::Fail).peekable();
     if failures.peek().is_none() {
         FINE
     } else if failures.all(|f| f.code == Code::RebootNeeded) {

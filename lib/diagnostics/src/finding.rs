@@ -79,7 +79,7 @@ impl fmt::Display for Evidence {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Finding {
     /// How bad it is.
-    pub severity: Severity,
+    severity: Severity,
     /// The stable code.
     pub code: Code,
     /// The code in words.
@@ -125,6 +125,12 @@ impl Finding {
             evidence: Vec::new(),
             remedy,
         }
+    }
+
+    /// How bad it is.
+    #[must_use]
+    pub const fn severity(&self) -> Severity {
+        self.severity
     }
 
     /// Makes it less severe than its row; a comment at the call says why. It is never made more severe.

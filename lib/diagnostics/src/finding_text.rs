@@ -10,7 +10,7 @@ const MESSAGE: usize = 8 * 1024;
 /// The finding on lines of its own; the first begins with its code.
 #[must_use]
 pub fn text(finding: &Finding) -> String {
-    let severity = finding.severity.to_string().to_uppercase();
+    let severity = finding.severity().to_string().to_uppercase();
     let mut out = format!("{}  {severity:8}{}\n", finding.code.id(), finding.name);
     out.extend(["        ", &cut(&finding.message, MESSAGE), "\n"]);
     for evidence in &finding.evidence {

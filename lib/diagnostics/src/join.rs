@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_server_that_is_off_is_no_fault_of_this_node() {
         let found = judged("worker", &Shown::Silence("no answer within 5 s".into()));
-        assert_eq!(found[0].severity, Severity::Warn);
+        assert_eq!(found[0].severity(), Severity::Warn);
         assert!(found[0].evidence[0].to_string().contains("no answer within 5 s"), "{found:?}");
     }
 

@@ -143,7 +143,7 @@ users:
             let message = unusable.to_string();
             let used = unusable.clone().in_use(Remedy::new("other"));
             let here = unusable.of_administrator();
-            assert_eq!((used.severity, here.severity), (Severity::Fail, Severity::Warn));
+            assert_eq!((used.severity(), here.severity()), (Severity::Fail, Severity::Warn));
             assert!(used.message == message && here.message == message, "{message}");
             assert!(used.remedy != here.remedy && here.remedy.is_some());
             message

@@ -84,7 +84,7 @@ impl Step {
 /// The next step of somebody who stands on this rung.
 #[must_use]
 pub fn next(rung: Rung, state: &State<'_>) -> Step {
-    if let Some(bad) = state.preflight.iter().find(|finding| finding.severity == Severity::Fail) {
+    if let Some(bad) = state.preflight.iter().find(|finding| finding.severity() == Severity::Fail) {
         return Step::GiveUp(format!("stopped, k3s would not come back ({}): {}", bad.code, bad.message));
     }
     let lost: Vec<_> = state.effective.shadowed.iter().filter(|lost| !lost.by_flag).collect();

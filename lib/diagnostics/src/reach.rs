@@ -264,12 +264,12 @@ mod tests {
     fn a_name_that_is_not_found_is_the_fault_of_this_machine() {
         let name: ServingName = "raspi".parse().unwrap();
         let missing = lookup(&name, &Err("no such host".to_owned()), false).unwrap();
-        assert_eq!((missing.code, missing.severity), (Code::NameNotFound, Severity::Fail));
+        assert_eq!((missing.code, missing.severity()), (Code::NameNotFound, Severity::Fail));
         assert_eq!(missing.remedy.unwrap().commands, ["echo 'ADDRESS raspi' | sudo tee -a /etc/hosts"]);
         let far = Ok(vec![IpAddr::from([192, 168, 1, 7])]);
         assert_eq!(lookup(&name, &far, false), None);
         let local = lookup(&"raspi.local".parse().unwrap(), &far, false).unwrap();
-        assert_eq!(local.severity, Severity::Warn);
+        assert_eq!(local.severity(), Severity::Warn);
         assert!(local.message.contains("not mDNS"), "{}", local.message);
         assert_eq!(
             local.remedy.unwrap().commands,
@@ -283,7 +283,7 @@ mod tests {
         let here = Ok(vec![IpAddr::from([127, 0, 1, 1])]);
         let name: ServingName = "raspi".parse().unwrap();
         let trap = lookup(&name, &here, false).unwrap();
-        assert_eq!((trap.code, trap.severity), (Code::NameNotFound, Severity::Warn));
+        assert_eq!((trap.code, trap.severity()), (Code::NameNotFound, Severity::Warn));
         assert!(trap.message.contains("127.0.1.1"), "{}", trap.message);
         assert_eq!(lookup(&name, &here, true), None, "on the Pi itself it is right");
         for local in ["localhost", "k3d.localhost"] {
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(of(&["raspi.lan", "192.168.1.7", "localhost"]), None);
         let found = of(&["raspi.lan", "raspi", "pi"]).unwrap();
         assert!(found.message.contains("find raspi, pi is not known"), "{}", found.message);
-        assert_eq!((found.severity, found.evidence.len()), (Severity::Unknown, 2));
+        assert_eq!((found.severity(), found.evidence.len()), (Severity::Unknown, 2));
     }
 
     #[test]
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(hidden_names(&of(&["pi", "pi.lan", "192.168.1.7", "local"])), None);
         let found = hidden_names(&of(&["pi.lan", "Pi.local", "b.local"])).unwrap();
         assert!(found.message.contains("find pi.local, b.local is not known"), "{}", found.message);
-        assert_eq!((found.severity, found.evidence.len()), (Severity::Unknown, 2));
+        assert_eq!((found.severity(), found.evidence.len()), (Severity::Unknown, 2));
         assert_eq!(found.remedy.unwrap().commands, ["echo 'ADDRESS pi.local' | sudo tee -a /etc/hosts"]);
     }
 
@@ -342,7 +342,7 @@ mod tests {
         ] {
             let finding = handshake("raspi:6443", &name, &seen(outcome.clone(), &["raspik3d"]), None, "/k");
             assert_eq!(finding.code, code, "{outcome:?}");
-            assert_eq!(finding.severity == Severity::Ok, outcome == Outcome::Proven);
+            assert_eq!(finding.severity() == Severity::Ok, outcome == Outcome::Proven);
             assert_eq!(finding.remedy.is_some(), outcome != Outcome::Proven);
         }
         let finding = handshake("raspi:6443", &name, &seen(Outcome::NotServed, &["raspik3d"]), None, "/my k");

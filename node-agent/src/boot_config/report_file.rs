@@ -138,7 +138,7 @@ mod tests {
         ] {
             let findings = read(Some(broken));
             assert_eq!(findings.len(), 1, "{broken:?}");
-            let found = (findings[0].severity, findings[0].code);
+            let found = (findings[0].severity(), findings[0].code);
             assert_eq!(found, (Severity::Unknown, Code::BootConfigUnknown), "{broken:?}");
         }
     }

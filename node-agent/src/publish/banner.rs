@@ -21,10 +21,10 @@ pub fn banner(page: &Page<'_>, card_fault: Option<&str>, full_text: &str) -> Str
     if page.report.k3s_blocked == Some(true) {
         out.push_str("k3s is not started\n");
     }
-    let mut faults: Vec<_> = page.report.findings.iter().filter(|f| f.severity >= Severity::Warn).collect();
-    faults.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    let mut faults: Vec<_> = page.report.findings.iter().filter(|f| f.severity() >= Severity::Warn).collect();
+    faults.sort_by_key(|finding| std::cmp::Reverse(finding.severity()));
     for finding in faults.iter().take(SHOWN) {
-        let severity = finding.severity.to_string().to_uppercase();
+        let severity = finding.severity().to_string().to_uppercase();
         let (code, name) = (finding.code.id(), finding.name);
         out.extend([code, " ", &severity, " ", name, ": ", &line(&finding.message), "\n"]);
         let remedy = finding.remedy.as_ref();

@@ -75,7 +75,7 @@ impl Page<'_> {
 
     /// The failures, in their order.
     pub fn failures(&self) -> impl Iterator<Item = &Finding> {
-        self.report.findings.iter().filter(|f| f.severity == Severity::Fail)
+        self.report.findings.iter().filter(|f| f.severity() == Severity::Fail)
     }
 
     /// The state in one line.
@@ -134,7 +134,7 @@ impl Page<'_> {
     #[must_use]
     pub fn json(&self) -> Value {
         let mut sorted: Vec<_> = self.report.findings.iter().collect();
-        sorted.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+        sorted.sort_by_key(|finding| std::cmp::Reverse(finding.severity()));
         let mut room = LIMIT - 8192;
         let mut shown = Vec::new();
         for finding in &sorted {
@@ -292,10 +292,12 @@ mod tests {
         assert_eq!(essence(&later.json()), of(&before));
         assert_eq!(of(&report(vec![bad(), unknown("timed out")])), of(&before));
         assert_eq!(of(&Report { reason: "other".into(), ..before.clone() }), of(&before));
+        let mut other = bad();
+        other.message = "448 MB".to_owned();
         for other in [
             report(vec![]),
             report(vec![bad(), Finding::new(Code::NamesShadowed, "w")]),
-            report(vec![Finding { message: "448 MB".into(), ..bad() }]),
+            report(vec![other]),
             Report { gate: Gate::Open, ..before.clone() },
             Report { k3s_blocked: Some(true), ..before.clone() },
         ] {

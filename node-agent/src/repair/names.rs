@@ -224,7 +224,7 @@ impl Names {
     /// Takes names out of the certificate.
     async fn remove(&self) -> anyhow::Result<u8> {
         let mut look = self.look().await?;
-        if let Some(bad) = look.preflight.iter().find(|f| f.severity == Severity::Fail) {
+        if let Some(bad) = look.preflight.iter().find(|f| f.severity() == Severity::Fail) {
             say(&finding_text::text(bad))?;
             say("Nothing was changed: stopped, k3s would not come back.\n")?;
             return Ok(exit_code::KNOWN_BAD);
@@ -291,7 +291,8 @@ impl Names {
 /// Nobody asks for a name, or who is asked for them has shown no certificate.
 fn nothing_to_prove(look: &Look) -> anyhow::Result<u8> {
     let of_names = |finding: &&Finding| finding.code.id().starts_with(['F', 'T']);
-    let said = look.check.findings.iter().filter(of_names).filter(|finding| finding.severity > Severity::Ok);
+    let said =
+        look.check.findings.iter().filter(of_names).filter(|finding| finding.severity() > Severity::Ok);
     let said: Vec<_> = said.cloned().collect();
     for finding in &said {
         say(&finding_text::text(finding))?;
@@ -314,7 +315,7 @@ fn end(step: &Step, rung: Rung, look: &Look) -> anyhow::Result<u8> {
     // What no rung reaches: a name that is none, or that a flag replaces.
     let left =
         look.check.findings.iter().filter(|f| matches!(f.code, Code::NameInvalid | Code::NamesShadowed));
-    let left: Vec<_> = left.filter(|finding| finding.severity > Severity::Ok).cloned().collect();
+    let left: Vec<_> = left.filter(|finding| finding.severity() > Severity::Ok).cloned().collect();
     if !left.is_empty() {
         for finding in &left {
             say(&finding_text::text(finding))?;

@@ -30,7 +30,7 @@ pub fn verdict(check: &Check) -> Verdict {
     let open = check
         .findings
         .iter()
-        .find(|f| f.severity == Severity::Unknown && is_about_names(f.code))
+        .find(|f| f.severity() == Severity::Unknown && is_about_names(f.code))
         .map_or_else(|| "the served names are not proven yet".to_owned(), sentence);
     Verdict::Unproven(open)
 }
@@ -42,7 +42,7 @@ const fn is_about_names(code: Code) -> bool {
 /// Whether the API server, or a file of it, gave no answer on the names.
 #[must_use]
 pub fn is_silent(check: &Check) -> bool {
-    check.findings.iter().any(|f| f.severity == Severity::Unknown && is_about_names(f.code))
+    check.findings.iter().any(|f| f.severity() == Severity::Unknown && is_about_names(f.code))
 }
 
 fn sentence(finding: &Finding) -> String {

@@ -59,7 +59,7 @@ impl Counts {
         };
         let findings = Family::<Found, Gauge>::default();
         for finding in &report.findings {
-            let found = Found { code: finding.code.id(), severity: finding.severity.to_string() };
+            let found = Found { code: finding.code.id(), severity: finding.severity().to_string() };
             findings.get_or_create(&found).inc();
         }
         registry.register("findings", "Findings of the last round by code and severity", findings);

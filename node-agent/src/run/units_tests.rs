@@ -243,7 +243,7 @@ fn a_k3s_that_is_still_starting_is_no_fault_of_the_operators() {
         ("", 0, Severity::Fail),
     ] {
         let found = opening_fault(active, Duration::from_secs(seconds), "503");
-        assert_eq!(found.severity, want, "{active} {seconds}");
+        assert_eq!(found.severity(), want, "{active} {seconds}");
         assert_eq!((found.code, &*found.evidence[0].saw), (Code::OperatorNotStarted, "503"));
     }
 }

@@ -111,7 +111,7 @@ impl Node {
         let host = self.host.clone();
         let preflight = tokio::task::spawn_blocking(move || checks::preflight(&host)).await;
         let findings = preflight.context("judging the host")?.findings;
-        let bad = findings.iter().find(|finding| finding.severity == Severity::Fail);
+        let bad = findings.iter().find(|finding| finding.severity() == Severity::Fail);
         Ok(bad.map(|finding| format!("{} {}", finding.code, finding.message)))
     }
 

@@ -80,7 +80,7 @@ fn wrong_types_are_named_with_place_and_remedy() {
     ] {
         let merged = merge(&[file("/c.yaml", text)], &[]);
         let [found] = merged.findings.as_slice() else { panic!("{text:?}: {merged:?}") };
-        assert_eq!((found.severity, found.code), (Severity::Fail, Code::K3sConfigWrongType), "{text:?}");
+        assert_eq!((found.severity(), found.code), (Severity::Fail, Code::K3sConfigWrongType), "{text:?}");
         assert!(found.message.contains(place), "{text:?}: {}", found.message);
         assert!(found.remedy.as_ref().unwrap().explain.contains("/c.yaml"));
     }
@@ -91,7 +91,7 @@ fn yaml_errors_have_file_line_and_column_and_no_secret() {
     let text = "token: hunter2\ntls-san:\n  - a\n  - [b\n";
     let merged = merge(&[file("/etc/rancher/k3s/config.yaml", text)], &[]);
     let [found] = merged.findings.as_slice() else { panic!("{merged:?}") };
-    assert_eq!((found.severity, found.code), (Severity::Fail, Code::K3sConfigInvalid));
+    assert_eq!((found.severity(), found.code), (Severity::Fail, Code::K3sConfigInvalid));
     let place = &found.evidence[0].place;
     assert!(place.line.is_some() && place.column.is_some());
     assert!(found.message.starts_with("/etc/rancher/k3s/config.yaml:"), "{}", found.message);
@@ -106,7 +106,7 @@ fn names_that_lost_are_reported_with_who_replaced_them() {
     let base = file("/c.yaml", "tls-san: [a, b]\n");
     let merged = merge(&[base.clone(), file("/c.yaml.d/20.yaml", "tls-san: [b]\n")], &[]);
     let [found] = merged.findings.as_slice() else { panic!("{merged:?}") };
-    assert_eq!((found.severity, found.code), (Severity::Warn, Code::NamesShadowed));
+    assert_eq!((found.severity(), found.code), (Severity::Warn, Code::NamesShadowed));
     assert!(found.message.contains("not in force: a;"), "{}", found.message);
     assert!(found.remedy.as_ref().unwrap().explain.contains("tls-san+"));
 
@@ -123,7 +123,7 @@ fn names_that_lost_are_reported_with_who_replaced_them() {
 fn a_wrong_flag_is_mended_as_a_flag() {
     let merged = merge(&[], &[flag("https-listen-port", "high")]);
     let [found] = merged.findings.as_slice() else { panic!("{merged:?}") };
-    assert_eq!((found.severity, found.code), (Severity::Fail, Code::K3sConfigWrongType));
+    assert_eq!((found.severity(), found.code), (Severity::Fail, Code::K3sConfigWrongType));
     let remedy = found.remedy.as_ref().unwrap();
     assert_eq!(remedy.explain, "in /etc/systemd/system/k3s.service write it as --https-listen-port=6443");
     assert_eq!(remedy.commands[0], "sudo systemctl daemon-reload");
@@ -178,7 +178,7 @@ proptest! {
     fn agrees_with_the_model(steps in steps()) {
         let merged = merge(&render(&steps), &[]);
         prop_assert_eq!(values(&merged), model(&steps));
-        prop_assert!(merged.findings.iter().all(|f| f.severity == Severity::Warn));
+        prop_assert!(merged.findings.iter().all(|f| f.severity() == Severity::Warn));
     }
 
     /// A last file that replaces makes everything before it irrelevant, and

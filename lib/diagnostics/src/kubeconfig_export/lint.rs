@@ -148,7 +148,7 @@ mod tests {
                 assert!(!format!("{finding:?}").contains("hunter2"), "{finding:?}");
                 assert!(finding.remedy.is_some());
                 assert!(finding.message.contains("/k"), "{}", finding.message);
-                (finding.code, finding.severity)
+                (finding.code, finding.severity())
             })
             .collect()
     }
@@ -202,7 +202,7 @@ mod tests {
         let found = lint(&TextFile::new("/k", "kind: Config\n"));
         assert_eq!(found.iter().map(|f| f.code).collect::<Vec<_>>(), [Code::KubeconfigUnusable]);
         let found = lint_for_use(&TextFile::new("/k", "kind: Config\n"), true).remove(0);
-        assert_eq!((found.code, found.severity), (Code::KubeconfigUnusable, Severity::Fail));
+        assert_eq!((found.code, found.severity()), (Code::KubeconfigUnusable, Severity::Fail));
     }
 
     proptest! {

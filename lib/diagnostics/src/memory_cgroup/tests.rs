@@ -35,7 +35,7 @@ fn facts(release: &str, pending: Option<&str>, running: &str, present: bool) -> 
 
 fn verdict(facts: &Facts) -> (Severity, Code) {
     let found = &findings(facts)[0];
-    (found.severity, found.code)
+    (found.severity(), found.code)
 }
 
 /// The table of the requirements, section 3.2, for kernels that know the
@@ -125,7 +125,7 @@ fn a_disable_that_waits_for_the_next_boot_is_taken_out_of_each_file_that_has_it(
         let mut facts = facts(DEBIAN, pending, PLAIN, true);
         facts.extra = extra();
         let found = &findings(&facts)[0];
-        assert_eq!((found.severity, found.code), (Severity::Warn, Code::MemoryCgroupLostAtBoot));
+        assert_eq!((found.severity(), found.code), (Severity::Warn, Code::MemoryCgroupLostAtBoot));
         let remedy = found.remedy.as_ref().unwrap();
         assert_eq!(remedy.explain.matches("reboot").count(), reboots, "{}", remedy.explain);
         let (edits, others): (Vec<_>, Vec<_>) = remedy.commands.iter().partition(|c| c.contains("sed"));
@@ -187,7 +187,7 @@ fn where_the_generator_writes_the_file_anew_it_is_told_too() {
         facts.generator = true;
         let found = findings(&facts).remove(0);
         let Some(remedy) = found.remedy else {
-            assert!(files.is_empty() && found.severity == Severity::Ok, "{extra:?} {pending:?}");
+            assert!(files.is_empty() && found.severity() == Severity::Ok, "{extra:?} {pending:?}");
             continue;
         };
         let changed: Vec<_> = remedy.changes.iter().map(|change| change.file.as_str()).collect();
@@ -216,8 +216,8 @@ fn unknown_never_fails_and_an_unreadable_file_is_a_warning_of_its_own() {
     facts.controller = Controller::Unknown("no cgroup file system".into());
     facts.boot_file = BootFile::Unreadable { path: FILE.into(), why: "binary".into() };
     let found = findings(&facts);
-    assert_eq!((found[0].severity, found[0].code), (Severity::Unknown, Code::MemoryCgroupUnknown));
-    assert_eq!((found[1].severity, found[1].code), (Severity::Warn, Code::BootFileUnreadable));
+    assert_eq!((found[0].severity(), found[0].code), (Severity::Unknown, Code::MemoryCgroupUnknown));
+    assert_eq!((found[1].severity(), found[1].code), (Severity::Warn, Code::BootFileUnreadable));
 }
 
 #[test]
@@ -226,8 +226,8 @@ fn a_file_that_only_the_firmware_knows_is_unknown_and_nothing_is_changed() {
     facts.boot_file =
         BootFile::Undecided { place: Place::line("/boot/firmware/config.txt", 2), why: "a pin".into() };
     let found = findings(&facts);
-    assert_eq!((found[0].severity, found[0].code), (Severity::Fail, Code::MemoryCgroupAbsent));
-    assert_eq!((found[1].severity, found[1].code), (Severity::Unknown, Code::BootFileUnreadable));
+    assert_eq!((found[0].severity(), found[0].code), (Severity::Fail, Code::MemoryCgroupAbsent));
+    assert_eq!((found[1].severity(), found[1].code), (Severity::Unknown, Code::BootFileUnreadable));
     for finding in &found {
         let remedy = finding.remedy.as_ref().unwrap();
         assert!(
@@ -245,7 +245,7 @@ proptest! {
         release in "\\PC{0,12}|6.12-rpi", pending in "\\PC*|[a-z_=\n ]*", running in "\\PC*", present: bool,
     ) {
         let found = findings(&facts(&release, Some(&pending), &running, present));
-        prop_assert_eq!(found[0].severity == Severity::Fail, !present);
+        prop_assert_eq!(found[0].severity() == Severity::Fail, !present);
         prop_assert!(present || found[0].remedy.is_some());
     }
 }

@@ -26,7 +26,7 @@ fn a_name_that_is_none_fails_the_proof_and_never_the_start_of_k3s() {
     ] {
         let (names, findings) = wanted(&[setting(name)], stage);
         assert!(names.is_empty());
-        assert_eq!(findings[0].severity, severity, "{name} {stage:?}");
+        assert_eq!(findings[0].severity(), severity, "{name} {stage:?}");
         assert!(findings[0].message.contains(words), "{}", findings[0].message);
         assert_eq!(findings[0].message.contains("never serve"), words.contains("drops"));
     }
@@ -37,7 +37,7 @@ fn a_setting_that_is_no_name_is_a_failure_with_place_and_remedy() {
     let (names, findings) = wanted(&[setting("pi"), setting("pi:6443")], Stage::Serving);
     assert_eq!(names.len(), 1);
     let [found] = findings.as_slice() else { panic!("{findings:?}") };
-    assert_eq!((found.severity, found.code), (Severity::Fail, Code::NameInvalid));
+    assert_eq!((found.severity(), found.code), (Severity::Fail, Code::NameInvalid));
     let explain = &found.remedy.as_ref().unwrap().explain;
     assert!(explain.contains("write `pi` instead in /c.yaml:2"), "{explain}");
 }
@@ -54,7 +54,7 @@ fn an_unserved_name_shows_the_served_list_the_nearest_name_and_the_ladder() {
     );
     assert!(!proof.proven);
     let found = proof.findings.iter().find(|f| f.code == Code::NameNotServed).unwrap();
-    assert_eq!(found.severity, Severity::Fail);
+    assert_eq!(found.severity(), Severity::Fail);
     assert!(found.message.contains("raspi is configured and not served"));
     assert!(found.message.contains("valid for: pi, raspik3d"));
     let remedy = found.remedy.as_ref().unwrap();
@@ -106,7 +106,7 @@ fn what_a_silent_server_leaves_is_unknown() {
         &Causes::default(),
     );
     assert!(!proof.proven);
-    assert_eq!(proof.findings[0].severity, Severity::Unknown);
+    assert_eq!(proof.findings[0].severity(), Severity::Unknown);
     assert!(proof.findings[0].message.contains("connection refused"));
 }
 
@@ -119,7 +119,7 @@ fn dates_and_foreign_certificates_fail_once_for_all_names() {
         let proof =
             judge("e", &[seen("a", outcome.clone(), &["a"]), seen("b", outcome, &["a"])], &Causes::default());
         let [found] = proof.findings.as_slice() else { panic!("{proof:?}") };
-        assert_eq!((found.severity, found.code), (Severity::Fail, code));
+        assert_eq!((found.severity(), found.code), (Severity::Fail, code));
         assert_eq!(found.evidence.len(), 3, "{found:?}");
     }
 }
@@ -141,7 +141,7 @@ proptest! {
         let seen: Vec<_> = kinds.iter().map(|k| seen("pi", outcomes[*k].clone(), &["q"])).collect();
         let proof = judge("e", &seen, &Causes::default());
         prop_assert_eq!(proof.proven, kinds.iter().all(|k| *k == 0));
-        let failed = proof.findings.iter().any(|f| f.severity == Severity::Fail);
+        let failed = proof.findings.iter().any(|f| f.severity() == Severity::Fail);
         prop_assert_eq!(failed, kinds.iter().any(|k| (1..=3).contains(k)));
     }
 }

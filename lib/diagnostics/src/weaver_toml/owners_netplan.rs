@@ -114,7 +114,7 @@ mod tests {
             let finding = clash("/w", &config, Some(&radio)).unwrap();
             let seen: Vec<_> = finding.evidence.iter().map(|e| e.place.to_string()).collect();
             assert_eq!(seen, ["/w:3:1", "/n:4:5"]);
-            assert_eq!(finding.severity, Severity::Warn);
+            assert_eq!(finding.severity(), Severity::Warn);
             let shown = format!("{finding:?}");
             assert!(!shown.contains("attic") && !shown.contains("hunter2"), "{shown}");
             assert!(clash("/w", &Config::default(), Some(&radio)).is_none());

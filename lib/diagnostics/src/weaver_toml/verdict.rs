@@ -363,7 +363,7 @@ mod tests {
             let found = [join_unproven("/w", &config, &host), join_without_token("/w", &config, &host)];
             assert_eq!(found.each_ref().map(Option::is_some), [unproven, without], "{case}: {found:?}");
             for finding in found.into_iter().flatten() {
-                assert_eq!(finding.severity, Severity::Warn, "{case}");
+                assert_eq!(finding.severity(), Severity::Warn, "{case}");
                 assert!(finding.message.contains("https://raspi.lan:6443"), "{finding:?}");
                 assert!(!format!("{finding:?}").contains("hunter2"), "{finding:?}");
             }
@@ -385,7 +385,7 @@ mod tests {
             wifi_password_missing("/w", &config(WIFI)).unwrap(),
             not_configured("/e", "y"),
         ] {
-            assert!(finding.severity < Severity::Fail, "{finding:?}");
+            assert!(finding.severity() < Severity::Fail, "{finding:?}");
         }
     }
 }
