@@ -88,7 +88,7 @@ async fn holds(world: &World, namespace: &str, name: &str, port: u16) {
     .await;
 }
 
-/// As whom the policies of a namespace were written, but for the administrator.
+/// As whom the policies of a namespace were written.
 fn writers(namespace: &str) -> Vec<String> {
     let events = audit::events(&given("WEAVER_TEST_AUDIT_LOG"));
     let is_write = |event: &&Value| {
@@ -169,8 +169,12 @@ async fn a_controller_for_another_kind_acts_as_its_tenant_and_survives_what_is_t
         .await;
     }
     let tenant = format!("system:serviceaccount:{team}:{ACCOUNT}");
-    let written = writers(&bar);
-    assert!(!written.is_empty() && written.iter().all(|writer| *writer == tenant), "{written:?}");
+    let written = eventually("the audit log has seen the copies", || async {
+        let written = writers(&bar);
+        if written.is_empty() { Err(written) } else { Ok(written) }
+    })
+    .await;
+    assert!(written.iter().all(|writer| *writer == tenant), "{written:?}");
     assert!(!mirror.out.lock().unwrap().contains("eyJ"), "a token was said");
     world.finish().await;
 }

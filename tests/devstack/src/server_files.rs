@@ -23,7 +23,7 @@ pub fn config(names: &[String]) -> String {
     )
 }
 
-/// The audit policy of tests: who touched which ConfigMap, Secret or token, whatever
+/// The audit policy of tests: who touched which ConfigMap, Secret, NetworkPolicy or token, whatever
 /// the operator's own account did, and never what was in it.
 #[must_use]
 pub fn audit_policy() -> String {
@@ -34,7 +34,10 @@ pub fn audit_policy() -> String {
         "rules": [
             {
                 "level": "Metadata",
-                "resources": [{"group": "", "resources": ["configmaps", "secrets", "serviceaccounts/token"]}],
+                "resources": [
+                    {"group": "", "resources": ["configmaps", "secrets", "serviceaccounts/token"]},
+                    {"group": "networking.k8s.io", "resources": ["networkpolicies"]},
+                ],
             },
             {"level": "Metadata", "users": [OPERATOR]},
             {"level": "None"},
