@@ -3,13 +3,14 @@
 //! What they set is an annotation, on the resource or on the operator's own namespace, so each operator sees it at once and
 //! after each restart. Anybody who may change the resource, or that namespace, may pause and resume.
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{anyhow, ensure};
 use clap::Args;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::marks::PAUSED_ANNOTATION;
+use weaver_client::Write;
 use weaver_diagnostics::finding_text::clean;
 
 use crate::connection;
@@ -101,7 +102,8 @@ async fn set(target: &Target, value: Value) -> anyhow::Result<String> {
     let place = store.place(name);
     // Says what there is, where there is none of that name.
     store.existing(name).await?;
-    store.merge(name, &change).await.map_err(|error| store.said(error)).with_context(|| place.clone())?;
+    let merged = store.objects.merge(name, &change, Write::Persist).await;
+    merged.map_err(|error| store.said(error.why).context(place.clone()))?;
     Ok(place)
 }
 

@@ -8,17 +8,18 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams};
+use kube::core::DynamicObject;
 use kube::{Client, ResourceExt as _};
 use serde::Serialize;
-use serde_json::Value;
 use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::conditions::{PAUSED, READY};
 use weaver_api::marks::PAUSED_ANNOTATION;
+use weaver_client::conditions::condition;
 use weaver_diagnostics::finding_text::{clean, clean_json};
 use weaver_operator::lease::record::{Candidacy, NAME, Record};
 
 use crate::connection;
-use crate::resource::kind::{Kind, condition};
+use crate::resource::kind::Kind;
 use crate::resource::store::Store;
 use crate::stdout::print;
 
@@ -120,14 +121,13 @@ pub async fn paused(client: &Client) -> anyhow::Result<Option<String>> {
 }
 
 async fn counts(kind: Kind) -> anyhow::Result<Counts> {
-    let mut store = Store::connect(kind, None).await?;
-    store.namespace = None;
+    let store = Store::connect(kind, None).await?.at(kind, None);
     Ok(counted(&store.list(ListParams::default()).await?))
 }
 
-fn counted(objects: &[Value]) -> Counts {
+fn counted(objects: &[DynamicObject]) -> Counts {
     let is_true =
-        |object: &Value, kind: &str| condition(object, kind).is_some_and(|found| found["status"] == "True");
+        |object: &DynamicObject, kind| condition(object, kind).is_some_and(|found| found.status == "True");
     let count = |kind| objects.iter().filter(|object| is_true(object, kind)).count();
     Counts { all: objects.len(), ready: count(READY), paused: count(PAUSED) }
 }
@@ -280,6 +280,7 @@ mod tests {
             ]}})
         };
         let objects = [object("True", "False"), object("False", "True"), json!({})];
+        let objects = objects.map(|object| serde_json::from_value(object).unwrap());
         let Counts { all, ready, paused } = counted(&objects);
         assert_eq!((all, ready, paused), (3, 1, 1));
     }

@@ -77,7 +77,7 @@ case ${1-all} in
     step "promtool, once per machine" promtool
     # The programs as well, each beside the tests of its crate.
     step "Rust tests built" nextest run --locked --workspace --no-run
-    step "examples in the documentation" cargo test --locked --quiet -p weaver-api -p weaver-tenant --doc
+    step "examples in the documentation" cargo test --locked --quiet -p weaver-api -p weaver-client -p weaver-tenant --doc
     echo "== Rust tests, inside a fresh stack ($SECONDS s so far)"
     trap - EXIT
     exec "${CARGO_TARGET_DIR:-target}/debug/weaver-devstack" with-server -- \

@@ -1,4 +1,4 @@
-//! The example program of `weaver-api` works as it says: it is what other people's programs begin with.
+//! The example program of `weaver-client` works as it says: other people's programs begin with it.
 
 use weaver_tests::cli::{ended, program};
 use weaver_tests::world::World;

@@ -1,4 +1,4 @@
-//! `weaver`, and the example program of `weaver-api`, as a person runs them against the shared server.
+//! `weaver`, and the example program of `weaver-client`, as a person runs them against the shared server.
 
 use std::path::Path;
 use std::process::Stdio;

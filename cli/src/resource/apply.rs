@@ -10,14 +10,15 @@ use std::time::Duration;
 
 use anyhow::{anyhow, ensure};
 use clap::Args;
-use serde_json::Value;
+use kube::core::DynamicObject;
+use weaver_client::rollback::{Applied, Outcome, Rollback};
+use weaver_client::{Conflicts, Error, Refusal, Write};
 
 use super::DryRun;
-use super::kind::{Kind, name, namespace, resource_version};
+use super::kind::Kind;
 use super::manifest::{self, Checked};
-use super::readiness::{Waited, wait};
-use super::rollback::roll_back;
-use super::store::{Store, is_conflict, lacks_namespace};
+use super::readiness::wait;
+use super::store::Store;
 use crate::stdout::{Lines, failed, print};
 
 /// How long is waited for each object, unless said otherwise.
@@ -45,10 +46,10 @@ pub struct Apply {
 }
 
 /// An object that was applied.
-struct Applied {
+struct Done {
     store: Store,
-    before: Option<Value>,
-    object: Value,
+    writes: Rollback,
+    object: DynamicObject,
 }
 
 pub async fn run(options: &Apply) -> anyhow::Result<ExitCode> {
@@ -59,21 +60,22 @@ pub async fn run(options: &Apply) -> anyhow::Result<ExitCode> {
     let checked =
         (1..).zip(documents).map(|(number, document)| manifest::check(document, number, asked, &default));
     let checked: Vec<Checked> = checked.collect::<Result<_, _>>()?;
-    for Checked { kind, object } in &checked {
-        let store = store.at(*kind, Some(namespace(object)));
-        let judged = store.apply(object, true, options.force_conflicts).await;
-        judged.map_err(|error| refused(&store, object, error).context("nothing was applied"))?;
+    let conflicts = if options.force_conflicts { Conflicts::Force } else { Conflicts::Refuse };
+    for one in &checked {
+        let store = store.at(one.kind, Some(&one.namespace));
+        let judged = store.applier().apply(&one.name, &one.object, Write::DryRun, conflicts).await;
+        judged.map_err(|error| refused(&store, one, error).context("nothing was applied"))?;
         if options.dry_run.is_asked_for() {
-            print(&format!("{} applied{}\n", kind.reference(object), options.dry_run.suffix()))?;
+            print(&format!("{} applied{}\n", one.kind.reference(&one.name), options.dry_run.suffix()))?;
         }
     }
     if options.dry_run.is_asked_for() {
         return Ok(ExitCode::SUCCESS);
     }
     let (mut applied, mut code) = (Vec::new(), ExitCode::SUCCESS);
-    for Checked { kind, object } in checked {
-        let store = store.at(kind, Some(namespace(&object)));
-        match apply(store, &object, options.force_conflicts).await {
+    for one in checked {
+        let store = store.at(one.kind, Some(&one.namespace));
+        match apply(store, &one, conflicts).await {
             Ok(one) => applied.push(one),
             // Each for itself: what was applied is still waited for.
             Err(error) => {
@@ -85,7 +87,7 @@ pub async fn run(options: &Apply) -> anyhow::Result<ExitCode> {
     let Some(seconds) = options.wait.or(options.rollback_on_failure.then_some(PATIENCE)) else {
         return Ok(code);
     };
-    for one in &applied {
+    for one in applied {
         if let Err(error) = ready(one, Duration::from_secs(seconds), options.rollback_on_failure).await {
             failed("error", &error);
             code = ExitCode::FAILURE;
@@ -94,48 +96,58 @@ pub async fn run(options: &Apply) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-async fn apply(store: Store, object: &Value, force: bool) -> anyhow::Result<Applied> {
-    let before = store.get(name(object)).await?;
-    let applied = store.apply(object, false, force).await.map_err(|error| refused(&store, object, error))?;
-    let what = match &before {
-        None => "created",
-        Some(before) if resource_version(before) == resource_version(&applied) => "unchanged",
-        Some(_) => "configured",
+async fn apply(store: Store, one: &Checked, conflicts: Conflicts) -> anyhow::Result<Done> {
+    let mut writes = Rollback::new();
+    let applied = writes.apply(&store.applier(), &one.name, &one.object, conflicts).await;
+    let applied = applied.map_err(|error| refused(&store, one, error))?;
+    let what = match &applied {
+        Applied::Created(_) => "created",
+        Applied::Unchanged(_) => "unchanged",
+        Applied::Changed(_) => "configured",
     };
-    print(&format!("{} {what}\n", store.kind.reference(&applied)))?;
-    Ok(Applied { store, before, object: applied })
+    print(&format!("{} {what}\n", one.kind.reference(&one.name)))?;
+    Ok(Done { store, writes, object: applied.into_object() })
 }
 
 /// Waits for it to be Ready; undoes the apply if that is asked for.
-async fn ready(applied: &Applied, limit: Duration, undoes: bool) -> anyhow::Result<()> {
-    let Applied { store, before, object } = applied;
-    let Waited::Not(why) = wait(store, object, limit).await else {
-        print(&format!("{} ready\n", store.kind.reference(object)))?;
+async fn ready(done: Done, limit: Duration, undoes: bool) -> anyhow::Result<()> {
+    let Done { store, writes, object } = done;
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    let Err(why) = wait(&store, name, limit).await else {
+        writes.keep();
+        print(&format!("{} ready\n", store.kind.reference(name)))?;
         return Ok(());
     };
-    let place = store.kind.place(object);
-    let explained = match store.kind {
-        Kind::Sync => format!("; `weaver sync explain {} -n {}` says more", name(object), namespace(object)),
-        Kind::Token => String::new(),
+    let place = store.place(name);
+    let explained = match (store.kind, &store.namespace) {
+        (Kind::Sync, Some(home)) => format!("; `weaver sync explain {name} -n {home}` says more"),
+        _ => String::new(),
     };
     ensure!(undoes, "{place} is not Ready, {why}{explained}");
-    let done = roll_back(store, before.as_ref(), object).await?;
-    Err(Lines(vec![format!("{place} is not Ready, {why}"), format!("{place}: {done}")]).into())
+    let mut lines = vec![format!("{place} is not Ready, {why}")];
+    for undone in writes.undo().await {
+        match undone.outcome {
+            Outcome::Failed(error) => {
+                return Err(store.said(error.why).context("what it was before could not be restored"));
+            }
+            outcome => lines.push(format!("{place}: {outcome}")),
+        }
+    }
+    Err(Lines(lines).into())
 }
 
-fn refused(store: &Store, object: &Value, error: kube::Error) -> anyhow::Error {
-    let (home, place) = (namespace(object), store.kind.place(object));
-    if lacks_namespace(&error) {
-        return anyhow!("{place}: namespace {home} does not exist: `kubectl create namespace {home}`");
-    }
-    let is_owned = is_conflict(&error);
-    let said = store.said(error).context(place);
-    if is_owned {
-        return anyhow!(
-            "{said:#}; `--force-conflicts` takes these fields over, `weaver {} get {} -n {home} -o yaml` shows them",
+fn refused(store: &Store, one: &Checked, error: Error) -> anyhow::Error {
+    let (home, place) = (&one.namespace, store.place(&one.name));
+    match error.refusal() {
+        Some(Refusal::NamespaceMissing) => {
+            anyhow!("{place}: namespace {home} does not exist: `kubectl create namespace {home}`")
+        }
+        Some(Refusal::FieldsOwned) => anyhow!(
+            "{:#}; `--force-conflicts` takes these fields over, `weaver {} get {} -n {home} -o yaml` shows them",
+            store.said(error.why).context(place),
             store.kind.noun(),
-            name(object)
-        );
+            one.name
+        ),
+        _ => store.said(error.why).context(place),
     }
-    said
 }

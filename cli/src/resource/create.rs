@@ -11,12 +11,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use weaver_api::GROUP;
 use weaver_api::crds::STORED;
+use weaver_client::{Refusal, Write};
 
 use super::DryRun;
-use super::kind::{Kind, name, namespace};
+use super::kind::Kind;
 use super::manifest::{self, Checked};
 use super::output::{self, Format};
-use super::store::{Store, lacks_namespace};
+use super::store::Store;
 use crate::stdout::{note, print};
 
 /// What creating either kind takes, beside the flags that stand for its spec.
@@ -85,32 +86,32 @@ fn object(kind: Kind, name: &str, spec: &Value) -> Value {
 }
 
 async fn create(store: &Store, wanted: Checked, options: &Create) -> anyhow::Result<()> {
-    let Checked { kind, object } = wanted;
-    let home = namespace(&object);
-    let store = store.at(kind, Some(home));
-    let place = kind.place(&object);
+    let Checked { kind, namespace: home, name, object } = wanted;
+    let store = store.at(kind, Some(&home));
+    let place = store.place(&name);
     let dry_run = options.dry_run.is_asked_for();
-    let mut created = store.create(&object, dry_run).await;
-    if options.makes_namespace && created.as_ref().is_err_and(lacks_namespace) {
-        store.create_namespace(home, dry_run).await?;
+    let how = if dry_run { Write::DryRun } else { Write::Persist };
+    let mut created = store.objects.create(&name, &object, how).await;
+    let lacks_namespace = |refusal: Option<Refusal>| refusal == Some(Refusal::NamespaceMissing);
+    if options.makes_namespace && created.as_ref().is_err_and(|error| lacks_namespace(error.refusal())) {
+        store.create_namespace(&home, dry_run).await?;
         note!("namespace {home} created{}", options.dry_run.suffix());
         if dry_run {
             note!("{place} keeps our own rules; the API server judges it only once its namespace exists");
             return Ok(());
         }
-        created = store.create(&object, false).await;
+        created = store.objects.create(&name, &object, how).await;
     }
-    let created = created.map_err(|error| match &error {
-        error if lacks_namespace(error) => missing_namespace(home),
-        kube::Error::Api(status) if status.is_already_exists() => anyhow!(
-            "{place} exists already and was not changed: `weaver {} edit {} -n {home}` changes it",
-            kind.noun(),
-            name(&object)
+    let created = created.map_err(|error| match error.refusal() {
+        Some(Refusal::NamespaceMissing) => missing_namespace(&home),
+        Some(Refusal::Exists) => anyhow!(
+            "{place} exists already and was not changed: `weaver {} edit {name} -n {home}` changes it",
+            kind.noun()
         ),
-        _ => store.said(error).context(format!("creating {place}")),
+        _ => store.said(error.why).context(format!("creating {place}")),
     })?;
     let text = match options.output {
-        None => format!("{} created{}\n", kind.reference(&created), options.dry_run.suffix()),
+        None => format!("{} created{}\n", kind.reference(&name), options.dry_run.suffix()),
         Some(format) => output::object(kind, created, format, Timestamp::now())?,
     };
     print(&text)?;
@@ -118,7 +119,7 @@ async fn create(store: &Store, wanted: Checked, options: &Create) -> anyhow::Res
 }
 
 /// That a namespace has to be there first.
-pub fn missing_namespace(namespace: &str) -> anyhow::Error {
+fn missing_namespace(namespace: &str) -> anyhow::Error {
     anyhow!(
         "namespace {namespace} does not exist: `kubectl create namespace {namespace}`, or say --create-namespace"
     )

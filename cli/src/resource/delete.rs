@@ -6,22 +6,21 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::{anyhow, bail, ensure};
 use clap::Args;
+use kube::ResourceExt as _;
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
-use serde_json::Value;
-use tokio::time::Instant;
+use kube::core::DynamicObject;
+use weaver_client::{Error, Progress, Why, Write};
 
 use super::deletion::{before_orphaning, copies_that_stay, held_by, otherwise};
-use super::kind::{Kind, resource_version, uid};
-use super::store::{Store, exactly, is_conflict, is_gone, is_invalid};
+use super::kind::Kind;
+use super::store::{Store, exactly, is_invalid};
 use super::{DryRun, for_each};
 use crate::stdout::{print, say};
 
 /// Attempts where others write at the same time; the operator's status alone is one now and then.
 const ATTEMPTS: usize = 8;
-/// How often it is looked whether an object is gone.
-const LOOK: Duration = Duration::from_millis(200);
 
 #[derive(Args)]
 pub struct Delete {
@@ -52,12 +51,12 @@ async fn one(store: &Store, name: &str, options: &Delete) -> anyhow::Result<()> 
     let manner = Manner { orphan: options.orphan, dry_run: options.dry_run.is_asked_for() };
     delete(store, name, &seen, manner).await?;
     let kept = if options.orphan { ", what it made stays" } else { "" };
-    print(&format!("{} deleted{kept}{}\n", store.kind.reference(&seen), options.dry_run.suffix()))?;
+    print(&format!("{} deleted{kept}{}\n", store.kind.reference(name), options.dry_run.suffix()))?;
     if options.orphan && store.kind == Kind::Sync {
         say(copies_that_stay(&seen));
     }
     match options.wait {
-        Some(seconds) if !options.dry_run.is_asked_for() => wait(store, name, uid(&seen), seconds).await,
+        Some(seconds) if !options.dry_run.is_asked_for() => wait(store, &seen, seconds).await,
         _ => Ok(()),
     }
 }
@@ -72,21 +71,22 @@ pub struct Manner {
 }
 
 /// Deletes the very object that was seen; one that is gone by now is as good.
-pub async fn delete(store: &Store, name: &str, seen: &Value, manner: Manner) -> anyhow::Result<()> {
+pub async fn delete(store: &Store, name: &str, seen: &DynamicObject, manner: Manner) -> anyhow::Result<()> {
     let place = store.place(name);
     let mut object = seen.clone();
     for _ in 0..ATTEMPTS {
         ensure!(
-            uid(&object) == uid(seen),
+            object.uid() == seen.uid(),
             "{place} was deleted by somebody else, and made again: nothing was done to the new one"
         );
-        match attempt(store, name, &object, manner).await {
+        let said = |error: Error| store.said(error.why).context(format!("deleting {place}"));
+        match attempt(store, name, object, manner).await {
             Ok(()) => return Ok(()),
-            Err(error) if is_gone(&error) => return Ok(()),
-            Err(error) if is_conflict(&error) => {}
-            Err(error) => return Err(store.said(error).context(format!("deleting {place}"))),
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) if error.is_conflict() => {}
+            Err(error) => return Err(said(error)),
         }
-        match store.get(name).await? {
+        match store.objects.get(name).await.map_err(said)? {
             Some(newer) => object = newer,
             None => return Ok(()),
         }
@@ -94,21 +94,21 @@ pub async fn delete(store: &Store, name: &str, seen: &Value, manner: Manner) -> 
     bail!("somebody else changed {place} each of {ATTEMPTS} times: it was not deleted, try again")
 }
 
-async fn attempt(store: &Store, name: &str, object: &Value, manner: Manner) -> Result<(), kube::Error> {
+async fn attempt(store: &Store, name: &str, mut object: DynamicObject, manner: Manner) -> Result<(), Error> {
     let Manner { orphan, dry_run } = manner;
-    let mut object = object.clone();
+    let objects = &store.objects;
     if orphan
         && !dry_run
         && let Some(mut change) = before_orphaning(store.kind, &object)
     {
         // Who may not delete is not to change it either.
-        store.delete(name, &DeleteParams { dry_run: true, ..DeleteParams::default() }).await?;
+        objects.delete(&object, DeleteParams { dry_run: true, ..DeleteParams::default() }).await?;
         change["metadata"] = exactly(&object)["metadata"].clone();
-        object = match store.merge(name, &change).await {
+        object = match objects.merge(name, &change, Write::Persist).await {
             Err(error) if is_invalid(&error) => {
                 let mut paused = exactly(&object);
                 paused["metadata"]["annotations"] = otherwise();
-                store.merge(name, &paused).await?
+                objects.merge(name, &paused, Write::Persist).await?
             }
             done => done?,
         };
@@ -116,30 +116,30 @@ async fn attempt(store: &Store, name: &str, object: &Value, manner: Manner) -> R
     let mut params = DeleteParams { dry_run, ..DeleteParams::default() };
     let keeps_by_spec = orphan && store.kind == Kind::Sync && !dry_run;
     params.preconditions = Some(Preconditions {
-        uid: Some(uid(&object).to_owned()),
-        resource_version: keeps_by_spec.then(|| resource_version(&object).to_owned()),
+        uid: object.uid(),
+        resource_version: object.resource_version().filter(|_| keeps_by_spec),
     });
     if orphan && store.kind == Kind::Token {
         params.propagation_policy = Some(PropagationPolicy::Orphan);
     }
-    store.delete(name, &params).await
+    objects.delete(&object, params).await
 }
 
-/// Waits until the object of that uid is gone.
-async fn wait(store: &Store, name: &str, uid_of: &str, seconds: u64) -> anyhow::Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(seconds);
-    loop {
-        let Some(object) = store.get(name).await?.filter(|object| uid(object) == uid_of) else {
-            return Ok(());
-        };
-        ensure!(
-            Instant::now() < deadline,
-            "{} is still there after {seconds} s: {}; it goes once that is mended, and `weaver {} get {name}` shows it \
-             until then",
-            store.place(name),
-            held_by(&object),
+/// Waits until the very object that was seen is gone.
+async fn wait(store: &Store, seen: &DynamicObject, seconds: u64) -> anyhow::Result<()> {
+    let name = seen.name_any();
+    let judge = |found: Option<&DynamicObject>| match found.filter(|object| object.uid() == seen.uid()) {
+        Some(object) => Progress::NotYet(held_by(object)),
+        None => Progress::Reached,
+    };
+    let waited = store.objects.wait(&name, Duration::from_secs(seconds), judge).await;
+    waited.map(|_| ()).map_err(|error| match error.why {
+        Why::TimedOut { reason, .. } => anyhow!(
+            "{} is still there after {seconds} s: {reason}; it goes once that is mended, and `weaver {} get {name}` shows \
+             it until then",
+            store.place(&name),
             store.kind.noun()
-        );
-        tokio::time::sleep(LOOK).await;
-    }
+        ),
+        why => store.said(why),
+    })
 }

@@ -1,17 +1,19 @@
 //! How an object is deleted, and what still holds one that is going. Pure.
 
+use kube::ResourceExt as _;
+use kube::core::DynamicObject;
 use serde_json::{Value, json};
-
-use super::kind::{Kind, condition};
 use weaver_api::conditions::{AUTHORIZED, READY};
 use weaver_api::marks::{FINALIZER, PAUSED_ANNOTATION};
+use weaver_client::conditions::condition;
+
+use super::kind::Kind;
 
 /// What has to be changed before the object is deleted, so that what it made stays; `None` if nothing has to be.
-pub fn before_orphaning(kind: Kind, object: &Value) -> Option<Value> {
+pub fn before_orphaning(kind: Kind, object: &DynamicObject) -> Option<Value> {
     // The Secret of a ServiceToken is kept by the way in which it is deleted; what our finalizer never held has no copies.
-    let finalizers = object["metadata"]["finalizers"].as_array();
-    let is_held = finalizers.into_iter().flatten().any(|finalizer| finalizer == FINALIZER);
-    let keeps = kind == Kind::Token || !is_held || object["spec"]["deletionPolicy"] == "Orphan";
+    let is_held = object.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
+    let keeps = kind == Kind::Token || !is_held || object.data["spec"]["deletionPolicy"] == "Orphan";
     (!keeps).then(|| json!({"spec": {"deletionPolicy": "Orphan"}}))
 }
 
@@ -19,13 +21,14 @@ pub fn before_orphaning(kind: Kind, object: &Value) -> Option<Value> {
 const NAMED: usize = 10;
 
 /// Where copies stay that no ConfigMapSync owns any more, and how to find them.
-pub fn copies_that_stay(object: &Value) -> String {
-    let targets = object["status"]["targets"].as_array().into_iter().flatten();
+pub fn copies_that_stay(object: &DynamicObject) -> String {
+    let status = &object.data["status"];
+    let targets = status["targets"].as_array().into_iter().flatten();
     let synced = targets
         .filter(|target| target["state"] == "Synced")
         .filter_map(|target| target["namespace"].as_str());
     let named: Vec<&str> = synced.take(NAMED).collect();
-    let count = object["status"]["counts"]["synced"].as_u64().and_then(|count| usize::try_from(count).ok());
+    let count = status["counts"]["synced"].as_u64().and_then(|count| usize::try_from(count).ok());
     let count = count.unwrap_or_default().max(named.len());
     let find = "`weaver orphans list` shows them, `adopt` or `delete` decides on each";
     match count - named.len() {
@@ -42,47 +45,33 @@ pub fn otherwise() -> Value {
 }
 
 /// Why an object that is being deleted is still there.
-pub fn held_by(object: &Value) -> String {
-    let finalizers: Vec<&str> =
-        object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let mut said = match finalizers.as_slice() {
-        [] => "no finalizer holds it".to_owned(),
-        [one] => format!("finalizer {one} holds it"),
-        several => format!("finalizers {} hold it", several.join(", ")),
-    };
-    for kind in [READY, AUTHORIZED] {
-        let Some(condition) = condition(object, kind).filter(|found| found["status"] != "True") else {
-            continue;
-        };
-        said.extend(["; ", &sentence(condition)]);
-    }
-    said
-}
-
-/// A condition in one line: `Ready=False (MissingRights) the first line of its message`.
-pub fn sentence(condition: &Value) -> String {
-    let text = |field: &str| condition[field].as_str().unwrap_or_default();
-    let message = weaver_api::conditions::bounded(text("message"), 2_000);
-    let first = message.lines().next().unwrap_or_default();
-    format!("{}={} ({}) {first}", text("type"), text("status"), text("reason")).trim_end().to_owned()
+pub fn held_by(object: &DynamicObject) -> String {
+    let complaints = [READY, AUTHORIZED].into_iter().filter_map(|kind| condition(object, kind));
+    let complaints = complaints.filter(|found| found.status != "True").map(|found| format!("; {found}"));
+    std::iter::once(weaver_client::held_by(object)).chain(complaints).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn object(object: Value) -> DynamicObject {
+        serde_json::from_value(object).unwrap()
+    }
+
     #[test]
     fn only_a_sync_that_would_take_its_copies_along_is_changed_first() {
-        let object =
-            |finalizers: Value, spec: Value| json!({"metadata": {"finalizers": finalizers}, "spec": spec});
-        let held = |spec| object(json!(["example.com/theirs", FINALIZER]), spec);
+        let of = |finalizers: Value, spec: Value| {
+            object(json!({"metadata": {"finalizers": finalizers}, "spec": spec}))
+        };
+        let held = |spec| of(json!(["example.com/theirs", FINALIZER]), spec);
         assert!(before_orphaning(Kind::Sync, &held(json!({"deletionPolicy": "Delete"}))).is_some());
         assert!(before_orphaning(Kind::Sync, &held(json!({}))).is_some());
         assert_eq!(before_orphaning(Kind::Sync, &held(json!({"deletionPolicy": "Orphan"}))), None);
         assert_eq!(before_orphaning(Kind::Token, &held(json!({}))), None);
         // Our finalizer is set before the first copy.
-        assert_eq!(before_orphaning(Kind::Sync, &object(json!(["example.com/theirs"]), json!({}))), None);
-        assert_eq!(before_orphaning(Kind::Sync, &object(Value::Null, json!({}))), None);
+        assert_eq!(before_orphaning(Kind::Sync, &of(json!(["example.com/theirs"]), json!({}))), None);
+        assert_eq!(before_orphaning(Kind::Sync, &of(Value::Null, json!({}))), None);
     }
 
     #[test]
@@ -90,28 +79,28 @@ mod tests {
         let of = |namespaces: &[&str], synced: u64| {
             let targets: Vec<Value> =
                 namespaces.iter().map(|name| json!({"namespace": name, "state": "Synced"})).collect();
-            copies_that_stay(&json!({"status": {"targets": targets, "counts": {"synced": synced}}}))
+            copies_that_stay(&object(json!({"status": {"targets": targets, "counts": {"synced": synced}}})))
         };
         assert!(of(&["bar", "foo"], 2).starts_with("copies stay in bar, foo: `weaver orphans list`"));
         assert!(of(&["bar"], 200).starts_with("copies stay in bar and 199 more namespaces: "));
-        assert!(copies_that_stay(&json!({})).contains("names no copy"));
-        let failed = json!({"status": {"targets": [{"namespace": "a", "state": "Failed"}]}});
+        assert!(copies_that_stay(&object(json!({}))).contains("names no copy"));
+        let failed = object(json!({"status": {"targets": [{"namespace": "a", "state": "Failed"}]}}));
         assert!(copies_that_stay(&failed).contains("names no copy"));
     }
 
     #[test]
     fn what_holds_an_object_is_its_finalizers_and_what_its_conditions_complain_of() {
-        let object = json!({
+        let held = object(json!({
             "metadata": {"finalizers": ["weaver.example.com/cleanup"]},
             "status": {"conditions": [
                 {"type": "Ready", "status": "False", "reason": "MissingRights", "message": "may not delete\nRole: …"},
                 {"type": "Authorized", "status": "True", "reason": "Allowed", "message": ""},
             ]},
-        });
+        }));
         assert_eq!(
-            held_by(&object),
+            held_by(&held),
             "finalizer weaver.example.com/cleanup holds it; Ready=False (MissingRights) may not delete"
         );
-        assert_eq!(held_by(&json!({"metadata": {}})), "no finalizer holds it");
+        assert_eq!(held_by(&object(json!({}))), "no finalizer holds it");
     }
 }

@@ -6,23 +6,20 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::Args;
+use kube::core::DynamicObject;
 use serde_json::Value;
+use weaver_client::merge_patch::{content, difference, merged, overtaken};
+use weaver_client::{Error, Updated, Why, Write};
 
 use super::DryRun;
-use super::kind::{Kind, uid};
+use super::kind::Kind;
 use super::manifest::{self, valid};
-use super::merge::{changeable, difference, forbidden, merged, overtaken};
-use super::store::{Store, is_conflict};
+use super::store::Store;
 use super::text::{Text, wanted};
 use crate::stdout::say;
-
-/// Attempts where others write at the same time, and the pause after each but the last.
-const ATTEMPTS: u32 = 6;
-const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Args)]
 pub struct Edit {
@@ -41,6 +38,10 @@ pub struct Edit {
     dry_run: DryRun,
 }
 
+/// What a person may change of an object, and what of its metadata.
+const CHANGEABLE: [&str; 2] = ["metadata", "spec"];
+const CHANGEABLE_METADATA: [&str; 2] = ["annotations", "labels"];
+
 /// A change, and the object that it was made on.
 struct Change {
     patch: Value,
@@ -51,17 +52,17 @@ struct Change {
 pub async fn run(kind: Kind, options: Edit) -> anyhow::Result<ExitCode> {
     let store = Store::connect(kind, options.namespace.as_deref()).await?;
     let current = store.existing(&options.name).await?;
+    let seen = value(&current)?;
     if let Some(patch) = &options.patch {
         let patch = serde_json::from_str(patch)
             .map_err(|error| anyhow!("--patch is not JSON at column {}", error.column()))?;
-        change(&store, current, &Change { patch, seen: None }, &options).await?;
+        change(&store, current, Change { patch, seen: None }, &options).await?;
     } else if let Some(file) = &options.file {
-        let wanted = wanted(kind, &manifest::read_one(file)?, &current)?;
-        let patch = difference(&changeable(&current), &wanted);
-        change(&store, current.clone(), &Change { patch, seen: Some(current) }, &options).await?;
+        let patch = difference(&content(&seen), &wanted(kind, &manifest::read_one(file)?, &seen)?);
+        change(&store, current, Change { patch, seen: Some(seen) }, &options).await?;
     } else {
-        let text = Text::of(kind, &current)?;
-        let edited = in_editor(&store, current, &text, &options).await;
+        let text = Text::of(kind, &seen)?;
+        let edited = in_editor(&store, current, seen, &text, &options).await;
         if let Err(error) = edited {
             let path = text.keep()?;
             let known = if error.is::<Unanswered>() { "" } else { "nothing was changed; " };
@@ -77,58 +78,67 @@ pub async fn run(kind: Kind, options: Edit) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn in_editor(store: &Store, current: Value, text: &Text, options: &Edit) -> anyhow::Result<()> {
+async fn in_editor(
+    store: &Store,
+    current: DynamicObject,
+    seen: Value,
+    text: &Text,
+    options: &Edit,
+) -> anyhow::Result<()> {
     text.open().await?;
-    let wanted = wanted(store.kind, &text.read()?, &current)?;
-    let patch = difference(&changeable(&current), &wanted);
-    change(store, current.clone(), &Change { patch, seen: Some(current) }, options).await
+    let patch = difference(&content(&seen), &wanted(store.kind, &text.read()?, &seen)?);
+    change(store, current, Change { patch, seen: Some(seen) }, options).await
 }
 
-/// Makes the change, again where somebody was faster.
-async fn change(store: &Store, mut current: Value, change: &Change, options: &Edit) -> anyhow::Result<()> {
-    let place = store.kind.place(&current);
-    ensure!(change.patch.is_object(), "a merge patch is an object: {{\"spec\":{{\"suspend\":true}}}}");
-    if let Some(field) = forbidden(&change.patch) {
+/// Makes the change, again where somebody was faster. A dry run first: what the API server refuses is then known before
+/// anything is written.
+async fn change(store: &Store, current: DynamicObject, change: Change, options: &Edit) -> anyhow::Result<()> {
+    let (place, reference) = (store.place(&options.name), store.kind.reference(&options.name));
+    let Change { patch, seen } = change;
+    ensure!(patch.is_object(), "a merge patch is an object: {{\"spec\":{{\"suspend\":true}}}}");
+    if let Some(field) = forbidden(&patch) {
         bail!(
             "{place}: {field} cannot be changed here: only spec, metadata.labels and metadata.annotations can"
         );
     }
-    let dry_run = options.dry_run.is_asked_for();
-    let first = uid(&current).to_owned();
-    for attempt in 0..ATTEMPTS {
-        if attempt > 0 {
-            tokio::time::sleep(PAUSE * attempt).await;
-            current = store.existing(&options.name).await?;
-            ensure!(
-                uid(&current) == first,
-                "{place} was deleted and made again by somebody else meanwhile; the new one was not changed"
+    let how = if options.dry_run.is_asked_for() { Write::DryRun } else { Write::Rehearsed };
+    let updated = store.objects.update(current, how, |current| {
+        let current = value(current)?;
+        if let Some(field) = seen.as_ref().and_then(|seen| overtaken(seen, &current, &patch)) {
+            bail!(
+                "{place}: somebody else changed {field} meanwhile; nothing of yours was written over theirs"
             );
-            let field = change.seen.as_ref().and_then(|seen| overtaken(seen, &current, &change.patch));
-            if let Some(field) = field {
-                bail!(
-                    "{place}: somebody else changed {field} meanwhile; nothing of yours was written over theirs"
-                );
-            }
         }
-        let new = merged(current.clone(), &change.patch);
-        if changeable(&new) == changeable(&current) {
-            say(format_args!("{} not changed: it is so already", store.kind.reference(&current)));
-            return Ok(());
+        let new = merged(current.clone(), &patch);
+        if content(&new) == content(&current) {
+            return Ok(None);
         }
         valid(store.kind, &new)?;
-        match replace(store, &new, dry_run).await {
-            Ok(()) => {
-                say(format_args!("{} edited{}", store.kind.reference(&new), options.dry_run.suffix()));
-                return Ok(());
-            }
-            Err(Failed::Refused(error)) if is_conflict(&error) => {}
-            Err(Failed::Refused(error)) => {
-                return Err(store.said(error)).with_context(|| format!("{place} was not changed"));
-            }
-            Err(Failed::Unanswered(error)) => return Err(store.said(error)).context(Unanswered { place }),
+        Ok(Some(new))
+    });
+    match updated.await {
+        Ok(Updated::Changed(_)) => say(format_args!("{reference} edited{}", options.dry_run.suffix())),
+        Ok(Updated::Unchanged(_)) => say(format_args!("{reference} not changed: it is so already")),
+        Err(error) => {
+            return Err(error.downcast().map_or_else(|own| own, |failed| said(store, place, failed)));
         }
     }
-    bail!("somebody else changed {place} each of {ATTEMPTS} times; it was not changed: try again")
+    Ok(())
+}
+
+/// Why an object was not changed.
+fn said(store: &Store, place: String, error: Error) -> anyhow::Error {
+    let may_be_done = error.may_be_done();
+    match error.why {
+        Why::Replaced => anyhow!(
+            "{place} was deleted and made again by somebody else meanwhile; the new one was not changed"
+        ),
+        Why::Contended(attempts) => {
+            anyhow!("somebody else changed {place} each of {attempts} times; it was not changed: try again")
+        }
+        why if may_be_done => store.said(why).context(Unanswered { place }),
+        why => store.said(why).context(format!("{place} was not changed")),
+    }
 }
 
 /// A write that was sent and whose fate nobody told.
@@ -138,23 +148,33 @@ struct Unanswered {
     place: String,
 }
 
-/// Why an object was not replaced.
-enum Failed {
-    /// The API server said so, or was not asked to write.
-    Refused(kube::Error),
-    /// The write may have been done.
-    Unanswered(kube::Error),
+fn value(object: &DynamicObject) -> anyhow::Result<Value> {
+    serde_json::to_value(object).context("reading an object")
 }
 
-/// A dry run first: what the API server refuses is then known before anything is written.
-async fn replace(store: &Store, new: &Value, dry_run: bool) -> Result<(), Failed> {
-    store.replace(new, true).await.map_err(Failed::Refused)?;
-    if dry_run {
-        return Ok(());
-    }
-    match store.replace(new, false).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code < 500 => Err(Failed::Refused(kube::Error::Api(status))),
-        Err(error) => Err(Failed::Unanswered(error)),
+/// The first field of a patch that is not a person's to change.
+fn forbidden(patch: &Value) -> Option<String> {
+    let first = |fields: &Value, allowed: &[&str]| -> Option<String> {
+        fields.as_object()?.keys().find(|field| !allowed.contains(&field.as_str())).cloned()
+    };
+    first(patch, &CHANGEABLE)
+        .or_else(|| first(&patch["metadata"], &CHANGEABLE_METADATA).map(|field| format!("metadata.{field}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn spec_labels_and_annotations_are_a_persons_to_change() {
+        for (patch, expected) in [
+            (json!({"spec": {"a": 1}, "metadata": {"labels": {"a": "b"}, "annotations": null}}), None),
+            (json!({"status": {}}), Some("status")),
+            (json!({"metadata": {"name": "b"}}), Some("metadata.name")),
+        ] {
+            assert_eq!(forbidden(&patch).as_deref(), expected, "{patch}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What the verbs need to know of a kind: how it is called, what it must keep, what a table shows of it. Pure.
 
-use kube::core::ApiResource;
+use kube::ResourceExt as _;
+use kube::core::{ApiResource, DynamicObject};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use weaver_api::GROUP;
@@ -8,6 +9,7 @@ use weaver_api::conditions::{READY, bounded};
 use weaver_api::crds::STORED;
 use weaver_api::v1beta1::{ConfigMapSync, ServiceToken};
 use weaver_api::validate::{SpecFault, validate, validate_token};
+use weaver_client::conditions::{Condition, condition};
 
 /// Most bytes of a cell.
 const CELL: usize = 253;
@@ -48,13 +50,18 @@ impl Kind {
     }
 
     /// How `-o name` calls an object, as kubectl does.
-    pub fn reference(self, object: &Value) -> String {
-        format!("{}.{GROUP}/{}", self.name().to_lowercase(), name(object))
+    pub fn reference(self, name: &str) -> String {
+        format!("{}.{GROUP}/{name}", self.name().to_lowercase())
     }
 
-    /// The object as a sentence names it.
-    pub fn place(self, object: &Value) -> String {
-        format!("{} {}/{}", self.name(), namespace(object), name(object))
+    /// An object as a sentence names it.
+    pub fn key(self, namespace: &str, name: &str) -> String {
+        format!("{} {namespace}/{name}", self.name())
+    }
+
+    /// The same of an object that was read.
+    pub fn place(self, object: &DynamicObject) -> String {
+        self.key(&object.namespace().unwrap_or_default(), &object.name_any())
     }
 
     /// The kind of a manifest.
@@ -114,68 +121,46 @@ fn faults<S: DeserializeOwned>(
 /// A column of a table.
 pub struct Column {
     pub title: &'static str,
-    pub cell: fn(&Value) -> String,
+    pub cell: fn(&DynamicObject) -> String,
 }
 
 const SYNC_COLUMNS: [Column; 5] = [
-    Column { title: "READY", cell: |object| of_ready(object, "status") },
-    Column { title: "REASON", cell: |object| of_ready(object, "reason") },
+    Column { title: "READY", cell: |object| of_ready(object, |ready| ready.status) },
+    Column { title: "REASON", cell: |object| of_ready(object, |ready| ready.reason) },
     Column { title: "SYNCED", cell: |object| share(object, "synced") },
     Column { title: "FAILED", cell: |object| count(object, "failed") },
     Column { title: "CONFLICTS", cell: |object| count(object, "conflicts") },
 ];
 
 const TOKEN_COLUMNS: [Column; 4] = [
-    Column { title: "READY", cell: |object| of_ready(object, "status") },
-    Column { title: "REASON", cell: |object| of_ready(object, "reason") },
+    Column { title: "READY", cell: |object| of_ready(object, |ready| ready.status) },
+    Column { title: "REASON", cell: |object| of_ready(object, |ready| ready.reason) },
     Column { title: "FRESH", cell: |object| share(object, "fresh") },
-    Column { title: "SECRET", cell: |object| text(&object["status"]["secretName"]) },
+    Column {
+        title: "SECRET",
+        cell: |object| text(object.data["status"]["secretName"].as_str().unwrap_or_default()),
+    },
 ];
 
-/// The condition of this type, if the status has it.
-pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
-}
-
-pub fn name(object: &Value) -> &str {
-    object["metadata"]["name"].as_str().unwrap_or_default()
-}
-
-pub fn namespace(object: &Value) -> &str {
-    object["metadata"]["namespace"].as_str().unwrap_or_default()
-}
-
-pub fn uid(object: &Value) -> &str {
-    object["metadata"]["uid"].as_str().unwrap_or_default()
-}
-
-pub fn resource_version(object: &Value) -> &str {
-    object["metadata"]["resourceVersion"].as_str().unwrap_or_default()
-}
-
-pub fn generation(object: &Value) -> i64 {
-    object["metadata"]["generation"].as_i64().unwrap_or_default()
-}
-
-fn of_ready(object: &Value, field: &str) -> String {
-    condition(object, READY).map(|ready| text(&ready[field])).unwrap_or_default()
+fn of_ready(object: &DynamicObject, field: fn(Condition) -> String) -> String {
+    condition(object, READY).map(|ready| text(&field(ready))).unwrap_or_default()
 }
 
 /// `2/3`: so many of those that shall be.
-fn share(object: &Value, done: &str) -> String {
+fn share(object: &DynamicObject, done: &str) -> String {
     match (count(object, done).as_str(), count(object, "desired").as_str()) {
         ("", "") => String::new(),
         (done, desired) => format!("{done}/{desired}"),
     }
 }
 
-fn count(object: &Value, field: &str) -> String {
-    object["status"]["counts"][field].as_i64().map(|count| count.to_string()).unwrap_or_default()
+fn count(object: &DynamicObject, field: &str) -> String {
+    object.data["status"]["counts"][field].as_i64().map(|count| count.to_string()).unwrap_or_default()
 }
 
 /// Whoever may write a status decides what stands in it, and a table goes to a terminal.
-fn text(value: &Value) -> String {
-    bounded(value.as_str().unwrap_or_default(), CELL).replace('\n', " ")
+fn text(value: &str) -> String {
+    bounded(value, CELL).replace('\n', " ")
 }
 
 #[cfg(test)]
@@ -216,7 +201,7 @@ mod tests {
     #[test]
     fn cells_say_what_the_status_says_and_nothing_to_a_terminal() {
         let cells = |kind: Kind, status: Value| -> Vec<String> {
-            let object = json!({"status": status});
+            let object = serde_json::from_value(json!({"status": status})).unwrap();
             kind.columns().iter().map(|column| (column.cell)(&object)).collect()
         };
         let conditions = json!([{"type": "Ready", "status": "False", "reason": "\u{1b}[2JOut\nofOrder"}]);

@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use clap::Args;
 use jiff::Timestamp;
 use kube::api::ListParams;
+use weaver_client::PAGE;
 
 use super::kind::Kind;
 use super::output::{self, Format};
-use super::store::{PAGE, Store};
+use super::store::Store;
 use super::{Scope, Selectors, for_each};
 use crate::stdout::{note, print};
 
@@ -57,10 +58,7 @@ pub async fn get(kind: Kind, options: Get) -> anyhow::Result<ExitCode> {
 
 pub async fn list(kind: Kind, options: List) -> anyhow::Result<ExitCode> {
     let List { scope, selectors, output, chunk_size } = options;
-    let mut store = Store::connect(kind, scope.namespace.as_deref()).await?;
-    if scope.all_namespaces {
-        store.namespace = None;
-    }
+    let store = scope.store(kind).await?;
     let params = ListParams {
         label_selector: selectors.selector,
         field_selector: selectors.field_selector,

@@ -11,7 +11,7 @@ use serde_saphyr::{DuplicateKeyPolicy, Options};
 use weaver_api::marks::FINALIZER;
 use weaver_api::names::{dns_label, dns_subdomain};
 
-use super::kind::{Kind, name, namespace};
+use super::kind::Kind;
 use crate::stdout::Lines;
 
 /// Largest file that is read: more than the API server takes in one request, for several objects.
@@ -79,7 +79,14 @@ fn parse(text: &str) -> Result<Vec<Value>, String> {
 /// A manifest that has a known kind, a possible name and a namespace, and keeps the rules of its kind.
 pub struct Checked {
     pub kind: Kind,
+    pub namespace: String,
+    pub name: String,
     pub object: Value,
+}
+
+/// A field of a manifest's metadata; empty if it is not a text.
+pub fn field<'a>(manifest: &'a Value, name: &str) -> &'a str {
+    manifest["metadata"][name].as_str().unwrap_or_default()
 }
 
 /// Checks the `number`th document (from 1). Its namespace is the one it names, else `asked` for, else `default`.
@@ -91,7 +98,7 @@ pub fn check(
 ) -> anyhow::Result<Checked> {
     let document = || format!("document {number}");
     let kind = Kind::of(&object).map_err(|why| anyhow!("{} {why}", document()))?;
-    let own = namespace(&object).to_owned();
+    let (own, name) = (field(&object, "namespace").to_owned(), field(&object, "name").to_owned());
     if let Some(asked) = asked
         && !own.is_empty()
         && own != asked
@@ -100,12 +107,12 @@ pub fn check(
     }
     let target = if own.is_empty() { asked.unwrap_or(default) } else { &own };
     dns_label(target).map_err(|fault| anyhow!("{}: namespace {target:?} {fault}", document()))?;
-    dns_subdomain(name(&object))
-        .map_err(|fault| anyhow!("{}: metadata.name {:?} {fault}", document(), name(&object)))?;
-    object["metadata"]["namespace"] = json!(target);
+    dns_subdomain(&name).map_err(|fault| anyhow!("{}: metadata.name {name:?} {fault}", document()))?;
+    let namespace = target.to_owned();
+    object["metadata"]["namespace"] = json!(namespace);
     forget_state(&mut object);
     valid(kind, &object)?;
-    Ok(Checked { kind, object })
+    Ok(Checked { kind, namespace, name, object })
 }
 
 /// Takes out what the API server and the operator add, so that what `get -o yaml` shows is a manifest as well.
@@ -132,7 +139,8 @@ pub fn valid(kind: Kind, object: &Value) -> anyhow::Result<()> {
     if faults.is_empty() {
         return Ok(());
     }
-    let mut lines = vec![format!("{} cannot be as it is written; nothing was changed:", kind.place(object))];
+    let place = kind.key(field(object, "namespace"), field(object, "name"));
+    let mut lines = vec![format!("{place} cannot be as it is written; nothing was changed:")];
     lines.extend(faults.iter().map(ToString::to_string));
     Err(Lines(lines).into())
 }
@@ -193,7 +201,10 @@ mod tests {
         ] {
             let metadata = own.map_or(json!({"name": "a"}), |own| json!({"name": "a", "namespace": own}));
             let checked = check(sync(&metadata), 1, asked, "default").unwrap();
-            assert_eq!(namespace(&checked.object), expected);
+            assert_eq!(
+                (checked.namespace.as_str(), field(&checked.object, "namespace")),
+                (expected, expected)
+            );
         }
         let said = check(sync(&json!({"name": "a", "namespace": "b"})), 2, Some("c"), "d").err().unwrap();
         assert!(said.to_string().contains("document 2 is for namespace b, and --namespace says c"), "{said}");

@@ -12,10 +12,8 @@ mod edit;
 pub mod kind;
 mod list;
 pub mod manifest;
-mod merge;
 pub mod output;
 mod readiness;
-mod rollback;
 pub mod store;
 pub mod sync_flags;
 mod text;
@@ -27,6 +25,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand, ValueEnum};
 
 use kind::Kind;
+use store::Store;
 
 use crate::stdout::failed;
 
@@ -65,6 +64,13 @@ pub struct Scope {
     /// All namespaces
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
+}
+
+impl Scope {
+    async fn store(&self, kind: Kind) -> anyhow::Result<Store> {
+        let store = Store::connect(kind, self.namespace.as_deref()).await?;
+        Ok(if self.all_namespaces { store.at(kind, None) } else { store })
+    }
 }
 
 /// Which objects.

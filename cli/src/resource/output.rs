@@ -5,11 +5,13 @@
 use anyhow::Context as _;
 use clap::ValueEnum;
 use jiff::Timestamp;
+use kube::ResourceExt as _;
+use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use weaver_diagnostics::finding_text::{clean, clean_json, is_unprintable};
 use weaver_host::table;
 
-use super::kind::{Kind, name, namespace};
+use super::kind::Kind;
 
 /// A form of what is printed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -25,11 +27,9 @@ pub enum Format {
 }
 
 /// The object without what only the API server has a use for.
-pub fn plain(mut object: Value) -> Value {
-    if let Some(metadata) = object["metadata"].as_object_mut() {
-        metadata.remove("managedFields");
-    }
-    object
+pub fn plain(mut object: DynamicObject) -> anyhow::Result<Value> {
+    object.metadata.managed_fields = None;
+    serde_json::to_value(object).context("reading an object")
 }
 
 /// As YAML. Where that would hold what a terminal obeys or hides, as JSON, which is YAML as well and escapes all of it.
@@ -41,14 +41,14 @@ pub fn yaml(object: &Value) -> anyhow::Result<String> {
 /// Several objects, which share a table; JSON and YAML have them in a `List`.
 pub fn objects(
     kind: Kind,
-    objects: Vec<Value>,
+    objects: Vec<DynamicObject>,
     format: Format,
     with_namespace: bool,
     now: Timestamp,
 ) -> anyhow::Result<String> {
-    let list = |objects: Vec<Value>| {
-        let items: Vec<Value> = objects.into_iter().map(plain).collect();
-        json!({"apiVersion": "v1", "kind": "List", "items": items})
+    let list = |objects: Vec<DynamicObject>| {
+        let items: anyhow::Result<Vec<Value>> = objects.into_iter().map(plain).collect();
+        items.map(|items| json!({"apiVersion": "v1", "kind": "List", "items": items}))
     };
     match format {
         Format::Table if objects.is_empty() => Ok(String::new()),
@@ -59,17 +59,17 @@ pub fn objects(
             let widths = widths(&titles, &rows);
             Ok(std::iter::once(&titles).chain(&rows).map(|cells| line(cells, &widths)).collect())
         }
-        Format::Name => Ok(objects.iter().map(|object| kind.reference(object) + "\n").collect()),
-        Format::Json => json_text(&list(objects)),
-        Format::Yaml => yaml(&list(objects)),
+        Format::Name => Ok(objects.iter().map(|object| kind.reference(&object.name_any()) + "\n").collect()),
+        Format::Json => json_text(&list(objects)?),
+        Format::Yaml => yaml(&list(objects)?),
     }
 }
 
 /// One object by itself.
-pub fn object(kind: Kind, one: Value, format: Format, now: Timestamp) -> anyhow::Result<String> {
+pub fn object(kind: Kind, one: DynamicObject, format: Format, now: Timestamp) -> anyhow::Result<String> {
     match format {
-        Format::Json => json_text(&plain(one)),
-        Format::Yaml => yaml(&plain(one)),
+        Format::Json => json_text(&plain(one)?),
+        Format::Yaml => yaml(&plain(one)?),
         Format::Table | Format::Name => objects(kind, vec![one], format, false, now),
     }
 }
@@ -87,9 +87,9 @@ pub fn titles(kind: Kind, with_namespace: bool, with_age: bool) -> Vec<String> {
 }
 
 /// The cells under [`titles`]; with the age where `now` is given.
-pub fn row(kind: Kind, object: &Value, with_namespace: bool, now: Option<Timestamp>) -> Vec<String> {
-    let first =
-        with_namespace.then(|| namespace(object)).into_iter().chain([name(object)]).map(str::to_owned);
+pub fn row(kind: Kind, object: &DynamicObject, with_namespace: bool, now: Option<Timestamp>) -> Vec<String> {
+    let namespace = with_namespace.then(|| object.namespace().unwrap_or_default());
+    let first = namespace.into_iter().chain([object.name_any()]);
     let cells = kind.columns().iter().map(|column| (column.cell)(object));
     first.chain(cells).chain(now.map(|now| age(object, now))).collect()
 }
@@ -105,10 +105,9 @@ pub fn line(cells: &[String], widths: &[usize]) -> String {
 }
 
 /// How long an object has been there, in the largest unit that says enough.
-fn age(object: &Value, now: Timestamp) -> String {
-    let created = object["metadata"]["creationTimestamp"].as_str().and_then(|text| text.parse().ok());
-    let Some(created) = created else { return String::new() };
-    let seconds = now.duration_since(created).as_secs().max(0);
+fn age(object: &DynamicObject, now: Timestamp) -> String {
+    let Some(created) = object.creation_timestamp() else { return String::new() };
+    let seconds = now.duration_since(created.0).as_secs().max(0);
     match seconds {
         0..120 => format!("{seconds}s"),
         120..10_800 => format!("{}m", seconds / 60),
@@ -123,12 +122,18 @@ mod tests {
 
     use super::*;
 
-    fn sync(name: &str, created: &str) -> Value {
-        json!({
-            "metadata": {"name": name, "namespace": "team-a", "creationTimestamp": created, "managedFields": [1]},
+    fn sync(name: &str, created: &str) -> DynamicObject {
+        let object = json!({
+            "metadata": {"name": name, "namespace": "team-a", "creationTimestamp": created,
+                         "managedFields": [{"manager": "a"}]},
             "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Synced"}],
                        "counts": {"desired": 2, "synced": 2, "failed": 0, "conflicts": 0}},
-        })
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn new() -> DynamicObject {
+        serde_json::from_value(json!({"metadata": {"name": "new"}})).unwrap()
     }
 
     fn now() -> Timestamp {
@@ -137,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_table_is_aligned_and_ends_its_lines_without_blanks() {
-        let some = vec![sync("settings", "2026-11-22T11:59:00Z"), json!({"metadata": {"name": "new"}})];
+        let some = vec![sync("settings", "2026-11-22T11:59:00Z"), new()];
         let text = objects(Kind::Sync, some, Format::Table, true, now()).unwrap();
         assert_eq!(
             text,
@@ -161,10 +166,10 @@ mod tests {
         for format in [Format::Json, Format::Yaml] {
             let read: Value =
                 serde_saphyr::from_str(&object(Kind::Sync, one.clone(), format, now()).unwrap()).unwrap();
-            assert_eq!(read, plain(one.clone()));
+            assert_eq!(read, plain(one.clone()).unwrap());
             let text = objects(Kind::Sync, vec![one.clone()], format, false, now()).unwrap();
             let read: Value = serde_saphyr::from_str(&text).unwrap();
-            assert_eq!((&read["kind"], &read["items"][0]), (&json!("List"), &plain(one.clone())));
+            assert_eq!((&read["kind"], &read["items"][0]), (&json!("List"), &plain(one.clone()).unwrap()));
         }
         let name = object(Kind::Sync, one, Format::Name, now()).unwrap();
         assert_eq!(name, "configmapsync.weaver.example.com/settings\n");
@@ -176,15 +181,15 @@ mod tests {
             text in any::<String>(), more in "[\u{1b}\u{7}\r\n\t\u{9b}\u{202e}\u{2066}\u{200b}\u{2028}a-z: -]{0,30}",
         ) {
             let mut one = sync("settings", "2026-11-22T11:59:00Z");
-            one["metadata"]["annotations"] = json!({"a": text, "b": more});
-            one["status"]["conditions"][0]["reason"] = json!(text + &more);
+            one.annotations_mut().extend([("a".into(), text.clone()), ("b".into(), more.clone())]);
+            one.data["status"]["conditions"][0]["reason"] = json!(text + &more);
             for format in [Format::Json, Format::Yaml, Format::Table] {
                 let shown = object(Kind::Sync, one.clone(), format, now()).unwrap();
                 prop_assert!(!shown.contains(|c| c != '\n' && is_unprintable(c)), "{shown:?}");
                 if format == Format::Table {
                     prop_assert_eq!(shown.lines().count(), 2);
                 } else {
-                    prop_assert_eq!(serde_saphyr::from_str::<Value>(&shown).unwrap(), plain(one.clone()));
+                    prop_assert_eq!(serde_saphyr::from_str::<Value>(&shown).unwrap(), plain(one.clone()).unwrap());
                 }
             }
         }
@@ -199,9 +204,9 @@ mod tests {
             ("2026-11-22T09:00:01Z", "179m"),
             ("2026-11-20T12:00:01Z", "47h"),
             ("2026-11-20T12:00:00Z", "2d"),
-            ("yesterday", ""),
         ] {
             assert_eq!(age(&sync("a", created), now()), expected, "{created}");
         }
+        assert_eq!(age(&new(), now()), "");
     }
 }

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use anyhow::{Context as _, anyhow, ensure};
 use serde_json::Value;
 use tempfile::NamedTempFile;
+use weaver_client::merge_patch::content;
 
-use super::kind::{Kind, generation, name, namespace, resource_version, uid};
-use super::manifest;
-use super::merge::changeable;
+use super::kind::Kind;
+use super::manifest::{self, field};
 use super::output::yaml;
 
 /// Parts of metadata that say which object a text is about, and in what state it was.
@@ -74,7 +74,7 @@ impl Text {
 }
 
 fn shown(kind: Kind, object: &Value) -> anyhow::Result<String> {
-    let mut text = changeable(object);
+    let mut text = content(object);
     for field in IDENTITY {
         text["metadata"][field] = object["metadata"][field].clone();
     }
@@ -93,24 +93,23 @@ fn shown(kind: Kind, object: &Value) -> anyhow::Result<String> {
 /// # Errors
 /// If the text is about another object, or about a state of it that somebody has changed since.
 pub fn wanted(kind: Kind, text: &Value, current: &Value) -> anyhow::Result<Value> {
-    let place = kind.place(current);
+    let (home, own_name) = (field(current, "namespace"), field(current, "name"));
+    let place = kind.key(home, own_name);
     let found = Kind::of(text).map_err(|why| anyhow!("the text {why}"))?;
     ensure!(
-        found == kind && name(text) == name(current),
+        found == kind && field(text, "name") == own_name,
         "the text is not about {place}: it says {}",
-        found.place(text)
+        found.key(field(text, "namespace"), field(text, "name"))
     );
-    let own = namespace(text);
+    let own = field(text, "namespace");
+    ensure!(own.is_empty() || own == home, "the text is about namespace {own}, not about {place}");
     ensure!(
-        own.is_empty() || own == namespace(current),
-        "the text is about namespace {own}, not about {place}"
-    );
-    ensure!(
-        uid(text).is_empty() || uid(text) == uid(current),
+        ["", field(current, "uid")].contains(&field(text, "uid")),
         "the text is about an earlier {place}, which was deleted; take its metadata.uid out to change the new one"
     );
-    let mut wanted = changeable(text);
-    if resource_version(text).is_empty() {
+    let mut wanted = content(text);
+    let version = field(text, "resourceVersion");
+    if version.is_empty() {
         // A manifest: what it does not mention stays.
         for field in ["labels", "annotations"] {
             if text["metadata"].get(field).is_none()
@@ -119,17 +118,18 @@ pub fn wanted(kind: Kind, text: &Value, current: &Value) -> anyhow::Result<Value
                 wanted["metadata"][field] = kept.clone();
             }
         }
-    } else if resource_version(text) != resource_version(current) {
+    } else if version != field(current, "resourceVersion") {
         // The operator's status changes the resourceVersion; the generation says whether the spec is another.
-        let same_spec = text["metadata"]["generation"].is_i64() && generation(text) == generation(current);
-        let same_metadata = changeable(text)["metadata"] == changeable(current)["metadata"];
+        let generation = &text["metadata"]["generation"];
+        let same_spec = generation.is_i64() && *generation == current["metadata"]["generation"];
+        let same_metadata = content(text)["metadata"] == content(current)["metadata"];
         ensure!(
             same_spec && same_metadata,
             "somebody else changed {place} since this text was read; `weaver {} get {} -n {} -o yaml` shows it as it is \
              now; take metadata.resourceVersion out of the text to write over it",
             kind.noun(),
-            name(current),
-            namespace(current)
+            own_name,
+            home
         );
     }
     Ok(wanted)
@@ -158,7 +158,7 @@ mod tests {
     fn a_text_that_was_not_changed_asks_for_nothing() {
         let text = text();
         assert!(text.get("status").is_none() && text["metadata"].get("finalizers").is_none(), "{text}");
-        assert_eq!(wanted(Kind::Sync, &text, &object()).unwrap(), changeable(&object()));
+        assert_eq!(wanted(Kind::Sync, &text, &object()).unwrap(), content(&object()));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::Client;
 use kube::api::{Api, ListParams};
-use serde_json::Value;
+use kube::core::DynamicObject;
 use weaver_api::v1beta1::SourceKind;
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
 use weaver_diagnostics::finding_text::clean;
@@ -36,8 +36,8 @@ pub enum Copies {
 
 /// All of it.
 pub struct Found {
-    pub syncs: Vec<Value>,
-    pub tokens: Vec<Value>,
+    pub syncs: Vec<DynamicObject>,
+    pub tokens: Vec<DynamicObject>,
     /// Objects with our label.
     copies: usize,
     /// Who leads, unless it is late.
@@ -98,7 +98,7 @@ impl Found {
         })
     }
 
-    pub fn of(&self, kind: Kind) -> &[Value] {
+    pub fn of(&self, kind: Kind) -> &[DynamicObject] {
         match kind {
             Kind::Sync => &self.syncs,
             Kind::Token => &self.tokens,
@@ -286,7 +286,7 @@ mod tests {
         let mut found = empty();
         found.paused = Some("a backup".into());
         assert_eq!(words(&found, false), Ok(()), "nothing would wait for it");
-        found.tokens = vec![json!({})];
+        found.tokens = vec![serde_json::from_value(json!({})).unwrap()];
         assert!(
             words(&found, true).unwrap_err().contains("a backup; nothing was done: `weaver resume` first")
         );

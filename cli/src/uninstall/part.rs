@@ -10,11 +10,15 @@ use kube::{Client, Resource};
 use tokio::time::{Instant, sleep};
 use weaver_api::v1beta1::NodeReport;
 
-use crate::resource::store::is_gone;
 use crate::stdout::say;
 
 /// How often it is looked.
 pub const LOOK: Duration = Duration::from_millis(500);
+
+/// Is the object not there any more?
+pub fn is_gone(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_not_found())
+}
 
 /// An object that is there.
 pub struct Part {

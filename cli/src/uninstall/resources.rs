@@ -9,24 +9,26 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ListParams};
+use kube::core::DynamicObject;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use weaver_api::convert;
 use weaver_api::marks::{MANAGED_BY, MANAGED_BY_LABEL, Owner, PAUSED_ANNOTATION, is_service_token};
 use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind};
+use weaver_client::Write;
 use weaver_operator::sync::claim::{Claim, after};
 use weaver_operator::sync::cleanup::leaves_copies;
 use weaver_operator::sync::metadata::is_adopted;
 use weaver_operator::sync::plan::{Leftover, leftover};
 
 use super::found::{Copies, Found, leader};
-use super::part::LOOK;
+use super::part::{LOOK, is_gone};
 use crate::orphans::{self, Marked};
 use crate::resource::delete::{Manner, delete};
 use crate::resource::deletion::held_by;
-use crate::resource::kind::{Kind, name, namespace, uid};
-use crate::resource::store::{Store, exactly, is_conflict, is_gone, is_invalid};
+use crate::resource::kind::Kind;
+use crate::resource::store::{Store, exactly, is_invalid};
 use crate::stdout::{Lines, say};
 
 /// Deletes all that were found, and waits until they are gone.
@@ -34,8 +36,8 @@ pub async fn remove(client: &Client, found: &Found, copies: Copies, deadline: In
     let manner = Manner { orphan: copies == Copies::Keep, dry_run: false };
     for kind in Kind::ALL {
         for object in found.of(kind) {
-            let store = Store::all(kind, client).at(kind, Some(namespace(object)));
-            delete(&store, name(object), object, manner).await?;
+            let store = Store::all(kind, client).at(kind, object.metadata.namespace.as_deref());
+            delete(&store, &object.name_any(), object, manner).await?;
             say(format_args!("{} deleted", kind.place(object)));
         }
     }
@@ -67,14 +69,14 @@ pub async fn remove(client: &Client, found: &Found, copies: Copies, deadline: In
 }
 
 /// Those of the found ones that are still there.
-async fn left(client: &Client, found: &Found) -> anyhow::Result<Vec<(Kind, Value)>> {
+async fn left(client: &Client, found: &Found) -> anyhow::Result<Vec<(Kind, DynamicObject)>> {
     let mut left = Vec::new();
     // A kind of which there was none may not be known at all.
     for kind in Kind::ALL.into_iter().filter(|kind| !found.of(*kind).is_empty()) {
-        let uids: BTreeSet<&str> = found.of(kind).iter().map(uid).collect();
+        let uids: BTreeSet<_> = found.of(kind).iter().map(DynamicObject::uid).collect();
         let objects = Store::all(kind, client).list(ListParams::default()).await?;
         left.extend(
-            objects.into_iter().filter(|object| uids.contains(uid(object))).map(|object| (kind, object)),
+            objects.into_iter().filter(|object| uids.contains(&object.uid())).map(|object| (kind, object)),
         );
     }
     Ok(left)
@@ -84,11 +86,11 @@ async fn left(client: &Client, found: &Found) -> anyhow::Result<Vec<(Kind, Value
 /// for the next look, and so is what could not be removed, which is told once.
 async fn release(
     client: &Client,
-    left: &[(Kind, Value)],
+    left: &[(Kind, DynamicObject)],
     copies: Copies,
     trouble: &mut BTreeSet<String>,
 ) -> anyhow::Result<()> {
-    let held: Vec<&Value> =
+    let held: Vec<&DynamicObject> =
         left.iter().filter_map(|(_, object)| without_ours(object).is_some().then_some(object)).collect();
     if held.is_empty() {
         return Ok(());
@@ -107,17 +109,18 @@ async fn release(
         }
         let mut change = exactly(object);
         change["metadata"]["finalizers"] = json!(without_ours(object));
-        let store = Store::all(Kind::Sync, client).at(Kind::Sync, Some(namespace(object)));
-        let mut released = store.merge(name(object), &change).await;
+        let store = Store::all(Kind::Sync, client).at(Kind::Sync, object.metadata.namespace.as_deref());
+        let name = object.name_any();
+        let mut released = store.objects.merge(&name, &change, Write::Persist).await;
         if released.as_ref().is_err_and(is_invalid) {
             // As the operator does: where the API server cannot judge the spec, it goes with the finalizers.
             change["spec"] = Value::Null;
-            released = store.merge(name(object), &change).await;
+            released = store.objects.merge(&name, &change, Write::Persist).await;
         }
         match released {
-            Err(error) if !is_conflict(&error) && !is_gone(&error) => {
-                let place = store.place(name(object));
-                return Err(store.said(error).context(format!("taking our finalizer off {place}")));
+            Err(error) if !error.is_conflict() && !error.is_not_found() => {
+                let place = store.place(&name);
+                return Err(store.said(error.why).context(format!("taking our finalizer off {place}")));
             }
             _ => {}
         }
@@ -126,15 +129,19 @@ async fn release(
 }
 
 /// The finalizers but for ours and the upstream operator's; `None` if neither is among them.
-fn without_ours(object: &Value) -> Option<Vec<String>> {
-    let all = object["metadata"]["finalizers"].as_array()?;
-    let all: Vec<String> = all.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-    let others = after(&all, Claim::Release);
+fn without_ours(object: &DynamicObject) -> Option<Vec<String>> {
+    let all = object.finalizers();
+    let others = after(all, Claim::Release);
     (others.len() < all.len()).then(|| others.into_iter().map(str::to_owned).collect())
 }
 
 /// Removes the copies of a deleted ConfigMapSync that are among `marked`; was all of it done?
-async fn clean_up(client: &Client, sync: &Value, marked: &[Marked], trouble: &mut BTreeSet<String>) -> bool {
+async fn clean_up(
+    client: &Client,
+    sync: &DynamicObject,
+    marked: &[Marked],
+    trouble: &mut BTreeSet<String>,
+) -> bool {
     let source = match source(sync) {
         Ok(source) => source,
         Err(why) => {
@@ -142,7 +149,8 @@ async fn clean_up(client: &Client, sync: &Value, marked: &[Marked], trouble: &mu
             return true;
         }
     };
-    let owner = Owner { namespace: namespace(sync).into(), name: name(sync).into(), uid: uid(sync).into() };
+    let [namespace, uid] = [sync.namespace(), sync.uid()].map(Option::unwrap_or_default);
+    let owner = Owner { namespace, name: sync.name_any(), uid };
     let mut is_done = true;
     for copy in marked.iter().filter(|copy| is_copy_of(&owner, &source, copy)) {
         let (written, what) = if is_adopted(&copy.meta) {
@@ -153,7 +161,7 @@ async fn clean_up(client: &Client, sync: &Value, marked: &[Marked], trouble: &mu
         match written {
             Ok(()) => say(format_args!("{copy} is {what}")),
             Err(error) if is_gone(&error) => {}
-            Err(error) if is_conflict(&error) => is_done = false,
+            Err(kube::Error::Api(status)) if status.is_conflict() => is_done = false,
             Err(error) => {
                 is_done = false;
                 let words = format!("{copy} cannot be removed ({error}); `--copies keep` leaves all of them");
@@ -172,9 +180,10 @@ fn is_copy_of(owner: &Owner, source: &Source, copy: &Marked) -> bool {
 }
 
 /// The source of a ConfigMapSync whose copies go; or why they stay, as the operator judges it.
-fn source(sync: &Value) -> Result<Source, String> {
-    let sync: ConfigMapSync =
-        serde_json::from_value(sync.clone()).map_err(|odd| format!("it cannot be understood: {odd}"))?;
+fn source(sync: &DynamicObject) -> Result<Source, String> {
+    let sync: ConfigMapSync = serde_json::to_value(sync)
+        .and_then(serde_json::from_value)
+        .map_err(|odd| format!("it cannot be understood: {odd}"))?;
     if convert::lost(&sync.metadata).is_some() {
         return Err("part of its spec is lost".into());
     }
@@ -217,7 +226,9 @@ mod tests {
 
     #[test]
     fn only_our_own_finalizer_and_upstreams_are_taken_off() {
-        let object = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
+        let object = |finalizers: &Value| -> DynamicObject {
+            serde_json::from_value(json!({"metadata": {"finalizers": finalizers}})).unwrap()
+        };
         for (finalizers, expected) in [
             (json!([FINALIZER]), Some(vec![])),
             (json!([UPSTREAM_FINALIZER]), Some(vec![])),
@@ -226,13 +237,17 @@ mod tests {
             (Value::Null, None),
         ] {
             let expected = expected.map(|all| all.into_iter().map(str::to_owned).collect());
-            assert_eq!(without_ours(&object(finalizers.clone())), expected, "{finalizers}");
+            assert_eq!(without_ours(&object(&finalizers)), expected, "{finalizers}");
         }
     }
 
     #[test]
     fn copies_stay_where_the_resource_says_so_or_cannot_be_understood() {
-        let sync = |metadata: Value, spec: Value| json!({"apiVersion": "weaver.example.com/v1beta1", "kind": "ConfigMapSync", "metadata": metadata, "spec": spec});
+        let sync = |metadata: Value, spec: Value| -> DynamicObject {
+            let object = json!({"apiVersion": "weaver.example.com/v1beta1", "kind": "ConfigMapSync",
+                                "metadata": metadata, "spec": spec});
+            serde_json::from_value(object).unwrap()
+        };
         let paused = json!({"annotations": {PAUSED_ANNOTATION: "a backup"}});
         for (metadata, spec, expected) in [
             (json!({}), json!({}), None),

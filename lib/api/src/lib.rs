@@ -11,15 +11,15 @@
 //!
 //! ```toml
 //! [dependencies]
-//! weaver-api = { path = "config-weaver/api" }
+//! weaver-api = { path = "config-weaver/lib/api" }
 //! kube = { version = "5", features = ["client", "runtime"] }
+//! k8s-openapi = { version = "0.29", features = ["v1_36"] }
 //! ```
 //!
 //! | module | for |
 //! |---|---|
 //! | [`v1beta1`] | the kinds themselves: `ConfigMapSync`, `ServiceToken`, `NodeReport`; the version to use |
 //! | [`validate`] | what is wrong with a spec, field by field, before anything is sent |
-//! | [`requests`] | create and replace that refuse unknown fields, which kube's own calls cannot ask for |
 //! | [`conditions`] | names of the conditions in a status |
 //! | [`names`] | what Kubernetes lets objects and namespaces be called |
 //! | [`marks`] | labels and annotations of copies, to find the resource that a copy is of |
@@ -47,8 +47,7 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! `lib/api/examples/client.rs` is a program that creates, reads, lists, changes, watches and deletes each kind:
-//! `cargo run -p weaver-api --example client -- NAMESPACE`.
+//! The crate `weaver-client` creates, reads, lists, changes, watches and deletes objects of these kinds and of any other.
 
 pub mod conditions;
 pub mod convert;
@@ -57,7 +56,6 @@ pub mod marks;
 pub mod minting;
 pub mod names;
 pub mod reference;
-pub mod requests;
 pub mod schema;
 pub mod v1alpha1;
 pub mod v1beta1;

@@ -70,11 +70,13 @@ pub fn conversion_failed(status: &Status) -> bool {
 pub async fn call<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
     match timeout(DEADLINE, request).await {
         Ok(answer) => answer.map_err(CallError::from),
-        Err(_) => Err(CallError::Transient(format!(
-            "the API server gave no answer within {} s",
-            DEADLINE.as_secs()
-        ))),
+        Err(_) => Err(no_answer(DEADLINE)),
     }
+}
+
+/// That a call has no answer after so long.
+pub(crate) fn no_answer(deadline: Duration) -> CallError {
+    CallError::Transient(format!("the API server gave no answer within {} s", deadline.as_secs()))
 }
 
 /// Does a 403 say that the namespace is being deleted, rather than that a right is missing?

@@ -1,14 +1,11 @@
-//! Changes as JSON merge patches (RFC 7396), which can be made again on a newer object. Pure.
+//! JSON merge patches (RFC 7396) that can be repeated on a newer object. Pure.
 //!
-//! A list counts as one value, and `null` says that a field is not there: for our kinds the two are the same.
+//! A list is one value, and `null` is a field that is not there.
 
 use serde_json::{Map, Value, json};
 
-/// What a person may change of an object, and what of its metadata.
-const CHANGEABLE: [&str; 2] = ["metadata", "spec"];
-const CHANGEABLE_METADATA: [&str; 2] = ["annotations", "labels"];
-
-/// The object with the patch made on it.
+/// The object with the patch applied to it.
+#[must_use]
 pub fn merged(mut object: Value, patch: &Value) -> Value {
     merge(&mut object, patch);
     object
@@ -33,7 +30,8 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// The patch that makes `after` of `before`; `{}` where they are alike.
+/// The patch that turns `before` into `after`; `{}` where they are equal.
+#[must_use]
 pub fn difference(before: &Value, after: &Value) -> Value {
     let (Value::Object(was), Value::Object(is)) = (before, after) else { return after.clone() };
     let mut patch = Map::new();
@@ -56,8 +54,9 @@ pub fn difference(before: &Value, after: &Value) -> Value {
     Value::Object(patch)
 }
 
-/// The first field that the patch is about and that differs between `seen` and `newer`: there the change was made
-/// without knowing what stands there now.
+/// The first field of the patch that differs between `seen` and `newer`, as a path: `spec.source.name`. There the patch was
+/// made without knowing what is there now.
+#[must_use]
 pub fn overtaken(seen: &Value, newer: &Value, patch: &Value) -> Option<String> {
     let Value::Object(fields) = patch else { return (seen != newer).then(String::new) };
     if !(seen.is_object() && newer.is_object()) {
@@ -69,27 +68,22 @@ pub fn overtaken(seen: &Value, newer: &Value, patch: &Value) -> Option<String> {
     })
 }
 
-/// The part of an object that a person may change.
-pub fn changeable(object: &Value) -> Value {
-    let mut part = json!({"metadata": {}});
-    for field in CHANGEABLE_METADATA {
+/// What users write of an object: labels, annotations, and all fields but `apiVersion`, `kind`, `metadata` and `status`.
+/// Finalizers and owner references are left out: controllers write them.
+#[must_use]
+pub fn content(object: &Value) -> Value {
+    let fields = object.as_object().into_iter().flatten();
+    let own =
+        fields.filter(|(field, _)| !["apiVersion", "kind", "metadata", "status"].contains(&field.as_str()));
+    let mut content: Map<_, _> = own.map(|(field, value)| (field.clone(), value.clone())).collect();
+    let mut metadata = json!({});
+    for field in ["annotations", "labels"] {
         if let Some(value) = object["metadata"].get(field).filter(|value| !value.is_null()) {
-            part["metadata"][field] = value.clone();
+            metadata[field] = value.clone();
         }
     }
-    if let Some(spec) = object.get("spec") {
-        part["spec"] = spec.clone();
-    }
-    part
-}
-
-/// The first field of a patch that is not a person's to change.
-pub fn forbidden(patch: &Value) -> Option<String> {
-    let first = |fields: &Value, allowed: &[&str]| -> Option<String> {
-        fields.as_object()?.keys().find(|field| !allowed.contains(&field.as_str())).cloned()
-    };
-    first(patch, &CHANGEABLE)
-        .or_else(|| first(&patch["metadata"], &CHANGEABLE_METADATA).map(|field| format!("metadata.{field}")))
+    content.insert("metadata".into(), metadata);
+    Value::Object(content)
 }
 
 #[cfg(test)]
@@ -97,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patches_are_merged_as_the_rfc_has_it() {
+    fn patches_are_applied_as_in_the_rfc() {
         for (object, patch, expected) in [
             (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
             (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),
@@ -115,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_made_again_gives_the_same() {
+    fn a_difference_applied_again_gives_the_same() {
         for (before, after, patch) in [
             (json!({"a": 1, "b": {"c": 2}}), json!({"a": 1, "b": {"c": 2}}), json!({})),
             (json!({"a": 1, "b": {"c": 2}}), json!({"b": {"c": 3}}), json!({"a": null, "b": {"c": 3}})),
@@ -146,18 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn spec_labels_and_annotations_are_a_persons_to_change() {
+    fn the_content_is_what_users_write() {
         let object = json!({
-            "kind": "A", "metadata": {"name": "a", "labels": {"b": "c"}, "finalizers": ["d"]}, "spec": {"e": 1},
-            "status": {},
+            "kind": "A", "metadata": {"name": "a", "labels": {"b": "c"}, "annotations": null, "finalizers": ["d"]},
+            "spec": {"e": 1}, "data": {"f": "g"}, "status": {},
         });
-        assert_eq!(changeable(&object), json!({"metadata": {"labels": {"b": "c"}}, "spec": {"e": 1}}));
-        for (patch, expected) in [
-            (json!({"spec": {"a": 1}, "metadata": {"labels": {"a": "b"}, "annotations": null}}), None),
-            (json!({"status": {}}), Some("status")),
-            (json!({"metadata": {"name": "b"}}), Some("metadata.name")),
-        ] {
-            assert_eq!(forbidden(&patch).as_deref(), expected, "{patch}");
-        }
+        let expected = json!({"metadata": {"labels": {"b": "c"}}, "spec": {"e": 1}, "data": {"f": "g"}});
+        assert_eq!(content(&object), expected);
+        assert_eq!(content(&Value::Null), json!({"metadata": {}}));
     }
 }

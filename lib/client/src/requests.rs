@@ -2,9 +2,7 @@
 //!
 //! A field that a kind does not have, a misspelt one for instance, is dropped by the API server, with a warning that
 //! kube passes on to nobody. A request with `fieldValidation=Strict` is refused instead, and the answer names the field.
-//! Of kube's own calls only a server-side apply can ask for that ([`kube::api::PatchParams::validation_strict`]).
-//!
-//! Pure: what is made here is sent by [`kube::Client::request`]. Nothing here fails for an object of ours.
+//! Of kube's own calls only a patch can ask for that ([`kube::api::PatchParams::validation_strict`]).
 
 use http::{Request, Uri};
 use kube::api::PostParams;
@@ -13,21 +11,8 @@ use serde::Serialize;
 
 /// A request that creates `object` in `collection`, which is what [`kube::Api::resource_url`] says.
 ///
-/// ```
-/// use kube::api::PostParams;
-/// use weaver_api::requests;
-/// use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncFields};
-///
-/// let collection = "/apis/weaver.example.com/v1beta1/namespaces/team-a/configmapsyncs";
-/// let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-/// let sync = ConfigMapSync::new("settings", ConfigMapSyncFields::default());
-/// let request = requests::create(collection, &sync, &dry_run)?;
-/// assert!(request.uri().query().is_some_and(|query| query.contains("fieldValidation=Strict")));
-/// # Ok::<(), kube::core::request::Error>(())
-/// ```
-///
 /// # Errors
-/// If the object cannot be written as JSON, or `collection` is no path.
+/// If the object cannot be written as JSON, or `collection` is not a path.
 pub fn create(
     collection: &str,
     object: &impl Serialize,
@@ -36,11 +21,11 @@ pub fn create(
     strict(kube::core::Request::new(collection).create(params, body(object)?)?)
 }
 
-/// A request that puts `object` in the place of the one called `name`. The API server refuses it (409) unless the
+/// A request that replaces the object called `name` by `object`. The API server refuses it (409) unless the
 /// object has the `resourceVersion` of the one it replaces.
 ///
 /// # Errors
-/// If the object cannot be written as JSON, or `collection` and `name` are no path.
+/// If the object cannot be written as JSON, or `collection` and `name` are not a path.
 pub fn replace(
     collection: &str,
     name: &str,
@@ -94,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_none_is_refused() {
+    fn what_is_not_a_path_is_refused() {
         assert!(create("not a path", &json!({}), &PostParams::default()).is_err());
         assert!(replace(COLLECTION, "", &json!({}), &PostParams::default()).is_err());
     }
