@@ -14,6 +14,7 @@ mod cli_edit;
 mod cli_tokens;
 mod cli_verbs;
 mod cli_watch;
+mod client;
 mod contention;
 mod explain;
 mod footprint_own_server;
