@@ -26,7 +26,7 @@ enum Failure {
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     let root =
-        arguments.next().map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), PathBuf::from);
+        arguments.next().map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), PathBuf::from);
     if arguments.next().is_some() {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
