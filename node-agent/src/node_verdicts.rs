@@ -121,7 +121,7 @@ fn essence(mut findings: Vec<node_report::Finding>) -> Vec<node_report::Finding>
 /// names could not be judged; else `ok`. What no kernel tells, such as the power of a Pi on Debian's, is no lack of health.
 #[must_use]
 pub fn health(findings: &[Finding], conditions: &[Condition]) -> Severity {
-    let worst = findings.iter().map(|finding| finding.severity()).max();
+    let worst = findings.iter().map(Finding::severity).max();
     let is_open = [MEMORY_CGROUP_ENABLED, SERVING_NAMES_COVERED].iter().any(|kind| {
         !conditions.iter().any(|condition| condition.type_ == *kind && condition.status != "Unknown")
     });

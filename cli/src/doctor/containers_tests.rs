@@ -40,7 +40,7 @@ fn how_bad_each_state_is() {
         let finding = listed("k3d-a-server-0", state).judge(restarts, true);
         let quiet = listed("k3d-a-server-0", state).judge(restarts, false);
         assert_eq!(quiet.is_some(), state == "restarting", "{state}: nothing else is amiss");
-        assert_eq!(finding.as_ref().map(|finding| finding.severity()), want, "{state} {restarts}");
+        assert_eq!(finding.as_ref().map(Finding::severity), want, "{state} {restarts}");
         assert!(
             finding.is_none_or(|f| f.remedy.unwrap().commands[0].contains("k3d-a-server-0 2>&1 | weaver"))
         );

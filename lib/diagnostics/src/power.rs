@@ -101,7 +101,7 @@ mod tests {
             (Power::NoReader, Some(Severity::Unknown), "no reader"),
         ] {
             let found = finding(&power);
-            assert_eq!(found.as_ref().map(|found| found.severity()), severity, "{power:?}");
+            assert_eq!(found.as_ref().map(Finding::severity), severity, "{power:?}");
             assert!(found.is_none_or(|found| found.message.contains(words)), "{power:?}");
         }
     }

@@ -23,7 +23,7 @@ pub fn config(names: &[String]) -> String {
     )
 }
 
-/// The audit policy of tests: who touched which ConfigMap, Secret, NetworkPolicy or token, whatever
+/// The audit policy of tests: who touched which `ConfigMap`, Secret, `NetworkPolicy` or token, whatever
 /// the operator's own account did, and never what was in it.
 #[must_use]
 pub fn audit_policy() -> String {
