@@ -12,6 +12,8 @@ pub mod alone;
 pub mod audit;
 pub mod cli;
 pub mod exposition;
+#[cfg(test)]
+mod house;
 pub mod kubelet;
 pub mod lookout;
 pub mod memory;
