@@ -14,9 +14,9 @@ use kube::core::DynamicObject;
 use weaver_client::rollback::{Applied, Outcome, Rollback};
 use weaver_client::{Conflicts, Error, Refusal, Write};
 
-use super::DryRun;
 use super::kind::Kind;
 use super::manifest::{self, Checked};
+use super::options::DryRun;
 use super::readiness::wait;
 use super::store::Store;
 use crate::stdout::{Lines, failed, print};

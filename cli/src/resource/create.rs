@@ -13,9 +13,9 @@ use weaver_api::GROUP;
 use weaver_api::crds::STORED;
 use weaver_client::{Refusal, Write};
 
-use super::DryRun;
 use super::kind::Kind;
 use super::manifest::{self, Checked};
+use super::options::DryRun;
 use super::output::{self, Format};
 use super::store::Store;
 use crate::stdout::{note, print};

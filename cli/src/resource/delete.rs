@@ -15,8 +15,8 @@ use weaver_client::{Error, Progress, Why, Write};
 
 use super::deletion::{before_orphaning, copies_that_stay, held_by, otherwise};
 use super::kind::Kind;
+use super::options::{DryRun, for_each};
 use super::store::{Store, exactly, is_invalid};
-use super::{DryRun, for_each};
 use crate::stdout::{print, say};
 
 /// Attempts where others write at the same time; the operator's status alone is one now and then.

@@ -14,9 +14,9 @@ use serde_json::Value;
 use weaver_client::merge_patch::{content, difference, merged, overtaken};
 use weaver_client::{Error, Updated, Why, Write};
 
-use super::DryRun;
 use super::kind::Kind;
 use super::manifest::{self, valid};
+use super::options::DryRun;
 use super::store::Store;
 use super::text::{Text, wanted};
 use crate::stdout::say;

@@ -8,9 +8,9 @@ use kube::api::ListParams;
 use weaver_client::PAGE;
 
 use super::kind::Kind;
+use super::options::{Scope, Selectors, for_each};
 use super::output::{self, Format};
 use super::store::Store;
-use super::{Scope, Selectors, for_each};
 use crate::stdout::{note, print};
 
 #[derive(Args)]

@@ -23,8 +23,9 @@ use weaver_client::{Change, Why};
 use weaver_diagnostics::finding_text::clean_json;
 
 use super::kind::Kind;
+use super::list;
+use super::options::{Scope, Selectors};
 use super::output::{self, Format, line, row, titles, widths};
-use super::{Scope, Selectors, list};
 use crate::stdout::{note, print};
 
 #[derive(Args)]
