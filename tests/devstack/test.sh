@@ -77,6 +77,8 @@ case ${1-all} in
     step "promtool, once per machine" promtool
     # The programs as well, each beside the tests of its crate.
     step "Rust tests built" nextest run --locked --workspace --no-run
+    # An example with tests of its own is built as these only.
+    step "examples built" cargo build --locked --workspace --examples
     step "examples in the documentation" cargo test --locked --quiet -p weaver-api -p weaver-client -p weaver-tenant --doc
     echo "== Rust tests, inside a fresh stack ($SECONDS s so far)"
     trap - EXIT

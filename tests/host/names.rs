@@ -170,7 +170,7 @@ mod own_server {
         scene.drop_in("60.yaml", "tls-san: [other.example]\n");
         let (code, said) = scene.repair(&["--dry-run"]);
         assert_eq!(code, Some(10), "{said}");
-        assert!(said.contains("--- /dev/null\n") && said.contains("+  - \"late.example\"\n"), "{said}");
+        assert!(said.contains("--- /dev/null\n") && said.contains("+- late.example\n"), "{said}");
         let (code, said) = scene.repair(&[]);
         assert_eq!(code, Some(0), "{said}");
         for name in ["pi.example", "late.example", "other.example"] {
