@@ -18,6 +18,7 @@ pub mod emulation;
 pub mod layer;
 pub mod merge;
 pub mod named;
+mod options;
 pub mod os_list;
 pub mod packages;
 pub mod place;
@@ -26,7 +27,6 @@ pub mod rootfs;
 pub mod sbom;
 pub mod tools;
 
-use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io::BufReader;
 use std::os::unix::fs::PermissionsExt as _;
@@ -41,9 +41,9 @@ use weaver_devstack::choice::cache_root;
 use weaver_devstack::files;
 use weaver_devstack::steps::{Steps, say};
 
-use self::debian_kernel::DebianKernel;
 use self::layer::Built;
 use self::named::Named;
+pub use self::options::{Options, RootOptions};
 use self::rootfs::RootFs;
 use self::tools::{Logs, output};
 use crate::k3s::{self, K3s, Wish};
@@ -53,43 +53,6 @@ use crate::programs::{self, Profile, Program};
 const SPACE_FOR_OUT: u64 = 2 << 30;
 /// What a build starts, but for the compilers.
 const TOOLS: [&str; 8] = ["mmdebstrap", "mke2fs", "mkfs.vfat", "mmd", "mcopy", "sfdisk", "zstd", "xz"];
-
-/// Options of `root`.
-#[derive(Debug, Clone, clap::Args)]
-pub struct RootOptions {
-    /// The checkout.
-    #[arg(long, default_value = ".")]
-    pub source: PathBuf,
-    /// Debian's kernel for the card.
-    #[arg(long, env = "KERNEL", value_enum, default_value_t)]
-    pub kernel: DebianKernel,
-}
-
-/// Options of `build`.
-#[derive(Debug, Clone, clap::Args)]
-pub struct Options {
-    /// The checkout.
-    #[arg(long, default_value = ".")]
-    pub source: PathBuf,
-    /// Where the image goes.
-    #[arg(long, default_value = "out")]
-    pub out: PathBuf,
-    /// k3s for the card: a file, or `testbed` for a test image [default: what image/k3s.lock names, downloaded].
-    #[arg(long, env = "K3S", value_name = "FILE|testbed")]
-    pub k3s: Option<OsString>,
-    /// Debian's kernel for the card; that of its backports makes an experimental image, for a Pi 5 as well.
-    #[arg(long, env = "KERNEL", value_enum, default_value_t)]
-    pub kernel: DebianKernel,
-    /// Ask Debian's archive again instead of taking the root file system from the cache.
-    #[arg(long)]
-    pub fresh: bool,
-    /// Stop at the image, without compressing it.
-    #[arg(long)]
-    pub raw: bool,
-    /// Our programs as they ship, on a test image too.
-    #[arg(long)]
-    pub release: bool,
-}
 
 /// What was built.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use weaver_devstack::download::sha256;
 use weaver_devstack::files;
 use weaver_devstack::steps::say;
 
-use super::Options;
 use super::named::Named;
+use super::options::Options;
 use super::rootfs::RootFs;
 use super::tools::{self, Logs, output};
 use super::{os_list, packages, sbom};

@@ -17,7 +17,8 @@
 pub mod cmdline_file;
 mod filter;
 
-use filter::{Filters, Verdict};
+pub use filter::Hardware;
+use filter::{Filters, Verdict, blank_trimmed};
 
 /// The file's name on the boot partition.
 pub const FILE: &str = "config.txt";
@@ -33,15 +34,6 @@ const LINE_LIMIT: usize = 98;
 /// Files that are included at most, nested or not. The documentation names no limit; without one a file that includes
 /// itself would never end.
 const INCLUDE_LIMIT: usize = 32;
-
-/// What decides about filters and can be known on the running system.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Hardware {
-    /// `/proc/device-tree/model`, without its NUL.
-    pub model: Option<String>,
-    /// `/proc/device-tree/serial-number`.
-    pub serial: Option<u64>,
-}
 
 /// What an `include` finds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -203,10 +195,6 @@ fn include(line: &str) -> Option<&str> {
 fn cut(line: &str) -> &str {
     let end = (0..=LINE_LIMIT.min(line.len())).rev().find(|end| line.is_char_boundary(*end));
     &line[..end.unwrap_or(0)]
-}
-
-fn blank_trimmed(text: &str) -> &str {
-    text.trim_matches([' ', '\t', '\r'])
 }
 
 /// Whether a number that switches something does so.

@@ -18,14 +18,7 @@ use crate::{
     yaml_node::{self, Node, Value},
 };
 
-/// A value and the place that sets it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting {
-    /// The value.
-    pub value: String,
-    /// The place.
-    pub origin: Place,
-}
+pub use crate::k3s_unit::Setting;
 
 /// A name that was configured and is not in force.
 #[derive(Debug, Clone, PartialEq, Eq)]

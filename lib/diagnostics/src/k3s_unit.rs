@@ -6,7 +6,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::{finding::Place, k3s_config::Setting, text_file::TextFile};
+use crate::{finding::Place, text_file::TextFile};
+
+/// A value and the place that sets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// The value.
+    pub value: String,
+    /// The place.
+    pub origin: Place,
+}
 
 /// One flag of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,11 +8,13 @@
 //! private key is in a fault, a finding or a `Debug`.
 
 pub mod beside;
+mod config;
 pub mod copies;
 mod fault;
 mod hosts;
 pub mod join_token;
 mod k3s_options;
+mod limits;
 mod names;
 mod network;
 pub mod network_config;
@@ -28,73 +30,15 @@ pub mod user_data;
 pub mod verdict;
 mod wifi;
 
-use std::{net::IpAddr, ops::Range};
+use std::ops::Range;
 
+pub use config::{Config, HostName, OptionValue, Role};
 pub use fault::Fault;
 pub(crate) use k3s_options::SECRET as SECRET_OPTIONS;
+pub use limits::{FILE_LIMIT, MOST_ENTRIES};
 pub use network::{Address, Network};
 pub use secret::{Secret, SecretWish};
 pub use wifi::Wifi;
-
-/// The largest file that is read, in bytes.
-pub const FILE_LIMIT: usize = 64 * 1024;
-/// The most entries that a list or the options may have.
-pub const MOST_ENTRIES: usize = 64;
-
-/// What the owner asks for. The default is: nothing.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Config {
-    /// The name of the host, and where it stands.
-    pub hostname: Option<HostName>,
-    /// Names and addresses of the API server, in lower case.
-    pub api_names: Vec<String>,
-    /// Public keys, each as a line of `authorized_keys`.
-    pub ssh_keys: Vec<String>,
-    /// The wired network.
-    pub network: Network,
-    /// The Wi-Fi.
-    pub wifi: Option<Wifi>,
-    /// NTP servers.
-    pub time_servers: Vec<String>,
-    /// How long k3s waits for a synchronised clock, in seconds.
-    pub clock_wait: Option<u16>,
-    /// Whether the node is a server.
-    pub role: Role,
-    /// The token of k3s.
-    pub token: SecretWish,
-    /// Further keys of k3s' configuration, in the order of the file.
-    pub k3s_options: Vec<(String, OptionValue)>,
-}
-
-/// A host name and its place in the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostName {
-    /// One label in lower case.
-    pub name: String,
-    /// Line, from 1.
-    pub line: u64,
-    /// Column, from 1.
-    pub column: u64,
-}
-
-/// What the node is to its cluster.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Role {
-    /// It runs the API server.
-    #[default]
-    Server,
-    /// It joins the server at this URL: `https://HOST:PORT`.
-    Agent(String),
-}
-
-/// The value of one of k3s' options.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OptionValue {
-    /// A text, a number or a truth value, as k3s turns it into a flag.
-    Single(String),
-    /// A list of texts.
-    List(Vec<String>),
-}
 
 /// A file without a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,14 +47,6 @@ pub struct Read {
     pub config: Config,
     /// Where the secrets to import stand, quotes included, in bytes and in the order of the file.
     secrets_at: Vec<Range<usize>>,
-}
-
-impl Config {
-    /// The secrets to import.
-    pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
-        let wishes = self.wifi.iter().map(|wifi| &wifi.password).chain([&self.token]);
-        wishes.filter_map(|wish| if let SecretWish::Import(secret) = wish { Some(secret) } else { None })
-    }
 }
 
 impl Read {
@@ -149,10 +85,6 @@ pub fn parse(file: &[u8]) -> Result<Read, Vec<Fault>> {
     } else {
         Err(found)
     }
-}
-
-fn is_of_no_host(address: IpAddr) -> bool {
-    address.is_unspecified() || address.is_multicast() || address == IpAddr::from([255; 4])
 }
 
 #[cfg(test)]

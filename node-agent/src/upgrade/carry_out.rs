@@ -11,7 +11,7 @@ use weaver_diagnostics::k3s_upgrade::record::{Build, Phase, Record, Resume};
 use super::journal::Journal;
 use super::node::Node;
 use super::place::sha256;
-use super::say;
+use super::say::say;
 
 /// An upgrade that is written down.
 pub struct Upgrade<'a> {

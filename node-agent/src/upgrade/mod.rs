@@ -11,9 +11,9 @@ mod download;
 pub mod journal;
 mod node;
 mod place;
+mod say;
 mod source;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -29,6 +29,7 @@ use carry_out::Upgrade;
 use journal::Journal;
 use node::{Node, version_of};
 use place::sha256;
+use say::say;
 use source::Source;
 
 /// Runs `upgrade`; the exit code of the process.
@@ -266,11 +267,6 @@ fn would(facts: &Facts, role: Role, names: &[String], node: &Node) -> String {
         node.wait.as_secs(),
         role.unit(),
     )
-}
-
-/// Whoever listens may be gone; what is under way is finished all the same.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 #[cfg(test)]

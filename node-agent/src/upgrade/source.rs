@@ -16,9 +16,10 @@ use weaver_diagnostics::k3s_upgrade::release::{self, Files};
 use weaver_diagnostics::k3s_upgrade::version::Version;
 
 use super::args::UpgradeArgs;
+use super::download;
 use super::node::version_of;
 use super::place::{Place, sha256};
-use super::{download, say};
+use super::say::say;
 
 /// Bytes of a list of hashes.
 const LIST: u64 = 64 * 1024;

@@ -7,7 +7,7 @@ use std::{borrow::Cow, fmt};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::Part;
+use super::part::Part;
 use crate::finding::{remedy::Remedy, severity::Severity};
 
 const K3S_CONFIGURATION: &str = "https://docs.k3s.io/installation/configuration";

@@ -20,54 +20,12 @@ mod tls;
 #[macro_use]
 mod weaver_toml;
 mod code;
+mod part;
 
 use std::fmt::Write as _;
 
 pub use code::{Code, Row};
-
-/// A part of the catalogue, and the letter with which its ids begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// N: the node.
-    Node,
-    /// H: the host.
-    Host,
-    /// T: certificates and their names.
-    Tls,
-    /// K: kubeconfigs and connections.
-    Connection,
-    /// F: the files and the start of k3s.
-    K3s,
-    /// B: `weaver.toml`.
-    WeaverToml,
-    /// J: a node that joins a server.
-    Join,
-    /// R: registries, images, ingress.
-    Images,
-    /// C: kinds and their objects.
-    Kinds,
-    /// A: accounts and their rights.
-    Accounts,
-    /// L: leases.
-    Leases,
-}
-
-impl Part {
-    /// Each part with its letter and its title, in the order of the page.
-    const ALL: [(Self, char, &'static str); 11] = [
-        (Self::Node, 'N', "The node: memory cgroup, names, size"),
-        (Self::Host, 'H', "The host: power, card, clock, route"),
-        (Self::Tls, 'T', "TLS: certificates and their names"),
-        (Self::Connection, 'K', "Kubeconfig and connection"),
-        (Self::K3s, 'F', "k3s: its files and its start"),
-        (Self::WeaverToml, 'B', "Boot: weaver.toml"),
-        (Self::Join, 'J', "Joining a server"),
-        (Self::Images, 'R', "Registries, images, ingress"),
-        (Self::Kinds, 'C', "Kinds and objects"),
-        (Self::Accounts, 'A', "Accounts and rights"),
-        (Self::Leases, 'L', "Leases"),
-    ];
-}
+pub use part::Part;
 
 /// The code that a person means by `N-01`, `n-01` or `memory-cgroup-absent`.
 #[must_use]

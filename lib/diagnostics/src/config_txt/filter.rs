@@ -2,7 +2,14 @@
 //!
 //! <https://www.raspberrypi.com/documentation/computers/config_txt.html#conditional-filters>
 
-use super::{Hardware, blank_trimmed};
+/// What decides about filters and can be known on the running system.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hardware {
+    /// `/proc/device-tree/model`, without its NUL.
+    pub model: Option<String>,
+    /// `/proc/device-tree/serial-number`.
+    pub serial: Option<u64>,
+}
 
 /// Boards by the name in their device tree, the model filters that they see, and their type in the revision code.
 /// The filters are those of the documentation's table, "also sees" followed to its end; the types are those of
@@ -192,4 +199,9 @@ fn number(text: &str) -> Option<u64> {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
     }
+}
+
+/// Without blanks, as the firmware knows them, at both ends.
+pub(super) fn blank_trimmed(text: &str) -> &str {
+    text.trim_matches([' ', '\t', '\r'])
 }

@@ -5,8 +5,8 @@
 
 use serde_json::Value;
 
-use super::LISTS;
 use super::authority::server_of;
+use super::document::LISTS;
 use super::document::{Document, name_of, shown, text_of};
 
 /// Why it may not.

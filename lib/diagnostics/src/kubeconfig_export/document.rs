@@ -5,7 +5,6 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 use serde_saphyr::{DuplicateKeyPolicy, Options};
 
-use super::LISTS;
 use crate::finding_text::is_unprintable;
 use crate::{
     finding::Place,
@@ -14,6 +13,9 @@ use crate::{
     yaml_node::{self, first_document},
     yaml_text,
 };
+
+/// The lists of a kubeconfig.
+pub(super) const LISTS: [&str; 3] = ["clusters", "contexts", "users"];
 
 /// The values of a kubeconfig: a mapping in which clusters, contexts and users
 /// are lists of named entries, or absent.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::LISTS;
+use super::document::LISTS;
 use super::document::{Document, name_of};
 
 /// Puts the entries of `exported` into `theirs`, each in the place of what had

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use super::ExportError;
 use super::document::shown;
+use super::error::ExportError;
 use super::pem::{Holds, normal};
 use crate::san::ServingName;
 

@@ -1,16 +1,22 @@
 //! Debian's raspi-firmware writes `cmdline.txt` anew at each change of a kernel: what shall stay on it stands in a file
 //! that it appends.
 
-use super::{EXTRA_CMDLINE, Facts, lost};
+use super::facts::{EXTRA_CMDLINE, Facts};
 use crate::{
     cmdline_repair::{self, Need, Repair},
-    finding::{Change, Finding, Place, Remedy},
+    finding::{Change, Code, Finding, Place, Remedy},
     kernel_cmdline::{MemorySetting, lines, memory_setting},
 };
 
 /// When it matters.
 pub(super) const LATER: &str =
     "once the system has written cmdline.txt anew, as each update of the kernel does";
+
+/// The controller is there, and will be gone.
+pub(super) fn lost(when: &str) -> Finding {
+    let message = format!("the memory controller is available now and will be gone {when}");
+    Finding::new(Code::MemoryCgroupLostAtBoot, message)
+}
 
 /// The change that has the generator enable the controller; `None` where there is none, or it does already.
 pub(super) fn repair(facts: &Facts) -> Option<Repair> {

@@ -38,7 +38,7 @@ fn verdict(facts: &Facts) -> (Severity, Code) {
     (found.severity(), found.code)
 }
 
-/// The table of the requirements, section 3.2, for kernels that know the
+/// The table for kernels that know the
 /// parameter; an unknown release counts as one.
 #[test]
 fn the_table_of_raspberry_pi_kernels() {

@@ -1,6 +1,6 @@
 //! What the kernel and k3s say of the host: its controllers, its power, its card.
 
-use super::{Told, after};
+use super::told::{Told, after};
 use crate::finding::Remedy;
 use crate::power;
 

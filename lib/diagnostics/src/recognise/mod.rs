@@ -10,6 +10,7 @@ mod rights;
 mod servers;
 mod signatures;
 mod tls;
+mod told;
 
 #[cfg(test)]
 mod tests;
@@ -19,28 +20,12 @@ use std::collections::BTreeSet;
 
 use aho_corasick::{AhoCorasick, BuildError};
 
-use crate::finding::{Code, Finding, Place, Remedy};
+use crate::finding::{Code, Finding, Place};
 use crate::tokens::without_tokens;
 use signatures::Wording;
+use told::Told;
 
 pub use tls::NameMismatch;
-
-/// What a line says in particular; the catalogue has the rest.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Told {
-    message: Option<String>,
-    remedy: Option<Remedy>,
-}
-
-impl Told {
-    fn message(message: impl Into<String>) -> Self {
-        Self { message: Some(message.into()), remedy: None }
-    }
-
-    fn remedy(self, remedy: Remedy) -> Self {
-        Self { remedy: Some(remedy), ..self }
-    }
-}
 
 /// Looks through lines.
 pub struct Recogniser {
@@ -116,10 +101,4 @@ fn plain(line: &[u8]) -> Cow<'_, str> {
     }
     plain.push_str(rest);
     Cow::Owned(plain)
-}
-
-/// What stands in `text` after `before` and up to `end`, or to the end of the text.
-fn after<'a>(text: &'a str, before: &str, end: &[char]) -> Option<&'a str> {
-    let rest = &text[text.find(before)? + before.len()..];
-    Some(rest.split(end).next().unwrap_or_default())
 }

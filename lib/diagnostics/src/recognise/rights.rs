@@ -1,6 +1,6 @@
 //! What the API server refuses.
 
-use super::{Told, after};
+use super::told::{Told, after};
 use crate::finding::Remedy;
 
 /// Of a name in Kubernetes, of a resource or of a group: nothing that a shell would read otherwise.

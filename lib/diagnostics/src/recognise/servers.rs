@@ -1,6 +1,6 @@
 //! What clients say of servers that they do not reach, or that are not what they take them for.
 
-use super::{Told, after};
+use super::told::{Told, after};
 use crate::finding::Remedy;
 use crate::kubeconfig_export::advice::hard_to_find;
 use crate::san::ServingName;

@@ -4,7 +4,8 @@
 //! have, and because a wording may have a reader of the line, which is code; a row is nothing but data. A test names the
 //! codes that nobody else's output says.
 
-use super::{Told, host, rights, servers, tls};
+use super::told::Told;
+use super::{host, rights, servers, tls};
 use crate::finding::Code;
 
 /// What an error that prints itself looks like.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::servers::asks_the_api_server;
-use super::{Told, after};
+use super::told::{Told, after};
 use crate::finding::Remedy;
 use crate::san::{ServingName, nearest};
 

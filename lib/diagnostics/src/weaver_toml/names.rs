@@ -2,7 +2,7 @@
 
 use super::{
     fault::{Mistake, shown},
-    is_of_no_host,
+    limits::is_of_no_host,
 };
 use crate::san::ServingName;
 

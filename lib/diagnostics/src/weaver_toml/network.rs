@@ -4,7 +4,7 @@ use std::{fmt, net::IpAddr};
 
 use super::{
     fault::{Faults, Mistake, shown},
-    is_of_no_host,
+    limits::is_of_no_host,
     section::{Section, Text},
 };
 

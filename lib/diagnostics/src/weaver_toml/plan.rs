@@ -4,15 +4,16 @@
 //! `/etc/hostname`, which a host always needs, and `/etc/hosts`, where only
 //! one marked line is ours. What is not asked for any more is removed.
 
+mod host;
 mod netplan;
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::{
-    Config, OptionValue, Role, Secret, SecretWish, hosts, network_config::OtherWifi, owners_netplan::Radio,
-};
+use self::host::with_header;
+pub use self::host::{HEADER, Host, Hosts};
+use super::{Config, OptionValue, Role, SecretWish, hosts, network_config::OtherWifi};
 use crate::yaml_text::{self, Ordered};
 
 /// The account of the card, which gets the ssh keys where user-data makes none.
@@ -31,8 +32,6 @@ pub const CLOUD_INITS_NETPLAN: &str = "/etc/netplan/50-cloud-init.yaml";
 pub const HOSTNAME_FILE: &str = "/etc/hostname";
 /// Names that the host knows by itself.
 pub const HOSTS_FILE: &str = "/etc/hosts";
-/// The first line of the files that are ours.
-pub const HEADER: &str = "# Written by weaver-node-agent boot-config from weaver.toml: change it there.\n";
 
 const CLOUD_INIT: &str = "/etc/cloud/cloud.cfg.d/98-weaver-hostname.cfg";
 /// What k3s shall do, the node's name in it.
@@ -59,49 +58,6 @@ const OWN: &[&str] = &[
     AGENT_TOKEN_FILE,
     WIFI_PASSWORD_FILE,
 ];
-
-/// What must be known of the host.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Host {
-    /// The node's name in the role that is asked for, once it is pinned.
-    pub pinned: Option<String>,
-    /// Whether k3s has registered a node in that role.
-    pub is_registered: bool,
-    /// What the node was registered as when the card was a server, where it shall be an agent and that is not pinned.
-    pub server_name: Option<String>,
-    /// The node's name in k3s' own configuration, ours left out.
-    pub configured: Option<String>,
-    /// The content of `/etc/hostname`, without white space.
-    pub hostname: Option<String>,
-    /// `/etc/hosts`.
-    pub hosts: Hosts,
-    /// The user that user-data makes.
-    pub user: Option<String>,
-    /// Whether a token was imported earlier for the role that is asked for.
-    pub has_token: bool,
-    /// Whether that token proves whose server takes it.
-    pub has_whole_token: bool,
-    /// The password of the Wi-Fi that was imported earlier.
-    pub wifi_password: Option<Secret>,
-    /// The Wi-Fi that cloud-init asks for.
-    pub other_wifi: Option<OtherWifi>,
-    /// What a netplan file of the owner's makes of the radio.
-    pub owners_radio: Option<Radio>,
-    /// Files of ours in [`KEYS_DIR`], whole paths.
-    pub key_files: Vec<String>,
-}
-
-/// `/etc/hosts` as it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Hosts {
-    /// There is none.
-    #[default]
-    Missing,
-    /// Its content.
-    Text(String),
-    /// It is there and is no text: left alone.
-    Unreadable,
-}
 
 /// A file as it shall be.
 #[derive(Clone, PartialEq, Eq)]
@@ -292,10 +248,6 @@ fn timesyncd(servers: &[String]) -> Option<String> {
 
 fn agent_environment(seconds: u16) -> String {
     format!("{HEADER}WEAVER_CLOCK_WAIT={seconds}\n")
-}
-
-fn with_header(text: &str) -> String {
-    format!("{HEADER}{text}")
 }
 
 #[cfg(test)]

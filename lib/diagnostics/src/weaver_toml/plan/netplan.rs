@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Host, with_header};
+use super::host::{Host, with_header};
 use crate::{
     weaver_toml::{Config, Network, Secret, SecretWish, Wifi, network_config::RADIO, owners_netplan::Radio},
     yaml_text,

@@ -1,5 +1,8 @@
 //! Every file that follows from `weaver.toml`, and what a change removes.
 
+use crate::weaver_toml::Secret;
+use crate::weaver_toml::owners_netplan::Radio;
+
 use super::*;
 use crate::{weaver_toml::parse, yaml_node};
 

@@ -1,0 +1,43 @@
+//! Options of a build.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::debian_kernel::DebianKernel;
+
+/// Options of `root`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct RootOptions {
+    /// The checkout.
+    #[arg(long, default_value = ".")]
+    pub source: PathBuf,
+    /// Debian's kernel for the card.
+    #[arg(long, env = "KERNEL", value_enum, default_value_t)]
+    pub kernel: DebianKernel,
+}
+
+/// Options of `build`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// The checkout.
+    #[arg(long, default_value = ".")]
+    pub source: PathBuf,
+    /// Where the image goes.
+    #[arg(long, default_value = "out")]
+    pub out: PathBuf,
+    /// k3s for the card: a file, or `testbed` for a test image [default: what image/k3s.lock names, downloaded].
+    #[arg(long, env = "K3S", value_name = "FILE|testbed")]
+    pub k3s: Option<OsString>,
+    /// Debian's kernel for the card; that of its backports makes an experimental image, for a Pi 5 as well.
+    #[arg(long, env = "KERNEL", value_enum, default_value_t)]
+    pub kernel: DebianKernel,
+    /// Ask Debian's archive again instead of taking the root file system from the cache.
+    #[arg(long)]
+    pub fresh: bool,
+    /// Stop at the image, without compressing it.
+    #[arg(long)]
+    pub raw: bool,
+    /// Our programs as they ship, on a test image too.
+    #[arg(long)]
+    pub release: bool,
+}

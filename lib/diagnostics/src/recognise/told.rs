@@ -1,0 +1,26 @@
+//! What a line says in particular, and how it is cut out of it.
+
+use crate::finding::Remedy;
+
+/// What a line says in particular; the catalogue has the rest.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) message: Option<String>,
+    pub(super) remedy: Option<Remedy>,
+}
+
+impl Told {
+    pub(super) fn message(message: impl Into<String>) -> Self {
+        Self { message: Some(message.into()), remedy: None }
+    }
+
+    pub(super) fn remedy(self, remedy: Remedy) -> Self {
+        Self { remedy: Some(remedy), ..self }
+    }
+}
+
+/// What stands in `text` after `before` and up to `end`, or to the end of the text.
+pub(super) fn after<'a>(text: &'a str, before: &str, end: &[char]) -> Option<&'a str> {
+    let rest = &text[text.find(before)? + before.len()..];
+    Some(rest.split(end).next().unwrap_or_default())
+}

@@ -1,0 +1,68 @@
+//! What `weaver.toml` asks for, as plain values.
+
+use super::network::Network;
+use super::secret::{Secret, SecretWish};
+use super::wifi::Wifi;
+
+/// What the owner asks for. The default is: nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Config {
+    /// The name of the host, and where it stands.
+    pub hostname: Option<HostName>,
+    /// Names and addresses of the API server, in lower case.
+    pub api_names: Vec<String>,
+    /// Public keys, each as a line of `authorized_keys`.
+    pub ssh_keys: Vec<String>,
+    /// The wired network.
+    pub network: Network,
+    /// The Wi-Fi.
+    pub wifi: Option<Wifi>,
+    /// NTP servers.
+    pub time_servers: Vec<String>,
+    /// How long k3s waits for a synchronised clock, in seconds.
+    pub clock_wait: Option<u16>,
+    /// Whether the node is a server.
+    pub role: Role,
+    /// The token of k3s.
+    pub token: SecretWish,
+    /// Further keys of k3s' configuration, in the order of the file.
+    pub k3s_options: Vec<(String, OptionValue)>,
+}
+
+/// A host name and its place in the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostName {
+    /// One label in lower case.
+    pub name: String,
+    /// Line, from 1.
+    pub line: u64,
+    /// Column, from 1.
+    pub column: u64,
+}
+
+/// What the node is to its cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Role {
+    /// It runs the API server.
+    #[default]
+    Server,
+    /// It joins the server at this URL: `https://HOST:PORT`.
+    Agent(String),
+}
+
+/// The value of one of k3s' options.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OptionValue {
+    /// A text, a number or a truth value, as k3s turns it into a flag.
+    Single(String),
+    /// A list of texts.
+    List(Vec<String>),
+}
+
+impl Config {
+    /// The secrets to import.
+    pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        let wishes = self.wifi.iter().map(|wifi| &wifi.password).chain([&self.token]);
+        wishes.filter_map(|wish| if let SecretWish::Import(secret) = wish { Some(secret) } else { None })
+    }
+}
