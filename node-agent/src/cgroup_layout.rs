@@ -1,6 +1,6 @@
 //! Which layout of cgroups the host has, and whether k3s can work in it: version 2 with the controllers that it needs.
 //!
-//! The memory controller is a matter of its own, `memory_cgroup`. Rules: requirements R-A06, platform facts B5.
+//! The memory controller is a matter of its own, `memory_cgroup`.
 
 use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
 

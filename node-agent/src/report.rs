@@ -27,7 +27,7 @@ pub fn text(findings: &[Finding]) -> String {
     out
 }
 
-/// Writes a finding to the log, with its code as a field (R-Y04).
+/// Writes a finding to the log, with its code as a field.
 pub fn log(finding: &Finding) {
     let (code, message) = (finding.code.id(), finding.message.as_str());
     match finding.severity() {

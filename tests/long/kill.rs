@@ -1,5 +1,5 @@
 //! The operator is killed once before and once after each of its writes. Whatever it had done by then, the next one
-//! makes everything right: no copy is lost, none is left behind, and the source is never touched (design 6).
+//! makes everything right: no copy is lost, none is left behind, and the source is never touched.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};

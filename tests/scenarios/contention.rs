@@ -14,7 +14,7 @@ async fn rival(world: &World, foo: &str) -> String {
 }
 
 #[tokio::test]
-async fn b25_the_first_keeps_its_copy_and_the_other_takes_over_when_it_goes() {
+async fn the_first_keeps_its_copy_and_the_other_takes_over_when_it_goes() {
     let world = World::new("contention").await;
     let (team, foo) = world.synced().await;
     let rival = rival(&world, &foo).await;

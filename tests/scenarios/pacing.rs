@@ -12,7 +12,7 @@ use weaver_tests::world::{World, eventually, given};
 const UPSTREAMS: [&str; 5] = ["get", "list", "create", "update", "delete"];
 
 #[tokio::test]
-async fn b34_b35_upstreams_role_without_watch_is_enough_and_changes_are_looked_for() {
+async fn upstreams_role_without_watch_is_enough_and_changes_are_looked_for() {
     let world = World::new("polled").await;
     let team = world.namespace("team").await;
     world.account(&team).await;

@@ -124,7 +124,7 @@ async fn a_missing_right_on_secrets_is_printed_as_a_role_that_works() {
 }
 
 #[tokio::test]
-async fn b1_no_value_of_a_secret_reaches_a_log_or_a_status() {
+async fn no_value_of_a_secret_reaches_a_log_or_a_status() {
     let world = World::new("secret-values").await;
     let (team, foo) = tenant_of_secrets(&world).await;
     let (plain, encoded) = ("hunter2-of-this-test", "aHVudGVyMi1vZi10aGlzLXRlc3Q=");

@@ -1,4 +1,4 @@
-//! A cluster in which the upstream operator has worked becomes ours, and nothing is lost (design 3).
+//! A cluster in which the upstream operator has worked becomes ours, and nothing is lost.
 
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};

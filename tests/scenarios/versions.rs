@@ -268,7 +268,7 @@ async fn a_field_selector_finds_the_syncs_of_one_account() {
 }
 
 #[tokio::test]
-async fn b27_a_sync_with_a_name_of_253_characters_copies() {
+async fn a_sync_with_a_name_of_253_characters_copies() {
     let world = World::new("long-name").await;
     let team = world.tenant().await;
     let foo = world.target(&team, "foo").await;

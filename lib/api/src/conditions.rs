@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn b26_the_transition_time_moves_only_with_the_status() {
+    fn the_transition_time_moves_only_with_the_status() {
         let first = fold(&ORDER, &[], &ready(Truth::False, "one"), Some(1), &at(1));
         let reworded = fold(&ORDER, &first, &ready(Truth::False, "two"), Some(2), &at(2));
         assert_eq!(reworded[0].last_transition_time, at(1));

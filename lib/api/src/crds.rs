@@ -1,5 +1,5 @@
 //! The generated `CustomResourceDefinition`s: `deploy/crds/`, the copies inside the programs and
-//! `weaver crd show` are these bytes (R-C01).
+//! `weaver crd show` are these bytes.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceConversion, CustomResourceDefinition, WebhookClientConfig, WebhookConversion,

@@ -1,4 +1,4 @@
-//! The marks on a copy, and whose a found object is by them (design 4.4).
+//! The marks on a copy, and whose a found object is by them.
 //!
 //! A copy carries the uid of its `ConfigMapSync` twice: as a label, by which copies are found, and inside an
 //! annotation that also names the resource. Either is enough to know a copy again, so stripping one of the two

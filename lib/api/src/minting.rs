@@ -1,4 +1,4 @@
-//! The right to mint tokens for one account: a Role with `resourceNames` in the tenant's namespace (R-T15).
+//! The right to mint tokens for one account: a Role with `resourceNames` in the tenant's namespace.
 //!
 //! The operator holds no right to mint by default. Whoever owns the namespace grants it, per account, by these
 //! two objects; `weaver tenant allow` writes them and a status that lacks them prints them.

@@ -1,4 +1,4 @@
-//! How API groups and versions must be called (R-C11).
+//! How API groups and versions must be called.
 //!
 //! The order of versions is kube's ([`kube::core::Version::priority`]): the API server prefers stable over beta
 //! over alpha, then the higher number, and names of another form come last. Only the checks are here: kube also

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn b23_only_404_means_not_there() {
+    fn only_404_means_not_there() {
         for (code, expected) in [
             (403, "Forbidden"),
             (404, "NotFound"),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn b1_an_answer_that_cannot_be_read_is_not_repeated() {
+    fn an_answer_that_cannot_be_read_is_not_repeated() {
         let error = serde_json::from_str::<ConfigMap>(r#"{"data": "hunter2"}"#).unwrap_err();
         assert!(error.to_string().contains("hunter2"), "{error}");
         let words = CallError::from(kube::Error::SerdeError(error)).to_string();

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn b1_a_broken_kubeconfig_is_named_and_not_repeated() {
+    async fn a_broken_kubeconfig_is_named_and_not_repeated() {
         let words = refused("current-context: o\nusers:\n- user: {token: hunter2\n  bad\n").await;
         assert!(words.contains("not valid YAML") && !words.contains("hunter2"), "{words}");
     }

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn b1_an_answer_that_cannot_be_read_is_not_repeated() {
+    fn an_answer_that_cannot_be_read_is_not_repeated() {
         let error = serde_json::from_str::<u8>("\"hunter2\"").unwrap_err();
         let why = Why::from(kube::Error::SerdeError(error));
         assert!(!why.to_string().contains("hunter2"), "{why}");

@@ -1,4 +1,4 @@
-//! What a new release of a `CustomResourceDefinition`, of any kind, breaks for those who use the last one (R-C15).
+//! What a new release of a `CustomResourceDefinition`, of any kind, breaks for those who use the last one.
 //!
 //! [`breaks`] compares two definitions and [`breaks_since`] two sets of them; [`Change`] says in words what happened and
 //! what to do instead. `weaver crd lint` prints that.

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn b11_b30_pauses_double_up_to_the_longest() {
+    fn pauses_double_up_to_the_longest() {
         let longest = Duration::from_mins(1);
         let seconds: Vec<u64> = (1..9).map(|failures| pause(failures, longest, 0.0).as_secs()).collect();
         assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 60, 60]);

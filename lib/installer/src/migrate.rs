@@ -1,5 +1,5 @@
 //! Rewrites every stored object at the version that is stored today, then takes the older versions out of the
-//! definition's `status.storedVersions` (R-V06), without which no release can ever drop one.
+//! definition's `status.storedVersions`, without which no release can ever drop one.
 //!
 //! The API server writes an object that is patched with nothing but its own resourceVersion, if it was stored in
 //! another form than it would be now, and does nothing otherwise. So a run that was killed is repeated at the

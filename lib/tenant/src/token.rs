@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn b31_many_callers_share_one_request() {
+    async fn many_callers_share_one_request() {
         let (minter, slot) = slot(usize::MAX, unreachable);
         let all = futures::future::join_all((0..20).map(|_| slot.current())).await;
         assert!(all.iter().all(|token| token.as_ref().unwrap().secret.expose_secret() == "token-1"));
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn b1_a_token_never_shows_in_debug_text() {
+    async fn a_token_never_shows_in_debug_text() {
         let (_, slot) = slot(usize::MAX, unreachable);
         let shown = format!("{:?}", slot.current().await.unwrap());
         assert!(!shown.contains("token-1"), "{shown}");

@@ -2,7 +2,7 @@
 //!
 //! Nothing here waits for the gate: stored objects must stay readable while a
 //! name is not proven. The webhook's CA and certificate are made first, so that
-//! the webhook can start; the rest is the installer's order (design 4.7). A
+//! the webhook can start; the rest is the installer's order. A
 //! definition that somebody changes is looked at within seconds, and whatever
 //! happens every [`RECHECK`]. What goes wrong stands in the report.
 

@@ -27,7 +27,7 @@ mod tests {
         let account = &objects[kinds.iter().position(|k| *k == "ServiceAccount").unwrap()];
         assert_eq!(account.metadata.name.as_deref(), Some(weaver_api::OPERATOR_ACCOUNT));
         assert_eq!(account.metadata.namespace.as_deref(), Some(weaver_api::OPERATOR_NAMESPACE));
-        // Only the installer writes definitions (design 4.7).
+        // Only the installer writes definitions.
         assert!(!kinds.contains(&"CustomResourceDefinition"));
     }
 }

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn b37_an_event_is_told_when_ready_turns_and_not_again() {
+    fn an_event_is_told_when_ready_turns_and_not_again() {
         let (nothing, well) = (Vec::new(), ready(Truth::True, "Synced", ""));
         let ill = ready(Truth::False, "TargetsFailed", "");
         for (before, now, expected) in [

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn b33_a_tenant_that_fills_its_lane_leaves_room_for_others() {
+    async fn a_tenant_that_fills_its_lane_leaves_room_for_others() {
         let lanes = Lanes::default();
         let mut held: Vec<_> = Vec::new();
         for _ in 0..PER_TENANT {

@@ -3,7 +3,7 @@
 //!
 //! A token is judged by its claims, by the uid of its account and by that of the Secret that it is bound to; the clock
 //! is that of the API server, which issues and judges them. What cannot be known just now changes nothing. Whether the API
-//! server would take a token is not asked (design 3): one that was revoked otherwise, as by new signing keys, is not seen.
+//! server would take a token is not asked: one that was revoked otherwise, as by new signing keys, is not seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

@@ -9,7 +9,7 @@ fn after(seconds: u64) -> Circumstances {
 }
 
 #[test]
-fn b24_a_resource_is_never_stuck_for_ever_and_a_refusal_is_final_soon() {
+fn a_resource_is_never_stuck_for_ever_and_a_refusal_is_final_soon() {
     let (refused, hindered) = (Pass::Refused("why".into()), Pass::Hindered("why".into()));
     for (pass, seconds, released) in [
         (&refused, 0, false),

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn b11_a_copy_has_the_content_and_is_recognised() {
+    fn a_copy_has_the_content_and_is_recognised() {
         let source = source(&[("a", "1")]);
         let copy = whole(&source).create("foo");
         assert_eq!((&copy.data, &copy.binary_data), (&source.data, &source.binary_data));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn b13_an_update_carries_its_precondition() {
+    fn an_update_carries_its_precondition() {
         let desired = whole(&source(&[("a", "1")]));
         let seen = ObjectMeta {
             uid: Some("uid".into()),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn b12_a_change_in_content_or_marks_is_seen() {
+    fn a_change_in_content_or_marks_is_seen() {
         let desired = whole(&source(&[("a", "1")]));
         let copy = desired.create("foo");
         assert!(desired.equals(&copy));

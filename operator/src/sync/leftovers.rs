@@ -224,8 +224,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn b14_what_was_dropped_while_nobody_looked_is_searched_for_unless_the_resource_shows_that_there_is_nothing()
-     {
+    fn what_was_dropped_while_nobody_looked_is_searched_for_unless_the_resource_shows_that_there_is_nothing()
+    {
         let named = spec(&["foo"]);
         let mut selected = named.clone();
         selected["targets"]["selector"] = json!({"matchLabels": {"a": "b"}});

@@ -29,7 +29,7 @@ fn keys(map: Option<&Map>) -> Vec<&str> {
 }
 
 #[test]
-fn b11_a_copy_has_the_sources_labels_and_annotations_and_those_of_the_spec_which_win() {
+fn a_copy_has_the_sources_labels_and_annotations_and_those_of_the_spec_which_win() {
     let source = json!({"labels": {"app": "x", "tier": "db"}, "annotations": {"note": "theirs"}});
     let targets = json!({"labels": {"tier": "copy"}, "annotations": {"more": "1"}});
     let copy = metadata(&source, &targets).of_new("foo", "settings");
@@ -41,7 +41,7 @@ fn b11_a_copy_has_the_sources_labels_and_annotations_and_those_of_the_spec_which
 }
 
 #[test]
-fn b27_marks_fit_whatever_the_resource_is_called_and_a_plain_copy_has_nothing_else() {
+fn marks_fit_whatever_the_resource_is_called_and_a_plain_copy_has_nothing_else() {
     let copy = metadata(&json!({}), &json!({})).of_new("foo", "settings");
     assert_eq!(copy.labels, Some(owner().labels()));
     assert_eq!(copy.annotations, Some(owner().annotations("ConfigMap/team-a/settings")));
@@ -79,7 +79,7 @@ fn what_deployment_tools_and_other_syncers_know_their_own_by_is_never_copied() {
 }
 
 #[test]
-fn b13_other_peoples_metadata_stays_and_what_we_set_goes_when_it_is_not_wanted_any_more() {
+fn other_peoples_metadata_stays_and_what_we_set_goes_when_it_is_not_wanted_any_more() {
     let before = metadata(&json!({"labels": {"app": "x"}}), &json!({"annotations": {"note": "1"}}));
     let mut found = before.of_new("foo", "settings");
     found.labels.as_mut().unwrap().insert("theirs".into(), "x".into());

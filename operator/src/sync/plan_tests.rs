@@ -76,7 +76,7 @@ fn what_a_dead_watch_showed_last_decides_nothing() {
 }
 
 #[test]
-fn b2_a_foreign_object_is_refused_even_if_its_content_is_equal() {
+fn a_foreign_object_is_refused_even_if_its_content_is_equal() {
     assert_eq!(
         by_object(&desired("1"), Takes::default(), Some(&foreign_object())),
         Step::Refuse(Foreign::Unmarked)
@@ -89,7 +89,7 @@ fn copy_of_another() -> Object {
 }
 
 #[test]
-fn b25_a_copy_of_another_resource_is_refused() {
+fn a_copy_of_another_resource_is_refused() {
     let found = copy_of_another();
     let refused =
         Step::Refuse(Foreign::Other { holder: "ConfigMapSync team-b/other".into(), uid: "u2".into() });
@@ -171,7 +171,7 @@ fn what_carries_no_mark_is_adopted_where_the_spec_says_so_and_nothing_else_is() 
 }
 
 #[test]
-fn b3_b6_the_source_is_never_removed_whatever_marks_it_carries() {
+fn the_source_is_never_removed_whatever_marks_it_carries() {
     let kind = SourceKind::ConfigMap;
     let marked = |namespace: &str| desired("1").create(namespace).metadata;
     let source = |namespace: Option<&str>, name: Option<&str>| Source {

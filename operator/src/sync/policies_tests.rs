@@ -52,7 +52,7 @@ async fn an_adopted_object_becomes_a_copy_and_goes_back_to_whose_it_was() {
 }
 
 #[tokio::test]
-async fn b37_what_happens_is_told_once_and_those_who_keep_a_copy_are_told_too() {
+async fn what_happens_is_told_once_and_those_who_keep_a_copy_are_told_too() {
     let world = World::new(Duration::ZERO).await;
     put_theirs(&world, &json!({}));
     world.create(&spec_with("conflictPolicy", "Adopt"), &[]);
@@ -69,7 +69,7 @@ async fn b37_what_happens_is_told_once_and_those_who_keep_a_copy_are_told_too() 
 }
 
 #[tokio::test]
-async fn b2_an_object_of_somebody_else_is_untouched_unless_the_spec_adopts_it_and_it_can_be() {
+async fn an_object_of_somebody_else_is_untouched_unless_the_spec_adopts_it_and_it_can_be() {
     for (policy, immutable, reason) in [("Refuse", false, "NotOurs"), ("Adopt", true, "NotAdoptable")] {
         let world = World::new(Duration::ZERO).await;
         put_theirs(&world, &json!({}));
@@ -149,7 +149,7 @@ async fn labels_and_annotations_follow_the_source_and_the_spec() {
 }
 
 #[tokio::test]
-async fn b14_what_could_not_be_seen_when_it_was_searched_for_goes_with_the_resource() {
+async fn what_could_not_be_seen_when_it_was_searched_for_goes_with_the_resource() {
     let world = World::new(Duration::ZERO).await;
     // Something is in the way, so the resource does not vouch for anything.
     put_theirs(&world, &json!({}));

@@ -115,7 +115,7 @@ fn where_nothing_was_looked_at_no_target_is_spoken_of() {
 }
 
 #[test]
-fn b26_an_unchanged_world_gives_an_unchanged_status() {
+fn an_unchanged_world_gives_an_unchanged_status() {
     let visit = || worked(&[("foo", synced()), ("bar", forbidden())]);
     let first = fold(&ConfigMapSyncStatus::default(), &visit(), 1);
     assert_eq!(fold(&first, &visit(), 99), first);

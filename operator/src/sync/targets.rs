@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn b3_the_source_is_not_selected_unless_its_copy_has_another_name() {
+    fn the_source_is_not_selected_unless_its_copy_has_another_name() {
         let everything = valid(spec(&json!({"selector": {}})));
         assert!(!selects(&everything, "team-a", &traits(&[])));
         let renamed = valid(spec(&json!({"selector": {}, "name": "copy"})));

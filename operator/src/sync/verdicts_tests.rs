@@ -21,7 +21,7 @@ fn all_is_well() {
 }
 
 #[test]
-fn b15_a_target_that_was_not_written_is_never_reported_as_synced() {
+fn a_target_that_was_not_written_is_never_reported_as_synced() {
     for state in [forbidden(), TargetState::Failed("x".into()), TargetState::Rejected("x".into())] {
         let visit = Visit::Worked(Box::new(work(&[("foo", synced()), ("bar", state)])));
         let (truth, _, message) = verdict(&visit, TARGETS_SYNCED);
@@ -32,7 +32,7 @@ fn b15_a_target_that_was_not_written_is_never_reported_as_synced() {
 }
 
 #[test]
-fn b16_a_missing_namespace_is_a_state_of_that_target_not_an_error() {
+fn a_missing_namespace_is_a_state_of_that_target_not_an_error() {
     let visit = Visit::Worked(Box::new(work(&[("foo", synced()), ("later", TargetState::NamespaceMissing)])));
     let (truth, _, message) = verdict(&visit, READY);
     assert_eq!(
@@ -42,7 +42,7 @@ fn b16_a_missing_namespace_is_a_state_of_that_target_not_an_error() {
 }
 
 #[test]
-fn b2_a_conflict_names_the_object_and_the_remedy() {
+fn a_conflict_names_the_object_and_the_remedy() {
     let visit = Visit::Worked(Box::new(work(&[("foo", TargetState::Conflict(Foreign::Unmarked))])));
     let (truth, reason, message) = verdict(&visit, CONFLICTED);
     assert_eq!((truth, reason), (Truth::True, "Conflict"));
@@ -59,7 +59,7 @@ fn b2_a_conflict_names_the_object_and_the_remedy() {
 }
 
 #[test]
-fn b17_a_missing_right_in_one_namespace_is_named_and_the_others_are_synced() {
+fn a_missing_right_in_one_namespace_is_named_and_the_others_are_synced() {
     let mut work = work(&[("foo", synced()), ("bar", forbidden())]);
     work.rights.missing = Ok(for_target(SourceKind::ConfigMap, "bar").into_iter().collect());
     let visit = Visit::Worked(Box::new(work));
@@ -77,7 +77,7 @@ fn a_refusal_that_is_no_missing_right_shows_the_servers_own_reason() {
 }
 
 #[test]
-fn b22_a_missing_source_leaves_the_copies_and_says_so() {
+fn a_missing_source_leaves_the_copies_and_says_so() {
     let mut work = work(&[]);
     work.source = SourceState::Missing;
     let visit = Visit::Worked(Box::new(work));
@@ -114,7 +114,7 @@ fn a_key_that_the_source_does_not_have_is_named_and_stops_nothing() {
 }
 
 #[test]
-fn b29_every_fault_of_a_spec_is_named_at_once() {
+fn every_fault_of_a_spec_is_named_at_once() {
     let faults = validate(Some(&ConfigMapSyncSpec::default())).unwrap_err();
     let visit = Visit::InvalidSpec(faults);
     let (truth, reason, message) = verdict(&visit, READY);

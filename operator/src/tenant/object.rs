@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn b1_debug_output_shows_no_content() {
+    fn debug_output_shows_no_content() {
         let object: Object = serde_json::from_value(json!({
             "kind": "Secret", "metadata": {"namespace": "a", "name": "b", "annotations": {"x": "hunter2"}},
             "data": {"password": "aHVudGVyMg=="}, "type": "Opaque",

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn b2_b19_every_needed_verb_is_asked_for() {
+    fn every_needed_verb_is_asked_for() {
         let verbs: Vec<_> = for_target(MAP, "foo").into_iter().map(|right| right.verb).collect();
         assert_eq!(verbs, ["create", "delete", "get", "list", "update", "watch"]);
         assert!(
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn b34_without_watch_there_is_a_look_from_time_to_time() {
+    fn without_watch_there_is_a_look_from_time_to_time() {
         let of = |rights: Vec<Right>| -> Vec<&str> {
             rights.into_iter().filter(Right::is_for_watching).map(|right| right.verb).collect()
         };

@@ -87,7 +87,7 @@ fn of_copies_that_another_tenant_made_the_marks_are_kept() {
 }
 
 #[test]
-fn b5_b10_a_copy_concerns_its_owner_and_a_source_all_who_read_it() {
+fn a_copy_concerns_its_owner_and_a_source_all_who_read_it() {
     let copies = Copies::new(Triggers::default());
     let concerned = |selector, meta| copies.concerned(&on(selector), &Held::of(meta, false));
     let owner = ResourceRef { namespace: "team-a".into(), name: "sync".into() };

@@ -1,4 +1,4 @@
-//! Conversion between the versions of a kind (R-V02, R-V03, design 3 "Versions without surprises").
+//! Conversion between the versions of a kind.
 //!
 //! Conversion is total: whatever the API server has stored comes out at the other version, values of a wrong
 //! type included, because one object that cannot be converted makes every list of its kind fail. Fields that

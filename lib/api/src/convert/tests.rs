@@ -103,7 +103,7 @@ fn an_edit_at_v1alpha1_keeps_what_it_cannot_show() {
 }
 
 #[test]
-fn b28_no_account_is_guessed_where_there_is_none() {
+fn no_account_is_guessed_where_there_is_none() {
     for (sent, account) in [
         (json!({}), Value::Null),
         (json!({"spec": {"serviceAccount": {}}}), Value::Null),

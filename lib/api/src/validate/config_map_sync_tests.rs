@@ -36,7 +36,7 @@ fn set(names: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn b29_a_missing_spec_source_or_target_is_named() {
+fn a_missing_spec_source_or_target_is_named() {
     let found = faults(&ConfigMapSyncSpec::default());
     let fields = ["spec.serviceAccount.name", "spec.source.namespace", "spec.source.name", "spec.targets"];
     for (fault, field) in found.iter().zip(fields) {
@@ -74,7 +74,7 @@ fn a_target_that_stands_twice_is_named_by_its_place() {
 }
 
 #[test]
-fn b3_the_sources_own_namespace_is_never_a_target() {
+fn the_sources_own_namespace_is_never_a_target() {
     let valid = validate(Some(&targets(&["team-a", "foo"], &[], None))).unwrap();
     assert_eq!((valid.targets, valid.names_source_namespace), (set(&["foo"]), true));
     let valid = validate(Some(&targets(&["team-a", "foo"], &[], Some("settings")))).unwrap();
@@ -151,7 +151,7 @@ fn all_that_is_asked_for_is_carried_out() {
 }
 
 #[test]
-fn b28_short_and_dotted_account_names_are_accepted() {
+fn short_and_dotted_account_names_are_accepted() {
     for name in ["a", "0", "sa.v2", "x".repeat(253).as_str()] {
         assert_eq!(faults(&spec(&json!({"serviceAccount": {"name": name}}))), Vec::<String>::new(), "{name}");
     }

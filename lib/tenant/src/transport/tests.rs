@@ -204,7 +204,7 @@ async fn a_server_that_is_not_there_is_told_and_not_tried_by_each_request_anew()
 }
 
 #[tokio::test]
-async fn b32_the_name_that_the_kubeconfig_gives_the_server_is_the_one_it_has_to_prove() {
+async fn the_name_that_the_kubeconfig_gives_the_server_is_the_one_it_has_to_prove() {
     let server = Server::start(&[b"h2"], 250).await;
     let mut config = server.config.clone();
     let port = config.cluster_url.port_u16().unwrap();

@@ -81,7 +81,7 @@ fn only_the_owner_of_an_object_is_woken_and_only_by_a_change() {
 }
 
 #[test]
-fn b12_an_object_that_lost_its_owner_wakes_the_one_it_had() {
+fn an_object_that_lost_its_owner_wakes_the_one_it_had() {
     let (inner, triggers) = inner(Selector::All, &["one", "two"]);
     take(&inner, Ok(Event::Apply(object("settings", Some("two")))));
     woken(&triggers);
@@ -90,21 +90,21 @@ fn b12_an_object_that_lost_its_owner_wakes_the_one_it_had() {
 }
 
 #[test]
-fn b10_an_object_that_concerns_all_wakes_all() {
+fn an_object_that_concerns_all_wakes_all() {
     let (inner, triggers) = inner(Selector::Name("settings".into()), &["one", "two"]);
     take(&inner, Ok(Event::Apply(object("settings", Some("one")))));
     assert_eq!(woken(&triggers), ["one", "two"]);
 }
 
 #[test]
-fn b5_who_does_not_use_the_watch_is_not_woken_by_it() {
+fn who_does_not_use_the_watch_is_not_woken_by_it() {
     let (inner, triggers) = inner(Selector::All, &["one"]);
     take(&inner, Ok(Event::Apply(object("settings", Some("stranger")))));
     assert_eq!(woken(&triggers), Vec::<String>::new());
 }
 
 #[test]
-fn b25_an_object_of_another_wakes_who_waits_for_it() {
+fn an_object_of_another_wakes_who_waits_for_it() {
     let (inner, triggers) = inner(Selector::All, &["one", "two", "three"]);
     let key = |name: &str| ("foo".to_owned(), name.to_owned());
     inner.users().insert(("one".into(), 0), [key("settings")].into());
