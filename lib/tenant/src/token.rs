@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Api, PostParams};
 use kube::core::Status;
 use secrecy::SecretString;
@@ -91,6 +92,10 @@ impl Mint for KubeMinter {
 ///
 /// # Errors
 /// If there is none.
+#[expect(
+    clippy::useless_conversion,
+    reason = "which fields are optional depends on the version of Kubernetes"
+)]
 pub async fn request(
     client: &kube::Client,
     account: &Account,
@@ -99,7 +104,7 @@ pub async fn request(
     let failed = |reason: String| MintError::Failed { account: account.clone(), reason };
     let asked = Duration::from_secs(spec.expiration_seconds.unwrap_or_default().unsigned_abs());
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &account.namespace);
-    let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
+    let request = TokenRequest { spec: spec.into(), ..TokenRequest::default() };
     let answer =
         timeout(DEADLINE, accounts.create_token_request(&account.name, &PostParams::default(), &request))
             .await
@@ -118,8 +123,7 @@ pub async fn request(
             })?;
     let status = answer.status.ok_or_else(|| failed("the answer holds no token".into()))?;
     // Both stamps are the server's own, so their difference is right whatever either clock says.
-    let lifetime = status
-        .expiration_timestamp
+    let lifetime = Option::<Time>::from(status.expiration_timestamp)
         .zip(answer.metadata.creation_timestamp)
         .and_then(|(expires, issued)| Duration::try_from(expires.0.duration_since(issued.0)).ok())
         .unwrap_or(asked);
@@ -128,7 +132,9 @@ pub async fn request(
             .metadata
             .uid
             .ok_or_else(|| failed("the answer does not name the account's uid".into()))?,
-        secret: status.token.ok_or_else(|| failed("the answer holds no token".into()))?.into(),
+        secret: Option::<String>::from(status.token)
+            .ok_or_else(|| failed("the answer holds no token".into()))?
+            .into(),
         lifetime,
     })
 }
