@@ -4,12 +4,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-libraries=(weaver-client weaver-tenant)
+libraries=(weaver-api weaver-client weaver-tenant)
 
 selected=()
 for library in "${libraries[@]}"; do selected+=(-p "$library"); done
 for version in earliest latest; do
   # One invocation for all: each has the feature by its dependency on k8s-openapi, or by that of another one here.
-  cargo check --locked --offline --quiet --lib "${selected[@]}" --features "k8s-openapi/$version"
+  cargo check --locked --quiet --lib "${selected[@]}" --features "k8s-openapi/$version"
   echo "== ${libraries[*]}: built with k8s-openapi/$version ($SECONDS s so far)"
 done

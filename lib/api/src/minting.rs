@@ -31,7 +31,7 @@ pub fn grant(namespace: &str, account: &str) -> (Role, RoleBinding) {
     };
     let binding = RoleBinding {
         role_ref: RoleRef {
-            api_group: Some("rbac.authorization.k8s.io".into()),
+            api_group: String::from("rbac.authorization.k8s.io").into(),
             kind: "Role".into(),
             name: format!("{PREFIX}{account}"),
         },
