@@ -20,7 +20,7 @@ use weaver_api::{GROUP, OPERATOR_NAMESPACE};
 use weaver_tenant::watch::{Backoff, is_refused, with_backoff};
 
 use crate::code;
-use crate::controller::kind::Ours;
+use crate::controller::kind::Reconcile;
 use crate::health::{Asked, Health, Pulse};
 use crate::scope::Scope;
 use crate::service_token::Context as TokenContext;
@@ -47,7 +47,7 @@ const PAGE: u32 = 50;
 ///
 /// # Errors
 /// If it does not.
-pub async fn is_served<K: Ours>(client: &Client, scope: &Scope) -> anyhow::Result<()> {
+pub async fn is_served<K: Reconcile>(client: &Client, scope: &Scope) -> anyhow::Result<()> {
     let mut refused = Vec::new();
     let places = scope.places();
     for place in &places {
@@ -91,7 +91,7 @@ impl Watches {
 
     /// A controller of the kind `K`, also woken by `triggers`, and what it knows of the kind: with those labels and annotations
     /// only whose keys are read (`is_read`). `forget` is called with the uid of what is gone.
-    pub fn controller<K: Ours>(
+    pub fn controller<K: Reconcile>(
         &self,
         triggers: &Triggers,
         stop: &CancellationToken,

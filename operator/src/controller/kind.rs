@@ -29,8 +29,8 @@ use weaver_tenant::Tenants;
 /// A resource as its watch takes it: one that does not parse is an error of its own and not of the watch.
 pub type Guarded<K> = DeserializeGuard<K>;
 
-/// One of our kinds, as a controller takes it.
-pub trait Ours:
+/// What is done for a kind, and by what it differs from the others.
+pub trait Reconcile:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + HasStatus<Status: Report>
     + Clone
@@ -40,22 +40,6 @@ pub trait Ours:
     + Sync
     + 'static
 {
-}
-
-impl<K> Ours for K where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + HasStatus<Status: Report>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Send
-        + Sync
-        + 'static
-{
-}
-
-/// What is done for a kind, and by what it differs from the others.
-pub trait Reconcile: Ours {
     /// What is remembered of a resource between reconciles. All of it can be lost.
     type Memory: Memory<Self::Status> + Default + Send;
     /// What its reconciles need besides what all have.
