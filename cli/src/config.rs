@@ -33,32 +33,32 @@ const SAMPLE: &str = include_str!("../../image/overlay-boot/weaver.toml");
 pub enum Verb {
     /// Print a `weaver.toml` with every key explained, or write it to a new file
     ///
-    /// Exit status: 0 done; 1 it could not be written; 2 wrong usage; 10 what was given cannot stand in it.
+    /// Exit status: 0 done; 1 the file could not be written; 2 wrong usage; 10 a given value is not valid.
     #[command(verbatim_doc_comment)]
     Init {
-        /// The file to write [default: standard output]
+        /// File to write [default: standard output]
         file: Option<PathBuf>,
-        /// The host's name
+        /// Hostname
         #[arg(long, value_name = "NAME")]
         hostname: Option<String>,
-        /// A name or address by which laptops reach the API server (repeatable)
+        /// DNS name or address by which laptops reach the API server (repeatable)
         #[arg(long = "name", value_name = "NAME")]
         names: Vec<String>,
-        /// A public ssh key, or the .pub file that it stands in (repeatable)
+        /// Public SSH key, or the .pub file that contains it (repeatable)
         #[arg(long, value_name = "KEY|FILE")]
         ssh_key: Vec<String>,
-        /// Join the server of k3s at this URL, such as `https://raspi.lan:6443`, instead of being one
+        /// Join the k3s server at this URL, such as `https://raspi.lan:6443`, as an agent
         #[arg(long, value_name = "URL", conflicts_with = "names")]
         join: Option<String>,
     },
-    /// Say what is wrong with a `weaver.toml`, and what it asks for
+    /// Validate a `weaver.toml` and show what it sets
     ///
-    /// `user-data` and `network-config` beside it are looked at, too: they may disagree with it.
+    /// Also reads `user-data` and `network-config` in the same directory, which may contradict it.
     ///
-    /// Exit status: 0 it can be taken; 1 it cannot be read; 2 wrong usage; 10 it has faults, and nothing of it would be taken.
+    /// Exit status: 0 valid; 1 the file could not be read; 2 wrong usage; 10 not valid, none of it would be applied.
     #[command(verbatim_doc_comment)]
     Check {
-        /// The file, or - for standard input
+        /// File to check, or - for standard input
         #[arg(default_value = "/boot/firmware/weaver.toml")]
         file: PathBuf,
     },

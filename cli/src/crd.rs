@@ -26,32 +26,31 @@ const REFUSED: u8 = 10;
 
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Print the built-in definitions as YAML, byte-equal to deploy/crds/; needs no cluster
+    /// Print the built-in CustomResourceDefinitions as YAML; needs no cluster
     Show {
-        /// Only this one, by its plural name, such as `configmapsyncs`
+        /// Print only this one, by its plural name, such as `configmapsyncs`
         name: Option<String>,
     },
-    /// Say what a field means, must keep and is by default; needs no cluster
+    /// Describe a field: meaning, limits, default; needs no cluster
     Explain {
-        /// Its path, after a kind where several have it: `spec.targets.selector`, `servicetokens.spec.tokens`
+        /// Path of the field, with the kind in front if several have it: `spec.targets.selector`, `servicetokens.spec.tokens`
         #[arg(value_name = "[KIND.]FIELD")]
         path: String,
-        /// Of this version (default: the stored one)
+        /// API version (default: the stored one)
         #[arg(long, value_name = "VERSION")]
         api_version: Option<String>,
-        /// List all fields below it, not only the next ones
+        /// List all fields below it, at every level
         #[arg(long)]
         recursive: bool,
     },
-    /// Put them into the cluster, with the conversion webhook, the CA to trust and the admission policy
+    /// Install or update the CRDs, the conversion webhook's CA and the admission policies
     ///
-    /// Makes the webhook's certificates where they are missing or due, asks the webhook to convert, writes the
-    /// definitions that differ, the admission policy by which only who may impersonate an account can name it, what nodes
-    /// may write of themselves, and has the API server prove that conversion works. A binding of a policy that is there
-    /// is left as it is. What would lose data is refused; nothing is ever deleted. Run it where the webhook runs, as root
-    /// on an appliance; or anywhere, with --service, for a webhook that runs in the cluster (docs/kubernetes.md).
+    /// Issues the webhook's certificates if they are missing or due, tests the webhook, writes the CRDs that differ, the
+    /// admission policies and the rights of nodes on their own reports, and lets the API server prove that conversion
+    /// works. Keeps existing policy bindings as they are. Refuses what would lose data; never deletes anything. Run it as
+    /// root on the host of the webhook, or anywhere with --service if the webhook runs in the cluster.
     ///
-    /// Exit status: 0 all is as it should be; 1 a step failed, try again; 10 refused, see the way out.
+    /// Exit status: 0 all in place; 1 a step failed, try again; 10 refused, the message says what to do.
     #[command(verbatim_doc_comment)]
     Install {
         /// Directory of the webhook's CA and certificate
@@ -60,34 +59,34 @@ pub enum Verb {
         #[command(flatten)]
         cluster: Cluster,
     },
-    /// Compare the cluster's definitions with the built-in ones
+    /// Compare the CRDs in the cluster with the built-in ones
     ///
-    /// Prints a unified diff. Fields that the API server fills in, and metadata of others, count as equal; of
-    /// the CA only its length is shown.
+    /// Prints a unified diff. Ignores fields that the API server fills in and metadata set by others; shows only the
+    /// length of the CA.
     ///
-    /// Exit status: 0 the same; 1 they differ, or one is not installed; 2 the cluster could not be asked.
+    /// Exit status: 0 equal; 1 different or not installed; 2 the cluster could not be reached.
     #[command(verbatim_doc_comment)]
     Diff {
         #[command(flatten)]
         cluster: Cluster,
     },
-    /// Say what a new release of definitions breaks for users of the last one; any kinds, no cluster
+    /// List incompatible changes between two releases of any CRDs; needs no cluster
     ///
-    /// Prints a line for each incompatible change: definition, version, field, what was and is, and what to do. A file is
-    /// YAML or JSON. Definitions are matched by name; objects of other kinds are passed over, and a definition that only
-    /// NEW has breaks nothing. What cannot be judged, such as another pattern or CEL rule, counts as incompatible.
+    /// Prints one line for each incompatible change: CRD, version, field, old and new value, what to do. Files are YAML or
+    /// JSON. CRDs are matched by name; other objects are ignored, and a CRD that only NEW has is compatible. A change that
+    /// cannot be judged, such as another pattern or CEL rule, counts as incompatible.
     ///
-    /// Exit status: 0 nothing breaks; 1 something does; 2 the files could not be compared.
+    /// Exit status: 0 compatible; 1 incompatible; 2 the files could not be compared.
     #[command(verbatim_doc_comment)]
     Lint {
-        /// Definitions that are in use: a file, or - for standard input
+        /// CRDs in use: a file, or - for standard input
         old: PathBuf,
-        /// Definitions that are to replace them: a file, or - for standard input
+        /// CRDs of the new release: a file, or - for standard input
         new: PathBuf,
     },
-    /// Rewrite all stored objects at today's version, then let go of the older ones
+    /// Rewrite all stored objects in the current version and drop older ones from `status.storedVersions`
     ///
-    /// Needed once before a release that no longer has an older version. Can be interrupted and run again.
+    /// Run it once before a release that removes an older version. Can be interrupted and run again.
     Migrate {
         /// Kubeconfig (default: KUBECONFIG, else ~/.kube/config)
         #[arg(long, value_name = "FILE")]
@@ -97,10 +96,10 @@ pub enum Verb {
 
 #[derive(Args)]
 pub struct Cluster {
-    /// Where the API server reaches the conversion webhook
+    /// URL at which the API server reaches the conversion webhook
     #[arg(long, value_name = "URL", default_value = webhook::URL, conflicts_with = "service")]
     webhook: String,
-    /// The Service in front of it, where it runs in the cluster; its certificates are in a Secret of the same name
+    /// Service of a webhook that runs in the cluster; a Secret of the same name holds its certificates
     #[arg(long, value_name = "NAMESPACE/NAME[:PORT]")]
     service: Option<Service>,
     /// Kubeconfig (default: KUBECONFIG, else ~/.kube/config)

@@ -33,25 +33,25 @@ const REPORT: &str = "/run/weaver/report.json";
 
 #[derive(Args)]
 pub struct Doctor {
-    /// The kubeconfig to go by [default: the first of KUBECONFIG, else ~/.kube/config]
+    /// Kubeconfig to check [default: the first of KUBECONFIG, else ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The report of a node agent, on its own machine [default: /run/weaver/report.json, where it is there]
+    /// Report of the node agent on this machine [default: /run/weaver/report.json, if it exists]
     #[arg(long, value_name = "FILE", env = "WEAVER_REPORT")]
     report: Option<PathBuf>,
-    /// How findings are printed
+    /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
-    /// Look at nothing, and explain this code (repeatable)
+    /// Explain this code instead of checking (repeatable)
     #[arg(long, value_name = "CODE", value_parser = crate::explain::code)]
     explain: Vec<Code>,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Output {
-    /// For a person
+    /// Text for people
     Text,
-    /// For a program
+    /// One JSON document
     Json,
 }
 

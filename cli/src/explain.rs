@@ -23,20 +23,20 @@ const PAST: &str = "2000";
 
 #[derive(Args)]
 pub struct Explain {
-    /// Codes to explain (`N-01` or `memory-cgroup-absent`); without any, errors are looked for in what is piped in
+    /// Codes to explain, such as `N-01` or `memory-cgroup-absent` [default: read errors from standard input]
     #[arg(value_name = "CODE", value_parser = code, conflicts_with = "journal")]
     codes: Vec<Code>,
-    /// Look through the journal of this unit since the last boot, and go on with what comes
+    /// Read the journal of this unit since the last boot, and follow it
     #[arg(long, value_name = "UNIT")]
     journal: Option<String>,
-    /// How findings are printed
+    /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Output {
-    /// For a person
+    /// Text for people
     Text,
     /// One JSON object per line
     Json,

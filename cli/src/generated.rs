@@ -11,7 +11,7 @@ use crate::stdout::document;
 
 #[derive(Args)]
 pub struct Completion {
-    /// The shell; `weaver completion bash | sudo tee /etc/bash_completion.d/weaver`
+    /// Shell: `weaver completion bash | sudo tee /etc/bash_completion.d/weaver`
     shell: Shell,
 }
 

@@ -18,9 +18,9 @@ const LIMIT: u64 = 64 * 1024 * 1024;
 
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Name the annotations that Traefik ignores: `kubectl get ingress -A -o yaml | weaver ingress lint`
+    /// List annotations that Traefik ignores: `kubectl get ingress -A -o yaml | weaver ingress lint`
     ///
-    /// Exit status: 0 none; 1 it could not be read; 2 wrong usage; 10 some.
+    /// Exit status: 0 none; 1 the input could not be read; 2 wrong usage; 10 found some.
     #[command(verbatim_doc_comment)]
     Lint {
         /// Manifests, or - for standard input

@@ -14,18 +14,18 @@ use crate::stdout::print;
 
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Print the configuration file of a cluster for `k3d cluster create --config FILE`, or the command
+    /// Print a configuration file for `k3d cluster create --config FILE`, or the command itself
     ///
-    /// The names are in the certificate of its API server, and the first of them and the port in the kubeconfig.
-    /// Without a port k3d takes another one for each cluster.
+    /// The API server's certificate gets all names; the kubeconfig gets the first name and the port. Without a fixed port
+    /// k3d chooses a random one for each cluster.
     #[command(verbatim_doc_comment)]
     Config(Config),
-    /// Say what is wrong with values of `--k3s-arg`
+    /// Check values of `--k3s-arg`
     ///
-    /// Exit status: 0 nothing; 10 something.
+    /// Exit status: 0 valid; 10 not valid.
     #[command(verbatim_doc_comment)]
     Lint {
-        /// As k3d takes them: --tls-san=raspi@server:*
+        /// Values as k3d takes them: --tls-san=raspi@server:*
         #[arg(required = true, value_name = "VALUE", allow_hyphen_values = true)]
         values: Vec<String>,
     },
@@ -36,19 +36,19 @@ pub struct Config {
     /// Name of the cluster
     #[arg(value_parser = cluster)]
     cluster: String,
-    /// DNS name or address by which laptops reach it; may be given more than once
+    /// DNS name or address by which laptops reach the API server (repeatable)
     #[arg(long = "name", required = true, value_parser = host)]
     names: Vec<ServingName>,
-    /// Port of its API on this machine
+    /// Port of the API server on this machine
     #[arg(long, default_value = "6443", value_parser = clap::value_parser!(u16).range(1..))]
     api_port: u16,
-    /// Lead a port of this machine to one of the cluster's load balancer; may be given more than once
+    /// Forward a port of this machine to a port of the cluster's load balancer (repeatable)
     #[arg(long = "port", value_name = "HERE:THERE", value_parser = ports)]
     ports: Vec<(u16, u16)>,
-    /// A registry that `k3d registry create` has made, as `k3d registry list` shows it, with its port inside
+    /// Registry made by `k3d registry create`: its name in `k3d registry list`, and its port inside the network
     #[arg(long, value_name = "NAME:PORT", value_parser = registry)]
     registry: Option<String>,
-    /// Print the command instead of the file; k3d then listens at the address that the first name has here alone
+    /// Print the command instead of the file; k3d then listens only on the address of the first name
     #[arg(long)]
     command: bool,
 }

@@ -33,47 +33,47 @@ use refusal::{REFUSED, Refusal};
 
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Print a kubeconfig for another machine, on which the server is called NAME
+    /// Print a kubeconfig for another machine, which reaches the API server as NAME
     ///
-    /// A handshake proves first that the API server has a certificate for NAME. What is printed has the server, its
-    /// CA and one credential, and no other setting. It is an administrator's credential: whoever has it has the
-    /// cluster.
+    /// Proves first, by a TLS handshake, that the API server's certificate is valid for NAME. The result contains the
+    /// server, its CA and one credential, nothing else. Without --as-account this is the administrator's credential, which
+    /// gives full control of the cluster.
     ///
-    /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, see the way out.
+    /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, the message says what to do.
     #[command(verbatim_doc_comment)]
     Export(Export),
-    /// Write a kubeconfig for each name that the certificate has, ready to be carried away
+    /// Write one kubeconfig for each name in the API server's certificate
     ///
-    /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, see the way out.
+    /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, the message says what to do.
     #[command(verbatim_doc_comment)]
     ExportAll(ExportAll),
-    /// Export on the Pi over ssh, and merge it here
+    /// Export a kubeconfig on the Pi over ssh and merge it into the local one
     ///
-    /// Runs `sudo -n weaver kubeconfig export NAME` there. The name must lead to the same cluster from here, where
-    /// it leads anywhere. Of the answer, the CA and the credential are used and nothing else. An entry that exists is
-    /// replaced only if it is an earlier export of the same server with the same CA: whether a CA that has changed is the
-    /// node's, the message tells how to check. The kubeconfig that was there before is kept beside.
+    /// Runs `sudo -n weaver kubeconfig export NAME` on the Pi and uses only the CA and the credential of its answer. If NAME
+    /// resolves here, it must lead to the same cluster. Replaces an existing entry only if it is an earlier export of the
+    /// same server with the same CA; if the CA has changed, the message says how to check it. Keeps a backup of the
+    /// kubeconfig next to it.
     ///
-    /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, see the way out.
+    /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, the message says what to do.
     #[command(verbatim_doc_comment)]
     Fetch(Fetch),
-    /// Merge a kubeconfig that was carried here into the one that kubectl reads
+    /// Merge an exported kubeconfig into the one that kubectl reads
     ///
-    /// An entry that exists is replaced only if it is an earlier export of the same server with the same CA: whether a CA
-    /// that has changed is the node's, the message tells how to check. All else stays, and so does the current context
-    /// without --use. The kubeconfig that was there before is kept beside.
+    /// Replaces an existing entry only if it is an earlier export of the same server with the same CA; if the CA has
+    /// changed, the message says how to check it. Keeps all other entries, and the current context unless --use is given.
+    /// Keeps a backup of the kubeconfig next to it.
     ///
-    /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, see the way out.
+    /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, the message says what to do.
     #[command(verbatim_doc_comment)]
     Merge(Merge),
-    /// Say what is wrong with a kubeconfig, without connecting
+    /// Check a kubeconfig without connecting
     ///
-    /// Looks at the context in force: address of the server, CA, verification, who may read the file.
+    /// Checks the current context: server address, CA, verification, file permissions.
     ///
-    /// Exit status: 0 nothing that kubectl would refuse; 1 it could not be read; 10 it cannot work.
+    /// Exit status: 0 usable; 1 the file could not be read; 10 kubectl would refuse it.
     #[command(verbatim_doc_comment)]
     Lint {
-        /// The kubeconfig [default: the first of KUBECONFIG, else ~/.kube/config]
+        /// Kubeconfig [default: the first of KUBECONFIG, else ~/.kube/config]
         file: Option<PathBuf>,
     },
 }

@@ -38,7 +38,7 @@ use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand
 
 use crate::stdout::{failed, note};
 
-/// Config Weaver's tool for people.
+/// Check, configure and operate Config Weaver from the Pi or the laptop
 #[derive(Parser)]
 #[command(name = "weaver", version)]
 struct Args {
@@ -48,47 +48,47 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Make objects of our kinds what manifests say, and wait until the operator has done it
+    /// Apply manifests of ConfigMapSyncs and ServiceTokens, optionally waiting until they are Ready
     Apply(resource::apply::Apply),
-    /// What a shell needs to complete what you type
+    /// Print a shell completion script
     Completion(generated::Completion),
-    /// The `weaver.toml` of a card
+    /// Create and check the `weaver.toml` of a card
     Config {
         #[command(subcommand)]
         verb: config::Verb,
     },
-    /// The kinds that Config Weaver adds to Kubernetes
+    /// Install, compare and migrate Config Weaver's CustomResourceDefinitions
     Crd {
         #[command(subcommand)]
         verb: crd::Verb,
     },
-    /// Is all well, and if not, whose fault is it?
+    /// Find out what is wrong, where, and what to type
     ///
-    /// Goes the way that kubectl goes: kubeconfig, name, certificate, credentials, then our kinds and what tenants asked
-    /// for. The first failure is the cause. On the Pi, as root, the agent's report comes first. Changes nothing.
+    /// Follows the path of kubectl: kubeconfig, name, certificate, credentials, then the CRDs and the tenants' resources.
+    /// The first failure is the cause. Run as root on the Pi, it begins with the agent's report. Changes nothing.
     ///
-    /// Exit status: 0 nothing known to be bad; 1 it could not look; 2 wrong usage; 10 known bad; 11 a reboot is missing.
+    /// Exit status: 0 no problem found; 1 could not check; 2 wrong usage; 10 problem found; 11 reboot needed.
     #[command(verbatim_doc_comment)]
     Doctor(doctor::Doctor),
-    /// What the errors of kubectl, k3s, k3d and others mean: `COMMAND 2>&1 | weaver explain`
+    /// Explain errors of kubectl, k3s, k3d and others: `COMMAND 2>&1 | weaver explain`
     ///
-    /// Tells each thing that is recognised once, as soon as it is there: its code, what it means here, what to type.
-    /// With codes: what stands in the catalogue.
+    /// Reads standard input and prints each known error once, as soon as it appears: its code, its meaning, what to type.
+    /// With codes as arguments, prints their entries in the catalogue.
     ///
-    /// Exit status: 0 all was read, whatever was found; 1 it could not be read; 2 wrong usage.
+    /// Exit status: 0 input read to its end; 1 input could not be read; 2 wrong usage.
     #[command(verbatim_doc_comment)]
     Explain(explain::Explain),
-    /// What Traefik makes of Ingresses
+    /// Check Ingresses for Traefik
     Ingress {
         #[command(subcommand)]
         verb: ingress::Verb,
     },
-    /// A k3d cluster that laptops reach by name
+    /// Configure a k3d cluster that laptops can reach by name
     K3d {
         #[command(subcommand)]
         verb: k3d::Verb,
     },
-    /// Reaching this cluster from another machine
+    /// Export, fetch, merge and check kubeconfigs
     Kubeconfig {
         #[command(subcommand)]
         verb: kubeconfig::Verb,
@@ -96,64 +96,64 @@ enum Verb {
     /// Write the man pages to a directory
     #[command(hide = true)]
     Man {
-        /// The directory
+        /// Directory to write to
         directory: PathBuf,
     },
-    /// The node itself, typed there and as root
+    /// Upgrade k3s on this node or roll it back; run as root
     Node {
         #[command(subcommand)]
         verb: node::Verb,
     },
-    /// Copies whose ConfigMapSync is gone
+    /// List, adopt or delete copies whose ConfigMapSync no longer exists
     Orphans {
         #[command(subcommand)]
         verb: orphans::Verb,
     },
-    /// Have nothing written, for all resources or for one, until `weaver resume`
+    /// Pause the operator's writes, for all resources or for one, until `weaver resume`
     ///
-    /// Watches, webhook and health of the operator go on; the condition Paused of each resource says why. A ConfigMapSync
-    /// that is deleted while all are paused waits; one that is deleted while it alone is paused leaves its copies.
+    /// The operator's watches, webhook and health endpoints continue; the condition Paused of each resource gives the
+    /// reason. Deleting a ConfigMapSync waits while all are paused; if only that one is paused, its copies stay.
     #[command(verbatim_doc_comment)]
     Pause(pause::Pause),
-    /// A registry of one's own
+    /// Configure k3s for a private registry
     Registry {
         #[command(subcommand)]
         verb: registry::Verb,
     },
-    /// End what `weaver pause` began
+    /// Resume the operator's writes after `weaver pause`
     Resume(pause::Resume),
-    /// Who leads, who else would, what is paused, and how many resources are ready
+    /// Show the leader, other candidates, pauses, and how many resources are Ready
     Status(status::Options),
-    /// What somebody who is to help needs to see, in one file, without secrets
+    /// Collect logs, status and configuration for a bug report, without secrets
     ///
-    /// doctor's findings, the agent's report, versions, boot files, and the last lines of the logs of k3s, of ours and of the
-    /// kernel. Tokens, private keys and what stands behind words like `password` are left out; look through it all the same.
+    /// Contains doctor's findings, the agent's report, versions, boot files, and the last log lines of k3s, Config Weaver and
+    /// the kernel. Tokens, private keys and values after words like `password` are removed; check it before you share it.
     ///
-    /// Exit status: 0 written; 1 it could not be; 2 wrong usage.
+    /// Exit status: 0 written; 1 not written; 2 wrong usage.
     #[command(verbatim_doc_comment)]
     SupportBundle(support_bundle::SupportBundle),
-    /// ConfigMapSync: one object copied into other namespaces
+    /// Create, show and explain ConfigMapSyncs, which copy one object into other namespaces
     Sync {
         #[command(subcommand)]
         verb: sync::Verb,
     },
-    /// Which accounts the operator may act as
+    /// Allow or forbid the operator to act as a ServiceAccount
     Tenant {
         #[command(subcommand)]
         verb: tenant::Verb,
     },
-    /// ServiceToken: a Secret kept filled with fresh tokens
+    /// Create and show ServiceTokens, which keep a Secret filled with fresh tokens
     Token {
         #[command(subcommand)]
         verb: token::Verb,
     },
-    /// Take Config Weaver out of the cluster; the copies stay, unless `--copies delete`
+    /// Remove Config Weaver from the cluster; keeps the copies unless `--copies delete`
     ///
-    /// Says what there is, asks, and then removes all resources of ours, the operator's and the nodes' rights,
-    /// the admission policies, the lease, the namespace config-weaver and, last, the definitions. What is not ours is left alone. It may be
-    /// interrupted, and goes on where it was when it is run again. The programs on your machines stay.
+    /// Lists what exists, asks, then removes all ConfigMapSyncs, ServiceTokens and NodeReports, the rights of the operator and
+    /// of the nodes, the admission policies, the lease, the namespace config-weaver and, last, the CRDs. Leaves other
+    /// objects alone. Can be interrupted and run again. Does not remove programs from your machines.
     ///
-    /// Exit status: 0 nothing is left, or a dry run; 1 something is, and why is said; 2 wrong usage.
+    /// Exit status: 0 nothing left, or a dry run; 1 something left, with the reason; 2 wrong usage.
     #[command(verbatim_doc_comment)]
     Uninstall(uninstall::Uninstall),
 }

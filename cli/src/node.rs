@@ -13,30 +13,30 @@ const AGENT: &str = "weaver-node-agent";
 
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Put another k3s in place, prove it, or go back by itself
+    /// Install another k3s version, verify it, and roll back automatically if it fails
     ///
-    /// Checks hash, processor, version, room and the state of k3s before anything is touched. Then the old program is kept,
-    /// the new one put in its place and k3s restarted; pods run on. Proven is it when the unit is active, the API server
-    /// ready and of that version, and every name is served that was served before. If that is not so in time, the old
-    /// program is put back and proven. What was cut off is finished by the next run.
+    /// First checks hash, architecture, version, disk space and the state of k3s. Then keeps the old program, installs the new
+    /// one and restarts k3s; pods keep running. The upgrade is verified if the unit is active, the API server is ready and
+    /// reports that version, and every name served before is served again. If not in time, restores and verifies the old
+    /// program. An interrupted upgrade is finished by the next run.
     ///
-    /// Of a VERSION, program and list of hashes come from one place, so TLS is all that proves them. To prove more, give with
-    /// `--sha256` the hash that another source names.
+    /// For a VERSION, the program and its list of hashes come from the same server, so only TLS protects them. To check more,
+    /// pass `--sha256` with a hash from another source.
     ///
-    /// Exit status: 0 it runs, or did already; 1 it could not be begun; 2 wrong usage; 10 refused, nothing was changed;
-    /// 12 it has gone back; 13 the old one is not proven either, and what to type is said.
+    /// Exit status: 0 the version runs; 1 not started; 2 wrong usage; 10 refused, nothing changed; 12 rolled back;
+    /// 13 rolled back, but the old version could not be verified; the message says what to type.
     #[command(verbatim_doc_comment)]
     Upgrade(Upgrade),
-    /// Put the k3s before the last upgrade in place again, by the same steps and with the same proof
+    /// Reinstall the k3s version that ran before the last upgrade, with the same checks
     Rollback(How),
 }
 
 #[derive(Args)]
 pub struct Upgrade {
-    /// The new k3s: a file, or a version of the project's releases such as v1.36.4+k3s1
+    /// New k3s: a file, or a released version such as v1.36.4+k3s1
     #[arg(long, value_name = "FILE|VERSION")]
     k3s: OsString,
-    /// Its SHA-256, of a file or a version [default: what the release's sha256sum-ARCH.txt says]
+    /// Expected SHA-256 [default: from the release's sha256sum-ARCH.txt]
     #[arg(long, value_name = "HEX")]
     sha256: Option<String>,
     #[command(flatten)]
@@ -45,10 +45,10 @@ pub struct Upgrade {
 
 #[derive(Args)]
 pub struct How {
-    /// Show what would be done and do nothing
+    /// Show the steps without doing them
     #[arg(long)]
     dry_run: bool,
-    /// How long k3s may take until all is proven, on the way there and on the way back
+    /// Time limit for k3s to be verified, for the upgrade and again for the rollback
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     wait: u64,
 }

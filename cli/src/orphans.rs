@@ -24,17 +24,17 @@ use crate::stdout::{note, say};
 
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Show them, with whose copies they are and of what
+    /// List orphans with their former owner and source
     List {
         #[command(flatten)]
         scope: Scope,
     },
-    /// Take the marks off, so that they are ordinary objects from then on
+    /// Remove the ownership labels and annotations, which makes them ordinary objects
     Adopt {
         #[command(flatten)]
         which: Which,
     },
-    /// Delete them
+    /// Delete orphans
     Delete {
         #[command(flatten)]
         which: Which,
@@ -43,7 +43,7 @@ pub enum Verb {
 
 #[derive(clap::Args)]
 pub struct Scope {
-    /// Look in this namespace only
+    /// Only in this namespace
     #[arg(short, long)]
     namespace: Option<String>,
 }
@@ -52,10 +52,10 @@ pub struct Scope {
 pub struct Which {
     #[command(flatten)]
     scope: Scope,
-    /// As `weaver orphans list` shows them: KIND/NAMESPACE/NAME
+    /// Objects as `weaver orphans list` shows them: KIND/NAMESPACE/NAME
     #[arg(required_unless_present = "all", value_name = "OBJECT")]
     objects: Vec<String>,
-    /// All that `weaver orphans list` shows
+    /// All orphans
     #[arg(long, conflicts_with = "objects")]
     all: bool,
 }

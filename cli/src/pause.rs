@@ -23,7 +23,7 @@ const LONGEST: usize = 200;
 
 #[derive(Args)]
 pub struct Pause {
-    /// Why, in a few words: it stands in the status of what is paused
+    /// Reason, shown in the status of each paused resource
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
     #[command(flatten)]
@@ -39,10 +39,10 @@ pub struct Resume {
 /// One resource, or all.
 #[derive(Args)]
 struct Target {
-    /// Only this one: `sync/NAME` or `token/NAME` (default: all of the cluster)
+    /// Only this resource: `sync/NAME` or `token/NAME` (default: all in the cluster)
     #[arg(value_name = "KIND/NAME", value_parser = resource)]
     resource: Option<(Kind, String)>,
-    /// The namespace of that one (default: that of the kubeconfig's context)
+    /// Namespace of the resource (default: that of the kubeconfig's context)
     #[arg(short, long, requires = "resource")]
     namespace: Option<String>,
 }

@@ -10,19 +10,19 @@ use crate::stdout::{note, show};
 
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Print k3s' registries.yaml for a registry
+    /// Print a registries.yaml for k3s
     ///
-    /// "http: server gave HTTP response to HTTPS client" is cured by --http. The last error that an event shows is that of
-    /// containerd's own attempt by HTTPS, and not of the endpoint that is configured.
+    /// Use --http against "http: server gave HTTP response to HTTPS client". The last error in a pod's event is that of
+    /// containerd's own attempt over HTTPS, not of the configured endpoint.
     #[command(verbatim_doc_comment)]
     Config {
-        /// As it stands in front of the images' names: HOST or HOST:PORT
+        /// Registry as written in image names: HOST or HOST:PORT
         #[arg(value_parser = name)]
         registry: String,
-        /// It speaks plain HTTP
+        /// The registry uses plain HTTP
         #[arg(long, conflicts_with = "ca_file")]
         http: bool,
-        /// Its certificate is of the CA in this file of each node
+        /// CA file, on each node, that signed the registry's certificate
         #[arg(long, value_name = "FILE")]
         ca_file: Option<PathBuf>,
     },

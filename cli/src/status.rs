@@ -25,7 +25,7 @@ use crate::stdout::print;
 
 #[derive(Args)]
 pub struct Options {
-    /// How to show it
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
@@ -33,9 +33,9 @@ pub struct Options {
 /// A form of what is printed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum Format {
-    /// Lines for people
+    /// Text for people
     Table,
-    /// For programs
+    /// One JSON document
     Json,
 }
 

@@ -67,7 +67,7 @@ const COMMANDS: [(&str, &[&str]); 13] = [
 
 #[derive(Args)]
 pub struct SupportBundle {
-    /// The file to write, a tar archive [default: weaver-support-TIME.tar here]
+    /// Tar archive to write [default: weaver-support-TIME.tar in this directory]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Directory put in front of every path that is read

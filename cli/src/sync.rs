@@ -32,15 +32,15 @@ use crate::{connection, review};
 
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Make a ConfigMapSync, from flags or from a manifest; never overwrites one
+    /// Create a ConfigMapSync from flags or from a manifest; never overwrites one
     Create(sync_flags::SyncFlags),
     #[command(flatten)]
     Resource(resource::Verb),
-    /// Say what is desired, what is there, why the two differ, and which right is missing
+    /// Compare desired and actual copies, and name missing rights
     Explain {
         /// Name of the ConfigMapSync
         name: String,
-        /// Its namespace (default: that of the kubeconfig's context)
+        /// Namespace (default: that of the kubeconfig's context)
         #[arg(short, long)]
         namespace: Option<String>,
     },

@@ -21,24 +21,24 @@ use crate::{connection, review};
 
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Let the operator act as ACCOUNT of NAMESPACE, and as no other
+    /// Allow the operator to act as ACCOUNT of NAMESPACE
     Allow {
         /// Namespace of the tenant
         namespace: String,
         /// ServiceAccount in that namespace
         account: String,
-        /// Print the Role and RoleBinding instead of applying them
+        /// Print the Role and RoleBinding without applying them
         #[arg(long)]
         dry_run: bool,
     },
-    /// Say whether the operator may act as ACCOUNT of NAMESPACE, and whether it may act as more than it should
+    /// Check whether the operator may act as ACCOUNT of NAMESPACE, and whether it has more rights than it should
     Check {
         /// Namespace of the tenant
         namespace: String,
         /// ServiceAccount in that namespace
         account: String,
     },
-    /// Take that back: the operator mints no more tokens for ACCOUNT of NAMESPACE
+    /// Revoke it: the operator can mint no more tokens for ACCOUNT of NAMESPACE
     Revoke {
         /// Namespace of the tenant
         namespace: String,

@@ -9,7 +9,7 @@ use crate::resource::{self, token_flags};
 
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Make a ServiceToken, from flags or from a manifest; never overwrites one
+    /// Create a ServiceToken from flags or from a manifest; never overwrites one
     Create(token_flags::TokenFlags),
     #[command(flatten)]
     Resource(resource::Verb),

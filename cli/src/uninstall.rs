@@ -23,19 +23,19 @@ use found::{Copies, Found};
 
 #[derive(Args)]
 pub struct Uninstall {
-    /// What becomes of the copies, and of Secrets with tokens
+    /// Keep or delete the copies and the Secrets with tokens
     #[arg(long, value_name = "WHAT", default_value = "keep")]
     copies: Copies,
-    /// Say what there is and what would be done, and write nothing
+    /// Show what would be removed without removing it
     #[arg(long)]
     dry_run: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
-    /// The node agents of this cluster are stopped, so that none puts everything back
+    /// Confirm that all node agents are stopped; a running one would reinstall everything
     #[arg(long)]
     agents_stopped: bool,
-    /// How long to wait for the operator and for the API server's own clean-up
+    /// Time limit for the operator's and the API server's own clean-up
     #[arg(long, value_name = "SECONDS", default_value_t = 420)]
     wait: u64,
 }

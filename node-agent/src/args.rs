@@ -23,11 +23,11 @@ const RUNTIME_DIR: &str = "/run/weaver";
 /// Where the ledger and boot-config's report are.
 pub(crate) const STATE_DIR: &str = "/var/lib/weaver";
 
-/// Proves the host fit for k3s and the names served, then opens the gate for the operator.
+/// Check the host and the served names, then open the gate for the operator.
 #[derive(Debug, Parser)]
 #[command(name = "weaver-node-agent", version)]
 pub struct Args {
-    /// What to do.
+    /// Command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -40,33 +40,33 @@ pub enum Command {
         /// Where to look.
         #[command(flatten)]
         host: HostArgs,
-        /// How to print the findings.
+        /// Output format.
         #[arg(short, long, value_enum, default_value_t = Output::Text)]
         output: Output,
-        /// Measure the storage under k3s, too: writes 800 KB, each small write by itself, and removes them.
+        /// Also measure the disk under k3s: writes 800 KB in small synchronous writes and removes them.
         #[arg(long)]
         disk: bool,
     },
-    /// Check what must hold before k3s starts; no network. Changes nothing without --gate.
+    /// Check the host before k3s starts, without network. Changes nothing without --gate.
     Preflight(PreflightArgs),
-    /// Make the host what weaver.toml asks for; early in the boot, no network.
+    /// Apply weaver.toml to the host, early in the boot and without network.
     BootConfig(BootConfigArgs),
-    /// Make the changes to boot files that `check` shows, never reboots; `repair names`: have the configured names served.
+    /// Make the changes to boot files that `check` shows, without a reboot; `repair names` for the certificate.
     Repair(RepairArgs),
-    /// Put another k3s in place, prove it, or go back by itself; as root.
+    /// Install another k3s version, verify it, and roll back automatically if it fails; run as root.
     Upgrade(UpgradeArgs),
-    /// Put the k3s before the last upgrade in place again; as root.
+    /// Reinstall the k3s version that ran before the last upgrade; run as root.
     Rollback(RollbackArgs),
-    /// Keep checking, open the gate when the names are proven, keep the operator's token fresh.
+    /// Check continuously, open the gate when all names are served, and renew the operator's token.
     Run(RunArgs),
 }
 
 /// Formats of the findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// For a person.
+    /// Text for people.
     Text,
-    /// For a program.
+    /// One JSON document.
     Json,
 }
 
@@ -76,26 +76,25 @@ pub struct HostArgs {
     /// Directory put in front of every path.
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
-    /// Configuration of k3s [default: what k3s' unit says, else /etc/rancher/k3s/config.yaml].
+    /// Configuration file of k3s [default: from k3s' unit, else /etc/rancher/k3s/config.yaml].
     #[arg(long, value_name = "FILE")]
     pub k3s_config: Option<PathBuf>,
-    /// Data of k3s [default: what its configuration says, else /var/lib/rancher/k3s].
+    /// Data directory of k3s [default: from its configuration, else /var/lib/rancher/k3s].
     #[arg(long, value_name = "DIR")]
     pub k3s_data_dir: Option<PathBuf>,
-    /// Unit that starts k3s, for its flags; a missing file means no flags [default: the k3s.service that systemd
-    /// takes, of /etc, /run or /usr/lib].
+    /// Unit file of k3s, read for its flags [default: the k3s.service in force of /etc, /run or /usr/lib].
     #[arg(long, value_name = "FILE")]
     pub k3s_unit: Option<PathBuf>,
-    /// Kubeconfig of the administrator.
+    /// Administrator's kubeconfig.
     #[arg(long, value_name = "FILE", default_value = "/etc/rancher/k3s/k3s.yaml")]
     pub admin_kubeconfig: PathBuf,
     /// API server [default: 127.0.0.1 and the configured https-listen-port, else 6443].
     #[arg(long, value_name = "IP:PORT")]
     pub api_address: Option<SocketAddr>,
-    /// Boot partition: the override file is read there, the node's status is written there.
+    /// Boot partition, where weaver.toml is read and NODE-STATUS.txt is written.
     #[arg(long, value_name = "DIR", default_value = "/boot/firmware")]
     pub boot_dir: PathBuf,
-    /// How long to go on probing before a name counts as not served.
+    /// Time limit for a name to be served.
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub probe_timeout: u64,
 }
@@ -174,34 +173,34 @@ pub struct PreflightArgs {
     /// Where to look.
     #[command(flatten)]
     pub host: HostArgs,
-    /// How to print the findings.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
-    /// Be k3s' gate: wait for the clock, block k3s on a known bad verdict, publish the report.
+    /// Act as the gate of k3s: wait for the clock, block k3s on a failed check, publish the report.
     #[arg(long)]
     pub gate: bool,
-    /// How long to wait for a synchronised clock where there is a default route.
+    /// Time limit for clock synchronisation if there is a default route.
     #[arg(
         long, env = "WEAVER_CLOCK_WAIT", value_name = "SECONDS", default_value_t = 30,
         value_parser = clap::value_parser!(u64).range(0..=300)
     )]
     pub clock_wait: u64,
-    /// Where there is no network, give k3s a route and an address until the next boot.
+    /// Without a network, give k3s a route and an address until the next boot.
     #[arg(long, requires = "gate")]
     pub offline_start: bool,
-    /// How long a default route may take to come before the start counts as one without a network.
+    /// Time limit for a default route before the start counts as one without a network.
     #[arg(
         long, value_name = "SECONDS", default_value_t = 20, requires = "offline_start",
         value_parser = clap::value_parser!(u64).range(0..=60)
     )]
     pub route_wait: u64,
-    /// What speaks to the kernel about interfaces and routes.
+    /// The `ip` program.
     #[arg(long, value_name = "PATH", default_value = "ip", hide = true, requires = "offline_start")]
     pub ip: PathBuf,
-    /// Directory of the block and of the report, as it is [default: /run/weaver under --root].
+    /// Directory of the block file and the report, not under --root [default: /run/weaver under --root].
     #[arg(long, value_name = "DIR", default_value = RUNTIME_DIR, hide_default_value = true)]
     pub runtime_dir: PathBuf,
-    /// Directory of what outlives a reboot, a path of the host.
+    /// State directory, which survives a reboot; under --root.
     #[arg(long, value_name = "DIR", default_value = STATE_DIR)]
     pub state_dir: PathBuf,
 }
@@ -221,7 +220,7 @@ pub struct RepairArgs {
 /// What `repair` mends besides boot files.
 #[derive(Debug, Clone, Subcommand)]
 pub enum RepairWhat {
-    /// Have k3s serve every configured name, or no longer serve others; restarts k3s where that is needed.
+    /// Make k3s serve every configured name, and remove others with --remove; restarts k3s if needed.
     Names(RepairNamesArgs),
 }
 
@@ -231,22 +230,22 @@ pub struct RepairNamesArgs {
     /// Where to look.
     #[command(flatten)]
     pub host: HostArgs,
-    /// Directory of what outlives a reboot, a path of the host.
+    /// State directory, which survives a reboot; under --root.
     #[arg(long, value_name = "DIR", default_value = STATE_DIR, value_parser = boot_config::absolute)]
     pub state_dir: PathBuf,
-    /// Show what would be done and do nothing.
+    /// Show the steps without doing them.
     #[arg(long)]
     pub dry_run: bool,
-    /// Take a name out of the certificate that is not configured (repeatable).
+    /// Remove a name from the certificate that is not configured (repeatable).
     #[arg(long, value_name = "NAME")]
     pub remove: Vec<String>,
-    /// How long k3s may take to come back.
+    /// Time limit for k3s to come back.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub start_timeout: u64,
-    /// The program that renews certificates.
+    /// The k3s program, for `k3s certificate rotate`.
     #[arg(long, value_name = "PATH", default_value = "k3s")]
     pub k3s: PathBuf,
-    /// What speaks to systemd.
+    /// The systemctl program.
     #[arg(long, value_name = "PATH", default_value = "systemctl", hide = true)]
     pub systemctl: PathBuf,
 }
@@ -257,13 +256,13 @@ pub struct RepairFilesArgs {
     /// Directory put in front of every path.
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
-    /// Directory of what outlives a reboot, a path of the host.
+    /// State directory, which survives a reboot; under --root.
     #[arg(long, value_name = "DIR", default_value = STATE_DIR, value_parser = boot_config::absolute)]
     pub state_dir: PathBuf,
-    /// Show the exact changes and make none.
+    /// Show the exact changes without making them.
     #[arg(long)]
     pub dry_run: bool,
-    /// Take the last repair back.
+    /// Revert the last repair.
     #[arg(long, conflicts_with = "dry_run")]
     pub undo: bool,
 }
@@ -274,43 +273,43 @@ pub struct RunArgs {
     /// Where to look.
     #[command(flatten)]
     pub host: HostArgs,
-    /// Directory of the operator's credentials and the report, as it is [default: /run/weaver under --root].
+    /// Directory of the operator's credentials and the report, not under --root [default: /run/weaver under --root].
     #[arg(long, value_name = "DIR", default_value = RUNTIME_DIR, hide_default_value = true)]
     pub runtime_dir: PathBuf,
-    /// Directory of what outlives a reboot, a path of the host.
+    /// State directory, which survives a reboot; under --root.
     #[arg(long, value_name = "DIR", default_value = STATE_DIR)]
     pub state_dir: PathBuf,
-    /// Start no programs but systemd's units: k3s when it is no longer blocked, the operator when the gate opens.
+    /// Start systemd units: k3s when it is no longer blocked, the operator when the gate opens.
     #[arg(long, conflicts_with_all = ["operator", "webhook"])]
     pub systemd: bool,
-    /// What speaks to systemd.
+    /// The systemctl program.
     #[arg(long, value_name = "PATH", default_value = "systemctl", hide = true, requires = "systemd")]
     pub systemctl: PathBuf,
-    /// Program to start as the operator once the gate is open; absent: start none.
+    /// Program to start as the operator when the gate opens [default: none].
     #[arg(long, value_name = "PATH")]
     pub operator: Option<PathBuf>,
-    /// Program to start as the conversion webhook, at once and whatever the gate says; absent: start none.
+    /// Program to start at once as the conversion webhook [default: none].
     #[arg(long, value_name = "PATH")]
     pub webhook: Option<PathBuf>,
-    /// Where the API server reaches the webhook.
+    /// Address at which the API server reaches the webhook.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:9443")]
     pub webhook_address: SocketAddr,
-    /// Directory of the webhook's CA and certificate, which the agent makes and renews.
+    /// Directory of the webhook's CA and certificate, which the agent creates and renews.
     #[arg(long, value_name = "DIR", default_value = weaver_api::webhook::DIRECTORY)]
     pub certificates: PathBuf,
-    /// Address and port at which metrics are served, without credentials; `none`: nowhere.
+    /// Address and port of the metrics endpoint, without authentication, or `none`.
     #[arg(long, env = "WEAVER_AGENT_METRICS", value_name = "ADDR", default_value = "none")]
     pub metrics: MetricsAddress,
-    /// First pause between checks after a change; it grows while nothing changes, to 10 s while the gate is shut.
+    /// Shortest interval between checks; grows while nothing changes, to 10 s while the gate is shut.
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub retry_seconds: u64,
-    /// Longest pause between checks while the gate is open.
+    /// Longest interval between checks while the gate is open.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub recheck_seconds: u64,
-    /// Lifetime to ask for the operator's token (the API server allows 600 and more).
+    /// Requested lifetime of the operator's token.
     #[arg(long, value_name = "SECONDS", default_value_t = 21_600, value_parser = clap::value_parser!(i64).range(600..=86_400))]
     pub token_seconds: i64,
-    /// Renew the operator's token this often, and never later than at 80 % of its life.
+    /// Interval at which the operator's token is renewed, at the latest at 80 % of its lifetime.
     #[arg(long, value_name = "SECONDS", default_value_t = 1_800, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub token_renew_seconds: u64,
 }

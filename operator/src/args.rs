@@ -8,7 +8,7 @@ use weaver_host::metrics_page::MetricsAddress;
 
 use crate::scope::Scope;
 
-/// Copies configuration between namespaces with the tenant's own rights and no others.
+/// Copy ConfigMaps and Secrets between namespaces with the tenant's own rights and no others.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Args {
@@ -22,18 +22,18 @@ pub struct Args {
 pub enum Verb {
     /// Run the controllers
     Run(Options),
-    /// Convert our objects between their versions, for the API server
+    /// Serve the conversion webhook for the API server
     Webhook(crate::webhook::Options),
 }
 
 /// Options of `run`.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct Options {
-    /// Kubeconfig of the operator's own account (default: KUBECONFIG, ~/.kube/config, or the pod's account)
+    /// Kubeconfig of the operator's ServiceAccount (default: KUBECONFIG, ~/.kube/config, or the pod's ServiceAccount)
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// Serve these namespaces only, with commas between (default: all), by rights in these only: deploy/namespaced
+    /// Namespaces to watch, separated by commas (default: all); for rights as in deploy/namespaced
     #[arg(
         long,
         env = "WEAVER_NAMESPACES",
@@ -43,49 +43,46 @@ pub struct Options {
     )]
     pub namespaces: Scope,
 
-    /// Seconds after which every unchanged resource is compared again (60..86400; default: its spec.resyncSeconds)
+    /// Resync interval in seconds, instead of each resource's spec.resyncSeconds (60..86400)
     #[arg(long, value_parser = seconds::<60, 86_400>)]
     pub resync: Option<Duration>,
 
-    /// Seconds that one watch lasts, and for which what was learnt of an account's rights is used; bounds how long a
-    /// revoked right can still read (5..300)
+    /// Lifetime in seconds of a watch and of a cached access review; bounds how long a revoked right can still read
+    /// (5..300)
     #[arg(long, env = "WEAVER_WATCH", default_value = "290", value_parser = seconds::<5, 300>)]
     pub watch: Duration,
 
-    /// Longest pause between two tries of what failed, in seconds (1..3600)
+    /// Maximum backoff after a failure, in seconds (1..3600)
     #[arg(long, env = "WEAVER_RETRY", default_value = "60", value_parser = seconds::<1, 3_600>)]
     pub retry: Duration,
 
-    /// Seconds that a deleted resource waits for its tenant's rights to come back before its copies are left
-    /// behind (0..86400)
+    /// Seconds that the deletion of a resource waits for missing rights before it completes and leaves the copies
+    /// as orphans (0..86400)
     #[arg(long, env = "WEAVER_CLEANUP_PATIENCE", default_value = "300", value_parser = seconds::<0, 86_400>)]
     pub cleanup_patience: Duration,
 
-    /// Seconds after which a ServiceToken's token is renewed at the latest, whatever its resource says (2..86400; default:
-    /// as its resource says)
+    /// Maximum age in seconds of a ServiceToken's token, instead of what its resource says (2..86400)
     #[arg(long, env = "WEAVER_SERVICE_TOKEN_AGE", value_name = "SECONDS", value_parser = seconds::<2, 86_400>)]
     pub service_token_age: Option<Duration>,
 
-    /// Address and port at which the metrics are served, without credentials; `none`: nowhere
+    /// Address and port of the metrics endpoint, without authentication, or `none`
     #[arg(long, env = "WEAVER_METRICS", value_name = "ADDR", default_value = METRICS)]
     pub metrics: MetricsAddress,
 
-    /// Seconds without a change after which another operator takes over the lease; it is renewed after two thirds of it
-    /// (12..600)
+    /// Lease duration in seconds, after which another candidate takes over; renewed after two thirds (12..600)
     #[arg(long, env = "WEAVER_LEASE", value_name = "SECONDS", default_value = "60", value_parser = seconds::<12, 600>)]
     pub lease: Duration,
 
-    /// Who has a higher number takes over when the leader renews, and gives back when it ends; an equal one waits
-    /// (-1000..1000)
+    /// Priority for the lease: a candidate with a higher priority takes over at the next renewal (-1000..1000)
     #[arg(long, env = "WEAVER_PRIORITY", value_name = "N", default_value = "0", allow_negative_numbers = true,
           value_parser = clap::value_parser!(i32).range(-1_000..=1_000))]
     pub priority: i32,
 
-    /// Take no lease: only where nothing else ever acts on this cluster's resources
+    /// Run without leader election: only if no other operator ever runs in this cluster
     #[arg(long, env = "WEAVER_STANDALONE")]
     pub standalone: bool,
 
-    /// Lifetime of a tenant's token in seconds; the API server refuses less than 600 (600..86400)
+    /// Requested lifetime of tenant tokens in seconds (600..86400)
     #[arg(long, default_value = "3600", value_parser = seconds::<600, 86_400>)]
     pub token_lifetime: Duration,
 }

@@ -18,13 +18,13 @@ use crate::stdout::note;
 /// Where it goes; without any of it, to standard output.
 #[derive(Args)]
 pub struct Destination {
-    /// Write to a new file instead, with mode 0600
+    /// Write to a new file with mode 0600 instead of standard output
     #[arg(long, value_name = "FILE", group = "file")]
     pub output: Option<PathBuf>,
-    /// Replace the file of --output, or the entries of this context in that of --merge, if they exist
+    /// Replace the file of --output, or the existing entries of this context in the file of --merge
     #[arg(long, requires = "file")]
     pub force: bool,
-    /// Merge into this kubeconfig instead: all other entries stay, the old file is kept beside
+    /// Merge into this kubeconfig; keeps all other entries and a backup next to it
     #[arg(long, value_name = "FILE", group = "file")]
     pub merge: Option<PathBuf>,
     /// Make the merged context the current one

@@ -21,21 +21,21 @@ use super::refusal::{refusal, told};
 
 #[derive(Args)]
 pub struct ExportAll {
-    /// The directory, which is made where it is missing; a file in it is called NAME.yaml
+    /// Directory for the files NAME.yaml; created if missing
     directory: PathBuf,
-    /// The administrator's kubeconfig to start from
+    /// Administrator's kubeconfig to start from
     #[arg(long, value_name = "FILE", default_value = K3S_KUBECONFIG)]
     kubeconfig: PathBuf,
-    /// Where to look at the certificate, as HOST:PORT; the server in the kubeconfig where not given
+    /// HOST:PORT to connect to for the certificate [default: the server in the kubeconfig]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     api_address: Option<String>,
-    /// With a token of this account instead of the administrator's credential
+    /// Use a token of this ServiceAccount instead of the administrator's credential
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = account)]
     as_account: Option<Account>,
-    /// How long that token is good: days
+    /// Lifetime of that token in days
     #[arg(long, value_name = "NUMBER", default_value_t = 90, requires = "as_account", value_parser = clap::value_parser!(u16).range(1..=3650))]
     days: u16,
-    /// Replace files that exist
+    /// Replace existing files
     #[arg(long)]
     force: bool,
 }

@@ -26,33 +26,33 @@ pub struct Export {
     /// DNS name or address by which the other machine reaches the API server
     #[arg(value_parser = host, required_unless_present = "named")]
     pub name: Option<ServingName>,
-    /// The same, for who writes it so
+    /// NAME as a flag
     #[arg(long = "name", value_name = "NAME", value_parser = host, conflicts_with = "name", hide = true)]
     pub named: Option<ServingName>,
-    /// The administrator's kubeconfig to start from
+    /// Administrator's kubeconfig to start from
     #[arg(long, value_name = "FILE", default_value = K3S_KUBECONFIG)]
     pub kubeconfig: PathBuf,
-    /// Port of the server, where it is not the one in the kubeconfig
+    /// Port of the API server [default: the port in the kubeconfig]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
-    /// What cluster, user and context are called, where not NAME
+    /// Name of the cluster, user and context entries [default: NAME]
     #[arg(long, value_name = "NAME", value_parser = entry_name)]
     pub context: Option<String>,
-    /// A served name to verify, where the certificate does not have NAME
+    /// Served name to verify instead of NAME, if the certificate lacks NAME
     #[arg(long, value_name = "SERVED", value_parser = host)]
     pub tls_server_name: Option<ServingName>,
-    /// Where to look at the certificate, as HOST:PORT; the server in the kubeconfig where not given
+    /// HOST:PORT to connect to for the certificate [default: the server in the kubeconfig]
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub api_address: Option<String>,
-    /// Turn verification off, where the name is not served and cannot be: for diagnosis only
+    /// Turn off TLS verification: for diagnosis only
     ///
-    /// The CA goes, as kubectl refuses the two together. Whoever answers at that address gets the credentials.
+    /// Omits the CA, since kubectl refuses both together. Any machine that answers at that address gets the credentials.
     #[arg(long, conflicts_with = "tls_server_name")]
     pub insecure: bool,
-    /// With a token of this account instead of the administrator's credential
+    /// Use a token of this ServiceAccount instead of the administrator's credential
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = account)]
     pub as_account: Option<Account>,
-    /// How long that token is good: days
+    /// Lifetime of that token in days
     #[arg(long, value_name = "NUMBER", default_value_t = 90, requires = "as_account", value_parser = clap::value_parser!(u16).range(1..=3650))]
     pub days: u16,
     #[command(flatten)]

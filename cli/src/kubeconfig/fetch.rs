@@ -35,22 +35,22 @@ const SSH_FAILED: i32 = 255;
 
 #[derive(Args)]
 pub struct Fetch {
-    /// Where to log in, as ssh takes it: HOST, USER@HOST, or a Host of your ssh configuration
+    /// SSH destination: HOST, USER@HOST, or a Host of your ssh configuration
     #[arg(value_name = "[USER@]HOST", value_parser = destination)]
     from: String,
-    /// DNS name or address by which this machine reaches the API server, where not HOST
+    /// DNS name or address by which this machine reaches the API server [default: HOST]
     #[arg(long, value_parser = host)]
     name: Option<ServingName>,
-    /// What cluster, user and context are called, where not NAME
+    /// Name of the cluster, user and context entries [default: NAME]
     #[arg(long, value_name = "NAME", value_parser = entry_name)]
     context: Option<String>,
-    /// With a token of this account instead of the administrator's credential
+    /// Use a token of this ServiceAccount instead of the administrator's credential
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = account)]
     as_account: Option<Account>,
     /// Merge into this kubeconfig [default: the first of KUBECONFIG, else ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     merge: Option<PathBuf>,
-    /// Replace the entries of this context, whatever they are, and trust the CA that comes
+    /// Replace any existing entries of this context and trust the new CA
     #[arg(long)]
     force: bool,
     /// Make the context the current one

@@ -29,18 +29,18 @@ const K3S_NAME: &str = "default";
 
 #[derive(Args)]
 pub struct Merge {
-    /// The kubeconfig that was exported
+    /// Exported kubeconfig
     file: PathBuf,
-    /// Merge into this one [default: the first of KUBECONFIG, else ~/.kube/config]
+    /// Kubeconfig to merge into [default: the first of KUBECONFIG, else ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     into: Option<PathBuf>,
-    /// What cluster, user and context are called here, where not as in the file
+    /// Name of the cluster, user and context entries [default: as in FILE]
     #[arg(long, value_name = "NAME", value_parser = entry_name)]
     context: Option<String>,
-    /// Replace the entries of this context, whatever they are, and trust the CA that comes
+    /// Replace any existing entries of this context and trust the new CA
     #[arg(long)]
     force: bool,
-    /// Make its context the current one
+    /// Make the context the current one
     #[arg(long = "use")]
     switch: bool,
 }

@@ -26,19 +26,19 @@ const PATIENCE: u64 = 60;
 
 #[derive(Args)]
 pub struct Apply {
-    /// A file of YAML or JSON that holds one or more of either kind, or - for standard input
+    /// YAML or JSON file with one or more objects, or - for standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     file: PathBuf,
-    /// The namespace of those that name none (default: that of the kubeconfig's context)
+    /// Namespace of objects that name none (default: that of the kubeconfig's context)
     #[arg(short, long)]
     namespace: Option<String>,
-    /// Wait until each is Ready, for 60 seconds or as many as given
+    /// Wait until each object is Ready, for at most 60 or the given number of seconds
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "60")]
     wait: Option<u64>,
-    /// Wait, and restore what an object was before if it does not become Ready
+    /// Wait, and restore the previous state of objects that do not become Ready
     #[arg(long)]
     rollback_on_failure: bool,
-    /// Take over fields that somebody else has set
+    /// Take over fields that another field manager owns
     #[arg(long)]
     force_conflicts: bool,
     #[command(flatten)]

@@ -25,15 +25,15 @@ use crate::stdout::{note, print};
 pub struct Create {
     #[command(flatten)]
     pub manifests: manifest::Source,
-    /// The namespace (default: that of the kubeconfig's context)
+    /// Namespace (default: that of the kubeconfig's context)
     #[arg(short, long)]
     pub namespace: Option<String>,
-    /// Create the namespace first if it does not exist
+    /// Create the namespace if it does not exist
     #[arg(long = "create-namespace")]
     makes_namespace: bool,
     #[command(flatten)]
     dry_run: DryRun,
-    /// Show what was created, instead of a line that says so
+    /// Print the created object in this format
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }

@@ -27,13 +27,13 @@ pub struct Delete {
     /// Names of the objects
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// The namespace (default: that of the kubeconfig's context)
+    /// Namespace (default: that of the kubeconfig's context)
     #[arg(short, long)]
     namespace: Option<String>,
-    /// Leave behind what it made: a ConfigMapSync's copies, a ServiceToken's Secret
+    /// Keep its copies (ConfigMapSync) or its Secret (ServiceToken)
     #[arg(long)]
     orphan: bool,
-    /// Wait until it is gone, for 60 seconds or as many as given; then say what holds it
+    /// Wait until it is gone, for at most 60 or the given number of seconds, then say what blocks it
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "60")]
     wait: Option<u64>,
     #[command(flatten)]

@@ -25,13 +25,13 @@ use crate::stdout::say;
 pub struct Edit {
     /// Name of the object
     name: String,
-    /// The namespace (default: that of the kubeconfig's context)
+    /// Namespace (default: that of the kubeconfig's context)
     #[arg(short, long)]
     namespace: Option<String>,
-    /// Make this JSON merge patch instead of opening an editor: `{"spec":{"suspend":true}}`
+    /// Apply this JSON merge patch instead of opening an editor: `{"spec":{"suspend":true}}`
     #[arg(long, value_name = "JSON", conflicts_with = "file")]
     patch: Option<String>,
-    /// Take spec, labels and annotations from this file instead of an editor; - is standard input
+    /// Take spec, labels and annotations from this file instead of an editor, or - for standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]

@@ -18,10 +18,10 @@ pub struct Get {
     /// Names of the objects
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// The namespace (default: that of the kubeconfig's context)
+    /// Namespace (default: that of the kubeconfig's context)
     #[arg(short, long)]
     namespace: Option<String>,
-    /// How to show them
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
@@ -32,10 +32,10 @@ pub struct List {
     scope: Scope,
     #[command(flatten)]
     selectors: Selectors,
-    /// How to show them
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
-    /// Objects that the API server is asked for at a time
+    /// Objects per request to the API server
     #[arg(long, value_name = "COUNT", default_value_t = PAGE, value_parser = clap::value_parser!(u32).range(1..))]
     chunk_size: u32,
 }

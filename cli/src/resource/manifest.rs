@@ -20,7 +20,7 @@ const LIMIT: u64 = 16 << 20;
 /// Where manifests come from, as the command line has it.
 #[derive(clap::Args)]
 pub struct Source {
-    /// A file of YAML or JSON, or - for standard input
+    /// YAML or JSON file, or - for standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     pub file: Option<PathBuf>,
 }

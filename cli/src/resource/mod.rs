@@ -32,11 +32,11 @@ use kind::Kind;
 pub enum Verb {
     /// Show objects by name
     Get(list::Get),
-    /// Show all objects of a namespace, or those selected
+    /// List the objects of a namespace, or those selected
     List(list::List),
-    /// Show each change as it happens, a line each, until Ctrl-C
+    /// Print each change as it happens, until Ctrl-C
     Watch(watch::Watch),
-    /// Change an object in an editor, by a patch or from a file; all of it or nothing
+    /// Change an object in an editor, by a patch or from a file
     Edit(edit::Edit),
     /// Delete objects by name
     Delete(delete::Delete),

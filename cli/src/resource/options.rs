@@ -11,7 +11,7 @@ use crate::stdout::failed;
 /// Where to look.
 #[derive(Args)]
 pub struct Scope {
-    /// The namespace (default: that of the kubeconfig's context)
+    /// Namespace (default: that of the kubeconfig's context)
     #[arg(short, long, conflicts_with = "all_namespaces")]
     pub namespace: Option<String>,
     /// All namespaces
@@ -30,10 +30,10 @@ impl Scope {
 /// Which objects.
 #[derive(Args)]
 pub struct Selectors {
-    /// Only those with these labels: `team=a,tier!=prod`
+    /// Label selector: `team=a,tier!=prod`
     #[arg(short = 'l', long, value_name = "LABELS")]
     pub selector: Option<String>,
-    /// Only those with these fields: `spec.source.name=settings`; `weaver crd explain` says which can be selected by
+    /// Field selector: `spec.source.name=settings`; `weaver crd explain` lists selectable fields
     #[arg(long, value_name = "FIELDS")]
     pub field_selector: Option<String>,
 }
@@ -41,7 +41,7 @@ pub struct Selectors {
 /// Whether anything is written.
 #[derive(Args)]
 pub struct DryRun {
-    /// Let the API server judge everything, and write nothing
+    /// Validate on the API server without writing
     #[arg(long, value_name = "WHO", num_args = 0..=1, require_equals = true, default_missing_value = "server")]
     dry_run: Option<Judge>,
 }
@@ -60,7 +60,7 @@ impl DryRun {
 /// Who judges in a dry run.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Judge {
-    /// The API server, as for a real write
+    /// The API server validates as for a real write
     Server,
 }
 

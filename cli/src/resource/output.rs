@@ -16,13 +16,13 @@ use super::kind::Kind;
 /// A form of what is printed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Format {
-    /// Aligned columns for people
+    /// Aligned columns
     Table,
-    /// As the API server has it, without managedFields
+    /// JSON without managedFields
     Json,
-    /// The same as YAML
+    /// YAML without managedFields
     Yaml,
-    /// KIND.GROUP/NAME, a line each
+    /// One KIND.GROUP/NAME per line
     Name,
 }
 

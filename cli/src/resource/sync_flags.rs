@@ -16,16 +16,16 @@ pub struct SyncFlags {
     /// Name of the ConfigMapSync
     #[arg(requires = "account", requires = "source")]
     name: Option<String>,
-    /// The ServiceAccount of this namespace that reads the source and writes the copies
+    /// ServiceAccount of this namespace that reads the source and writes the copies
     #[arg(long, value_name = "ACCOUNT", requires = "name")]
     account: Option<String>,
-    /// What is copied: a ConfigMap of this namespace unless said otherwise, `Secret/team-a/registry`
+    /// Object to copy, by default a ConfigMap of this namespace: `settings`, `Secret/team-a/registry`
     #[arg(long, value_name = "[KIND/][NAMESPACE/]NAME", requires = "name")]
     source: Option<Source>,
     /// Namespaces that receive a copy
     #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', requires = "name")]
     to: Vec<String>,
-    /// Namespaces with these labels receive a copy too: `team=a,tier=dev`
+    /// Labels of further namespaces that receive a copy: `team=a,tier=dev`
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', requires = "name")]
     selector: Vec<Label>,
     #[command(flatten)]

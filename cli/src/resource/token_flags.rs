@@ -11,13 +11,13 @@ use super::kind::Kind;
 
 #[derive(Args)]
 pub struct TokenFlags {
-    /// Name of the ServiceToken, and of the Secret unless --secret-name says otherwise
+    /// Name of the ServiceToken, and of the Secret unless --secret-name is given
     #[arg(requires = "writer", requires = "token")]
     name: Option<String>,
-    /// The ServiceAccount of this namespace that writes the Secret
+    /// ServiceAccount of this namespace that writes the Secret
     #[arg(long, value_name = "ACCOUNT", requires = "name")]
     writer: Option<String>,
-    /// A key of the Secret and whose token stands under it; with `audience=…` (repeatable) and `expires=SECONDS`
+    /// Key of the Secret and the ServiceAccount of its token, with `audience=…` (repeatable) and `expires=SECONDS`
     #[arg(long, value_name = "KEY=ACCOUNT[,audience=NAME][,expires=SECONDS]", requires = "name")]
     token: Vec<Token>,
     /// Name of the Secret

@@ -30,13 +30,13 @@ use crate::stdout::{note, print};
 
 #[derive(Args)]
 pub struct Watch {
-    /// Only this object, which need not exist yet
+    /// Watch only this object, which need not exist yet
     name: Option<String>,
     #[command(flatten)]
     scope: Scope,
     #[command(flatten)]
     selectors: Selectors,
-    /// How to show the changes; json: a line each, with `type` and `object`
+    /// Output format; json prints one object per line, with `type` and `object`
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }

@@ -28,9 +28,9 @@ use crate::status::{self, Leader};
 /// What becomes of what was made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Copies {
-    /// They stay as they are, marks and all: `weaver orphans` finds copies afterwards
+    /// Keep them with their ownership labels; `weaver orphans` finds the copies later
     Keep,
-    /// They go, but for those whose ConfigMapSync says that they stay
+    /// Delete them, except those whose ConfigMapSync says to keep them
     Delete,
 }
 

@@ -8,13 +8,13 @@ pub struct BootConfigArgs {
     /// Directory put in front of every path.
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
-    /// What is asked of the host.
+    /// The weaver.toml to apply.
     #[arg(long, value_name = "FILE", default_value = "/boot/firmware/weaver.toml", value_parser = absolute)]
     pub file: PathBuf,
-    /// Directory of the report, the last good file and the node's name.
+    /// State directory: the report, the last valid weaver.toml, the node's name.
     #[arg(long, value_name = "DIR", default_value = super::STATE_DIR, value_parser = absolute)]
     pub state_dir: PathBuf,
-    /// Run where what netplan reads has changed, since systemd's generators have run already.
+    /// Program to run if files of netplan have changed, since systemd's generators have already run.
     #[arg(long, value_name = "PROGRAM")]
     pub netplan_generate: Option<PathBuf>,
 }

@@ -10,13 +10,13 @@ use crate::boot_config;
 /// What `upgrade` needs.
 #[derive(Debug, Clone, clap::Args)]
 pub struct UpgradeArgs {
-    /// The new k3s: a file, or a version of the project's releases such as v1.36.4+k3s1.
+    /// New k3s: a file, or a released version such as v1.36.4+k3s1.
     #[arg(long, value_name = "FILE|VERSION")]
     pub k3s: String,
-    /// Its SHA-256 [default: what the release's list says, which comes from the same place as the program].
+    /// Expected SHA-256 [default: from the release's list, which comes from the same server as the program].
     #[arg(long, value_name = "HEX", value_parser = hash)]
     pub sha256: Option<String>,
-    /// Where releases are.
+    /// URL of the releases.
     #[arg(long, value_name = "URL", default_value = release::ADDRESS, hide = true)]
     pub releases: String,
     /// The node.
@@ -38,19 +38,19 @@ pub struct NodeArgs {
     /// Where to look.
     #[command(flatten)]
     pub host: HostArgs,
-    /// Directory of what outlives a reboot, a path of the host.
+    /// State directory, which survives a reboot; under --root.
     #[arg(long, value_name = "DIR", default_value = STATE_DIR, value_parser = boot_config::absolute)]
     pub state_dir: PathBuf,
-    /// Show what would be done and do nothing.
+    /// Show the steps without doing them.
     #[arg(long)]
     pub dry_run: bool,
-    /// How long k3s may take until all is proven, on the way there and on the way back.
+    /// Time limit for k3s to be verified, for the upgrade and again for the rollback.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub wait: u64,
-    /// The program in place, a path of the host.
+    /// Path of the installed k3s; under --root.
     #[arg(long, value_name = "PATH", default_value = "/usr/local/bin/k3s", value_parser = boot_config::absolute, hide = true)]
     pub program: PathBuf,
-    /// What speaks to systemd.
+    /// The systemctl program.
     #[arg(long, value_name = "PATH", default_value = "systemctl", hide = true)]
     pub systemctl: PathBuf,
 }

@@ -41,11 +41,11 @@ pub struct Options {
     #[arg(long, value_name = "ADDR", default_value_t = LISTEN)]
     pub listen: SocketAddr,
 
-    /// Take standard input for the socket to listen on, as systemd gives it with `StandardInput=socket`
+    /// Use standard input as the listening socket, for systemd's `StandardInput=socket`
     #[arg(long, conflicts_with = "listen")]
     pub socket_on_stdin: bool,
 
-    /// Directory in which the installer keeps leaf.pem, the certificate and its key
+    /// Directory of leaf.pem, the certificate and its key
     #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
     pub certificates: PathBuf,
 }
