@@ -5,7 +5,7 @@ macro_rules! connection_rows {
 
     Connection {
         KubeconfigUnspecified = "K-01" "kubeconfig-server-unspecified" Fail {
-            title: "The server of a kubeconfig is an address to listen at.",
+            title: "The kubeconfig's server is a wildcard or loopback address.",
             cause: "0.0.0.0 and loopback addresses mean the machine that connects. k3d writes 0.0.0.0 into \
                 its kubeconfigs.",
             remedy: "export a kubeconfig with a name that is served",
@@ -13,24 +13,24 @@ macro_rules! connection_rows {
             links: [K3S_ACCESS],
         }
         KubeconfigFallback = "K-02" "kubeconfig-fallback-server" Fail {
-            title: "The server of a kubeconfig is what kubectl falls back to without one.",
-            cause: "kubectl found no kubeconfig and took its default.",
-            remedy: "say where the kubeconfig is",
+            title: "kubectl uses its default server.",
+            cause: "kubectl found no kubeconfig.",
+            remedy: "set KUBECONFIG or pass --kubeconfig",
             commands: ["export KUBECONFIG=FILE", "kubectl config get-contexts"],
             links: [K3S_ACCESS],
         }
         KubeconfigInsecureWithCa = "K-03" "kubeconfig-insecure-with-ca" Fail {
-            title: "A kubeconfig has a CA and asks not to verify by it.",
-            cause: "A kubeconfig has both `insecure-skip-tls-verify` and a CA.",
-            remedy: "remove the first; the CA is what makes the connection safe",
+            title: "The kubeconfig has a CA but turns verification off.",
+            cause: "kubectl refuses `insecure-skip-tls-verify` together with a CA.",
+            remedy: "remove `insecure-skip-tls-verify`; the CA makes the connection safe",
             commands: ["kubectl config unset clusters.NAME.insecure-skip-tls-verify"],
         }
         KubeconfigUnreadable = "K-04" "kubeconfig-unreadable" Fail {
-            title: "A kubeconfig can be read by root only.",
-            cause: "/etc/rancher/k3s/k3s.yaml is the administrator's and readable by root only, as it should \
-                be.",
-            remedy: "export one for yourself (`--merge` puts it into one that you have); mode 644 would give \
-                the cluster to every user of the machine",
+            title: "Only root can read the kubeconfig.",
+            cause: "/etc/rancher/k3s/k3s.yaml contains the administrator's credential and is readable by \
+                root only, as it should be.",
+            remedy: "export a kubeconfig for yourself (`--merge` adds it to an existing one); mode 644 \
+                would give the cluster to every user of the machine",
             commands: [
                 "sudo weaver kubeconfig export NAME --output NAME.yaml",
                 "sudo chown \"$USER\" NAME.yaml",
@@ -38,57 +38,57 @@ macro_rules! connection_rows {
             links: [K3S_ACCESS],
         }
         ConnectionRefused = "K-05" "connection-refused" Fail {
-            title: "Nothing listens at the address and port that were used.",
-            cause: "k3s does not run, or listens on another port: one of k3d is a new one for each cluster \
-                unless `--api-port` says otherwise.",
-            remedy: "on the Pi, see which port k3s listens on, if it runs, and start it if it does not",
+            title: "Nothing listens at this address and port.",
+            cause: "k3s is not running, or listens on another port. k3d chooses a random port for each \
+                cluster unless `--api-port` is given.",
+            remedy: "on the Pi, check whether k3s runs and on which port it listens, and start it if it \
+                does not run",
             commands: ["sudo ss -ltnp", "sudo systemctl start k3s"],
         }
         KubeconfigUnusable = "K-06" "kubeconfig-unusable" Fail {
-            title: "The administrator's kubeconfig cannot be used.",
-            cause: "A part is missing in it, or it is no valid YAML.",
-            remedy: "k3s writes it anew when it starts",
+            title: "The administrator's kubeconfig is not usable.",
+            cause: "A part is missing, or it is not valid YAML.",
+            remedy: "restart k3s, which writes the file again",
             commands: [RESTART_K3S],
         }
         KubeconfigExposed = "K-07" "kubeconfig-exposed" Warn {
-            title: "The administrator's kubeconfig can be read by others.",
-            cause: "`write-kubeconfig-mode` is set, or somebody changed the mode.",
-            remedy: "take the mode back, and remove the setting",
+            title: "Other users can read the administrator's kubeconfig.",
+            cause: "`write-kubeconfig-mode` is set, or the file mode was changed.",
+            remedy: "reset the mode and remove the setting",
             commands: ["sudo chmod 0600 /etc/rancher/k3s/k3s.yaml"],
         }
         KubeconfigInsecure = "K-09" "kubeconfig-insecure" Warn {
-            title: "A kubeconfig asks for no verification.",
-            cause: "It has `insecure-skip-tls-verify`, mostly because the certificate lacked a name: whoever \
-                answers at that address gets the credentials.",
-            remedy: "have the name served and export the kubeconfig again; it verifies by the cluster's CA \
-                then",
+            title: "The kubeconfig turns TLS verification off.",
+            cause: "It has `insecure-skip-tls-verify`, usually because the certificate lacked a name. Any \
+                machine that answers at the address gets the credentials.",
+            remedy: "have the name served and export the kubeconfig again, which then verifies by the \
+                cluster's CA",
             commands: ["sudo weaver kubeconfig export NAME"],
             links: [K3S_ACCESS],
         }
         Reached = "K-00" "reached" Ok {
-            title: "The API server answers by the kubeconfig, and takes its credentials.",
-            cause: "A request was answered.",
+            title: "The API server answers and accepts the credentials of the kubeconfig.",
+            cause: "A request succeeded.",
         }
         ServerSilent = "K-10" "server-silent" Fail {
-            title: "The server does not answer, and does not refuse either.",
-            cause: "The Pi is off, has another address now, or a firewall on the way drops what is sent.",
-            remedy: "see whether the Pi is there, and which address it has",
+            title: "The server does not respond.",
+            cause: "The Pi is off, its address has changed, or a firewall drops the packets.",
+            remedy: "check whether the Pi is on and which address it has",
             commands: ["ping -c 3 NAME", "nc -vz NAME 6443", "sudo ss -ltnp 'sport = :6443'"],
             links: [K3S_REQUIREMENTS],
         }
         CredentialsRefused = "K-11" "credentials-refused" Fail {
-            title: "The API server does not take the credentials of a kubeconfig.",
+            title: "The API server rejects the credentials of the kubeconfig.",
             cause: "The kubeconfig is older than the cluster, its certificate has expired, or its token was \
-                withdrawn.",
-            remedy: "export it again, on the Pi",
+                revoked.",
+            remedy: "export it again on the Pi",
             commands: ["weaver kubeconfig fetch USER@NAME"],
             links: [K3S_ACCESS],
         }
         OperatorNotStarted = "K-08" "operator-not-started" Fail {
-            title: "The names are proven, and the operator could not be given its credentials or be \
-                started.",
-            cause: "A step between the proven names and the running operator failed.",
-            remedy: "the finding says which; the agent tries again by itself",
+            title: "All names are served, but the operator could not get its credentials or could not start.",
+            cause: "A step between the proof of the names and the start of the operator failed.",
+            remedy: "the finding names the step; the agent retries by itself",
             commands: ["systemctl status weaver-operator", "journalctl -u weaver-node-agent -n 50"],
         }
     }

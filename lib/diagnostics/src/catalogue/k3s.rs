@@ -5,57 +5,57 @@ macro_rules! k3s_rows {
 
     K3s {
         K3sConfigInvalid = "F-01" "k3s-config-invalid" Fail {
-            title: "The configuration of k3s does not parse.",
-            cause: "A file of /etc/rancher/k3s is no valid YAML.",
-            remedy: "mend it at the line that is named",
+            title: "The configuration of k3s is not valid YAML.",
+            cause: "A file in /etc/rancher/k3s cannot be parsed.",
+            remedy: "correct the line that the finding names",
             commands: [CHECK],
             links: [K3S_CONFIGURATION],
         }
         K3sConfigWrongType = "F-02" "k3s-config-wrong-type" Fail {
-            title: "A setting of k3s has a value of the wrong type.",
-            cause: "A setting has a list where a text is wanted, or the other way round.",
-            remedy: "write it as its documentation has it",
+            title: "A setting of k3s has the wrong type.",
+            cause: "A list is given instead of a string, or the other way round.",
+            remedy: "write it as the documentation of k3s shows it",
             commands: [CHECK],
             links: [K3S_CONFIGURATION],
         }
         K3sFileUnreadable = "F-03" "k3s-file-unreadable" Fail {
             title: "A file of k3s could not be read.",
-            cause: "Its permissions or the file system keep the agent from reading it.",
+            cause: "Permissions or the file system prevent it.",
             remedy: "run the check as root; look for errors of the card",
             commands: [CHECK, "sudo dmesg --level err"],
         }
         K3sNotAnswering = "F-04" "k3s-not-answering" Fail {
-            title: "k3s has been starting for long, or has failed, and its API server does not answer.",
-            cause: "k3s hangs while it starts, or has given up.",
-            remedy: "its log says why",
+            title: "k3s has failed or has been starting for a long time, and its API server does not answer.",
+            cause: "k3s hangs during its start, or has stopped.",
+            remedy: "read its log",
             commands: ["weaver explain --journal k3s", "systemctl status k3s"],
         }
         VersionNotSupported = "F-05" "version-not-supported" Warn {
-            title: "The version of Kubernetes is not one that Config Weaver is made for.",
-            cause: "What is new in Kubernetes may change what the operator relies on; what is old may lack \
-                it.",
-            remedy: "use a k3s of that range: the card names its own in image/k3s.lock",
+            title: "This Kubernetes version is not supported.",
+            cause: "A newer version may have changed what the operator relies on; an older one may lack it.",
+            remedy: "use a k3s in the supported range; the card's own is in image/k3s.lock",
             commands: ["k3s --version"],
             links: ["https://docs.k3s.io/release-notes/v1.36.X"],
         }
         PortTaken = "F-06" "port-taken" Warn {
-            title: "Somebody else listens where k3s will.",
-            cause: "Another Kubernetes, a web server, or a k3s that was started by hand has the port.",
-            remedy: "see who it is, and end it; for the API's own port another `https-listen-port` will do",
+            title: "Another program uses a port that k3s needs.",
+            cause: "Another Kubernetes, a web server, or a k3s started by hand listens on it.",
+            remedy: "find the program and stop it; for the API server another `https-listen-port` also works",
             links: [K3S_REQUIREMENTS],
         }
         SettingMisspelled = "F-07" "setting-misspelled" Warn {
-            title: "A setting is spelled as k3s does not know it.",
-            cause: "k3s passes over keys that it does not know, with one line in its log.",
-            remedy: "write the key as k3s does, and start k3s anew",
+            title: "k3s does not know a setting.",
+            cause: "The key is misspelled. k3s ignores unknown keys with one line in its log.",
+            remedy: "correct the key and restart k3s",
             commands: ["sudo journalctl -b -u k3s | grep 'Unknown flag'", RESTART_K3S],
             links: [K3S_CONFIGURATION],
         }
         UpgradeCutOff = "F-08" "k3s-upgrade-cut-off" Warn {
-            title: "An upgrade of k3s was cut off, and nothing says that what is in place is proven.",
-            cause: "The power went, or somebody ended it, while the new k3s was proven or the old one put \
-                back.",
-            remedy: "go back to the old one, or repeat `weaver node upgrade`: it finishes that first",
+            title: "An upgrade of k3s was interrupted and not verified.",
+            cause: "Power failed or the process was ended while the new k3s was being verified or the old \
+                one restored.",
+            remedy: "roll back, or run `weaver node upgrade` again, which first completes the interrupted \
+                one",
             commands: ["sudo weaver node rollback"],
         }
     }

@@ -5,54 +5,55 @@ macro_rules! weaver_toml_rows {
 
     WeaverToml {
         WeaverTomlInForce = "B-00" "weaver-toml-in-force" Ok {
-            title: "What `weaver.toml` asks for is in force.",
-            cause: "Each of its settings was made.",
+            title: "The settings of `weaver.toml` are in force.",
+            cause: "Each of them was applied.",
         }
         WeaverTomlInvalid = "B-01" "weaver-toml-invalid" Warn {
-            title: "`weaver.toml` has faults, so nothing of it was taken.",
-            cause: "A line of it is no setting, or has no value that it can have.",
-            remedy: "mend the lines that are named and reboot; until then the last good settings stay",
+            title: "`weaver.toml` is not valid, so nothing of it was applied.",
+            cause: "A line is not a setting, or its value is not allowed.",
+            remedy: "correct the lines that the finding names and reboot; until then the last valid \
+                settings stay",
             commands: ["sudo nano /boot/firmware/weaver.toml", "sudo reboot"],
         }
         WeaverTomlUnreadable = "B-02" "weaver-toml-unreadable" Warn {
-            title: "`weaver.toml`, or the partition that it lies on, could not be read.",
-            cause: "The boot partition is not mounted, or damaged.",
-            remedy: "check it",
+            title: "`weaver.toml` or its partition could not be read.",
+            cause: "The boot partition is not mounted, or is damaged.",
+            remedy: "check the partition",
             commands: ["findmnt /boot/firmware", "sudo fsck.vfat -n /dev/disk/by-label/WEAVERBOOT"],
         }
         UserDataClash = "B-03" "user-data-clash" Warn {
-            title: "`weaver.toml` and cloud-init's `user-data` or `network-config`, or a netplan file, want \
-                different things.",
-            cause: "Raspberry Pi Imager's settings, or a file in /etc/netplan, and weaver.toml name \
-                different values. weaver.toml wins, where the finding does not say otherwise.",
+            title: "`weaver.toml` contradicts cloud-init's `user-data` or `network-config`, or a netplan \
+                file.",
+            cause: "Settings of Raspberry Pi Imager, or a file in /etc/netplan, have other values. \
+                weaver.toml wins unless the finding says otherwise.",
             remedy: "remove one of the two",
         }
         TokenLeftOnCard = "B-04" "token-left-on-card" Warn {
-            title: "The imported token, or the Wi-Fi's password, is still readable in `weaver.toml`, or may \
-                be in a copy of it.",
-            cause: "The secret was imported, and the file could not be written again; or an editor or file \
+            title: "The imported token or Wi-Fi password is still readable in `weaver.toml` or in a copy of \
+                it.",
+            cause: "The secret was imported, but the file could not be rewritten; or an editor or file \
                 manager left a copy of the file, which only its owner can delete.",
             remedy: "overwrite it in weaver.toml, or delete the copy that the finding names",
             commands: ["sudo nano /boot/firmware/weaver.toml"],
         }
         HostNotConfigured = "B-05" "host-not-configured" Warn {
-            title: "A file or setting that `weaver.toml` asks for could not be made.",
+            title: "A setting of `weaver.toml` could not be applied.",
             cause: "A file could not be written, or a service refused the setting.",
-            remedy: "the finding names it",
+            remedy: "read the finding, which names it",
             commands: ["journalctl -u weaver-boot-config"],
         }
         BootConfigUnknown = "B-06" "boot-config-unknown" Unknown {
-            title: "What boot-config found could not be read.",
-            cause: "The report of the boot is missing or damaged.",
+            title: "The result of boot-config could not be read.",
+            cause: "The report of this boot is missing or damaged.",
             remedy: "read its log",
             commands: ["journalctl -u weaver-boot-config"],
         }
         JoinUnproven = "B-07" "join-unproven" Warn {
-            title: "A node joins a server without proof that it is the one meant.",
-            cause: "The token is the password alone. k3s takes it, and hands it to whichever server answers \
+            title: "The node joins a server whose identity is not verified.",
+            cause: "The token is only the password. k3s accepts it and sends it to whichever server answers \
                 at the address.",
-            remedy: "write the whole token into weaver.toml: it begins with K10 and the hash of the server's \
-                CA. On the server",
+            remedy: "write the complete token into weaver.toml: it begins with K10 and the hash of the \
+                server's CA. On the server",
             commands: ["sudo cat /var/lib/rancher/k3s/server/node-token"],
             links: [K3S_TOKEN],
         }
