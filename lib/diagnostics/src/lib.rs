@@ -17,6 +17,7 @@ pub mod exit_code;
 pub mod finding;
 pub mod finding_text;
 pub mod future_ca;
+pub mod host;
 pub mod ingress;
 pub mod join;
 pub mod k3d;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Wish;
+use crate::finding::{Code, Finding, Place};
 
 /// A program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +81,17 @@ impl Record {
             (Phase::Back, _) if is_new => Resume::GoBack,
             (Phase::Back, _) => Resume::ProveOld,
         }
+    }
+
+    /// A warning where the upgrade was cut off and no process finishes it now; `place` is where this is written.
+    #[must_use]
+    pub fn judge(&self, is_under_way: bool, place: Place) -> Option<Finding> {
+        let Self { begun, from, to, phase, .. } = self;
+        if matches!(phase, Phase::Done | Phase::WentBack) || is_under_way {
+            return None;
+        }
+        let message = format!("an upgrade of k3s from {} to {} was cut off", from.version, to.version);
+        Some(Finding::new(Code::UpgradeCutOff, message).saw(place, format!("begun {begun}")))
     }
 }
 

@@ -1,0 +1,9 @@
+//! The host: what k3s needs of it before it starts. Each struct is what a reader found; its `judge` is the verdict.
+//!
+//! Guarantee: what could not be read is not judged.
+
+pub mod board;
+pub mod kernel;
+pub mod names;
+pub mod network;
+pub mod storage;

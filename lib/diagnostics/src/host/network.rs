@@ -1,0 +1,229 @@
+//! The network: is there a default route, are k3s' ports free, do two kinds of iptables rules mix?
+
+use crate::finding::{Code, Finding, Place, Severity};
+
+/// The routes of IPv4, where k3s looks, too.
+pub const ROUTES: &str = "/proc/net/route";
+/// The sockets of IPv4.
+pub const SOCKETS: &str = "/proc/net/tcp";
+
+/// The interface of a start without a network; it leads nowhere.
+pub const OFFLINE_DEVICE: &str = "weaver0";
+/// Its address: of a block for documentation, which no network has.
+pub const OFFLINE_ADDRESS: &str = "203.0.113.254";
+/// There while k3s is pinned to that address; k3s' unit takes its flag from it.
+pub const OFFLINE_RECORD: &str = "/run/weaver/k3s-offline.env";
+
+/// The way from this host to its network.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Uplink {
+    /// Whether the kernel's routes could be read.
+    pub is_known: bool,
+    /// The interface of a default route; that of an offline start does not count.
+    pub device: Option<String>,
+    /// Whether k3s was started without a network in this boot.
+    pub is_offline_start: bool,
+    /// Why the host could not be made ready for such a start.
+    pub not_ready: Option<String>,
+}
+
+impl Uplink {
+    /// A warning where there is no default route, for one may come. After an offline start that one takes its place:
+    /// that k3s runs without a network, and, once there is one, what to do.
+    #[must_use]
+    pub fn judge(&self) -> Option<Finding> {
+        if self.is_offline_start {
+            return Some(offline_start(self.device.as_deref()));
+        }
+        (self.is_known && self.device.is_none()).then(|| {
+            let message = "there is no default route: k3s takes its address from it and ends itself without one, unless `node-ip` and \
+                           `advertise-address` are set";
+            let finding = Finding::new(Code::NoDefaultRoute, message)
+                .milder(Severity::Warn)
+                .saw(Place::file(ROUTES), "no route to 0.0.0.0/0");
+            match &self.not_ready {
+                Some(why) => finding.saw(Place::file("weaver-preflight.service"), why),
+                None => finding,
+            }
+        })
+    }
+}
+
+fn offline_start(device: Option<&str>) -> Finding {
+    let (message, is_to_do, saw) = match device {
+        None => (
+            format!(
+                "there was no network when k3s was to start: it has {OFFLINE_ADDRESS}, an address that the card gave itself \
+                 until the next boot. Nothing else is missing; connect a network, and this line says what to do then"
+            ),
+            false,
+            format!("no route to 0.0.0.0/0 but by {OFFLINE_DEVICE}"),
+        ),
+        Some(device) => (
+            format!(
+                "k3s was started without a network, and there is one now, by {device}. Started again, k3s takes its \
+                 address there instead of {OFFLINE_ADDRESS}: the node says so, the certificate has it as well, and other \
+                 nodes can join"
+            ),
+            true,
+            format!("a default route by {device}"),
+        ),
+    };
+    let finding = Finding::new(Code::OfflineStart, message)
+        .saw(Place::file(OFFLINE_RECORD), format!("k3s has {OFFLINE_ADDRESS}"))
+        .saw(Place::file(ROUTES), saw);
+    if is_to_do { finding } else { finding.without_remedy() }
+}
+
+/// The kubelet's port.
+const KUBELET: u16 = 10_250;
+
+/// The ports that k3s listens on: the API server's, the one above it, and with a kubelet that one's.
+#[must_use]
+pub fn ports_of_k3s(api_port: u16, has_kubelet: bool) -> Vec<u16> {
+    [api_port, api_port.saturating_add(1)].into_iter().chain(has_kubelet.then_some(KUBELET)).collect()
+}
+
+/// A port of k3s on which something listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakenPort {
+    /// The port.
+    pub port: u16,
+    /// The program that listens, where the kernel shows it, such as `nginx (process 812)`.
+    pub holder: Option<String>,
+}
+
+/// Which of k3s' ports are taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ports {
+    /// Those.
+    pub taken: Vec<TakenPort>,
+    /// Whether k3s runs, or may: its own ports are its own.
+    pub k3s_runs: bool,
+}
+
+impl Ports {
+    /// A warning where another program has one: k3s ends itself, and starts again for ever. No more than a warning,
+    /// since two programs can have one port at different addresses.
+    #[must_use]
+    pub fn judge(&self) -> Option<Finding> {
+        let first = self.taken.first().filter(|_| !self.k3s_runs)?;
+        let all = self.taken.iter().map(|taken| taken.port.to_string()).collect::<Vec<_>>().join(", ");
+        let message = format!("port {all} is taken while k3s does not run: it may not start");
+        let holder = first.holder.as_deref().unwrap_or("something");
+        let port = first.port;
+        Some(
+            Finding::new(Code::PortTaken, message)
+                .saw(Place::file(SOCKETS), format!("{holder} listens on port {port}"))
+                .remedy(Code::PortTaken.row().remedy().command(format!("sudo ss -ltnp 'sport = :{port}'"))),
+        )
+    }
+}
+
+/// The `iptables` that k3s takes, and what is loaded of the older kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Iptables {
+    /// The program's path.
+    pub program: String,
+    /// The file that its links end at.
+    pub leads_to: String,
+    /// The kernel's list of tables of the older kind, and what it has; `None` where there are none.
+    pub legacy_tables: Option<(String, Vec<String>)>,
+}
+
+impl Iptables {
+    /// Where both kinds may be in use, packets are judged by both, and Services seem to work by chance
+    /// (k3s-io/k3s#703, rancher/docs#2370). Tables are seen, not whether they hold rules; kernels before 5.15 have them
+    /// as soon as k3s loads the modules. A host of the older kind does not show whether there are rules of the newer.
+    #[must_use]
+    pub fn judge(&self) -> Option<Finding> {
+        let name = self.leads_to.rsplit('/').next()?;
+        let (place, tables) = self.legacy_tables.as_ref().filter(|_| name.contains("nft"))?;
+        let message = "iptables makes rules of the newer kind (nft), and tables of the older one are loaded beside them: whether \
+                       they hold rules is not known";
+        Some(
+            Finding::new(Code::IptablesMixed, message)
+                .saw(Place::file(&self.program), format!("leads to {}", self.leads_to))
+                .saw(Place::file(place), tables.join(", ")),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_default_route_and_an_offline_start() {
+        for (is_known, device, is_offline_start, want) in [
+            (false, None, false, None),
+            (true, None, false, Some((Code::NoDefaultRoute, "unless `node-ip`", true))),
+            (true, Some("eth0"), false, None),
+            (true, None, true, Some((Code::OfflineStart, "until the next boot", false))),
+            (false, None, true, Some((Code::OfflineStart, "until the next boot", false))),
+            (true, Some("eth0"), true, Some((Code::OfflineStart, "by eth0. Started again", true))),
+        ] {
+            let device = device.map(Into::into);
+            let uplink = Uplink { is_known, device, is_offline_start, not_ready: None };
+            let found = uplink.judge();
+            assert_eq!(found.as_ref().map(|found| found.code), want.map(|want| want.0), "{uplink:?}");
+            let (Some(found), Some((_, words, is_to_do))) = (found, want) else { continue };
+            assert!(found.message.contains(words) && found.severity() == Severity::Warn, "{found:?}");
+            assert_eq!(found.remedy.is_some(), is_to_do, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_missing_default_route_says_why_the_host_was_not_made_ready_without_one() {
+        let not_ready = Some("no dummy interface".to_owned());
+        let lost = Uplink { is_known: true, not_ready, ..Uplink::default() }.judge().unwrap();
+        assert_eq!(lost.evidence[1].to_string(), "weaver-preflight.service: no dummy interface");
+    }
+
+    #[test]
+    fn ports_that_another_program_has() {
+        assert_eq!(ports_of_k3s(6443, true), [6443, 6444, 10_250]);
+        assert_eq!(ports_of_k3s(6443, false), [6443, 6444], "without a kubelet its port is anyone's");
+        let taken = |port, holder: Option<&str>| TakenPort { port, holder: holder.map(Into::into) };
+        for (taken, k3s_runs, want) in [
+            (vec![], false, None),
+            (vec![taken(6443, None)], true, None),
+            (vec![taken(6443, None)], false, Some(("port 6443 is taken", "something listens on port 6443"))),
+            (
+                vec![taken(6443, Some("nginx (process 812)")), taken(10_250, None)],
+                false,
+                Some(("port 6443, 10250 is taken", "nginx (process 812) listens on port 6443")),
+            ),
+        ] {
+            let ports = Ports { taken, k3s_runs };
+            let found = ports.judge();
+            assert_eq!(found.is_some(), want.is_some(), "{ports:?}");
+            let (Some(found), Some((message, saw))) = (found, want) else { continue };
+            assert!(found.message.starts_with(message), "{found:?}");
+            assert_eq!(found.evidence[0].saw, saw);
+            assert_eq!(found.remedy.unwrap().commands, ["sudo ss -ltnp 'sport = :6443'"]);
+        }
+    }
+
+    #[test]
+    fn both_kinds_of_iptables_at_once() {
+        let judged = |leads_to: &str, tables: Option<&[&str]>| {
+            let tables = tables.map(|tables| tables.iter().map(|table| (*table).to_owned()).collect());
+            let legacy_tables = tables.map(|tables| ("/proc/net/ip_tables_names".to_owned(), tables));
+            Iptables { program: "/usr/sbin/iptables".into(), leads_to: leads_to.into(), legacy_tables }
+                .judge()
+        };
+        let nft = "/usr/sbin/xtables-nft-multi";
+        assert_eq!(judged(nft, None), None);
+        assert_eq!(judged("/usr/sbin/xtables-legacy-multi", Some(&["filter", "nat"])), None);
+        assert_eq!(
+            judged("/opt/nft/iptables", Some(&["filter"])),
+            None,
+            "only the program's own name counts"
+        );
+        let mixed = judged(nft, Some(&["filter", "nat"])).unwrap();
+        assert_eq!(mixed.code, Code::IptablesMixed);
+        assert_eq!(mixed.evidence[0].to_string(), "/usr/sbin/iptables: leads to /usr/sbin/xtables-nft-multi");
+        assert_eq!(mixed.evidence[1].to_string(), "/proc/net/ip_tables_names: filter, nat");
+    }
+}
