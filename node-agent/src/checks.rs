@@ -13,21 +13,23 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use rustls::RootCertStore;
 use weaver_diagnostics::{
-    finding::{Finding, Place, Severity},
+    finding::{Finding, Severity},
     future_ca::FutureCa,
     k3s_config::Effective,
     k3s_upgrade::Role,
-    memory_cgroup,
     name_repair::{self, OwnNames},
     power, reach,
     serving::{self, Causes, Outcome, Seen, Stage, Written},
 };
 
 use crate::{
-    args::HostArgs, board_power, boot_mount, ca_dates, card_speed, card_swap, cgroup_layout, data_mount,
-    default_route, findings::Findings, host_limits, host_names, host_root::HostRoot, iptables_mode, join,
-    k3s_files, kernel_modules, kernel_state, node_identity, offline_start, override_file, ports_taken, probe,
-    root_space, upgrade::journal,
+    args::HostArgs,
+    ca_dates,
+    facts::{board, identity, mounts::Mounts, storage},
+    findings::Findings,
+    host_checks::{self, Look},
+    host_root::HostRoot,
+    join, k3s_files, override_file, probe,
 };
 
 /// Where k3s keeps its data unless told otherwise.
@@ -160,7 +162,7 @@ impl Host {
     #[must_use]
     pub fn node_name(&self) -> Option<String> {
         let effective = self.effective();
-        node_identity::name(&self.root, &self.data_dir(&effective), &effective)
+        identity::name(&self.root, &self.data_dir(&effective), &effective)
     }
 
     /// What k3s calls this host and its node, in the certificate too.
@@ -221,38 +223,19 @@ pub fn preflight_after(host: &Host, not_ready: Option<&str>) -> Preflight {
 }
 
 fn judge_files(host: &Host, stage: Stage, not_ready: Option<&str>) -> (Findings, Effective) {
-    let mut effective = host.effective();
+    let effective = host.effective();
     let mut findings = Findings::new(host.role(), override_file::read(&host.root, &host.boot_dir));
-    findings.extend(memory_cgroup::findings(&kernel_state::memory_facts(&host.root)));
-    findings.extend(std::mem::take(&mut effective.findings));
-    findings.extend(serving::wanted(&effective.tls_san, stage).1);
-    findings.extend(host_limits::findings(&host.root, Timestamp::now()));
-    findings.extend(root_space::finding(&host.root));
-    findings.extend(data_mount::finding(&host.root, &host.data_dir(&effective)));
-    findings.extend(offline_start::finding(&host.root).or_else(|| no_route(host, not_ready)));
-    findings.extend(boot_mount::finding(&host.root, &host.boot_dir));
-    findings.extend(card_swap::finding(&host.root));
-    findings.extend(journal::finding(&host.root));
-    if !effective.disable_agent {
-        // What a kubelet and its pods need.
-        findings.extend(cgroup_layout::finding(&host.root));
-        findings.extend(kernel_modules::finding(&host.root));
-        findings.extend(host_names::findings(&host.root, &effective));
-        findings.extend(iptables_mode::finding(&host.root));
-        findings.extend(node_identity::finding(&host.root, &host.data_dir(&effective), &effective));
-    }
-    let kubelet = !effective.disable_agent;
-    findings.extend(ports_taken::finding(&host.root, host.api_address(&effective).port(), kubelet));
-    findings.extend(board_power::read(&host.root).as_ref().and_then(power::finding));
+    findings.extend(host_checks::run(&Look {
+        root: &host.root,
+        boot_dir: &host.boot_dir,
+        effective: &effective,
+        data_dir: host.data_dir(&effective),
+        api_port: host.api_address(&effective).port(),
+        mounts: Mounts::read(&host.root),
+        stage,
+        not_ready,
+    }));
     (findings, effective)
-}
-
-fn no_route(host: &Host, not_ready: Option<&str>) -> Option<Finding> {
-    let finding = default_route::finding(&host.root)?;
-    Some(match not_ready {
-        Some(why) => finding.saw(Place::file("weaver-preflight.service"), why),
-        None => finding,
-    })
 }
 
 /// What the files say.
@@ -275,14 +258,15 @@ struct Files {
 pub fn momentary(host: &Host) -> Vec<Finding> {
     let effective = host.effective();
     let (names, _) = serving::wanted(&effective.tls_san, Stage::Serving);
-    board_power::heat(&host.root).into_iter().chain(reach::unqualified_names(&names)).collect()
+    let heat = board::heat(&host.root).and_then(|(place, heat)| power::heat(place, heat));
+    heat.into_iter().chain(reach::unqualified_names(&names)).collect()
 }
 
 /// A measurement of the storage under k3s, which writes to it.
 #[must_use]
 pub fn card_speed(host: &Host) -> Finding {
     let effective = host.effective();
-    card_speed::finding(&host.root.real(host.data_dir(&effective)))
+    storage::card_speed(&host.root.real(host.data_dir(&effective))).judge()
 }
 
 /// Everything, the handshakes included: names that are not served are probed

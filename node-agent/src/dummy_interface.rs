@@ -7,12 +7,12 @@ use std::{
     process::{Command, Stdio},
 };
 
-use weaver_diagnostics::finding_text;
-
-use crate::{
-    host_root::HostRoot,
-    offline_start::{ADDRESS, DEVICE},
+use weaver_diagnostics::{
+    finding_text,
+    host::network::{OFFLINE_ADDRESS as ADDRESS, OFFLINE_DEVICE as DEVICE},
 };
+
+use crate::host_root::HostRoot;
 
 /// The other address of its network, which nobody has.
 const GATEWAY: &str = "203.0.113.255";

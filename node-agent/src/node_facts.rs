@@ -2,16 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use weaver_diagnostics::power::Power;
+use weaver_diagnostics::{host::storage::Mount, power::Power};
 
 use crate::{
-    board_power, clock_wait,
+    clock_wait,
+    facts::{board, kernel, mounts::Mounts},
     host_root::HostRoot,
-    publish::card::{MOUNTS, Mount, mount},
 };
 
 const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
-const KERNEL: &str = "/proc/sys/kernel/osrelease";
 pub(crate) const BLOCK_DEVICES: &str = "/sys/class/block";
 
 /// The facts.
@@ -36,35 +35,21 @@ pub struct NodeFacts {
 /// What can be read.
 #[must_use]
 pub fn read(root: &HostRoot) -> NodeFacts {
-    let trimmed = |path| root.read_if_possible(path).map(|file| file.text.trim().to_owned());
-    let mounts = root.read_if_possible(MOUNTS).map(|file| file.text).unwrap_or_default();
+    let mounts = Mounts::read(root).unwrap_or_default();
     NodeFacts {
         board: root.device_model(),
         os: OS_RELEASE.iter().find_map(|path| pretty_name(&root.read_if_possible(path)?.text)),
-        kernel: trimmed(KERNEL),
-        boot_medium: root_device(root, &mounts).and_then(|device| medium(root, &device)),
+        kernel: kernel::release(root),
+        boot_medium: mounts.root_device(root).and_then(|device| medium(root, &device)),
         clock_is_set: clock_wait::is_synchronised(root),
-        storage_is_seen: mount(&mounts, Path::new("/")) != Mount::Absent,
-        power_is_seen: matches!(board_power::read(root), Some(Power::Flags(..) | Power::Alarm(..))),
+        storage_is_seen: mounts.at(Path::new("/")) != Mount::Absent,
+        power_is_seen: matches!(board::power(root), Some(Power::Flags(..) | Power::Alarm(..))),
     }
 }
 
 fn pretty_name(os_release: &str) -> Option<String> {
     let value = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
     Some(value.trim().trim_matches(['"', '\'']).to_owned()).filter(|name| !name.is_empty())
-}
-
-/// The device whose file system is `/`, such as `mmcblk0p2`. Without an initramfs the kernel calls it `/dev/root`, and its
-/// numbers say which it is.
-pub(crate) fn root_device(root: &HostRoot, mounts: &str) -> Option<String> {
-    let line = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some("/"))?;
-    let source = line.split_once(" - ")?.1.split(' ').nth(1)?.strip_prefix("/dev/")?;
-    if source != "root" {
-        return Some(source.to_owned());
-    }
-    let numbers = line.split(' ').nth(2)?;
-    let device = std::fs::read_link(root.real(format!("/sys/dev/block/{numbers}"))).ok()?;
-    Some(device.file_name()?.to_string_lossy().into_owned())
 }
 
 fn medium(root: &HostRoot, device: &str) -> Option<&'static str> {
@@ -88,10 +73,7 @@ fn medium(root: &HostRoot, device: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
     use crate::host_root::fixture::host;
-
-    fn mounted(device: &str) -> String {
-        format!("25 1 179:2 / / rw,noatime shared:1 - ext4 /dev/{device} rw\n")
-    }
+    use weaver_diagnostics::host::{board::CLOCK_MARK, storage::MOUNTS};
 
     #[test]
     fn each_medium() {
@@ -102,17 +84,11 @@ mod tests {
             ("nvme0n1p2", vec![], Some("nvme")),
             ("vda2", vec![], Some("virtio")),
             ("sda2", vec![], None),
-            ("root", vec![], None),
         ] {
             let (_dir, root) = host(&files);
-            let device = root_device(&root, &mounted(device));
-            assert_eq!(device.and_then(|device| medium(&root, &device)), want, "{files:?}");
+            assert_eq!(medium(&root, device), want, "{files:?}");
         }
         let (dir, root) = host(&[]);
-        let numbers = dir.path().join("sys/dev/block");
-        std::fs::create_dir_all(&numbers).unwrap();
-        std::os::unix::fs::symlink("../../devices/x/mmcblk0/mmcblk0p2", numbers.join("179:2")).unwrap();
-        assert_eq!(root_device(&root, &mounted("root")).as_deref(), Some("mmcblk0p2"));
         let block = dir.path().join("sys/class/block");
         std::fs::create_dir_all(&block).unwrap();
         for (device, place) in [
@@ -135,10 +111,10 @@ mod tests {
         let (_dir, root) = host(&[
             ("/proc/device-tree/model", "Raspberry Pi 4 Model B Rev 1.5\0"),
             ("/etc/os-release", "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 13 (trixie)\"\n"),
-            (KERNEL, "6.12.57+deb13-arm64\n"),
-            (MOUNTS, &mounted("mmcblk0p2")),
+            ("/proc/sys/kernel/osrelease", "6.12.57+deb13-arm64\n"),
+            (MOUNTS, "25 1 179:2 / / rw,noatime shared:1 - ext4 /dev/mmcblk0p2 rw\n"),
             ("/sys/class/block/mmcblk0/device/type", "SD\n"),
-            (clock_wait::MARK, ""),
+            (CLOCK_MARK, ""),
         ]);
         let facts = NodeFacts {
             board: Some("Raspberry Pi 4 Model B Rev 1.5".into()),

@@ -10,22 +10,17 @@
 use std::{fs::DirBuilder, io, os::unix::fs::DirBuilderExt as _, path::Path};
 
 use tracing::{error, info};
-use weaver_diagnostics::finding::{Code, Finding, Place};
+use weaver_diagnostics::host::network::{
+    OFFLINE_ADDRESS as ADDRESS, OFFLINE_DEVICE as DEVICE, OFFLINE_RECORD as RECORD,
+};
 use weaver_host::durable_file;
 
 use crate::{
     checks::Host,
-    default_route::{self, ROUTES},
     dummy_interface,
+    facts::network::{default_route, is_offline_start},
     host_root::HostRoot,
 };
-
-/// The interface that leads nowhere.
-pub const DEVICE: &str = "weaver0";
-/// Its address: of a block that documents are written with, so that no network has it.
-pub const ADDRESS: &str = "203.0.113.254";
-/// There while k3s is pinned to that address; k3s' unit takes its flag from it.
-pub const RECORD: &str = "/run/weaver/k3s-offline.env";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
@@ -60,8 +55,8 @@ pub(crate) fn is_for(host: &Host) -> bool {
 /// # Errors
 /// What is missing for a start without a network, in words for a person.
 pub(crate) fn settle(host: &Host, ip: &Path, is_first: bool) -> Result<(), String> {
-    let is_due = is_for(host) && !default_route::has_default_route(&host.root);
-    match decide(is_due, is_first, is_offline(&host.root)) {
+    let is_due = is_for(host) && default_route(&host.root).is_none();
+    match decide(is_due, is_first, is_offline_start(&host.root)) {
         Step::Nothing => Ok(()),
         Step::Begin => {
             dummy_interface::make(&host.root, ip)?;
@@ -100,46 +95,9 @@ fn end(root: &HostRoot, ip: &Path) {
     }
 }
 
-fn is_offline(root: &HostRoot) -> bool {
-    root.real(RECORD).exists()
-}
-
-/// That k3s does without a network, and, once there is one, what to do. In place of the finding about a missing route.
-#[must_use]
-pub fn finding(root: &HostRoot) -> Option<Finding> {
-    if !is_offline(root) {
-        return None;
-    }
-    let record = Place::file(RECORD);
-    let pinned = format!("k3s has {ADDRESS}");
-    Some(match default_route::uplink(root) {
-        None => {
-            let message = format!(
-                "there was no network when k3s was to start: it has {ADDRESS}, an address that the card gave itself \
-                 until the next boot. Nothing else is missing; connect a network, and this line says what to do then"
-            );
-            Finding::new(Code::OfflineStart, message)
-                .without_remedy()
-                .saw(record, pinned)
-                .saw(Place::file(ROUTES), format!("no route to 0.0.0.0/0 but by {DEVICE}"))
-        }
-        Some(device) => {
-            let message = format!(
-                "k3s was started without a network, and there is one now, by {device}. Started again, k3s takes its \
-                 address there instead of {ADDRESS}: the node says so, the certificate has it as well, and other \
-                 nodes can join"
-            );
-            Finding::new(Code::OfflineStart, message)
-                .saw(record, pinned)
-                .saw(Place::file(ROUTES), format!("a default route by {device}"))
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host_root::fixture;
 
     #[test]
     fn decisions() {
@@ -154,22 +112,5 @@ mod tests {
         ] {
             assert_eq!(decide(is_due, is_first, is_offline), want, "{is_due} {is_first} {is_offline}");
         }
-    }
-
-    #[test]
-    fn the_report_says_what_a_network_changes_and_how() {
-        let own = "weaver0\t00000000\tFF7100CB\t0003\t0\t0\t65535\t00000000\t0\t0\t0\n";
-        let wired = "eth0\t00000000\t010200C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n";
-        let (_dir, root) = fixture::host(&[(ROUTES, own)]);
-        assert_eq!(finding(&root), None, "k3s was started with a network");
-
-        let (_dir, root) = fixture::host(&[(ROUTES, own), (RECORD, "")]);
-        let alone = finding(&root).unwrap();
-        assert!(alone.message.contains("until the next boot") && alone.remedy.is_none(), "{alone:?}");
-
-        let (_dir, root) = fixture::host(&[(ROUTES, &format!("{own}{wired}")), (RECORD, "")]);
-        let late = finding(&root).unwrap();
-        assert!(late.message.contains("by eth0") && late.message.contains("certificate"), "{late:?}");
-        assert_eq!(late.remedy.unwrap().commands, ["sudo systemctl restart k3s"]);
     }
 }

@@ -21,13 +21,15 @@ use jiff::Timestamp;
 use sd_notify::NotifyState;
 use tokio::task::spawn_blocking;
 use tracing::{error, info, warn};
-use weaver_diagnostics::finding::Finding;
+use weaver_diagnostics::{finding::Finding, host::board::ClockSync};
 
 use crate::{
     args::PreflightArgs,
     boot_config,
     checks::{self, Host},
-    clock_wait, default_route, k3s_block,
+    clock_wait,
+    facts::network,
+    k3s_block,
     node_report::Report,
     offline_start,
     publish::Publisher,
@@ -69,7 +71,8 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
     let waited = clock_wait::wait(&host.root, limit).await;
 
     let no_start_offline = if args.offline_start {
-        let route_wait = Duration::from_secs(args.route_wait).saturating_sub(waited.without_route());
+        let in_vain = if let ClockSync::NoRoute(patience) = waited { patience } else { Duration::ZERO };
+        let route_wait = Duration::from_secs(args.route_wait).saturating_sub(in_vain);
         settle_network(&host, args.ip, is_first.then_some(route_wait)).await
     } else {
         None
@@ -89,7 +92,7 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
         }
     }
 
-    findings.extend(waited.finding());
+    findings.extend(waited.judge());
     findings.extend(boot_config::read_report(&host.root, &args.state_dir.join("boot-config")));
     let is_blocked = !causes.is_empty() && blocked.is_ok();
     let report = report(findings, &causes, is_blocked);
@@ -109,7 +112,7 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
 /// that could not be done.
 async fn settle_network(host: &Host, ip: PathBuf, first_wait: Option<Duration>) -> Option<String> {
     if let Some(limit) = first_wait.filter(|_| offline_start::is_for(host)) {
-        default_route::wait(&host.root, limit).await;
+        network::wait(&host.root, limit).await;
     }
     let host = host.clone();
     let settled = spawn_blocking(move || offline_start::settle(&host, &ip, first_wait.is_some())).await;

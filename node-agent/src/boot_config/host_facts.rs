@@ -25,7 +25,7 @@ use weaver_diagnostics::{
     yaml_node::SyntaxError,
 };
 
-use crate::{checks::DEFAULT_DATA_DIR, host_root::HostRoot, k3s_files, node_identity};
+use crate::{checks::DEFAULT_DATA_DIR, facts::identity, host_root::HostRoot, k3s_files};
 
 /// Where netplan files of the owner's may lie: of two with one name the first counts.
 const NETPLAN_FILES: [&str; 2] = ["/etc/netplan", "/lib/netplan"];
@@ -77,7 +77,7 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
     let k3s = k3s_files::effective_without(root, None, None, Some(Path::new(K3S)));
     let data_dir = k3s.data_dir.map_or_else(|| DEFAULT_DATA_DIR.to_owned(), |setting| setting.value);
     let pinned = |role| name_in(&pin_path(state_dir, role));
-    let is_registered = |role| node_identity::is_registered(root, Path::new(&data_dir), role);
+    let is_registered = |role| identity::is_registered(root, Path::new(&data_dir), role);
     let configured = k3s.node_name.map(|setting| setting.value).filter(|name| is_node_name(name));
     let hostname = name_in(Path::new(HOSTNAME_FILE));
     let server = &Role::Server;

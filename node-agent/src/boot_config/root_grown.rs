@@ -6,11 +6,7 @@
 
 use std::{fs::File, os::unix::fs::FileExt as _};
 
-use crate::{
-    host_root::HostRoot,
-    node_facts::{BLOCK_DEVICES, root_device},
-    publish::card::MOUNTS,
-};
+use crate::{facts::mounts::Mounts, host_root::HostRoot, node_facts::BLOCK_DEVICES};
 
 /// The unit has it as a condition; in memory, so that each boot looks anew.
 pub const MARK: &str = "/run/weaver/root-grown";
@@ -41,7 +37,7 @@ struct Partition {
 }
 
 fn read(root: &HostRoot) -> Option<(Partition, Superblock)> {
-    let device = root_device(root, &root.read_if_possible(MOUNTS)?.text)?;
+    let device = Mounts::read(root)?.root_device(root)?;
     let number = |file: &str| -> Option<u64> {
         root.read_if_possible(format!("{BLOCK_DEVICES}/{device}/{file}"))?.text.trim().parse().ok()
     };
@@ -80,6 +76,7 @@ mod tests {
 
     use super::*;
     use crate::host_root::fixture;
+    use weaver_diagnostics::host::storage::MOUNTS;
 
     /// Of a card of 8 GiB, in sectors.
     const DISK: u64 = 16 << 21;

@@ -12,12 +12,13 @@ use std::{
     path::Path,
 };
 
-use weaver_diagnostics::{config_txt::BOOT_DIR, weaver_toml::FILE_LIMIT};
-
-use crate::{
-    host_root::HostRoot,
-    publish::card::{MOUNTS, Mount, mount},
+use weaver_diagnostics::{
+    config_txt::BOOT_DIR,
+    host::storage::{MOUNTS, Mount},
+    weaver_toml::FILE_LIMIT,
 };
+
+use crate::{facts::mounts::Mounts, host_root::HostRoot};
 
 /// What was found.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,8 +55,8 @@ pub(crate) fn is_mounted(root: &HostRoot, directory: &Path) -> Result<Option<boo
     if directory != Path::new(BOOT_DIR) {
         return Ok(None);
     }
-    let mounts = root.read(MOUNTS).map_err(|error| format!("{MOUNTS}: {error}"))?;
-    Ok(mounts.map(|mounts| mount(&mounts.text, directory) != Mount::Absent))
+    let mounts = Mounts::try_read(root).map_err(|error| format!("{MOUNTS}: {error}"))?;
+    Ok(mounts.map(|mounts| mounts.at(directory) != Mount::Absent))
 }
 
 fn missing(root: &HostRoot, directory: &Path) -> Source {

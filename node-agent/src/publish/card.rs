@@ -7,24 +7,23 @@
 //! each file whole or not at all. Nothing here ends the caller: what cannot be
 //! written is said, with the reason.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use weaver_diagnostics::host::storage::Mount;
 use weaver_host::durable_file;
 
 use super::{
     ledger::{A_DAY, Ledger},
     page::{Page, essence},
 };
-use crate::host_root::HostRoot;
+use crate::{facts::mounts::Mounts, host_root::HostRoot};
 
 /// For a person.
 pub const TEXT: &str = "NODE-STATUS.txt";
 /// For a program; written last, so that it vouches for both.
 pub const JSON: &str = "node-status.json";
-/// What is mounted where, as the kernel tells it.
-pub(crate) const MOUNTS: &str = "/proc/self/mountinfo";
 
 /// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,14 +38,6 @@ pub enum Outcome {
     Unwritable(String),
     /// It was tried, which counts as a write, and failed: the reason, and what to do.
     Failed(String),
-}
-
-/// What is mounted in a place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mount {
-    Absent,
-    ReadOnly,
-    Writable,
 }
 
 /// The boot partition.
@@ -67,8 +58,7 @@ impl Card {
     /// Shows the page there, if it is another one than that which is shown.
     pub fn show(&mut self, page: &Page<'_>) -> Outcome {
         let directory = self.directory.display();
-        let mounts = self.root.read_if_possible(MOUNTS);
-        match mount(mounts.as_ref().map_or("", |file| &file.text), &self.directory) {
+        match Mounts::read(&self.root).unwrap_or_default().at(&self.directory) {
             Mount::Absent => {
                 return Outcome::Unwritable(format!(
                     "no boot partition is mounted at {directory}; `sudo mount {directory}` says why not"
@@ -132,32 +122,6 @@ impl Outcome {
     }
 }
 
-/// What `/proc/self/mountinfo` says about a directory; the last line counts, it
-/// covers the others.
-pub(crate) fn mount(mountinfo: &str, directory: &Path) -> Mount {
-    let Some(directory) = directory.to_str().map(|path| path.trim_end_matches('/')) else {
-        return Mount::Absent;
-    };
-    mountinfo.lines().fold(Mount::Absent, |found, line| {
-        let Some((mount, source)) = line.split_once(" - ") else { return found };
-        let mut fields = mount.split(' ').skip(4);
-        let (Some(place), Some(options)) = (fields.next(), fields.next()) else { return found };
-        if unescaped(place).trim_end_matches('/') != directory {
-            return found;
-        }
-        let of_the_file_system = source.rsplit(' ').next().unwrap_or_default();
-        // ext4 after a fault: `ro`, and from Linux 6.12 on `rw,emergency_ro`.
-        let refuses = |option: &str| ["ro", "emergency_ro", "shutdown"].contains(&option);
-        let is_read_only = [options, of_the_file_system].iter().any(|o| o.split(',').any(refuses));
-        if is_read_only { Mount::ReadOnly } else { Mount::Writable }
-    })
-}
-
-/// The kernel writes a blank in a path as `\040`.
-fn unescaped(place: &str) -> String {
-    place.replace(r"\040", " ").replace(r"\011", "\t").replace(r"\134", r"\")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,28 +131,6 @@ mod tests {
     const BOOT: &str = "/boot/firmware";
     const RW: &str =
         "36 25 254:1 / /boot/firmware rw,noatime shared:1 - vfat /dev/vda1 rw,fmask=0077,dirsync\n";
-
-    #[test]
-    fn mounts_table() {
-        for (text, want) in [
-            ("", Mount::Absent),
-            ("25 1 254:2 / / rw - ext4 /dev/vda2 rw\n", Mount::Absent),
-            ("36 25 254:1 / /boot/firmware2 rw - vfat /dev/vda1 rw\n", Mount::Absent),
-            ("36 25 254:1 / /boot/firmware\n", Mount::Absent),
-            (RW, Mount::Writable),
-            ("36 25 254:1 / /boot/firmware ro,noatime - vfat /dev/vda1 rw\n", Mount::ReadOnly),
-            ("36 25 254:1 / /boot/firmware rw - vfat /dev/vda1 ro,errors=remount-ro\n", Mount::ReadOnly),
-            ("36 25 254:1 / /boot/firmware rw - vfat /dev/vda1 rw,errors=remount-ro\n", Mount::Writable),
-            (
-                "36 25 0:1 / /boot/firmware ro - autofs x rw\n37 36 254:1 / /boot/firmware rw - vfat x rw\n",
-                Mount::Writable,
-            ),
-        ] {
-            assert_eq!(mount(text, Path::new(BOOT)), want, "{text}");
-        }
-        let blank = r"36 25 254:1 / /mnt/a\040b rw - vfat x rw";
-        assert_eq!(mount(blank, Path::new("/mnt/a b/")), Mount::Writable);
-    }
 
     struct Case {
         dir: tempfile::TempDir,

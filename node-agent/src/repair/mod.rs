@@ -23,7 +23,7 @@ use weaver_diagnostics::{
     memory_cgroup,
 };
 
-use crate::{args::RepairFilesArgs, boot_config, fat_file, host_root::HostRoot, kernel_state, report};
+use crate::{args::RepairFilesArgs, boot_config, facts::kernel, fat_file, host_root::HostRoot, report};
 use ledger::Ledger;
 
 /// What the file before a repair is called, beside the file.
@@ -39,7 +39,7 @@ pub fn run(args: &RepairFilesArgs) -> anyhow::Result<u8> {
     if args.undo {
         return undo(&root, &ledger()?);
     }
-    let findings = memory_cgroup::findings(&kernel_state::memory_facts(&root));
+    let findings = memory_cgroup::findings(&kernel::memory_cgroup(&root));
     let remedies: Vec<_> = findings.iter().filter_map(|finding| finding.remedy.as_ref()).collect();
     let changes: Vec<_> = remedies.iter().flat_map(|remedy| &remedy.changes).collect();
     if changes.is_empty() {

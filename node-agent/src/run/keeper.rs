@@ -161,7 +161,7 @@ impl Keeper {
                 let (root, state_dir) = (self.host.root.clone(), self.args.state_dir.join("boot-config"));
                 // A dying card can take seconds to answer: never on the runtime's thread.
                 let read = tokio::task::spawn_blocking(move || {
-                    (clock_wait::finding(&root), boot_config::read_report(&root, &state_dir))
+                    (clock_wait::at_once(&root).judge(), boot_config::read_report(&root, &state_dir))
                 });
                 let (clock, booted) = read.await.context("reading what the boot left")?;
                 findings.extend(clock);

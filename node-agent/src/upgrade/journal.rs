@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use weaver_diagnostics::finding::{Code, Finding, Place};
+use weaver_diagnostics::finding::{Finding, Place};
 use weaver_diagnostics::k3s_upgrade::record::{Phase, Record};
 use weaver_host::durable_file;
 
@@ -43,15 +43,10 @@ pub fn last(directory: &Path) -> anyhow::Result<Option<Record>> {
 #[must_use]
 pub fn finding(root: &HostRoot) -> Option<Finding> {
     let directory = root.real(STATE_DIR);
-    let Record { begun, from, to, phase, .. } = last(&directory).ok()??;
+    let record = last(&directory).ok()??;
     let lock = File::open(directory.join(LOCK));
     let is_held = lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)));
-    if matches!(phase, Phase::Done | Phase::WentBack) || is_held {
-        return None;
-    }
-    let message = format!("an upgrade of k3s from {} to {} was cut off", from.version, to.version);
-    let place = Place::file(Path::new(STATE_DIR).join(NAME).display().to_string());
-    Some(Finding::new(Code::UpgradeCutOff, message).saw(place, format!("begun {begun}")))
+    record.judge(is_held, Place::file(Path::new(STATE_DIR).join(NAME).display().to_string()))
 }
 
 impl Journal {

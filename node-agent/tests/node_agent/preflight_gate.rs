@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::host::{CONFIG, CONTROLLERS, Host, MEMINFO};
+use crate::support::host::{CONFIG, CONTROLLERS, Host, MEMINFO, enough_memory};
 use serde_json::Value;
 
 const BLOCK: &str = "/run/weaver/k3s.blocked";
@@ -299,13 +299,13 @@ fn the_card_is_written_on_a_change_only_and_at_most_24_times() {
     // 24 in all: 11 times small and large again, and once more small.
     let (mut host, mut last) = (host, first);
     for n in 0..23 {
-        host = if n % 2 == 0 { host.small() } else { host.file(MEMINFO, "MemTotal: 8000000 kB\n") };
+        host = if n % 2 == 0 { host.small() } else { host.file(MEMINFO, enough_memory()) };
         host.gate(&[]);
         let page = host.read(PAGE);
         assert_ne!(page, last, "change {n}");
         last = page;
     }
-    let host = host.file(MEMINFO, "MemTotal: 8000000 kB\n");
+    let host = host.file(MEMINFO, enough_memory());
     assert_eq!(host.gate(&[]).code, 0);
     assert_eq!(host.read(PAGE), last, "the 25th");
     let card = &json(&host, REPORT)["card"];

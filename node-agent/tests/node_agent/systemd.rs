@@ -12,7 +12,7 @@ use std::{
 
 use crate::support::{
     fake_api::{FakeApi, TOKEN},
-    host::{CONFIG, Host, KUBECONFIG, MEMINFO},
+    host::{CONFIG, Host, KUBECONFIG, MEMINFO, SMALL, enough_memory},
     systemctl::Systemctl,
     tls_server::{Ca, TlsServer, closed_port},
 };
@@ -26,7 +26,6 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const K3S: &str = "k3s.service";
 const OPERATOR: &str = "weaver-operator.service";
 const BLOCK: &str = "/run/weaver/k3s.blocked";
-const ENOUGH: &str = "MemTotal: 8000000 kB\n";
 
 /// A host on which everything is right and k3s is active, and what is around it.
 struct Scene {
@@ -188,12 +187,12 @@ fn a_verdict_that_turns_bad_is_reported_and_the_operator_is_started_again_when_i
     let scene = Scene::new();
     let mut agent = scene.start();
     agent.wait_for_report("open gate", is_open);
-    scene.put(MEMINFO, "MemTotal: 440844 kB\n");
+    scene.put(MEMINFO, SMALL);
     let report = agent.wait_for_report("N-12", |report| has(report, "N-12"));
     assert!(is_open(&report) && report["k3s_blocked"] == false, "a running k3s is not blocked: {report:#}");
     agent.wait("the card", |scene| scene.shown("/boot/firmware/NODE-STATUS.txt").contains("N-12"));
     assert!(!scene.host.path(BLOCK).exists());
-    scene.put(MEMINFO, ENOUGH);
+    scene.put(MEMINFO, &enough_memory());
     agent.wait("a second start", |scene| scene.systemctl.starts_of(OPERATOR) == 2);
     agent.wait_for_report("no N-12", |report| !has(report, "N-12"));
     assert_eq!(scene.systemctl.other_calls(), Vec::<String>::new(), "nothing was stopped");
@@ -205,7 +204,7 @@ fn an_agent_that_is_started_again_beside_a_bad_verdict_renews_the_operators_toke
     let mut first = scene.start();
     first.wait_for_report("open gate", is_open);
     drop(first);
-    scene.put(MEMINFO, "MemTotal: 440844 kB\n");
+    scene.put(MEMINFO, SMALL);
     fs::remove_file(scene.host.path("/run/weaver/operator.token")).unwrap();
     let starts = scene.systemctl.starts_of(OPERATOR);
     let mut second = scene.start();
@@ -219,7 +218,7 @@ fn an_agent_that_is_started_again_beside_a_bad_verdict_renews_the_operators_toke
 fn a_blocked_k3s_is_freed_and_started_when_the_cause_is_gone() {
     let scene = Scene::new();
     scene.systemctl.set_state("inactive");
-    scene.put(MEMINFO, "MemTotal: 440844 kB\n");
+    scene.put(MEMINFO, SMALL);
     scene.put(BLOCK, "of preflight");
     let mut agent = scene.start();
     let report = agent.wait_for_report("blocked k3s", |report| report["k3s_blocked"] == true);
@@ -229,7 +228,7 @@ fn a_blocked_k3s_is_freed_and_started_when_the_cause_is_gone() {
     agent.wait("the banner", |scene| {
         scene.shown("/run/issue.d/50-weaver.issue").contains("k3s is not started")
     });
-    scene.put(MEMINFO, ENOUGH);
+    scene.put(MEMINFO, &enough_memory());
     agent.wait_for_report("open gate", is_open);
     assert!(!scene.host.path(BLOCK).exists());
     assert_eq!((scene.systemctl.starts_of(K3S), scene.systemctl.starts_of(OPERATOR)), (1, 1));
@@ -240,7 +239,7 @@ fn a_blocked_k3s_is_freed_and_started_when_the_cause_is_gone() {
 fn a_host_that_turns_bad_before_k3s_runs_is_blocked() {
     let scene = Scene::new();
     scene.systemctl.set_state("inactive");
-    scene.put(MEMINFO, "MemTotal: 440844 kB\n");
+    scene.put(MEMINFO, SMALL);
     let mut agent = scene.start();
     agent.wait("a block", |scene| scene.host.path(BLOCK).exists());
     agent.wait_for_report("blocked k3s", |report| report["k3s_blocked"] == true);
@@ -252,10 +251,10 @@ fn on_a_node_that_joins_its_own_k3s_is_looked_after_and_nothing_is_proven() {
     let scene = Scene::new();
     scene.put("/etc/weaver/k3s-agent", "");
     scene.systemctl.set_state("inactive");
-    scene.put(MEMINFO, "MemTotal: 440844 kB\n");
+    scene.put(MEMINFO, SMALL);
     let mut agent = scene.start();
     agent.wait_for_report("blocked k3s", |report| report["k3s_blocked"] == true);
-    scene.put(MEMINFO, ENOUGH);
+    scene.put(MEMINFO, &enough_memory());
     let report = agent.wait_for_report("free k3s", |report| report["k3s_blocked"] == false);
     assert!(report["reason"].as_str().unwrap().contains("joins a server"), "{report:#}");
     assert!(!is_open(&report) && !has(&report, "T-09"), "{report:#}");
@@ -269,7 +268,7 @@ fn on_a_node_that_joins_its_own_k3s_is_looked_after_and_nothing_is_proven() {
 fn the_owners_override_frees_k3s() {
     let scene = Scene::new();
     scene.systemctl.set_state("inactive");
-    scene.put(MEMINFO, "MemTotal: 440844 kB\n");
+    scene.put(MEMINFO, SMALL);
     scene.put(BLOCK, "of preflight");
     let mut agent = scene.start();
     agent.wait_for_report("blocked k3s", |report| report["k3s_blocked"] == true);

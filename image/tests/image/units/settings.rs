@@ -126,10 +126,12 @@ fn a_start_without_a_network_is_told_to_k3s_for_one_boot() {
     assert_eq!(of("Environment"), ["WEAVER_OFFLINE_START="], "else systemd warns of it at each start");
     let record = of("EnvironmentFile")[0].strip_prefix('-').expect("it may be missing, which is the rule");
     assert!(record.starts_with("/run/"), "on a disk it would outlive the boot");
-    let agent = fs::read_to_string(systemd("../node-agent/src/offline_start.rs")).unwrap();
-    assert!(
-        agent.contains(&format!("RECORD: &str = \"{record}\"")) && agent.contains("WEAVER_OFFLINE_START=")
-    );
+    for (source, part) in [
+        ("../lib/diagnostics/src/host/network.rs", format!("OFFLINE_RECORD: &str = \"{record}\"")),
+        ("../node-agent/src/offline_start.rs", "WEAVER_OFFLINE_START=".to_owned()),
+    ] {
+        assert!(fs::read_to_string(systemd(source)).unwrap().contains(&part), "{part} in {source}");
+    }
 }
 
 #[test]

@@ -14,8 +14,15 @@ pub const CONFIG: &str = "/etc/rancher/k3s/config.yaml";
 pub const KUBECONFIG: &str = "/etc/rancher/k3s/k3s.yaml";
 pub const BOOT: &str = "/boot/firmware";
 pub const MEMINFO: &str = "/proc/meminfo";
+/// Of a board that is too small.
+pub const SMALL: &str = include_str!("meminfo");
 pub const CONTROLLERS: &str = "/sys/fs/cgroup/cgroup.controllers";
 const SERVER_CA: &str = "/var/lib/rancher/k3s/server/tls/server-ca.crt";
+
+/// `/proc/meminfo` of a larger board.
+pub fn enough_memory() -> String {
+    SMALL.replacen("440844", "8000000", 1)
+}
 
 pub struct Host(tempfile::TempDir);
 
@@ -58,7 +65,7 @@ impl Host {
 
     /// Less memory than k3s needs.
     pub fn small(self) -> Self {
-        self.file(MEMINFO, "MemTotal:         440844 kB\n")
+        self.file(MEMINFO, SMALL)
     }
 
     pub fn read(&self, path: &str) -> String {

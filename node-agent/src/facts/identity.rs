@@ -1,13 +1,13 @@
-//! Is the node still the one that it registered as? A host name that changed makes k3s register a second node, and what
-//! ran on the first stays there, unreachable (k3s-io/k3s#5787).
+//! Reads the name that the node registered with, and whether it did.
 //!
-//! The name that it registered with stands in its kubelet's certificate, until k3s starts and has another one made: this
-//! is what preflight can say before that.
+//! It is in its kubelet's certificate, until k3s starts and has another one made: this is what preflight can say before
+//! that.
 
 use std::path::Path;
 
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
-use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
+use weaver_diagnostics::finding::Place;
+use weaver_diagnostics::host::names::{HOST_NAME, Identity};
 use weaver_diagnostics::k3s_config::Effective;
 use weaver_diagnostics::k3s_upgrade;
 use weaver_diagnostics::weaver_toml::Role;
@@ -23,35 +23,17 @@ const FETCHED_CA: &str = "agent/server-ca.crt";
 /// Of a server: what it signs the kubelets' certificates with.
 const OWN_CA: &str = "server/tls/client-ca.crt";
 const OWN_CERTIFICATES: &str = "server/tls";
-const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
-/// A warning where k3s would now start under another name; nothing before its first start.
-#[must_use]
-pub fn finding(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Option<Finding> {
-    let path = data_dir.join(CERTIFICATE);
+/// The name that the node registered with and the one that it would start with; `None` before its first start.
+pub(crate) fn identity(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Option<Identity> {
     let registered = registered(root, data_dir)?;
-    let (now, place) = wanted(root, effective)?;
-    // With `with-node-id` k3s adds a number of its own.
-    let is_same = registered.strip_prefix(&now).is_some_and(|rest| rest.is_empty() || is_node_id(rest));
-    if is_same || now.is_empty() {
-        return None;
-    }
-    let row = Code::IdentityDrift.row();
-    let commands = row.commands.iter().map(|command| command.replace("OLD", &registered));
-    let remedy = commands.fold(Remedy::new(row.remedy), Remedy::command);
-    let message =
-        format!("this node registered as {registered}, and k3s would start it as {now}: a second node");
-    Some(
-        Finding::new(Code::IdentityDrift, message)
-            .saw(Place::file(path.display().to_string()), format!("system:node:{registered}"))
-            .saw(place, now)
-            .remedy(remedy),
-    )
+    let (wanted, wanted_at) = wanted(root, effective)?;
+    let certificate = data_dir.join(CERTIFICATE).display().to_string();
+    Some(Identity { certificate, registered, wanted, wanted_at })
 }
 
 /// The node's name: as it registered, else as k3s would have it register; `None` where nothing tells.
-#[must_use]
-pub fn name(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Option<String> {
+pub(crate) fn name(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Option<String> {
     registered(root, data_dir).or_else(|| Some(wanted(root, effective)?.0)).filter(|name| !name.is_empty())
 }
 
@@ -60,8 +42,7 @@ pub fn name(root: &HostRoot, data_dir: &Path, effective: &Effective) -> Option<S
 /// A server makes its certificates before all else. An agent gets the kubelet's where its name was taken for good, and
 /// not where it was turned down; a certificate by the card's own CA is from its time as a server. Where k3s' data is on
 /// a disk that is not mounted yet, the password alone tells: better a name too many that is kept than a second node.
-#[must_use]
-pub fn is_registered(root: &HostRoot, data_dir: &Path, role: &Role) -> bool {
+pub(crate) fn is_registered(root: &HostRoot, data_dir: &Path, role: &Role) -> bool {
     let is_file = |path: &Path| root.real(path).is_file();
     let is_by_data = match role {
         Role::Server => root.is_dir(data_dir.join(OWN_CERTIFICATES)),
@@ -96,11 +77,6 @@ fn wanted(root: &HostRoot, effective: &Effective) -> Option<(String, Place)> {
     })
 }
 
-/// What `with-node-id` adds: a hyphen and eight hexadecimal digits.
-fn is_node_id(rest: &str) -> bool {
-    rest.strip_prefix('-').is_some_and(|id| id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
-}
-
 /// The name of the node in its kubelet's certificate; none where that is from the time before the role changed.
 fn registered(root: &HostRoot, data_dir: &Path) -> Option<String> {
     let joins = k3s_files::role(root) == k3s_upgrade::Role::Agent;
@@ -130,36 +106,29 @@ mod tests {
         parameters.self_signed(&key).unwrap().pem()
     }
 
-    fn drift(certificate: &str, host_name: &str, node_name: Option<&str>) -> Option<Finding> {
-        let path = format!("{DATA}/{CERTIFICATE}");
-        let (_dir, root) = host(&[(&path, certificate), (HOST_NAME, host_name)]);
-        let node_name =
-            node_name.map(|name| Setting { value: name.to_owned(), origin: Place::line("/c.yaml", 1) });
-        finding(&root, Path::new(DATA), &Effective { node_name, ..Effective::default() })
-    }
-
     #[test]
-    fn a_node_that_would_start_under_another_name() {
+    fn the_registered_and_the_wanted_name() {
         let old = certificate("system:node:raspi");
+        let path = format!("{DATA}/{CERTIFICATE}");
         for (certificate, host_name, node_name, want) in [
-            (old.as_str(), "raspi\n", None, None),
-            (&old, "Raspi\n", None, None),
-            (&old, "other\n", Some("Raspi"), None),
-            (&certificate("system:node:raspi-1a2b3c4d"), "raspi\n", None, None),
-            (&old, "other\n", None, Some("registered as raspi, and k3s would start it as other")),
-            (&old, "raspi\n", Some("pi"), Some("would start it as pi")),
-            (&certificate("system:node:raspi-2"), "raspi\n", None, Some("would start it as raspi")),
+            (old.as_str(), "Raspi\n", None, Some(("raspi", "raspi", HOST_NAME))),
+            (&old, "other\n", Some("Raspi"), Some(("raspi", "raspi", "/c.yaml:1"))),
+            (&old, "other\n", None, Some(("raspi", "other", HOST_NAME))),
+            (&certificate("system:node:raspi-2"), "raspi\n", None, Some(("raspi-2", "raspi", HOST_NAME))),
             (&certificate("admin"), "raspi\n", None, None),
             ("no certificate", "raspi\n", None, None),
         ] {
-            let found = drift(certificate, host_name, node_name);
-            assert_eq!(found.is_some(), want.is_some(), "{host_name:?} {node_name:?}");
-            let Some(found) = found else { continue };
-            assert!(found.message.contains(want.unwrap()), "{}", found.message);
-            assert!(found.remedy.unwrap().commands[1].contains("node-name: raspi"));
+            let (_dir, root) = host(&[(&path, certificate), (HOST_NAME, host_name)]);
+            let node_name = node_name
+                .map(|name: &str| Setting { value: name.to_owned(), origin: Place::line("/c.yaml", 1) });
+            let read = identity(&root, Path::new(DATA), &Effective { node_name, ..Effective::default() });
+            let want = want
+                .map(|(registered, wanted, at)| (registered.to_owned(), wanted.to_owned(), at.to_owned()));
+            let read = read.map(|read| (read.registered, read.wanted, read.wanted_at.to_string()));
+            assert_eq!(read, want, "{host_name:?}");
         }
         let (_dir, root) = host(&[]);
-        assert_eq!(finding(&root, Path::new(DATA), &Effective::default()), None);
+        assert_eq!(identity(&root, Path::new(DATA), &Effective::default()), None);
     }
 
     fn ca() -> rcgen::CertifiedIssuer<'static, rcgen::KeyPair> {
@@ -229,7 +198,7 @@ mod tests {
             let (_dir, root) = host(&files);
             let (data, effective) = (Path::new(DATA), Effective::default());
             assert_eq!(name(&root, data, &effective).as_deref(), Some(want), "{joins}");
-            assert_eq!(finding(&root, data, &effective).is_some(), want == "raspi", "{joins}");
+            assert_eq!(identity(&root, data, &effective).is_some(), want == "raspi", "{joins}");
         }
     }
 

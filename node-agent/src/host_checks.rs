@@ -1,0 +1,85 @@
+//! The list of checks of what must hold before k3s starts: which facts are read, and that they are judged.
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use weaver_diagnostics::{
+    finding::Finding,
+    host::{
+        board::Memory,
+        storage::{RootSpace, Swap},
+    },
+    k3s_config::Effective,
+    memory_cgroup, power,
+    serving::{self, Stage},
+};
+
+use crate::{
+    facts::{board, identity, kernel, mounts::Mounts, names, network, storage},
+    host_root::HostRoot,
+    upgrade::journal,
+};
+
+/// What a check may look at.
+pub(crate) struct Look<'a> {
+    pub(crate) root: &'a HostRoot,
+    pub(crate) boot_dir: &'a Path,
+    pub(crate) effective: &'a Effective,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) api_port: u16,
+    /// `None` where the kernel does not say.
+    pub(crate) mounts: Option<Mounts>,
+    pub(crate) stage: Stage,
+    /// Why the host could not be made ready for a start without a network.
+    pub(crate) not_ready: Option<&'a str>,
+}
+
+/// On which nodes a check is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Any,
+    /// Where a kubelet and its pods run.
+    Kubelet,
+}
+
+/// A check: reads its facts and has them judged.
+type Run = fn(&Look<'_>) -> Vec<Finding>;
+
+/// All checks of what must hold before k3s starts, in the order of the report.
+static CHECKS: [(Of, Run); 19] = [
+    (Of::Any, |at| memory_cgroup::findings(&kernel::memory_cgroup(at.root))),
+    (Of::Any, |at| at.effective.findings.clone()),
+    (Of::Any, |at| serving::wanted(&at.effective.tls_san, at.stage).1),
+    (Of::Any, |at| some(board::memory(at.root).and_then(Memory::judge))),
+    (Of::Any, |_| some(board::clock(Timestamp::now()).judge())),
+    (Of::Any, |at| some(storage::root_space(at.root).and_then(RootSpace::judge))),
+    (Of::Any, |at| {
+        some(storage::data_mount(at.root, at.mounts.as_ref(), &at.data_dir).and_then(|data| data.judge()))
+    }),
+    (Of::Any, |at| some(network::uplink(at.root, at.not_ready).judge())),
+    (Of::Any, |at| {
+        some(storage::boot_mount(at.root, at.mounts.as_ref(), at.boot_dir).and_then(|boot| boot.judge()))
+    }),
+    (Of::Any, |at| some(storage::swaps(at.root, at.mounts.as_ref()).iter().find_map(Swap::judge))),
+    (Of::Any, |at| some(journal::finding(at.root))),
+    (Of::Kubelet, |at| some(kernel::cgroup_layout(at.root, at.mounts.as_ref()).judge())),
+    (Of::Kubelet, |at| some(kernel::modules(at.root).and_then(|modules| modules.judge()))),
+    (Of::Kubelet, |at| some(names::node_name(at.root, at.effective).and_then(|name| name.judge()))),
+    (Of::Kubelet, |at| some(names::own_name(at.root).and_then(|name| name.judge()))),
+    (Of::Kubelet, |at| some(network::iptables(at.root).and_then(|iptables| iptables.judge()))),
+    (Of::Kubelet, |at| {
+        some(identity::identity(at.root, &at.data_dir, at.effective).and_then(|identity| identity.judge()))
+    }),
+    (Of::Any, |at| some(network::ports(at.root, at.api_port, !at.effective.disable_agent).judge())),
+    (Of::Any, |at| some(board::power(at.root).as_ref().and_then(power::finding))),
+];
+
+fn some(finding: Option<Finding>) -> Vec<Finding> {
+    finding.into_iter().collect()
+}
+
+/// What all checks that concern this node find.
+pub(crate) fn run(look: &Look<'_>) -> Vec<Finding> {
+    let checks = CHECKS.iter().filter(|(of, _)| *of == Of::Any || !look.effective.disable_agent);
+    checks.flat_map(|(_, run)| run(look)).collect()
+}
