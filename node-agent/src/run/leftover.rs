@@ -17,6 +17,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use procfs_core::{FromRead as _, process::Stat};
 use tracing::{info, warn};
 
 use weaver_host::durable_file;
@@ -105,14 +106,8 @@ fn is_same(pid: u32, started: u64) -> bool {
 
 /// When a process started, in the kernel's ticks; `None` where none runs.
 fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything: count from its end.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X") {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
+    let stat = Stat::from_file(format!("/proc/{pid}/stat")).ok()?;
+    (!matches!(stat.state, 'Z' | 'X')).then_some(stat.starttime)
 }
 
 #[cfg(test)]

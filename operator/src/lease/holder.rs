@@ -11,6 +11,7 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::{Pid, gethostname};
+use procfs_core::{FromRead as _, process::Stat};
 
 /// What this process knows of itself and of others beside it.
 #[derive(Clone, Debug)]
@@ -104,11 +105,8 @@ struct State {
 }
 
 fn state(proc: &Path, pid: u32) -> Option<State> {
-    let text = fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?;
-    // The name of the program stands in brackets, and may hold any of them.
-    let rest = text.rsplit_once(") ")?.1;
-    let fields: Vec<&str> = rest.split(' ').collect();
-    Some(State { start: fields.get(19)?.trim().parse().ok()?, is_dead: matches!(fields[0], "Z" | "X" | "x") })
+    let stat = Stat::from_file(proc.join(pid.to_string()).join("stat")).ok()?;
+    Some(State { start: stat.starttime, is_dead: matches!(stat.state, 'Z' | 'X' | 'x') })
 }
 
 #[cfg(test)]
@@ -192,7 +190,8 @@ mod tests {
             state(dir.path(), 7)
         };
         let line = |name: &str, letter: &str| {
-            format!("7 ({name}) {letter} 1 7 7 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 4242 0")
+            let rest = "0 ".repeat(30);
+            format!("7 ({name}) {letter} 1 7 7 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 4242 {rest}")
         };
         for name in ["a", "a) S (b", ") ", "weaver operator"] {
             let found = of(&line(name, "S")).unwrap();
