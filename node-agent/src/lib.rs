@@ -39,6 +39,7 @@ pub mod probe;
 pub mod publish;
 pub mod repair;
 pub mod report;
+mod rounding;
 pub mod run;
 pub mod schemas;
 pub mod systemctl;

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use weaver_api::v1beta1::NodeSystem;
 use weaver_diagnostics::{host::storage::Mount, power::Power};
 
 use crate::{
     clock_wait,
-    facts::{board, kernel, mounts::Mounts},
+    facts::{board, kernel, mounts::Mounts, system},
     host_root::HostRoot,
 };
 
@@ -24,6 +25,8 @@ pub struct NodeFacts {
     pub kernel: Option<String>,
     /// What holds the root file system: `sd`, `emmc`, `usb`, `nvme`, `virtio`.
     pub boot_medium: Option<&'static str>,
+    /// What was measured; `None` where nothing can be.
+    pub system: Option<NodeSystem>,
     /// Whether somebody has set the clock.
     pub clock_is_set: bool,
     /// Whether it is known what is mounted.
@@ -34,13 +37,14 @@ pub struct NodeFacts {
 
 /// What can be read.
 #[must_use]
-pub fn read(root: &HostRoot) -> NodeFacts {
+pub fn read(root: &HostRoot, data_dir: &Path) -> NodeFacts {
     let mounts = Mounts::read(root).unwrap_or_default();
     NodeFacts {
         board: root.device_model(),
         os: OS_RELEASE.iter().find_map(|path| pretty_name(&root.read_if_possible(path)?.text)),
         kernel: kernel::release(root),
         boot_medium: mounts.root_device(root).and_then(|device| medium(root, &device)),
+        system: system::measured(root, data_dir),
         clock_is_set: clock_wait::is_synchronised(root),
         storage_is_seen: mounts.at(Path::new("/")) != Mount::Absent,
         power_is_seen: matches!(board::power(root), Some(Power::Flags(..) | Power::Alarm(..))),
@@ -103,7 +107,7 @@ mod tests {
     #[test]
     fn what_nobody_tells_is_not_made_up() {
         let (_dir, root) = host(&[]);
-        assert_eq!(read(&root), NodeFacts::default());
+        assert_eq!(read(&root, Path::new("/")), NodeFacts::default());
     }
 
     #[test]
@@ -121,10 +125,11 @@ mod tests {
             os: Some("Debian GNU/Linux 13 (trixie)".into()),
             kernel: Some("6.12.57+deb13-arm64".into()),
             boot_medium: Some("sd"),
+            system: None,
             clock_is_set: true,
             storage_is_seen: true,
             power_is_seen: false,
         };
-        assert_eq!(read(&root), facts);
+        assert_eq!(read(&root, Path::new("/")), facts);
     }
 }

@@ -14,7 +14,7 @@ use weaver_api::conditions::{
 use weaver_api::v1beta1::{self as node_report, NodeReportStatus};
 use weaver_diagnostics::finding::{Code, Finding, Remedy, Severity};
 
-use crate::{node_facts::NodeFacts, publish::page::evidence_counts};
+use crate::{node_facts::NodeFacts, publish::page::evidence_counts, rounding::rounded};
 
 /// Bytes of a message, of a remedy, and of one line of what was seen.
 const MESSAGE: usize = 4096;
@@ -88,6 +88,7 @@ pub fn status(
         kernel: facts.kernel.clone(),
         k3s_version,
         boot_medium: facts.boot_medium.map(str::to_owned),
+        system: facts.system.as_ref().map(|measured| rounded(before.system.as_ref(), measured)),
         conditions: fold(&NODE_ORDER, &before.conditions, &verdicts, None, now),
         findings: by_code(findings),
     }

@@ -96,6 +96,19 @@ fn what_was_seen_besides_is_no_news() {
 }
 
 #[test]
+fn a_measurement_is_news_where_it_is_another_when_rounded() {
+    let measured = |load_percent| {
+        let system = Some(node_report::NodeSystem { load_percent: Some(load_percent), ..Default::default() });
+        NodeFacts { system, ..NodeFacts::default() }
+    };
+    let before = status(&NodeReportStatus::default(), &measured(120), None, &[], &at(1));
+    for (load, is_news) in [(120, false), (137, false), (138, true)] {
+        let after = status(&before, &measured(load), None, &[], &at(2));
+        assert_eq!(!says_the_same(&before, &after), is_news, "{load}");
+    }
+}
+
+#[test]
 fn news_are_what_turned_bad_and_what_is_known_to_be_gone() {
     use Severity::{Fail, Ok, Unknown, Warn};
     let entries = |findings: &[(Severity, Code)]| {

@@ -10,3 +10,4 @@ pub(crate) mod mounts;
 pub(crate) mod names;
 pub(crate) mod network;
 pub(crate) mod storage;
+pub(crate) mod system;

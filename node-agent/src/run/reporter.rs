@@ -127,7 +127,8 @@ async fn publish(
 ) -> anyhow::Result<()> {
     let reader = host.clone();
     let read = spawn_blocking(move || {
-        (reader.node_name(), node_facts::read(&reader.root), reader.reporting_kubeconfig())
+        let facts = node_facts::read(&reader.root, &reader.k3s_data_dir());
+        (reader.node_name(), facts, reader.reporting_kubeconfig())
     });
     let (name, facts, kubeconfig) = read.await.context("reading the node's facts")?;
     let name = name.context("the node has no name: neither node-name nor a host name")?;

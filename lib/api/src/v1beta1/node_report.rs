@@ -39,6 +39,7 @@ use crate::conditions::readable;
         type_ = "string",
         json_path = r#".status.conditions[?(@.type=="ClockSynchronised")].status"#
     ),
+    printcolumn(name = "Up", type_ = "date", json_path = ".status.system.bootTime"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 pub struct NodeReportFields {}
@@ -67,6 +68,11 @@ pub struct NodeReportStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_medium: Option<String>,
 
+    /// How the machine is: memory, load, temperature, disks, and since when it runs. Rounded, and written when a
+    /// rounded value has changed: no measurement of this moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<NodeSystem>,
+
     /// MemoryCgroupEnabled, ServingNamesCovered, ClockSynchronised, StorageHealthy, PowerHealthy; `Unknown`
     /// where the kernel has no reader.
     #[serde(deserialize_with = "readable", skip_serializing_if = "Vec::is_empty")]
@@ -80,6 +86,68 @@ pub struct NodeReportStatus {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["code"])
     )]
     pub findings: Vec<Finding>,
+}
+
+/// How a machine is; what could not be read is left out.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeSystem {
+    /// When it was started, to the minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    pub boot_time: Option<String>,
+
+    /// Its memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<NodeMemory>,
+
+    /// Its load average of 15 minutes in percent of one processor, to 50.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_percent: Option<i64>,
+
+    /// Its hottest sensor in degrees Celsius, to 5.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature_celsius: Option<i64>,
+
+    /// The file system of the root, and that of k3s' data where it is another.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 2),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["path"])
+    )]
+    pub disks: Vec<NodeDisk>,
+}
+
+/// The memory of a machine.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
+#[schemars(extend("required" = ["totalMiB", "availableMiB"]))]
+pub struct NodeMemory {
+    /// What the kernel has.
+    #[serde(rename = "totalMiB")]
+    pub total_mib: i64,
+
+    /// What programs could get without swapping, to a sixteenth of the total.
+    #[serde(rename = "availableMiB")]
+    pub available_mib: i64,
+}
+
+/// A file system.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
+#[schemars(extend("required" = ["path", "sizeMiB", "freeMiB"]))]
+pub struct NodeDisk {
+    /// A path on it: `/`, or the directory of k3s' data.
+    #[schemars(length(max = 4096))]
+    pub path: String,
+
+    /// Its size.
+    #[serde(rename = "sizeMiB")]
+    pub size_mib: i64,
+
+    /// What is free, to a twentieth of the size.
+    #[serde(rename = "freeMiB")]
+    pub free_mib: i64,
 }
 
 /// One finding.
