@@ -1,27 +1,15 @@
 //! The command line.
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{net::SocketAddr, path::PathBuf};
 
-use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use weaver_host::metrics_page::MetricsAddress;
 
 use crate::{
-    boot_config::{self, BootConfigArgs},
-    host_root::HostRoot,
+    boot_config::BootConfigArgs,
+    host_args::{DAY, HostArgs, RUNTIME_DIR, STATE_DIR, absolute},
     upgrade::args::{RollbackArgs, UpgradeArgs},
 };
-
-/// No pause and no life is worth more; larger numbers would overflow a clock.
-pub(crate) const DAY: u64 = 86_400;
-
-/// Where the report, the block and the operator's credentials are.
-const RUNTIME_DIR: &str = "/run/weaver";
-/// Where the ledger and boot-config's report are.
-pub(crate) const STATE_DIR: &str = "/var/lib/weaver";
 
 /// Check the host and the served names, then open the gate for the operator.
 #[derive(Debug, Parser)]
@@ -70,35 +58,6 @@ pub enum Output {
     Json,
 }
 
-/// Where the host's files and the API server are.
-#[derive(Debug, Clone, clap::Args)]
-pub struct HostArgs {
-    /// Directory put in front of every path.
-    #[arg(long, value_name = "DIR", default_value = "/")]
-    pub root: PathBuf,
-    /// Configuration file of k3s [default: from k3s' unit, else /etc/rancher/k3s/config.yaml].
-    #[arg(long, value_name = "FILE")]
-    pub k3s_config: Option<PathBuf>,
-    /// Data directory of k3s [default: from its configuration, else /var/lib/rancher/k3s].
-    #[arg(long, value_name = "DIR")]
-    pub k3s_data_dir: Option<PathBuf>,
-    /// Unit file of k3s, read for its flags [default: the k3s.service in force of /etc, /run or /usr/lib].
-    #[arg(long, value_name = "FILE")]
-    pub k3s_unit: Option<PathBuf>,
-    /// Administrator's kubeconfig.
-    #[arg(long, value_name = "FILE", default_value = "/etc/rancher/k3s/k3s.yaml")]
-    pub admin_kubeconfig: PathBuf,
-    /// API server [default: 127.0.0.1 and the configured https-listen-port, else 6443].
-    #[arg(long, value_name = "IP:PORT")]
-    pub api_address: Option<SocketAddr>,
-    /// Boot partition, where weaver.toml is read and NODE-STATUS.txt is written.
-    #[arg(long, value_name = "DIR", default_value = "/boot/firmware")]
-    pub boot_dir: PathBuf,
-    /// Time limit for a name to be served.
-    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=DAY))]
-    pub probe_timeout: u64,
-}
-
 impl Args {
     /// Makes the paths of the host absolute.
     ///
@@ -125,45 +84,9 @@ impl Args {
                 &mut run.host
             }
         };
-        host.resolve()?;
+        let refuse = |message| Args::command().error(ErrorKind::ValueValidation, message);
+        host.resolve().map_err(refuse)?;
         Ok(self)
-    }
-}
-
-impl HostArgs {
-    /// A fixture host's runtime directory is not that of this machine, unless it was asked for.
-    fn root_default(&self, runtime_dir: &mut PathBuf) {
-        if runtime_dir == Path::new(RUNTIME_DIR) {
-            *runtime_dir = HostRoot::new(self.root.clone()).real(RUNTIME_DIR);
-        }
-    }
-
-    fn resolve(&mut self) -> Result<(), clap::Error> {
-        let is_real = self.root == Path::new("/");
-        let always = [("--admin-kubeconfig", &mut self.admin_kubeconfig), ("--boot-dir", &mut self.boot_dir)];
-        let unit = self.k3s_unit.as_mut().map(|path| ("--k3s-unit", path));
-        let config = self.k3s_config.as_mut().map(|path| ("--k3s-config", path));
-        let data_dir = self.k3s_data_dir.as_mut().map(|path| ("--k3s-data-dir", path));
-        for (flag, path) in always.into_iter().chain(unit).chain(config).chain(data_dir) {
-            if path.is_absolute() {
-                continue;
-            }
-            let refuse = |why: &str| {
-                let message = format!("{flag} {}: {why}", path.display());
-                Args::command().error(clap::error::ErrorKind::ValueValidation, message)
-            };
-            if !is_real {
-                return Err(refuse("with --root, name the path from the host's `/` on"));
-            }
-            *path = std::path::absolute(&*path).map_err(|error| refuse(&error.to_string()))?;
-        }
-        Ok(())
-    }
-
-    /// How long to go on probing.
-    #[must_use]
-    pub const fn probe_patience(&self) -> Duration {
-        Duration::from_secs(self.probe_timeout)
     }
 }
 
@@ -231,7 +154,7 @@ pub struct RepairNamesArgs {
     #[command(flatten)]
     pub host: HostArgs,
     /// State directory, which survives a reboot; under --root.
-    #[arg(long, value_name = "DIR", default_value = STATE_DIR, value_parser = boot_config::absolute)]
+    #[arg(long, value_name = "DIR", default_value = STATE_DIR, value_parser = absolute)]
     pub state_dir: PathBuf,
     /// Show the steps without doing them.
     #[arg(long)]
@@ -257,7 +180,7 @@ pub struct RepairFilesArgs {
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
     /// State directory, which survives a reboot; under --root.
-    #[arg(long, value_name = "DIR", default_value = STATE_DIR, value_parser = boot_config::absolute)]
+    #[arg(long, value_name = "DIR", default_value = STATE_DIR, value_parser = absolute)]
     pub state_dir: PathBuf,
     /// Show the exact changes without making them.
     #[arg(long)]
@@ -316,6 +239,8 @@ pub struct RunArgs {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]

@@ -36,16 +36,12 @@ use weaver_diagnostics::{
 };
 
 pub use args::BootConfigArgs;
-pub(crate) use args::absolute;
 pub use report_file::read_report;
 
 use crate::{host_root::HostRoot, report};
 use host_facts::{Facts, pin_path};
 use host_files::{HostFiles, SetError};
 use source::Source;
-
-/// Where boot-config keeps what it must remember, as the host knows it.
-pub const STATE_DIR: &str = "/var/lib/weaver/boot-config";
 
 /// What goes only after the file that k3s reads.
 const AFTER_K3S: [&str; 3] = [plan::AGENT_ROLE, plan::TOKEN_FILE, plan::AGENT_TOKEN_FILE];

@@ -15,7 +15,7 @@ use rustls::RootCertStore;
 use weaver_diagnostics::{
     finding::{Finding, Severity},
     future_ca::FutureCa,
-    k3s_config::Effective,
+    k3s_config::{DEFAULT_DATA_DIR, Effective},
     k3s_upgrade::Role,
     name_repair::{self, OwnNames},
     power, reach,
@@ -23,17 +23,15 @@ use weaver_diagnostics::{
 };
 
 use crate::{
-    args::HostArgs,
     ca_dates,
     facts::{board, identity, mounts::Mounts, storage},
     findings::Findings,
+    host_args::HostArgs,
     host_checks::{self, Look},
     host_root::HostRoot,
     join, k3s_files, override_file, probe,
 };
 
-/// Where k3s keeps its data unless told otherwise.
-pub(crate) const DEFAULT_DATA_DIR: &str = "/var/lib/rancher/k3s";
 const DEFAULT_PORT: u16 = 6443;
 /// The kubelet's own kubeconfig, below k3s' data.
 pub(crate) const KUBELET: &str = "agent/kubelet.kubeconfig";

@@ -354,13 +354,10 @@ fn the_crates_use_each_other_as_the_picture_of_the_architecture_shows() {
     assert_eq!(of_programs, ["weaver-cli --> weaver-operator"], "a program is used by no other crate");
 }
 
-/// Whose files still import in circles.
-const NOT_YET: [&str; 1] = ["weaver-node-agent"];
-
 #[test]
 fn no_file_imports_in_a_circle() {
     let mut found = Vec::new();
-    for (_, folder, _) in packages().iter().filter(|(name, ..)| !NOT_YET.contains(&name.as_str())) {
+    for (_, folder, _) in packages() {
         for name in ["src/lib.rs", "src/main.rs"] {
             let file = folder.join(name);
             if file.exists() {

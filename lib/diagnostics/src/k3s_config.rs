@@ -20,6 +20,9 @@ use crate::{
 
 pub use crate::k3s_unit::Setting;
 
+/// Where k3s keeps its data unless told otherwise.
+pub const DEFAULT_DATA_DIR: &str = "/var/lib/rancher/k3s";
+
 /// A name that was configured and is not in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shadowed {

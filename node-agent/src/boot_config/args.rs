@@ -1,6 +1,11 @@
 //! The command line of `boot-config`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use crate::host_args::absolute;
+
+/// Where boot-config keeps what it must remember, as the host knows it.
+const STATE_DIR: &str = "/var/lib/weaver/boot-config";
 
 /// Where to read what is asked, and which host to change.
 #[derive(Debug, Clone, clap::Args)]
@@ -12,17 +17,11 @@ pub struct BootConfigArgs {
     #[arg(long, value_name = "FILE", default_value = "/boot/firmware/weaver.toml", value_parser = absolute)]
     pub file: PathBuf,
     /// State directory: the report, the last valid weaver.toml, the node's name.
-    #[arg(long, value_name = "DIR", default_value = super::STATE_DIR, value_parser = absolute)]
+    #[arg(long, value_name = "DIR", default_value = STATE_DIR, value_parser = absolute)]
     pub state_dir: PathBuf,
     /// Program to run if files of netplan have changed, since systemd's generators have already run.
     #[arg(long, value_name = "PROGRAM")]
     pub netplan_generate: Option<PathBuf>,
-}
-
-/// A relative path could start at the working directory or at the root given.
-pub(crate) fn absolute(text: &str) -> Result<PathBuf, &'static str> {
-    let path = Path::new(text);
-    if path.is_absolute() { Ok(path.to_owned()) } else { Err("name the path from the host's `/` on") }
 }
 
 #[cfg(test)]

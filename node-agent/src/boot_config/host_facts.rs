@@ -8,6 +8,7 @@ use std::{
 
 use weaver_diagnostics::{
     finding::Finding,
+    k3s_config::DEFAULT_DATA_DIR,
     text_file::TextFile,
     weaver_toml::{
         Config, Role, Secret,
@@ -25,7 +26,7 @@ use weaver_diagnostics::{
     yaml_node::SyntaxError,
 };
 
-use crate::{checks::DEFAULT_DATA_DIR, facts::identity, host_root::HostRoot, k3s_files};
+use crate::{facts::identity, host_root::HostRoot, k3s_files};
 
 /// Where netplan files of the owner's may lie: of two with one name the first counts.
 const NETPLAN_FILES: [&str; 2] = ["/etc/netplan", "/lib/netplan"];

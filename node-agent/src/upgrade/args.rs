@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use weaver_diagnostics::k3s_upgrade::release;
 
-use crate::args::{DAY, HostArgs, STATE_DIR};
-use crate::boot_config;
+use crate::host_args::{DAY, HostArgs, STATE_DIR, absolute};
 
 /// What `upgrade` needs.
 #[derive(Debug, Clone, clap::Args)]
@@ -39,7 +38,7 @@ pub struct NodeArgs {
     #[command(flatten)]
     pub host: HostArgs,
     /// State directory, which survives a reboot; under --root.
-    #[arg(long, value_name = "DIR", default_value = STATE_DIR, value_parser = boot_config::absolute)]
+    #[arg(long, value_name = "DIR", default_value = STATE_DIR, value_parser = absolute)]
     pub state_dir: PathBuf,
     /// Show the steps without doing them.
     #[arg(long)]
@@ -48,7 +47,7 @@ pub struct NodeArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub wait: u64,
     /// Path of the installed k3s; under --root.
-    #[arg(long, value_name = "PATH", default_value = "/usr/local/bin/k3s", value_parser = boot_config::absolute, hide = true)]
+    #[arg(long, value_name = "PATH", default_value = "/usr/local/bin/k3s", value_parser = absolute, hide = true)]
     pub program: PathBuf,
     /// The systemctl program.
     #[arg(long, value_name = "PATH", default_value = "systemctl", hide = true)]

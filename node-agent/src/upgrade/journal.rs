@@ -11,7 +11,7 @@ use weaver_diagnostics::finding::{Finding, Place};
 use weaver_diagnostics::k3s_upgrade::record::{Phase, Record};
 use weaver_host::durable_file;
 
-use crate::args::STATE_DIR;
+use crate::host_args::STATE_DIR;
 use crate::host_root::HostRoot;
 
 const NAME: &str = "k3s-upgrade.json";

@@ -1,0 +1,91 @@
+//! The flags that several commands share, and the directories of this host by which they default.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use crate::host_root::HostRoot;
+
+/// No pause and no life is worth more; larger numbers would overflow a clock.
+pub(crate) const DAY: u64 = 86_400;
+
+/// Where the report, the block and the operator's credentials are.
+pub(crate) const RUNTIME_DIR: &str = "/run/weaver";
+/// Where the ledger and boot-config's report are.
+pub(crate) const STATE_DIR: &str = "/var/lib/weaver";
+
+/// A relative path could start at the working directory or at the root given.
+pub(crate) fn absolute(text: &str) -> Result<PathBuf, &'static str> {
+    let path = Path::new(text);
+    if path.is_absolute() { Ok(path.to_owned()) } else { Err("name the path from the host's `/` on") }
+}
+
+/// Where the host's files and the API server are.
+#[derive(Debug, Clone, clap::Args)]
+pub struct HostArgs {
+    /// Directory put in front of every path.
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+    /// Configuration of k3s [default: what k3s' unit says, else /etc/rancher/k3s/config.yaml].
+    #[arg(long, value_name = "FILE")]
+    pub k3s_config: Option<PathBuf>,
+    /// Data of k3s [default: what its configuration says, else /var/lib/rancher/k3s].
+    #[arg(long, value_name = "DIR")]
+    pub k3s_data_dir: Option<PathBuf>,
+    /// Unit that starts k3s, for its flags; a missing file means no flags [default: the k3s.service that systemd
+    /// takes, of /etc, /run or /usr/lib].
+    #[arg(long, value_name = "FILE")]
+    pub k3s_unit: Option<PathBuf>,
+    /// Kubeconfig of the administrator.
+    #[arg(long, value_name = "FILE", default_value = "/etc/rancher/k3s/k3s.yaml")]
+    pub admin_kubeconfig: PathBuf,
+    /// API server [default: 127.0.0.1 and the configured https-listen-port, else 6443].
+    #[arg(long, value_name = "IP:PORT")]
+    pub api_address: Option<SocketAddr>,
+    /// Boot partition: the override file is read there, the node's status is written there.
+    #[arg(long, value_name = "DIR", default_value = "/boot/firmware")]
+    pub boot_dir: PathBuf,
+    /// How long to go on probing before a name counts as not served.
+    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=DAY))]
+    pub probe_timeout: u64,
+}
+
+impl HostArgs {
+    /// A fixture host's runtime directory is not that of this machine, unless it was asked for.
+    pub(crate) fn root_default(&self, runtime_dir: &mut PathBuf) {
+        if runtime_dir == Path::new(RUNTIME_DIR) {
+            *runtime_dir = HostRoot::new(self.root.clone()).real(RUNTIME_DIR);
+        }
+    }
+
+    /// Makes the paths absolute.
+    ///
+    /// # Errors
+    /// A relative path under another root than `/`: the message for whoever typed it.
+    pub(crate) fn resolve(&mut self) -> Result<(), String> {
+        let is_real = self.root == Path::new("/");
+        let always = [("--admin-kubeconfig", &mut self.admin_kubeconfig), ("--boot-dir", &mut self.boot_dir)];
+        let unit = self.k3s_unit.as_mut().map(|path| ("--k3s-unit", path));
+        let config = self.k3s_config.as_mut().map(|path| ("--k3s-config", path));
+        let data_dir = self.k3s_data_dir.as_mut().map(|path| ("--k3s-data-dir", path));
+        for (flag, path) in always.into_iter().chain(unit).chain(config).chain(data_dir) {
+            if path.is_absolute() {
+                continue;
+            }
+            let refuse = |why: &str| format!("{flag} {}: {why}", path.display());
+            if !is_real {
+                return Err(refuse("with --root, name the path from the host's `/` on"));
+            }
+            *path = std::path::absolute(&*path).map_err(|error| refuse(&error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// How long to go on probing.
+    #[must_use]
+    pub const fn probe_patience(&self) -> Duration {
+        Duration::from_secs(self.probe_timeout)
+    }
+}
