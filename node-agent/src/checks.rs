@@ -222,10 +222,12 @@ pub fn preflight_after(host: &Host, not_ready: Option<&str>) -> Preflight {
 
 fn judge_files(host: &Host, stage: Stage, not_ready: Option<&str>) -> (Findings, Effective) {
     let effective = host.effective();
-    let mut findings = Findings::new(host.role(), override_file::read(&host.root, &host.boot_dir));
+    let role = host.role();
+    let mut findings = Findings::new(role, override_file::read(&host.root, &host.boot_dir));
     findings.extend(host_checks::run(&Look {
         root: &host.root,
         boot_dir: &host.boot_dir,
+        role,
         effective: &effective,
         data_dir: host.data_dir(&effective),
         api_port: host.api_address(&effective).port(),

@@ -10,6 +10,7 @@ use weaver_diagnostics::{
         storage::{RootSpace, Swap},
     },
     k3s_config::Effective,
+    k3s_upgrade::Role,
     memory_cgroup, power,
     serving::{self, Stage},
 };
@@ -24,6 +25,7 @@ use crate::{
 pub(crate) struct Look<'a> {
     pub(crate) root: &'a HostRoot,
     pub(crate) boot_dir: &'a Path,
+    pub(crate) role: Role,
     pub(crate) effective: &'a Effective,
     pub(crate) data_dir: PathBuf,
     pub(crate) api_port: u16,
@@ -56,7 +58,7 @@ static CHECKS: [(Of, Run); 19] = [
     (Of::Any, |at| {
         some(storage::data_mount(at.root, at.mounts.as_ref(), &at.data_dir).and_then(|data| data.judge()))
     }),
-    (Of::Any, |at| some(network::uplink(at.root, at.not_ready).judge())),
+    (Of::Any, |at| some(network::uplink(at.root, at.not_ready).judge(at.role))),
     (Of::Any, |at| {
         some(storage::boot_mount(at.root, at.mounts.as_ref(), at.boot_dir).and_then(|boot| boot.judge()))
     }),
@@ -68,7 +70,10 @@ static CHECKS: [(Of, Run); 19] = [
     (Of::Kubelet, |at| some(names::own_name(at.root).and_then(|name| name.judge()))),
     (Of::Kubelet, |at| some(network::iptables(at.root).and_then(|iptables| iptables.judge()))),
     (Of::Kubelet, |at| {
-        some(identity::identity(at.root, &at.data_dir, at.effective).and_then(|identity| identity.judge()))
+        some(
+            identity::identity(at.root, &at.data_dir, at.effective)
+                .and_then(|identity| identity.judge(at.role)),
+        )
     }),
     (Of::Any, |at| some(network::ports(at.root, at.api_port, !at.effective.disable_agent).judge())),
     (Of::Any, |at| some(board::power(at.root).as_ref().and_then(power::finding))),

@@ -107,21 +107,13 @@ fn typed_here(command: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// What was found of the host of a node that joins, with the remedy of such a node.
+/// What was found of the host of a node that joins, with the commands of such a node.
 #[must_use]
 pub fn on_this_node(mut finding: Finding) -> Finding {
-    let Some(mut remedy) = finding.remedy.take() else { return finding };
-    match finding.code {
-        // An interface that leads nowhere does not lead to the server.
-        Code::NoDefaultRoute => remedy = Remedy::new("connect the network; k3s then goes on by itself"),
-        // Who may delete a node is on the server.
-        Code::IdentityDrift => {
-            remedy.explain.push_str("; what is typed to `k3s kubectl` is typed on the server");
-        }
-        _ => {}
+    for command in finding.remedy.iter_mut().flat_map(|remedy| &mut remedy.commands) {
+        *command = typed_here(command);
     }
-    remedy.commands.iter_mut().for_each(|command| *command = typed_here(command));
-    finding.remedy(remedy)
+    finding
 }
 
 #[cfg(test)]
@@ -187,7 +179,6 @@ mod tests {
         }
         let commands =
             |code| on_this_node(Finding::new(code, "m")).remedy.map(|remedy| remedy.commands.join("\n"));
-        assert_eq!(commands(Code::NoDefaultRoute).unwrap(), "");
         let typed = commands(Code::SettingMisspelled).unwrap();
         assert!(typed.ends_with("restart k3s-agent"), "{typed}");
         assert_eq!(commands(Code::MemoryCgroupOk), None);

@@ -2,6 +2,7 @@
 //! still the one that registered?
 
 use crate::finding::{Code, Finding, Place, Remedy};
+use crate::k3s_upgrade::Role;
 use crate::shell::quoted;
 
 /// The host's name, as the kernel has it.
@@ -109,7 +110,7 @@ impl Identity {
     /// A warning where they differ: k3s would register a second node, and what ran on the first stays there, unreachable
     /// (k3s-io/k3s#5787).
     #[must_use]
-    pub fn judge(&self) -> Option<Finding> {
+    pub fn judge(&self, role: Role) -> Option<Finding> {
         let Self { certificate, registered, wanted, wanted_at } = self;
         // With `with-node-id` k3s adds a number of its own.
         let is_same = registered.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || is_node_id(rest));
@@ -118,7 +119,12 @@ impl Identity {
         }
         let row = Code::IdentityDrift.row();
         let commands = row.commands.iter().map(|command| command.replace("OLD", registered));
-        let remedy = commands.fold(Remedy::new(row.remedy), Remedy::command);
+        let explain = match role {
+            Role::Server => row.remedy.to_owned(),
+            // Who may delete a node is on the server.
+            Role::Agent => format!("{}; what is typed to `k3s kubectl` is typed on the server", row.remedy),
+        };
+        let remedy = commands.fold(Remedy::new(explain), Remedy::command);
         let message = format!(
             "this node registered as {registered}, and k3s would start it as {wanted}: a second node"
         );
@@ -201,13 +207,19 @@ mod tests {
                 wanted: wanted.into(),
                 wanted_at: Place::file(HOST_NAME),
             };
-            let found = identity.judge();
+            let found = identity.judge(Role::Server);
             assert_eq!(found.is_some(), want.is_some(), "{identity:?}");
             let (Some(found), Some(want)) = (found, want) else { continue };
             assert!(found.message.contains(want), "{}", found.message);
             let seen = format!("/k3s/client-kubelet.crt: system:node:{registered}");
             assert_eq!(found.evidence[0].to_string(), seen);
-            assert!(found.remedy.unwrap().commands[1].contains(&format!("node-name: {registered}")));
+            let remedy = found.remedy.unwrap();
+            assert!(remedy.commands[1].contains(&format!("node-name: {registered}")));
+            let joined = identity.judge(Role::Agent).unwrap().remedy.unwrap();
+            assert_eq!(
+                joined.explain,
+                remedy.explain + "; what is typed to `k3s kubectl` is typed on the server"
+            );
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The network: is there a default route, are k3s' ports free, do two kinds of iptables rules mix?
 
-use crate::finding::{Code, Finding, Place, Severity};
+use crate::finding::{Code, Finding, Place, Remedy, Severity};
+use crate::k3s_upgrade::Role;
 
 /// The routes of IPv4, where k3s looks, too.
 pub const ROUTES: &str = "/proc/net/route";
@@ -31,7 +32,7 @@ impl Uplink {
     /// A warning where there is no default route, for one may come. After an offline start that one takes its place:
     /// that k3s runs without a network, and, once there is one, what to do.
     #[must_use]
-    pub fn judge(&self) -> Option<Finding> {
+    pub fn judge(&self, role: Role) -> Option<Finding> {
         if self.is_offline_start {
             return Some(offline_start(self.device.as_deref()));
         }
@@ -41,6 +42,13 @@ impl Uplink {
             let finding = Finding::new(Code::NoDefaultRoute, message)
                 .milder(Severity::Warn)
                 .saw(Place::file(ROUTES), "no route to 0.0.0.0/0");
+            let finding = match role {
+                Role::Server => finding,
+                // An interface that leads nowhere does not lead to the server.
+                Role::Agent => {
+                    finding.remedy(Remedy::new("connect the network; k3s then goes on by itself"))
+                }
+            };
             match &self.not_ready {
                 Some(why) => finding.saw(Place::file("weaver-preflight.service"), why),
                 None => finding,
@@ -165,7 +173,7 @@ mod tests {
         ] {
             let device = device.map(Into::into);
             let uplink = Uplink { is_known, device, is_offline_start, not_ready: None };
-            let found = uplink.judge();
+            let found = uplink.judge(Role::Server);
             assert_eq!(found.as_ref().map(|found| found.code), want.map(|want| want.0), "{uplink:?}");
             let (Some(found), Some((_, words, is_to_do))) = (found, want) else { continue };
             assert!(found.message.contains(words) && found.severity() == Severity::Warn, "{found:?}");
@@ -176,8 +184,19 @@ mod tests {
     #[test]
     fn a_missing_default_route_says_why_the_host_was_not_made_ready_without_one() {
         let not_ready = Some("no dummy interface".to_owned());
-        let lost = Uplink { is_known: true, not_ready, ..Uplink::default() }.judge().unwrap();
+        let lost = Uplink { is_known: true, not_ready, ..Uplink::default() };
+        let lost = lost.judge(Role::Server).unwrap();
         assert_eq!(lost.evidence[1].to_string(), "weaver-preflight.service: no dummy interface");
+    }
+
+    #[test]
+    fn a_node_that_joins_has_no_use_for_an_interface_that_leads_nowhere() {
+        let lost = Uplink { is_known: true, ..Uplink::default() };
+        for (role, has_commands) in [(Role::Server, true), (Role::Agent, false)] {
+            let remedy = lost.judge(role).and_then(|found| found.remedy).unwrap();
+            assert_eq!(!remedy.commands.is_empty(), has_commands, "{remedy:?}");
+            assert!(remedy.explain.starts_with("connect the network"), "{remedy:?}");
+        }
     }
 
     #[test]
