@@ -39,15 +39,11 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, bail};
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    sync::watch,
-    task::JoinSet,
-};
+use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use weaver_diagnostics::k3s_upgrade::Role;
-use weaver_host::metrics_page;
+use weaver_host::{metrics_page, signals::Signals};
 
 use self::{status::Status, supervisor::Program, units::Units, watchdog::Pulse};
 use crate::{
@@ -77,48 +73,17 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         leftover::stop(&args.runtime_dir, name).await?;
     }
 
-    let mut signals = Signals::listen()?;
+    let mut signals = Signals::install().context("listening for the signals that end the agent")?;
     let stop = CancellationToken::new();
     let status = Status::new(args.runtime_dir.join("report.json"));
-    let (open, opened) = watch::channel(false);
-    let (serve, served) = watch::channel(false);
-    let mut tasks = JoinSet::new();
-    let pulse = Pulse::new();
-    if let Some(address) = args.metrics.0 {
-        tasks.spawn(serve_metrics(address, status.clone(), stop.clone()));
-    }
-    if args.systemd {
-        tasks.spawn(status::publish_on_change(status.clone(), publisher(&args), stop.clone()));
-        let bound = keeper::longest_silence(&args);
-        tasks.spawn(watchdog::tell(pulse.clone(), bound, stop.clone()));
-    } else {
-        tasks.spawn(status::write_on_change(status.clone(), stop.clone()));
-    }
-    if let Some(program) = operator(&args, &status) {
-        tasks.spawn(supervisor::supervise(program, opened, stop.clone()));
-    }
-    if let Some(program) = webhook(&args, &status) {
-        // Never gated: what is stored must stay readable.
-        tasks.spawn(supervisor::supervise(program, watch::channel(true).1, stop.clone()));
-    }
-    tasks.spawn(reporter::keep(args.host.clone().into(), status.clone(), stop.clone()));
-    let role = Host::from(args.host.clone()).role();
-    if role == Role::Agent {
-        status.joins();
-    } else {
-        tasks.spawn(definitions::keep(args.clone(), status.clone(), serve, stop.clone()));
-    }
     let by_systemd = args.systemd;
-    let units = by_systemd
-        .then(|| Units::new(Systemctl::new(args.systemctl.clone()), args.runtime_dir.clone(), role));
-    tasks.spawn(keeper::keep(args, status.clone(), open, served, units, pulse, stop.clone()));
-
+    let mut tasks = start(args, &status, &stop);
     if !by_systemd {
         // Not every process is started by systemd: without its socket this does nothing.
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     }
     let outcome = tokio::select! {
-        () = signals.next() => Ok(()),
+        _ = signals.next() => Ok(()),
         Some(ended) = tasks.join_next() => match ended.context("a task was lost") {
             Ok(Ok(())) => Err(anyhow!("a task ended by itself")),
             Ok(Err(error)) | Err(error) => Err(error),
@@ -130,7 +95,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     tokio::select! {
         () = async { while tasks.join_next().await.is_some() {} } => {}
         // Dropping the tasks kills the children.
-        () = signals.next() => warn!("a second signal: not waiting for the children"),
+        _ = signals.next() => warn!("a second signal: not waiting for the children"),
     }
     drop(tasks);
     // What systemd runs goes on without the agent: what it said last still stands.
@@ -141,6 +106,45 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         }
     }
     outcome
+}
+
+/// Starts every task, each of which runs until `stop`.
+fn start(args: RunArgs, status: &Status, stop: &CancellationToken) -> JoinSet<anyhow::Result<()>> {
+    let (status, stop) = (|| status.clone(), || stop.clone());
+    let (open, opened) = watch::channel(false);
+    let (serve, served) = watch::channel(false);
+    let mut tasks = JoinSet::new();
+    let pulse = Pulse::new();
+    if let Some(address) = args.metrics.0 {
+        tasks.spawn(serve_metrics(address, status(), stop()));
+    }
+    if args.systemd {
+        tasks.spawn(status::publish_on_change(status(), publisher(&args), stop()));
+        tasks.spawn(watchdog::tell(pulse.clone(), keeper::longest_silence(&args), stop()));
+    } else {
+        tasks.spawn(status::write_on_change(status(), stop()));
+    }
+    if let Some(program) = operator(&args, status()) {
+        tasks.spawn(supervisor::supervise(program, opened, stop()));
+    }
+    if let Some(program) = webhook(&args, status()) {
+        // Never gated: what is stored must stay readable.
+        tasks.spawn(supervisor::supervise(program, watch::channel(true).1, stop()));
+    }
+    let host = Host::from(args.host.clone());
+    let role = host.role();
+    tasks.spawn(reporter::keep(host, status(), stop()));
+    match role {
+        Role::Agent => status().joins(),
+        Role::Server => {
+            tasks.spawn(definitions::keep(args.clone(), status(), serve, stop()));
+        }
+    }
+    let units = args
+        .systemd
+        .then(|| Units::new(Systemctl::new(args.systemctl.clone()), args.runtime_dir.clone(), role));
+    tasks.spawn(keeper::keep(args, status(), open, served, units, pulse, stop()));
+    tasks
 }
 
 async fn serve_metrics(address: SocketAddr, status: Status, stop: CancellationToken) -> anyhow::Result<()> {
@@ -163,8 +167,7 @@ fn publisher(args: &RunArgs) -> Publisher {
 const OPERATOR: &str = "operator";
 const WEBHOOK: &str = "webhook";
 
-fn operator(args: &RunArgs, status: &Status) -> Option<Program> {
-    let status = status.clone();
+fn operator(args: &RunArgs, status: Status) -> Option<Program> {
     Some(Program {
         name: OPERATOR,
         path: args.operator.clone()?,
@@ -178,8 +181,7 @@ fn operator(args: &RunArgs, status: &Status) -> Option<Program> {
     })
 }
 
-fn webhook(args: &RunArgs, status: &Status) -> Option<Program> {
-    let status = status.clone();
+fn webhook(args: &RunArgs, status: Status) -> Option<Program> {
     Some(Program {
         name: WEBHOOK,
         path: args.webhook.clone()?,
@@ -193,28 +195,6 @@ fn webhook(args: &RunArgs, status: &Status) -> Option<Program> {
         runtime_dir: args.runtime_dir.clone(),
         show: Box::new(move |pid| status.set_webhook(pid)),
     })
-}
-
-/// What asks the agent to stop.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn listen() -> anyhow::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate()).context("listening for SIGTERM")?,
-            interrupt: signal(SignalKind::interrupt()).context("listening for SIGINT")?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }
 
 fn prepare(directory: &Path) -> anyhow::Result<()> {

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 use weaver_api::{
     conditions::bounded,
-    v1beta1::{self as node_report, NodeReport, NodeReportFields},
+    v1beta1::{self as node_report, NodeReport, NodeReportFields, NodeReportStatus},
 };
 use weaver_diagnostics::finding::{Finding, Severity};
 use weaver_host::backoff::{Backoff, jittered};
@@ -72,6 +72,15 @@ struct Memory {
     told: Option<BTreeMap<String, node_report::Severity>>,
     /// What is still to be told.
     news: Vec<News>,
+}
+
+impl Memory {
+    /// Adds what is to be told of a report that follows another.
+    fn remember(&mut self, before: &NodeReportStatus, desired: &NodeReportStatus) {
+        let told = self.told.get_or_insert_with(|| node_verdicts::told(&before.findings));
+        self.news.extend(node_verdicts::news(told, &desired.findings));
+        self.news.truncate(MOST_NEWS);
+    }
 }
 
 /// Runs until `stop`.
@@ -141,52 +150,85 @@ async fn publish(
     let version = deadline("asking for the version", client.apiserver_version()).await?.git_version;
 
     let reports: Api<NodeReport> = Api::all(client.clone());
-    let what = format!("the NodeReport {name}");
-    let observed = if let Some(observed) = deadline(&what, reports.get_opt(&name)).await? {
-        observed
-    } else {
-        memory.wrote = true;
-        let new = NodeReport::new(&name, NodeReportFields {});
-        deadline(&what, reports.create(&PostParams::default(), &new)).await?
-    };
+    let observed = observed(&reports, &name, memory).await?;
     status.set_node(&name);
     let before = observed.status.clone().unwrap_or_default();
     let now = Time(jiff::Timestamp::now());
     let desired = node_verdicts::status(&before, &facts, Some(version), findings, &now);
-    let told = memory.told.get_or_insert_with(|| node_verdicts::told(&before.findings));
-    let news = node_verdicts::news(told, &desired.findings);
-    memory.news.extend(news);
-    memory.news.truncate(MOST_NEWS);
+    memory.remember(&before, &desired);
     if !node_verdicts::says_the_same(&before, &desired) {
         memory.wrote = true;
         let whole = serde_json::from_value(json!([{ "op": "add", "path": "/status", "value": desired }]));
         let patch: Patch<NodeReport> = Patch::Json(whole.context("the status as a patch")?);
-        deadline(&what, reports.patch_status(&name, &PatchParams::default(), &patch)).await?;
+        let params = PatchParams::default();
+        deadline(&of_report(&name), reports.patch_status(&name, &params, &patch)).await?;
     }
 
     let nodes: Api<Node> = Api::all(client.clone());
-    let of_node = format!("the Node {name}");
     // Where there is none, as with a server that runs no pods, events are about the report.
-    let node = deadline(&of_node, nodes.get_metadata_opt(&name)).await?;
+    let node = deadline(&of_node(&name), nodes.get_metadata_opt(&name)).await?;
     let about = node.as_ref().map_or_else(|| observed.object_ref(&()), |node| reference(node, &name));
     let told = tell(client, &about, &mut memory.news).await;
     let Some(node) = node else { return told };
-    if let Some(owner) = owner(&node, &name)
-        && observed.metadata.owner_references.as_ref() != Some(&vec![owner.clone()])
-    {
-        memory.wrote = true;
-        // A report goes with its Node.
-        let patch = Patch::Merge(json!({ "metadata": { "ownerReferences": [owner] } }));
-        deadline(&what, reports.patch_metadata(&name, &PatchParams::default(), &patch)).await?;
-    }
+    own(&reports, &observed, owner(&node, &name), memory).await?;
     let labels = labels(&facts, node_verdicts::health(findings, &desired.conditions));
-    if differ(&node, &labels) {
+    label(&nodes, &node, &name, &labels, memory).await?;
+    told
+}
+
+fn of_report(name: &str) -> String {
+    format!("the NodeReport {name}")
+}
+
+fn of_node(name: &str) -> String {
+    format!("the Node {name}")
+}
+
+/// The report as the API has it; made where there is none.
+async fn observed(reports: &Api<NodeReport>, name: &str, memory: &mut Memory) -> anyhow::Result<NodeReport> {
+    let what = of_report(name);
+    if let Some(observed) = deadline(&what, reports.get_opt(name)).await? {
+        return Ok(observed);
+    }
+    memory.wrote = true;
+    let new = NodeReport::new(name, NodeReportFields {});
+    deadline(&what, reports.create(&PostParams::default(), &new)).await
+}
+
+/// Makes the Node the owner of its report, which then goes with it.
+async fn own(
+    reports: &Api<NodeReport>,
+    observed: &NodeReport,
+    owner: Option<OwnerReference>,
+    memory: &mut Memory,
+) -> anyhow::Result<()> {
+    let Some(owner) = owner else { return Ok(()) };
+    let name = &owner.name;
+    if observed.metadata.owner_references.as_ref().is_some_and(|owners| *owners == [owner.clone()]) {
+        return Ok(());
+    }
+    memory.wrote = true;
+    let patch = Patch::Merge(json!({ "metadata": { "ownerReferences": [owner] } }));
+    let params = PatchParams::default();
+    deadline(&of_report(name), reports.patch_metadata(name, &params, &patch)).await?;
+    Ok(())
+}
+
+/// Gives the Node its labels.
+async fn label(
+    nodes: &Api<Node>,
+    node: &PartialObjectMeta<Node>,
+    name: &str,
+    labels: &Value,
+    memory: &mut Memory,
+) -> anyhow::Result<()> {
+    if differ(node, labels) {
         memory.wrote = true;
         let patch = Patch::Merge(json!({ "metadata": { "labels": labels } }));
         let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-        deadline(&of_node, nodes.patch_metadata(&name, &params, &patch)).await?;
+        deadline(&of_node(name), nodes.patch_metadata(name, &params, &patch)).await?;
     }
-    told
+    Ok(())
 }
 
 fn reference(node: &PartialObjectMeta<Node>, name: &str) -> ObjectReference {
