@@ -67,83 +67,119 @@ pub fn remedy(file: &str, text: &str, need: Need) -> Option<Remedy> {
 /// The repair of a boot file, or `None` where it already says what is needed.
 #[must_use]
 pub fn repair(file: &str, text: &str, need: Need) -> Option<Repair> {
-    let old = lines(text);
-    let mut new = (*old.first()?).to_owned();
-    let mut commands = Vec::new();
-    let mut words = Vec::new();
-    let mut replaced = 1;
-
-    // Nobody knows what else stands there: an old line with another root, a note.
-    let is_ours = |line: &&str| tokens(line, 1).iter().all(|token| token.text.starts_with("cgroup_"));
-    if need == Need::Enable && ignored_enable(text).is_some() && old[1..].iter().all(is_ours) {
-        if let Some(line) = old.iter().position(|line| opens_quote(line)) {
+    let mut draft = Draft::new(file, text)?;
+    if need == Need::Enable && ignored_enable(text).is_some() && draft.can_be_joined() {
+        if let Some(line) = draft.old.iter().position(|line| opens_quote(line)) {
             // Joined, the quote would reach into what follows.
             return Some(close_quote(file, line + 1));
         }
-        commands.push(format!(r"sudo sed -i -z -E 's/[[:space:]]*\n[[:space:]]*/ /g; s/ $/\n/' {file}"));
-        words.push("join the lines into one");
-        new =
-            old.iter().map(|line| line.trim_ascii()).filter(|l| !l.is_empty()).collect::<Vec<_>>().join(" ");
-        replaced = old.len() - usize::from(old.last().is_some_and(|line| line.is_empty()));
+        draft.join_lines();
     }
-    let must_drop =
-        |line: &str| need == Need::NoDisable || matches!(memory_setting(line), MemorySetting::Off(_));
-    let mut dropped = false;
-    while must_drop(&new)
-        && let Some(token) = disable_token(&new).map(|t| t.text.to_owned())
-    {
-        let rest = without_memory(&token).unwrap_or_default();
-        if is_plain(&token) {
-            commands.push(format!(
-                r"sudo sed -i -E ':a; 1s/(^|[[:space:]]){token}([[:space:]]|$)/\1{rest}\2/; ta' {file}"
-            ));
-        }
-        new = replace_token(&new, &token, &rest);
-        dropped = true;
+    draft.drop_disable(need);
+    if need == Need::Enable && !matches!(memory_setting(&draft.new), MemorySetting::On(_)) {
+        draft.add_enable();
     }
-    if dropped {
-        words.push("take cgroup_disable=memory out");
-    }
-    if need == Need::Enable && !matches!(memory_setting(&new), MemorySetting::On(_)) {
-        if !text.is_empty() {
-            commands.push(format!("sudo sed -i -E '1s/[[:space:]]*$/ cgroup_enable=memory/' {file}"));
-        }
-        words.push("add cgroup_enable=memory to the end of the first line");
-        new = [new.trim_ascii_end(), "cgroup_enable=memory"].join(if new.trim_ascii().is_empty() {
-            ""
-        } else {
-            " "
-        });
-    }
-
-    let [first, rest @ ..] = words.as_slice() else {
+    if draft.steps.is_empty() {
         return None;
-    };
-    if opens_quote(old[0]) || opens_quote(&new) {
+    }
+    if opens_quote(draft.old[0]) || opens_quote(&draft.new) {
         // Nobody can say what of it is a value and what a parameter.
         return Some(close_quote(file, 1));
     }
-    let explain = std::iter::once(*first).chain(rest.iter().copied()).collect::<Vec<_>>().join(", ");
-    // A name of config.txt's, which a shell would read otherwise.
-    if !file.chars().all(|c| c.is_ascii_alphanumeric() || "._/+-".contains(c)) {
-        commands = vec!["sudo weaver-node-agent repair".to_owned()];
+    Some(Repair { remedy: draft.remedy(), needs_restart: true })
+}
+
+/// A boot file that is being mended.
+struct Draft<'a> {
+    file: &'a str,
+    text: &'a str,
+    /// Its lines, one at least.
+    old: Vec<&'a str>,
+    /// What becomes its first line.
+    new: String,
+    /// How many of the old lines that replaces.
+    replaced: usize,
+    commands: Vec<String>,
+    /// What is done, in words.
+    steps: Vec<&'static str>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(file: &'a str, text: &'a str) -> Option<Self> {
+        let old = lines(text);
+        let new = (*old.first()?).to_owned();
+        Some(Self { file, text, old, new, replaced: 1, commands: Vec::new(), steps: Vec::new() })
     }
-    let diff = diff(file, &old[..replaced], &new);
-    // A boot file without a root to mount is not mended by one parameter.
-    let is_whole = !text.trim_ascii().is_empty();
-    let mended = std::iter::once(new.as_str()).chain(old[replaced..].iter().copied());
-    let mut to = mended.collect::<Vec<_>>().join("\n");
-    if old.len() == replaced {
-        to.push('\n');
+
+    /// Whether nothing but parameters of ours is below the first line: else there may be an old line with another root,
+    /// or a note.
+    fn can_be_joined(&self) -> bool {
+        let parameters = self.old[1..].iter().flat_map(|line| tokens(line, 1));
+        parameters.into_iter().all(|parameter| parameter.text.starts_with("cgroup_"))
     }
-    let change = Change { file: file.to_owned(), from: Some(text.to_owned()), to };
-    let remedy = Remedy {
-        explain: format!("in {file}: {explain}"),
-        commands,
-        diff: Some(diff),
-        changes: is_whole.then_some(change).into_iter().collect(),
-    };
-    Some(Repair { remedy, needs_restart: true })
+
+    fn join_lines(&mut self) {
+        let Self { file, old, .. } = self;
+        self.commands.push(format!(r"sudo sed -i -z -E 's/[[:space:]]*\n[[:space:]]*/ /g; s/ $/\n/' {file}"));
+        self.steps.push("join the lines into one");
+        let parts = old.iter().map(|line| line.trim_ascii()).filter(|line| !line.is_empty());
+        self.new = parts.collect::<Vec<_>>().join(" ");
+        self.replaced = old.len() - usize::from(old.last().is_some_and(|line| line.is_empty()));
+    }
+
+    fn drop_disable(&mut self, need: Need) {
+        let must_drop =
+            |line: &str| need == Need::NoDisable || matches!(memory_setting(line), MemorySetting::Off(_));
+        let mut dropped = false;
+        while must_drop(&self.new)
+            && let Some(parameter) = disable_token(&self.new).map(|found| found.text.to_owned())
+        {
+            let rest = without_memory(&parameter).unwrap_or_default();
+            if is_plain(&parameter) {
+                self.commands.push(format!(
+                    r"sudo sed -i -E ':a; 1s/(^|[[:space:]]){parameter}([[:space:]]|$)/\1{rest}\2/; ta' {}",
+                    self.file
+                ));
+            }
+            self.new = replace_token(&self.new, &parameter, &rest);
+            dropped = true;
+        }
+        if dropped {
+            self.steps.push("take cgroup_disable=memory out");
+        }
+    }
+
+    fn add_enable(&mut self) {
+        // In an empty file there is no line for sed.
+        if !self.text.is_empty() {
+            self.commands
+                .push(format!("sudo sed -i -E '1s/[[:space:]]*$/ cgroup_enable=memory/' {}", self.file));
+        }
+        self.steps.push("add cgroup_enable=memory to the end of the first line");
+        let blank = if self.new.trim_ascii().is_empty() { "" } else { " " };
+        self.new = [self.new.trim_ascii_end(), "cgroup_enable=memory"].join(blank);
+    }
+
+    fn remedy(self) -> Remedy {
+        let Self { file, text, old, new, replaced, commands, steps } = self;
+        // A name of config.txt's, which a shell would read otherwise.
+        let is_plain = file.chars().all(|c| c.is_ascii_alphanumeric() || "._/+-".contains(c));
+        let commands = if is_plain { commands } else { vec!["sudo weaver-node-agent repair".to_owned()] };
+        let mended = std::iter::once(new.as_str()).chain(old[replaced..].iter().copied());
+        let mut to = mended.collect::<Vec<_>>().join("\n");
+        if old.len() == replaced {
+            to.push('\n');
+        }
+        // A boot file without a root to mount is not mended by one parameter.
+        let is_whole = !text.trim_ascii().is_empty();
+        let change = Change { file: file.to_owned(), from: Some(text.to_owned()), to };
+        Remedy {
+            explain: format!("in {file}: {}", steps.join(", ")),
+            commands,
+            diff: Some(diff(file, &old[..replaced], &new)),
+            changes: is_whole.then_some(change).into_iter().collect(),
+        }
+    }
 }
 
 fn opens_quote(line: &str) -> bool {
