@@ -28,26 +28,25 @@ pub struct HostArgs {
     /// Directory put in front of every path.
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub root: PathBuf,
-    /// Configuration of k3s [default: what k3s' unit says, else /etc/rancher/k3s/config.yaml].
+    /// Configuration file of k3s [default: from k3s' unit, else /etc/rancher/k3s/config.yaml].
     #[arg(long, value_name = "FILE")]
     pub k3s_config: Option<PathBuf>,
-    /// Data of k3s [default: what its configuration says, else /var/lib/rancher/k3s].
+    /// Data directory of k3s [default: from its configuration, else /var/lib/rancher/k3s].
     #[arg(long, value_name = "DIR")]
     pub k3s_data_dir: Option<PathBuf>,
-    /// Unit that starts k3s, for its flags; a missing file means no flags [default: the k3s.service that systemd
-    /// takes, of /etc, /run or /usr/lib].
+    /// Unit file of k3s, read for its flags [default: the k3s.service in force of /etc, /run or /usr/lib].
     #[arg(long, value_name = "FILE")]
     pub k3s_unit: Option<PathBuf>,
-    /// Kubeconfig of the administrator.
+    /// Administrator's kubeconfig.
     #[arg(long, value_name = "FILE", default_value = "/etc/rancher/k3s/k3s.yaml")]
     pub admin_kubeconfig: PathBuf,
     /// API server [default: 127.0.0.1 and the configured https-listen-port, else 6443].
     #[arg(long, value_name = "IP:PORT")]
     pub api_address: Option<SocketAddr>,
-    /// Boot partition: the override file is read there, the node's status is written there.
+    /// Boot partition, where weaver.toml is read and NODE-STATUS.txt is written.
     #[arg(long, value_name = "DIR", default_value = "/boot/firmware")]
     pub boot_dir: PathBuf,
-    /// How long to go on probing before a name counts as not served.
+    /// Time limit for a name to be served.
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=DAY))]
     pub probe_timeout: u64,
 }
