@@ -18,10 +18,9 @@ use weaver_operator::sync::copy::owner;
 use weaver_operator::sync::copy::{Desired, source_reference};
 use weaver_operator::sync::metadata::Metadata;
 use weaver_operator::sync::plan::{Before, Step, Takes, by_object};
-use weaver_operator::sync::targets::selects;
+use weaver_operator::tenant::namespace::{Traits, selects};
 use weaver_operator::tenant::object::{Object, Place};
 use weaver_operator::tenant::rights::{self, EXPLAINED, Right, for_source, for_target};
-use weaver_operator::watch::Traits;
 use weaver_tenant::Account;
 use weaver_tenant::review::denied;
 

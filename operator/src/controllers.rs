@@ -26,7 +26,8 @@ use crate::scope::Scope;
 use crate::service_token::Context as TokenContext;
 use crate::sync::Context;
 use crate::sync::reactions::react;
-use crate::watch::{NamespaceChange, ResourceRef, Traits, Triggers, due, merged};
+use crate::tenant::namespace::Traits;
+use crate::watch::{NamespaceChange, ResourceRef, Triggers, due, merged};
 use weaver_client::call::{CallError, call};
 
 /// What is said where the API server could not be asked at all.

@@ -17,10 +17,9 @@ use weaver_api::convert;
 use weaver_api::marks::{MANAGED_BY, MANAGED_BY_LABEL, Owner, PAUSED_ANNOTATION, is_service_token};
 use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind};
 use weaver_client::Write;
-use weaver_operator::sync::claim::{Claim, after};
-use weaver_operator::sync::cleanup::leaves_copies;
 use weaver_operator::sync::metadata::is_adopted;
 use weaver_operator::sync::plan::{Leftover, leftover};
+use weaver_operator::tenant::finalizers::{Claim, after, leaves_copies};
 
 use super::found::{Copies, Found, leader};
 use super::part::{LOOK, is_gone};

@@ -7,42 +7,15 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
-use weaver_api::marks::{FINALIZER, UPSTREAM_FINALIZER, UPSTREAM_SOURCE_ANNOTATION};
+use weaver_api::marks::UPSTREAM_SOURCE_ANNOTATION;
 use weaver_api::v1beta1::ConfigMapSync;
 use weaver_client::call::{CallError, call};
 
+use crate::tenant::finalizers::{Claim, after, is_upgrading};
 use crate::watch::Guarded;
-
-/// What is to become of the finalizers.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Claim {
-    /// Ours is set: right before the first write and not earlier, so that a resource which never had a copy can
-    /// be deleted without us.
-    Take,
-    /// Upstream's goes: there is nothing left to take over.
-    EndUpgrade,
-    /// Both go: the resource is deleted, and what was to be done is done.
-    Release,
-}
-
-/// Is the resource held by our finalizer?
-#[must_use]
-pub fn is_taken(meta: &ObjectMeta) -> bool {
-    has(meta, FINALIZER)
-}
-
-/// Is the resource held by the upstream operator's finalizer, that is, an upgrade not finished?
-#[must_use]
-pub fn is_upgrading(meta: &ObjectMeta) -> bool {
-    has(meta, UPSTREAM_FINALIZER)
-}
 
 fn is_pinned(meta: &ObjectMeta) -> bool {
     meta.annotations.iter().flatten().any(|(key, _)| key == UPSTREAM_SOURCE_ANNOTATION)
-}
-
-fn has(meta: &ObjectMeta, finalizer: &str) -> bool {
-    meta.finalizers.iter().flatten().any(|found| found == finalizer)
 }
 
 /// Changes the finalizers of exactly the state `meta`.
@@ -103,55 +76,5 @@ async fn write(api: &Api<Guarded>, meta: &ObjectMeta, patch: &Value) -> Result<(
         // Not there any more: so it is deleted, and nothing holds it.
         Ok(_) | Err(CallError::NotFound(_)) => Ok(()),
         Err(error) => Err(error),
-    }
-}
-
-/// The finalizers of a resource that has those `present`, when the claim is done.
-#[must_use]
-pub fn after(present: &[String], claim: Claim) -> Vec<&str> {
-    let mut finalizers: Vec<&str> = present.iter().map(String::as_str).collect();
-    match claim {
-        Claim::Take => {
-            finalizers.retain(|finalizer| *finalizer != FINALIZER);
-            finalizers.push(FINALIZER);
-        }
-        Claim::EndUpgrade => finalizers.retain(|finalizer| *finalizer != UPSTREAM_FINALIZER),
-        Claim::Release => finalizers.retain(|finalizer| ![FINALIZER, UPSTREAM_FINALIZER].contains(finalizer)),
-    }
-    finalizers
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn others_finalizers_stay_and_ours_is_there_once() {
-        let (ours, theirs, upstreams) = (FINALIZER, "example.com/keep", UPSTREAM_FINALIZER);
-        for (present, claim, expected) in [
-            (vec![], Claim::Take, vec![ours]),
-            (vec![ours], Claim::Take, vec![ours]),
-            (vec![upstreams, theirs], Claim::Take, vec![upstreams, theirs, ours]),
-            (vec![upstreams, theirs, ours], Claim::EndUpgrade, vec![theirs, ours]),
-            (vec![upstreams], Claim::EndUpgrade, vec![]),
-            (vec![theirs, ours], Claim::EndUpgrade, vec![theirs, ours]),
-            (vec![upstreams, theirs, ours], Claim::Release, vec![theirs]),
-            (vec![upstreams], Claim::Release, vec![]),
-            (vec![ours], Claim::Release, vec![]),
-        ] {
-            let owned: Vec<String> = present.iter().map(|&finalizer| finalizer.to_owned()).collect();
-            assert_eq!(after(&owned, claim), expected, "{claim:?} of {present:?}");
-        }
-    }
-
-    #[test]
-    fn only_a_whole_name_is_a_finalizer_of_ours_or_upstreams() {
-        let meta = |finalizer: &str| ObjectMeta {
-            finalizers: Some(vec![finalizer.to_owned()]),
-            ..ObjectMeta::default()
-        };
-        assert!(is_taken(&meta(FINALIZER)) && !is_taken(&meta(UPSTREAM_FINALIZER)));
-        assert!(is_upgrading(&meta(UPSTREAM_FINALIZER)) && !is_upgrading(&meta(FINALIZER)));
-        assert!(!is_taken(&meta("weaver.example.com/cleanup2")) && !is_taken(&ObjectMeta::default()));
     }
 }

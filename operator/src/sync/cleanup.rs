@@ -24,21 +24,22 @@ use weaver_api::conditions::bounded;
 use weaver_api::convert;
 use weaver_api::marks::PAUSED_ANNOTATION;
 use weaver_api::names::{dns_label, dns_subdomain};
-use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, DeletionPolicy, SourceKind};
+use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, SourceKind};
 use weaver_client::call::CallError;
 use weaver_tenant::Account;
 use weaver_tenant::token::MintError;
 
 use super::Context;
 use super::copy::owner;
+use super::events;
 use super::execute::{Hindrance, Mode, Removal};
 use super::leftovers;
 use super::state::{Search, SyncState};
-use super::{claim, events};
 use crate::code;
 use crate::controller::pause::Pause;
 use crate::controller::verdicts::listed;
 use crate::metrics::Written;
+use crate::tenant::finalizers::{is_taken, is_upgrading, leaves_copies};
 use crate::tenant::object::Place;
 use crate::watch::{Guarded, ResourceRef};
 
@@ -93,7 +94,7 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
         return Err("everything is paused".to_owned());
     }
     let circumstances = Circumstances {
-        taken: claim::is_taken(guarded.meta()),
+        taken: is_taken(guarded.meta()),
         namespace_goes: context.namespaces.is_terminating(&reference.namespace),
         waited: Waited::of(since.elapsed(), context.options.cleanup_patience),
     };
@@ -123,10 +124,10 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
                     "released a deleted resource; copies may stay behind"
                 );
             }
-            if claim::is_taken(guarded.meta()) {
+            if is_taken(guarded.meta()) {
                 events::tell_of_leftovers(&context.events, &reference, &state.leftovers).await;
             }
-            if claim::is_upgrading(guarded.meta()) {
+            if is_upgrading(guarded.meta()) {
                 name_upstreams(&reference, &spec.map(upstreams_places).unwrap_or_default());
             }
         }
@@ -199,16 +200,6 @@ fn verdict(pass: &Pass, circumstances: Circumstances) -> Verdict {
         Pass::Hindered(left) if waited == Waited::LongEnough => Verdict::ReleaseWithLeftovers(left.clone()),
         Pass::Refused(why) | Pass::Hindered(why) | Pass::Failed(why) => Verdict::Wait(why.clone()),
     }
-}
-
-/// The field that wants the copies to stay, if one does. `Orphan` says so; and where nothing may be written,
-/// nothing is removed either.
-#[must_use]
-pub fn leaves_copies(spec: &ConfigMapSyncSpec) -> Option<&'static str> {
-    let orphans = spec.deletion_policy == DeletionPolicy::Orphan;
-    [(orphans, "spec.deletionPolicy: Orphan"), (spec.suspend, "spec.suspend"), (spec.dry_run, "spec.dryRun")]
-        .into_iter()
-        .find_map(|(says_so, field)| says_so.then_some(field))
 }
 
 /// Where the spec, valid or not, puts copies. Not where it wants none: what stands there may be a copy that an

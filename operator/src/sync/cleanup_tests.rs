@@ -64,23 +64,6 @@ fn spec(value: serde_json::Value) -> ConfigMapSyncSpec {
 }
 
 #[test]
-fn orphan_wins_over_everything_else_and_where_nothing_is_written_nothing_is_removed() {
-    for (value, expected) in [
-        (json!({}), None),
-        (json!({"deletionPolicy": "Delete"}), None),
-        (json!({"deletionPolicy": "Orphan"}), Some("spec.deletionPolicy: Orphan")),
-        (
-            json!({"deletionPolicy": "Orphan", "source": {"kind": "Secret"}, "suspend": true}),
-            Some("spec.deletionPolicy: Orphan"),
-        ),
-        (json!({"suspend": true}), Some("spec.suspend")),
-        (json!({"dryRun": true}), Some("spec.dryRun")),
-    ] {
-        assert_eq!(leaves_copies(&spec(value.clone())), expected, "{value}");
-    }
-}
-
-#[test]
 fn places_are_named_by_any_spec_that_names_them() {
     let kind = SourceKind::ConfigMap;
     let place = |namespace: &str, name: &str| Place { kind, namespace: namespace.into(), name: name.into() };

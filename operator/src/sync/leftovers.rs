@@ -20,7 +20,6 @@ use weaver_client::call::{CallError, call};
 use weaver_tenant::TenantClient;
 
 use super::Context;
-use super::claim;
 use super::copy::owner;
 use super::execute::{self, Hindrance, Kept, Mode, Removal};
 use super::outcome::StaleCopies;
@@ -28,6 +27,7 @@ use super::state::{Search, SyncState};
 use crate::code;
 use crate::controller::pause::Pause;
 use crate::metrics::Written;
+use crate::tenant::finalizers::is_taken;
 use crate::tenant::object::{Object, Place, resource};
 
 /// Requests in flight at once.
@@ -113,7 +113,7 @@ pub fn are_none(sync: &ConfigMapSync) -> bool {
     let targets = sync.desired().and_then(|spec| spec.targets.as_ref());
     let selects = targets.is_some_and(|targets| targets.selector.is_some());
     let settled = was_ready && observed.is_some() && observed == of_spec && !selects;
-    let is_new = observed.is_none() && !claim::is_taken(meta);
+    let is_new = observed.is_none() && !is_taken(meta);
     is_new || settled
 }
 

@@ -16,7 +16,7 @@ use weaver_api::marks::SYNC_NOW_ANNOTATION;
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
 
 use super::access_checks::AccessChecks;
-use super::claim::{self, Claim};
+use super::claim;
 use super::outcome::Visit;
 use super::state::SyncState;
 use super::status::{patch, status};
@@ -28,6 +28,7 @@ use crate::controller::kind::{self, Common, Context, Failure, Memory, Outcome, R
 use crate::controller::pause::Pause;
 use crate::controller::report::Report;
 use crate::controller::state::Entry;
+use crate::tenant::finalizers::{Claim, is_taken, is_upgrading};
 use crate::watch::ResourceRef;
 
 type Guarded = kind::Guarded<ConfigMapSync>;
@@ -51,7 +52,7 @@ impl Reconcile for ConfigMapSync {
         guarded: &Guarded,
     ) -> Result<(), Failure> {
         let meta = guarded.meta();
-        if !claim::is_taken(meta) && !claim::is_upgrading(meta) {
+        if !is_taken(meta) && !is_upgrading(meta) {
             return Ok(());
         }
         if state.deleting_since.is_none() {
@@ -111,7 +112,7 @@ impl Reconcile for ConfigMapSync {
             // The patch is an event, and the reconcile that follows writes.
             return Ok(Step::Again(context.options.retry));
         }
-        if claim::is_upgrading(meta) && visit.ends_upgrade() && end_upgrade(context, state, meta).await? {
+        if is_upgrading(meta) && visit.ends_upgrade() && end_upgrade(context, state, meta).await? {
             return Ok(Step::Again(context.options.retry));
         }
         Ok(Step::Done(visit))

@@ -4,21 +4,11 @@
 //! account has a right; that is not known here ([`weaver_tenant::AccessCache`]).
 
 use weaver_api::v1beta1::{ConfigMapSync, SourceKind, Targets};
-use weaver_api::validate::{ValidSync, validate};
+use weaver_api::validate::validate;
 use weaver_tenant::Account;
 
-use crate::watch::{NamespaceChange, Traits};
-
-/// Does the spec select this namespace by its labels? One that is named besides is not selected, and the source's own
-/// is not where the copy would be the source.
-#[must_use]
-pub fn selects(spec: &ValidSync, name: &str, traits: &Traits) -> bool {
-    let is_source = spec.copy_name == spec.source_name && name == spec.source_namespace;
-    !is_source
-        && !spec.targets.contains(name)
-        && !spec.exclude.contains(name)
-        && spec.selector.as_ref().is_some_and(|selector| selector.matches(&traits.labels))
-}
+use crate::tenant::namespace::{Traits, selects};
+use crate::watch::NamespaceChange;
 
 /// What a change of a namespace causes for a resource.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -63,12 +53,8 @@ pub fn reaction(sync: &ConfigMapSync, change: NamespaceChange<'_>) -> Reaction {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
-
-    use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    use super::super::outcome::tests::valid;
     use super::*;
 
     fn traits(labels: &[(&str, &str)]) -> Traits {
@@ -136,35 +122,5 @@ mod tests {
         let appears = |name| NamespaceChange { name, before: None, now: Some(&dev) };
         assert_eq!(reaction(&bare, appears("team-a")), Reconcile);
         assert_eq!(reaction(&bare, appears("foo")), Nothing);
-    }
-
-    #[test]
-    fn the_source_is_not_selected_unless_its_copy_has_another_name() {
-        let everything = valid(spec(&json!({"selector": {}})));
-        assert!(!selects(&everything, "team-a", &traits(&[])));
-        let renamed = valid(spec(&json!({"selector": {}, "name": "copy"})));
-        assert!(selects(&renamed, "team-a", &traits(&[])));
-    }
-
-    proptest! {
-        #[test]
-        fn named_and_selected_make_up_what_a_naive_model_has(
-            named in proptest::collection::btree_set("[a-f]", 0..4),
-            exclude in proptest::collection::btree_set("[a-f]", 0..3),
-            labels in proptest::collection::btree_map("[a-f]", "[xy]", 0..6),
-        ) {
-            let spec = valid(spec(&json!({
-                "namespaces": named, "exclude": exclude, "selector": {"matchLabels": {"tier": "x"}},
-            })));
-            let all: BTreeMap<&String, Traits> =
-                labels.iter().map(|(name, tier)| (name, traits(&[("tier", tier)]))).collect();
-            let selected = all.iter().filter(|(name, traits)| selects(&spec, name, traits));
-            let found: BTreeSet<String> =
-                selected.map(|(name, _)| (*name).clone()).chain(spec.targets.clone()).collect();
-            let by_label = labels.iter().filter(|(_, tier)| *tier == "x").map(|(name, _)| name.clone());
-            let model: BTreeSet<String> =
-                named.union(&by_label.collect()).filter(|name| !exclude.contains(*name)).cloned().collect();
-            prop_assert_eq!(found, model);
-        }
     }
 }

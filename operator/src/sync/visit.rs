@@ -17,7 +17,6 @@ use weaver_tenant::watch::Selector;
 use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
-use super::claim;
 use super::content::Content;
 use super::copy::{Desired, owner, source_reference};
 use super::execute::{Hindrance, Kept, Mode, TargetState};
@@ -27,10 +26,11 @@ use super::metadata::Metadata;
 use super::outcome::{Rights, Selection, SourceState, StaleCopies, Visit, Watched, Work};
 use super::plan::{TakeOver, Takes};
 use super::state::SyncState;
-use super::targets::selects;
 use super::watches::{Joined, Watches};
 use crate::controller::pause::Pause;
 use crate::controller::state::Entry;
+use crate::tenant::finalizers::is_taken;
+use crate::tenant::namespace::selects;
 use crate::tenant::object::{Object, Place, resource};
 use crate::tenant::rights::{EXPLAINED, Right, for_source, for_target};
 use crate::watch::{ResourceRef, WatchKey};
@@ -67,7 +67,7 @@ pub async fn visit(
         Ok(tenant) => tenant,
         Err(error) => return Visit::NoToken(error),
     };
-    let mode = match (spec.dry_run, claim::is_taken(&sync.metadata)) {
+    let mode = match (spec.dry_run, is_taken(&sync.metadata)) {
         (true, _) => Mode::Try,
         (false, true) => Mode::Write,
         (false, false) => Mode::Look,

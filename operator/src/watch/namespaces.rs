@@ -11,34 +11,20 @@ use std::sync::{Mutex, PoisonError};
 
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::Event;
 use tokio::sync::watch;
 use tracing::warn;
-use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, PAUSED_ANNOTATION};
 
 use crate::code;
 use crate::scope::Scope;
+use crate::tenant::namespace::Traits;
 
 /// Existing namespaces.
 pub struct Namespaces {
     scope: Scope,
     known: Mutex<BTreeMap<String, Traits>>,
     synced: watch::Sender<bool>,
-}
-
-/// What matters of a namespace.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Traits {
-    /// It is being deleted.
-    pub terminating: bool,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
-    /// Value of [`ACCEPT_FROM_ANNOTATION`].
-    pub accept_from: Option<String>,
-    /// Value of [`PAUSED_ANNOTATION`]; it matters on the operator's own.
-    pub paused: Option<String>,
 }
 
 /// Whether those who answer for a namespace let copies in.
@@ -68,28 +54,6 @@ pub struct Change<'a> {
 impl Default for Namespaces {
     fn default() -> Self {
         Self::of(Scope::Everywhere)
-    }
-}
-
-impl Traits {
-    /// Those of the namespace with this metadata.
-    #[must_use]
-    pub fn of(meta: &ObjectMeta) -> Self {
-        let annotation = |key| meta.annotations.as_ref().and_then(|all| all.get(key)).cloned();
-        Self {
-            terminating: meta.deletion_timestamp.is_some(),
-            labels: meta.labels.clone().unwrap_or_default(),
-            accept_from: annotation(ACCEPT_FROM_ANNOTATION),
-            paused: annotation(PAUSED_ANNOTATION),
-        }
-    }
-
-    /// Do those who answer for the namespace let copies in from resources of the namespace `tenant`? They say whose
-    /// by the annotation, as names with commas between; `none`, and whatever else is no name, lets nobody in. Where
-    /// there is no annotation, rights alone decide.
-    #[must_use]
-    pub fn accepts(&self, tenant: &str) -> bool {
-        self.accept_from.as_ref().is_none_or(|names| names.split(',').any(|name| name.trim() == tenant))
     }
 }
 
@@ -215,6 +179,7 @@ mod tests {
     use futures::stream;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
     use kube::core::PartialObjectMetaExt as _;
+    use weaver_api::marks::ACCEPT_FROM_ANNOTATION;
 
     use super::*;
 
@@ -277,22 +242,5 @@ mod tests {
         refuses.metadata.annotations =
             Some(BTreeMap::from([(ACCEPT_FROM_ANNOTATION.to_owned(), "none".to_owned())]));
         assert_eq!(tell(vec![Event::Apply(refuses)]).await, Consent::Refused);
-    }
-
-    #[test]
-    fn a_namespace_lets_in_whom_its_annotation_names() {
-        for (annotation, expected) in [
-            (None, true),
-            (Some("none"), false),
-            (Some(""), false),
-            (Some("team-a"), true),
-            (Some("team-b, team-a"), true),
-            (Some("team-b,team-aa"), false),
-            (Some("*"), false),
-            (Some("team-a;team-b"), false),
-        ] {
-            let traits = Traits { accept_from: annotation.map(Into::into), ..Traits::default() };
-            assert_eq!(traits.accepts("team-a"), expected, "{annotation:?}");
-        }
     }
 }

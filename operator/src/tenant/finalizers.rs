@@ -1,0 +1,114 @@
+//! What holds a deleted `ConfigMapSync`: our finalizer, and the upstream operator's, which an upgrade leaves behind; and
+//! whether its copies go with it. Pure.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use weaver_api::marks::{FINALIZER, UPSTREAM_FINALIZER};
+use weaver_api::v1beta1::{ConfigMapSyncSpec, DeletionPolicy};
+
+/// What is to become of the finalizers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Claim {
+    /// Ours is set: right before the first write and not earlier, so that a resource which never had a copy can
+    /// be deleted without us.
+    Take,
+    /// Upstream's goes: there is nothing left to take over.
+    EndUpgrade,
+    /// Both go: the resource is deleted, and what was to be done is done.
+    Release,
+}
+
+/// Is the resource held by our finalizer?
+#[must_use]
+pub fn is_taken(meta: &ObjectMeta) -> bool {
+    has(meta, FINALIZER)
+}
+
+/// Is the resource held by the upstream operator's finalizer, that is, an upgrade not finished?
+#[must_use]
+pub fn is_upgrading(meta: &ObjectMeta) -> bool {
+    has(meta, UPSTREAM_FINALIZER)
+}
+
+fn has(meta: &ObjectMeta, finalizer: &str) -> bool {
+    meta.finalizers.iter().flatten().any(|found| found == finalizer)
+}
+
+/// The finalizers of a resource that has those `present`, when the claim is done.
+#[must_use]
+pub fn after(present: &[String], claim: Claim) -> Vec<&str> {
+    let mut finalizers: Vec<&str> = present.iter().map(String::as_str).collect();
+    match claim {
+        Claim::Take => {
+            finalizers.retain(|finalizer| *finalizer != FINALIZER);
+            finalizers.push(FINALIZER);
+        }
+        Claim::EndUpgrade => finalizers.retain(|finalizer| *finalizer != UPSTREAM_FINALIZER),
+        Claim::Release => finalizers.retain(|finalizer| ![FINALIZER, UPSTREAM_FINALIZER].contains(finalizer)),
+    }
+    finalizers
+}
+
+/// The field that wants the copies to stay, if one does. `Orphan` says so; and where nothing may be written,
+/// nothing is removed either.
+#[must_use]
+pub fn leaves_copies(spec: &ConfigMapSyncSpec) -> Option<&'static str> {
+    let orphans = spec.deletion_policy == DeletionPolicy::Orphan;
+    [(orphans, "spec.deletionPolicy: Orphan"), (spec.suspend, "spec.suspend"), (spec.dry_run, "spec.dryRun")]
+        .into_iter()
+        .find_map(|(says_so, field)| says_so.then_some(field))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn others_finalizers_stay_and_ours_is_there_once() {
+        let (ours, theirs, upstreams) = (FINALIZER, "example.com/keep", UPSTREAM_FINALIZER);
+        for (present, claim, expected) in [
+            (vec![], Claim::Take, vec![ours]),
+            (vec![ours], Claim::Take, vec![ours]),
+            (vec![upstreams, theirs], Claim::Take, vec![upstreams, theirs, ours]),
+            (vec![upstreams, theirs, ours], Claim::EndUpgrade, vec![theirs, ours]),
+            (vec![upstreams], Claim::EndUpgrade, vec![]),
+            (vec![theirs, ours], Claim::EndUpgrade, vec![theirs, ours]),
+            (vec![upstreams, theirs, ours], Claim::Release, vec![theirs]),
+            (vec![upstreams], Claim::Release, vec![]),
+            (vec![ours], Claim::Release, vec![]),
+        ] {
+            let owned: Vec<String> = present.iter().map(|&finalizer| finalizer.to_owned()).collect();
+            assert_eq!(after(&owned, claim), expected, "{claim:?} of {present:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_whole_name_is_a_finalizer_of_ours_or_upstreams() {
+        let meta = |finalizer: &str| ObjectMeta {
+            finalizers: Some(vec![finalizer.to_owned()]),
+            ..ObjectMeta::default()
+        };
+        assert!(is_taken(&meta(FINALIZER)) && !is_taken(&meta(UPSTREAM_FINALIZER)));
+        assert!(is_upgrading(&meta(UPSTREAM_FINALIZER)) && !is_upgrading(&meta(FINALIZER)));
+        assert!(!is_taken(&meta("weaver.example.com/cleanup2")) && !is_taken(&ObjectMeta::default()));
+    }
+
+    #[test]
+    fn orphan_wins_over_everything_else_and_where_nothing_is_written_nothing_is_removed() {
+        for (value, expected) in [
+            (json!({}), None),
+            (json!({"deletionPolicy": "Delete"}), None),
+            (json!({"deletionPolicy": "Orphan"}), Some("spec.deletionPolicy: Orphan")),
+            (
+                json!({"deletionPolicy": "Orphan", "source": {"kind": "Secret"}, "suspend": true}),
+                Some("spec.deletionPolicy: Orphan"),
+            ),
+            (json!({"suspend": true}), Some("spec.suspend")),
+            (json!({"dryRun": true}), Some("spec.dryRun")),
+        ] {
+            let spec = serde_json::from_value(value.clone()).unwrap();
+            assert_eq!(leaves_copies(&spec), expected, "{value}");
+        }
+    }
+}

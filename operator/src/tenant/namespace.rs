@@ -1,0 +1,124 @@
+//! What matters of a namespace: whether a resource selects it, and whether it lets copies in. Pure.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use weaver_api::marks::{ACCEPT_FROM_ANNOTATION, PAUSED_ANNOTATION};
+use weaver_api::validate::ValidSync;
+
+/// What matters of a namespace.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Traits {
+    /// It is being deleted.
+    pub terminating: bool,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Value of [`ACCEPT_FROM_ANNOTATION`].
+    pub accept_from: Option<String>,
+    /// Value of [`PAUSED_ANNOTATION`]; it matters on the operator's own.
+    pub paused: Option<String>,
+}
+
+impl Traits {
+    /// Those of the namespace with this metadata.
+    #[must_use]
+    pub fn of(meta: &ObjectMeta) -> Self {
+        let annotation = |key| meta.annotations.as_ref().and_then(|all| all.get(key)).cloned();
+        Self {
+            terminating: meta.deletion_timestamp.is_some(),
+            labels: meta.labels.clone().unwrap_or_default(),
+            accept_from: annotation(ACCEPT_FROM_ANNOTATION),
+            paused: annotation(PAUSED_ANNOTATION),
+        }
+    }
+
+    /// Do those who answer for the namespace let copies in from resources of the namespace `tenant`? They say whose
+    /// by the annotation, as names with commas between; `none`, and whatever else is no name, lets nobody in. Where
+    /// there is no annotation, rights alone decide.
+    #[must_use]
+    pub fn accepts(&self, tenant: &str) -> bool {
+        self.accept_from.as_ref().is_none_or(|names| names.split(',').any(|name| name.trim() == tenant))
+    }
+}
+
+/// Does the spec select this namespace by its labels? One that is named besides is not selected, and the source's own
+/// is not where the copy would be the source.
+#[must_use]
+pub fn selects(spec: &ValidSync, name: &str, traits: &Traits) -> bool {
+    let is_source = spec.copy_name == spec.source_name && name == spec.source_namespace;
+    !is_source
+        && !spec.targets.contains(name)
+        && !spec.exclude.contains(name)
+        && spec.selector.as_ref().is_some_and(|selector| selector.matches(&traits.labels))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+    use weaver_api::validate::validate;
+
+    use super::*;
+
+    fn traits(labels: &[(&str, &str)]) -> Traits {
+        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        Traits { labels, ..Traits::default() }
+    }
+
+    fn spec(targets: &Value) -> ValidSync {
+        let spec = json!({
+            "serviceAccount": {"name": "sync"}, "source": {"namespace": "team-a", "name": "settings"},
+            "targets": targets,
+        });
+        validate(Some(&serde_json::from_value(spec).unwrap())).unwrap()
+    }
+
+    #[test]
+    fn a_namespace_lets_in_whom_its_annotation_names() {
+        for (annotation, expected) in [
+            (None, true),
+            (Some("none"), false),
+            (Some(""), false),
+            (Some("team-a"), true),
+            (Some("team-b, team-a"), true),
+            (Some("team-b,team-aa"), false),
+            (Some("*"), false),
+            (Some("team-a;team-b"), false),
+        ] {
+            let traits = Traits { accept_from: annotation.map(Into::into), ..Traits::default() };
+            assert_eq!(traits.accepts("team-a"), expected, "{annotation:?}");
+        }
+    }
+
+    #[test]
+    fn the_source_is_not_selected_unless_its_copy_has_another_name() {
+        let everything = spec(&json!({"selector": {}}));
+        assert!(!selects(&everything, "team-a", &traits(&[])));
+        let renamed = spec(&json!({"selector": {}, "name": "copy"}));
+        assert!(selects(&renamed, "team-a", &traits(&[])));
+    }
+
+    proptest! {
+        #[test]
+        fn named_and_selected_make_up_what_a_naive_model_has(
+            named in proptest::collection::btree_set("[a-f]", 0..4),
+            exclude in proptest::collection::btree_set("[a-f]", 0..3),
+            labels in proptest::collection::btree_map("[a-f]", "[xy]", 0..6),
+        ) {
+            let spec = spec(&json!({
+                "namespaces": named, "exclude": exclude, "selector": {"matchLabels": {"tier": "x"}},
+            }));
+            let all: BTreeMap<&String, Traits> =
+                labels.iter().map(|(name, tier)| (name, traits(&[("tier", tier)]))).collect();
+            let selected = all.iter().filter(|(name, traits)| selects(&spec, name, traits));
+            let found: BTreeSet<String> =
+                selected.map(|(name, _)| (*name).clone()).chain(spec.targets.clone()).collect();
+            let by_label = labels.iter().filter(|(_, tier)| *tier == "x").map(|(name, _)| name.clone());
+            let model: BTreeSet<String> =
+                named.union(&by_label.collect()).filter(|name| !exclude.contains(*name)).cloned().collect();
+            prop_assert_eq!(found, model);
+        }
+    }
+}
