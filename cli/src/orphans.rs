@@ -14,10 +14,10 @@ use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt as _};
 use weaver_api::marks::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::v1beta1::{ConfigMapSync, SourceKind};
+use weaver_copies::copy::{is_own_source, source_reference};
+use weaver_copies::metadata::{is_adopted, released};
+use weaver_copies::object::{Object, Place};
 use weaver_diagnostics::finding_text::clean;
-use weaver_operator::sync::copy::{is_own_source, source_reference};
-use weaver_operator::sync::metadata::{is_adopted, released};
-use weaver_operator::tenant::object::{Object, Place};
 
 use crate::connection;
 use crate::stdout::{note, say};

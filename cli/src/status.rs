@@ -13,10 +13,10 @@ use kube::{Client, ResourceExt as _};
 use serde::Serialize;
 use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::conditions::{PAUSED, READY};
+use weaver_api::lease::{Candidacy, NAME, Record};
 use weaver_api::marks::PAUSED_ANNOTATION;
 use weaver_client::conditions::condition;
 use weaver_diagnostics::finding_text::{clean, clean_json};
-use weaver_operator::lease::record::{Candidacy, NAME, Record};
 
 use crate::connection;
 use crate::resource::kind::Kind;
@@ -188,7 +188,7 @@ fn led(leader: &Leader) -> String {
     format!("{}, priority {}, {renewed}", named(&leader.holder), leader.priority)
 }
 
-/// The host and the process of a holder's name (`weaver_operator::lease::holder`).
+/// The host and the process of a holder's name (of the operator's `lease/holder.rs`).
 pub fn named(holder: &str) -> String {
     let parts: Vec<&str> = holder.split('_').collect();
     match parts[..] {

@@ -26,9 +26,9 @@ use crate::scope::Scope;
 use crate::service_token::Context as TokenContext;
 use crate::sync::Context;
 use crate::sync::reactions::react;
-use crate::tenant::namespace::Traits;
 use crate::watch::{NamespaceChange, ResourceRef, Triggers, due, merged};
 use weaver_client::call::{CallError, call};
+use weaver_copies::namespace::Traits;
 
 /// What is said where the API server could not be asked at all.
 pub const UNREACHABLE: &str = "the API server could not be asked for our kinds";

@@ -1,6 +1,7 @@
 //! The operator: copies `ConfigMap`s and `Secret`s between namespaces as the tenant's own `ServiceAccount`.
 //!
-//! - [`tenant`]: what tenants copy, and the rights that this needs. How the operator acts as them is `weaver-tenant`'s.
+//! What is copied, and how, is decided in `weaver-copies`; `weaver-tenant` acts as the tenants.
+//!
 //! - [`watch`]: what wakes us: what is kept of the tenants' watches, and the watch on namespaces.
 //! - [`sync`]: what is done. Pure plans, a thin executor, the status as a fold of the outcomes.
 //! - [`service_token`]: the same for Secrets that are kept filled with tokens.
@@ -31,7 +32,6 @@ pub mod run;
 pub mod scope;
 pub mod service_token;
 pub mod sync;
-pub mod tenant;
 pub mod trust;
 pub mod watch;
 pub mod webhook;

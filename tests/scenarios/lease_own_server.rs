@@ -9,7 +9,7 @@ use futures::FutureExt as _;
 use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, DeleteParams};
-use weaver_operator::lease::record::{CANDIDATES_ANNOTATION, PRIORITY_ANNOTATION};
+use weaver_api::lease::{CANDIDATES_ANNOTATION, PRIORITY_ANNOTATION};
 use weaver_tests::alone::{Alone, Operator};
 use weaver_tests::audit;
 use weaver_tests::proxy::{Hook, Hooks};

@@ -12,11 +12,11 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use kube::Client;
 use kube::api::{Api, ListParams};
 use kube::core::DynamicObject;
+use weaver_api::lease::NAME as LEASE;
 use weaver_api::v1beta1::SourceKind;
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
 use weaver_diagnostics::finding_text::clean;
 use weaver_installer::{accounts, deletions, nodes};
-use weaver_operator::lease::record::NAME as LEASE;
 
 use super::part::Part;
 use super::{definitions, namespace};

@@ -6,8 +6,8 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::discovery::{Discovery, Scope, verbs};
 use tokio::time::Instant;
+use weaver_api::lease::NAME as LEASE;
 use weaver_api::{GROUP, OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
-use weaver_operator::lease::record::NAME as LEASE;
 
 use super::part::Part;
 use crate::stdout::say;

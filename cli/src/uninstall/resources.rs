@@ -17,9 +17,9 @@ use weaver_api::convert;
 use weaver_api::marks::{MANAGED_BY, MANAGED_BY_LABEL, Owner, PAUSED_ANNOTATION, is_service_token};
 use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind};
 use weaver_client::Write;
-use weaver_operator::sync::metadata::is_adopted;
-use weaver_operator::sync::plan::{Leftover, leftover};
-use weaver_operator::tenant::finalizers::{Claim, after, leaves_copies};
+use weaver_copies::finalizers::{Claim, after, leaves_copies};
+use weaver_copies::metadata::is_adopted;
+use weaver_copies::plan::{Leftover, leftover};
 
 use super::found::{Copies, Found, leader};
 use super::part::{LOOK, is_gone};
@@ -273,7 +273,7 @@ mod tests {
                 annotations: Some(owner.annotations(source)),
                 ..Default::default()
             };
-            let place = weaver_operator::tenant::object::Place::of(SourceKind::ConfigMap, &meta).unwrap();
+            let place = weaver_copies::object::Place::of(SourceKind::ConfigMap, &meta).unwrap();
             Marked { place, meta }
         };
         let (asking, away) = (owner("u1", "sync"), "ConfigMap/team-a/settings");

@@ -23,6 +23,7 @@
 //! | [`conditions`] | names of the conditions in a status |
 //! | [`names`] | what Kubernetes lets objects and namespaces be called |
 //! | [`marks`] | labels and annotations of copies, to find the resource that a copy is of |
+//! | [`lease`] | what the operator's Lease says, and who else would lead |
 //! | [`minting`] | the Role by which the operator may act as an account |
 //! | [`crds`], [`reference`], [`schema`] | the definitions, and what they say of each field |
 //! | [`v1alpha1`], [`convert`], [`versions`] | the deprecated version, and how versions are kept alike |
@@ -52,6 +53,7 @@
 pub mod conditions;
 pub mod convert;
 pub mod crds;
+pub mod lease;
 pub mod marks;
 pub mod minting;
 pub mod names;

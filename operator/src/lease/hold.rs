@@ -21,9 +21,9 @@ use weaver_client::call::{CallError, call, lookup};
 use super::fence::{Fence, since_boot};
 use super::holder::Beside;
 use super::plan::{Candidate, Step, Timing, announced, outranking, staying, went_back};
-use super::record::{Candidacy, Me, NAME, Record, held, released, with_candidates};
 use crate::code;
 use crate::health::{Health, Pulse};
+use weaver_api::lease::{Candidacy, Me, NAME, Record, held, released, with_candidates};
 
 /// Why a leader leads no more.
 #[derive(Clone, Debug, thiserror::Error)]

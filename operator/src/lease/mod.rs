@@ -1,6 +1,6 @@
 //! One operator writes at a time, by a Lease.
 //!
-//! Pure: [`plan`] (when a candidate takes over, and for how long a leader may write), [`record`] (what a Lease says),
+//! Pure: [`plan`] (when a candidate takes over, and for how long a leader may write), [`weaver_api::lease`] (what a Lease says),
 //! [`holder`] (who holds it, and whether that process is gone). Thin: [`hold`] (acquires, renews, releases), [`lead`] (or
 //! does without), [`fence`] (stops writes below any retry).
 //!
@@ -14,4 +14,3 @@ pub mod hold;
 pub mod holder;
 pub mod lead;
 pub mod plan;
-pub mod record;

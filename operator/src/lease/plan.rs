@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::record::{Candidacy, Me, Record};
+use weaver_api::lease::{Candidacy, Me, Record};
 
 /// The times of a Lease, all parts of one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -29,7 +29,7 @@ use super::plan::{self, Because, Facts, Plan, Refusal, Seen as Contents, Verdict
 use super::secret::Desired;
 use super::why::Why;
 use crate::code;
-use crate::tenant::object::{Object, Place};
+use weaver_copies::object::{Object, Place};
 
 /// Name under which our writes stand in `managedFields`.
 const FIELD_MANAGER: &str = "weaver-operator";

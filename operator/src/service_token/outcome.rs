@@ -12,7 +12,7 @@ use weaver_tenant::token::MintError;
 use super::plan::Refusal;
 use super::why::Why;
 use crate::args::Options;
-use crate::tenant::rights::Right;
+use weaver_copies::rights::Right;
 
 /// After which time a resource is looked at again that cannot be acted upon.
 const RESYNC: Duration = Duration::from_mins(10);

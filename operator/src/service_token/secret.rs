@@ -16,8 +16,8 @@ use weaver_api::v1beta1::{ServiceToken, SourceKind};
 use weaver_tenant::claims::{Claims, NotAToken};
 
 use super::plan::Seen;
-use crate::sync::metadata::Metadata;
-use crate::tenant::object::{Object, Place};
+use weaver_copies::metadata::Metadata;
+use weaver_copies::object::{Object, Place};
 
 /// The Secret as it is to be, but for its tokens.
 pub struct Desired {

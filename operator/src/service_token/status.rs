@@ -20,7 +20,7 @@ use super::outcome::{End, Key, Trouble, Visit, Work};
 use super::plan::Refusal;
 use crate::controller::pause;
 use crate::controller::verdicts::{listed, migrated, unauthorized};
-use crate::tenant::rights::{Right, explain_writer};
+use weaver_copies::rights::{Right, explain_writer};
 
 /// Longest message about one token, in bytes.
 const MAX_MESSAGE: usize = 512;

@@ -4,7 +4,7 @@ use weaver_tenant::claims::{Claims, Named};
 
 use super::super::outcome::tests::{key, work};
 use super::*;
-use crate::tenant::rights::for_writer;
+use weaver_copies::rights::for_writer;
 
 fn folded(visit: &Visit) -> ServiceTokenStatus {
     status(&ServiceTokenStatus::default(), visit, &[], Some(1), &Time(Timestamp::UNIX_EPOCH))

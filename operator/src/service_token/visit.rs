@@ -25,11 +25,11 @@ use super::plan;
 use super::secret::Desired;
 use super::state::TokenState;
 use crate::controller::state::Entry;
-use crate::sync::copy::owner;
-use crate::sync::plan::Seen;
-use crate::tenant::rights::{Right, for_writer};
 use crate::watch::{Interest, WatchKey, seen};
 use weaver_client::call::lookup;
+use weaver_copies::copy::owner;
+use weaver_copies::plan::Seen;
+use weaver_copies::rights::{Right, for_writer};
 
 /// Visits `resource` once; `None` where it turns out to be on its way out.
 pub async fn visit(

@@ -11,8 +11,8 @@ use weaver_api::marks::UPSTREAM_SOURCE_ANNOTATION;
 use weaver_api::v1beta1::ConfigMapSync;
 use weaver_client::call::{CallError, call};
 
-use crate::tenant::finalizers::{Claim, after, is_upgrading};
 use crate::watch::Guarded;
+use weaver_copies::finalizers::{Claim, after, is_upgrading};
 
 fn is_pinned(meta: &ObjectMeta) -> bool {
     meta.annotations.iter().flatten().any(|(key, _)| key == UPSTREAM_SOURCE_ANNOTATION)

@@ -30,7 +30,6 @@ use weaver_tenant::Account;
 use weaver_tenant::token::MintError;
 
 use super::Context;
-use super::copy::owner;
 use super::events;
 use super::execute::{Hindrance, Mode, Removal};
 use super::leftovers;
@@ -39,9 +38,10 @@ use crate::code;
 use crate::controller::pause::Pause;
 use crate::controller::verdicts::listed;
 use crate::metrics::Written;
-use crate::tenant::finalizers::{is_taken, is_upgrading, leaves_copies};
-use crate::tenant::object::Place;
 use crate::watch::{Guarded, ResourceRef};
+use weaver_copies::copy::owner;
+use weaver_copies::finalizers::{is_taken, is_upgrading, leaves_copies};
+use weaver_copies::object::Place;
 
 /// After what time a refusal is final: some tries for rights that are just being restored.
 const REFUSAL_STANDS: Duration = Duration::from_secs(10);

@@ -7,16 +7,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::events::{Event, EventType};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
 
-use super::copy::source_reference;
 use super::execute::{Change, TargetState};
 use super::outcome::{Visit, Work};
-use super::plan::Before;
 use crate::controller::events::{
     ADOPTED, COPY_LEFT_BEHIND, Events, REPLACED, TAKEN_OVER, event, reference, turned,
 };
 use crate::controller::verdicts::listed;
-use crate::tenant::object::Place;
 use crate::watch::ResourceRef;
+use weaver_copies::copy::source_reference;
+use weaver_copies::object::Place;
+use weaver_copies::plan::Before;
 
 /// Tells what a visit has changed, where the status was `before`.
 pub async fn tell_of(

@@ -13,11 +13,11 @@ use weaver_api::v1beta1::Source;
 use weaver_client::call::{CallError, call, is_terminating, lookup};
 use weaver_tenant::TenantClient;
 
-use super::copy::Desired;
-use super::metadata::{adopted, is_adopted, released};
-use super::plan::{Before, Foreign, Leftover, Step, Takes, Verified, by_object, leftover};
 use crate::code;
-use crate::tenant::object::{Object, Place};
+use weaver_copies::copy::Desired;
+use weaver_copies::metadata::{adopted, is_adopted, released};
+use weaver_copies::object::{Object, Place};
+use weaver_copies::plan::{Before, Foreign, Leftover, Step, Takes, Verified, by_object, leftover};
 
 /// Name under which our writes stand in `managedFields`.
 const FIELD_MANAGER: &str = "weaver-operator";

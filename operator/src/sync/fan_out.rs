@@ -10,13 +10,13 @@ use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 
 use super::Context;
-use super::copy::Desired;
 use super::execute::{self, Change, Mode, TargetState};
-use super::plan::{Seen, Step, Takes, by_metadata};
 use super::state::SyncState;
 use super::watches::Watches;
 use crate::metrics::Written;
 use crate::watch::Consent;
+use weaver_copies::copy::Desired;
+use weaver_copies::plan::{Seen, Step, Takes, by_metadata};
 
 /// Writes in flight at once, per visit.
 pub(super) const CONCURRENCY: usize = 16;

@@ -20,15 +20,15 @@ use weaver_client::call::{CallError, call};
 use weaver_tenant::TenantClient;
 
 use super::Context;
-use super::copy::owner;
 use super::execute::{self, Hindrance, Kept, Mode, Removal};
 use super::outcome::StaleCopies;
 use super::state::{Search, SyncState};
 use crate::code;
 use crate::controller::pause::Pause;
 use crate::metrics::Written;
-use crate::tenant::finalizers::is_taken;
-use crate::tenant::object::{Object, Place, resource};
+use weaver_copies::copy::owner;
+use weaver_copies::finalizers::is_taken;
+use weaver_copies::object::{Object, Place, resource};
 
 /// Requests in flight at once.
 const CONCURRENCY: usize = 16;

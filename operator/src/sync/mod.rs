@@ -1,9 +1,9 @@
 //! What is done for one `ConfigMapSync`.
 //!
-//! Pure: [`targets`] (which namespaces), [`content`] (what copies hold), [`metadata`] (which labels and annotations
-//! they carry), [`copy`] (what one looks like), [`plan`] (what is to be done with one target), [`outcome`] (what
-//! follows from a visit), [`verdicts`] (a visit as conditions), [`status`] (as a whole status), [`setback`] (when a
-//! target is tried again).
+//! What a copy holds and what is to be done with a target is decided in [`weaver_copies`].
+//!
+//! Pure: [`targets`] (which changes of a namespace matter), [`outcome`] (what follows from a visit), [`verdicts`] (a visit
+//! as conditions), [`status`] (as a whole status), [`setback`] (when a target is tried again).
 //!
 //! Thin: [`execute`] (one target), [`fan_out`] (all of them), [`visit`] (one resource), [`cleanup`] (a deleted one),
 //! [`events`], [`leftovers`] (finding copies that are not wanted any more), [`watches`], [`claim`] (the finalizers),
@@ -13,15 +13,11 @@
 pub mod access_checks;
 pub mod claim;
 pub mod cleanup;
-pub mod content;
-pub mod copy;
 pub mod events;
 pub mod execute;
 pub mod fan_out;
 pub mod leftovers;
-pub mod metadata;
 pub mod outcome;
-pub mod plan;
 pub mod reactions;
 pub mod reconcile;
 pub mod setback;

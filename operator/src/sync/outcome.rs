@@ -10,11 +10,11 @@ use weaver_api::validate::{SpecFault, ValidSync};
 use weaver_tenant::Account;
 use weaver_tenant::token::MintError;
 
-use super::content::Clash;
 use super::execute::{Kept, TargetState};
 use crate::args::Options;
-use crate::tenant::object::Place;
-use crate::tenant::rights::Right;
+use weaver_copies::content::Clash;
+use weaver_copies::object::Place;
+use weaver_copies::rights::Right;
 
 /// After which time a resource is looked at again whose spec says none that could be used.
 const RESYNC: Duration = Duration::from_mins(10);

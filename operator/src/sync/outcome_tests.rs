@@ -3,12 +3,12 @@ use serde_json::{Value, json};
 use weaver_api::v1beta1::ConfigMapSyncSpec;
 use weaver_api::validate::validate;
 
-use super::super::content::Content;
 use super::super::execute::Change;
-use super::super::plan::{Before, Foreign, Verified};
 use super::*;
 use crate::scope::Scope;
-use crate::tenant::object::Object;
+use weaver_copies::content::Content;
+use weaver_copies::object::Object;
+use weaver_copies::plan::{Before, Foreign, Verified};
 
 pub fn account() -> Account {
     Account { namespace: "team-a".into(), name: "sync".into() }

@@ -22,9 +22,9 @@ use weaver_tenant::token::MintError;
 use super::Context;
 use super::access_checks::Check;
 use super::targets::{Reaction, reaction};
-use crate::tenant::object::resource;
 use crate::watch::{NamespaceChange, ResourceRef};
 use weaver_client::call::CallError;
+use weaver_copies::object::resource;
 use weaver_host::backoff;
 
 /// Failures in a row after which a check is left to the ordinary retry.

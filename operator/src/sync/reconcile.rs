@@ -28,8 +28,8 @@ use crate::controller::kind::{self, Common, Context, Failure, Memory, Outcome, R
 use crate::controller::pause::Pause;
 use crate::controller::report::Report;
 use crate::controller::state::Entry;
-use crate::tenant::finalizers::{Claim, is_taken, is_upgrading};
 use crate::watch::ResourceRef;
+use weaver_copies::finalizers::{Claim, is_taken, is_upgrading};
 
 type Guarded = kind::Guarded<ConfigMapSync>;
 

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 use weaver_api::v1beta1::ConfigMapSyncStatus;
 
-use super::plan::Verified;
 use super::setback::Setbacks;
 use super::watches::Watches;
 use crate::controller::kind::Common;
 use crate::controller::pace::Pace;
-use crate::tenant::object::Place;
+use weaver_copies::object::Place;
+use weaver_copies::plan::Verified;
 
 /// Whether leftovers of an earlier life have been looked for.
 #[derive(Debug, Default, PartialEq)]

@@ -15,8 +15,8 @@ use weaver_api::v1beta1::{ConfigMapSyncStatus, Counts, MAX_TARGETS_SHOWN, Target
 
 use super::execute::{Change, TargetState};
 use super::outcome::{SourceState, Visit, Work};
-use super::plan::{Before, Foreign};
 use super::verdicts::{KEYS_CLASH, NOT_COPIED, NOT_SERVED, not_accepted, untouched, verdicts};
+use weaver_copies::plan::{Before, Foreign};
 
 /// Longest message about one target, in bytes.
 const MAX_MESSAGE: usize = 512;

@@ -7,8 +7,8 @@ use weaver_api::v1beta1::{ConfigMapSync, SourceKind, Targets};
 use weaver_api::validate::validate;
 use weaver_tenant::Account;
 
-use crate::tenant::namespace::{Traits, selects};
 use crate::watch::NamespaceChange;
+use weaver_copies::namespace::{Traits, selects};
 
 /// What a change of a namespace causes for a resource.
 #[derive(Clone, Debug, Eq, PartialEq)]

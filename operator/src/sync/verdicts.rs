@@ -17,12 +17,12 @@ use weaver_tenant::token::MintError;
 
 use super::execute::{Change, TargetState};
 use super::outcome::{SourceState, Visit, Work};
-use super::plan::{Before, Foreign};
 use crate::controller::pause;
 use crate::controller::verdicts::{listed, migrated, unauthorized};
-use crate::tenant::object::Place;
-use crate::tenant::rights::{Right, explain};
 use crate::watch::LIMITS;
+use weaver_copies::object::Place;
+use weaver_copies::plan::{Before, Foreign};
+use weaver_copies::rights::{Right, explain};
 
 /// Reason while what the spec asks of the source's keys cannot be done.
 pub(super) const KEYS_CLASH: &str = "KeysClash";

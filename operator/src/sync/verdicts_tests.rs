@@ -3,10 +3,10 @@ use weaver_api::validate::validate;
 
 use super::super::outcome::Watched;
 use super::super::outcome::tests::{account, clash, forbidden, synced, work};
-use super::super::plan::Foreign;
 use super::*;
-use crate::tenant::object::Place;
-use crate::tenant::rights::for_target;
+use weaver_copies::object::Place;
+use weaver_copies::plan::Foreign;
+use weaver_copies::rights::for_target;
 
 fn verdict(visit: &Visit, kind: &str) -> (Truth, &'static str, String) {
     let found = verdicts(visit, &[]).into_iter().find(|verdict| verdict.kind == kind).unwrap();

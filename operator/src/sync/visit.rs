@@ -17,23 +17,23 @@ use weaver_tenant::watch::Selector;
 use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
-use super::content::Content;
-use super::copy::{Desired, owner, source_reference};
 use super::execute::{Hindrance, Kept, Mode, TargetState};
 use super::fan_out::{CONCURRENCY, Job, fan_out};
 use super::leftovers;
-use super::metadata::Metadata;
 use super::outcome::{Rights, Selection, SourceState, StaleCopies, Visit, Watched, Work};
-use super::plan::{TakeOver, Takes};
 use super::state::SyncState;
 use super::watches::{Joined, Watches};
 use crate::controller::pause::Pause;
 use crate::controller::state::Entry;
-use crate::tenant::finalizers::is_taken;
-use crate::tenant::namespace::selects;
-use crate::tenant::object::{Object, Place, resource};
-use crate::tenant::rights::{EXPLAINED, Right, for_source, for_target};
 use crate::watch::{ResourceRef, WatchKey};
+use weaver_copies::content::Content;
+use weaver_copies::copy::{Desired, owner, source_reference};
+use weaver_copies::finalizers::is_taken;
+use weaver_copies::metadata::Metadata;
+use weaver_copies::namespace::selects;
+use weaver_copies::object::{Object, Place, resource};
+use weaver_copies::plan::{TakeOver, Takes};
+use weaver_copies::rights::{EXPLAINED, Right, for_source, for_target};
 
 /// Type of a Secret that is a token of one account, made and kept by the API server's controllers.
 const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";

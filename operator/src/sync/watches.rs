@@ -1,7 +1,7 @@
 //! The watches of one resource: on its source, and on copies.
 //!
 //! Copies are watched in all namespaces at once where the account may, else in each namespace of a target. What a
-//! watch shows decides nothing by itself ([`super::plan`]); one that is refused costs a read per target and visit.
+//! watch shows decides nothing by itself ([`weaver_copies::plan`]); one that is refused costs a read per target and visit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use weaver_api::validate::ValidSync;
 use weaver_tenant::watch::{Selector, WatchState};
 use weaver_tenant::{AccessCache, TenantClient};
 
-use super::plan::Seen;
-use crate::tenant::object::{Place, resource};
-use crate::tenant::rights::Right;
 use crate::watch::{Copies, Held, Interest, Namespaces, ResourceRef, WatchKey, WatchSet, seen};
+use weaver_copies::object::{Place, resource};
+use weaver_copies::plan::Seen;
+use weaver_copies::rights::Right;
 
 /// Watches that one resource uses.
 #[derive(Default)]

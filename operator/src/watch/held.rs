@@ -15,8 +15,8 @@ use weaver_api::v1beta1::SourceKind;
 use weaver_tenant::watch::{Concerned, Consumer, Limits, Selector, Sight, Triggers, WatchKey};
 
 use super::resource::ResourceRef;
-use crate::sync::plan::Seen;
-use crate::tenant::object::Object;
+use weaver_copies::object::Object;
+use weaver_copies::plan::Seen;
 
 /// Metadata up to this size is kept whole; that of an ordinary copy is a tenth of it.
 const WHOLE: usize = 4 * 1_024;

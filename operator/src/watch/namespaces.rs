@@ -18,7 +18,7 @@ use tracing::warn;
 
 use crate::code;
 use crate::scope::Scope;
-use crate::tenant::namespace::Traits;
+use weaver_copies::namespace::Traits;
 
 /// Existing namespaces.
 pub struct Namespaces {

@@ -6,9 +6,9 @@ use weaver_api::marks::{
     UPSTREAM_NAMESPACE_ANNOTATION, UPSTREAM_NAMESPACE_LABEL,
 };
 
-use super::super::outcome::tests::{spec, valid};
 use super::tests::{desired, desired_of, owner, stored};
 use super::*;
+use crate::specs::{spec, valid};
 
 fn holds(finalizer: &str) -> Vec<String> {
     vec!["example.com/keep".into(), finalizer.into()]

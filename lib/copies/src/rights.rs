@@ -8,9 +8,9 @@ use weaver_api::v1beta1::SourceKind;
 use weaver_tenant::Account;
 
 /// What a target needs: upstream's own role plus `watch`.
-pub const TARGET_VERBS: [&str; 6] = ["create", "delete", "get", "list", "update", "watch"];
+const TARGET_VERBS: [&str; 6] = ["create", "delete", "get", "list", "update", "watch"];
 /// What a source needs; `list` and `watch` may be limited to its name.
-pub const SOURCE_VERBS: [&str; 3] = ["get", "list", "watch"];
+const SOURCE_VERBS: [&str; 3] = ["get", "list", "watch"];
 
 /// What writing a Secret of tokens needs on it, besides `create`.
 const WRITER_VERBS: [&str; 4] = ["get", "list", "update", "watch"];

@@ -117,7 +117,7 @@ impl Metadata {
     }
 
     /// Gives each part of it, in an order of its own.
-    pub fn parts(&self, mut part: impl FnMut(&[u8])) {
+    pub(crate) fn parts(&self, mut part: impl FnMut(&[u8])) {
         for (what, map) in [("labels", &self.labels), ("annotations", &self.annotations)] {
             part(what.as_bytes());
             for (key, value) in map {
@@ -173,5 +173,4 @@ fn copied(source: Option<&Map>, added: &Map) -> Map {
 }
 
 #[cfg(test)]
-#[path = "metadata_tests.rs"]
 mod tests;

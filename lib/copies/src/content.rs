@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::v1beta1::{Keys, SourceKind};
 
-use crate::tenant::object::Object;
+use crate::object::Object;
 
 /// What an object holds. Empty and absent are one: the API server stores either as it was sent.
 #[derive(Clone, Default, PartialEq)]
@@ -102,7 +102,7 @@ impl Content {
     }
 
     /// Gives each part of it, in an order of its own: what tells it from any other content.
-    pub fn parts(&self, mut part: impl FnMut(&[u8])) {
+    pub(crate) fn parts(&self, mut part: impl FnMut(&[u8])) {
         part(&[u8::from(self.immutable)]);
         part(self.type_.as_deref().unwrap_or_default().as_bytes());
         part(b"data");
@@ -119,7 +119,7 @@ impl Content {
 }
 
 /// The keys that are in one of the two only, or with another value.
-pub(super) fn unequal(
+pub(crate) fn unequal(
     part: &str,
     one: &BTreeMap<String, String>,
     other: &BTreeMap<String, String>,

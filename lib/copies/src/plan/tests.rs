@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
-use super::super::content::Content;
-use super::super::metadata::Metadata;
-use super::super::outcome::tests::{spec, valid};
 use super::*;
+use crate::content::Content;
+use crate::metadata::Metadata;
+use crate::specs::{spec, valid};
 
 pub fn owner(uid: &str) -> Owner {
     Owner { namespace: "team-a".into(), name: "settings".into(), uid: uid.into() }

@@ -11,7 +11,7 @@ use weaver_api::v1beta1::SourceKind;
 
 use super::content::Content;
 use super::metadata::Metadata;
-use crate::tenant::object::{Object, Place};
+use crate::object::{Object, Place};
 
 /// Identity of a resource as its copies carry it.
 #[must_use]
@@ -114,8 +114,8 @@ mod tests {
     use proptest::prelude::*;
     use weaver_api::marks::{Ownership, ownership};
 
-    use super::super::outcome::tests::{spec, valid};
     use super::*;
+    use crate::specs::{spec, valid};
 
     fn owner() -> Owner {
         Owner { namespace: "team-a".into(), name: "settings".into(), uid: "u1".into() }

@@ -4,7 +4,7 @@
 //! A target is judged twice. First by the metadata that the watch holds, which in the steady state and after an
 //! edit of the source is enough. Where it is not (nothing seen, or content not known), the object itself is
 //! read and judged. Every step that writes names the state it was decided on, and the write carries that as its
-//! precondition ([`super::execute`]).
+//! precondition.
 //!
 //! While a resource still carries the finalizer of the upstream operator, copies which that operator made for it
 //! are taken over ([`TakeOver`]). Nothing is ever deleted on upstream's marks.
@@ -19,7 +19,7 @@ use weaver_api::v1beta1::{Source, SourceKind};
 use weaver_api::validate::ValidSync;
 
 use super::copy::{Desired, is_own_source};
-use crate::tenant::object::Object;
+use crate::object::Object;
 
 /// A state of a copy whose content is known to be that of `digest`, because we wrote or read it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -241,9 +241,7 @@ fn whose(owner: &Owner, kind: SourceKind, meta: &ObjectMeta) -> Result<(), Forei
 }
 
 #[cfg(test)]
-#[path = "plan_tests.rs"]
 mod tests;
 
 #[cfg(test)]
-#[path = "take_over_tests.rs"]
 mod take_over_tests;

@@ -1,0 +1,23 @@
+//! What is copied, and how. No I/O: plain values in, a plan out.
+//!
+//! - [`object`]: a `ConfigMap` or a `Secret`, as one type.
+//! - [`content`] and [`metadata`]: what a copy holds and carries of its source; [`copy`]: what one looks like.
+//! - [`plan`]: what is to be done with one target, and with a stale copy.
+//! - [`namespace`]: which namespaces a resource selects, and which let copies in.
+//! - [`finalizers`]: what holds a deleted resource, and whether its copies go with it.
+//! - [`rights`]: which rights the work needs, and the Role that grants them.
+//!
+//! The operator does what is decided here, with the tenant's rights; `weaver sync explain` and `weaver uninstall` judge by
+//! the same functions. Of a Secret's content nothing is shown: not in an error, and not by `Debug`.
+
+pub mod content;
+pub mod copy;
+pub mod finalizers;
+pub mod metadata;
+pub mod namespace;
+pub mod object;
+pub mod plan;
+pub mod rights;
+
+#[cfg(test)]
+mod specs;
