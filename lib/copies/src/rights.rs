@@ -3,8 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use k8s_openapi::Resource as _;
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
+use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::v1beta1::SourceKind;
+use weaver_diagnostics::yaml_text;
 use weaver_tenant::Account;
 
 /// What a target needs: upstream's own role plus `watch`.
@@ -116,22 +120,9 @@ pub fn explain(account: &Account, missing: &BTreeSet<Right>, exist: bool) -> Str
 #[must_use]
 pub fn explain_writer(account: &Account, name: &str, missing: &BTreeSet<Right>) -> String {
     let (mut text, _) = sentences(account, missing);
-    let rules = format!(
-        "  - apiGroups: [\"\"]
-    resources: [secrets]
-    resourceNames: [{name:?}]
-    verbs: [{}]
-  - apiGroups: [\"\"]
-    resources: [secrets]
-    verbs: [create]
-",
-        WRITER_VERBS.join(", ")
-    );
-    let _ = write!(
-        text,
-        "grant it with:\n{}",
-        role(account, &account.namespace, &format!("tokens:{name}"), &rules)
-    );
+    let rules = vec![rule("secrets", Some(name), &WRITER_VERBS), rule("secrets", None, &["create"])];
+    let role = role(account, &account.namespace, &format!("tokens:{name}"), rules);
+    let _ = write!(text, "grant it with:\n{role}");
     text
 }
 
@@ -166,39 +157,38 @@ fn role_of(account: &Account, kind: SourceKind, namespace: &str, object: Option<
     let resources = kind.plural();
     let suffix =
         object.map_or_else(|| format!("target:{resources}"), |name| format!("source:{resources}:{name}"));
-    let only = object.map(|name| format!("    resourceNames: [{name:?}]\n")).unwrap_or_default();
-    let verbs = if object.is_some() { SOURCE_VERBS.join(", ") } else { TARGET_VERBS.join(", ") };
-    let rules = format!("  - apiGroups: [\"\"]\n    resources: [{resources}]\n{only}    verbs: [{verbs}]\n");
-    role(account, namespace, &suffix, &rules)
+    let verbs: &[&str] = if object.is_some() { &SOURCE_VERBS } else { &TARGET_VERBS };
+    role(account, namespace, &suffix, vec![rule(resources, object, verbs)])
 }
 
-fn role(account: &Account, namespace: &str, suffix: &str, rules: &str) -> String {
+fn rule(resource: &str, object: Option<&str>, verbs: &[&str]) -> PolicyRule {
+    PolicyRule {
+        api_groups: Some(vec![String::new()]),
+        resources: Some(vec![resource.to_owned()]),
+        resource_names: object.map(|name| vec![name.to_owned()]),
+        verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
+        ..PolicyRule::default()
+    }
+}
+
+fn role(account: &Account, namespace: &str, suffix: &str, rules: Vec<PolicyRule>) -> String {
     let name = format!("weaver:{}:{}:{suffix}", account.namespace, account.name);
-    // Quoted, because a namespace may be called `123` or `true`.
-    format!(
-        "apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata:
-  name: {name:?}
-  namespace: {namespace:?}
-rules:
-{rules}---
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata:
-  name: {name:?}
-  namespace: {namespace:?}
-roleRef:
-  apiGroup: rbac.authorization.k8s.io
-  kind: Role
-  name: {name:?}
-subjects:
-  - kind: ServiceAccount
-    name: {:?}
-    namespace: {:?}
-",
-        account.name, account.namespace
-    )
+    let metadata = ObjectMeta {
+        name: Some(name.clone()),
+        namespace: Some(namespace.to_owned()),
+        ..ObjectMeta::default()
+    };
+    let binding = RoleBinding {
+        metadata: metadata.clone(),
+        role_ref: RoleRef { api_group: String::from(Role::GROUP).into(), kind: Role::KIND.to_owned(), name },
+        subjects: Some(vec![Subject {
+            kind: "ServiceAccount".to_owned(),
+            name: account.name.clone(),
+            namespace: Some(account.namespace.clone()),
+            ..Subject::default()
+        }]),
+    };
+    format!("{}---\n{}", yaml_text::write(&Role { metadata, rules: Some(rules) }), yaml_text::write(&binding))
 }
 
 #[cfg(test)]
@@ -211,6 +201,12 @@ mod tests {
 
     fn account() -> Account {
         Account { namespace: "team-a".into(), name: "sync".into() }
+    }
+
+    /// The objects that it prints.
+    fn printed(text: &str) -> Vec<Value> {
+        let (_, objects) = text.split_once("grant it with:\n").unwrap();
+        serde_saphyr::from_multiple(objects).unwrap()
     }
 
     #[test]
@@ -248,10 +244,11 @@ mod tests {
     fn the_printed_role_is_whole_and_its_name_is_nobody_elses() {
         let one = |kind| for_target(kind, "123").into_iter().take(1).collect::<BTreeSet<Right>>();
         let text = explain(&account(), &one(MAP), false);
-        assert!(text.contains("verbs: [create, delete, get, list, update, watch]"), "{text}");
-        assert!(text.contains("namespace: \"123\""), "{text}");
+        let role = &printed(&text)[0];
+        assert_eq!(role["rules"][0]["verbs"], json!(["create", "delete", "get", "list", "update", "watch"]));
+        assert_eq!(role["metadata"]["namespace"], "123", "a namespace may be called like a number: {text}");
         let other = Account { namespace: "team".into(), name: "a-sync".into() };
-        let name = |text: &str| text.lines().find(|line| line.starts_with("  name: ")).map(str::to_owned);
+        let name = |text: &str| printed(text)[0]["metadata"]["name"].clone();
         assert_ne!(name(&text), name(&explain(&other, &one(MAP), false)));
         assert_ne!(name(&text), name(&explain(&account(), &one(SourceKind::Secret), false)));
     }
@@ -269,14 +266,13 @@ mod tests {
     fn a_writer_is_granted_its_one_secret_and_the_making_of_any() {
         let needed: BTreeSet<Right> = for_writer("team-a", "tokens").into_iter().collect();
         let text = explain_writer(&account(), "tokens", &needed);
-        let (said, printed) = text.split_once("grant it with:\n").unwrap();
+        let (said, _) = text.split_once("grant it with:\n").unwrap();
         assert_eq!(
             said,
             "ServiceAccount team-a/sync may not get, list, update, watch Secret tokens in namespace team-a\n\
              ServiceAccount team-a/sync may not create Secrets in namespace team-a\n"
         );
-        let objects: Vec<Value> =
-            printed.split("---\n").map(|text| serde_saphyr::from_str(text).unwrap()).collect();
+        let objects = printed(&text);
         let rule = |names: Option<&str>, verbs: &[&str]| {
             let mut of_secrets = json!({"apiGroups": [""], "resources": ["secrets"], "verbs": verbs});
             if let Some(name) = names {

@@ -41,4 +41,4 @@ pub mod text_file;
 pub mod tokens;
 pub mod weaver_toml;
 pub mod yaml_node;
-mod yaml_text;
+pub mod yaml_text;

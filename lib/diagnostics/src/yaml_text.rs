@@ -8,13 +8,14 @@ use serde::{Serialize, Serializer};
 use serde_saphyr::SerializerOptions;
 
 /// The text, with a newline at its end.
-pub(crate) fn write(value: &impl Serialize) -> String {
+#[must_use]
+pub fn write(value: &impl Serialize) -> String {
     let mut options = SerializerOptions::default();
     // Every text on one line: k3s takes a line `---` inside a block for the end of the document.
     options.prefer_block_scalars = false;
     #[expect(
         clippy::expect_used,
-        reason = "values of this crate have no error of their own, nor has a String"
+        reason = "what is written here are our own types and those of Kubernetes; they have no error of their own, nor has a String"
     )]
     let text = serde_saphyr::to_string_with_options(value, options).expect("a value can be written as YAML");
     text
@@ -30,7 +31,7 @@ impl<K: Serialize, V: Serialize> Serialize for Ordered<K, V> {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::{Value, json};
