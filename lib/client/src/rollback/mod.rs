@@ -7,21 +7,26 @@
 //! and what the garbage collector has deleted with it; finalizers and owner references; a write whose answer was lost.
 
 mod plan;
+mod scope;
+mod undo;
 
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 
-use kube::api::{DeleteParams, Preconditions};
+use kube::api::DeleteParams;
 use kube::core::DynamicObject;
 use kube::{Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
-use tokio::runtime::Handle;
+use serde_json::json;
 
-use self::plan::{After, Plan, Written, plan, value};
-use crate::error::{Error, Refusal, Why};
-use crate::merge_patch::{content, difference, merged, overtaken};
+use self::plan::{After, Written, value};
+use self::undo::{Step, exactly};
+use crate::error::{Error, Why};
+use crate::merge_patch::{difference, merged};
 use crate::objects::{ATTEMPTS, Conflicts, Objects, Updated, Write, pause};
+
+pub use self::scope::{RolledBack, scope};
+pub use self::undo::{Outcome, Undone};
 
 /// Writes, and what was there before each of them.
 ///
@@ -31,15 +36,6 @@ use crate::objects::{ATTEMPTS, Conflicts, Objects, Updated, Write, pause};
 #[must_use = "dropped, it keeps what was written: call undo() or keep()"]
 pub struct Rollback {
     steps: Vec<Step>,
-}
-
-/// One write.
-struct Step {
-    objects: Objects<DynamicObject>,
-    name: String,
-    written: Written,
-    /// By a server-side apply.
-    is_apply: bool,
 }
 
 /// What an apply did.
@@ -59,53 +55,6 @@ impl<K> Applied<K> {
         match self {
             Self::Created(object) | Self::Changed(object) | Self::Unchanged(object) => object,
         }
-    }
-}
-
-/// What became of one write.
-#[derive(Debug)]
-pub struct Undone {
-    /// The object: `ConfigMap team-a/settings`.
-    pub object: String,
-    /// What was done.
-    pub outcome: Outcome,
-}
-
-/// What undoing a write did.
-#[derive(Debug)]
-pub enum Outcome {
-    /// The object did not exist before, and its deletion has begun.
-    Deleted,
-    /// Content, labels and annotations are what they were before.
-    Restored,
-    /// The same, but for this field, which another field manager has set, too.
-    RestoredBut(String),
-    /// The object was created again, with a new uid.
-    Created,
-    /// Nothing, and why: somebody else has changed the object since, or there was nothing to undo.
-    Nothing(String),
-    /// It failed.
-    Failed(Error),
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Deleted => f.write_str("it did not exist before and was deleted again"),
-            Self::Restored => f.write_str("what it was before is restored"),
-            Self::RestoredBut(field) => {
-                write!(f, "what it was before is restored but for {field}, which somebody else has set, too")
-            }
-            Self::Created => f.write_str("it was created again"),
-            Self::Nothing(why) => write!(f, "nothing was undone: {why}"),
-            Self::Failed(error) => write!(f, "what it was before could not be restored: {error}"),
-        }
-    }
-}
-
-impl fmt::Display for Undone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.object, self.outcome)
     }
 }
 
@@ -303,64 +252,6 @@ impl Rollback {
     }
 }
 
-impl Step {
-    async fn undo(&self) -> Outcome {
-        for attempt in 0..ATTEMPTS {
-            pause(attempt).await;
-            let now = match self.objects.get(&self.name).await {
-                Ok(now) => now,
-                Err(error) => return Outcome::Failed(error),
-            };
-            let done = match (plan(&self.written, now.as_ref()), now) {
-                (Plan::Nothing(why), _) => return Outcome::Nothing(why),
-                (Plan::Create(object), _) => {
-                    self.objects.create(&self.name, &object, Write::Persist).await.map(|_| Outcome::Created)
-                }
-                (Plan::Delete, Some(now)) => {
-                    let params =
-                        DeleteParams { preconditions: Some(exactly(&now)), ..DeleteParams::default() };
-                    self.objects.delete(&now, params).await.map(|()| Outcome::Deleted)
-                }
-                (Plan::Restore(wanted), Some(now)) => self.restore(&now, &wanted).await,
-                // Both are about an object that is there.
-                (Plan::Delete | Plan::Restore(_), None) => continue,
-            };
-            match done {
-                Ok(outcome) => return outcome,
-                Err(error) => match error.refusal() {
-                    Some(Refusal::Conflict | Refusal::ObjectMissing | Refusal::Exists) => {}
-                    _ => return Outcome::Failed(error),
-                },
-            }
-        }
-        Outcome::Nothing(format!("somebody else changed it each of {ATTEMPTS} times"))
-    }
-
-    /// An apply is undone by an apply: what it added goes, since nobody else owns it, and the next apply meets no field of
-    /// another owner.
-    async fn restore(&self, now: &DynamicObject, wanted: &Value) -> Result<Outcome, Error> {
-        let current = value(now);
-        let restored = if self.is_apply {
-            let mut object = wanted.clone();
-            for field in ["apiVersion", "kind"] {
-                object[field] = current[field].clone();
-            }
-            for field in ["name", "namespace", "uid", "resourceVersion"] {
-                if let Some(known) = current["metadata"].get(field) {
-                    object["metadata"][field] = known.clone();
-                }
-            }
-            self.objects.apply(&self.name, &object, Write::Persist, Conflicts::Force).await?
-        } else {
-            let object = merged(current.clone(), &difference(&content(&current), wanted));
-            self.objects.replace(&self.name, &object, Write::Persist).await?
-        };
-        let restored = content(&value(&restored));
-        Ok(overtaken(&restored, wanted, &difference(&restored, wanted))
-            .map_or(Outcome::Restored, Outcome::RestoredBut))
-    }
-}
-
 /// Why an update failed.
 enum Failed<E> {
     Call(Error),
@@ -378,83 +269,8 @@ fn is(object: &DynamicObject) -> After {
     After::Is(Box::new(object.clone()))
 }
 
-fn exactly(object: &DynamicObject) -> Preconditions {
-    Preconditions { uid: object.uid(), resource_version: object.resource_version() }
-}
-
 fn typed<K: Kind>(objects: &Objects<K>, object: &DynamicObject) -> Result<K, Error> {
     let name = object.name_any();
     serde_json::from_value(value(object))
         .map_err(|error| objects.error("reading", &name, Why::from(kube::Error::SerdeError(error))))
-}
-
-/// The error of a [`scope`], and what became of what was written before it.
-#[derive(Debug)]
-pub struct RolledBack<E> {
-    /// Why the body ended.
-    pub error: E,
-    /// The last write first.
-    pub undone: Vec<Undone>,
-}
-
-impl<E: fmt::Display> fmt::Display for RolledBack<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)?;
-        self.undone.iter().try_for_each(|undone| write!(f, "; {undone}"))
-    }
-}
-
-impl<E: std::error::Error> std::error::Error for RolledBack<E> {}
-
-/// Runs `body`, and undoes what it wrote through the [`Rollback`] unless it ends well.
-///
-/// ```no_run
-/// # use k8s_openapi::api::core::v1::ConfigMap;
-/// # use std::time::Duration;
-/// # use weaver_client::rollback::{RolledBack, Rollback, scope};
-/// # use weaver_client::{Conflicts, Error, Objects, Progress};
-/// async fn both(maps: &Objects<ConfigMap>, first: &ConfigMap, second: &ConfigMap) -> Result<(), RolledBack<Error>> {
-///     scope(async |writes: &mut Rollback| {
-///         writes.apply(maps, "first", first, Conflicts::Refuse).await?;
-///         // If this one is refused, the first is as it was before.
-///         writes.apply(maps, "second", second, Conflicts::Refuse).await?;
-///         Ok(())
-///     })
-///     .await
-/// }
-/// ```
-///
-/// If the future is dropped before it ends (a timeout, `select!`, a panic in `body`), the undoing is spawned on the current
-/// tokio runtime: nobody sees its result, and a runtime that is shut down takes it along. A write that was being sent then
-/// has no known answer, and is left alone. Where that is not enough, call [`Rollback::undo`] yourself.
-///
-/// # Errors
-/// That of `body`, with what was undone.
-pub async fn scope<T, E>(body: impl AsyncFnOnce(&mut Rollback) -> Result<T, E>) -> Result<T, RolledBack<E>> {
-    let mut guard = Guard(Rollback::new());
-    match body(&mut guard.0).await {
-        Ok(result) => {
-            guard.0.steps.clear();
-            Ok(result)
-        }
-        Err(error) => {
-            let undone = guard.0.undo_all().await;
-            Err(RolledBack { error, undone })
-        }
-    }
-}
-
-/// Undoes in the background what is left when a scope is dropped.
-struct Guard(Rollback);
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        let mut rollback = std::mem::take(&mut self.0);
-        if rollback.steps.is_empty() {
-            return;
-        }
-        if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(async move { rollback.undo_all().await });
-        }
-    }
 }

@@ -1,0 +1,131 @@
+//! One write, and how it is undone: what is to be done is decided in [`super::plan`].
+
+use std::fmt;
+
+use kube::ResourceExt as _;
+use kube::api::{DeleteParams, Preconditions};
+use kube::core::DynamicObject;
+use serde_json::Value;
+
+use super::plan::{Plan, Written, plan, value};
+use crate::error::{Error, Refusal};
+use crate::merge_patch::{content, difference, merged, overtaken};
+use crate::objects::{ATTEMPTS, Conflicts, Objects, Write, pause};
+
+/// One write.
+pub(super) struct Step {
+    pub(super) objects: Objects<DynamicObject>,
+    pub(super) name: String,
+    pub(super) written: Written,
+    /// By a server-side apply.
+    pub(super) is_apply: bool,
+}
+
+/// What became of one write.
+#[derive(Debug)]
+pub struct Undone {
+    /// The object: `ConfigMap team-a/settings`.
+    pub object: String,
+    /// What was done.
+    pub outcome: Outcome,
+}
+
+/// What undoing a write did.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The object did not exist before, and its deletion has begun.
+    Deleted,
+    /// Content, labels and annotations are what they were before.
+    Restored,
+    /// The same, but for this field, which another field manager has set, too.
+    RestoredBut(String),
+    /// The object was created again, with a new uid.
+    Created,
+    /// Nothing, and why: somebody else has changed the object since, or there was nothing to undo.
+    Nothing(String),
+    /// It failed.
+    Failed(Error),
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Deleted => f.write_str("it did not exist before and was deleted again"),
+            Self::Restored => f.write_str("what it was before is restored"),
+            Self::RestoredBut(field) => {
+                write!(f, "what it was before is restored but for {field}, which somebody else has set, too")
+            }
+            Self::Created => f.write_str("it was created again"),
+            Self::Nothing(why) => write!(f, "nothing was undone: {why}"),
+            Self::Failed(error) => write!(f, "what it was before could not be restored: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for Undone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.object, self.outcome)
+    }
+}
+
+impl Step {
+    pub(super) async fn undo(&self) -> Outcome {
+        for attempt in 0..ATTEMPTS {
+            pause(attempt).await;
+            let now = match self.objects.get(&self.name).await {
+                Ok(now) => now,
+                Err(error) => return Outcome::Failed(error),
+            };
+            let done = match (plan(&self.written, now.as_ref()), now) {
+                (Plan::Nothing(why), _) => return Outcome::Nothing(why),
+                (Plan::Create(object), _) => {
+                    self.objects.create(&self.name, &object, Write::Persist).await.map(|_| Outcome::Created)
+                }
+                (Plan::Delete, Some(now)) => {
+                    let params =
+                        DeleteParams { preconditions: Some(exactly(&now)), ..DeleteParams::default() };
+                    self.objects.delete(&now, params).await.map(|()| Outcome::Deleted)
+                }
+                (Plan::Restore(wanted), Some(now)) => self.restore(&now, &wanted).await,
+                // Both are about an object that is there.
+                (Plan::Delete | Plan::Restore(_), None) => continue,
+            };
+            match done {
+                Ok(outcome) => return outcome,
+                Err(error) => match error.refusal() {
+                    Some(Refusal::Conflict | Refusal::ObjectMissing | Refusal::Exists) => {}
+                    _ => return Outcome::Failed(error),
+                },
+            }
+        }
+        Outcome::Nothing(format!("somebody else changed it each of {ATTEMPTS} times"))
+    }
+
+    /// An apply is undone by an apply: what it added goes, since nobody else owns it, and the next apply meets no field of
+    /// another owner.
+    async fn restore(&self, now: &DynamicObject, wanted: &Value) -> Result<Outcome, Error> {
+        let current = value(now);
+        let restored = if self.is_apply {
+            let mut object = wanted.clone();
+            for field in ["apiVersion", "kind"] {
+                object[field] = current[field].clone();
+            }
+            for field in ["name", "namespace", "uid", "resourceVersion"] {
+                if let Some(known) = current["metadata"].get(field) {
+                    object["metadata"][field] = known.clone();
+                }
+            }
+            self.objects.apply(&self.name, &object, Write::Persist, Conflicts::Force).await?
+        } else {
+            let object = merged(current.clone(), &difference(&content(&current), wanted));
+            self.objects.replace(&self.name, &object, Write::Persist).await?
+        };
+        let restored = content(&value(&restored));
+        Ok(overtaken(&restored, wanted, &difference(&restored, wanted))
+            .map_or(Outcome::Restored, Outcome::RestoredBut))
+    }
+}
+
+pub(super) fn exactly(object: &DynamicObject) -> Preconditions {
+    Preconditions { uid: object.uid(), resource_version: object.resource_version() }
+}
