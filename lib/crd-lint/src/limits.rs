@@ -10,35 +10,37 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 
 use super::change::Change;
 
-/// Every limit of `new` that is tighter than in `old`, both of the same type.
-pub(super) fn tightened(old: &JSONSchemaProps, new: &JSONSchemaProps) -> Vec<Change> {
-    // Without `..`: a keyword that a later Kubernetes adds does not compile until it is judged.
+/// Without `..`: a keyword that a later Kubernetes adds does not compile until it stands in one of these groups.
+const _: fn(&JSONSchemaProps) = |schema| {
     let JSONSchemaProps {
-        minimum,
-        maximum,
-        exclusive_minimum,
-        exclusive_maximum,
-        multiple_of,
-        min_length,
-        max_length,
-        min_items,
-        max_items,
-        min_properties,
-        max_properties,
-        pattern,
-        format,
-        enum_,
-        nullable,
-        unique_items,
-        all_of,
-        any_of,
-        one_of,
-        not,
-        x_kubernetes_embedded_resource,
-        x_kubernetes_list_map_keys: _, // with the list type
+        // Judged by `bounds`.
+        minimum: _,
+        maximum: _,
+        exclusive_minimum: _,
+        exclusive_maximum: _,
+        multiple_of: _,
+        min_length: _,
+        max_length: _,
+        min_items: _,
+        max_items: _,
+        min_properties: _,
+        max_properties: _,
+        // Judged by `forms`.
+        pattern: _,
+        format: _,
+        nullable: _,
+        unique_items: _,
+        all_of: _,
+        any_of: _,
+        one_of: _,
+        not: _,
+        x_kubernetes_embedded_resource: _,
+        x_kubernetes_list_map_keys: _,
         x_kubernetes_list_type: _,
         x_kubernetes_map_type: _,
-        x_kubernetes_validations,
+        // Judged by `tightened`.
+        enum_: _,
+        x_kubernetes_validations: _,
         // Judged by the walk.
         additional_properties: _,
         default: _,
@@ -61,46 +63,54 @@ pub(super) fn tightened(old: &JSONSchemaProps, new: &JSONSchemaProps) -> Vec<Cha
         pattern_properties: _,
         ref_path: _,
         schema: _,
-    } = new;
-    let lower = (old.minimum, old.exclusive_minimum);
-    let upper = (old.maximum, old.exclusive_maximum);
-    let mut found: Vec<Change> = [
-        bound(["minimum", "exclusiveMinimum"], Ordering::Greater, lower, (*minimum, *exclusive_minimum)),
-        bound(["maximum", "exclusiveMaximum"], Ordering::Less, upper, (*maximum, *exclusive_maximum)),
-        multiple(old.multiple_of, *multiple_of),
-        least("minLength", old.min_length, *min_length),
-        most("maxLength", old.max_length, *max_length),
-        least("minItems", old.min_items, *min_items),
-        most("maxItems", old.max_items, *max_items),
-        least("minProperties", old.min_properties, *min_properties),
-        most("maxProperties", old.max_properties, *max_properties),
-        replaced("pattern", old.pattern.as_ref(), pattern.as_ref()),
-        replaced("format", old.format.as_ref(), format.as_ref()),
-        turned("nullable", false, old.nullable, *nullable),
-        turned("uniqueItems", true, old.unique_items, *unique_items),
-        turned(
-            "x-kubernetes-embedded-resource",
-            true,
-            old.x_kubernetes_embedded_resource,
-            *x_kubernetes_embedded_resource,
-        ),
-        list_type(old, new),
-        map_type(old, new),
-        alternatives("allOf", old.all_of.as_ref(), all_of.as_ref()),
-        alternatives("anyOf", old.any_of.as_ref(), any_of.as_ref()),
-        alternatives("oneOf", old.one_of.as_ref(), one_of.as_ref()),
-        (not.is_some() && not != &old.not)
-            .then(|| tighter("not", old.not.as_deref().map(json), not.as_deref().map(json))),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    found.extend(values_gone(old.enum_.as_ref(), enum_.as_ref()));
+    } = schema;
+};
+
+/// Every limit of `new` that is tighter than in `old`, both of the same type.
+pub(super) fn tightened(old: &JSONSchemaProps, new: &JSONSchemaProps) -> Vec<Change> {
+    let mut found: Vec<Change> = bounds(old, new).into_iter().chain(forms(old, new)).flatten().collect();
+    found.extend(values_gone(old.enum_.as_ref(), new.enum_.as_ref()));
     found.extend(rules_added(
         old.x_kubernetes_validations.as_deref().unwrap_or_default(),
-        x_kubernetes_validations.as_deref().unwrap_or_default(),
+        new.x_kubernetes_validations.as_deref().unwrap_or_default(),
     ));
     found
+}
+
+/// The limits that are numbers.
+fn bounds(old: &JSONSchemaProps, new: &JSONSchemaProps) -> [Option<Change>; 9] {
+    let lower = |schema: &JSONSchemaProps| (schema.minimum, schema.exclusive_minimum);
+    let upper = |schema: &JSONSchemaProps| (schema.maximum, schema.exclusive_maximum);
+    [
+        bound(["minimum", "exclusiveMinimum"], Ordering::Greater, lower(old), lower(new)),
+        bound(["maximum", "exclusiveMaximum"], Ordering::Less, upper(old), upper(new)),
+        multiple(old.multiple_of, new.multiple_of),
+        least("minLength", old.min_length, new.min_length),
+        most("maxLength", old.max_length, new.max_length),
+        least("minItems", old.min_items, new.min_items),
+        most("maxItems", old.max_items, new.max_items),
+        least("minProperties", old.min_properties, new.min_properties),
+        most("maxProperties", old.max_properties, new.max_properties),
+    ]
+}
+
+/// The limits that have another form.
+fn forms(old: &JSONSchemaProps, new: &JSONSchemaProps) -> [Option<Change>; 11] {
+    let embedded = |schema: &JSONSchemaProps| schema.x_kubernetes_embedded_resource;
+    let not = |schema: &JSONSchemaProps| schema.not.as_deref().map(json);
+    [
+        replaced("pattern", old.pattern.as_ref(), new.pattern.as_ref()),
+        replaced("format", old.format.as_ref(), new.format.as_ref()),
+        turned("nullable", false, old.nullable, new.nullable),
+        turned("uniqueItems", true, old.unique_items, new.unique_items),
+        turned("x-kubernetes-embedded-resource", true, embedded(old), embedded(new)),
+        list_type(old, new),
+        map_type(old, new),
+        alternatives("allOf", old.all_of.as_ref(), new.all_of.as_ref()),
+        alternatives("anyOf", old.any_of.as_ref(), new.any_of.as_ref()),
+        alternatives("oneOf", old.one_of.as_ref(), new.one_of.as_ref()),
+        (new.not.is_some() && new.not != old.not).then(|| tighter("not", not(old), not(new))),
+    ]
 }
 
 fn tighter(keyword: &'static str, was: Option<impl Display>, is: Option<impl Display>) -> Change {
