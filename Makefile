@@ -63,7 +63,7 @@ image-smoke: ## Test image: built, inspected, booted in QEMU, broken and mended
 	@tests/devstack/image_smoke.sh
 
 .PHONY: image-matrix
-image-matrix: ## Test image: every fault of docs/faults.md induced, seen and mended; writes its table
+image-matrix: ## Test image: every fault of docs/tutorials/faults.md induced, seen and mended; writes its table
 	@tests/devstack/image_smoke.sh matrix
 
 .PHONY: soak
@@ -94,11 +94,11 @@ fmt: ## Format Rust and Go
 	@gofmt -w tests/testbed
 
 .PHONY: generate
-generate: ## Write deploy/crds/, docs/api.md, docs/codes.md and docs/schema/ from the types and the catalogue
+generate: ## Write deploy/crds/, docs/reference/api.md, docs/reference/codes.md and docs/schema/ from the types and the catalogue
 	$(RUST)
 	@cargo run --locked --quiet -p weaver-api --example generate
-	@cargo run --locked --quiet -p weaver-diagnostics --example codes > docs/codes.md.new
-	@mv docs/codes.md.new docs/codes.md
+	@cargo run --locked --quiet -p weaver-diagnostics --example codes > docs/reference/codes.md.new
+	@mv docs/reference/codes.md.new docs/reference/codes.md
 	@cargo run --locked --quiet -p weaver-node-agent --example schemas
 
 .PHONY: lint

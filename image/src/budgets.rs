@@ -1,4 +1,4 @@
-//! `weaver-image budgets`: what `make soak` measured, as a table and pictures in docs/performance.md.
+//! `weaver-image budgets`: what `make soak` measured, as a table and pictures in docs/explanation/performance.md.
 //!
 //! - [`bars`]: a picture.
 //! - [`sizes`], [`time_line`]: what is in the two there are.
@@ -30,7 +30,7 @@ pub struct Options {
     #[arg(long)]
     pub measured: PathBuf,
     /// The page with the table.
-    #[arg(long, default_value = "docs/performance.md")]
+    #[arg(long, default_value = "docs/explanation/performance.md")]
     pub page: PathBuf,
     /// Where its pictures are.
     #[arg(long, default_value = "docs/images")]

@@ -117,7 +117,7 @@ impl fmt::Display for Fault {
             Self::GlibcTooNew(found) => write!(
                 f,
                 "it needs glibc {found}, the card has {CARD_GLIBC}; build it against Debian 13 or older \
-                 (docs/cross.md)"
+                 (docs/how-to/cross-compile.md)"
             ),
             Self::GlibcUnknown => write!(f, "it does not say which glibc it needs; link it anew"),
             Self::OddReference(name) => {

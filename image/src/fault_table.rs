@@ -1,4 +1,4 @@
-//! `weaver-image fault-table`: what `make image-matrix` saw, as the table of docs/faults.md.
+//! `weaver-image fault-table`: what `make image-matrix` saw, as the table of docs/tutorials/faults.md.
 //!
 //! Each test of the matrix leaves its row as a file, also where what was seen is not what was expected, so that the
 //! table tells both. Failure: a page without the two marks, or a run without rows, changes nothing.
@@ -22,7 +22,7 @@ pub struct Options {
     #[arg(long)]
     pub rows: PathBuf,
     /// The page with the table.
-    #[arg(long, default_value = "docs/faults.md")]
+    #[arg(long, default_value = "docs/tutorials/faults.md")]
     pub page: PathBuf,
     /// What was under test, as git named it when the run began.
     #[arg(long)]

@@ -2,9 +2,9 @@
 //!
 //! - [`boot`]: a harness that plays the Pi's firmware and runs the image in QEMU.
 //! - [`booted`]: boots it once, for tests that go on from there.
-//! - [`budgets`]: what the card costs, for docs/performance.md.
+//! - [`budgets`]: what the card costs, for docs/explanation/performance.md.
 //! - [`build`]: from an empty machine to `out/`.
-//! - [`fault_table`]: what the fault matrix saw, for docs/faults.md.
+//! - [`fault_table`]: what the fault matrix saw, for docs/tutorials/faults.md.
 //!   [`page`]: how both get there.
 //! - [`oci`]: the operator as a container image, for any cluster.
 //! - [`programs`]: our own programs for the card, built and judged by [`elf`]; [`k3s`] beside them.

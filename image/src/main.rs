@@ -28,9 +28,9 @@ enum Task {
     Boot(boot::Options),
     /// Boot an image once, and run a command beside the machine, which tests go on from
     WithBooted(booted::Options),
-    /// Put what the fault matrix saw into docs/faults.md
+    /// Put what the fault matrix saw into docs/tutorials/faults.md
     FaultTable(fault_table::Options),
-    /// Put what the card costs into docs/performance.md, with its pictures
+    /// Put what the card costs into docs/explanation/performance.md, with its pictures
     Budgets(budgets::Options),
 }
 

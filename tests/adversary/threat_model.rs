@@ -1,4 +1,4 @@
-//! docs/threat-model.md and the tests hold each other: a promise without a test, and an attack that the page does not
+//! docs/explanation/threat-model.md and the tests hold each other: a promise without a test, and an attack that the page does not
 //! name, both fail here.
 
 use std::collections::BTreeSet;
@@ -58,7 +58,7 @@ fn promised(page: &str) -> Vec<(String, Vec<String>)> {
 
 #[test]
 fn each_promise_names_a_test_and_each_attack_stands_on_the_page() {
-    let page = fs::read_to_string(root().join("docs/threat-model.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/explanation/threat-model.md")).unwrap();
     let (mut all, mut attacks) = (Vec::new(), Vec::new());
     sources(&root(), &mut all);
     sources(&root().join("tests/adversary"), &mut attacks);
@@ -73,5 +73,5 @@ fn each_promise_names_a_test_and_each_attack_stands_on_the_page() {
         }
     }
     unnamed.remove("each_promise_names_a_test_and_each_attack_stands_on_the_page");
-    assert!(unnamed.is_empty(), "attacks that docs/threat-model.md does not name: {unnamed:#?}");
+    assert!(unnamed.is_empty(), "attacks that docs/explanation/threat-model.md does not name: {unnamed:#?}");
 }

@@ -1,4 +1,4 @@
-//! docs/faults.md, done as it stands there: each fault is induced on a stack of its own, named by its code, cured by what
+//! docs/tutorials/faults.md, done as it stands there: each fault is induced on a stack of its own, named by its code, cured by what
 //! was printed, and undone.
 
 mod own_server {
@@ -13,7 +13,7 @@ mod own_server {
     use weaver_tests::world::given;
 
     const PATIENCE: Duration = Duration::from_secs(150);
-    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/faults.md");
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/tutorials/faults.md");
 
     /// One fault of the page.
     #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Alerts, dashboard and docs/operate.md speak of what the programs tell, of all of it and of nothing else.
+//! Alerts, dashboard and docs/how-to/operate.md speak of what the programs tell, of all of it and of nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use weaver_tests::promtool;
 /// Labels that Prometheus adds when it scrapes.
 const SCRAPERS: [&str; 2] = ["instance", "job"];
 
-/// More values of a label than this are not listed in the table; of `code` docs/codes.md has them.
+/// More values of a label than this are not listed in the table; of `code` docs/reference/codes.md has them.
 const LISTED: usize = 20;
 
 fn told() -> Vec<Family> {
@@ -171,7 +171,7 @@ fn promtool_reads_the_expression_of_each_panel() {
 
 #[test]
 fn each_alert_is_of_what_the_programs_tell_and_says_what_to_do() {
-    let operate = file("docs/operate.md");
+    let operate = file("docs/how-to/operate.md");
     let mut names = BTreeSet::new();
     for rule in alerts() {
         let name = &rule.alert;
@@ -183,13 +183,13 @@ fn each_alert_is_of_what_the_programs_tell_and_says_what_to_do() {
             rule.annotations.summary.ends_with('.') && rule.annotations.description.contains('`'),
             "{name}"
         );
-        let anchor = format!("docs/operate.md#{}", name.to_lowercase());
+        let anchor = format!("docs/how-to/operate.md#{}", name.to_lowercase());
         assert_eq!(rule.annotations.runbook_url, anchor);
-        assert!(operate.contains(&format!("\n### {name}\n")), "docs/operate.md has no section {name}");
+        assert!(operate.contains(&format!("\n### {name}\n")), "docs/how-to/operate.md has no section {name}");
     }
     let described = operate.lines().filter_map(|line| line.strip_prefix("### Weaver"));
     let described: BTreeSet<String> = described.map(|name| format!("Weaver{name}")).collect();
-    assert_eq!(described, names, "docs/operate.md describes what is no alert");
+    assert_eq!(described, names, "docs/how-to/operate.md describes what is no alert");
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn docs_operate_lists_each_metric_with_its_labels_and_no_other() {
     let row = |family: &Family| {
         let labels = family.labels.iter().map(|(label, values)| {
             if values.len() > LISTED {
-                return format!("`{label}`: one of [codes.md](codes.md)");
+                return format!("`{label}`: one of [codes.md](../reference/codes.md)");
             }
             let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
             format!("`{label}`: {}", values.join(", "))
@@ -240,9 +240,9 @@ fn docs_operate_lists_each_metric_with_its_labels_and_no_other() {
         format!("| `{}` | {} | {} | {} |", family.name, family.kind, labels.join("; "), family.help)
     };
     let wanted: Vec<String> = told().iter().map(row).collect();
-    let operate = file("docs/operate.md");
+    let operate = file("docs/how-to/operate.md");
     let found: Vec<&str> = operate.lines().filter(|line| line.starts_with("| `weaver_")).collect();
-    assert!(found == wanted, "the table in docs/operate.md should be:\n{}", wanted.join("\n"));
+    assert!(found == wanted, "the table in docs/how-to/operate.md should be:\n{}", wanted.join("\n"));
 }
 
 /// Where reasons of our kinds' conditions are said; nowhere else is a verdict made.
@@ -286,7 +286,7 @@ fn docs_operate_lists_each_reason_of_conditions_and_events_and_no_other() {
     let said = SAY_REASONS.iter().flat_map(|path| source[*path].lines());
     let said = said.filter(|line| !line.trim_start().starts_with("//"));
     let said = said.flat_map(|line| line.split('"').skip(1).step_by(2)).filter(is_reason);
-    let operate = file("docs/operate.md");
+    let operate = file("docs/how-to/operate.md");
     let reasons: BTreeSet<String> = said.map(str::to_owned).collect();
     assert_eq!(table(&operate, "\n| reason | means |"), reasons);
     let own: BTreeSet<String> = OWN_REASONS.iter().map(|reason| (*reason).to_owned()).collect();

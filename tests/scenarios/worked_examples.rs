@@ -31,7 +31,7 @@ async fn the_worked_example_of_tokens_works() {
     let script = format!(
         "set -e\nkubectl() {{ '{}' kubectl \"$@\"; }}\n{}",
         server.path.display(),
-        commands("docs/tokens.md").replace("team-t", &team)
+        commands("docs/how-to/keep-tokens-in-a-secret.md").replace("team-t", &team)
     );
     let output = tokio::task::spawn_blocking(move || {
         Command::new("sh")

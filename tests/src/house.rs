@@ -321,9 +321,9 @@ fn packages() -> Vec<(String, PathBuf, toml_edit::DocumentMut)> {
         .collect()
 }
 
-/// The arrows of the first picture of docs/architecture.md.
+/// The arrows of the first picture of docs/explanation/architecture.md.
 fn drawn() -> BTreeSet<String> {
-    let page = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/explanation/architecture.md")).unwrap();
     let picture = page.split("```mermaid").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     picture.lines().map(str::trim).filter(|line| line.contains("-->")).map(Into::into).collect()
 }
@@ -345,7 +345,7 @@ fn the_crates_use_each_other_as_the_picture_of_the_architecture_shows() {
         arrows
             .extend(used.filter(|used| used.starts_with("weaver-")).map(|used| format!("{name} --> {used}")));
     }
-    assert_eq!(drawn(), arrows, "docs/architecture.md");
+    assert_eq!(drawn(), arrows, "docs/explanation/architecture.md");
     let of_programs: Vec<&String> = arrows
         .iter()
         .filter(|arrow| programs.iter().any(|program| arrow.ends_with(&format!("> {program}"))))

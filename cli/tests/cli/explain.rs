@@ -107,7 +107,10 @@ fn a_code_is_explained_by_id_or_name_and_an_unknown_one_is_refused() {
     }
     let done = weaver(&["N-99"]).output().unwrap();
     assert_eq!(done.status.code(), Some(2));
-    assert!(text(&done.stderr).contains("it is no code; docs/codes.md has all of them"), "{done:?}");
+    assert!(
+        text(&done.stderr).contains("it is no code; docs/reference/codes.md has all of them"),
+        "{done:?}"
+    );
 }
 
 #[test]

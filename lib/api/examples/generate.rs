@@ -1,4 +1,4 @@
-//! Writes what is generated from the types: `deploy/crds/<plural>.yaml` for each definition, and `docs/api.md`.
+//! Writes what is generated from the types: `deploy/crds/<plural>.yaml` for each definition, and `docs/reference/api.md`.
 //!
 //! `cargo run -p weaver-api --example generate [ROOT]`, by `make generate`. Prints which files changed. A file
 //! is written beside its place and renamed, so it is never half there; one that is right already is not touched.
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 /// Path below the root and content of every generated file.
 fn files() -> Result<Vec<(String, String)>, Failure> {
     let definitions = crds::all();
-    let mut files = vec![("docs/api.md".to_owned(), reference::reference(&definitions))];
+    let mut files = vec![("docs/reference/api.md".to_owned(), reference::reference(&definitions))];
     for crd in &definitions {
         let file = format!("deploy/crds/{}.yaml", crd.spec.names.plural);
         match crds::manifest(crd) {
@@ -119,12 +119,12 @@ mod tests {
         let all = generate(&root.0).unwrap();
         assert_eq!(all.len(), crds::all().len() + 1);
         assert_eq!(generate(&root.0).unwrap(), Vec::<String>::new());
-        fs::write(root.0.join("docs/api.md"), "stale").unwrap();
-        assert_eq!(generate(&root.0).unwrap(), ["docs/api.md"]);
+        fs::write(root.0.join("docs/reference/api.md"), "stale").unwrap();
+        assert_eq!(generate(&root.0).unwrap(), ["docs/reference/api.md"]);
         for (file, text) in files().unwrap() {
             assert_eq!(fs::read_to_string(root.0.join(file)).unwrap(), text);
         }
-        assert_eq!(root.listed("docs"), ["api.md"]);
+        assert_eq!(root.listed("docs/reference"), ["api.md"]);
     }
 
     #[test]
@@ -138,9 +138,9 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_replaced_is_named_and_nothing_is_left_beside_it() {
         let root = Root::new("blocked");
-        fs::create_dir_all(root.0.join("docs/api.md/in-the-way")).unwrap();
+        fs::create_dir_all(root.0.join("docs/reference/api.md/in-the-way")).unwrap();
         let said = generate(&root.0).unwrap_err().to_string();
-        assert!(said.contains("docs/api.md cannot be written, see to its rights"), "{said}");
-        assert_eq!(root.listed("docs"), ["api.md"]);
+        assert!(said.contains("docs/reference/api.md cannot be written, see to its rights"), "{said}");
+        assert_eq!(root.listed("docs/reference"), ["api.md"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The page for users, `docs/api.md`, out of the definitions; and [`fields`], the same one by one.
+//! The page for users, `docs/reference/api.md`, out of the definitions; and [`fields`], the same one by one.
 //!
 //! Per kind its names and versions, per version a table of fields, one of the status, and the CEL rules. What is
 //! said there is what the API server enforces, since both come from one schema. Pure, total and deterministic:

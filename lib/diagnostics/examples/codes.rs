@@ -1,4 +1,4 @@
-//! Prints `docs/codes.md`; `make generate` writes it.
+//! Prints `docs/reference/codes.md`; `make generate` writes it.
 
 fn main() {
     print!("{}", weaver_diagnostics::catalogue::page());

@@ -1,4 +1,4 @@
-//! docs/troubleshoot.md leads from what people see to every code there is, and to the right one.
+//! docs/how-to/troubleshoot.md leads from what people see to every code there is, and to the right one.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use weaver_diagnostics::finding::{Code, Place};
 use weaver_diagnostics::recognise::Recogniser;
 
-const PAGE: &str = include_str!("../../../docs/troubleshoot.md");
-const CODES: &str = include_str!("../../../docs/codes.md");
+const PAGE: &str = include_str!("../../../docs/how-to/troubleshoot.md");
+const CODES: &str = include_str!("../../../docs/reference/codes.md");
 
 /// As the page links to a code.
 fn link(code: Code) -> String {
-    format!("[{}](codes.md#{}-{})", code.id(), code.id().to_lowercase(), code.name())
+    format!("[{}](../reference/codes.md#{}-{})", code.id(), code.id().to_lowercase(), code.name())
 }
 
 /// The rows of the tables that say what is said, and of which code it is.
@@ -41,7 +41,7 @@ fn what_is_said_is_recognised_as_the_code_beside_it() {
 fn each_code_that_is_no_good_news_is_led_to_and_each_link_leads_somewhere() {
     let wanted: BTreeSet<String> =
         Code::ALL.iter().filter(|code| !code.id().ends_with("-00")).map(|code| link(*code)).collect();
-    let links = PAGE.split("](codes.md#").skip(1).map(|rest| rest.split(')').next().unwrap());
+    let links = PAGE.split("](../reference/codes.md#").skip(1).map(|rest| rest.split(')').next().unwrap());
     let known: BTreeSet<String> =
         Code::ALL.iter().map(|code| format!("{}-{}", code.id().to_lowercase(), code.name())).collect();
     for anchor in links {

@@ -1,4 +1,4 @@
-//! Rows of the table of budgets, kept for docs/performance.md, also where a budget is not.
+//! Rows of the table of budgets, kept for docs/explanation/performance.md, also where a budget is not.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
 //! What the card costs: memory, processor, writes, a share of the boot, space. Each test leaves its rows for
-//! docs/performance.md, also where a budget is exceeded, and then fails.
+//! docs/explanation/performance.md, also where a budget is exceeded, and then fails.
 //!
 //! Time on the machine is the number of its instructions (`Setup::counted`), so that it is the same whatever else
 //! this one does. Seconds and shares of a processor are not judged all the same; bytes and ratios are.

@@ -101,7 +101,10 @@ fn each_row_has_as_many_cells_as_its_table_has_columns() {
 
 #[test]
 fn docs_api_md_is_the_generated_one() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/api.md");
     let committed = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(committed == reference(&crate::crds::all()), "docs/api.md is stale: run `make generate`");
+    assert!(
+        committed == reference(&crate::crds::all()),
+        "docs/reference/api.md is stale: run `make generate`"
+    );
 }

@@ -1,7 +1,7 @@
 //! The catalogue: one row for each code, which says how severe it is, what it means, why it happens and what helps. A
 //! finding says it of this host, with evidence; unless it has a better remedy, it has that of the row.
 //!
-//! A new code is one row in the file of its part. `docs/codes.md` is this table; `make generate` writes it.
+//! A new code is one row in the file of its part. `docs/reference/codes.md` is this table; `make generate` writes it.
 
 #[macro_use]
 mod cluster;
@@ -125,8 +125,11 @@ mod tests {
 
     #[test]
     fn the_committed_page_is_the_one_of_this_table() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/codes.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/codes.md");
         let committed = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(committed == page(), "docs/codes.md differs from the catalogue: run `make generate`");
+        assert!(
+            committed == page(),
+            "docs/reference/codes.md differs from the catalogue: run `make generate`"
+        );
     }
 }

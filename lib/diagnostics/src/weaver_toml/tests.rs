@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 const SAMPLE: &str = include_str!("../../../../image/overlay-boot/weaver.toml");
-const GUIDE: &str = include_str!("../../../../docs/configure.md");
+const GUIDE: &str = include_str!("../../../../docs/reference/weaver-toml.md");
 const KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g me@laptop";
 

@@ -1,7 +1,7 @@
 //! The power is cut at any moment of a first boot with an import, of an upgrade of k3s, and of a repair.
 //!
 //! What a machine writes is recorded once; each state that a cut may leave is rebuilt from it and looked at, and one is
-//! booted. docs/power-cuts.md has what was seen and what is not covered.
+//! booted. docs/explanation/power-cuts.md has what was seen and what is not covered.
 
 mod boot_files;
 mod booted;
