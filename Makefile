@@ -101,6 +101,10 @@ generate: ## Write deploy/crds/, docs/reference/api.md, docs/reference/codes.md 
 	@mv docs/reference/codes.md.new docs/reference/codes.md
 	@cargo run --locked --quiet -p weaver-node-agent --example schemas
 
+.PHONY: docs
+docs: ## The documentation as a book: target/book/index.html
+	@tests/devstack/test.sh docs
+
 .PHONY: lint
 lint: ## Formatting, clippy, dependencies, Go vet, shell scripts: all checks that run nothing
 	@tests/devstack/test.sh lint

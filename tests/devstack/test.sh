@@ -4,6 +4,7 @@
 #   tests/devstack/test.sh         all of it; ends with the test runner's summary
 #   tests/devstack/test.sh lint    only what runs nothing
 #   tests/devstack/test.sh tools   only the programs that the tests run, once per machine
+#   tests/devstack/test.sh docs    only the book, into target/book
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/devstack/path.sh
@@ -68,10 +69,18 @@ lint() {
   step "go vet" go_vet
 }
 
-tests/devstack/prerequisites.sh rust cc cross go curl lint image
+documentation() {
+  step "mdbook $mdbook_version, once per machine" tool mdbook "$mdbook_version"
+  step "documentation" book
+}
+
+needs=(rust cc cross go curl lint image)
+[[ ${1-} != docs ]] || needs=(rust cc)
+tests/devstack/prerequisites.sh "${needs[@]}"
 case ${1-all} in
   all)
     lint
+    documentation
     step "Go tests" go_test
     step "cargo-nextest $nextest_version, once per machine" tool cargo-nextest "$nextest_version"
     step "promtool, once per machine" promtool
@@ -86,12 +95,13 @@ case ${1-all} in
       "$nextest" nextest run --locked --workspace
     ;;
   lint) lint ;;
+  docs) documentation ;;
   tools)
     step "cargo-nextest $nextest_version, once per machine" tool cargo-nextest "$nextest_version"
     step "promtool, once per machine" promtool
     ;;
   *)
-    echo "usage: tests/devstack/test.sh [all|lint|tools]" >&2
+    echo "usage: tests/devstack/test.sh [all|lint|tools|docs]" >&2
     exit 2
     ;;
 esac

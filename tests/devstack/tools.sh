@@ -7,6 +7,7 @@
 nextest_version=0.9.151
 # shellcheck disable=SC2034  # test.sh runs it
 deny_version=0.20.2
+mdbook_version=0.5.4
 tools=${XDG_CACHE_HOME:-$HOME/.cache}/config-weaver/tools
 nextest=$tools/cargo-nextest-$nextest_version/bin/cargo-nextest
 
@@ -18,7 +19,11 @@ tool() {
   [[ -x $dir/bin/$1 ]] && return
   rm -rf "$dir" "$dir.new"
   local features=()
-  [[ $1 != cargo-nextest ]] || features=(--no-default-features --features default-no-update)
+  case $1 in
+    cargo-nextest) features=(--no-default-features --features default-no-update) ;;
+    # Without its server.
+    mdbook) features=(--no-default-features --features search) ;;
+  esac
   CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
     CARGO_PROFILE_RELEASE_DEBUG=0 cargo install --quiet --locked --root "$dir.new" --version "$2" "${features[@]}" "$1"
   mv "$dir.new" "$dir"
@@ -42,5 +47,8 @@ promtool() {
   fi
   mv "$dir.new" "$dir"
 }
+
+# The book in docs/, into target/book; a page of its table of contents that is missing is an error.
+book() { "$tools/mdbook-$mdbook_version/bin/mdbook" build docs; }
 
 nextest() { "$nextest" nextest "$@"; }

@@ -1,0 +1,10 @@
+//! The book in `docs/`: its links, its generated pages, and its commands.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a failed step of a test ends the test"
+)]
+
+mod links;
