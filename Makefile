@@ -94,12 +94,14 @@ fmt: ## Format Rust and Go
 	@gofmt -w tests/testbed
 
 .PHONY: generate
-generate: ## Write deploy/crds/, docs/reference/api.md, docs/reference/codes.md and docs/schema/ from the types and the catalogue
+generate: ## Write deploy/crds/, docs/schema/ and the generated pages of docs/reference/ from types, catalogue and programs
 	$(RUST)
 	@cargo run --locked --quiet -p weaver-api --example generate
 	@cargo run --locked --quiet -p weaver-diagnostics --example codes > docs/reference/codes.md.new
 	@mv docs/reference/codes.md.new docs/reference/codes.md
 	@cargo run --locked --quiet -p weaver-node-agent --example schemas
+	@cargo build --locked --quiet $(PROGRAMS)
+	@cargo run --locked --quiet -p weaver-tests --example reference
 
 .PHONY: docs
 docs: ## The documentation as a book: target/book/index.html

@@ -1,6 +1,6 @@
 //! Codes of what is logged at `info` and above: the field `code`. Stable, whatever becomes of the words beside it.
 //!
-//! `journalctl CODE=lease-taken` finds them; docs/how-to/operate.md lists them with what each means.
+//! `journalctl CODE=lease-taken` finds them; docs/reference/log-codes.md lists them with what each means.
 
 weaver_host::log_codes! {
     STARTING = "starting": "the program begins; the address of the API server and its own version";

@@ -7,4 +7,6 @@
     reason = "a failed step of a test ends the test"
 )]
 
+mod commands;
+mod generated;
 mod links;

@@ -1,4 +1,4 @@
-//! Alerts, dashboard and docs/how-to/operate.md, held against what the programs tell.
+//! Alerts, dashboard and their pages, held against what the programs tell.
 
 #![allow(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Alerts, dashboard and docs/how-to/operate.md speak of what the programs tell, of all of it and of nothing else.
+//! Alerts, dashboard and their pages in docs/reference/ speak of what the programs tell, of all of it and of nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +11,6 @@ use weaver_tests::promtool;
 
 /// Labels that Prometheus adds when it scrapes.
 const SCRAPERS: [&str; 2] = ["instance", "job"];
-
-/// More values of a label than this are not listed in the table; of `code` docs/reference/codes.md has them.
-const LISTED: usize = 20;
 
 fn told() -> Vec<Family> {
     [operator_page(), agent_page()].iter().flat_map(|page| families(page)).collect()
@@ -171,7 +168,7 @@ fn promtool_reads_the_expression_of_each_panel() {
 
 #[test]
 fn each_alert_is_of_what_the_programs_tell_and_says_what_to_do() {
-    let operate = file("docs/how-to/operate.md");
+    let page = file("docs/reference/alerts.md");
     let mut names = BTreeSet::new();
     for rule in alerts() {
         let name = &rule.alert;
@@ -183,13 +180,13 @@ fn each_alert_is_of_what_the_programs_tell_and_says_what_to_do() {
             rule.annotations.summary.ends_with('.') && rule.annotations.description.contains('`'),
             "{name}"
         );
-        let anchor = format!("docs/how-to/operate.md#{}", name.to_lowercase());
+        let anchor = format!("docs/reference/alerts.md#{}", name.to_lowercase());
         assert_eq!(rule.annotations.runbook_url, anchor);
-        assert!(operate.contains(&format!("\n### {name}\n")), "docs/how-to/operate.md has no section {name}");
+        assert!(page.contains(&format!("\n### {name}\n")), "docs/reference/alerts.md has no section {name}");
     }
-    let described = operate.lines().filter_map(|line| line.strip_prefix("### Weaver"));
+    let described = page.lines().filter_map(|line| line.strip_prefix("### Weaver"));
     let described: BTreeSet<String> = described.map(|name| format!("Weaver{name}")).collect();
-    assert_eq!(described, names, "docs/how-to/operate.md describes what is no alert");
+    assert_eq!(described, names, "docs/reference/alerts.md describes what is no alert");
 }
 
 #[test]
@@ -226,25 +223,6 @@ fn no_panel_covers_another() {
     }
 }
 
-#[test]
-fn docs_operate_lists_each_metric_with_its_labels_and_no_other() {
-    let row = |family: &Family| {
-        let labels = family.labels.iter().map(|(label, values)| {
-            if values.len() > LISTED {
-                return format!("`{label}`: one of [codes.md](../reference/codes.md)");
-            }
-            let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
-            format!("`{label}`: {}", values.join(", "))
-        });
-        let labels: Vec<String> = labels.collect();
-        format!("| `{}` | {} | {} | {} |", family.name, family.kind, labels.join("; "), family.help)
-    };
-    let wanted: Vec<String> = told().iter().map(row).collect();
-    let operate = file("docs/how-to/operate.md");
-    let found: Vec<&str> = operate.lines().filter(|line| line.starts_with("| `weaver_")).collect();
-    assert!(found == wanted, "the table in docs/how-to/operate.md should be:\n{}", wanted.join("\n"));
-}
-
 /// Where reasons of our kinds' conditions are said; nowhere else is a verdict made.
 const SAY_REASONS: [&str; 4] =
     ["controller/pause.rs", "controller/verdicts.rs", "service_token/status.rs", "sync/verdicts.rs"];
@@ -273,7 +251,7 @@ fn table(page: &str, heading: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn docs_operate_lists_each_reason_of_conditions_and_events_and_no_other() {
+fn the_page_of_conditions_lists_each_reason_and_no_other() {
     let source = source();
     let makers =
         source.iter().filter(|(_, text)| text.contains("Verdict::new(")).map(|(path, _)| path.as_str());
@@ -286,11 +264,11 @@ fn docs_operate_lists_each_reason_of_conditions_and_events_and_no_other() {
     let said = SAY_REASONS.iter().flat_map(|path| source[*path].lines());
     let said = said.filter(|line| !line.trim_start().starts_with("//"));
     let said = said.flat_map(|line| line.split('"').skip(1).step_by(2)).filter(is_reason);
-    let operate = file("docs/how-to/operate.md");
+    let page = file("docs/reference/conditions.md");
     let reasons: BTreeSet<String> = said.map(str::to_owned).collect();
-    assert_eq!(table(&operate, "\n| reason | means |"), reasons);
+    assert_eq!(table(&page, "\n| reason | means |"), reasons);
     let own: BTreeSet<String> = OWN_REASONS.iter().map(|reason| (*reason).to_owned()).collect();
-    assert_eq!(table(&operate, "\n| reason of event | means |"), own);
+    assert_eq!(table(&page, "\n| reason of event | means |"), own);
     // No event is told with a reason that stands in no list.
     for (path, text) in &source {
         let literal = text

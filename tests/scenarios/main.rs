@@ -52,4 +52,3 @@ mod upgrade_own_server;
 mod versions;
 mod webhook_own_server;
 mod webhook_service_own_server;
-mod worked_examples;

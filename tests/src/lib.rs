@@ -26,6 +26,7 @@ pub mod poll;
 pub mod promtool;
 pub mod proxy;
 pub mod rbac;
+pub mod reference;
 pub mod systemd;
 pub mod tenant;
 pub mod tokens;
