@@ -88,20 +88,17 @@ fn is_output(shown: &[String], found: &[&str]) -> bool {
     }
 }
 
-/// With each of these words replaced by a name of this run.
+/// With each of these words replaced by a name of this run. `foo` is a word of `foo,bar` and `namespace/foo`, and not of
+/// `foo-sync` and `foo.yaml`.
 fn renamed(text: &str, names: &[(&str, String)]) -> String {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '/' || c == '.';
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
     let mut out = String::new();
     let mut rest = text;
     while let Some(start) = rest.find(is_part) {
         out += &rest[..start];
         let end = rest[start..].find(|c| !is_part(c)).map_or(rest.len(), |end| start + end);
         let word = &rest[start..end];
-        // `team-a/settings` names an object of the namespace.
-        let (name, object) = word.split_once('/').map_or((word, ""), |(name, _)| (name, &word[name.len()..]));
-        let new = names.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new);
-        out += new;
-        out += object;
+        out += names.iter().find(|(old, _)| *old == word).map_or(word, |(_, new)| new);
         rest = &rest[end..];
     }
     out + rest
@@ -194,8 +191,11 @@ fn output_is_compared_without_what_differs_from_run_to_run() {
 fn namespaces_are_renamed_and_nothing_else() {
     let names = [("team-a", "x1".to_owned()), ("foo", "x2".to_owned())];
     assert_eq!(
-        renamed("-n team-a team-a-sync team-a:team-a-sync team-a/settings a/foo foo,bar", &names),
-        "-n x1 team-a-sync x1:team-a-sync x1/settings a/foo x2,bar"
+        renamed(
+            "-n team-a team-a-sync team-a:team-a-sync team-a/settings namespace/foo a/foo.yaml foo,bar",
+            &names
+        ),
+        "-n x1 team-a-sync x1:team-a-sync x1/settings namespace/x2 a/foo.yaml x2,bar"
     );
 }
 
@@ -206,6 +206,36 @@ kubectl create configmap settings -n team-a --from-literal=greeting=hello
 const A_TENANT: &str = "kubectl apply -f deploy/samples/configmapsync.yaml
 kubectl wait -n team-a configmapsync/settings --for=condition=Ready --timeout=60s
 ";
+
+const TWO_RELEASES: &str = r"cat > crds-1.0.yaml <<END
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  names: {kind: Thing, plural: things}
+  scope: Namespaced
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            spec:
+              type: object
+              properties:
+                colour: {type: string}
+                size: {type: integer, maximum: 9}
+END
+sed '/colour/d; s/maximum: 9/maximum: 5/' crds-1.0.yaml > crds-1.1.yaml
+";
+
+#[test]
+fn first_copy() {
+    page_works("docs/tutorials/first-copy.md", &["shop", "shop-web", "shop-jobs"], "");
+}
 
 #[test]
 fn add_a_tenant() {
@@ -226,4 +256,50 @@ fn manage_resources() {
 #[test]
 fn pause() {
     page_works("docs/how-to/pause.md", &["team-a", "foo", "bar"], A_TENANT);
+}
+
+#[test]
+fn check_definitions() {
+    page_works("docs/how-to/check-definitions.md", &[], TWO_RELEASES);
+}
+
+/// An object of this kind and name in each of these namespaces, as another tool leaves its copies: with this key.
+fn copies_of_another_tool(namespaces: &str, object: &str, mark: &str) -> String {
+    format!(
+        "for name in {namespaces}; do
+           kubectl create namespace $name
+           kubectl create -n $name {object} --from-literal=greeting=hello
+           kubectl {mark}=source -n $name
+         done\n"
+    )
+}
+
+#[test]
+fn move_from_hnc() {
+    let before = copies_of_another_tool(
+        "team-a team-a-dev team-a-prod",
+        "configmap settings",
+        "label configmap settings hnc.x-k8s.io/inherited-from",
+    );
+    page_works("docs/how-to/move-from-hnc.md", &["team-a", "team-a-dev", "team-a-prod"], &before);
+}
+
+#[test]
+fn move_from_reflector() {
+    let before = copies_of_another_tool(
+        "certs web-1 web-2",
+        "secret generic wildcard-tls",
+        "annotate secret wildcard-tls reflector.v1.k8s.emberstack.com/reflects",
+    );
+    page_works("docs/how-to/move-from-reflector.md", &["certs", "web-1", "web-2"], &before);
+}
+
+#[test]
+fn move_from_replicator() {
+    let before = copies_of_another_tool(
+        "build app-1 app-2",
+        "secret generic registry",
+        "annotate secret registry replicator.v1.mittwald.de/replicate-from",
+    );
+    page_works("docs/how-to/move-from-replicator.md", &["build", "app-1", "app-2"], &before);
 }
