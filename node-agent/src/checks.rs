@@ -252,6 +252,23 @@ struct Files {
     wish: Option<join::Wish>,
 }
 
+impl Files {
+    fn read(host: &Host) -> Self {
+        let (findings, effective) = judge_files(host, Stage::Serving, None);
+        let data_dir = host.data_dir(&effective);
+        let anchors = k3s_files::server_ca(&host.root, &data_dir);
+        let server_ca = k3s_files::server_ca_path(&data_dir);
+        let kubeconfig = k3s_files::admin_kubeconfig(&host.root, &host.admin_kubeconfig);
+        let own = host.own_names(&effective);
+        let places = host.places(&effective);
+        let future_ca = ca_dates::future_ca(&host.root, &server_ca, Timestamp::now());
+        let causes = Causes { written: host.written(&effective), future_ca };
+        let joins = host.joins();
+        let wish = join::wish(&host.root, host.node_name());
+        Self { findings, effective, anchors, server_ca, kubeconfig, own, places, causes, joins, wish }
+    }
+}
+
 /// What is so at this moment and another way the next, or perhaps no fault at all: for a person who asks, and no news
 /// for the card.
 #[must_use]
@@ -278,22 +295,8 @@ pub fn card_speed(host: &Host) -> Finding {
 pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
     let reader = host.clone();
     // A dying card can take seconds to answer: never on the runtime's thread.
-    let files = tokio::task::spawn_blocking(move || {
-        let (findings, effective) = judge_files(&reader, Stage::Serving, None);
-        let data_dir = reader.data_dir(&effective);
-        let anchors = k3s_files::server_ca(&reader.root, &data_dir);
-        let server_ca = k3s_files::server_ca_path(&data_dir);
-        let kubeconfig = k3s_files::admin_kubeconfig(&reader.root, &reader.admin_kubeconfig);
-        let own = reader.own_names(&effective);
-        let places = reader.places(&effective);
-        let future_ca = ca_dates::future_ca(&reader.root, &server_ca, Timestamp::now());
-        let causes = Causes { written: reader.written(&effective), future_ca };
-        let joins = reader.joins();
-        let wish = join::wish(&reader.root, reader.node_name());
-        Files { findings, effective, anchors, server_ca, kubeconfig, own, places, causes, joins, wish }
-    })
-    .await
-    .context("reading the host's files")?;
+    let files = tokio::task::spawn_blocking(move || Files::read(&reader)).await;
+    let files = files.context("reading the host's files")?;
     let Files { mut findings, effective, anchors, server_ca, kubeconfig, own, places, causes, joins, wish } =
         files;
     let api_address = host.api_address(&effective);

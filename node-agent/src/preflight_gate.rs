@@ -49,17 +49,7 @@ pub const AGENT_LOCK: &str = "agent.lock";
 /// published all the same): k3s is then free to start. What could not be published is logged and no error.
 pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
     let host = Host::from(args.host);
-    match k3s_block::remove(&args.runtime_dir) {
-        Ok(true) => info!("removed the block of k3s that an earlier look had left"),
-        Ok(false) => {}
-        Err(failure) => {
-            let path = k3s_block::path(&args.runtime_dir);
-            error!(
-                "cannot remove {}: {failure}; remove it by hand, k3s does not start with it",
-                path.display()
-            );
-        }
-    }
+    unblock(&args.runtime_dir);
     // Each restart of k3s brings us here again; once an agent runs, this boot's wait is over.
     let is_first = !agent_runs(&args.runtime_dir);
     let limit = Duration::from_secs(if is_first { args.clock_wait } else { 0 });
@@ -106,6 +96,21 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
     }
     blocked.context("k3s should be blocked, and is not held back")?;
     Ok(findings)
+}
+
+/// Removes what an earlier look has left; where that fails, k3s stays blocked.
+fn unblock(runtime_dir: &Path) {
+    match k3s_block::remove(runtime_dir) {
+        Ok(true) => info!("removed the block of k3s that an earlier look had left"),
+        Ok(false) => {}
+        Err(failure) => {
+            let path = k3s_block::path(runtime_dir);
+            error!(
+                "cannot remove {}: {failure}; remove it by hand, k3s does not start with it",
+                path.display()
+            );
+        }
+    }
 }
 
 /// Waits for a way to the network, where this is the first look of a boot, or makes the host ready to do without; why
