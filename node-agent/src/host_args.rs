@@ -62,7 +62,7 @@ impl HostArgs {
     /// Makes the paths absolute.
     ///
     /// # Errors
-    /// A relative path under another root than `/`: the message for whoever typed it.
+    /// A relative path under another root than `/`: the message for the user.
     pub(crate) fn resolve(&mut self) -> Result<(), String> {
         let is_real = self.root == Path::new("/");
         let always = [("--admin-kubeconfig", &mut self.admin_kubeconfig), ("--boot-dir", &mut self.boot_dir)];

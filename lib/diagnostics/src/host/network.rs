@@ -46,7 +46,7 @@ impl Uplink {
                 Role::Server => finding,
                 // An interface that leads nowhere does not lead to the server.
                 Role::Agent => {
-                    finding.remedy(Remedy::new("connect the network; k3s then goes on by itself"))
+                    finding.remedy(Remedy::new("connect the network; k3s then continues by itself"))
                 }
             };
             match &self.not_ready {
