@@ -23,8 +23,7 @@ use weaver_diagnostics::{
 };
 
 use crate::{
-    ca_dates,
-    facts::{board, identity, mounts::Mounts, storage},
+    facts::{board, ca_dates, identity, mounts::Mounts, storage},
     findings::Findings,
     host_args::HostArgs,
     host_checks::{self, Look},

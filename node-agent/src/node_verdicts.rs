@@ -14,7 +14,7 @@ use weaver_api::conditions::{
 use weaver_api::v1beta1::{self as node_report, NodeReportStatus};
 use weaver_diagnostics::finding::{Code, Finding, Remedy, Severity};
 
-use crate::{node_facts::NodeFacts, publish::page::evidence_counts, rounding::rounded};
+use crate::{facts::node::NodeFacts, publish::page::evidence_counts, rounding::rounded};
 
 /// Bytes of a message, of a remedy, and of one line of what was seen.
 const MESSAGE: usize = 4096;

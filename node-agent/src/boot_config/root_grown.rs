@@ -6,7 +6,8 @@
 
 use std::{fs::File, os::unix::fs::FileExt as _};
 
-use crate::{facts::mounts::Mounts, host_root::HostRoot, node_facts::BLOCK_DEVICES};
+use crate::facts::{mounts::Mounts, node::BLOCK_DEVICES};
+use crate::host_root::HostRoot;
 
 /// The unit has it as a condition; in memory, so that each boot looks anew.
 pub const MARK: &str = "/run/weaver/root-grown";

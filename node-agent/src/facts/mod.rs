@@ -4,10 +4,12 @@
 //! Failure: what cannot be read is `None`.
 
 pub(crate) mod board;
+pub(crate) mod ca_dates;
 pub(crate) mod identity;
 pub(crate) mod kernel;
 pub(crate) mod mounts;
 pub(crate) mod names;
 pub(crate) mod network;
+pub(crate) mod node;
 pub(crate) mod storage;
 pub(crate) mod system;

@@ -38,7 +38,7 @@ use super::{
 };
 use crate::{
     checks::Host,
-    node_facts::{self, NodeFacts},
+    facts::node::{self, NodeFacts},
     node_verdicts::{self, News},
 };
 
@@ -136,7 +136,7 @@ async fn publish(
 ) -> anyhow::Result<()> {
     let reader = host.clone();
     let read = spawn_blocking(move || {
-        let facts = node_facts::read(&reader.root, &reader.k3s_data_dir());
+        let facts = node::read(&reader.root, &reader.k3s_data_dir());
         (reader.node_name(), facts, reader.reporting_kubeconfig())
     });
     let (name, facts, kubeconfig) = read.await.context("reading the node's facts")?;
