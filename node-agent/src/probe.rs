@@ -14,11 +14,7 @@ use std::{
 
 use anyhow::Context as _;
 use futures::{StreamExt as _, stream};
-use rustls::{
-    CertificateError, Error, RootCertStore,
-    client::WebPkiServerVerifier,
-    pki_types::{ServerName, UnixTime},
-};
+use rustls::{RootCertStore, client::WebPkiServerVerifier, pki_types::ServerName};
 use tokio::{net::lookup_host, time::timeout};
 use weaver_diagnostics::{
     san::ServingName,
@@ -127,8 +123,7 @@ async fn handshake(
         return Observation { outcome: Outcome::Unreachable(silence), served: Vec::new() };
     };
     let seen = handshake::handshake(address, verifier, asked, judged).await;
-    let outcome = seen.ended.map_or_else(|error| outcome_of(&error), |()| Outcome::Proven);
-    Observation { outcome, served: seen.served }
+    Observation { outcome: seen.outcome, served: seen.served }
 }
 
 /// The name to send, and the name to verify.
@@ -142,36 +137,4 @@ fn server_names(
         ServingName::Ip(ip) => Some(((*ip).into(), (*ip).into())),
         ServingName::Wildcard(rest) => Some((address.ip().into(), dns(format!("weaver-probe.{rest}"))?)),
     }
-}
-
-fn outcome_of(error: &std::io::Error) -> Outcome {
-    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
-    let Some(Error::InvalidCertificate(certificate)) = tls else {
-        let silence = tls.map(|tls| Silence::Unanswered(format!("TLS: {tls}")));
-        return Outcome::Unreachable(silence.unwrap_or_else(|| Silence::from(error)));
-    };
-    match certificate {
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            Outcome::NotServed
-        }
-        CertificateError::Expired => Outcome::Dates("it has expired".to_owned()),
-        CertificateError::ExpiredContext { not_after, .. } => {
-            Outcome::Dates(format!("it expired on {}", date(*not_after)))
-        }
-        CertificateError::NotValidYet => Outcome::Dates("it is not valid yet".to_owned()),
-        CertificateError::NotValidYetContext { not_before, .. } => {
-            Outcome::Dates(format!("it is valid only from {} on", date(*not_before)))
-        }
-        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-            Outcome::Untrusted("signed by another CA".to_owned())
-        }
-        other => Outcome::Untrusted(other.to_string()),
-    }
-}
-
-fn date(time: UnixTime) -> String {
-    i64::try_from(time.as_secs())
-        .ok()
-        .and_then(|seconds| jiff::Timestamp::from_second(seconds).ok())
-        .map_or_else(|| "an impossible date".to_owned(), |timestamp| timestamp.to_string())
 }

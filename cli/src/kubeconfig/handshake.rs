@@ -9,27 +9,16 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::ServerName;
-use rustls::{CertificateError, Error, RootCertStore};
 use serde_json::json;
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::{Outcome, Silence};
-use weaver_host::handshake;
+use weaver_host::handshake::{Seen, handshake};
 
 /// What is asked for where no name shall be sent: TLS sends no addresses.
 const NO_NAME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-
-/// What was seen.
-#[derive(Debug)]
-pub struct Seen {
-    /// How it ended.
-    pub outcome: Outcome,
-    /// The names of the certificate, if one was shown.
-    pub served: Vec<String>,
-    /// The address that answered.
-    pub peer: Option<IpAddr>,
-}
 
 /// Whether `endpoint` (`HOST:PORT`) serves `name` by a certificate of `anchors`.
 pub async fn prove(endpoint: &str, anchors: RootCertStore, name: &ServingName) -> Seen {
@@ -55,41 +44,6 @@ pub async fn prove(endpoint: &str, anchors: RootCertStore, name: &ServingName) -
             handshake(endpoint, verifier, judged.clone(), judged).await
         }
         _ => seen,
-    }
-}
-
-async fn handshake(
-    endpoint: &str,
-    verifier: Arc<WebPkiServerVerifier>,
-    asked: ServerName<'static>,
-    judged: ServerName<'static>,
-) -> Seen {
-    let handshake::Seen { ended, served, peer } =
-        handshake::handshake(endpoint, verifier, asked, judged).await;
-    let outcome = ended.map_or_else(|error| outcome_of(&error), |()| Outcome::Proven);
-    Seen { outcome, served, peer }
-}
-
-fn outcome_of(error: &std::io::Error) -> Outcome {
-    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
-    let Some(Error::InvalidCertificate(certificate)) = tls else {
-        let silence = tls.map(|tls| Silence::Unanswered(format!("TLS: {tls}")));
-        return Outcome::Unreachable(silence.unwrap_or_else(|| Silence::from(error)));
-    };
-    match certificate {
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            Outcome::NotServed
-        }
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            Outcome::Dates("it has expired".to_owned())
-        }
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            Outcome::Dates("it is not valid yet".to_owned())
-        }
-        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-            Outcome::Untrusted("it is signed by another CA".to_owned())
-        }
-        other => Outcome::Untrusted(other.to_string()),
     }
 }
 

@@ -239,8 +239,8 @@ fn wrong_dates_are_a_note_where_nothing_else_is_wrong_with_the_server() {
     let (ca, other) = (Ca::new(), Ca::new());
     let (expired, early) = ((2020, 2021), (2090, 2100));
     for (what, leaf, want) in [
-        ("expired", ca.leaf_of(&["localhost"], expired), Ok("it has expired")),
-        ("not valid yet", ca.leaf_of(&["localhost"], early), Ok("it is not valid yet")),
+        ("expired", ca.leaf_of(&["localhost"], expired), Ok("it expired on 2021-01-01")),
+        ("not valid yet", ca.leaf_of(&["localhost"], early), Ok("it is valid only from 2090-01-01")),
         ("expired, of another CA", other.leaf_of(&["localhost"], expired), Err("leads to another server")),
         (
             "not valid yet, of another CA",

@@ -1,10 +1,10 @@
 //! One TLS handshake that is verified as a client would and notes which names were shown.
 //!
-//! For `weaver kubeconfig` and the node agent, who judge what was seen each in their own words. The name that is
+//! For `weaver kubeconfig` and the node agent. The name that is
 //! sent and the name that is verified are given apart: k3s' listener may add every name it is asked for to its
-//! certificate, for ever. Failure: why it ended stands in [`Seen::ended`]; nothing of a credential is needed or sent.
+//! certificate, for ever. Failure: why it ended stands in [`Seen::outcome`]; nothing of a credential is needed or sent.
 //!
-//! Guarantees: where [`Seen::ended`] blames the dates, only the dates are wrong. The verifier looks at the dates before it
+//! Guarantees: where [`Seen::outcome`] blames the dates, only the dates are wrong. The verifier looks at the dates before it
 //! looks for an issuer, so an expired certificate of anybody's would be blamed for its dates as well. Chain, name and the
 //! server's key are therefore verified for a time within the certificate's own dates; a fault of theirs is what is told.
 
@@ -22,6 +22,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, ToSocketAddrs};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use weaver_diagnostics::serving::{Outcome, Silence};
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
 /// Longest time for one connection and handshake.
@@ -30,8 +31,8 @@ pub const DEADLINE: Duration = Duration::from_secs(5);
 /// What was seen.
 #[derive(Debug)]
 pub struct Seen {
-    /// How it ended; [`io::ErrorKind::TimedOut`] with our own words after [`DEADLINE`].
-    pub ended: io::Result<()>,
+    /// How it ended, at the latest after [`DEADLINE`].
+    pub outcome: Outcome,
     /// The names of the certificate, in its order, if one was shown.
     pub served: Vec<String>,
     /// The address that answered.
@@ -62,11 +63,47 @@ pub async fn handshake(
         Err(io::Error::new(io::ErrorKind::TimedOut, why))
     });
     let Noted { served, dates } = std::mem::take(&mut *recorder.noted.lock());
-    let ended = ended.and_then(|()| match dates {
-        Some(dates) => Err(io::Error::new(io::ErrorKind::InvalidData, dates)),
-        None => Ok(()),
-    });
-    Seen { ended, served, peer }
+    let outcome = match (ended, dates) {
+        (Err(error), _) => of_connection(&error),
+        (Ok(()), Some(dates)) => of_tls(&dates),
+        (Ok(()), None) => Outcome::Proven,
+    };
+    Seen { outcome, served, peer }
+}
+
+fn of_connection(error: &io::Error) -> Outcome {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    tls.map_or_else(|| Outcome::Unreachable(Silence::from(error)), of_tls)
+}
+
+fn of_tls(error: &Error) -> Outcome {
+    let Error::InvalidCertificate(certificate) = error else {
+        return Outcome::Unreachable(Silence::Unanswered(format!("TLS: {error}")));
+    };
+    match certificate {
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            Outcome::NotServed
+        }
+        CertificateError::Expired => Outcome::Dates("it has expired".to_owned()),
+        CertificateError::ExpiredContext { not_after, .. } => {
+            Outcome::Dates(format!("it expired on {}", date(*not_after)))
+        }
+        CertificateError::NotValidYet => Outcome::Dates("it is not valid yet".to_owned()),
+        CertificateError::NotValidYetContext { not_before, .. } => {
+            Outcome::Dates(format!("it is valid only from {} on", date(*not_before)))
+        }
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            Outcome::Untrusted("it is signed by another CA".to_owned())
+        }
+        other => Outcome::Untrusted(other.to_string()),
+    }
+}
+
+fn date(time: UnixTime) -> String {
+    i64::try_from(time.as_secs())
+        .ok()
+        .and_then(|seconds| jiff::Timestamp::from_second(seconds).ok())
+        .map_or_else(|| "an impossible date".to_owned(), |timestamp| timestamp.to_string())
 }
 
 /// What the server at `endpoint` says the time is, in seconds since 1970: the second clock where a certificate's dates
