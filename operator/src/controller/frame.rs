@@ -18,8 +18,9 @@ use tracing::{error, warn};
 use weaver_api::conditions::bounded;
 use weaver_client::call::CallError;
 
-use super::kind::{Common, Context, Failure, Guarded, Memory as _, Outcome as _, Reconcile, Step};
+use super::kind::{Common, Context, Failure, Guarded, Memory as _, Reconcile, Step};
 use super::not_understood::{self, NotUnderstood};
+use super::outcome::{Reconciled, Work};
 use super::pause::Pause;
 use super::report::{self, LONGEST_ERROR, Report as _};
 use super::verdicts::listed;
@@ -97,7 +98,7 @@ async fn once<K: Reconcile>(guarded: &Guarded<K>, context: &Context<K>) -> Resul
     let (acted, before) = match &guarded.0 {
         Ok(resource) => {
             let acted = match &paused {
-                Some(pause) => Step::Done(K::Outcome::paused(pause.words(K::NOUN, &reference))),
+                Some(pause) => Step::Done(Reconciled::Paused(pause.words(K::NOUN, &reference))),
                 None => K::act(context, &entry, memory, resource).await?,
             };
             (acted, HasStatus::status(resource).cloned().unwrap_or_default())
@@ -105,7 +106,7 @@ async fn once<K: Reconcile>(guarded: &Guarded<K>, context: &Context<K>) -> Resul
         Err(_) => match not_understood::look::<K>(&context.client, &reference).await {
             Ok(Some(odd)) => {
                 let (faults, status) = noted::<K>(memory.common(), &reference, meta, odd);
-                (Step::Done(K::Outcome::not_understood(faults)), status)
+                (Step::Done(Reconciled::NotUnderstood(faults)), status)
             }
             // Its deletion, or its repair, is an event of its own.
             Ok(None) => (Step::AwaitChange, K::Status::default()),
@@ -124,7 +125,9 @@ async fn once<K: Reconcile>(guarded: &Guarded<K>, context: &Context<K>) -> Resul
     report(context, memory.common(), meta, &outcome, before).await?;
     if outcome.wants_retry() {
         let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
-        return Ok(Step::Again(outcome.retry_within().map_or(pause, |due| pause.min(due))));
+        return Ok(Step::Again(
+            outcome.work().and_then(Work::retry_within).map_or(pause, |due| pause.min(due)),
+        ));
     }
     entry.forgive();
     Ok(Step::Done(backoff::resync(outcome.resync(&context.options), fastrand::f64())))
@@ -153,7 +156,7 @@ async fn report<K: Reconcile>(
     context: &Context<K>,
     memory: &mut Common<K::Status>,
     meta: &ObjectMeta,
-    outcome: &K::Outcome,
+    outcome: &Reconciled<K::Work>,
     read: K::Status,
 ) -> Result<(), Failure> {
     let before = memory.reported.before(meta.resource_version.as_deref(), read);

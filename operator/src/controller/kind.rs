@@ -16,6 +16,7 @@ use weaver_client::call::CallError;
 
 use super::events::Events;
 use super::lanes::Lanes;
+use super::outcome::{Reconciled, Work};
 use super::pace::Pace;
 use super::pause::Pause;
 use super::report::{Report, Reported};
@@ -44,8 +45,8 @@ pub trait Reconcile:
     type Memory: Memory<Self::Status> + Default + Send;
     /// What its reconciles need besides what all have.
     type Own: Send + Sync;
-    /// What one reconcile found and did.
-    type Outcome: Outcome + Send + Sync;
+    /// What one reconcile found and did as the tenant.
+    type Work: Work + Send + Sync;
 
     /// The kind, as `weaver` calls it.
     const NOUN: &'static str;
@@ -75,7 +76,7 @@ pub trait Reconcile:
         entry: &Entry<Self::Memory>,
         memory: &mut Self::Memory,
         resource: &Self,
-    ) -> impl Future<Output = Result<Step<Self::Outcome>, Failure>> + Send;
+    ) -> impl Future<Output = Result<Step<Reconciled<Self::Work>>, Failure>> + Send;
 
     /// What follows from the outcome before it is reported. `paused` is the pause at the beginning.
     fn conclude(
@@ -83,14 +84,14 @@ pub trait Reconcile:
         memory: &mut Self::Memory,
         meta: &ObjectMeta,
         paused: Option<&Pause>,
-        outcome: Self::Outcome,
-    ) -> impl Future<Output = Result<Step<Self::Outcome>, Failure>> + Send;
+        outcome: Reconciled<Self::Work>,
+    ) -> impl Future<Output = Result<Step<Reconciled<Self::Work>>, Failure>> + Send;
 
     /// The status of the resource after `outcome`.
     fn status(
         context: &Context<Self>,
         before: &Self::Status,
-        outcome: &Self::Outcome,
+        outcome: &Reconciled<Self::Work>,
         meta: &ObjectMeta,
     ) -> Self::Status;
 
@@ -98,7 +99,7 @@ pub trait Reconcile:
     fn announce(
         context: &Context<Self>,
         meta: &ObjectMeta,
-        outcome: &Self::Outcome,
+        outcome: &Reconciled<Self::Work>,
         before: &Self::Status,
         now: &Self::Status,
     ) -> impl Future<Output = ()> + Send;
@@ -139,24 +140,6 @@ impl<S> Common<S> {
 pub trait Memory<S> {
     /// The frame's part of it.
     fn common(&mut self) -> &mut Common<S>;
-}
-
-/// What one reconcile found and did.
-pub trait Outcome {
-    /// Nothing: it is paused, and why.
-    fn paused(message: String) -> Self;
-    /// Nothing: the object cannot be read. What the parser said, by field.
-    fn not_understood(faults: Vec<String>) -> Self;
-    /// Could the object be read?
-    fn is_understood(&self) -> bool;
-    /// Is there something that another reconcile may cure without any event that would announce the cure?
-    fn wants_retry(&self) -> bool;
-    /// The time after which a retry is due, whatever the back-off says.
-    fn retry_within(&self) -> Option<Duration> {
-        None
-    }
-    /// The time after which an unchanged resource is compared again.
-    fn resync(&self, options: &Options) -> Duration;
 }
 
 /// Why a reconcile did not end well. What a tenant should know is in the status instead.

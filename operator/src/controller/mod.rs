@@ -1,9 +1,10 @@
 //! What the controllers share.
 //!
-//! Pure: [`allowance`] (how many events a tenant may cause), [`pace`] (when a resource is reconciled again), [`report`] (when its
-//! status is written), [`verdicts`] (conditions that each kind has). Thin: [`frame`] (one reconcile), [`kind`] (what a kind
-//! brings to it), [`lanes`] (how many run at once), [`events`] (what others are told), [`not_understood`] (an object that
-//! cannot be read), [`state`] (what is remembered between visits).
+//! Pure: [`allowance`] (how many events a tenant may cause), [`pace`] (when a resource is reconciled again), [`outcome`]
+//! (what one reconcile found, as conditions), [`verdicts`] (conditions that each kind has), [`report`] (when the status is
+//! written). Thin: [`frame`] (one reconcile), [`kind`] (what a kind brings to it), [`lanes`] (how many run at once),
+//! [`events`] (what others are told), [`not_understood`] (an object that cannot be read), [`state`] (what is remembered
+//! between reconciles).
 
 pub mod allowance;
 pub mod events;
@@ -11,6 +12,7 @@ pub mod frame;
 pub mod kind;
 pub mod lanes;
 pub mod not_understood;
+pub mod outcome;
 pub mod pace;
 pub mod pause;
 pub mod quiet;

@@ -1,36 +1,20 @@
-//! What one visit found and did, and what is to follow from it. Pure, and without a secret.
+//! What one reconcile found and did, and what is to follow from it. Pure, and without a secret.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use weaver_api::validate::SpecFault;
 use weaver_tenant::Account;
 use weaver_tenant::claims::Claims;
 use weaver_tenant::token::MintError;
 
 use super::plan::Refusal;
 use super::why::Why;
-use crate::args::Options;
+use crate::controller::outcome::Reconciled;
 use weaver_copies::rights::Right;
 
-/// After which time a resource is looked at again that cannot be acted upon.
-const RESYNC: Duration = Duration::from_mins(10);
-
-/// One visit of a resource that is not being deleted.
-#[derive(Debug)]
-pub enum Visit {
-    /// The object cannot be read. What the parser said, by field.
-    NotUnderstood(Vec<String>),
-    /// The spec cannot be acted upon.
-    InvalidSpec(Vec<SpecFault>),
-    /// Somebody has paused it, or everything. Why, and how that ends.
-    Paused(String),
-    /// No token for the writer.
-    NoToken(MintError),
-    /// The work was tried.
-    Worked(Box<Work>),
-}
+/// One reconcile of a `ServiceToken`.
+pub type Outcome = Reconciled<Work>;
 
 /// What was found and done.
 #[derive(Debug)]
@@ -98,35 +82,17 @@ pub enum Trouble {
     NotWritten,
 }
 
-impl Visit {
-    /// Is there something that another visit may cure without any event that would announce the cure?
-    #[must_use]
-    pub fn wants_retry(&self) -> bool {
-        match self {
-            Visit::NotUnderstood(_) | Visit::InvalidSpec(_) | Visit::Paused(_) => false,
-            Visit::NoToken(_) => true,
-            Visit::Worked(work) => {
-                let may_pass =
-                    |key: &Key| matches!(key.trouble, Some(Trouble::Unknown(_) | Trouble::NotMinted(_)));
-                matches!(work.end, End::Forbidden(_) | End::Rejected(_) | End::Failed(_))
-                    || work.keys.iter().any(may_pass)
-            }
-        }
-    }
-
-    /// The time after which an unchanged resource is looked at again.
-    #[must_use]
-    pub fn pause(&self, options: &Options) -> Duration {
-        let Visit::Worked(_) = self else { return options.resync.unwrap_or(RESYNC) };
-        // Of accounts no watch tells: whether one was deleted, made anew, or its owner has agreed.
-        self.due().map_or(options.retry, |due| due.min(options.retry))
+impl Work {
+    /// Is there something that another reconcile may cure without any event that would announce the cure?
+    pub(super) fn may_be_cured(&self) -> bool {
+        let may_pass = |key: &Key| matches!(key.trouble, Some(Trouble::Unknown(_) | Trouble::NotMinted(_)));
+        matches!(self.end, End::Forbidden(_) | End::Rejected(_) | End::Failed(_))
+            || self.keys.iter().any(may_pass)
     }
 
     /// The time after which a token is due.
-    #[must_use]
-    pub fn due(&self) -> Option<Duration> {
-        let Visit::Worked(work) = self else { return None };
-        let (due, now) = work.next?;
+    pub(super) fn due(&self) -> Option<Duration> {
+        let (due, now) = self.next?;
         // A second more, since the API server's clock is told in seconds.
         Some(Duration::try_from(due.duration_since(now)).unwrap_or_default() + Duration::from_secs(1))
     }
@@ -137,7 +103,7 @@ pub(super) mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::args::{Args, Verb};
+    use crate::args::{Args, Options, Verb};
 
     /// A visit with these keys.
     pub fn work(keys: Vec<Key>) -> Work {
@@ -181,7 +147,7 @@ pub(super) mod tests {
             (Some(Trouble::Unknown("away".into())), true),
             (Some(Trouble::NotMinted(MintError::Forbidden(account()))), true),
         ] {
-            let visit = Visit::Worked(Box::new(work(vec![key(trouble.clone())])));
+            let visit = Outcome::Worked(Box::new(work(vec![key(trouble.clone())])));
             assert_eq!(visit.wants_retry(), expected, "{trouble:?}");
         }
         for (end, expected) in [
@@ -190,11 +156,11 @@ pub(super) mod tests {
             (End::Rejected("no".into()), true),
             (End::Failed("away".into()), true),
         ] {
-            let visit = Visit::Worked(Box::new(Work { end: end.clone(), ..work(Vec::new()) }));
+            let visit = Outcome::Worked(Box::new(Work { end: end.clone(), ..work(Vec::new()) }));
             assert_eq!(visit.wants_retry(), expected, "{end:?}");
         }
-        assert!(Visit::NoToken(MintError::Forbidden(account())).wants_retry());
-        assert!(!Visit::InvalidSpec(Vec::new()).wants_retry());
+        assert!(Outcome::NoToken(MintError::Forbidden(account())).wants_retry());
+        assert!(!Outcome::InvalidSpec(Vec::new()).wants_retry());
     }
 
     #[test]
@@ -206,8 +172,8 @@ pub(super) mod tests {
             (Some((at(900), at(10))), 60),
             (Some((at(0), at(9))), 1),
         ] {
-            let visit = Visit::Worked(Box::new(Work { next, ..work(Vec::new()) }));
-            assert_eq!(visit.pause(&options()).as_secs(), expected, "{next:?}");
+            let visit = Outcome::Worked(Box::new(Work { next, ..work(Vec::new()) }));
+            assert_eq!(visit.resync(&options()).as_secs(), expected, "{next:?}");
         }
     }
 }

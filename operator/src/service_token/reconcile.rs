@@ -4,22 +4,19 @@
 //! Secret is owned by its resource, and the API server's own garbage collection removes it. While a resource is being
 //! deleted nothing is written for it.
 
-use std::time::Duration;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use kube::runtime::events::EventType;
 use serde_json::Value;
 use weaver_api::convert::carried_token_faults;
 use weaver_api::v1beta1::{ServiceToken, ServiceTokenStatus};
 
-use super::outcome::{Visit, Work};
+use super::outcome::{Outcome, Work};
 use super::state::TokenState;
 use super::status::{patch, status};
 use super::visit::visit;
 use super::why::Why;
-use crate::args::Options;
 use crate::controller::events::{MINTED, event, reference, turned};
-use crate::controller::kind::{Common, Context, Failure, Memory, Outcome, Reconcile, Step};
+use crate::controller::kind::{Common, Context, Failure, Memory, Reconcile, Step};
 use crate::controller::pause::Pause;
 use crate::controller::report::Report;
 use crate::controller::state::Entry;
@@ -30,7 +27,7 @@ impl Reconcile for ServiceToken {
     type Memory = TokenState;
     /// The API server's clock.
     type Own = ServerClock;
-    type Outcome = Visit;
+    type Work = Work;
 
     const NOUN: &'static str = "token";
 
@@ -39,7 +36,7 @@ impl Reconcile for ServiceToken {
         entry: &Entry<TokenState>,
         state: &mut TokenState,
         resource: &Self,
-    ) -> Result<Step<Visit>, Failure> {
+    ) -> Result<Step<Outcome>, Failure> {
         // The deletion of one that is on its way out is an event of its own.
         Ok(visit(context, entry, state, resource).await.map_or(Step::AwaitChange, Step::Done))
     }
@@ -49,37 +46,37 @@ impl Reconcile for ServiceToken {
         state: &mut TokenState,
         _: &ObjectMeta,
         _: Option<&Pause>,
-        visit: Visit,
-    ) -> Result<Step<Visit>, Failure> {
-        if let Visit::Worked(work) = &visit {
+        outcome: Outcome,
+    ) -> Result<Step<Outcome>, Failure> {
+        if let Some(work) = outcome.work() {
             context.metrics.issued(&work.minted);
             if work.sent {
                 state.common.pace.spend();
             }
         }
-        Ok(Step::Done(visit))
+        Ok(Step::Done(outcome))
     }
 
     fn status(
         context: &Context<Self>,
         before: &ServiceTokenStatus,
-        visit: &Visit,
+        outcome: &Outcome,
         meta: &ObjectMeta,
     ) -> ServiceTokenStatus {
         let now = Time(context.own.now());
-        status(before, visit, &carried_token_faults(meta), meta.generation, &now)
+        status(before, outcome, &carried_token_faults(meta), meta.generation, &now)
     }
 
     async fn announce(
         context: &Context<Self>,
         meta: &ObjectMeta,
-        visit: &Visit,
+        outcome: &Outcome,
         before: &ServiceTokenStatus,
         now: &ServiceTokenStatus,
     ) {
         let about = reference::<ServiceToken>(meta);
         let told = turned(&before.conditions, &now.conditions, "Mint");
-        let worked = if let Visit::Worked(work) = visit { minted_anew(work) } else { None };
+        let worked = outcome.work().and_then(minted_anew);
         for event in told.into_iter().chain(worked) {
             context.events.tell(&event, &about).await;
         }
@@ -96,33 +93,6 @@ fn minted_anew(work: &Work) -> Option<kube::runtime::events::Event> {
 impl Memory<ServiceTokenStatus> for TokenState {
     fn common(&mut self) -> &mut Common<ServiceTokenStatus> {
         &mut self.common
-    }
-}
-
-impl Outcome for Visit {
-    fn paused(message: String) -> Self {
-        Self::Paused(message)
-    }
-
-    fn not_understood(faults: Vec<String>) -> Self {
-        Self::NotUnderstood(faults)
-    }
-
-    fn is_understood(&self) -> bool {
-        !matches!(self, Self::NotUnderstood(_))
-    }
-
-    fn wants_retry(&self) -> bool {
-        self.wants_retry()
-    }
-
-    /// One key in trouble does not let the others expire.
-    fn retry_within(&self) -> Option<Duration> {
-        self.due()
-    }
-
-    fn resync(&self, options: &Options) -> Duration {
-        self.pause(options)
     }
 }
 

@@ -4,44 +4,45 @@
 //! unchanged world gives an unchanged status and no write. Of a token it tells when it was issued, when it expires and
 //! for which account, and nothing by which it could be used.
 
+use std::time::Duration;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
-use weaver_api::conditions::{
-    self, AUTHORIZED, CONFLICTED, MIGRATED, PAUSED, READY, TOKEN_ORDER, TOKENS_FRESH, Truth, Verdict,
-};
+use weaver_api::conditions::{self, AUTHORIZED, CONFLICTED, TOKEN_ORDER, TOKENS_FRESH, Truth, Verdict};
 use weaver_api::marks::ALLOW_TOKENS_LABEL;
 use weaver_api::minting;
 use weaver_api::v1beta1::{ServiceTokenStatus, TokenCounts, TokenStatus};
 use weaver_tenant::Account;
 use weaver_tenant::token::MintError;
 
-use super::outcome::{End, Key, Trouble, Visit, Work};
+use super::outcome::{End, Key, Outcome, Trouble, Work};
 use super::plan::Refusal;
-use crate::controller::pause;
-use crate::controller::verdicts::{listed, migrated, unauthorized};
+use crate::args::Options;
+use crate::controller;
+use crate::controller::verdicts::listed;
 use weaver_copies::rights::{Right, explain_writer};
 
 /// Longest message about one token, in bytes.
 const MAX_MESSAGE: usize = 512;
 
-/// What the status of a resource should be after `visit`. `before` is what it was; `carried` is what is wrong with the
+/// What the status of a resource should be after `outcome`. `before` is what it was; `carried` is what is wrong with the
 /// content that conversion carries.
 #[must_use]
 pub fn status(
     before: &ServiceTokenStatus,
-    visit: &Visit,
+    outcome: &Outcome,
     carried: &[String],
     generation: Option<i64>,
     now: &Time,
 ) -> ServiceTokenStatus {
-    let verdicts = verdicts(visit, carried);
+    let verdicts = outcome.verdicts(carried);
     let mut status = ServiceTokenStatus {
         observed_generation: generation,
         conditions: conditions::fold(&TOKEN_ORDER, &before.conditions, &verdicts, generation, now),
         ..ServiceTokenStatus::default()
     };
-    if let Visit::Worked(work) = visit {
+    if let Some(work) = outcome.work() {
         status.secret_name = Some(work.secret.clone());
         status.tokens = work.keys.iter().map(of_key).collect();
     } else {
@@ -113,60 +114,35 @@ fn words(key: &Key, trouble: &Trouble) -> String {
     }
 }
 
-fn verdicts(visit: &Visit, carried: &[String]) -> Vec<Verdict> {
-    let mut verdicts = match visit {
-        Visit::NotUnderstood(words) => {
-            refused("NotUnderstood", &format!("the object cannot be understood: {}", listed(words)))
-        }
-        Visit::InvalidSpec(faults) => {
-            let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-            refused("InvalidSpec", &faults.join("; "))
-        }
-        Visit::Paused(words) => refused("Paused", words),
-        Visit::NoToken(error) => {
-            let authorized = unauthorized(error);
-            let unknown = |kind| {
-                let words = "not looked at: there is no token for the writer";
-                Verdict::new(kind, Truth::Unknown, authorized.reason, words)
-            };
-            vec![authorized.clone(), unknown(CONFLICTED), unknown(TOKENS_FRESH)]
-        }
-        // A Secret that is another's, or a missing right, explains missing tokens: so they come first in `Ready`.
-        Visit::Worked(work) => vec![work.conflicted(), work.authorized(), work.tokens_fresh()],
-    };
-    verdicts.push(pause::verdict(if let Visit::Paused(words) = visit { Some(words) } else { None }));
-    verdicts.push(match visit {
-        Visit::NotUnderstood(_) => Verdict::new(MIGRATED, Truth::Unknown, "NotUnderstood", ""),
-        Visit::InvalidSpec(faults) => migrated(faults, carried),
-        _ => migrated(&[], carried),
-    });
-    verdicts.insert(0, ready(&verdicts));
-    verdicts
-}
+impl controller::outcome::Work for Work {
+    const ABOUT: &'static [&'static str] = &[TOKENS_FRESH];
+    const DONE: &'static str = "Fresh";
+    const ACCOUNT: &'static str = "writer";
 
-/// `Ready` is the first thing in the way, or that there is none.
-fn ready(others: &[Verdict]) -> Verdict {
-    let wanted = |kind| if [CONFLICTED, PAUSED].contains(&kind) { Truth::False } else { Truth::True };
-    // What is not known is the worse explanation.
-    let in_the_way = |unknown: bool| {
-        let mut others = others.iter().filter(|verdict| verdict.truth != wanted(verdict.kind));
-        others.find(|verdict| unknown || verdict.truth != Truth::Unknown)
-    };
-    if let Some(cause) = in_the_way(false).or_else(|| in_the_way(true)) {
-        return Verdict::new(READY, Truth::False, cause.reason, cause.message.clone());
+    /// A Secret that is another's, or a missing right, explains missing tokens.
+    fn verdicts(&self) -> Vec<Verdict> {
+        vec![self.conflicted(), self.authorized(), self.tokens_fresh()]
     }
-    let fresh = others.iter().find(|verdict| verdict.kind == TOKENS_FRESH);
-    Verdict::new(READY, Truth::True, "Fresh", fresh.map_or_else(String::new, |v| v.message.clone()))
-}
 
-/// Nothing was looked at, because of the object itself.
-fn refused(reason: &'static str, message: &str) -> Vec<Verdict> {
-    let message = format!("{message}; nothing was changed");
-    vec![
-        Verdict::new(CONFLICTED, Truth::Unknown, reason, ""),
-        Verdict::new(AUTHORIZED, Truth::Unknown, reason, message.clone()),
-        Verdict::new(TOKENS_FRESH, Truth::False, reason, message),
-    ]
+    /// What is not known is the worse explanation.
+    fn cause<'a>(in_the_way: &[&'a Verdict]) -> Option<&'a Verdict> {
+        let known = in_the_way.iter().find(|verdict| verdict.truth != Truth::Unknown);
+        known.or(in_the_way.first()).copied()
+    }
+
+    fn wants_retry(&self) -> bool {
+        self.may_be_cured()
+    }
+
+    /// One key in trouble does not let the others expire.
+    fn retry_within(&self) -> Option<Duration> {
+        self.due()
+    }
+
+    /// Of accounts no watch tells: whether one was deleted, made again, or its owner has agreed.
+    fn resync(&self, options: &Options) -> Duration {
+        self.due().map_or(options.retry, |due| due.min(options.retry))
+    }
 }
 
 impl Work {

@@ -1,17 +1,18 @@
 use k8s_openapi::jiff::Timestamp;
+use weaver_api::conditions::{MIGRATED, READY};
 use weaver_api::validate::validate_token;
+use weaver_copies::rights::for_writer;
 use weaver_tenant::claims::{Claims, Named};
 
 use super::super::outcome::tests::{key, work};
 use super::*;
-use weaver_copies::rights::for_writer;
 
-fn folded(visit: &Visit) -> ServiceTokenStatus {
+fn folded(visit: &Outcome) -> ServiceTokenStatus {
     status(&ServiceTokenStatus::default(), visit, &[], Some(1), &Time(Timestamp::UNIX_EPOCH))
 }
 
 fn of(work: Work) -> ServiceTokenStatus {
-    folded(&Visit::Worked(Box::new(work)))
+    folded(&Outcome::Worked(Box::new(work)))
 }
 
 /// A condition as one line.
@@ -54,7 +55,7 @@ fn every_type_is_there_from_the_first_visit_and_an_equal_visit_writes_nothing() 
     let first = of(work(vec![key(None)]));
     let types: Vec<_> = first.conditions.iter().map(|condition| condition.type_.as_str()).collect();
     assert_eq!(types, TOKEN_ORDER);
-    let visit = Visit::Worked(Box::new(work(vec![key(None)])));
+    let visit = Outcome::Worked(Box::new(work(vec![key(None)])));
     let again = status(&first, &visit, &[], Some(1), &Time(Timestamp::from_second(99).unwrap()));
     assert_eq!(again, first);
 }
@@ -154,7 +155,7 @@ fn no_token_for_the_writer_explains_all() {
             "False/TokenFailed: minting a token for ServiceAccount team-a/robot failed: away",
         ),
     ] {
-        let status = folded(&Visit::NoToken(error));
+        let status = folded(&Outcome::NoToken(error));
         assert!(shown(&status, READY).starts_with(ready), "{}", shown(&status, READY));
         assert!(status.counts.is_none() && status.tokens.is_empty());
     }
@@ -162,16 +163,16 @@ fn no_token_for_the_writer_explains_all() {
 
 #[test]
 fn an_incomplete_spec_is_not_migrated_and_one_that_is_wrong_is_named_by_field() {
-    let status = folded(&Visit::InvalidSpec(validate_token(None).unwrap_err()));
+    let status = folded(&Outcome::InvalidSpec(validate_token(None).unwrap_err()));
     assert!(shown(&status, MIGRATED).starts_with("False/Incomplete: spec.writer.serviceAccount.name"));
     assert!(shown(&status, READY).starts_with("False/InvalidSpec: "));
-    let odd = folded(&Visit::NotUnderstood(vec!["spec.tokens: a word".into()]));
+    let odd = folded(&Outcome::NotUnderstood(vec!["spec.tokens: a word".into()]));
     assert!(shown(&odd, READY).contains("spec.tokens: a word"));
 }
 
 #[test]
 fn a_patch_takes_away_what_is_not_said_any_more() {
-    let patched = patch(&folded(&Visit::NoToken(MintError::AccountMissing(robot()))));
+    let patched = patch(&folded(&Outcome::NoToken(MintError::AccountMissing(robot()))));
     assert_eq!(patched["status"]["tokens"], Value::Null);
     assert_eq!(patched["status"]["counts"], Value::Null);
 }

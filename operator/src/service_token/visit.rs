@@ -20,7 +20,7 @@ use weaver_tenant::{Account, TenantClient};
 
 use super::Context;
 use super::fill::{Done, Job};
-use super::outcome::{End, Visit, Work};
+use super::outcome::{End, Outcome, Work};
 use super::plan;
 use super::secret::Desired;
 use super::state::TokenState;
@@ -31,26 +31,26 @@ use weaver_copies::copy::owner;
 use weaver_copies::plan::Seen;
 use weaver_copies::rights::{Right, for_writer};
 
-/// Visits `resource` once; `None` where it turns out to be on its way out.
+/// Works on `resource` once; `None` where it turns out to be on its way out.
 pub async fn visit(
     context: &Context,
     entry: &Entry<TokenState>,
     state: &mut TokenState,
     resource: &ServiceToken,
-) -> Option<Visit> {
+) -> Option<Outcome> {
     if let Some(fault) = convert::lost(&resource.metadata) {
-        return Some(Visit::InvalidSpec(vec![fault]));
+        return Some(Outcome::InvalidSpec(vec![fault]));
     }
     let asked = match validate_token(resource.desired()) {
         Ok(asked) => asked,
-        Err(faults) => return Some(Visit::InvalidSpec(faults)),
+        Err(faults) => return Some(Outcome::InvalidSpec(faults)),
     };
     let owner = owner(resource);
     let writer = Account { namespace: owner.namespace.clone(), name: asked.writer.clone() };
     entry.uses(&writer);
     let tenant = match context.tenants.client(&writer).await {
         Ok(tenant) => tenant,
-        Err(error) => return Some(Visit::NoToken(error)),
+        Err(error) => return Some(Outcome::NoToken(error)),
     };
     let secret = asked.secret_name.clone().unwrap_or_else(|| owner.name.clone());
     let watch = join(context, entry, state, &tenant, &secret);
@@ -93,7 +93,7 @@ pub async fn visit(
     if let Some(watch) = state.watch.as_ref().filter(|_| may_watch) {
         watch.try_again();
     }
-    Some(Visit::Worked(Box::new(Work {
+    Some(Outcome::Worked(Box::new(Work {
         writer,
         secret,
         end,

@@ -8,7 +8,7 @@ use kube::runtime::events::{Event, EventType};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
 
 use super::execute::{Change, TargetState};
-use super::outcome::{Visit, Work};
+use super::outcome::{Outcome, Work};
 use crate::controller::events::{
     ADOPTED, COPY_LEFT_BEHIND, Events, REPLACED, TAKEN_OVER, event, reference, turned,
 };
@@ -22,12 +22,12 @@ use weaver_copies::plan::Before;
 pub async fn tell_of(
     events: &Events,
     resource: &ObjectMeta,
-    visit: &Visit,
+    outcome: &Outcome,
     before: &ConfigMapSyncStatus,
     now: &ConfigMapSyncStatus,
 ) {
     let about = reference::<ConfigMapSync>(resource);
-    let work = if let Visit::Worked(work) = visit { done(work) } else { Vec::new() };
+    let work = outcome.work().map(done).unwrap_or_default();
     for event in turned(&before.conditions, &now.conditions, "Sync").into_iter().chain(work) {
         events.tell(&event, &about).await;
     }

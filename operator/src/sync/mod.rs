@@ -2,7 +2,7 @@
 //!
 //! What a copy holds and what is to be done with a target is decided in [`weaver_copies`].
 //!
-//! Pure: [`targets`] (which changes of a namespace matter), [`outcome`] (what follows from a visit), [`verdicts`] (a visit
+//! Pure: [`targets`] (which changes of a namespace matter), [`outcome`] (what follows from a visit), [`verdicts`] (its work
 //! as conditions), [`status`] (as a whole status), [`setback`] (when a target is tried again).
 //!
 //! Thin: [`execute`] (one target), [`fan_out`] (all of them), [`visit`] (one resource), [`cleanup`] (a deleted one),

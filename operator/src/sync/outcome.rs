@@ -1,4 +1,4 @@
-//! What one visit found and did, and what is to follow from it. Pure.
+//! What one reconcile found and did, and what is to follow from it. Pure.
 //!
 //! What it means to a person is said elsewhere: as conditions ([`super::verdicts`]) and as a whole status
 //! ([`super::status`]).
@@ -6,38 +6,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use weaver_api::validate::{SpecFault, ValidSync};
+use weaver_api::validate::ValidSync;
 use weaver_tenant::Account;
-use weaver_tenant::token::MintError;
 
 use super::execute::{Kept, TargetState};
 use crate::args::Options;
+use crate::controller::outcome::Reconciled;
 use weaver_copies::content::Clash;
 use weaver_copies::object::Place;
 use weaver_copies::rights::Right;
 
-/// After which time a resource is looked at again whose spec says none that could be used.
-const RESYNC: Duration = Duration::from_mins(10);
-
-/// One visit of a resource that is not being deleted.
-#[derive(Debug)]
-pub enum Visit {
-    /// The object cannot be read. What the parser said, by field.
-    NotUnderstood(Vec<String>),
-    /// The spec cannot be acted upon.
-    InvalidSpec(Vec<SpecFault>),
-    /// The spec asks to be left alone.
-    Suspended,
-    /// Somebody has paused it, or everything. Why, and how that ends.
-    Paused(String),
-    /// No token for the account.
-    NoToken(MintError),
-    /// The source or the spec changed in the middle of the work: what is left of it is not worth doing any more, and
-    /// another visit follows at once.
-    Outdated,
-    /// The work was tried.
-    Worked(Box<Work>),
-}
+/// One reconcile of a `ConfigMapSync`.
+pub type Outcome = Reconciled<Work>;
 
 /// What the tenant's identity found and did.
 #[derive(Debug)]
@@ -121,65 +101,49 @@ pub enum SourceState {
     AccountToken,
 }
 
-impl Visit {
-    /// Is there something that another visit may cure without any event that would announce the cure? A right
-    /// may be granted and an account created without our seeing it; a spec cannot change unseen.
-    #[must_use]
-    pub fn wants_retry(&self) -> bool {
-        match self {
-            Visit::NotUnderstood(_)
-            | Visit::InvalidSpec(_)
-            | Visit::Suspended
-            | Visit::Paused(_)
-            | Visit::Outdated => false,
-            Visit::NoToken(_) => true,
-            Visit::Worked(work) => {
-                let may_do = |missing: &BTreeSet<Right>| missing.iter().all(Right::is_for_watching);
-                !work.rights.missing.as_ref().is_ok_and(may_do)
-                    || !work.stale.kept.is_empty()
-                    || work.stale.search_failed.is_some()
-                    || work.selection.failed.is_some()
-                    || matches!(work.source, SourceState::Forbidden(_) | SourceState::Failed(_))
-                    || !work.targets.values().all(TargetState::is_settled)
-            }
-        }
-    }
-
+impl Outcome {
     /// Is there something to write that had to wait until the resource is held by our finalizer?
     #[must_use]
     pub fn wants_claim(&self) -> bool {
-        match self {
-            Visit::Worked(work) => {
-                work.unheld || work.targets.values().any(|target| *target == TargetState::Unclaimed)
-            }
-            _ => false,
-        }
+        let unclaimed = |target: &TargetState| *target == TargetState::Unclaimed;
+        self.work().is_some_and(|work| work.unheld || work.targets.values().any(unclaimed))
     }
 
     /// Is there nothing that could still be taken over from the upstream operator? Not while a target could not be looked at
     /// or written.
     #[must_use]
     pub fn ends_upgrade(&self) -> bool {
-        let Visit::Worked(work) = self else { return false };
+        let Some(work) = self.work() else { return false };
         let ends = |target| work.targets.get(target).is_some_and(TargetState::ends_upgrade);
         // With nothing to copy nothing was looked at; and where nothing is written, this is not either.
         work.source == SourceState::Found && !work.spec.dry_run && work.selection.desired.iter().all(ends)
     }
+}
+
+impl Work {
+    /// Is there something that another reconcile may cure without any event that would announce the cure?
+    pub(super) fn may_be_cured(&self) -> bool {
+        let may_do = |missing: &BTreeSet<Right>| missing.iter().all(Right::is_for_watching);
+        !self.rights.missing.as_ref().is_ok_and(may_do)
+            || !self.stale.kept.is_empty()
+            || self.stale.search_failed.is_some()
+            || self.selection.failed.is_some()
+            || matches!(self.source, SourceState::Forbidden(_) | SourceState::Failed(_))
+            || !self.targets.values().all(TargetState::is_settled)
+    }
 
     /// The time after which an unchanged resource is compared again.
-    #[must_use]
-    pub fn resync(&self, options: &Options) -> Duration {
-        let Visit::Worked(work) = self else { return options.resync.unwrap_or(RESYNC) };
-        let mut period = options.resync.unwrap_or(work.spec.resync);
-        if work.selection.hidden {
+    pub(super) fn period(&self, options: &Options) -> Duration {
+        let mut period = options.resync.unwrap_or(self.spec.resync);
+        if self.selection.hidden {
             // Nobody tells when the account may know of a selected namespace at last.
             period = period.min(options.watch);
         }
-        if work.targets.values().any(|target| *target == TargetState::NamespaceTerminating) {
+        if self.targets.values().any(|target| *target == TargetState::NamespaceTerminating) {
             // Its Roles go before it does, and then its end is no matter of the account's any more.
             period = period.min(options.retry);
         }
-        if work.watched.blind {
+        if self.watched.blind {
             // Nor what becomes of what cannot be watched, whether it may not or the watch fails.
             period = period.min(options.retry);
         }

@@ -2,6 +2,7 @@ use kube::core::Status;
 use serde_json::{Value, json};
 use weaver_api::v1beta1::ConfigMapSyncSpec;
 use weaver_api::validate::validate;
+use weaver_tenant::token::MintError;
 
 use super::super::execute::Change;
 use super::*;
@@ -64,8 +65,8 @@ pub fn clash() -> Clash {
     Content::of(&source).chosen(&keys).err().unwrap()
 }
 
-fn worked(targets: &[(&str, TargetState)]) -> Visit {
-    Visit::Worked(Box::new(work(targets)))
+fn worked(targets: &[(&str, TargetState)]) -> Outcome {
+    Outcome::Worked(Box::new(work(targets)))
 }
 
 #[test]
@@ -97,13 +98,13 @@ fn an_upgrade_does_not_end_while_nothing_could_be_looked_at_or_nothing_is_to_be_
     let mut dry = work(&[("foo", synced())]);
     dry.spec.dry_run = true;
     for visit in [
-        Visit::Worked(Box::new(dry)),
-        Visit::Worked(Box::new(without_source)),
-        Visit::Worked(Box::new(clashing)),
-        Visit::NotUnderstood(Vec::new()),
-        Visit::InvalidSpec(validate(None).unwrap_err()),
-        Visit::Suspended,
-        Visit::NoToken(MintError::AccountMissing(account())),
+        Outcome::Worked(Box::new(dry)),
+        Outcome::Worked(Box::new(without_source)),
+        Outcome::Worked(Box::new(clashing)),
+        Outcome::NotUnderstood(Vec::new()),
+        Outcome::InvalidSpec(validate(None).unwrap_err()),
+        Outcome::Suspended,
+        Outcome::NoToken(MintError::AccountMissing(account())),
     ] {
         assert!(!visit.ends_upgrade(), "{visit:?}");
     }
@@ -134,11 +135,11 @@ fn the_spec_says_how_often_it_is_compared() {
     let mut hidden = work(&[("foo", synced())]);
     hidden.selection.hidden = true;
     for (visit, by_itself, by_flag) in [
-        (Visit::Worked(Box::new(often)), minute, day),
+        (Outcome::Worked(Box::new(often)), minute, day),
         (worked(&[("foo", synced())]), Duration::from_mins(10), day),
-        (Visit::Suspended, Duration::from_mins(10), day),
-        (Visit::Worked(Box::new(hidden)), five, five),
-        (Visit::Worked(Box::new(polled)), minute, minute),
+        (Outcome::Suspended, Duration::from_mins(10), day),
+        (Outcome::Worked(Box::new(hidden)), five, five),
+        (Outcome::Worked(Box::new(polled)), minute, minute),
         (worked(&[("foo", synced()), ("bar", TargetState::NamespaceTerminating)]), minute, minute),
     ] {
         let found = (visit.resync(&options(None)), visit.resync(&options(Some(day))));

@@ -17,14 +17,13 @@ use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
 
 use super::access_checks::AccessChecks;
 use super::claim;
-use super::outcome::Visit;
+use super::outcome::{Outcome, Work};
 use super::state::SyncState;
 use super::status::{patch, status};
 use super::visit::visit;
 use super::{cleanup, events};
-use crate::args::Options;
 use crate::code;
-use crate::controller::kind::{self, Common, Context, Failure, Memory, Outcome, Reconcile, Step};
+use crate::controller::kind::{self, Common, Context, Failure, Memory, Reconcile, Step};
 use crate::controller::pause::Pause;
 use crate::controller::report::Report;
 use crate::controller::state::Entry;
@@ -37,7 +36,7 @@ impl Reconcile for ConfigMapSync {
     type Memory = SyncState;
     /// Questions whether a namespace that changed concerns an account.
     type Own = AccessChecks;
-    type Outcome = Visit;
+    type Work = Work;
 
     const NOUN: &'static str = "sync";
 
@@ -84,7 +83,7 @@ impl Reconcile for ConfigMapSync {
         entry: &Entry<SyncState>,
         state: &mut SyncState,
         sync: &Self,
-    ) -> Result<Step<Visit>, Failure> {
+    ) -> Result<Step<Outcome>, Failure> {
         let api = api(context, sync.meta());
         if state.upgraded.is_none()
             && claim::pin_upstreams_source(&api, sync).await.map_err(Failure::Finalizer)?
@@ -92,7 +91,8 @@ impl Reconcile for ConfigMapSync {
             // The patch is an event, and the reconcile that follows takes over.
             return Ok(Step::Again(context.options.retry));
         }
-        Ok(Step::Done(visit(context, entry, state, sync).await))
+        // Outdated in the middle of the work.
+        Ok(visit(context, entry, state, sync).await.map_or(Step::Again(Duration::ZERO), Step::Done))
     }
 
     async fn conclude(
@@ -100,41 +100,40 @@ impl Reconcile for ConfigMapSync {
         state: &mut SyncState,
         meta: &ObjectMeta,
         paused: Option<&Pause>,
-        visit: Visit,
-    ) -> Result<Step<Visit>, Failure> {
+        outcome: Outcome,
+    ) -> Result<Step<Outcome>, Failure> {
         // It may have taken minutes.
-        let paused_meanwhile = paused.is_none() && Pause::of_all(&context.namespaces).is_some();
-        if paused_meanwhile || matches!(visit, Visit::Outdated) {
+        if paused.is_none() && Pause::of_all(&context.namespaces).is_some() {
             return Ok(Step::Again(Duration::ZERO));
         }
-        if visit.wants_claim() {
+        if outcome.wants_claim() {
             claim::set(&api(context, meta), meta, Claim::Take).await.map_err(Failure::Finalizer)?;
             // The patch is an event, and the reconcile that follows writes.
             return Ok(Step::Again(context.options.retry));
         }
-        if is_upgrading(meta) && visit.ends_upgrade() && end_upgrade(context, state, meta).await? {
+        if is_upgrading(meta) && outcome.ends_upgrade() && end_upgrade(context, state, meta).await? {
             return Ok(Step::Again(context.options.retry));
         }
-        Ok(Step::Done(visit))
+        Ok(Step::Done(outcome))
     }
 
     fn status(
         _: &Context<Self>,
         before: &ConfigMapSyncStatus,
-        visit: &Visit,
+        outcome: &Outcome,
         meta: &ObjectMeta,
     ) -> ConfigMapSyncStatus {
-        status(before, visit, &carried_faults(meta), meta.generation, &Time(Timestamp::now()))
+        status(before, outcome, &carried_faults(meta), meta.generation, &Time(Timestamp::now()))
     }
 
     async fn announce(
         context: &Context<Self>,
         meta: &ObjectMeta,
-        visit: &Visit,
+        outcome: &Outcome,
         before: &ConfigMapSyncStatus,
         now: &ConfigMapSyncStatus,
     ) {
-        events::tell_of(&context.events, meta, visit, before, now).await;
+        events::tell_of(&context.events, meta, outcome, before, now).await;
     }
 }
 
@@ -174,28 +173,6 @@ async fn end_upgrade(
 impl Memory<ConfigMapSyncStatus> for SyncState {
     fn common(&mut self) -> &mut Common<ConfigMapSyncStatus> {
         &mut self.common
-    }
-}
-
-impl Outcome for Visit {
-    fn paused(message: String) -> Self {
-        Self::Paused(message)
-    }
-
-    fn not_understood(faults: Vec<String>) -> Self {
-        Self::NotUnderstood(faults)
-    }
-
-    fn is_understood(&self) -> bool {
-        !matches!(self, Self::NotUnderstood(_))
-    }
-
-    fn wants_retry(&self) -> bool {
-        self.wants_retry()
-    }
-
-    fn resync(&self, options: &Options) -> Duration {
-        self.resync(options)
     }
 }
 

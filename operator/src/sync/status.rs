@@ -14,31 +14,31 @@ use weaver_api::conditions;
 use weaver_api::v1beta1::{ConfigMapSyncStatus, Counts, MAX_TARGETS_SHOWN, TargetStatus};
 
 use super::execute::{Change, TargetState};
-use super::outcome::{SourceState, Visit, Work};
-use super::verdicts::{KEYS_CLASH, NOT_COPIED, NOT_SERVED, not_accepted, untouched, verdicts};
+use super::outcome::{Outcome, SourceState, Work};
+use super::verdicts::{KEYS_CLASH, NOT_COPIED, NOT_SERVED, not_accepted, untouched};
 use weaver_copies::plan::{Before, Foreign};
 
 /// Longest message about one target, in bytes.
 const MAX_MESSAGE: usize = 512;
 
-/// What the status of a resource should be after `visit`. `before` is what it was; `carried` is what is wrong
+/// What the status of a resource should be after `outcome`. `before` is what it was; `carried` is what is wrong
 /// with the content that conversion carries.
 #[must_use]
 pub fn status(
     before: &ConfigMapSyncStatus,
-    visit: &Visit,
+    outcome: &Outcome,
     carried: &[String],
     generation: Option<i64>,
     now: &Time,
 ) -> ConfigMapSyncStatus {
-    let verdicts = verdicts(visit, carried);
+    let verdicts = outcome.verdicts(carried);
     let mut status = ConfigMapSyncStatus {
         observed_generation: generation,
         conditions: conditions::fold(&conditions::ORDER, &before.conditions, &verdicts, generation, now),
         ..ConfigMapSyncStatus::default()
     };
     // Where nothing was looked at, nothing is known of any target.
-    if let Visit::Worked(work) = visit {
+    if let Some(work) = outcome.work() {
         let mut targets = targets(work);
         status.counts = Some(counts(&targets));
         status.truncated = targets.len() > MAX_TARGETS_SHOWN;

@@ -10,12 +10,12 @@ fn at(second: i64) -> Time {
     Time(Timestamp::from_second(second).unwrap())
 }
 
-fn fold(before: &ConfigMapSyncStatus, visit: &Visit, second: i64) -> ConfigMapSyncStatus {
+fn fold(before: &ConfigMapSyncStatus, visit: &Outcome, second: i64) -> ConfigMapSyncStatus {
     status(before, visit, &[], Some(3), &at(second))
 }
 
-fn worked(targets: &[(&str, TargetState)]) -> Visit {
-    Visit::Worked(Box::new(work(targets)))
+fn worked(targets: &[(&str, TargetState)]) -> Outcome {
+    Outcome::Worked(Box::new(work(targets)))
 }
 
 fn shown(status: &ConfigMapSyncStatus) -> Vec<(&str, &str, &str)> {
@@ -89,7 +89,7 @@ fn without_a_source_every_target_waits() {
     ] {
         let mut work = work(&[]);
         work.source = source;
-        let status = fold(&ConfigMapSyncStatus::default(), &Visit::Worked(Box::new(work)), 1);
+        let status = fold(&ConfigMapSyncStatus::default(), &Outcome::Worked(Box::new(work)), 1);
         assert_eq!(status.counts, Some(Counts { desired: 1, ..Counts::default() }));
         assert_eq!(shown(&status), [("foo", "Waiting", reason)]);
     }
@@ -100,10 +100,10 @@ fn where_nothing_was_looked_at_no_target_is_spoken_of() {
     let before = fold(&ConfigMapSyncStatus::default(), &worked(&[("foo", synced())]), 1);
     assert!(before.counts.is_some());
     for visit in [
-        Visit::NotUnderstood(vec!["spec: no".into()]),
-        Visit::InvalidSpec(validate(None).unwrap_err()),
-        Visit::Suspended,
-        Visit::NoToken(MintError::AccountMissing(account())),
+        Outcome::NotUnderstood(vec!["spec: no".into()]),
+        Outcome::InvalidSpec(validate(None).unwrap_err()),
+        Outcome::Suspended,
+        Outcome::NoToken(MintError::AccountMissing(account())),
     ] {
         let status = fold(&before, &visit, 2);
         assert_eq!((status.counts, status.targets.len(), status.truncated), (None, 0, false), "{visit:?}");
@@ -159,7 +159,7 @@ fn a_thousand_failing_targets_do_not_fill_the_status() {
         names.iter().map(|name| (name.as_str(), failing.clone())).collect();
     let mut work = work(&targets);
     work.rights.missing = Err(words);
-    let status = fold(&ConfigMapSyncStatus::default(), &Visit::Worked(Box::new(work)), 1);
+    let status = fold(&ConfigMapSyncStatus::default(), &Outcome::Worked(Box::new(work)), 1);
     assert_eq!(status.counts, Some(Counts { desired: 1_000, failed: 1_000, ..Counts::default() }));
     assert_eq!((status.targets.len(), status.truncated), (MAX_TARGETS_SHOWN, true));
     assert!(status.targets.iter().all(|target| target.message.len() <= MAX_MESSAGE + 16));

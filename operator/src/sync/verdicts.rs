@@ -1,24 +1,24 @@
-//! A visit as conditions. Pure.
+//! A reconcile as conditions, where there was work. Pure.
 //!
-//! The fold looks at nothing but the visit and what is wrong with carried content, so two equal visits give equal
+//! The fold looks at nothing but that, so two equal outcomes give equal
 //! conditions and the second writes no status. Messages are for people: they name places and remedies, and hold
 //! nothing of any object's content.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use weaver_api::conditions::{
-    AUTHORIZED, CONFLICTED, MIGRATED, PAUSED, READY, SOURCE_FOUND, TARGETS_SYNCED, Truth, Verdict,
-};
+use weaver_api::conditions::{AUTHORIZED, CONFLICTED, PAUSED, SOURCE_FOUND, TARGETS_SYNCED, Truth, Verdict};
 use weaver_api::marks::ACCEPT_FROM_ANNOTATION;
 use weaver_api::v1beta1::SourceDeletionPolicy;
 use weaver_api::validate::ValidSync;
 use weaver_tenant::Account;
-use weaver_tenant::token::MintError;
 
 use super::execute::{Change, TargetState};
-use super::outcome::{SourceState, Visit, Work};
-use crate::controller::pause;
-use crate::controller::verdicts::{listed, migrated, unauthorized};
+use super::outcome::{SourceState, Work};
+use crate::args::Options;
+use crate::controller;
+use crate::controller::outcome::NOTHING_IS_WRITTEN;
+use crate::controller::verdicts::listed;
 use crate::watch::LIMITS;
 use weaver_copies::object::Place;
 use weaver_copies::plan::{Before, Foreign};
@@ -33,79 +33,27 @@ pub(super) const NOT_COPIED: &str = "SourceNotCopied";
 /// Reason while a spec asks what would be done.
 const DRY_RUN: &str = "DryRun";
 
-/// The visit as conditions, one of each type. `carried` is what is wrong with the content that conversion carries.
-#[must_use]
-pub fn verdicts(visit: &Visit, carried: &[String]) -> Vec<Verdict> {
-    let mut verdicts = match visit {
-        Visit::NotUnderstood(words) => {
-            refused("NotUnderstood", &format!("the object cannot be understood: {}", listed(words)))
-        }
-        Visit::InvalidSpec(faults) => {
-            let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-            refused("InvalidSpec", &faults.join("; "))
-        }
-        Visit::Suspended => refused("Suspended", "spec.suspend is true"),
-        Visit::Paused(words) => refused("Paused", words),
-        Visit::Outdated => refused("Outdated", "the source or the spec changed meanwhile"),
-        Visit::NoToken(error) => no_token(error),
-        // A missing right explains a missing source or copy, so it comes first in `Ready`.
-        Visit::Worked(work) => {
-            vec![work.authorized(), work.source_found(), work.conflicted(), work.targets_synced()]
-        }
-    };
-    verdicts.push(paused(visit));
-    verdicts.push(match visit {
-        Visit::NotUnderstood(_) => Verdict::new(MIGRATED, Truth::Unknown, "NotUnderstood", ""),
-        Visit::InvalidSpec(faults) => migrated(faults, carried),
-        _ => migrated(&[], carried),
-    });
-    verdicts.insert(0, ready(&verdicts));
-    verdicts
-}
+impl controller::outcome::Work for Work {
+    const ABOUT: &'static [&'static str] = &[SOURCE_FOUND, TARGETS_SYNCED];
+    const DONE: &'static str = "Synced";
+    const ACCOUNT: &'static str = "account";
 
-/// Nothing is written while one of the two fields, or somebody, says so; a deletion then leaves the copies ([`super::cleanup`]).
-fn paused(visit: &Visit) -> Verdict {
-    let words = "nothing is written; deleted now, the resource leaves its copies where they are";
-    match visit {
-        Visit::Suspended => Verdict::new(PAUSED, Truth::True, "Suspended", words),
-        Visit::Worked(work) if work.spec.dry_run => Verdict::new(PAUSED, Truth::True, DRY_RUN, words),
-        Visit::Paused(words) => pause::verdict(Some(words)),
-        _ => pause::verdict(None),
+    /// A missing right explains a missing source or copy, so it comes first.
+    fn verdicts(&self) -> Vec<Verdict> {
+        vec![self.authorized(), self.source_found(), self.conflicted(), self.targets_synced()]
     }
-}
 
-/// `Ready` is the first thing in the way, or that there is none.
-fn ready(others: &[Verdict]) -> Verdict {
-    let wanted = |kind| {
-        if [CONFLICTED, PAUSED].contains(&kind) { Truth::False } else { Truth::True }
-    };
-    match others.iter().find(|verdict| verdict.truth != wanted(verdict.kind)) {
-        None => {
-            let synced = others.iter().find(|verdict| verdict.kind == TARGETS_SYNCED);
-            Verdict::new(READY, Truth::True, "Synced", synced.map_or_else(String::new, |v| v.message.clone()))
-        }
-        Some(cause) => Verdict::new(READY, Truth::False, cause.reason, cause.message.clone()),
+    fn paused(&self) -> Option<Verdict> {
+        self.spec.dry_run.then(|| Verdict::new(PAUSED, Truth::True, DRY_RUN, NOTHING_IS_WRITTEN))
     }
-}
 
-/// Nothing was looked at, because of the object itself.
-fn refused(reason: &'static str, message: &str) -> Vec<Verdict> {
-    let message = format!("{message}; nothing was changed");
-    let unknown = |kind| Verdict::new(kind, Truth::Unknown, reason, message.clone());
-    vec![
-        unknown(SOURCE_FOUND),
-        unknown(AUTHORIZED),
-        Verdict::new(TARGETS_SYNCED, Truth::False, reason, message.clone()),
-        Verdict::new(CONFLICTED, Truth::Unknown, reason, ""),
-    ]
-}
+    fn wants_retry(&self) -> bool {
+        self.may_be_cured()
+    }
 
-fn no_token(error: &MintError) -> Vec<Verdict> {
-    let authorized = unauthorized(error);
-    let reason = authorized.reason;
-    let unknown =
-        |kind| Verdict::new(kind, Truth::Unknown, reason, "not looked at: there is no token for the account");
-    vec![authorized, unknown(SOURCE_FOUND), unknown(TARGETS_SYNCED), unknown(CONFLICTED)]
+    fn resync(&self, options: &Options) -> Duration {
+        self.period(options)
+    }
 }
 
 impl Work {

@@ -1,21 +1,24 @@
+use weaver_api::conditions::{MIGRATED, READY};
 use weaver_api::v1beta1::{ConfigMapSyncSpec, Source, SourceKind, Targets};
 use weaver_api::validate::validate;
-
-use super::super::outcome::Watched;
-use super::super::outcome::tests::{account, clash, forbidden, synced, work};
-use super::*;
 use weaver_copies::object::Place;
 use weaver_copies::plan::Foreign;
 use weaver_copies::rights::for_target;
+use weaver_tenant::token::MintError;
 
-fn verdict(visit: &Visit, kind: &str) -> (Truth, &'static str, String) {
-    let found = verdicts(visit, &[]).into_iter().find(|verdict| verdict.kind == kind).unwrap();
+use super::super::outcome::tests::{account, clash, forbidden, synced, work};
+use super::super::outcome::{Outcome, Watched};
+use super::*;
+use crate::controller::verdicts::migrated;
+
+fn verdict(visit: &Outcome, kind: &str) -> (Truth, &'static str, String) {
+    let found = visit.verdicts(&[]).into_iter().find(|verdict| verdict.kind == kind).unwrap();
     (found.truth, found.reason, found.message)
 }
 
 #[test]
 fn all_is_well() {
-    let visit = Visit::Worked(Box::new(work(&[("foo", synced()), ("bar", synced())])));
+    let visit = Outcome::Worked(Box::new(work(&[("foo", synced()), ("bar", synced())])));
     assert_eq!(verdict(&visit, READY), (Truth::True, "Synced", "2 of 2 targets hold the copy".into()));
     assert!(!visit.wants_retry());
 }
@@ -23,7 +26,7 @@ fn all_is_well() {
 #[test]
 fn a_target_that_was_not_written_is_never_reported_as_synced() {
     for state in [forbidden(), TargetState::Failed("x".into()), TargetState::Rejected("x".into())] {
-        let visit = Visit::Worked(Box::new(work(&[("foo", synced()), ("bar", state)])));
+        let visit = Outcome::Worked(Box::new(work(&[("foo", synced()), ("bar", state)])));
         let (truth, _, message) = verdict(&visit, TARGETS_SYNCED);
         assert_eq!(truth, Truth::False);
         assert!(message.starts_with("1 of 2 targets hold the copy; bar: "), "{message}");
@@ -33,7 +36,8 @@ fn a_target_that_was_not_written_is_never_reported_as_synced() {
 
 #[test]
 fn a_missing_namespace_is_a_state_of_that_target_not_an_error() {
-    let visit = Visit::Worked(Box::new(work(&[("foo", synced()), ("later", TargetState::NamespaceMissing)])));
+    let visit =
+        Outcome::Worked(Box::new(work(&[("foo", synced()), ("later", TargetState::NamespaceMissing)])));
     let (truth, _, message) = verdict(&visit, READY);
     assert_eq!(
         (truth, message.as_str()),
@@ -43,7 +47,7 @@ fn a_missing_namespace_is_a_state_of_that_target_not_an_error() {
 
 #[test]
 fn a_conflict_names_the_object_and_the_remedy() {
-    let visit = Visit::Worked(Box::new(work(&[("foo", TargetState::Conflict(Foreign::Unmarked))])));
+    let visit = Outcome::Worked(Box::new(work(&[("foo", TargetState::Conflict(Foreign::Unmarked))])));
     let (truth, reason, message) = verdict(&visit, CONFLICTED);
     assert_eq!((truth, reason), (Truth::True, "Conflict"));
     assert!(message.starts_with("ConfigMap foo/settings was left untouched"), "{message}");
@@ -54,7 +58,7 @@ fn a_conflict_names_the_object_and_the_remedy() {
         holder: "ConfigMapSync team-b/other".into(),
         uid: "u2".into(),
     });
-    let message = verdict(&Visit::Worked(Box::new(work(&[("foo", other)]))), CONFLICTED).2;
+    let message = verdict(&Outcome::Worked(Box::new(work(&[("foo", other)]))), CONFLICTED).2;
     assert!(message.contains("where that ConfigMapSync is gone, have `weaver orphans adopt`"), "{message}");
 }
 
@@ -62,7 +66,7 @@ fn a_conflict_names_the_object_and_the_remedy() {
 fn a_missing_right_in_one_namespace_is_named_and_the_others_are_synced() {
     let mut work = work(&[("foo", synced()), ("bar", forbidden())]);
     work.rights.missing = Ok(for_target(SourceKind::ConfigMap, "bar").into_iter().collect());
-    let visit = Visit::Worked(Box::new(work));
+    let visit = Outcome::Worked(Box::new(work));
     let (truth, reason, message) = verdict(&visit, READY);
     assert_eq!((truth, reason), (Truth::False, "MissingRights"));
     assert!(message.contains("may not create, delete, get, list, update, watch ConfigMaps in namespace bar"));
@@ -71,7 +75,7 @@ fn a_missing_right_in_one_namespace_is_named_and_the_others_are_synced() {
 
 #[test]
 fn a_refusal_that_is_no_missing_right_shows_the_servers_own_reason() {
-    let visit = Visit::Worked(Box::new(work(&[("foo", forbidden())])));
+    let visit = Outcome::Worked(Box::new(work(&[("foo", forbidden())])));
     assert_eq!(verdict(&visit, AUTHORIZED).0, Truth::True);
     assert!(verdict(&visit, READY).2.contains("exceeded quota"));
 }
@@ -80,7 +84,7 @@ fn a_refusal_that_is_no_missing_right_shows_the_servers_own_reason() {
 fn a_missing_source_leaves_the_copies_and_says_so() {
     let mut work = work(&[]);
     work.source = SourceState::Missing;
-    let visit = Visit::Worked(Box::new(work));
+    let visit = Outcome::Worked(Box::new(work));
     assert_eq!(verdict(&visit, READY).1, "SourceMissing");
     assert_eq!(verdict(&visit, TARGETS_SYNCED).0, Truth::Unknown);
     assert!(!visit.wants_retry(), "the watch on the source announces it");
@@ -90,7 +94,7 @@ fn a_missing_source_leaves_the_copies_and_says_so() {
 fn keys_that_clash_are_named_with_the_remedy_and_the_copies_stay() {
     let mut work = work(&[]);
     work.source = SourceState::Clash(clash());
-    let visit = Visit::Worked(Box::new(work));
+    let visit = Outcome::Worked(Box::new(work));
     assert_eq!(verdict(&visit, SOURCE_FOUND).0, Truth::True);
     for kind in [READY, TARGETS_SYNCED, CONFLICTED] {
         let (truth, reason, message) = verdict(&visit, kind);
@@ -108,7 +112,7 @@ fn keys_that_clash_are_named_with_the_remedy_and_the_copies_stay() {
 fn a_key_that_the_source_does_not_have_is_named_and_stops_nothing() {
     let mut work = work(&[("foo", synced())]);
     work.absent_keys = vec!["x".into(), "y".into()];
-    let visit = Visit::Worked(Box::new(work));
+    let visit = Outcome::Worked(Box::new(work));
     assert_eq!(verdict(&visit, SOURCE_FOUND).2, "ConfigMap team-a/settings; it has no key x; y");
     assert_eq!(verdict(&visit, READY).0, Truth::True);
 }
@@ -116,7 +120,7 @@ fn a_key_that_the_source_does_not_have_is_named_and_stops_nothing() {
 #[test]
 fn every_fault_of_a_spec_is_named_at_once() {
     let faults = validate(Some(&ConfigMapSyncSpec::default())).unwrap_err();
-    let visit = Visit::InvalidSpec(faults);
+    let visit = Outcome::InvalidSpec(faults);
     let (truth, reason, message) = verdict(&visit, READY);
     assert_eq!((truth, reason), (Truth::False, "InvalidSpec"));
     for field in ["spec.serviceAccount.name", "spec.source.name", "spec.source.namespace", "spec.targets"] {
@@ -127,7 +131,7 @@ fn every_fault_of_a_spec_is_named_at_once() {
 
 #[test]
 fn minting_that_is_not_allowed_prints_the_command() {
-    let visit = Visit::NoToken(MintError::Forbidden(account()));
+    let visit = Outcome::NoToken(MintError::Forbidden(account()));
     assert_eq!(verdict(&visit, AUTHORIZED).1, "MintingForbidden");
     assert!(verdict(&visit, READY).2.contains("weaver tenant allow team-a sync"));
     assert!(visit.wants_retry());
@@ -137,20 +141,20 @@ fn minting_that_is_not_allowed_prints_the_command() {
 fn a_thousand_failures_do_not_fill_the_status() {
     let names: Vec<String> = (0..1_000).map(|n| format!("ns-{n:04}")).collect();
     let targets: Vec<(&str, TargetState)> = names.iter().map(|name| (name.as_str(), forbidden())).collect();
-    let message = verdict(&Visit::Worked(Box::new(work(&targets))), TARGETS_SYNCED).2;
+    let message = verdict(&Outcome::Worked(Box::new(work(&targets))), TARGETS_SYNCED).2;
     assert!(message.len() < 1_000 && message.ends_with("; and 990 more"), "{message}");
 }
 
 #[test]
 fn every_condition_is_judged_in_every_visit() {
     for visit in [
-        Visit::NotUnderstood(vec!["spec: no".into()]),
-        Visit::InvalidSpec(validate(None).unwrap_err()),
-        Visit::Suspended,
-        Visit::NoToken(MintError::AccountMissing(account())),
-        Visit::Worked(Box::new(work(&[("foo", synced())]))),
+        Outcome::NotUnderstood(vec!["spec: no".into()]),
+        Outcome::InvalidSpec(validate(None).unwrap_err()),
+        Outcome::Suspended,
+        Outcome::NoToken(MintError::AccountMissing(account())),
+        Outcome::Worked(Box::new(work(&[("foo", synced())]))),
     ] {
-        let mut kinds: Vec<_> = verdicts(&visit, &[]).iter().map(|verdict| verdict.kind).collect();
+        let mut kinds: Vec<_> = visit.verdicts(&[]).iter().map(|verdict| verdict.kind).collect();
         kinds.sort_unstable();
         let mut all = weaver_api::conditions::ORDER;
         all.sort_unstable();
@@ -162,14 +166,14 @@ fn every_condition_is_judged_in_every_visit() {
 fn rights_that_could_not_be_asked_about_are_not_reported_as_held() {
     let mut work = work(&[("foo", forbidden())]);
     work.rights.missing = Err("no answer".into());
-    let visit = Visit::Worked(Box::new(work));
+    let visit = Outcome::Worked(Box::new(work));
     assert_eq!(verdict(&visit, AUTHORIZED).0, Truth::Unknown);
     assert!(visit.wants_retry());
 }
 
 #[test]
 fn a_suspended_resource_is_not_ready_and_says_what_a_deletion_would_leave() {
-    let visit = Visit::Suspended;
+    let visit = Outcome::Suspended;
     assert_eq!(
         verdict(&visit, READY),
         (Truth::False, "Suspended", "spec.suspend is true; nothing was changed".into())
@@ -194,21 +198,21 @@ fn a_dry_run_says_what_it_would_do_and_is_never_ready() {
     ]);
     let (kind, namespace, name) = (SourceKind::ConfigMap, "old".into(), "settings".into());
     planning.stale.planned = [Place { kind, namespace, name }].into();
-    let visit = Visit::Worked(Box::new(planning));
+    let visit = Outcome::Worked(Box::new(planning));
     let plan = "1 of 3 targets hold the copy; bar: would be created; foo: would be updated; \
                 ConfigMap old/settings: would be removed";
     assert_eq!(verdict(&visit, TARGETS_SYNCED), (Truth::False, "DryRun", plan.into()));
     assert_eq!(verdict(&visit, READY), (Truth::False, "DryRun", plan.into()));
     assert_eq!(verdict(&visit, PAUSED).1, "DryRun");
     assert!(!visit.wants_retry() && !visit.wants_claim());
-    let nothing_to_do = Visit::Worked(Box::new(dry(&[("foo", synced())])));
+    let nothing_to_do = Outcome::Worked(Box::new(dry(&[("foo", synced())])));
     assert_eq!(verdict(&nothing_to_do, TARGETS_SYNCED).0, Truth::True);
     assert_eq!(verdict(&nothing_to_do, READY).1, "DryRun");
 }
 
 #[test]
 fn what_cannot_be_understood_is_said_by_field() {
-    let visit = Visit::NotUnderstood(vec!["spec.suspend: invalid type".into()]);
+    let visit = Outcome::NotUnderstood(vec!["spec.suspend: invalid type".into()]);
     let (truth, reason, message) = verdict(&visit, READY);
     assert_eq!((truth, reason), (Truth::False, "NotUnderstood"));
     assert!(message.contains("spec.suspend: invalid type"), "{message}");
@@ -228,14 +232,14 @@ fn an_object_of_v1alpha1_that_lacks_what_is_required_is_told_what_to_fill_in() {
         targets: Some(Targets { namespaces: vec!["foo".into()], ..Targets::default() }),
         ..ConfigMapSyncSpec::default()
     };
-    let visit = Visit::InvalidSpec(validate(Some(&spec)).unwrap_err());
+    let visit = Outcome::InvalidSpec(validate(Some(&spec)).unwrap_err());
     let (truth, reason, message) = verdict(&visit, MIGRATED);
     assert_eq!((truth, reason), (Truth::False, "Incomplete"));
     assert!(message.starts_with("spec.serviceAccount.name is missing: "), "{message}");
     assert!(!message.contains("spec.source"), "a bad name is not a missing one: {message}");
     assert_eq!(verdict(&visit, READY).1, "InvalidSpec");
 
-    let (_, reason, message) = verdict(&Visit::InvalidSpec(validate(None).unwrap_err()), MIGRATED);
+    let (_, reason, message) = verdict(&Outcome::InvalidSpec(validate(None).unwrap_err()), MIGRATED);
     assert_eq!(reason, "Incomplete");
     assert!(message.starts_with("spec"), "{message}");
 }
@@ -252,15 +256,15 @@ fn a_name_that_is_wrong_is_not_a_matter_of_migration() {
         targets: Some(Targets { namespaces: vec!["Foo".into()], ..Targets::default() }),
         ..ConfigMapSyncSpec::default()
     };
-    let visit = Visit::InvalidSpec(validate(Some(&spec)).unwrap_err());
+    let visit = Outcome::InvalidSpec(validate(Some(&spec)).unwrap_err());
     assert_eq!(verdict(&visit, MIGRATED), (Truth::True, "Complete", String::new()));
 }
 
 #[test]
 fn carried_content_that_is_not_used_is_said_and_what_is_visible_is_done() {
-    let visit = Visit::Worked(Box::new(work(&[("foo", synced())])));
+    let visit = Outcome::Worked(Box::new(work(&[("foo", synced())])));
     let carried = ["spec.dryRun: invalid type".to_owned()];
-    let verdicts = verdicts(&visit, &carried);
+    let verdicts = visit.verdicts(&carried);
     let of = |kind| verdicts.iter().find(|verdict| verdict.kind == kind).unwrap();
     assert_eq!((of(MIGRATED).truth, of(MIGRATED).reason), (Truth::False, "CarriedContentIgnored"));
     let message = &of(MIGRATED).message;
@@ -276,7 +280,7 @@ fn carried_content_that_is_not_used_is_said_and_what_is_visible_is_done() {
 #[test]
 fn ready_names_the_first_thing_in_the_way() {
     let mut work = work(&[("foo", TargetState::Conflict(Foreign::Unmarked)), ("bar", forbidden())]);
-    let reason = |work: Work| verdict(&Visit::Worked(Box::new(work)), READY).1;
+    let reason = |work: Work| verdict(&Outcome::Worked(Box::new(work)), READY).1;
     work.rights.missing = Err("no answer".into());
     assert_eq!(reason(work), "RightsUnknown");
     let mut work = super::super::outcome::tests::work(&[("foo", TargetState::Conflict(Foreign::Unmarked))]);
@@ -287,7 +291,7 @@ fn ready_names_the_first_thing_in_the_way() {
 
 #[test]
 fn a_tenant_with_more_watches_than_one_may_have_is_told_that_and_what_helps() {
-    let visit = Visit::Worked(Box::new(Work {
+    let visit = Outcome::Worked(Box::new(Work {
         watched: Watched { blind: true, beyond: 3 },
         ..work(&[("foo", synced())])
     }));

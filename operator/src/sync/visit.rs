@@ -20,7 +20,7 @@ use super::Context;
 use super::execute::{Hindrance, Kept, Mode, TargetState};
 use super::fan_out::{CONCURRENCY, Job, fan_out};
 use super::leftovers;
-use super::outcome::{Rights, Selection, SourceState, StaleCopies, Visit, Watched, Work};
+use super::outcome::{Outcome, Rights, Selection, SourceState, StaleCopies, Watched, Work};
 use super::state::SyncState;
 use super::watches::{Joined, Watches};
 use crate::controller::pause::Pause;
@@ -38,19 +38,20 @@ use weaver_copies::rights::{EXPLAINED, Right, for_source, for_target};
 /// Type of a Secret that is a token of one account, made and kept by the API server's controllers.
 const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
 
-/// Visits `sync` once; looks only, unless it is held by our finalizer.
+/// Works on `sync` once; looks only, unless it is held by our finalizer. `None`, if the source or the spec changed in the
+/// middle: what is left of the work is not worth doing any more.
 pub async fn visit(
     context: &Context,
     entry: &Entry<SyncState>,
     state: &mut SyncState,
     sync: &ConfigMapSync,
-) -> Visit {
+) -> Option<Outcome> {
     if let Some(fault) = convert::lost(&sync.metadata) {
-        return Visit::InvalidSpec(vec![fault]);
+        return Some(Outcome::InvalidSpec(vec![fault]));
     }
     let spec = match validate(sync.desired()) {
         Ok(spec) => spec,
-        Err(faults) => return Visit::InvalidSpec(faults),
+        Err(faults) => return Some(Outcome::InvalidSpec(faults)),
     };
     if state.forgiven != entry.forgiven() {
         state.forgiven = entry.forgiven();
@@ -58,14 +59,14 @@ pub async fn visit(
     }
     if spec.suspend {
         state.watches = Watches::default();
-        return Visit::Suspended;
+        return Some(Outcome::Suspended);
     }
     let owner = owner(sync);
     let account = Account { namespace: owner.namespace.clone(), name: spec.account.clone() };
     entry.uses(&account);
     let tenant = match context.tenants.client(&account).await {
         Ok(tenant) => tenant,
-        Err(error) => return Visit::NoToken(error),
+        Err(error) => return Some(Outcome::NoToken(error)),
     };
     let mode = match (spec.dry_run, is_taken(&sync.metadata)) {
         (true, _) => Mode::Try,
@@ -73,10 +74,7 @@ pub async fn visit(
         (false, false) => Mode::Look,
     };
     let pass = Pass { context, tenant: &tenant, sync, owner, spec, mode };
-    match pass.work(&entry.resource, state).await {
-        Some(work) => Visit::Worked(Box::new(work)),
-        None => Visit::Outdated,
-    }
+    pass.work(&entry.resource, state).await.map(|work| Outcome::Worked(Box::new(work)))
 }
 
 /// One pass over source, targets and stale copies.
