@@ -14,7 +14,7 @@ use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use weaver_api::convert;
-use weaver_api::marks::{MANAGED_BY, MANAGED_BY_LABEL, Owner, PAUSED_ANNOTATION, is_service_token};
+use weaver_api::marks::{MANAGED_BY, MANAGED_BY_LABEL, Owner, is_service_token};
 use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind};
 use weaver_client::Write;
 use weaver_copies::finalizers::{Claim, after, leaves_copies};
@@ -186,11 +186,11 @@ fn source(sync: &DynamicObject) -> Result<Source, String> {
     if convert::lost(&sync.metadata).is_some() {
         return Err("part of its spec is lost".into());
     }
-    if sync.annotations().contains_key(PAUSED_ANNOTATION) {
-        return Err(PAUSED_ANNOTATION.into());
+    if let Some(by) = leaves_copies(&sync) {
+        return Err(by.into());
     }
     let spec = sync.desired().ok_or("its spec is gone, and may have wanted them to stay")?;
-    leaves_copies(spec).map_or_else(|| Ok(spec.source.clone().unwrap_or_default()), |field| Err(field.into()))
+    Ok(spec.source.clone().unwrap_or_default())
 }
 
 /// Waits until no Secret is owned by a ServiceToken. Once their kind is unknown, the garbage collector cannot judge what
@@ -219,7 +219,7 @@ pub async fn secrets_are_let_go(client: &Client, deadline: Instant) -> anyhow::R
 
 #[cfg(test)]
 mod tests {
-    use weaver_api::marks::{FINALIZER, UPSTREAM_FINALIZER};
+    use weaver_api::marks::{FINALIZER, PAUSED_ANNOTATION, UPSTREAM_FINALIZER};
 
     use super::*;
 

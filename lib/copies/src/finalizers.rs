@@ -2,8 +2,9 @@
 //! whether its copies go with it. Pure.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use weaver_api::marks::{FINALIZER, UPSTREAM_FINALIZER};
-use weaver_api::v1beta1::{ConfigMapSyncSpec, DeletionPolicy};
+use kube::ResourceExt as _;
+use weaver_api::marks::{FINALIZER, PAUSED_ANNOTATION, UPSTREAM_FINALIZER};
+use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, DeletionPolicy};
 
 /// What is to become of the finalizers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -48,19 +49,25 @@ pub fn after(present: &[String], claim: Claim) -> Vec<&str> {
     finalizers
 }
 
-/// The field that wants the copies to stay, if one does. `Orphan` says so; and where nothing may be written,
-/// nothing is removed either.
+/// The annotation or field by which the deleted resource leaves its copies, if there is one. `Orphan` says so; and where
+/// nothing may be written, nothing is removed either.
 #[must_use]
-pub fn leaves_copies(spec: &ConfigMapSyncSpec) -> Option<&'static str> {
-    let orphans = spec.deletion_policy == DeletionPolicy::Orphan;
-    [(orphans, "spec.deletionPolicy: Orphan"), (spec.suspend, "spec.suspend"), (spec.dry_run, "spec.dryRun")]
-        .into_iter()
-        .find_map(|(says_so, field)| says_so.then_some(field))
+pub fn leaves_copies(sync: &ConfigMapSync) -> Option<&'static str> {
+    let is_paused = sync.annotations().contains_key(PAUSED_ANNOTATION);
+    let says_so = |wants: fn(&ConfigMapSyncSpec) -> bool| sync.desired().is_some_and(wants);
+    [
+        (is_paused, PAUSED_ANNOTATION),
+        (says_so(|spec| spec.deletion_policy == DeletionPolicy::Orphan), "spec.deletionPolicy: Orphan"),
+        (says_so(|spec| spec.suspend), "spec.suspend"),
+        (says_so(|spec| spec.dry_run), "spec.dryRun"),
+    ]
+    .into_iter()
+    .find_map(|(leaves, by)| leaves.then_some(by))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -96,19 +103,23 @@ mod tests {
 
     #[test]
     fn orphan_wins_over_everything_else_and_where_nothing_is_written_nothing_is_removed() {
-        for (value, expected) in [
-            (json!({}), None),
-            (json!({"deletionPolicy": "Delete"}), None),
-            (json!({"deletionPolicy": "Orphan"}), Some("spec.deletionPolicy: Orphan")),
+        let paused = json!({"annotations": {PAUSED_ANNOTATION: "a backup"}});
+        for (metadata, spec, expected) in [
+            (json!({}), json!({}), None),
+            (json!({}), Value::Null, None),
+            (json!({}), json!({"deletionPolicy": "Delete"}), None),
+            (json!({}), json!({"deletionPolicy": "Orphan"}), Some("spec.deletionPolicy: Orphan")),
             (
+                json!({}),
                 json!({"deletionPolicy": "Orphan", "source": {"kind": "Secret"}, "suspend": true}),
                 Some("spec.deletionPolicy: Orphan"),
             ),
-            (json!({"suspend": true}), Some("spec.suspend")),
-            (json!({"dryRun": true}), Some("spec.dryRun")),
+            (json!({}), json!({"suspend": true}), Some("spec.suspend")),
+            (json!({}), json!({"dryRun": true}), Some("spec.dryRun")),
+            (paused, json!({}), Some(PAUSED_ANNOTATION)),
         ] {
-            let spec = serde_json::from_value(value.clone()).unwrap();
-            assert_eq!(leaves_copies(&spec), expected, "{value}");
+            let sync = serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
+            assert_eq!(leaves_copies(&sync), expected, "{spec}");
         }
     }
 }

@@ -22,7 +22,6 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 use weaver_api::conditions::bounded;
 use weaver_api::convert;
-use weaver_api::marks::PAUSED_ANNOTATION;
 use weaver_api::names::{dns_label, dns_subdomain};
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncSpec, SourceKind};
 use weaver_client::call::CallError;
@@ -75,19 +74,15 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
     if begins && !guarded.0.as_ref().is_ok_and(leftovers::are_none) {
         state.search = Search::Due;
     }
-    let reference = ResourceRef::of(guarded);
-    let uid = guarded.uid().unwrap_or_default();
     state.leftovers.extend(std::mem::take(&mut state.watches).copies_of(&owner(guarded)));
-    let spec = guarded.0.as_ref().ok().and_then(ConfigMapSync::desired);
-    let pass = match (&guarded.0, spec.and_then(leaves_copies)) {
+    let pass = match &guarded.0 {
         // Its deletionPolicy may be among what is lost.
         _ if convert::lost(guarded.meta()).is_some() => Pass::Hindered("part of its spec is lost".into()),
-        (Err(odd), _) => {
-            Pass::Hindered(format!("the object cannot be understood: {}", bounded(&odd.error, 300)))
-        }
-        (Ok(_), _) if Pause::of_one(guarded.meta()).is_some() => Pass::NotWanted(PAUSED_ANNOTATION),
-        (Ok(_), Some(field)) => Pass::NotWanted(field),
-        (Ok(sync), None) => pass(context, state, sync).await,
+        Err(odd) => Pass::Hindered(format!("the object cannot be understood: {}", bounded(&odd.error, 300))),
+        Ok(sync) => match leaves_copies(sync) {
+            Some(by) => Pass::NotWanted(by),
+            None => pass(context, state, sync).await,
+        },
     };
     // It may have been cut short by that, and then it says nothing of what is left.
     if Pause::of_all(&context.namespaces).is_some() {
@@ -95,45 +90,66 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
     }
     let circumstances = Circumstances {
         taken: is_taken(guarded.meta()),
-        namespace_goes: context.namespaces.is_terminating(&reference.namespace),
+        namespace_goes: context.namespaces.is_terminating(&ResourceRef::of(guarded).namespace),
         waited: Waited::of(since.elapsed(), context.options.cleanup_patience),
     };
     match verdict(&pass, circumstances) {
-        Verdict::Release => match &pass {
-            Pass::NotWanted(field) => {
-                info!(
-                    code = code::RELEASED, sync = %reference, %uid, %field,
-                    "released a deleted resource; its copies stay, as it says itself"
-                );
-            }
-            Pass::Clean(upstream) => {
-                info!(code = code::RELEASED, sync = %reference, "released a deleted resource; no copy of it is left");
-                name_upstreams(&reference, upstream);
-            }
-            Pass::Refused(_) | Pass::Hindered(_) | Pass::Failed(_) => {}
-        },
-        Verdict::ReleaseWithLeftovers(left) => {
-            if matches!(pass, Pass::Refused(_)) && state.leftovers.is_empty() {
-                info!(
-                    code = code::RELEASED, sync = %reference, refused = %left,
-                    "released a deleted resource; no copy of it is known to be left"
-                );
-            } else {
-                warn!(
-                    code = code::COPIES_LEFT_BEHIND, sync = %reference, %uid, %left,
-                    "released a deleted resource; copies may stay behind"
-                );
-            }
-            if is_taken(guarded.meta()) {
-                events::tell_of_leftovers(&context.events, &reference, &state.leftovers).await;
-            }
-            if is_upgrading(guarded.meta()) {
-                name_upstreams(&reference, &spec.map(upstreams_places).unwrap_or_default());
-            }
-        }
         Verdict::Wait(why) => return Err(why),
+        Verdict::Release => log_release(guarded, &pass),
+        Verdict::ReleaseWithLeftovers(left) => {
+            let refused = matches!(pass, Pass::Refused(_));
+            announce_leftovers(context, &state.leftovers, guarded, refused, &left).await;
+        }
     }
     Ok(())
+}
+
+fn log_release(guarded: &Guarded, pass: &Pass) {
+    let sync = ResourceRef::of(guarded);
+    match pass {
+        Pass::NotWanted(field) => {
+            let uid = guarded.uid().unwrap_or_default();
+            info!(
+                code = code::RELEASED, %sync, %uid, %field,
+                "released a deleted resource; its copies stay, as it says itself"
+            );
+        }
+        Pass::Clean(upstream) => {
+            info!(code = code::RELEASED, %sync, "released a deleted resource; no copy of it is left");
+            name_upstreams(&sync, upstream);
+        }
+        Pass::Refused(_) | Pass::Hindered(_) | Pass::Failed(_) => {}
+    }
+}
+
+/// Of what may stay behind: to the log, and as Events to those in whose namespaces it is.
+async fn announce_leftovers(
+    context: &Context,
+    known: &BTreeSet<Place>,
+    guarded: &Guarded,
+    refused: bool,
+    left: &str,
+) {
+    let sync = ResourceRef::of(guarded);
+    if refused && known.is_empty() {
+        info!(
+            code = code::RELEASED, %sync, refused = %left,
+            "released a deleted resource; no copy of it is known to be left"
+        );
+    } else {
+        let uid = guarded.uid().unwrap_or_default();
+        warn!(
+            code = code::COPIES_LEFT_BEHIND, %sync, %uid, %left,
+            "released a deleted resource; copies may stay behind"
+        );
+    }
+    if is_taken(guarded.meta()) {
+        events::tell_of_leftovers(&context.events, &sync, known).await;
+    }
+    if is_upgrading(guarded.meta()) {
+        let spec = guarded.0.as_ref().ok().and_then(ConfigMapSync::desired);
+        name_upstreams(&sync, &spec.map(upstreams_places).unwrap_or_default());
+    }
 }
 
 fn name_upstreams(sync: &ResourceRef, places: &BTreeSet<Place>) {
