@@ -3,9 +3,11 @@
 //! Level-triggered: a visit never asks why it was called. Of the accounts the operator reads the metadata alone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::ResourceExt as _;
 use kube::api::Api;
@@ -38,10 +40,8 @@ pub async fn visit(
     state: &mut TokenState,
     resource: &ServiceToken,
 ) -> Option<Outcome> {
-    if let Some(fault) = convert::lost(&resource.metadata) {
-        return Some(Outcome::InvalidSpec(vec![fault]));
-    }
-    let asked = match validate_token(resource.desired()) {
+    let lost = convert::lost(&resource.metadata).map(|fault| Err(vec![fault]));
+    let asked = match lost.unwrap_or_else(|| validate_token(resource.desired())) {
         Ok(asked) => asked,
         Err(faults) => return Some(Outcome::InvalidSpec(faults)),
     };
@@ -61,18 +61,8 @@ pub async fn visit(
         }
     };
     let (watched, accounts) = futures::join!(settled, accounts(&context.client, &writer.namespace, &asked));
-    let shown = watch.as_ref().map_or(Seen::Unknown, |watch| seen(&watch.see(&writer.namespace, &secret)));
-    let shown = match shown {
-        Seen::Object(meta) => Some(meta),
-        Seen::Nothing => {
-            // It is gone, and its tokens with it.
-            state.known = None;
-            None
-        }
-        // Before anything is written it is read.
-        Seen::Unknown | Seen::Marks(_) => None,
-    };
     state.watch = watch;
+    let shown = shown(state, &writer.namespace, &secret);
     let desired = Desired::new(owner, resource, &secret);
     let job = Job {
         operator: &context.client,
@@ -89,8 +79,9 @@ pub async fn visit(
         state.known = known;
     }
     let missing = missing_rights(&tenant, &secret, &end, watched).await;
-    let may_watch = missing.as_ref().is_ok_and(|missing| !missing.iter().any(Right::is_for_watching));
-    if let Some(watch) = state.watch.as_ref().filter(|_| may_watch) {
+    if let (Some(watch), Ok(missing)) = (&state.watch, &missing)
+        && !missing.iter().any(Right::is_for_watching)
+    {
         watch.try_again();
     }
     Some(Outcome::Worked(Box::new(Work {
@@ -126,6 +117,20 @@ fn join(
         state.known = None;
         context.watches.join(key, tenant, &entry.resource)
     })
+}
+
+/// The Secret's metadata, where the watch shows all of it.
+fn shown(state: &mut TokenState, namespace: &str, secret: &str) -> Option<Arc<ObjectMeta>> {
+    match seen(&state.watch.as_ref()?.see(namespace, secret)) {
+        Seen::Object(meta) => Some(meta),
+        Seen::Nothing => {
+            // It is gone, and its tokens with it.
+            state.known = None;
+            None
+        }
+        // Before anything is written it is read.
+        Seen::Unknown | Seen::Marks(_) => None,
+    }
 }
 
 /// What is known of the accounts whose tokens are asked for, or why it is not.

@@ -16,6 +16,7 @@ use super::watches::Watches;
 use crate::metrics::Written;
 use crate::watch::Consent;
 use weaver_copies::copy::Desired;
+use weaver_copies::object::Place;
 use weaver_copies::plan::{Seen, Step, Takes, by_metadata};
 
 /// Writes in flight at once, per visit.
@@ -75,46 +76,52 @@ pub async fn fan_out(
         .collect()
         .await;
 
-    let (mut outcomes, mut held_by_others, mut wrote) = (BTreeMap::new(), Vec::new(), false);
+    let mut outcomes = BTreeMap::new();
     for (namespace, outcome) in done {
         let Some(outcome) = outcome else { continue };
-        let place = job.copy.place(&namespace);
         state.setbacks.note(&namespace, &outcome, &job.copy.digest, now, context.options.retry);
-        match &outcome {
-            TargetState::Synced(verified, change) => {
-                if let Some(change) = change {
-                    wrote = true;
-                    context.metrics.wrote(match change {
-                        Change::Create => Written::Created,
-                        Change::Update(_) => Written::Updated,
-                        Change::Replace => Written::Replaced,
-                    });
-                }
-                state.verified.insert(place, verified.clone());
-            }
-            // Not ours, or not there: there is nothing of ours to remember or to remove.
-            TargetState::Conflict(_) => {
-                state.verified.remove(&place);
-                held_by_others.push(place);
-            }
-            TargetState::NamespaceMissing => drop(state.verified.remove(&place)),
-            // Its own watch told that it went, as it does where a whole namespace is deleted.
-            TargetState::Forbidden(_) | TargetState::NamespaceTerminating
-                if state.watches.see(&place) == Seen::Nothing =>
-            {
-                state.verified.remove(&place);
-            }
-            // It may well be there still, in the state that was known.
-            _ => {}
-        }
+        remember(state, job.copy.place(&namespace), &outcome);
         outcomes.insert(namespace, outcome);
     }
-    if wrote {
+    let changes: Vec<Written> = outcomes.values().filter_map(written).collect();
+    if !changes.is_empty() {
         state.common.pace.spend();
     }
-    state.watches.wait_for(&held_by_others);
+    for change in changes {
+        context.metrics.wrote(change);
+    }
+    let conflicts = outcomes.iter().filter(|(_, outcome)| matches!(outcome, TargetState::Conflict(_)));
+    let conflicts: Vec<Place> = conflicts.map(|(namespace, _)| job.copy.place(namespace)).collect();
+    state.watches.wait_for(&conflicts);
     state.resume_at = order.into_iter().find(|namespace| !outcomes.contains_key(namespace));
     state.resume_at.is_none().then_some(outcomes)
+}
+
+/// What is known of the copy at `place` from now on.
+fn remember(state: &mut SyncState, place: Place, outcome: &TargetState) {
+    match outcome {
+        TargetState::Synced(verified, _) => drop(state.verified.insert(place, verified.clone())),
+        // Not ours, or not there: there is nothing of ours to remember or to remove.
+        TargetState::Conflict(_) | TargetState::NamespaceMissing => drop(state.verified.remove(&place)),
+        // Its own watch told that it went, as it does where a whole namespace is deleted.
+        TargetState::Forbidden(_) | TargetState::NamespaceTerminating
+            if state.watches.see(&place) == Seen::Nothing =>
+        {
+            state.verified.remove(&place);
+        }
+        // It may well be there still, in the state that was known.
+        _ => {}
+    }
+}
+
+/// The change of a target, as it is counted.
+fn written(outcome: &TargetState) -> Option<Written> {
+    let TargetState::Synced(_, change) = outcome else { return None };
+    change.as_ref().map(|change| match change {
+        Change::Create => Written::Created,
+        Change::Update(_) => Written::Updated,
+        Change::Replace => Written::Replaced,
+    })
 }
 
 /// Begins where the fan-out before was cut off: else the last of many targets would get nothing for as long as the
