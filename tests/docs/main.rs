@@ -9,4 +9,5 @@
 
 mod commands;
 mod generated;
+mod host_files;
 mod links;
