@@ -238,6 +238,18 @@ fn first_copy() {
 }
 
 #[test]
+fn change_the_host() {
+    let before = "mkdir ~/.ssh; echo 'ssh-ed25519 \
+                  AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g me@laptop' > ~/.ssh/id_ed25519.pub";
+    page_works("docs/how-to/change-the-host.md", &[], before);
+}
+
+#[test]
+fn join_a_server() {
+    page_works("docs/how-to/join-a-server.md", &[], "");
+}
+
+#[test]
 fn add_a_tenant() {
     page_works("docs/how-to/add-a-tenant.md", &["team-a", "foo", "bar"], A_SOURCE);
 }
