@@ -169,3 +169,22 @@ fn every_page_that_is_named_elsewhere_exists() {
     assert!(named > 50, "{named}");
     assert!(faults.is_empty(), "{faults:#?}");
 }
+
+#[test]
+fn every_file_of_the_repository_that_a_page_names_exists() {
+    let folders = NAMES_PAGES.map(|folder| format!("{folder}/"));
+    let mut missing = Vec::new();
+    let mut named = 0;
+    for page in pages() {
+        for span in prose(&read(&page)).split('`').skip(1).step_by(2) {
+            let is_path = folders.iter().any(|folder| span.starts_with(folder))
+                && span.chars().all(|c| c.is_alphanumeric() || "/._-".contains(c));
+            named += usize::from(is_path);
+            if is_path && !root().join(span).exists() {
+                missing.push(format!("{page}: {span}"));
+            }
+        }
+    }
+    assert!(named > 30, "{named}");
+    assert!(missing.is_empty(), "{missing:#?}");
+}
