@@ -71,7 +71,8 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             let written = init(file.as_deref(), &text)?;
             if join.is_some() && written == ExitCode::SUCCESS {
                 note!(
-                    "write into `token` there what `sudo cat /var/lib/rancher/k3s/server/node-token` shows on the server"
+                    "set `token` in it to the output of `sudo cat /var/lib/rancher/k3s/server/node-token` \
+                     on the server"
                 );
             }
             Ok(written)
@@ -91,7 +92,7 @@ fn keys(given: &[String]) -> anyhow::Result<Vec<String>> {
             let text =
                 fs::read_to_string(given).with_context(|| format!("cannot read the ssh key {given}"))?;
             if text.contains("PRIVATE KEY") {
-                bail!("{given} is a private key, which never leaves its machine: give {given}.pub");
+                bail!("{given} is a private key, which must not leave its machine: pass {given}.pub");
             }
             Ok(text.trim().to_owned())
         })
@@ -140,7 +141,7 @@ fn init(file: Option<&Path>, text: &str) -> anyhow::Result<ExitCode> {
         let _ = fs::remove_file(path);
         return Err(error).with_context(|| format!("cannot write {}", path.display()));
     }
-    note!("wrote {}: copy it to the card's first partition, the small one", path.display());
+    note!("wrote {}: copy it to the card's first partition (the small FAT one)", path.display());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -157,7 +157,7 @@ fn manifests(name: Option<&str>) -> anyhow::Result<String> {
     let all = weaver_api::crds::all();
     let known: Vec<&str> = all.iter().map(|crd| crd.spec.names.plural.as_str()).collect();
     if let Some(name) = name.filter(|name| !known.contains(name)) {
-        bail!("there is no definition {name:?}, only {}", known.join(", "));
+        bail!("there is no CRD {name:?}, only {}", known.join(", "));
     }
     let shown = all.iter().filter(|crd| name.is_none_or(|name| crd.spec.names.plural == name));
     let manifests: Result<Vec<String>, _> = shown.map(weaver_api::crds::manifest).collect();
@@ -185,7 +185,10 @@ async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCod
     ));
     if cluster.service.is_some() {
         // On an appliance the agent does.
-        say(format_args!("nobody renews it: run this again after {:.0}", certificates.renew_at));
+        say(format_args!(
+            "it is not renewed automatically: run this again after {:.0}",
+            certificates.renew_at
+        ));
     }
     let patience = if cluster.service.is_some() { PATIENCE_FOR_PODS } else { PATIENCE };
     let webhook = cluster.webhook(certificates.ca_bundle);

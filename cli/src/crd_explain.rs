@@ -48,7 +48,7 @@ pub fn explained(
     }
     let nearest: Vec<String> =
         nearest(&path, paths).iter().map(|near| format!("`weaver crd explain {near}`")).collect();
-    Err(format!("there is no field {path:?}; the nearest: {}", nearest.join(", ")))
+    Err(format!("there is no field {path:?}; similar: {}", nearest.join(", ")))
 }
 
 fn is_called(crd: &CustomResourceDefinition, name: &str) -> bool {

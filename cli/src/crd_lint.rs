@@ -22,7 +22,7 @@ const KIND: &str = "CustomResourceDefinition";
 /// Prints what breaks from `old` to `new`, and returns whether that is nothing.
 pub fn run(old: &Path, new: &Path) -> anyhow::Result<bool> {
     let both = manifest::is_stdin(old) && manifest::is_stdin(new);
-    ensure!(!both, "only one of the two can be standard input: write the other one to a file");
+    ensure!(!both, "only one of the two can be standard input: save the other one to a file");
     let (released, current) = (read(old)?, read(new)?);
     let (was, is) = (names(&released), names(&current));
     ensure!(

@@ -39,16 +39,16 @@ fn below(mut command: Command, path: &str, program: &str) -> Command {
 
 /// The examples of one command, two lines each.
 fn help(path: &str, program: &str) -> String {
-    let of_this = examples().filter(|(_, line)| {
-        let rest = call(line).strip_prefix(path);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
-    });
-    of_this
-        .map(|(what, line)| {
-            let called = call(line);
-            format!("\n  # {what}\n  {}", line.replace(called, &called.replacen("weaver", program, 1)))
-        })
-        .collect()
+    let mut text = String::new();
+    for (what, line) in examples() {
+        let call = call(line);
+        let of_this = call.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+        if of_this {
+            let typed = line.replace(call, &call.replacen("weaver", program, 1));
+            text.extend(["\n  # ", what, "\n  ", &typed]);
+        }
+    }
+    text
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ pub fn run(options: &Explain) -> Result<ExitCode> {
         ([], None) => {
             let stdin = io::stdin();
             if stdin.is_terminal() {
-                note!("reading from the terminal; mostly it is `COMMAND 2>&1 | weaver explain`");
+                note!("reading from the terminal; usually piped: `COMMAND 2>&1 | weaver explain`");
             }
             explain(&mut stdin.lock(), "stdin", options.output)
         }
@@ -91,7 +91,7 @@ fn journal(unit: &str, output: Output) -> Result<()> {
     }
     let ended = child.wait().context("waiting for journalctl");
     done?;
-    ensure!(ended?.success(), "journalctl ended; what it said stands above");
+    ensure!(ended?.success(), "journalctl ended; see its message above");
     Ok(())
 }
 
@@ -149,7 +149,8 @@ impl Seen {
     fn sum_up(&self, lines: u64) {
         if self.counts.is_empty() {
             note!(
-                "nothing is recognised in {lines} lines; `sudo weaver-node-agent check` on the Pi judges the host itself"
+                "no known error in {lines} lines; `sudo weaver-node-agent check` on the Pi checks the \
+                 host itself"
             );
             return;
         }

@@ -58,7 +58,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     let error = Command::new(AGENT).args(words(verb)).exec();
     Err(match error.kind() {
         io::ErrorKind::NotFound => {
-            anyhow!("{AGENT} is not on this machine: type this on the node, `ssh NODE sudo weaver node …`")
+            anyhow!("{AGENT} is not on this machine: run this on the node, `ssh NODE sudo weaver node …`")
         }
         _ => anyhow!(error).context(format!("cannot run {AGENT}")),
     })

@@ -114,8 +114,9 @@ pub async fn run(verb: Verb) -> anyhow::Result<()> {
             let orphans = chosen(&client, &which).await?;
             if let Some(orphan) = orphans.iter().find(|orphan| is_adopted(&orphan.copy.meta)) {
                 bail!(
-                    "{orphan} was somebody's object before a ConfigMapSync adopted it: `weaver orphans adopt {orphan}` \
-                     gives it back, and then `kubectl delete` is their choice; nothing was deleted"
+                    "{orphan} existed before a ConfigMapSync adopted it: `weaver orphans adopt {orphan}` \
+                     makes it an ordinary object, which its owner can delete with `kubectl delete`; nothing \
+                     was deleted"
                 );
             }
             for orphan in orphans {
@@ -136,9 +137,7 @@ async fn chosen(client: &Client, which: &Which) -> anyhow::Result<Vec<Orphan>> {
     for wanted in &which.objects {
         let index = found.iter().position(|orphan| orphan.to_string() == *wanted);
         let index = index.ok_or_else(|| {
-            anyhow!(
-                "{wanted} is no copy whose ConfigMapSync is gone: see `weaver orphans list`; nothing was done"
-            )
+            anyhow!("{wanted} is not an orphan: see `weaver orphans list`; nothing was changed")
         })?;
         chosen.push(found.remove(index));
     }
@@ -163,7 +162,7 @@ async fn find(client: &Client, scope: &Scope) -> anyhow::Result<Vec<Orphan>> {
             Ok(found) => orphans.extend(found.into_iter().filter_map(|copy| living.orphan(copy))),
             // Who may not read Secrets may still want to see the rest.
             Err(kube::Error::Api(status)) if status.is_forbidden() => {
-                note!("{kind}s were not looked at: {}", status.message);
+                note!("{kind}s could not be listed: {}", status.message);
             }
             Err(error) => return Err(error).with_context(|| format!("listing {kind}s")),
         }

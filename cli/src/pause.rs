@@ -50,7 +50,7 @@ struct Target {
 fn reason(text: &str) -> Result<String, String> {
     let text = text.trim();
     if text.is_empty() {
-        return Err("say why: whoever finds nothing copied reads it".to_owned());
+        return Err("give a reason: it is shown in the status of each paused resource".to_owned());
     }
     if text.chars().any(char::is_control) || text.chars().count() > LONGEST {
         return Err(format!("a line of at most {LONGEST} characters"));
@@ -71,9 +71,8 @@ pub async fn pause(options: &Pause) -> anyhow::Result<()> {
         say(format_args!("{what} is paused: {}", options.reason));
     } else {
         say(format_args!("all resources are paused: {}", options.reason));
-        say(
-            "what was begun ends within seconds; a ConfigMapSync that is deleted meanwhile waits; to go on: weaver resume",
-        );
+        say("running reconciliations end within seconds; deletions of ConfigMapSyncs wait; to continue: \
+             weaver resume");
     }
     Ok(())
 }
@@ -83,10 +82,10 @@ pub async fn resume(options: &Resume) -> anyhow::Result<()> {
     if options.target.resource.is_some() {
         say(format_args!("{what} is not paused any more"));
         if let Some(reason) = paused_everywhere().await {
-            say(format_args!("everything is paused as well ({reason}), so it still stands: weaver resume"));
+            say(format_args!("all resources are paused too ({reason}): weaver resume"));
         }
     } else {
-        say("all resources go on, but for those that are paused by themselves: weaver status counts them");
+        say("all resources are reconciled again, except those paused individually: see weaver status");
     }
     Ok(())
 }
@@ -113,7 +112,8 @@ async fn everywhere(change: Value) -> anyhow::Result<()> {
     let found = namespaces.get_metadata_opt(OPERATOR_NAMESPACE).await.map_err(said)?;
     ensure!(
         found.is_some(),
-        "there is no namespace {OPERATOR_NAMESPACE}, so no operator was ever installed: apply deploy/rbac/operator.yaml"
+        "there is no namespace {OPERATOR_NAMESPACE}, so the operator was never installed: apply \
+         deploy/rbac/operator.yaml"
     );
     let change = Patch::Merge(change);
     namespaces.patch_metadata(OPERATOR_NAMESPACE, &params, &change).await.map_err(said)?;
@@ -130,12 +130,12 @@ async fn paused_everywhere() -> Option<String> {
 fn said(error: kube::Error) -> anyhow::Error {
     match error {
         kube::Error::Api(status) if status.is_forbidden() => anyhow!(
-            "{}; who may change the namespace {OPERATOR_NAMESPACE} may pause everything; one resource: weaver pause \
-             sync/NAME",
+            "{}; pausing all needs the right to change the namespace {OPERATOR_NAMESPACE}; to pause one: \
+             weaver pause sync/NAME",
             clean(&status.message)
         ),
         kube::Error::Api(status) => anyhow!("{}", clean(&status.message)),
-        other => anyhow::Error::from(other).context("`weaver doctor` says whose fault it is"),
+        other => anyhow::Error::from(other).context("`weaver doctor` finds the cause"),
     }
 }
 

@@ -154,7 +154,7 @@ fn table(status: &Status, now: Timestamp) -> String {
         said(&status.paused, |paused| {
             paused.as_ref().map_or_else(
                 || "no".to_owned(),
-                |reason| format!("all resources: {reason}; to go on: weaver resume"),
+                |reason| format!("all resources: {reason}; to continue: weaver resume"),
             )
         }),
     ));
@@ -173,8 +173,8 @@ fn said<T>(known: &Known<T>, words: impl Fn(&T) -> String) -> String {
 }
 
 fn nobody() -> String {
-    "nobody: is an operator running? `systemctl status weaver-operator` on the Pi; one that runs --standalone takes no \
-     lease"
+    "no leader: is an operator running? `systemctl status weaver-operator` on the Pi; one with \
+     --standalone has no lease"
         .to_owned()
 }
 
@@ -253,7 +253,7 @@ mod tests {
         let late = shown(Some(lease("2025-12-31T23:59:00.000000Z")), Ok(None));
         assert!(late.contains("renewed 120 s ago: LATE") && late.contains("paused     no\n"), "{late}");
         let nobody = shown(None, Err(anyhow::anyhow!("namespaces is forbidden")));
-        assert!(nobody.contains("nobody: is an operator running?"), "{nobody}");
+        assert!(nobody.contains("no leader: is an operator running?"), "{nobody}");
         assert!(nobody.contains("paused     unknown: namespaces is forbidden"), "{nobody}");
     }
 

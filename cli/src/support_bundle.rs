@@ -97,7 +97,7 @@ pub async fn run(options: &SupportBundle) -> anyhow::Result<()> {
         .into_inner()
         .and_then(|mut file| file.flush().and_then(|()| file.sync_all()))
         .with_context(what)?;
-    note!("wrote {}: secrets are left out; look through it before you give it away", path.display());
+    note!("wrote {}: secrets are removed; check it before you share it", path.display());
     Ok(())
 }
 

@@ -71,11 +71,13 @@ async fn check(namespace: String, account: String) -> anyhow::Result<()> {
     }
     if may_mint(&client, &namespace, None).await? {
         say(format_args!(
-            "WARNING: the operator may act as every account of {namespace}, those of other programs too: find the Role \
-             or ClusterRole that lets {OPERATOR_ACCOUNT} create serviceaccounts/token without resourceNames, and drop it"
+            "WARNING: the operator may act as every account of {namespace}, those of other programs too: \
+             find the Role \
+             or ClusterRole that lets {OPERATOR_ACCOUNT} create serviceaccounts/token without \
+             resourceNames, and drop it"
         ));
     }
-    ensure!(exists && allowed, "nothing is copied as ServiceAccount {namespace}/{account}");
+    ensure!(exists && allowed, "no resource uses ServiceAccount {namespace}/{account}");
     Ok(())
 }
 
@@ -104,7 +106,8 @@ async fn revoke(namespace: String, account: String) -> anyhow::Result<()> {
     let granted = delete(&Api::<Role>::namespaced(client, &namespace), &name).await?;
     if bound || granted {
         say(format_args!(
-            "the operator mints no more tokens for ServiceAccount {namespace}/{account}; the one it may hold lives for \
+            "the operator mints no more tokens for ServiceAccount {namespace}/{account}; the one it may \
+             hold lives for \
              an hour at most, those that ServiceTokens put into Secrets for as long as they ask for, up to a day: delete the \
              ServiceAccount to end all of them at once"
         ));
@@ -147,7 +150,8 @@ async fn allow(namespace: String, account: String, dry_run: bool) -> anyhow::Res
         .with_context(|| format!("looking up ServiceAccount {namespace}/{account}"))?;
     ensure!(
         found.is_some(),
-        "ServiceAccount {namespace}/{account} does not exist: create it with `kubectl -n {namespace} create serviceaccount {account}`"
+        "ServiceAccount {namespace}/{account} does not exist: create it with `kubectl -n {namespace} \
+         create serviceaccount {account}`"
     );
     apply(&Api::<Role>::namespaced(client.clone(), &namespace), &role).await?;
     apply(&Api::<RoleBinding>::namespaced(client, &namespace), &binding).await?;

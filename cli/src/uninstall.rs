@@ -62,9 +62,8 @@ pub async fn run(options: &Uninstall) -> anyhow::Result<()> {
     }
     namespace::remove(&client, deadline).await?;
     definitions::remove(&client, &found.reports, &found.definitions, deadline).await?;
-    say(
-        "Config Weaver is out of this cluster; an operator or a webhook that still runs has nothing to do: stop it",
-    );
+    say("Config Weaver is out of this cluster; an operator or a webhook that still runs has nothing to \
+         do: stop it");
     if let Some(copies) = found::copies_told(found::copies(&client).await?) {
         say(copies);
     }
@@ -76,7 +75,7 @@ fn agree(yes: bool) -> anyhow::Result<()> {
     if yes {
         return Ok(());
     }
-    ensure!(io::stdin().is_terminal(), "nothing was done: there is no terminal to ask on, so say --yes");
+    ensure!(io::stdin().is_terminal(), "nothing was changed: no terminal to ask on; pass --yes");
     print("Type yes to do it: ")?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).context("reading your answer")?;

@@ -31,7 +31,7 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<(), WriteError>
     // Whatever is in the way here, such as a full directory, is no reason not to write.
     let filled = fill_holes(path, names_in_order);
     if let Err(error) = filled {
-        tracing::warn!("the holes of {} were not filled: {error}", directory.display());
+        tracing::warn!("sparse parts of {} were not allocated: {error}", directory.display());
     }
     // The kernel frees its clusters when nobody has it open: here, after the directory is on the card.
     let old = File::open(path);

@@ -91,7 +91,7 @@ impl Report {
             findings: Vec::new(),
             operator: None,
             webhook: None,
-            definitions: Definitions { installed: false, reason: "not looked at yet".to_owned() },
+            definitions: Definitions { installed: false, reason: "not checked yet".to_owned() },
             k3s_blocked: None,
             card: None,
         }

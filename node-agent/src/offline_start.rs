@@ -67,7 +67,7 @@ pub(crate) fn settle(host: &Host, ip: &Path, is_first: bool) -> Result<(), Strin
                 drop(DirBuilder::new().recursive(true).mode(0o750).create(directory));
             }
             durable_file::replace(&record, text.as_bytes(), 0o640).map_err(|error| error.to_string())?;
-            info!("there is no network: k3s starts with {ADDRESS} on {DEVICE}");
+            info!("no network: k3s starts with {ADDRESS} on {DEVICE}");
             Ok(())
         }
         Step::End => {
@@ -84,9 +84,7 @@ fn end(root: &HostRoot, ip: &Path) {
             error!("cannot remove {RECORD}: {failure}; k3s keeps {ADDRESS} until the next boot");
         }
         _ => {
-            info!(
-                "k3s no longer has to do without a network: it starts with the address of the default route"
-            );
+            info!("the network is back: k3s starts with the address of the default route");
             if let Err(failure) = dummy_interface::remove(root, ip) {
                 // Its route is the last choice of all, and it is gone after a reboot.
                 error!("{failure}");

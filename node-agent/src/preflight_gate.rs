@@ -76,7 +76,7 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
     if !causes.is_empty() {
         blocked = k3s_block::write(&args.runtime_dir, &causes);
         if blocked.is_ok() {
-            warn!("k3s is not started: {}", sentence(&causes));
+            warn!("k3s is blocked: {}", sentence(&causes));
         } else {
             error!("k3s starts although it will fail: {}", sentence(&causes));
         }
@@ -101,12 +101,12 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
 /// Removes what an earlier look has left; where that fails, k3s stays blocked.
 fn unblock(runtime_dir: &Path) {
     match k3s_block::remove(runtime_dir) {
-        Ok(true) => info!("removed the block of k3s that an earlier look had left"),
+        Ok(true) => info!("removed the block of k3s left by an earlier run"),
         Ok(false) => {}
         Err(failure) => {
             let path = k3s_block::path(runtime_dir);
             error!(
-                "cannot remove {}: {failure}; remove it by hand, k3s does not start with it",
+                "cannot remove {}: {failure}; remove it by hand, since k3s does not start while it exists",
                 path.display()
             );
         }
@@ -133,11 +133,11 @@ async fn judged(look: impl FnOnce() -> Vec<Finding> + Send + 'static) -> anyhow:
 
 fn publish(mut publisher: Publisher, report: &Report, runtime_dir: &Path) -> anyhow::Result<()> {
     if agent_runs(runtime_dir) {
-        info!("an agent runs and will publish what it sees");
+        info!("an agent is running and publishes its own report");
         return Ok(());
     }
     if let Some(fault) = publisher.publish(report, Timestamp::now())?.fault() {
-        warn!("the boot partition does not show this: {fault}");
+        warn!("the report could not be written to the boot partition: {fault}");
     }
     Ok(())
 }
@@ -156,7 +156,7 @@ fn report(findings: Vec<Finding>, causes: &[Finding], is_blocked: bool) -> Repor
             "the host is fit for k3s as far as it is known; k3s may start, its names are proved next"
                 .to_owned()
         }
-        (false, true) => format!("k3s is not started: {}", sentence(causes)),
+        (false, true) => format!("k3s is blocked: {}", sentence(causes)),
         (false, false) => format!("k3s starts although it will fail: {}", sentence(causes)),
     };
     Report { reason, findings, k3s_blocked: Some(is_blocked), ..Report::unchecked() }

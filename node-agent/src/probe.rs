@@ -100,7 +100,7 @@ pub(crate) async fn look(
     let found = match timeout(handshake::DEADLINE, lookup_host((host, port))).await {
         Ok(Ok(found)) => found,
         Ok(Err(error)) => return Ok(silent(Silence::from(&error))),
-        Err(_) => return Ok(unanswered("whoever knows names does not answer")),
+        Err(_) => return Ok(unanswered("name resolution does not answer")),
     };
     let mut seen = unanswered("the name has no address");
     // As k3s does: an address that nobody answers at, of a network that is not there, hides no other.

@@ -30,7 +30,7 @@ pub enum SystemctlError {
         why: String,
     },
     /// It does not end.
-    #[error("`systemctl {call}` did not end within {} s; `sudo systemctl list-jobs` shows what it waits for", limit.as_secs())]
+    #[error("`systemctl {call}` timed out after {} s; `sudo systemctl list-jobs` shows what it waits for", limit.as_secs())]
     TooLong {
         /// What was asked.
         call: String,
@@ -48,7 +48,7 @@ pub enum SystemctlError {
         words: String,
     },
     /// It answered something else than was asked.
-    #[error("`systemctl {call}` did not name the state of the unit")]
+    #[error("`systemctl {call}` did not print the state of the unit")]
     NoState {
         /// What was asked.
         call: String,

@@ -72,7 +72,7 @@ impl Admin {
         if !report.alive {
             error!(
                 code = code::WATCHDOG_NOT_FED, trouble = %report.trouble.join("; "),
-                "the watchdog is not fed any more"
+                "watchdog notifications stopped"
             );
         }
         report.alive

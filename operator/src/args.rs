@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(found(&["--metrics", "[::1]:1"]).unwrap().as_deref(), Some("[::1]:1"));
         assert_eq!(found(&["--metrics", "none"]).unwrap(), None);
         let error = found(&["--metrics", "9445"]).unwrap_err().to_string();
-        assert!(error.contains("write an address and a port, such as 127.0.0.1:9445, or none"), "{error}");
+        assert!(error.contains("use an address and a port, such as 127.0.0.1:9445, or none"), "{error}");
     }
 
     #[test]

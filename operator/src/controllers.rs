@@ -62,7 +62,7 @@ pub async fn is_served<K: Reconcile>(client: &Client, scope: &Scope) -> anyhow::
         return refused.pop().map_or(Ok(()), Err);
     }
     for error in refused {
-        warn!(code = code::KIND_NOT_SERVED, "it is tried again and again: {error:#}");
+        warn!(code = code::KIND_NOT_SERVED, "retrying: {error:#}");
     }
     Ok(())
 }
@@ -214,7 +214,8 @@ where
 fn remedy(error: &CallError, kind: &str, namespace: Option<&str>) -> String {
     if error.is_failed_conversion() {
         return format!(
-            "{kind}s are still stored at v1alpha1, and the webhook that converts them does not answer: start it, then run \
+            "{kind}s are still stored at v1alpha1, and the webhook that converts them does not answer: \
+             start it, then run \
              `weaver crd migrate`"
         );
     }
@@ -227,7 +228,10 @@ fn remedy(error: &CallError, kind: &str, namespace: Option<&str>) -> String {
         CallError::Forbidden(_) => namespace.map_or_else(
             || format!("this account may not list {kind}s: apply deploy/rbac/operator.yaml"),
             |name| {
-                format!("this account may not list {kind}s in {name}: bind its rights there, see deploy/namespaced")
+                format!(
+                    "this account may not list {kind}s in {name}: bind its rights there, see \
+                    deploy/namespaced"
+                )
             },
         ),
         _ => UNREACHABLE.to_owned(),
@@ -241,9 +245,9 @@ pub fn wake_the_concerned(change: NamespaceChange<'_>, context: &Context, tokens
     let turns = change.name == OPERATOR_NAMESPACE && paused(change.before) != paused(change.now);
     if turns {
         if let Some(reason) = paused(change.now) {
-            warn!(code = code::PAUSED, %reason, "everything is paused: nothing is written");
+            warn!(code = code::PAUSED, %reason, "all resources are paused: nothing is written");
         } else {
-            info!(code = code::RESUMED, "nothing is paused any more");
+            info!(code = code::RESUMED, "no longer paused");
         }
         tokens.store.state().iter().for_each(|guarded| tokens.watches.wake(ResourceRef::of(&**guarded)));
     }

@@ -245,11 +245,11 @@ pub fn report(lease: Standing, loops: Vec<Loop>, work: Option<Work>) -> Report {
     let mut trouble: Vec<String> = late.collect();
     let longest = work.as_ref().and_then(|work| work.visits.longest_seconds);
     if let Some(longest) = longest.filter(|longest| *longest > LONGEST_VISIT.as_secs()) {
-        trouble.push(format!("a visit has taken {longest} s and hangs"));
+        trouble.push(format!("a reconciliation has run for {longest} s"));
     }
     let alive = trouble.is_empty();
     match &work {
-        None if lease == Standing::Starting => trouble.push("its lease was not looked at yet".to_owned()),
+        None if lease == Standing::Starting => trouble.push("its lease was not checked yet".to_owned()),
         None => {}
         Some(work) => trouble.extend(unsettled(work)),
     }
@@ -329,7 +329,7 @@ mod tests {
     fn ready_is_who_waits_and_who_leads_with_a_verdict_on_every_watch() {
         let waiting = Standing::Waiting { holder: "other".into() };
         for (standing, work, alive, ready, words) in [
-            (Standing::Starting, None, true, false, "its lease was not looked at yet"),
+            (Standing::Starting, None, true, false, "its lease was not checked yet"),
             (waiting, None, true, true, ""),
             (Standing::Leading, Some(work(true, 0, Some(1_800))), true, true, ""),
             (

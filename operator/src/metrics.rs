@@ -181,12 +181,16 @@ impl Default for Metrics {
         registry.register("visits", "Visits of resources, by how they ended", metrics.visits.clone());
         registry.register(
             "visit_seconds",
-            "How long a visit took, its wait for room left out",
+            "Duration of reconciliations, without the wait for a permit",
             metrics.visit_seconds.clone(),
         );
         registry.register("writes", "Writes of copies", metrics.writes.clone());
         registry.register("requests", "Requests to the API server", metrics.requests.clone());
-        registry.register("tokens", "Wishes for a token of a tenant's account", metrics.tokens.clone());
+        registry.register(
+            "tokens",
+            "TokenRequests for tenant ServiceAccounts, by result",
+            metrics.tokens.clone(),
+        );
         registry.register(
             "service_tokens_issued",
             "Tokens written to Secrets of ServiceTokens, by why",

@@ -54,7 +54,7 @@ const LEASE_ANSWER: Duration = Duration::from_secs(10);
 ///
 /// One that is not there (yet) is another matter, and so is a server that does not answer.
 #[derive(Debug, thiserror::Error)]
-#[error("starting it again does not cure this")]
+#[error("a restart does not help")]
 pub struct NeedsHuman;
 
 /// Runs the controllers until SIGTERM or SIGINT.
@@ -83,7 +83,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     is_served::<ConfigMapSync>(&client, &options.namespaces).await?;
     // Those who copy do not wait for a right that they do not need; its watch tries again and again.
     if let Err(error) = is_served::<ServiceToken>(&client, &options.namespaces).await {
-        warn!(code = code::KIND_NOT_SERVED, "ServiceTokens are not looked after: {error:#}");
+        warn!(code = code::KIND_NOT_SERVED, "ServiceTokens are not reconciled: {error:#}");
     }
     let mut signals = Signals::install().context("installing the handlers of signals")?;
     let admin = Admin::new(metrics.clone(), health.clone(), fence.clone());
@@ -97,7 +97,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             lead = Lead::take(options.standalone, leases.clone(), &fence, waits) => lead.map_err(no_lease)?,
             replaced = trust.replaced() => return Err(replaced.into()),
             signal = signals.next() => {
-                info!(code = code::ENDING, "{signal} before this operator had its turn");
+                info!(code = code::ENDING, "{signal} before this operator became the leader");
                 if !options.standalone {
                     leases.withdraw().await;
                 }
@@ -114,7 +114,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         done = work => done,
         () = admin.serve(address) => bail!("serving metrics and health ended unexpectedly"),
         // In the task of the controllers, which it is to prove alive.
-        () = service_manager::feed_watchdog(|| admin.is_alive()) => bail!("feeding the watchdog ended unexpectedly"),
+        () = service_manager::feed_watchdog(|| admin.is_alive()) => bail!("watchdog notifications ended \
+            unexpectedly"),
     }
 }
 
@@ -170,7 +171,8 @@ async fn work(
         () = keep_house(&context, &token_context, &housekeeping) => bail!("housekeeping ended unexpectedly"),
         ending = lead.keep() => match ending {
             lost @ Ending::Lost(_) => return Err(lost.into()),
-            yielded @ Ending::Yielded(_) => warn!(code = code::ENDING, "{yielded}: finishing visits under way"),
+            yielded @ Ending::Yielded(_) => warn!(code = code::ENDING, "{yielded}: finishing running \
+                reconciliations"),
             // So that whoever comes next need not wait for it to expire.
             went_back @ Ending::WentBack => {
                 lead.release().await;
@@ -178,16 +180,16 @@ async fn work(
             }
         },
         replaced = trust.replaced() => {
-            warn!(code = code::ENDING, "{replaced}: finishing visits under way");
+            warn!(code = code::ENDING, "{replaced}: finishing running reconciliations");
             end = Err(replaced.into());
         }
-        signal = signals.next() => info!(code = code::ENDING, "{signal}: finishing visits under way"),
+        signal = signals.next() => info!(code = code::ENDING, "{signal}: finishing running reconciliations"),
     }
     stop.cancel();
     if tokio::time::timeout(Duration::from_secs(10), futures::future::join(syncs, tokens)).await.is_err() {
         warn!(
             code = code::VISIT_CUT_OFF,
-            "a visit did not end within 10 s and was cut off; its writes carry their preconditions"
+            "a reconciliation did not end within 10 s and was aborted; its writes have preconditions"
         );
     }
     lead.release().await;
@@ -241,21 +243,22 @@ fn waits_for(health: &Health, priority: i32, Holder { name: holder, priority: th
         Ordering::Less => {
             info!(
                 code = code::LEASE_AWAITED, %holder, theirs, priority,
-                "another operator leads; waiting for its lease, which it gives up when it renews"
+                "another operator is the leader; taking over at its next renewal"
             );
         }
         // Whoever started two without a thought is to know it.
         Ordering::Equal => {
             warn!(
                 code = code::LEASE_AWAITED, %holder, priority,
-                "another operator leads; waiting for its lease, since neither comes first: --priority N with a higher N takes \
+                "another operator leads; waiting for its lease, since neither comes first: --priority N \
+                 with a higher N takes \
                  over"
             );
         }
         Ordering::Greater => {
             info!(
                 code = code::LEASE_AWAITED, %holder, theirs, priority,
-                "another operator leads; waiting for its lease, since it comes first"
+                "another operator is the leader; waiting for the lease"
             );
         }
     }
@@ -263,7 +266,8 @@ fn waits_for(health: &Health, priority: i32, Holder { name: holder, priority: th
 }
 
 fn no_lease(error: CallError) -> anyhow::Error {
-    let remedy = "no lease is to be had: apply deploy/rbac/operator.yaml (its namespace, its Role), or run with --standalone";
+    let remedy = "the lease is not available: apply deploy/rbac/operator.yaml (its namespace, its Role), \
+        or run with --standalone";
     anyhow::Error::new(error).context(remedy)
 }
 
@@ -281,7 +285,7 @@ async fn clients(
     {
         warn!(
             code = code::NO_HTTP2,
-            "the API server speaks no HTTP/2: each watch has a connection of its own"
+            "the API server does not support HTTP/2: each watch uses its own connection"
         );
         connectors = [None, None];
     }

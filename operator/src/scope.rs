@@ -59,7 +59,7 @@ impl FromStr for Scope {
         }
         let mut names = BTreeSet::new();
         for name in text.split(',').map(str::trim) {
-            dns_label(name).map_err(|fault| format!("{name:?} is no name of a namespace: {fault}"))?;
+            dns_label(name).map_err(|fault| format!("{name:?} is not a valid namespace name: {fault}"))?;
             names.insert(name.to_owned());
         }
         if names.len() > MOST {

@@ -20,7 +20,7 @@ const IN_A_POD: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 
 /// The file has other words by now.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{0} says otherwise how to reach the API server, or by which CA: beginning anew")]
+#[error("{0} names another API server or CA: restarting")]
 pub struct Replaced(String);
 
 /// What stood in the file.

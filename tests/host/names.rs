@@ -192,7 +192,7 @@ mod own_server {
         scene.drop_in("50.yaml", "tls-san+: [late.example]\n");
         let (code, said) = scene.repair(&[]);
         assert_eq!((code, scene.systemd.calls().as_str()), (Some(0), "stop start stop start"), "{said}");
-        assert!(said.contains("served, after its certificate was made anew: "), "{said}");
+        assert!(said.contains("served, after its certificate was renewed: "), "{said}");
         for name in ["pi.example", "late.example"] {
             assert!(scene.laptop(&laptop, name), "{name}: {said}");
         }

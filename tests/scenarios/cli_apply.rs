@@ -33,7 +33,8 @@ async fn what_is_applied_is_waited_for_and_applied_again_changes_nothing() {
     let world = World::new("cli-apply").await;
     let (team, foo) = applied(&world).await;
     let sync = manifest(&team, "mine", &world.spec(&team, &[&foo]));
-    let token = "{apiVersion: weaver.example.com/v1beta1, kind: ServiceToken, metadata: {name: t}, spec: {writer: \
+    let token = "{apiVersion: weaver.example.com/v1beta1, kind: ServiceToken, metadata: {name: t}, spec: \
+    {writer: \
                  {serviceAccount: {name: a}}, tokens: [{key: k, serviceAccount: {name: a}}]}}";
     let both = [sync.clone(), token.to_owned()];
 
@@ -152,7 +153,7 @@ async fn what_somebody_else_changed_meanwhile_is_not_undone() {
     assert!(said.done, "{said:?}");
     let output = child.wait_with_output().await.unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
-    assert!(err.contains("nothing was undone: somebody else has changed its spec since"), "{err}");
+    assert!(err.contains("nothing was undone: its spec was changed since"), "{err}");
     let spec = world.syncs(&team).get("sync").await.unwrap().spec.spec.unwrap();
     assert_eq!(spec.resync_seconds, 1200);
     world.finish().await;

@@ -50,7 +50,8 @@ async fn an_editors_text_a_patch_and_a_file_each_change_an_object() {
     let world = World::new("cli-edit").await;
     let home = suspended(&world).await;
     let directory = tempfile::tempdir().unwrap();
-    let script = "stat -c %a \"$1\" > \"$(dirname \"$0\")/rights\"; sed -i 's/resyncSeconds: 600/resyncSeconds: 900/' \"$1\"";
+    let script = "stat -c %a \"$1\" > \"$(dirname \"$0\")/rights\"; sed -i 's/resyncSeconds: \
+        600/resyncSeconds: 900/' \"$1\"";
     let said = edit(&directory, &home, script).await;
     assert!(said.done && said.out == "configmapsync.weaver.example.com/sync edited\n", "{said:?}");
     assert_eq!(spec(&world, &home).await.resync_seconds, 900);
@@ -94,7 +95,7 @@ async fn a_change_that_cannot_be_leaves_the_object_and_keeps_the_text() {
     ] {
         let directory = tempfile::tempdir().unwrap();
         let said = edit(&directory, &home, script).await;
-        said.refused("nothing was changed; your text is kept: mend it, then `weaver sync edit sync -n");
+        said.refused("nothing was changed; your text is kept: correct it, then `weaver sync edit sync -n");
         said.refused(words);
         let kept = kept(&directory);
         assert!(kept.len() == 1 && said.err.contains(kept[0].to_str().unwrap()), "{kept:?}: {said:?}");
@@ -185,7 +186,7 @@ async fn a_write_without_an_answer_is_not_said_to_have_failed() {
     let mut command = program("weaver", &["sync", "edit", "sync", "-n", &home]);
     command.env("KUBECONFIG", &kubeconfig).env("EDITOR", &path).env("TMPDIR", directory.path());
     let said = ended(command).await;
-    said.refused("error: your text is kept: mend it, then `weaver sync edit sync -n");
+    said.refused("error: your text is kept: correct it, then `weaver sync edit sync -n");
     said.refused("was changed is not known: look at it before you try again");
     assert_eq!(kept(&directory).len(), 1);
     world.finish().await;

@@ -132,7 +132,8 @@ async fn a_token_is_created_listed_by_selectors_and_deleted() {
     let token = "registry=robot,audience=registry.test,expires=900";
     let create = ["token", "create", "first", "-n", &home, "--writer", "robot", "--token", token];
     assert_eq!(done(&create).await, "servicetoken.weaver.example.com/first created\n");
-    let second = "apiVersion: weaver.example.com/v1beta1\nkind: ServiceToken\nmetadata: {name: second, labels: {tier: dev}}\n\
+    let second = "apiVersion: weaver.example.com/v1beta1\nkind: ServiceToken\nmetadata: {name: second, \
+    labels: {tier: dev}}\n\
          spec: {writer: {serviceAccount: {name: other}}, tokens: [{key: a, serviceAccount: {name: b}}]}\n";
     let said = fed(&["token", "create", "-n", &home, "-f", "-"], second).await;
     assert!(said.done, "{said:?}");
@@ -203,7 +204,7 @@ async fn a_missing_namespace_is_told_and_created_where_that_is_asked_for() {
     let home = world.name("absent");
     world.namespace("another").await;
     let create = ["token", "create", "a", "-n", &home, "--writer", "b", "--token", "k=b"];
-    weaver(&create).await.refused(&format!("`kubectl create namespace {home}`, or say --create-namespace"));
+    weaver(&create).await.refused(&format!("`kubectl create namespace {home}`, or pass --create-namespace"));
     let said = weaver(&[&create[..], &["--create-namespace", "--dry-run=server"]].concat()).await;
     assert!(said.done && said.err.contains("judges it only once its namespace exists"), "{said:?}");
     let namespaces: Api<Namespace> = Api::all(world.client.clone());

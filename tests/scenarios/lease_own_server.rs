@@ -178,7 +178,7 @@ async fn one_that_was_stopped_and_wakes_writes_nothing() {
     signal(&alone.operator, "-STOP");
     // It is there still, so its whole time is waited for.
     leads(&world, &second, Duration::from_secs(40)).await;
-    says(&second, "nobody renewed it in time").await;
+    says(&second, "it was not renewed in time").await;
     edit(&world, &place, "2").await;
     // There is work for it, which it knows of as soon as it wakes.
     world.config_map(&place.0, "settings", &[("a", "3")]).await;

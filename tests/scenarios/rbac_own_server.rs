@@ -146,7 +146,7 @@ async fn every_right_is_used_and_nothing_else_is_asked_for() {
 
 /// Resource, verb, what makes the operator use it, and what it says besides the API server's own words.
 const MISSING: [(&str, &str, Cause, &str); 17] = [
-    ("configmapsyncs", "get", Cause::Start, "visit failed"),
+    ("configmapsyncs", "get", Cause::Start, "reconciliation failed"),
     (
         "configmapsyncs",
         "list",
@@ -154,20 +154,20 @@ const MISSING: [(&str, &str, Cause, &str); 17] = [
         "this account may not list ConfigMapSyncs: apply deploy/rbac/operator.yaml",
     ),
     ("configmapsyncs", "watch", Cause::Start, "watching our kinds"),
-    ("configmapsyncs", "patch", Cause::NewSync, "visit failed"),
-    ("servicetokens", "get", Cause::Start, "visit failed"),
-    ("servicetokens", "list", Cause::Start, "ServiceTokens are not looked after"),
+    ("configmapsyncs", "patch", Cause::NewSync, "reconciliation failed"),
+    ("servicetokens", "get", Cause::Start, "reconciliation failed"),
+    ("servicetokens", "list", Cause::Start, "ServiceTokens are not reconciled"),
     ("servicetokens", "watch", Cause::Start, "watching our kinds"),
     ("serviceaccounts", "get", Cause::NewToken, "could not be looked up"),
-    ("configmapsyncs/status", "patch", Cause::NewSync, "visit failed"),
-    ("servicetokens/status", "patch", Cause::NewToken, "visit failed"),
+    ("configmapsyncs/status", "patch", Cause::NewSync, "reconciliation failed"),
+    ("servicetokens/status", "patch", Cause::NewToken, "reconciliation failed"),
     ("namespaces", "list", Cause::Start, "watching namespaces"),
     ("namespaces", "watch", Cause::Start, "watching namespaces"),
-    ("events", "create", Cause::NewSync, "an event could not be told"),
-    ("events", "patch", Cause::Again, "an event could not be told"),
-    ("leases", "get", Cause::Start, "no lease is to be had: apply deploy/rbac/operator.yaml"),
-    ("leases", "update", Cause::Start, "no lease is to be had: apply deploy/rbac/operator.yaml"),
-    ("leases", "create", Cause::FirstStart, "no lease is to be had: apply deploy/rbac/operator.yaml"),
+    ("events", "create", Cause::NewSync, "an event could not be recorded"),
+    ("events", "patch", Cause::Again, "an event could not be recorded"),
+    ("leases", "get", Cause::Start, "the lease is not available: apply deploy/rbac/operator.yaml"),
+    ("leases", "update", Cause::Start, "the lease is not available: apply deploy/rbac/operator.yaml"),
+    ("leases", "create", Cause::FirstStart, "the lease is not available: apply deploy/rbac/operator.yaml"),
 ];
 
 #[tokio::test]

@@ -120,7 +120,7 @@ impl Listed {
             finding.saw(Place::file(name), saw).remedy(remedy.command(log))
         };
         match self.state.as_str() {
-            "restarting" => Some(bad(format!("{name} ends and is started again and again"))),
+            "restarting" => Some(bad(format!("{name} exits and is restarted again and again"))),
             _ if !is_bad => None,
             "running" if restarts < RESTARTS => None,
             // It runs now.

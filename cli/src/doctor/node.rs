@@ -137,7 +137,7 @@ fn told(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> 
                     Finding::new(Code::OperatorNotStarted, message)
                         // What it started may run all the same.
                         .milder(Severity::Warn)
-                        .saw(Place::file(path.display().to_string()), "nobody holds the agent's lock")
+                        .saw(Place::file(path.display().to_string()), "no agent holds the lock")
                         .remedy(Remedy::new("start it").command("sudo systemctl start weaver-node-agent")),
                 );
             }

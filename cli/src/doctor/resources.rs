@@ -105,7 +105,7 @@ fn judge<K: Asked>(resource: &K, now: Timestamp) -> Option<Finding> {
     let changed = changed_at(resource.meta())?;
     if observed < resource.meta().generation && now.duration_since(changed) > SEEN_BY {
         let message =
-            format!("{namespace}/{name} was changed at {changed:.0}, and nobody has looked at it since");
+            format!("{namespace}/{name} was changed at {changed:.0}, and has not been reconciled since");
         return Some(
             Finding::new(Code::NobodyActs, message)
                 .saw(place, format!("observed generation {}", observed.unwrap_or(0))),

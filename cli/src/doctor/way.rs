@@ -228,7 +228,7 @@ fn anchors(config: &Config) -> Result<Option<RootCertStore>, String> {
     let mut anchors = RootCertStore::empty();
     for certificate in config.root_cert.iter().flatten().filter(|_| !config.accept_invalid_certs) {
         let added = anchors.add(certificate.clone().into());
-        added.map_err(|error| format!("its CA is no certificate that can be used: {error}"))?;
+        added.map_err(|error| format!("its CA is not a valid certificate: {error}"))?;
     }
     Ok((!anchors.is_empty()).then_some(anchors))
 }

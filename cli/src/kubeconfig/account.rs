@@ -48,7 +48,7 @@ pub async fn mint(kubeconfig: &Path, account: &Account, days: u16) -> anyhow::Re
         let kubectl = format!("kubectl --kubeconfig {}", quoted(&kubeconfig.display().to_string()));
         let is_there = namespaces.get_opt(namespace).await.with_context(what)?.is_some();
         let mut lines = vec![format!(
-            "there is no ServiceAccount {namespace}/{name}; one that may look at everything but Secrets is made with:"
+            "there is no ServiceAccount {namespace}/{name}; create one that may read everything but Secrets:"
         )];
         if !is_there {
             lines.push(format!("{kubectl} create namespace {namespace}"));

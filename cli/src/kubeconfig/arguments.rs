@@ -7,7 +7,7 @@ use weaver_diagnostics::san::ServingName;
 pub fn host(text: &str) -> Result<ServingName, String> {
     match text.parse() {
         Ok(ServingName::Wildcard(rest)) => {
-            Err(format!("it stands for many names: write one of them, such as pi.{rest}"))
+            Err(format!("it is a wildcard: use one of its names, such as pi.{rest}"))
         }
         Ok(ServingName::Ip(address)) if address.is_unspecified() => {
             Err("it is an address to listen at: write one that the other machine can connect to".to_owned())

@@ -56,15 +56,15 @@ pub fn merged(path: &Path, document: &Document, context: &str, how: Merging) -> 
     let merge = file::merge_into(path, document, how, &read_beside(path), Timestamp::now()).map_err(told)?;
     let path = path.display();
     match (merge.changed, merge.backup) {
-        (false, _) => note!("{path} has context {context} already; nothing was written"),
+        (false, _) => note!("{path} already has context {context}; nothing was written"),
         (true, None) => note!("wrote context {context} to {path}"),
         (true, Some(backup)) => {
-            note!("wrote context {context} to {path}; the old file is {}", backup.display());
+            note!("wrote context {context} to {path}; backup: {}", backup.display());
         }
     }
     if !how.switch {
         let context = quoted(context);
-        note!("use it with `kubectl --context {context}`, or make it the current one with --use");
+        note!("use it with `kubectl --context {context}`, or make it the current context with --use");
     }
     Ok(())
 }

@@ -84,7 +84,7 @@ pub async fn export(arguments: &Export) -> anyhow::Result<()> {
     let tls_server_name = arguments.tls_server_name.as_ref().or(source.tls_server_name.as_ref());
     let peer = if arguments.insecure {
         note!(
-            "warning: nothing is proven and nothing will be verified: whoever answers at {name} gets these credentials; \
+            "warning: TLS verification is off: any machine that answers at {name} gets these credentials; \
              for diagnosis only"
         );
         None
@@ -106,7 +106,7 @@ pub async fn export(arguments: &Export) -> anyhow::Result<()> {
     };
     let document = source.export(&wanted).map_err(refusal)?;
     if let (Some(account), Some(minted)) = (&arguments.as_account, &minted) {
-        note!("the token of {account} is good until {:.0}", minted.expires);
+        note!("the token of {account} is valid until {:.0}", minted.expires);
     }
     let credential =
         if arguments.as_account.is_some() { "a credential" } else { "an administrator's credential" };
@@ -137,15 +137,18 @@ async fn prove(
             served: seen.served,
         })),
         Outcome::Dates(why) => Err(refusal(format!(
-            "the certificate at {endpoint} cannot be used: {why}; compare the clock (`timedatectl`); if it is right, \
+            "the certificate at {endpoint} cannot be used: {why}; compare the clock (`timedatectl`); if it \
+             is right, \
              k3s renews its certificate with `sudo systemctl restart k3s`"
         ))),
         Outcome::Untrusted(why) => Err(refusal(format!(
-            "the certificate at {endpoint} is not one of the CA in {file}: {why}; name the kubeconfig of the cluster \
+            "the certificate at {endpoint} is not one of the CA in {file}: {why}; name the kubeconfig of \
+             the cluster \
              that answers there with --kubeconfig, or the right server with --api-address"
         ))),
         Outcome::Unreachable(why) => bail!(
-            "{endpoint} showed no certificate, so nothing is proven: {why}; look at `systemctl status k3s`, or name \
+            "{endpoint} showed no certificate, so nothing is proven: {why}; look at `systemctl status k3s`, \
+             or name \
              the API server with --api-address HOST:PORT"
         ),
     }

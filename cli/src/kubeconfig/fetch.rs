@@ -69,8 +69,12 @@ pub async fn fetch(arguments: &Fetch) -> anyhow::Result<()> {
     let place = arguments.from.rsplit_once('@').map_or(&*arguments.from, |(_, place)| place);
     let name = arguments.name.clone().map_or_else(
         || {
-            host(place)
-                .map_err(|why| refusal(format!("{place} is no name to connect by: {why}; give --name")))
+            host(place).map_err(|why| {
+                refusal(format!(
+                    "{place} is not a valid name to connect to: {why}; pass \
+                    --name"
+                ))
+            })
         },
         Ok,
     )?;
@@ -104,7 +108,8 @@ fn is_as_asked(source: &Source, name: &ServingName) -> Result<(), String> {
     }
     match &source.tls_server_name {
         Some(other) if other != name => Err(format!(
-            "has another name verified than {name}: take tls-server-name out of the kubeconfig there, or export on the Pi \
+            "has another name verified than {name}: take tls-server-name out of the kubeconfig there, or \
+             export on the Pi \
              and carry the file here for `weaver kubeconfig merge`"
         )),
         _ => Ok(()),
@@ -131,17 +136,18 @@ async fn exported(arguments: &Fetch, name: &ServingName) -> anyhow::Result<Strin
     };
     match done.code {
         Some(0) => {}
-        Some(SSH_FAILED) => bail!("{from} cannot be logged in to; try `ssh {from}`"),
+        Some(SSH_FAILED) => bail!("{from} refuses the login; try `ssh {from}`"),
         Some(code) if code == i32::from(REFUSED) => {
             return Err(refusal(format!("{from} has refused to export {name}, see above")));
         }
         _ => bail!(
-            "`{export}` failed on {from}, see above: it needs `weaver` there, and sudo without a password; else run it \
+            "`{export}` failed on {from}, see above: it needs `weaver` there, and sudo without a password; \
+             else run it \
              there with --output, and copy the file"
         ),
     }
     // Never part of a message: it holds a key.
-    String::from_utf8(done.stdout).ok().context("what ssh brought is no text")
+    String::from_utf8(done.stdout).ok().context("the output of ssh is not text")
 }
 
 /// Does the name lead to that cluster from here? A note where that cannot be told.
@@ -156,12 +162,14 @@ async fn reached(source: &Source, name: &ServingName) -> anyhow::Result<Option<S
             Ok(Some(format!("{endpoint} is not reached from this machine: {why}{advice}")))
         }
         Outcome::NotServed | Outcome::Untrusted(_) => Err(refusal(format!(
-            "{endpoint} leads to another server than the one that exported the kubeconfig: give the name or the address by \
+            "{endpoint} leads to another server than the one that exported the kubeconfig: give the name or \
+             the address by \
              which this machine reaches it with --name"
         ))),
         // Only the dates are wrong: it is the node, whose clock was wrong at its start, or this machine's is.
         Outcome::Dates(why) => Ok(Some(format!(
-            "the server at {endpoint} has a certificate of this CA for {name}, but by the clock of this machine {why}, and \
+            "the server at {endpoint} has a certificate of this CA for {name}, but by the clock of this \
+             machine {why}, and \
              kubectl refuses it until that is mended: compare `timedatectl` here and on the node; where both clocks are \
              right, type on the node:\n    sudo systemctl restart k3s"
         ))),

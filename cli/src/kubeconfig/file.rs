@@ -54,7 +54,7 @@ pub enum FileError {
         source: io::Error,
     },
     /// It is too large to be one.
-    #[error("{} is larger than 4 MiB and not read: name a kubeconfig", path.display())]
+    #[error("{} is larger than 4 MiB, too large for a kubeconfig", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -97,7 +97,7 @@ pub enum FileError {
         path: PathBuf,
     },
     /// kubectl or another export changes it.
-    #[error("{} is being changed by another program; if by none, remove {}", path.display(), lock.display())]
+    #[error("{} is locked by another program; if none is running, remove {}", path.display(), lock.display())]
     Locked {
         /// The file.
         path: PathBuf,

@@ -45,7 +45,7 @@ pub enum Failed {
     #[error("cannot be asked: {0}")]
     Run(#[from] io::Error),
     /// The answer goes on.
-    #[error("sent more than {} KiB, and no kubeconfig is that large", .0 >> 10)]
+    #[error("sent more than {} KiB, too large for a kubeconfig", .0 >> 10)]
     TooLarge(u64),
     /// It does not end.
     #[error("did not end within {} seconds", .0.as_secs())]

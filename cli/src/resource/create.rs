@@ -48,7 +48,7 @@ pub struct Flags<'a> {
 pub async fn run(kind: Kind, options: &Create, flags: Option<Flags<'_>>) -> anyhow::Result<ExitCode> {
     let documents = match (&flags, &options.manifests.file) {
         (Some(_), Some(_)) => {
-            bail!("--filename says all there is to say: leave out NAME and the other flags")
+            bail!("--filename cannot be combined with NAME or other flags")
         }
         (None, None) => bail!("give a NAME and the flags that --help shows, or a manifest with --filename"),
         (None, Some(file)) => manifest::read(file)?,
@@ -66,7 +66,8 @@ pub async fn run(kind: Kind, options: &Create, flags: Option<Flags<'_>>) -> anyh
             && other != kind
         {
             bail!(
-                "document {number} is a {}: `weaver {} create -f` creates it, `weaver apply -f` takes both kinds",
+                "document {number} is a {}: `weaver {} create -f` creates it, `weaver apply -f` takes \
+                 both kinds",
                 other.name(),
                 other.noun()
             );
@@ -97,7 +98,10 @@ async fn create(store: &Store, wanted: Checked, options: &Create) -> anyhow::Res
         store.create_namespace(&home, dry_run).await?;
         note!("namespace {home} created{}", options.dry_run.suffix());
         if dry_run {
-            note!("{place} keeps our own rules; the API server judges it only once its namespace exists");
+            note!(
+                "{place} is valid by Config Weaver's rules; the API server validates it once its \
+                namespace exists"
+            );
             return Ok(());
         }
         created = store.objects.create(&name, &object, how).await;
@@ -121,6 +125,7 @@ async fn create(store: &Store, wanted: Checked, options: &Create) -> anyhow::Res
 /// That a namespace has to be there first.
 fn missing_namespace(namespace: &str) -> anyhow::Error {
     anyhow!(
-        "namespace {namespace} does not exist: `kubectl create namespace {namespace}`, or say --create-namespace"
+        "namespace {namespace} does not exist: `kubectl create namespace {namespace}`, or pass \
+         --create-namespace"
     )
 }

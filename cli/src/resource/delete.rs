@@ -77,7 +77,7 @@ pub async fn delete(store: &Store, name: &str, seen: &DynamicObject, manner: Man
     for _ in 0..ATTEMPTS {
         ensure!(
             object.uid() == seen.uid(),
-            "{place} was deleted by somebody else, and made again: nothing was done to the new one"
+            "{place} was deleted and created again meanwhile: the new object was not changed"
         );
         let said = |error: Error| store.said(error.why).context(format!("deleting {place}"));
         match attempt(store, name, object, manner).await {
@@ -91,7 +91,7 @@ pub async fn delete(store: &Store, name: &str, seen: &DynamicObject, manner: Man
             None => return Ok(()),
         }
     }
-    bail!("somebody else changed {place} each of {ATTEMPTS} times: it was not deleted, try again")
+    bail!("{place} changed at each of {ATTEMPTS} attempts: it was not deleted, try again")
 }
 
 async fn attempt(store: &Store, name: &str, mut object: DynamicObject, manner: Manner) -> Result<(), Error> {
@@ -135,7 +135,8 @@ async fn wait(store: &Store, seen: &DynamicObject, seconds: u64) -> anyhow::Resu
     let waited = store.objects.wait(&name, Duration::from_secs(seconds), judge).await;
     waited.map(|_| ()).map_err(|error| match error.why {
         Why::TimedOut { reason, .. } => anyhow!(
-            "{} is still there after {seconds} s: {reason}; it goes once that is mended, and `weaver {} get {name}` shows \
+            "{} is still there after {seconds} s: {reason}; it goes once that is mended, and `weaver {} get \
+             {name}` shows \
              it until then",
             store.place(&name),
             store.kind.noun()

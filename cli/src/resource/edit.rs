@@ -67,7 +67,7 @@ pub async fn run(kind: Kind, options: Edit) -> anyhow::Result<ExitCode> {
             let path = text.keep()?;
             let known = if error.is::<Unanswered>() { "" } else { "nothing was changed; " };
             return Err(error.context(format!(
-                "{known}your text is kept: mend it, then `weaver {} edit {} -n {} -f {}`",
+                "{known}your text is kept: correct it, then `weaver {} edit {} -n {} -f {}`",
                 kind.noun(),
                 options.name,
                 store.namespace.as_deref().unwrap_or_default(),
@@ -105,9 +105,7 @@ async fn change(store: &Store, current: DynamicObject, change: Change, options: 
     let updated = store.objects.update(current, how, |current| {
         let current = value(current)?;
         if let Some(field) = seen.as_ref().and_then(|seen| overtaken(seen, &current, &patch)) {
-            bail!(
-                "{place}: somebody else changed {field} meanwhile; nothing of yours was written over theirs"
-            );
+            bail!("{place}: {field} was changed meanwhile; your change was not written");
         }
         let new = merged(current.clone(), &patch);
         if content(&new) == content(&current) {
@@ -130,11 +128,11 @@ async fn change(store: &Store, current: DynamicObject, change: Change, options: 
 fn said(store: &Store, place: String, error: Error) -> anyhow::Error {
     let may_be_done = error.may_be_done();
     match error.why {
-        Why::Replaced => anyhow!(
-            "{place} was deleted and made again by somebody else meanwhile; the new one was not changed"
-        ),
+        Why::Replaced => {
+            anyhow!("{place} was deleted and created again meanwhile; the new object was not changed")
+        }
         Why::Contended(attempts) => {
-            anyhow!("somebody else changed {place} each of {attempts} times; it was not changed: try again")
+            anyhow!("{place} changed at each of {attempts} attempts; your change was not written: try again")
         }
         why if may_be_done => store.said(why).context(Unanswered { place }),
         why => store.said(why).context(format!("{place} was not changed")),
@@ -143,7 +141,7 @@ fn said(store: &Store, place: String, error: Error) -> anyhow::Error {
 
 /// A write that was sent and whose fate nobody told.
 #[derive(Debug, thiserror::Error)]
-#[error("whether {place} was changed is not known: look at it before you try again")]
+#[error("it is unknown whether {place} was changed: check it before you try again")]
 struct Unanswered {
     place: String,
 }

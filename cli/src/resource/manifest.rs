@@ -58,7 +58,7 @@ fn parse(text: &str) -> Result<Vec<Value>, String> {
     options.duplicate_keys = DuplicateKeyPolicy::Error;
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
         let line = error.location().map_or(0, |place| place.line());
-        format!("line {line} is not valid YAML, or a key stands there for the second time")
+        format!("line {line} is not valid YAML, or repeats a key")
     })?;
     let mut objects = Vec::new();
     for document in documents {
@@ -103,7 +103,7 @@ pub fn check(
         && !own.is_empty()
         && own != asked
     {
-        bail!("{} is for namespace {own}, and --namespace says {asked}: leave one of them out", document());
+        bail!("{} is for namespace {own}, but --namespace is {asked}: remove one of them", document());
     }
     let target = if own.is_empty() { asked.unwrap_or(default) } else { &own };
     dns_label(target).map_err(|fault| anyhow!("{}: namespace {target:?} {fault}", document()))?;
@@ -171,10 +171,7 @@ mod tests {
     fn what_cannot_be_read_is_placed_and_not_repeated() {
         for (text, words) in [
             ("kind: Secret\ndata: {a: hunter2\n", "is not valid YAML"),
-            (
-                "a: hunter2\na: hunter2\n",
-                "line 2 is not valid YAML, or a key stands there for the second time",
-            ),
+            ("a: hunter2\na: hunter2\n", "line 2 is not valid YAML, or repeats a key"),
             ("- hunter2\n", "not an object"),
             ("kind: List\nitems: hunter2\n", "no items"),
         ] {

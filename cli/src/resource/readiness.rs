@@ -23,9 +23,7 @@ fn unready(object: &DynamicObject) -> Option<String> {
             let is_ready = ready.status == "True" && is_current(ready.observed_generation);
             (!is_ready).then(|| ready.to_string())
         }
-        _ => Some(
-            "the operator has not looked at it as it is now; `weaver doctor` says whether it runs".into(),
-        ),
+        _ => Some("the operator has not reconciled its latest change; check with `weaver doctor`".into()),
     }
 }
 
@@ -35,7 +33,7 @@ pub async fn wait(store: &Store, name: &str, limit: Duration) -> Result<(), Stri
     let (begun, is_told) = (Instant::now(), io::stderr().is_terminal());
     let (mut told, mut last) = (String::new(), String::new());
     let judge = |found: Option<&DynamicObject>| {
-        let Some(found) = found else { return Progress::Never("somebody else deleted it".into()) };
+        let Some(found) = found else { return Progress::Never("it was deleted meanwhile".into()) };
         let Some(why) = unready(found) else { return Progress::Reached };
         if is_told && begun.elapsed() >= QUIET && told != why {
             note!("waiting for {}: {why}", store.place(name));

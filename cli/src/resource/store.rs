@@ -109,9 +109,8 @@ impl Store {
     pub fn said(&self, why: Why) -> anyhow::Error {
         match why {
             Why::Refused(status) => anyhow!("{}", words(self.kind, &status)),
-            Why::Unanswered(error) => anyhow!("{error}").context(
-                "the API server gave no answer that can be used; `weaver doctor` says whose fault it is",
-            ),
+            Why::Unanswered(error) => anyhow!("{error}")
+                .context("the API server gave no usable answer; `weaver doctor` finds the cause"),
             other => anyhow!("{other}"),
         }
     }
@@ -127,7 +126,8 @@ fn words(kind: Kind, status: &Status) -> String {
     let (name, said) = (kind.name(), clean(status.message.trim()));
     match Refusal::of(status) {
         Refusal::KindUnknown => format!(
-            "this cluster does not know {name}s: `weaver crd diff` compares, `weaver crd install` puts them there"
+            "this cluster does not know {name}s: `weaver crd diff` compares, `weaver crd install` puts \
+             them there"
         ),
         Refusal::FieldUnknown => {
             let kind = kind.resource().plural;

@@ -29,7 +29,7 @@ impl Text {
         let command = set("VISUAL").or_else(|| set("EDITOR"));
         ensure!(
             command.is_some() || std::io::stdin().is_terminal(),
-            "there is no editor (VISUAL, EDITOR) and no terminal: change it with --patch JSON or --filename FILE"
+            "there is no editor (VISUAL, EDITOR) and no terminal: use --patch JSON or --filename FILE"
         );
         let mut file = tempfile::Builder::new()
             .prefix("weaver-edit-")
@@ -81,7 +81,8 @@ fn shown(kind: Kind, object: &Value) -> anyhow::Result<String> {
     text["apiVersion"] = object["apiVersion"].clone();
     text["kind"] = object["kind"].clone();
     Ok(format!(
-        "# Change spec, labels and annotations, save, and close the editor; leave the rest as it is. Without a change\n\
+        "# Change spec, labels and annotations, save, and close the editor; leave the rest as it is. \
+         Without a change\n\
          # nothing is done. `weaver crd explain {}.spec` says what each field means.\n{}",
         kind.resource().plural,
         yaml(&text)?
@@ -105,7 +106,8 @@ pub fn wanted(kind: Kind, text: &Value, current: &Value) -> anyhow::Result<Value
     ensure!(own.is_empty() || own == home, "the text is about namespace {own}, not about {place}");
     ensure!(
         ["", field(current, "uid")].contains(&field(text, "uid")),
-        "the text is about an earlier {place}, which was deleted; take its metadata.uid out to change the new one"
+        "the text is about an earlier {place}, which was deleted; take its metadata.uid out to change the \
+         new one"
     );
     let mut wanted = content(text);
     let version = field(text, "resourceVersion");
@@ -125,8 +127,8 @@ pub fn wanted(kind: Kind, text: &Value, current: &Value) -> anyhow::Result<Value
         let same_metadata = content(text)["metadata"] == content(current)["metadata"];
         ensure!(
             same_spec && same_metadata,
-            "somebody else changed {place} since this text was read; `weaver {} get {} -n {} -o yaml` shows it as it is \
-             now; take metadata.resourceVersion out of the text to write over it",
+            "{place} was changed since this text was read; `weaver {} get {} -n {} -o yaml` shows the \
+             current version; remove metadata.resourceVersion from the text to overwrite it",
             kind.noun(),
             own_name,
             home

@@ -44,8 +44,9 @@ impl FromStr for Token {
             match part.split_once('=') {
                 Some(("audience", audience)) => audiences.push(audience),
                 Some(("expires", seconds)) => {
-                    let seconds: i64 =
-                        seconds.parse().map_err(|_| format!("expires={seconds} is no number of seconds"))?;
+                    let seconds: i64 = seconds
+                        .parse()
+                        .map_err(|_| format!("expires={seconds} is not a number of seconds"))?;
                     token["expirationSeconds"] = json!(seconds);
                 }
                 _ => return Err(format!("{part:?} is neither audience=NAME nor expires=SECONDS")),

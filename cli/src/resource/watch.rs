@@ -114,7 +114,8 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
         && store.has_namespace(namespace).await == Some(false)
     {
         note!(
-            "NamespaceMissing: namespace {namespace} does not exist: `kubectl create namespace {namespace}`; watching on"
+            "NamespaceMissing: namespace {namespace} does not exist: `kubectl create namespace \
+             {namespace}`; still watching"
         );
     }
     let by_name = name.map(|name| format!("metadata.name={name}"));
@@ -157,7 +158,7 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
             Some(Err(error)) => {
                 let said = error.to_string();
                 if said != last_error {
-                    note!("the watch is broken and is tried again: {said}");
+                    note!("the watch failed and is retried: {said}");
                 }
                 last_error = said;
             }

@@ -42,7 +42,7 @@ pub async fn remove(
         let left = objects(client, definition).await?;
         ensure!(
             left == 0,
-            "{definition} stays, since somebody has made {left} objects of it meanwhile: run this again"
+            "{definition} stays, since {left} objects of it were created meanwhile: run this again"
         );
         definition.delete(client).await?;
     }

@@ -121,12 +121,13 @@ impl Found {
         if let Some(reason) = &self.paused {
             ensure!(
                 self.syncs.is_empty() && self.tokens.is_empty(),
-                "all resources are paused: {reason}; nothing was done: `weaver resume` first"
+                "all resources are paused: {reason}; nothing was changed: `weaver resume` first"
             );
         }
         ensure!(
             self.reports.is_empty() || agents_stopped,
-            "nothing was done: a node agent reports {}, and one that runs puts all of this back. On each of these nodes: \
+            "nothing was done: a node agent reports {}, and one that runs puts all of this back. On each of \
+             these nodes: \
              `sudo systemctl disable --now weaver-node-agent weaver-operator weaver-webhook.socket \
              weaver-webhook`; then run this with --agents-stopped",
             named(&self.reports)
@@ -151,7 +152,7 @@ impl Found {
                     lines.push(format!("to be deleted: {}; {made}", places.join(", ")));
                 }
             }
-            lines.push(format!("copies with our marks: {}", self.copies));
+            lines.push(format!("copies: {}", self.copies));
             lines.push(self.leader.as_ref().map_or_else(
                 || "no operator leads: what it would do is done here, with your rights".to_owned(),
                 |leader| format!("{} leads, and does its part", status::named(&leader.holder)),
@@ -195,8 +196,7 @@ pub async fn copies(client: &Client) -> anyhow::Result<usize> {
 
 /// That some stay, if some do.
 pub fn copies_told(count: usize) -> Option<String> {
-    (count > 0)
-        .then(|| format!("copies that stay, with our marks: {count}; `weaver orphans list` shows them"))
+    (count > 0).then(|| format!("copies that stay: {count}; `weaver orphans list` shows them"))
 }
 
 /// What `deploy/rbac/` holds besides the namespace, bindings first.

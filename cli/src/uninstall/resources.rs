@@ -57,7 +57,8 @@ pub async fn remove(client: &Client, found: &Found, copies: Copies, deadline: In
         }
         if Instant::now() >= deadline {
             let first = format!(
-                "{told} are still there, and all else stays until they are gone: mend it and run this again"
+                "{told} still exist, and everything else stays until they are gone: fix the cause and run \
+                 this again"
             );
             let held =
                 left.iter().map(|(kind, object)| format!("{}: {}", kind.place(object), held_by(object)));
@@ -210,7 +211,8 @@ pub async fn secrets_are_let_go(client: &Client, deadline: Instant) -> anyhow::R
         }
         ensure!(
             Instant::now() < deadline,
-            "the garbage collector has not looked at these Secrets of ServiceTokens yet: {}; run this again later",
+            "the garbage collector has not deleted these Secrets of ServiceTokens yet: {}; run this again \
+             later",
             owned.join(", ")
         );
         sleep(LOOK).await;

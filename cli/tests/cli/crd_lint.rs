@@ -75,9 +75,11 @@ fn each_incompatible_change_is_a_line_with_its_field_and_what_to_do() {
     let files = Files::new(&[things(&old)], &[things(&new)]);
     let (status, said, errors) = files.lint("old.yaml", "new.yaml", "");
     assert_eq!((status, errors.as_str()), (Some(1), ""));
-    let expected = "things.example.com v1 spec.colour: the field is gone; keep it, described as deprecated, and leave it \
+    let expected = "things.example.com v1 spec.colour: the field is gone; keep it, described as deprecated, \
+    and leave it \
          out in a new version\n\
-         things.example.com v1 spec.size: maximum was 9, is 5; accept what was accepted, and be stricter in a new version\n";
+         things.example.com v1 spec.size: maximum was 9, is 5; accept what was accepted, and be stricter in \
+         a new version\n";
     assert_eq!(said, expected);
 }
 
@@ -124,13 +126,14 @@ fn files_that_cannot_be_compared_are_errors_that_say_why() {
         (
             "old.yaml",
             "new.yaml",
-            "the files have no definition in common: old.yaml holds things.example.com, and new.yaml holds others.example.com",
+            "the files have no definition in common: old.yaml holds things.example.com, and new.yaml \
+             holds others.example.com",
         ),
         ("old.yaml", "service.yaml", "service.yaml: it holds no CustomResourceDefinition, only Service"),
         ("broken.yaml", "new.yaml", "broken.yaml: line "),
         ("old.yaml", "-", "standard input holds no object"),
         ("absent.yaml", "new.yaml", "cannot read absent.yaml: No such file or directory"),
-        ("-", "-", "only one of the two can be standard input: write the other one to a file"),
+        ("-", "-", "only one of the two can be standard input: save the other one to a file"),
     ] {
         let (status, said, errors) = files.lint(old, new, "");
         assert_eq!((status, said.as_str()), (Some(2), ""), "{words}");

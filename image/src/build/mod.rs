@@ -242,7 +242,7 @@ fn partial(directory: &Path) -> Result<NamedTempFile> {
 pub(crate) fn epoch(source: &Path) -> Result<u64> {
     if let Ok(text) = std::env::var("SOURCE_DATE_EPOCH") {
         let seconds: u64 =
-            text.parse().with_context(|| format!("SOURCE_DATE_EPOCH={text} is no number of seconds"))?;
+            text.parse().with_context(|| format!("SOURCE_DATE_EPOCH={text} is not a number of seconds"))?;
         return Ok(seconds.max(rootfs::EPOCH));
     }
     let mut git = Command::new("git");

@@ -25,7 +25,7 @@ pub enum CallError {
     #[error("{}", .0.message)]
     Rejected(Box<Status>),
     /// The answer is longer than what is read of one: to be asked for in smaller parts.
-    #[error("the answer is too long to be read")]
+    #[error("the response is too large")]
     TooLarge,
     /// Everything else: not reachable, overloaded, too slow. Worth another try.
     #[error("{0}")]

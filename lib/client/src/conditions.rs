@@ -69,7 +69,10 @@ pub fn is_true<K: Resource + Serialize>(object: Option<&K>, kind: &str) -> Progr
             if is_old(found.observed_generation)
                 || is_old(value["status"].get("observedGeneration").and_then(Value::as_i64)) =>
         {
-            Progress::NotYet(format!("its controller has not looked at its last change yet; before: {found}"))
+            Progress::NotYet(format!(
+                "its controller has not reconciled the latest change yet; before: \
+                {found}"
+            ))
         }
         Some(found) if found.status == "True" => Progress::Reached,
         Some(found) => Progress::NotYet(found.to_string()),

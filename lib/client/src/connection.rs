@@ -67,7 +67,7 @@ async fn from_file(path: &Path) -> anyhow::Result<Config> {
     }
     if let Err(error) = serde_saphyr::from_str::<Kubeconfig>(&file.text) {
         let line = error.location().map_or(0, |place| place.line());
-        bail!("cannot use the kubeconfig {shown}: line {line} is not what a kubeconfig has there");
+        bail!("cannot use the kubeconfig {shown}: line {line} is not valid in a kubeconfig");
     }
     // Read once more by kube, which resolves relative paths against the file's own directory.
     let parsed = Kubeconfig::read_from(path).map_err(|_| anyhow!("cannot use the kubeconfig {shown}"))?;

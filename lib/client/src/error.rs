@@ -34,10 +34,10 @@ pub enum Why {
     #[error("the request cannot be built: {0}")]
     Unsendable(String),
     /// The object was deleted, and another one has its name.
-    #[error("another object has its name by now, which was not changed")]
+    #[error("another object has this name now; it was not changed")]
     Replaced,
     /// Others changed the object between each read and write.
-    #[error("others changed it each of {0} times; try again")]
+    #[error("it changed at each of {0} attempts; try again")]
     Contended(u32),
     /// The deadline has passed.
     #[error("not within {} s: {reason}", limit.as_secs())]

@@ -110,7 +110,7 @@ pub enum Foreign {
     #[error("it holds the tokens of {0}")]
     Tokens(String),
     /// A source that carries the marks of its own copies, because it was restored from one.
-    #[error("it is marked as the source of copies")]
+    #[error("it is labelled as the source of copies")]
     Source,
 }
 

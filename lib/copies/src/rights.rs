@@ -23,8 +23,8 @@ const WRITER_VERBS: [&str; 4] = ["get", "list", "update", "watch"];
 pub const EXPLAINED: usize = 50;
 
 /// What is said where a namespace may not exist.
-const NO_NAMESPACE: &str = "a namespace that does not exist is refused in the same words: create it, or take it out of \
-                            the spec\n";
+const NO_NAMESPACE: &str = "if the namespace does not exist, the refusal is the same: create it, or \
+    remove it from the spec\n";
 
 /// For how many of them a Role is printed.
 const PRINTED: usize = 5;

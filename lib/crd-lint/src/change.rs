@@ -86,12 +86,11 @@ impl Change {
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::DefinitionGone => "keep it until no object and no client of it is left",
-            Self::Renamed { .. } => {
-                "keep the old one; a kind with another is a new definition beside this one"
-            }
-            Self::NameGone { .. } => "keep it beside any new ones",
+            Self::Renamed { .. } => "keep the old value; another value needs a new CRD",
+            Self::NameGone { .. } => "keep it next to any new ones",
             Self::VersionGone => {
-                "keep it, with `served: false` once no client asks for it, until status.storedVersions does not list it"
+                "keep it, with `served: false` once no client asks for it, until status.storedVersions \
+                 does not list it"
             }
             Self::VersionNotServed => "serve it, with `deprecated: true`, until no client asks for it",
             Self::Subresource { .. } => "keep it as it was, and change it in a new version",

@@ -38,8 +38,9 @@ impl FutureCa {
         // With a name of its own: into a directory that is there already it would be moved.
         let aside = format!("{server}.{}", begins.replace(['-', ':'], ""));
         Remedy::new(format!(
-            "the clock is right, so k3s made its CA while it was ahead: wait until {begins}, or have k3s begin anew, with \
-             nothing in it and a CA of today; what it had is kept aside, and each kubeconfig has to be fetched again"
+            "the clock is right, so k3s made its CA while the clock was ahead: wait until {begins}, or \
+             reset k3s to an empty cluster with a new CA; its old data is kept, and each kubeconfig must \
+             be fetched again"
         ))
         .command("timedatectl")
         .command("sudo systemctl stop k3s")
@@ -50,8 +51,8 @@ impl FutureCa {
 
 fn wait_for_the_clock() -> Remedy {
     Remedy::new(
-        "nobody has set the clock since the start: give the host a network and a time server, and wait; this remedy \
-         says more if the CA is still from the future then",
+        "the clock has not been set since boot: connect the host to a network with a time server and \
+         wait, then check again",
     )
     .command("timedatectl")
     .command("timedatectl timesync-status")

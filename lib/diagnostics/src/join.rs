@@ -35,7 +35,7 @@ pub fn judge(url: &str, name: &ServingName, own: Option<&str>, shown: &Shown) ->
     let (handshake, clocks) = match shown {
         Shown::Silence(why) => return vec![silent(url, why)],
         Shown::NoCa(why) => {
-            let message = format!("what answers at {url} is no server of k3s");
+            let message = format!("the server at {url} is not a k3s server");
             return vec![Finding::new(Code::JoinOtherServer, message).saw(place(), why)];
         }
         Shown::OtherCa => {
@@ -50,9 +50,10 @@ pub fn judge(url: &str, name: &ServingName, own: Option<&str>, shown: &Shown) ->
         Outcome::Proven => findings.extend(own.and_then(|own| taken(url, own, name, &handshake.served))),
         Outcome::NotServed => findings.push(not_served(url, name, &handshake.served)),
         Outcome::Dates(why) => {
-            let message = format!("the certificate at {url} is no good by this node's clock: {why}");
+            let message = format!("the certificate at {url} is not valid at this node's time: {why}");
             let remedy = Remedy::new(
-                "compare the clocks of both machines; where both are right, restart k3s on the server, which renews what \
+                "compare the clocks of both machines; where both are right, restart k3s on the server, \
+                 which renews what \
                  has expired",
             );
             let finding = Finding::new(Code::CertificateDates, message).saw(place(), why);
@@ -68,7 +69,7 @@ pub fn judge(url: &str, name: &ServingName, own: Option<&str>, shown: &Shown) ->
 }
 
 fn silent(url: &str, why: &str) -> Finding {
-    let message = format!("the server at {url} does not answer; k3s goes on asking it");
+    let message = format!("the server at {url} does not respond; k3s keeps trying");
     Finding::new(Code::JoinServerSilent, message).saw(Place::file(url), why)
 }
 

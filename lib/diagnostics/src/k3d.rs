@@ -87,7 +87,7 @@ pub fn lint_k3s_arg(value: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if let Some((flag, rest)) = argument.split_once(char::is_whitespace) {
         faults.push(format!(
-            "`{argument}` is one word to k3s, which says \"flag provided but not defined\": write {flag}={}",
+            "k3s reads `{argument}` as one word and prints \"flag provided but not defined\": write {flag}={}",
             rest.trim()
         ));
     }
@@ -99,7 +99,8 @@ pub fn lint_k3s_arg(value: &str) -> Vec<String> {
         match group_of(filter) {
             Err(fault) => faults.push(fault),
             Ok(Group::Agents | Group::All) if argument.starts_with("--tls-san") => faults.push(format!(
-                "`{filter}` are not servers alone, and an agent that is given --tls-san ends itself: write {argument}@server:*"
+                "`{filter}` are not servers alone, and an agent that is given --tls-san ends itself: \
+                 write {argument}@server:*"
             )),
             Ok(Group::LoadBalancer) => {
                 faults.push(format!("`{filter}` runs no k3s: write {argument}@server:*"));
@@ -112,7 +113,7 @@ pub fn lint_k3s_arg(value: &str) -> Vec<String> {
             if let Err(error) = name.parse::<ServingName>() {
                 let meant =
                     error.suggestion.as_ref().map_or_else(String::new, |meant| format!("; write {meant}"));
-                faults.push(format!("`{name}` is no name for a certificate: {error}{meant}"));
+                faults.push(format!("`{name}` is not a valid name for a certificate: {error}{meant}"));
             }
         }
     }
@@ -140,7 +141,7 @@ fn group_of(filter: &str) -> Result<Group, String> {
         "loadbalancer" => Group::LoadBalancer,
         "all" => Group::All,
         other => {
-            return Err(format!("`{other}` is no group of nodes: write server, agent, loadbalancer or all"));
+            return Err(format!("`{other}` is not a node filter: use server, agent, loadbalancer or all"));
         }
     };
     match (group, parts.next()) {
@@ -183,7 +184,8 @@ mod tests {
     fn the_command() {
         assert_eq!(
             cluster().command(),
-            "k3d cluster create edge --api-port raspik3d:6443 -p '9000:80@loadbalancer' -p '8443:443@loadbalancer' \
+            "k3d cluster create edge --api-port raspik3d:6443 -p '9000:80@loadbalancer' -p \
+             '8443:443@loadbalancer' \
              --registry-use k3d-myregistry:5000 --k3s-arg '--tls-san=10.0.0.7@server:*'\n"
         );
     }
@@ -192,7 +194,8 @@ mod tests {
     fn the_file() {
         assert_eq!(
             cluster().config(),
-            "apiVersion: k3d.io/v1alpha5\nkind: Simple\nmetadata:\n  name: edge\nkubeAPI:\n  host: \"raspik3d\"\n  \
+            "apiVersion: k3d.io/v1alpha5\nkind: Simple\nmetadata:\n  name: edge\nkubeAPI:\n  host: \
+             \"raspik3d\"\n  \
              hostIP: \"0.0.0.0\"\n  hostPort: \"6443\"\nports:\n- port: 9000:80\n  nodeFilters: [loadbalancer]\n- port: \
              8443:443\n  nodeFilters: [loadbalancer]\nregistries:\n  use: [\"k3d-myregistry:5000\"]\noptions:\n  k3s:\n    \
              extraArgs:\n    - arg: \"--tls-san=10.0.0.7\"\n      nodeFilters: [\"server:*\"]\n"

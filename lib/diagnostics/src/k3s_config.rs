@@ -307,13 +307,14 @@ fn shadow_finding(by: &Place, shadowed: &[Shadowed]) -> Finding {
         ))
     } else {
         Remedy::new(format!(
-            "in {} write `tls-san+:` instead of `tls-san:`, which then adds to the earlier files; where that file is not \
+            "in {} write `tls-san+:` instead of `tls-san:`, which then adds to the earlier files; where \
+             that file is not \
              yours to change, `repair names` adds the names by one of its own. It restarts k3s as well",
             by.file
         ))
         .command("sudo weaver-node-agent repair names")
     };
-    let message = format!("configured names are not in force: {names}; {by} replaces them");
+    let message = format!("configured names have no effect: {names}; {by} replaces them");
     let finding = Finding::new(Code::NamesShadowed, message).remedy(remedy);
     replaced
         .into_iter()

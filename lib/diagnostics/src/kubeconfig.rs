@@ -37,7 +37,7 @@ impl Unusable {
     #[must_use]
     pub fn of_administrator(self) -> Finding {
         let explain = format!(
-            "k3s writes {} anew when it starts; or name another with --admin-kubeconfig",
+            "restart k3s, which writes {} again; or pass another with --admin-kubeconfig",
             self.place.file
         );
         // k3s itself does without it.
@@ -69,11 +69,14 @@ pub fn exposed(path: &str, mode: u32) -> Option<Finding> {
         let message =
             format!("{path} has mode {mode:04o}: others than its owner may take over the cluster with it");
         Finding::new(Code::KubeconfigExposed, message)
-        .saw(Place::file(path), format!("mode {mode:04o}"))
-        .remedy(
-            Remedy::new("set the mode, and remove `write-kubeconfig-mode` from the configuration of k3s if it sets it")
+            .saw(Place::file(path), format!("mode {mode:04o}"))
+            .remedy(
+                Remedy::new(
+                    "set the mode, and remove `write-kubeconfig-mode` from the configuration of k3s \
+                if it sets it",
+                )
                 .command(format!("sudo chmod 0600 {path}")),
-        )
+            )
     })
 }
 

@@ -77,7 +77,7 @@ impl Source {
             return Err(ExportError::Unusable(cut(&without_tokens(&unusable.to_string()), 400)));
         }
         let whole = Document::parse(file)?;
-        let unusable = || ExportError::Unusable(format!("{} has no usable context in force", file.path));
+        let unusable = || ExportError::Unusable(format!("{} has no usable current context", file.path));
         let named = |list: &str, body: &'static str, name: Option<&Value>| {
             let name = text_of(name?)?;
             let content = whole.entry(list, &name)?.get(body)?.as_object()?.clone();

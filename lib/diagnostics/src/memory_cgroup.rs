@@ -56,7 +56,8 @@ fn boot_file(boot_file: &BootFile) -> Option<Finding> {
         BootFile::Undecided { place, why } => {
             let message = format!("cannot tell which kernel command line the firmware reads: {why}");
             let remedy = Remedy::new(format!(
-                "name one file for every start in {}: `cmdline=cmdline.txt` below [all], at its end; until then this file is \
+                "name one file for every start in {}: `cmdline=cmdline.txt` below [all], at its end; until \
+                 then this file is \
                  changed by hand",
                 place.file
             ));
@@ -67,7 +68,8 @@ fn boot_file(boot_file: &BootFile) -> Option<Finding> {
         BootFile::Unreadable { path, why } => {
             let message = format!("{path} cannot be read as a kernel command line: {why}");
             let remedy = Remedy::new(format!(
-                "restore {path} from a backup or write it anew: one line of text, as shown by `cat {PROC_CMDLINE}` \
+                "restore {path} from a backup or write it again: one line of text, as shown by `cat \
+                 {PROC_CMDLINE}` \
                  without what the firmware added"
             ));
             Some(Finding::new(Code::BootFileUnreadable, message).saw(Place::file(path), why).remedy(remedy))
@@ -151,10 +153,10 @@ fn absent_where_enable_works(facts: &Facts) -> Finding {
     };
     match memory_setting(lines(&file.text)[0]) {
         MemorySetting::On(token) if matches!(memory_setting(running), MemorySetting::On(_)) => {
-            let message = "the kernel was told to enable the memory controller and does not have it";
+            let message = "cgroup_enable=memory is set, but the kernel does not have the memory controller";
             Finding::new(Code::MemoryCgroupAbsent, message)
                 .saw(at(file, &token), token.text)
-                .saw(Place::file(PROC_CMDLINE), "cgroup_enable=memory is the last word")
+                .saw(Place::file(PROC_CMDLINE), "the last parameter is cgroup_enable=memory")
                 .remedy(
                     Remedy::new(
                         "this kernel has no memory controller, or is one of late 2024 that cannot enable it: \
@@ -180,7 +182,7 @@ fn absent_where_enable_works(facts: &Facts) -> Finding {
 fn missing_token(facts: &Facts, file: &TextFile) -> Finding {
     if let Some(token) = ignored_enable(&file.text) {
         let message = format!(
-            "the memory controller is off: cgroup_enable=memory stands on line {} of {}, and the firmware \
+            "the memory controller is off: cgroup_enable=memory is on line {} of {}, but the firmware \
              reads only the first line",
             token.line, file.path
         );
@@ -194,8 +196,8 @@ fn missing_token(facts: &Facts, file: &TextFile) -> Finding {
     });
     if let Some((stub, token)) = in_stub {
         let message = format!(
-            "the memory controller is off: cgroup_enable=memory was written into {}, which nothing reads; the \
-             file in force is {}",
+            "the memory controller is off: cgroup_enable=memory is in {}, which is not read; the firmware \
+             reads {}",
             stub.path, file.path
         );
         return Finding::new(Code::CgroupTokenInStub, message)
@@ -217,11 +219,15 @@ fn absent_where_only_disable_works(facts: &Facts) -> Finding {
         // Debian's device trees add nothing, so the file has been mended since the last boot.
         (Some(_), Some(file)) => seen_running(facts, reboot_needed(file)),
         (Some(_), None) => seen_running(facts, disabled()).remedy(
-            Remedy::new("remove cgroup_disable=memory where the boot loader sets the kernel's parameters, then reboot")
-                .command(REBOOT),
+            Remedy::new(
+                "remove cgroup_disable=memory where the boot loader sets the kernel's parameters, \
+                then reboot",
+            )
+            .command(REBOOT),
         ),
         (None, _) => {
-            let message = "this kernel has no memory controller, and nothing on its command line turned it off";
+            let message =
+                "this kernel has no memory controller, and nothing on its command line turned it off";
             inert_tokens(facts, Finding::new(Code::MemoryCgroupAbsent, message)).remedy(
                 Remedy::new("boot a kernel that has it; Debian's own has (CONFIG_MEMCG=y)")
                     .command("sudo apt update && sudo apt install linux-image-arm64")
@@ -252,7 +258,8 @@ fn no_boot_file(boot_file: &BootFile) -> Finding {
     if let BootFile::Undecided { place, .. } = boot_file {
         return finding.remedy(
             Remedy::new(format!(
-                "add cgroup_enable=memory to the end of the single line in each file that {} may name, then reboot",
+                "add cgroup_enable=memory to the end of the single line in each file that {} may name, \
+                 then reboot",
                 place.file
             ))
             .command(REBOOT),

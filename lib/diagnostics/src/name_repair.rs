@@ -104,7 +104,7 @@ pub fn next(rung: Rung, state: &State<'_>) -> Step {
         ended(|outcome| matches!(outcome, Outcome::Unreachable(_) | Outcome::Untrusted(_)))
     {
         return Step::GiveUp(match &seen.outcome {
-            Outcome::Untrusted(why) => format!("who answers is not this cluster's k3s: {why}"),
+            Outcome::Untrusted(why) => format!("another server answers, not this cluster's k3s: {why}"),
             Outcome::Unreachable(why) if rung < Rung::Restarted => {
                 format!("k3s does not answer ({why}): `sudo systemctl start k3s`, then repair again")
             }
@@ -126,18 +126,19 @@ pub fn next(rung: Rung, state: &State<'_>) -> Step {
         _ if missing.is_empty() => Step::Done,
         Rung::Ground => Step::Restart,
         Rung::Restarted if let Err(why) = state.frozen => Step::GiveUp(format!(
-            "{} is still not proven, and whether somebody has frozen the certificate cannot be asked: {why}; with \
-             --admin-kubeconfig FILE that can be, then repair again",
+            "{} is still not served, and it is unknown whether the certificate is frozen: {why}; pass \
+             --admin-kubeconfig FILE and repair again",
             missing.join(", ")
         )),
         Rung::Restarted if state.frozen == Ok(true) => Step::GiveUp(format!(
-            "{} cannot get into a certificate that somebody has frozen; if it is not meant to be, take the mark away with \
+            "{} cannot be added to a frozen certificate; unless that is intended, remove the annotation with \
              `sudo k3s kubectl -n kube-system annotate secret {SECRET} {FROZEN}-`, then repair again",
             missing.join(", ")
         )),
         Rung::Restarted if !out_of_date => Step::Rotate,
         Rung::Restarted | Rung::Rotated => Step::GiveUp(format!(
-            "{} is still not proven; `sudo weaver-node-agent check` says what is seen, `journalctl -u k3s` whether k3s drops \
+            "{} is still not proven; `sudo weaver-node-agent check` says what is seen, `journalctl -u k3s` \
+             whether k3s drops \
              it",
             missing.join(", ")
         )),
@@ -155,7 +156,8 @@ fn configure(state: &State<'_>, lost: &[&Setting]) -> Step {
     let file = drop_in(state.effective).display().to_string();
     if let Some(lost) = state.effective.shadowed.iter().find(|lost| !lost.by_flag && lost.by.file >= file) {
         return Step::GiveUp(format!(
-            "{} replaces the names of all files before it, this repair's too: write `tls-san+:` instead of `tls-san:` in \
+            "{} replaces the names of all files before it, this repair's too: write `tls-san+:` instead of \
+             `tls-san:` in \
              it, then repair again",
             lost.by
         ));
@@ -211,7 +213,8 @@ pub fn stale_finding(endpoint: &str, names: &[&str]) -> Option<Finding> {
     Some(
         finding.saw(Place::file(endpoint), "the certificate's names").remedy(
             Remedy::new(
-            "to have them taken out (k3s is stopped and started; pods run on); the name of another server of the same \
+            "to have them taken out (k3s is stopped and started; pods run on); the name of another server \
+             of the same \
              cluster is at home there, and would be back:",
         )
                 .command(format!("sudo weaver-node-agent repair names --dry-run {remove}"))

@@ -64,7 +64,8 @@ fn leads_here(name: &ServingName, addresses: &[IpAddr]) -> Finding {
     let address = addresses.first().map(ToString::to_string).unwrap_or_default();
     let message = format!("{name} leads to this machine itself ({address})");
     let remedy = Remedy::new(
-        "unless a tunnel to the Pi ends here: see which line of /etc/hosts has it, and write the address of the Pi there; \
+        "unless a tunnel to the Pi ends here: see which line of /etc/hosts has it, and write the address of \
+         the Pi there; \
          two machines of one name need another name",
     )
     .command(format!("getent hosts {}", quoted(&name.to_string())));
@@ -177,7 +178,8 @@ fn not_in_certificate(name: &ServingName, near: Option<&str>, kubeconfig: &str) 
     let file = quoted(kubeconfig);
     match near.filter(|near| near.parse::<ServingName>().is_ok()) {
         Some(near) => remedy.command(format!(
-            "kubectl --kubeconfig {file} config set-cluster \"$(kubectl --kubeconfig {file} config view --minify -o \
+            "kubectl --kubeconfig {file} config set-cluster \"$(kubectl --kubeconfig {file} config view \
+             --minify -o \
              jsonpath='{{.clusters[0].name}}')\" --tls-server-name={}",
             quoted(near)
         )),
@@ -187,7 +189,7 @@ fn not_in_certificate(name: &ServingName, near: Option<&str>, kubeconfig: &str) 
 
 fn dates(place: Place, endpoint: &str, why: &str, clocks: Option<Clocks>) -> Finding {
     let whose = match clocks {
-        None => "whose clock is wrong could not be seen".to_owned(),
+        None => "it is unknown whose clock is wrong".to_owned(),
         Some(clocks) if clocks.apart().abs() <= CLOCKS => {
             "both clocks agree, so it is the certificate that is out of date".to_owned()
         }
@@ -195,7 +197,7 @@ fn dates(place: Place, endpoint: &str, why: &str, clocks: Option<Clocks>) -> Fin
     };
     Finding::new(
         Code::CertificateDates,
-        format!("the certificate at {endpoint} is no good by this machine's clock: {why}; {whose}"),
+        format!("the certificate at {endpoint} is not valid at this machine's time: {why}; {whose}"),
     )
     .saw(place, why)
 }

@@ -95,14 +95,14 @@ fn mistake(text: &str, rest: &str) -> Option<(&'static str, Option<String>)> {
         return Some(("it is a URL, not a name", owned(without_port(host))));
     }
     if let Some((host, _)) = text.split_once('/') {
-        return Some(("it contains a slash: a network or a path is no name", owned(host)));
+        return Some(("it contains a slash: networks and paths are not names", owned(host)));
     }
     if text.starts_with('[') {
         return Some(("it has brackets or a port", owned(without_port(text))));
     }
     if text.contains(':') {
         return Some((
-            "it contains a colon and is no IPv6 address: a port does not belong here",
+            "it contains a colon but is not an IPv6 address: remove the port",
             owned(without_port(text)),
         ));
     }
@@ -113,7 +113,7 @@ fn mistake(text: &str, rest: &str) -> Option<(&'static str, Option<String>)> {
         return Some(("it ends in a dot", owned(name)));
     }
     if rest.contains('*') {
-        return Some(("`*` may stand only for the whole first label, as in *.example", None));
+        return Some(("`*` is allowed only as the whole first label, as in *.example", None));
     }
     if text.starts_with('_') || text.ends_with('_') {
         return Some(("it starts or ends with an underscore", owned(text.trim_matches('_'))));
@@ -136,7 +136,7 @@ fn mistake(text: &str, rest: &str) -> Option<(&'static str, Option<String>)> {
         }
     }
     if has_numeric_end(rest) {
-        return Some(("it ends in a number like an IP address and is none", None));
+        return Some(("it ends in a number like an IP address but is not one", None));
     }
     // k3s has the last word on the characters at both ends.
     (!is_taken_by_k3s(rest)).then_some(("k3s' pattern of names does not match it", None))

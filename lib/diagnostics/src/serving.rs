@@ -99,7 +99,8 @@ impl Written {
     const fn saw(self) -> &'static str {
         match self {
             Self::BeforeStart => {
-                "k3s was started since it was written: it has kept an older certificate, or takes the names from somewhere else"
+                "k3s was started since it was written: it has kept an older certificate, or takes the \
+                 names from somewhere else"
             }
             Self::AfterStart => "written after k3s was last started, which reads it at start only",
         }
@@ -248,8 +249,10 @@ fn ladder(name: &ServingName, nearest: Option<&str>) -> Remedy {
         format!("; if `{near}` was meant, write that, or connect with `kubectl --tls-server-name={near}`")
     });
     Remedy::new(format!(
-        "restart k3s, which reads its configuration only at start; if {name} is still missing, renew its serving \
-         certificate; `repair names` does as much of it as is needed (the CA and every kubeconfig stay valid){meant}"
+        "restart k3s, which reads its configuration only at start; if {name} is still missing, renew its \
+         serving \
+         certificate; `repair names` does as much of it as is needed (the CA and every kubeconfig stay \
+         valid){meant}"
     ))
     .command("sudo weaver-node-agent repair names")
 }
@@ -281,11 +284,9 @@ fn untrusted(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
         _ => None,
     })?;
     let message = format!("the certificate at {endpoint} is not one of this cluster's CA: {why}");
-    let finding = Finding::new(Code::CertificateUntrusted, message)
-    .saw(Place::file(endpoint), why)
-    .remedy(
+    let finding = Finding::new(Code::CertificateUntrusted, message).saw(Place::file(endpoint), why).remedy(
         Remedy::new(
-            "find out who listens there: another k3s, or a k3s with another data directory than the one checked; \
+            "find out which program listens there: another k3s, or one with another data directory; \
              after a change of the CA restart k3s",
         )
         .command("sudo ss -ltnp")

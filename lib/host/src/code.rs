@@ -13,7 +13,7 @@ macro_rules! log_codes {
 
 log_codes! {
     FAILED = "failed": "the program ends by an error, which is the whole message";
-    METRICS_SERVED = "metrics-served": "metrics and health are to be had at `address`";
+    METRICS_SERVED = "metrics-served": "metrics and health are served at `address`";
     METRICS_NOT_SERVED = "metrics-not-served": "they are not; tried again";
     JOURNAL_UNAVAILABLE = "journal-unavailable": "logged to standard error instead";
     HTTP_CONNECTION_LOST = "http-connection-lost": "a connection to one of our ports broke before it was used";

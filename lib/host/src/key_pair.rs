@@ -20,7 +20,7 @@ use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum PairFault {
     /// Not PEM, or cut off inside a block.
-    #[error("it is not PEM text, or it was cut off")]
+    #[error("it is not PEM text, or is truncated")]
     NotPem,
     /// No `CERTIFICATE` block.
     #[error("it holds no certificate")]
@@ -38,7 +38,7 @@ pub enum PairFault {
     #[error("its private key belongs to another certificate")]
     Mismatch,
     /// Only where a CA is wanted.
-    #[error("its certificate is not one of a CA")]
+    #[error("its certificate is not a CA certificate")]
     NotCa,
 }
 

@@ -55,7 +55,7 @@ pub fn init(directives: EnvFilter) -> Sink {
         tracing_subscriber::fmt().with_env_filter(directives).with_writer(io::stderr).with_ansi(colour);
     drop(text.try_init());
     if let Some(error) = refused {
-        warn!(code = code::JOURNAL_UNAVAILABLE, %error, "journald's socket cannot be had, logging to standard error");
+        warn!(code = code::JOURNAL_UNAVAILABLE, %error, "journald is not available, logging to standard error");
     }
     Sink::Stderr
 }

@@ -29,7 +29,7 @@ pub struct MetricsAddress(pub Option<SocketAddr>);
 
 /// The text is no [`MetricsAddress`].
 #[derive(Debug, thiserror::Error)]
-#[error("write an address and a port, such as 127.0.0.1:9445, or none")]
+#[error("use an address and a port, such as 127.0.0.1:9445, or none")]
 pub struct NotAnAddress;
 
 impl FromStr for MetricsAddress {
@@ -56,7 +56,7 @@ pub async fn serve(address: SocketAddr, remedy: &str, pages: Router) {
             Err(error) => {
                 warn!(
                     code = code::METRICS_NOT_SERVED, %address, %error,
-                    "no metrics: the address cannot be had; {remedy}"
+                    "no metrics endpoint: the address is not available; {remedy}"
                 );
                 tokio::time::sleep(PAUSE).await;
             }

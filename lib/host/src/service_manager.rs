@@ -46,7 +46,7 @@ async fn feed(limit: Option<Duration>, mut fed: impl FnMut()) {
 
 fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        debug!(%error, "telling systemd");
+        debug!(%error, "notifying systemd");
     }
 }
 

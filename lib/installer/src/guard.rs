@@ -28,7 +28,7 @@ pub struct Guard {
 pub enum Standing {
     /// It is in force, for all namespaces.
     InForce,
-    /// This kind of the two is not there, so nobody is refused.
+    /// This kind of the two is not there, so no request is refused.
     Absent(&'static str),
     /// Its rules are not those of this release.
     OtherRules,
@@ -75,17 +75,17 @@ impl Guard {
     fn off(&self, binding: &ValidatingAdmissionPolicyBinding) -> Option<String> {
         let spec = &binding.spec;
         if spec.policy_name != self.binding.spec.policy_name {
-            return Some(format!("its binding puts another policy in force: {}", spec.policy_name));
+            return Some(format!("its binding refers to another policy: {}", spec.policy_name));
         }
         if !spec.validation_actions.iter().any(|action| action == "Deny") {
             let actions = spec.validation_actions.join(", ");
             return Some(format!(
-                "the validationActions of its binding are [{actions}], so nobody is refused"
+                "the validationActions of its binding are [{actions}], so no request is refused"
             ));
         }
         spec.match_resources
             .as_ref()
-            .map(|_| "its binding has matchResources, so it may not be in force everywhere".into())
+            .map(|_| "its binding has matchResources, so it may not apply everywhere".into())
     }
 
     /// Puts the policy into the API server, and a binding where there is none.

@@ -99,7 +99,8 @@ pub enum MigrateError {
     NotInstalled(String),
     /// Objects are written at another version than this release would have it.
     #[error(
-        "{name} stores {installed}, and this release {ours}: run `weaver crd install` first, or migrate with the \
+        "{name} stores {installed}, and this release {ours}: run `weaver crd install` first, or migrate \
+         with the \
          release that installed it"
     )]
     OtherStorage {
@@ -115,7 +116,8 @@ pub enum MigrateError {
     NotServed(String),
     /// Some objects could not be rewritten.
     #[error(
-        "{name}: {} of its objects could not be rewritten, so {} stays in its storedVersions:{}\nMend or delete \
+        "{name}: {} of its objects could not be rewritten, so {} stays in its storedVersions:{}\nMend or \
+         delete \
          them, then run it again", failed.len(), kept.join(", "), some(failed)
     )]
     Objects {
@@ -127,7 +129,7 @@ pub enum MigrateError {
         failed: Vec<(String, String)>,
     },
     /// The definition was changed while its objects were rewritten.
-    #[error("{0} was changed by somebody else meanwhile; its storedVersions were left alone: run it again")]
+    #[error("{0} was changed meanwhile; its storedVersions were not changed: run this again")]
     Changed(String),
 }
 

@@ -96,15 +96,16 @@ impl fmt::Display for Refusal {
             }
             Self::OtherKind { what, installed, ours } => write!(
                 f,
-                "its {what} is {installed}, not {ours}: somebody else installed a definition of this name. Find \
-                 out who (`kubectl get crd -o yaml --show-managed-fields`); both cannot be had in one cluster"
+                "its {what} is {installed}, not {ours}: another program installed a CRD of this name. \
+                 Find out which (`kubectl get crd -o yaml --show-managed-fields`); a cluster can have \
+                 only one of them"
             ),
             Self::UnknownVersion { version, stored, ours } => {
                 let use_ = if *stored { "objects are stored at" } else { "it serves" };
                 write!(
                     f,
                     "{use_} {version}, which this release does not know (it knows {}): a newer release or \
-                     somebody else installed it. Install with that release",
+                     another program installed it. Install with that release",
                     ours.join(", ")
                 )?;
                 if *stored {

@@ -94,9 +94,11 @@ impl fmt::Display for Step<'_> {
             Self::Proved => f.write_str("the API server converts through the webhook"),
             Self::NotProvable(words) => write!(
                 f,
-                "warning: it was not proved that the API server converts through the webhook, because it refuses \
+                "warning: it was not proved that the API server converts through the webhook, because it \
+                 refuses \
                  to create a ConfigMapSync in the namespace default, as a dry run: {words}. To see for yourself, \
-                 read an object at the older version (`kubectl get configmapsyncs.v1alpha1.weaver.example.com -A`)"
+                 read an object at the older version (`kubectl get \
+                 configmapsyncs.v1alpha1.weaver.example.com -A`)"
             ),
         }
     }
@@ -117,17 +119,19 @@ pub enum InstallError {
     #[error(transparent)]
     Webhook(#[from] ReviewError),
     /// At least one definition would destroy something. None was changed.
-    #[error("no definition was changed, because{}", in_words(.0))]
+    #[error("no CRD was changed, because{}", in_words(.0))]
     Refused(Vec<(String, Refusal)>),
     /// Somebody else writes it, again and again; by kind and name, as kubectl takes them.
     #[error(
-        "{0} was changed by somebody else each time it was to be written: find out who (`kubectl get {0} -o yaml --show-managed-fields`)"
+        "{0} changed at each attempt to write it: find out who changes it (`kubectl get {0} -o yaml \
+         --show-managed-fields`)"
     )]
     Contested(String),
     /// A binding of ours is bound to another role, by somebody else.
     #[error(
-        "clusterrolebinding/{name} binds {role}, which is not ours: it was left as it is. Look whose it is \
-         (`kubectl get clusterrolebinding {name} -o yaml`); if it may go: `kubectl delete clusterrolebinding {name}`"
+        "clusterrolebinding/{name} binds {role}, which is not ours: it was left as it is. Check it \
+         (`kubectl get clusterrolebinding {name} -o yaml`); if it is not needed: `kubectl delete \
+         clusterrolebinding {name}`"
     )]
     OtherRole {
         /// The binding.
@@ -150,7 +154,7 @@ pub enum InstallError {
         message: String,
     },
     /// The API server does not begin to serve it.
-    #[error("{name} was written, and is not served after {} s: look for the cause in the API server's log", patience.as_secs())]
+    #[error("{name} was written but is not served after {} s: see the API server's log", patience.as_secs())]
     NotEstablished {
         /// The definition.
         name: String,

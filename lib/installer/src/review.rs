@@ -66,7 +66,7 @@ pub enum ReviewFault {
     )]
     OtherCa,
     /// It shows a certificate for other names.
-    #[error("shows a certificate that is not good for this host: add the name to its certificate ({0})")]
+    #[error("shows a certificate that is not valid for this host: add the name to its certificate ({0})")]
     OtherName(String),
     /// Something else about the certificate.
     #[error("cannot be trusted: {0}; is the clock right? (`timedatectl`)")]

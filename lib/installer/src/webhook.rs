@@ -74,7 +74,7 @@ impl fmt::Display for Service {
 
 /// It is no `NAMESPACE/NAME[:PORT]`.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("write NAMESPACE/NAME, such as config-weaver/weaver-webhook, and :PORT where that is not {PORT}")]
+#[error("use NAMESPACE/NAME, such as config-weaver/weaver-webhook, with :PORT if it is not {PORT}")]
 pub struct NotAService;
 
 impl FromStr for Service {

@@ -72,7 +72,7 @@ pub struct NotAToken;
 
 impl fmt::Display for NotAToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("what stands there is no token of a ServiceAccount")
+        f.write_str("it is not a ServiceAccount token")
     }
 }
 

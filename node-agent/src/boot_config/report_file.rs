@@ -30,7 +30,7 @@ pub fn read_report(root: &HostRoot, state_dir: &Path) -> Vec<Finding> {
     };
     match root.read(&path) {
         Ok(None) => Vec::new(),
-        Ok(Some(file)) => parse(&file.text).unwrap_or_else(|| unknown("it is no report of boot-config")),
+        Ok(Some(file)) => parse(&file.text).unwrap_or_else(|| unknown("it is not a report of boot-config")),
         Err(error) => unknown(&error.to_string()),
     }
 }

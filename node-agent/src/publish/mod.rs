@@ -45,7 +45,7 @@ const HOST_NAMES: [&str; 2] = ["/proc/sys/kernel/hostname", "/etc/hostname"];
 pub enum PublishError {
     /// Another program holds the lock.
     #[error(
-        "{} is held by another program for more than {} s: end it, `sudo fuser` on that file names it",
+        "{} is locked by another program for more than {} s: stop it, `sudo fuser` on that file names it",
         path.display(), PATIENCE.as_secs()
     )]
     Busy {

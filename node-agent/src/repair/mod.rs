@@ -103,7 +103,7 @@ fn repair(root: &HostRoot, ledger: &Ledger, codes: &str, changes: &[&Change]) ->
 /// Takes back the last repair, as far as nobody has changed the files since.
 fn undo(root: &HostRoot, ledger: &Ledger) -> anyhow::Result<u8> {
     let Some(last) = ledger.last()? else {
-        say("There is no repair to take back.\n")?;
+        say("There is no repair to revert.\n")?;
         return Ok(exit_code::FINE);
     };
     for change in &last.changes {
@@ -127,7 +127,7 @@ fn undo(root: &HostRoot, ledger: &Ledger) -> anyhow::Result<u8> {
 fn as_seen(root: &HostRoot, file: &str, text: Option<&str>) -> anyhow::Result<()> {
     let now = root.read(file).with_context(|| format!("cannot read {file}"))?;
     if now.as_ref().map(|now| now.text.as_str()) != text {
-        bail!("{file} was changed by somebody else meanwhile, and is left alone: check again");
+        bail!("{file} was changed meanwhile and is left as it is: check again");
     }
     Ok(())
 }

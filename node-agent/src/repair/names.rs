@@ -65,7 +65,7 @@ pub async fn run(args: RepairNamesArgs) -> anyhow::Result<u8> {
     };
     tokio::select! {
         done = work => done,
-        _ = interrupted => bail!("interrupted; k3s was not left down"),
+        _ = interrupted => bail!("interrupted; k3s was started again"),
     }
 }
 
@@ -182,7 +182,7 @@ impl Names {
         say(match (rotate, is_ready) {
             (_, false) => "k3s was started and does not answer yet.\n",
             (false, true) => "k3s was restarted.\n",
-            (true, true) => "k3s has made its certificate anew.\n",
+            (true, true) => "k3s has renewed its certificate.\n",
         })
     }
 
@@ -251,22 +251,23 @@ impl Names {
             }
             if self.args.dry_run {
                 say(&format!(
-                    "would take {names} off the list in Secret kube-system/{}, stop k3s, have its certificate made anew \
-                     and start it\nNothing was changed.\n",
+                    "would take {names} off the list in Secret kube-system/{}, stop k3s, renew its \
+                     certificate and start it\nNothing was changed.\n",
                     name_repair::SECRET
                 ))?;
                 break;
             }
             if attempt == ATTEMPTS {
                 say(&format!(
-                    "{names} is served again: right after its start k3s takes in what a client asks for. Find the client \
+                    "{names} is served again: right after its start k3s takes in what a client asks for. \
+                     Find the client \
                      that still uses it, then repeat this.\n"
                 ))?;
                 break;
             }
             let client = self.client().await?;
             if serving_secret::is_frozen(&client).await? {
-                bail!("the certificate is frozen by somebody: see the annotation {}", name_repair::FROZEN);
+                bail!("the certificate is frozen: see the annotation {}", name_repair::FROZEN);
             }
             let data_dir = self.host.data_dir(&look.effective);
             serving_secret::forget(&client, &self.real(&data_dir), &served).await?;
@@ -326,7 +327,7 @@ fn end(step: &Step, rung: Rung, look: &Look) -> anyhow::Result<u8> {
     let reached = match rung {
         Rung::Ground => "nothing was to be done",
         Rung::Configured | Rung::Restarted => "after a restart",
-        Rung::Rotated => "after its certificate was made anew",
+        Rung::Rotated => "after its certificate was renewed",
     };
     say(&format!("Every configured name is served, {reached}: {}\n", names.join(", ")))?;
     Ok(exit_code::FINE)

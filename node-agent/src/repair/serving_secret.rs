@@ -78,7 +78,7 @@ pub async fn forget(client: &Client, data_dir: &Path, names: &[String]) -> anyho
         }
         if begun.elapsed() > PATIENCE {
             bail!(
-                "{} is put on the list of names again and again; does a client ask for it?",
+                "{} is added to the list of names again and again; does a client connect by it?",
                 names.join(", ")
             );
         }

@@ -42,7 +42,7 @@ pub async fn connect(root: &HostRoot, kubeconfig: &Path) -> anyhow::Result<Clien
     }
     let parsed: Kubeconfig = serde_saphyr::from_str(first_document(&file.text)).map_err(|error| {
         let line = error.location().map_or(0, |place| place.line());
-        anyhow!("{what}: line {line} is not what a kubeconfig has there")
+        anyhow!("{what}: line {line} is not valid in a kubeconfig")
     })?;
     let mut config = Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default())
         .await

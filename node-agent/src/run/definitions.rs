@@ -44,7 +44,8 @@ use crate::{args::RunArgs, checks::Host};
 /// Group of the webhook on an appliance, which may read its certificate and key.
 const WEBHOOK_GROUP: &str = "weaver-webhook";
 /// What is logged where it is missing.
-const NO_GROUP: &str = "the group weaver-webhook is not found, so only the owner of the webhook's key can read it, and \
+const NO_GROUP: &str = "the group weaver-webhook is not found, so only the owner of the webhook's key can \
+read it, and \
     weaver-webhook.service cannot: type `sudo systemd-sysusers /usr/lib/sysusers.d/weaver.conf`, which makes the group; the \
     agent gives the key to it within a minute";
 /// Pause between two looks where nothing seems to have changed.
@@ -88,7 +89,7 @@ pub async fn keep(
                 warn!("{NO_GROUP}");
             }
             let ended = timeout(ROUND, round(&host, &args, readers)).await;
-            let ended = ended.unwrap_or_else(|_| Err(anyhow!("not done within {} s", ROUND.as_secs())));
+            let ended = ended.unwrap_or_else(|_| Err(anyhow!("timed out after {} s", ROUND.as_secs())));
             if !*served.borrow() && serves(&host).await {
                 served.send_replace(true);
             }

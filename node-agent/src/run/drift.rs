@@ -92,7 +92,7 @@ impl Drift {
 
     fn deaf(&mut self, why: &str) {
         if !std::mem::replace(&mut self.is_deaf, true) {
-            warn!("changes of files are seen at the next check only: {why}");
+            warn!("changes of files are noticed only at the next check: {why}");
         }
     }
 

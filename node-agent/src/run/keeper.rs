@@ -116,7 +116,7 @@ pub async fn keep(
 
 fn drift() -> Option<Drift> {
     let drift = Drift::new();
-    drift.inspect_err(|error| warn!("changes of files are seen at the next check only: {error}")).ok()
+    drift.inspect_err(|error| warn!("changes of files are noticed only at the next check: {error}")).ok()
 }
 
 async fn changed(drift: Option<&mut Drift>) {
@@ -181,7 +181,7 @@ impl Keeper {
             return;
         };
         if matches!(self.phase, Phase::Open(_)) {
-            info!("the clock was set: renewing the operator's token before its turn");
+            info!("the clock was set: renewing the operator's token early");
         }
         self.mint(check, mint).await;
     }
@@ -223,7 +223,7 @@ impl Keeper {
             Ok(renewal) => self.phase.minted(renewal),
             Err(failure) => {
                 if self.phase.failed(format!("{failure:#}"), Instant::now()) {
-                    warn!("the operator's token could not be renewed, trying again: {failure:#}");
+                    warn!("the operator's token could not be renewed, retrying: {failure:#}");
                 }
             }
         }
@@ -235,7 +235,7 @@ impl Keeper {
         } else {
             ": the API server does not serve v1beta1 of ConfigMapSync"
         };
-        format!("not done within {} s{missing}", OPENING.as_secs())
+        format!("timed out after {} s{missing}", OPENING.as_secs())
     }
 
     /// Mints a token and writes the operator's files.
@@ -248,7 +248,7 @@ impl Keeper {
                 self.served
                     .wait_for(|installed| *installed)
                     .await
-                    .context("nobody looks after the definitions")?;
+                    .context("the CRDs are not maintained by this agent")?;
             }
             cluster::mint(&client, self.args.token_seconds).await
         };
@@ -265,7 +265,7 @@ impl Keeper {
         info!(
             lifetime_seconds = token.lifetime.as_secs(),
             renewed_in_seconds = (renewal.at - now).as_secs(),
-            "wrote a new token of the operator"
+            "renewed the operator's token"
         );
         self.status.counts.token(token.expires);
         Ok(renewal)

@@ -58,7 +58,7 @@ pub async fn stop(runtime_dir: &Path, name: &str) -> anyhow::Result<()> {
     if let Some((pid, started)) = parse(&text)
         && is_same(pid, started)
     {
-        info!(pid, "ending the {name} that a former agent left running");
+        info!(pid, "stopping the {name} that an earlier agent left running");
         end(pid, started)
             .await
             .with_context(|| format!("cannot end the {name} noted in {}", path.display()))?;
@@ -78,7 +78,7 @@ async fn end(pid: u32, started: u64) -> anyhow::Result<()> {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
-    bail!("process {pid} does not end")
+    bail!("process {pid} does not exit")
 }
 
 /// Sends a signal; a process that has ended is fine.

@@ -58,7 +58,7 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// A directory that stays unusable until somebody changes it: starting the
 /// agent again is of no use.
 #[derive(Debug, thiserror::Error)]
-#[error("starting the agent again does not cure this")]
+#[error("a restart of the agent does not help")]
 pub struct NeedsHuman;
 
 /// Runs until SIGTERM or SIGINT.
@@ -95,7 +95,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     tokio::select! {
         () = async { while tasks.join_next().await.is_some() {} } => {}
         // Dropping the tasks kills the children.
-        _ = signals.next() => warn!("a second signal: not waiting for the children"),
+        _ = signals.next() => warn!("second signal: not waiting for child processes"),
     }
     drop(tasks);
     // What systemd runs goes on without the agent: what it said last still stands.

@@ -93,7 +93,7 @@ pub async fn keep(host: Host, status: Status, stop: CancellationToken) -> anyhow
         loop {
             let findings = report.borrow_and_update().findings.clone();
             let round = timeout(ROUND, publish(&host, &status, &findings, &mut memory)).await;
-            let round = round.unwrap_or_else(|_| Err(anyhow!("not done within {} s", ROUND.as_secs())));
+            let round = round.unwrap_or_else(|_| Err(anyhow!("timed out after {} s", ROUND.as_secs())));
             let failure = round.as_ref().err().map(|failure| format!("{failure:#}"));
             if failure != said {
                 let failed = failure.as_deref().map(|failure| format!("is not written: {failure}"));

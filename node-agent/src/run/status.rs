@@ -63,7 +63,7 @@ impl Status {
     /// # Errors
     /// Nobody checks any more.
     pub async fn checked(&self) -> anyhow::Result<()> {
-        self.checked.subscribe().wait_for(|checked| *checked).await.map(drop).context("nobody checks")
+        self.checked.subscribe().wait_for(|checked| *checked).await.map(drop).context("no agent is checking")
     }
 
     /// The report and its changes.
@@ -118,9 +118,9 @@ impl Status {
         self.change(|report| {
             if report.definitions != definitions {
                 if definitions.installed {
-                    info!("the definitions of our kinds are installed, and the webhook converts");
+                    info!("the CRDs are installed and conversion works");
                 } else {
-                    warn!("the definitions of our kinds are not as they should be: {}", definitions.reason);
+                    warn!("the CRDs are not in order: {}", definitions.reason);
                 }
             }
             report.definitions = definitions;
@@ -129,7 +129,7 @@ impl Status {
 
     /// That this node joins a server, whose agent looks after the definitions, and that this is no fault.
     pub fn joins(&self) {
-        let reason = "this node joins a server, whose agent looks after them".to_owned();
+        let reason = "this node joins a server, whose agent maintains them".to_owned();
         let definitions = Definitions { installed: false, reason };
         self.change(|report| {
             report.joins = true;
@@ -208,9 +208,9 @@ pub async fn publish_on_change(
         };
         if fault != told {
             if let Some(fault) = &fault {
-                warn!("the report is not shown everywhere: {fault}");
+                warn!("the report is not published everywhere: {fault}");
             } else {
-                info!("the report is shown everywhere again");
+                info!("the report is published everywhere again");
             }
         }
         told = fault;

@@ -100,7 +100,7 @@ impl Program {
         let stopped = tokio::select! {
             ended = child.wait() => {
                 match ended {
-                    Ok(how) => warn!("the {name} ended by itself ({how}), starting it again"),
+                    Ok(how) => warn!("the {name} exited ({how}), restarting it"),
                     Err(failure) => error!("lost the {name}: {failure}"),
                 }
                 false
@@ -122,7 +122,7 @@ async fn end(name: &str, child: &mut Child) {
         warn!("{failure:#}");
     }
     if timeout(leftover::PATIENCE, child.wait()).await.is_err() {
-        warn!(pid, "the {name} did not end within {} s, killing it", leftover::PATIENCE.as_secs());
+        warn!(pid, "the {name} did not exit within {} s, killing it", leftover::PATIENCE.as_secs());
         if let Err(failure) = child.kill().await {
             error!("cannot kill the {name}: {failure}");
         }

@@ -127,11 +127,11 @@ impl Units {
                 None => self.block_fault.take(),
                 Some(Ok(state)) if state.may_run() => None,
                 Some(Ok(_)) => {
-                    warn!("k3s does not run and is not to be started now: something is known to be bad");
+                    warn!("k3s is not running and stays blocked: a check has failed");
                     self.block(&causes)
                 }
                 Some(Err(failure)) => {
-                    warn!("whether k3s runs is not known, so it is not blocked: {failure}");
+                    warn!("it is unknown whether k3s runs, so it is not blocked: {failure}");
                     None
                 }
             },
@@ -153,7 +153,8 @@ impl Units {
                     Remedy::new("make room in /run, which is memory; it is tried again all the time")
                         .command("df -h /run")
                         .command(format!("sudo ls -l {path}*"));
-                let message = "something is known to be bad, and the block that keeps k3s from being started cannot be written";
+                let message = "something is known to be bad, and the block that keeps k3s from being \
+                    started cannot be written";
                 Some(not_started(message).saw(Place::file(path), why).remedy(remedy))
             }
         }
@@ -175,10 +176,10 @@ impl Units {
         }
         if let Err(failure) = self.systemctl.start(unit).await {
             let remedy = Remedy::new("start it").command(format!("sudo systemctl start {unit}"));
-            let message = "k3s is no longer blocked, and systemd does not start it";
+            let message = "k3s is no longer blocked, but systemd does not start it";
             return Some(not_started(message).saw(Place::file(unit), failure.to_string()).remedy(remedy));
         }
-        info!("what kept k3s from being started is gone: asked systemd to start it");
+        info!("k3s is no longer blocked: asked systemd to start it");
         self.k3s_is_due = false;
         // It starts anew.
         self.starting_since = None;
@@ -199,7 +200,7 @@ impl Units {
         if (round.silent || round.opening_failure.is_some())
             && let Some(Err(failure)) = self.look().await
         {
-            info!("what k3s does is not known: {failure}");
+            info!("the state of k3s is unknown: {failure}");
         }
         if let Some(failure) = round.opening_failure {
             let (active, lasting) =

@@ -61,7 +61,7 @@ async fn feed(pulse: &Pulse, bound: Duration, limit: Option<Duration>, mut fed: 
         if is_alive {
             fed();
         } else if was_alive {
-            warn!("no check has begun for more than {} s: the watchdog is not fed any more", bound.as_secs());
+            warn!("no check has started for more than {} s: watchdog notifications stopped", bound.as_secs());
         }
         was_alive = is_alive;
     }

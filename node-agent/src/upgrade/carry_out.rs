@@ -157,14 +157,16 @@ impl Upgrade<'_> {
         if step == Step::PutBack {
             let (installed, new) = (place.installed.display(), place.staged().display().to_string());
             say(&format!(
-                "{version} could not be put back: {error:#}\nWhat is in place is {}, which is not proven. Type\n  \
+                "{version} could not be restored: {error:#}\nThe installed program is {}, which is not \
+                 verified. Type\n  \
                  sudo cp -p {} {new} && sudo mv {new} {installed} && sudo systemctl restart {unit}",
                 self.record.to.version,
                 place.previous().display(),
             ));
         } else {
             say(&format!(
-                "{version} is in place again, and is not proven either: {error:#}\nIts log says why; then try once more:\n  \
+                "{version} is in place again, and is not proven either: {error:#}\nIts log says why; then \
+                 try once more:\n  \
                  sudo weaver explain --journal {}\n  sudo weaver node rollback",
                 unit.trim_end_matches(".service")
             ));

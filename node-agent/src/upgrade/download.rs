@@ -51,25 +51,25 @@ pub async fn text(address: &str) -> anyhow::Result<String> {
 }
 
 async fn open(address: &str) -> anyhow::Result<Response<Body>> {
-    let mut uri: Uri = address.parse().context("it is no address")?;
+    let mut uri: Uri = address.parse().context("it is not a URL")?;
     for _ in 0..REDIRECTIONS {
         let answer = ask(&uri).await?;
         if answer.status().is_success() {
             return Ok(answer);
         }
-        ensure!(answer.status().is_redirection(), "the server says {}", answer.status());
+        ensure!(answer.status().is_redirection(), "the server answered {}", answer.status());
         let to = answer.headers().get(header::LOCATION).and_then(|to| to.to_str().ok());
         let next: Uri =
             to.and_then(|to| to.parse().ok()).context("the server sends elsewhere, and not where")?;
-        ensure!(next.scheme() == uri.scheme(), "the server sends from {:?} to {next}", uri.scheme_str());
+        ensure!(next.scheme() == uri.scheme(), "the server redirects from {:?} to {next}", uri.scheme_str());
         uri = next;
     }
-    bail!("the server sends elsewhere again and again")
+    bail!("too many redirects")
 }
 
 /// kube's client asks any server: with the system's trust anchors where it is told of no other.
 async fn ask(uri: &Uri) -> anyhow::Result<Response<Body>> {
-    let (scheme, authority) = uri.scheme_str().zip(uri.authority()).context("it is no whole address")?;
+    let (scheme, authority) = uri.scheme_str().zip(uri.authority()).context("it is not a complete URL")?;
     let mut config = Config::new(format!("{scheme}://{authority}").parse()?);
     (config.connect_timeout, config.read_timeout) = (Some(CONNECT), Some(SILENCE));
     // Who waits wants an answer of now.

@@ -232,9 +232,9 @@ fn cut_off(last: &Record, resume: Resume) -> String {
     let state = match resume {
         Resume::Nothing => "it had come to its end".to_owned(),
         Resume::Forget => format!("{to} was not put in place yet"),
-        Resume::LeaveAlone => "somebody has put another k3s in place since, which is left alone".to_owned(),
+        Resume::LeaveAlone => "another k3s was installed since, which is left as it is".to_owned(),
         Resume::Prove => format!("{to} is in place and was not proven: it is restarted and proven"),
-        Resume::GoBack => format!("{to} is in place and not to stay: {from} is put back"),
+        Resume::GoBack => format!("{to} is installed but failed: restoring {from}"),
         Resume::ProveOld => {
             format!("{from} is in place again and was not proven: it is restarted and proven")
         }

@@ -29,7 +29,7 @@ impl Place {
         let shown = installed.display();
         let installed = fs::canonicalize(installed).with_context(|| {
             format!(
-                "there is no k3s at {shown}: `weaver-node-agent upgrade --program PATH` names another place"
+                "there is no k3s at {shown}: `weaver-node-agent upgrade --program PATH` sets another path"
             )
         })?;
         ensure!(installed.is_file(), "{shown} is not a file");

@@ -88,7 +88,11 @@ impl Source {
             },
             Self::Previous { sha256 } => {
                 let path = place.previous();
-                ensure!(path.exists(), "no k3s is kept as {}: nothing was upgraded here yet", path.display());
+                ensure!(
+                    path.exists(),
+                    "there is no earlier k3s at {}: no upgrade has been made here",
+                    path.display()
+                );
                 let mut candidate = of_file(&path)?;
                 // It lies there already.
                 candidate.size = None;
@@ -117,33 +121,35 @@ impl Source {
     /// # Errors
     /// It cannot be fetched, read or written.
     pub async fn stage(&self, place: &Place, candidate: &mut Candidate) -> anyhow::Result<()> {
-        let wanted = match self {
-            Self::File { path, sha256 } => {
-                let wanted = expected(path, sha256.as_deref())?;
-                let (place, path) = (place.clone(), path.clone());
-                let copying = move || {
-                    let mut writing = place.begin()?;
-                    writing.copy(&path)?;
-                    writing.end()
-                };
-                tokio::task::spawn_blocking(copying).await.context("copying the new program")??;
-                wanted
-            }
-            Self::Release { version, releases, files, sha256 } => {
-                let fetched = fetch(place, version, releases, *files, sha256.as_deref()).await;
-                Some(fetched.map_err(|error| {
+        let wanted =
+            match self {
+                Self::File { path, sha256 } => {
+                    let wanted = expected(path, sha256.as_deref())?;
+                    let (place, path) = (place.clone(), path.clone());
+                    let copying = move || {
+                        let mut writing = place.begin()?;
+                        writing.copy(&path)?;
+                        writing.end()
+                    };
+                    tokio::task::spawn_blocking(copying).await.context("copying the new program")??;
+                    wanted
+                }
+                Self::Release { version, releases, files, sha256 } => {
+                    let fetched = fetch(place, version, releases, *files, sha256.as_deref()).await;
+                    Some(fetched.map_err(|error| {
                     anyhow!(
-                        "{error:#}; nothing was changed. Fetch {} and {} of {version} where that address is reached, bring \
+                        "{error:#}; nothing was changed. Fetch {} and {} of {version} where that address is \
+                         reached, bring \
                          both here, then `sudo weaver node upgrade --k3s /path/to/{}`",
                         files.program, files.sums, files.program
                     )
                 })?)
-            }
-            Self::Previous { sha256 } => {
-                place.take_previous()?;
-                sha256.clone()
-            }
-        };
+                }
+                Self::Previous { sha256 } => {
+                    place.take_previous()?;
+                    sha256.clone()
+                }
+            };
         let path = place.staged();
         let Candidate { kind, size, .. } = of_file(&path)?;
         (candidate.kind, candidate.size) = (kind, size);
@@ -194,7 +200,7 @@ fn expected(path: &Path, named: Option<&str>) -> anyhow::Result<Option<String>> 
 /// What its metadata and its first bytes say.
 fn of_file(path: &Path) -> anyhow::Result<Candidate> {
     let shown = path.display().to_string();
-    let what = format!("there is no file {shown} that can be read");
+    let what = format!("there is no readable file {shown}");
     // Looked at before it is opened: opening a pipe would wait for a writer.
     let metadata = fs::metadata(path).with_context(|| what.clone())?;
     let kind = if metadata.is_file() {

@@ -145,7 +145,7 @@ fn a_repair_is_taken_back_to_the_byte() {
     assert!(said.contains(&format!("{CMDLINE} is as it was before the repair of ")), "{said}");
     assert_eq!(host.read(CMDLINE), old);
     assert!(!host.path(EXTRA).exists());
-    assert_eq!(repair(&host, &["--undo"]), (0, "There is no repair to take back.\n".to_owned()));
+    assert_eq!(repair(&host, &["--undo"]), (0, "There is no repair to revert.\n".to_owned()));
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn left_well(host: &Host, killed_at: &str) {
     assert_eq!(host.read(CMDLINE), MENDED);
     let (code, said) = repair(host, &["--undo"]);
     assert_eq!(code, 0, "{killed_at}: {said}");
-    assert_eq!(repair(host, &["--undo"]).1, "There is no repair to take back.\n", "{killed_at}");
+    assert_eq!(repair(host, &["--undo"]).1, "There is no repair to revert.\n", "{killed_at}");
     assert_eq!(host.read(CMDLINE), PLAIN, "{killed_at}");
     assert!(!host.path(EXTRA).exists(), "{killed_at}");
 }

@@ -410,10 +410,7 @@ fn a_runtime_directory_that_cannot_be_one_needs_a_human() {
     let output = scene.command().stderr(Stdio::piped()).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "as wrong flags, and unlike what may pass");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        said.contains("starting the agent again does not cure this") && said.contains("run/weaver"),
-        "{said}"
-    );
+    assert!(said.contains("a restart of the agent does not help") && said.contains("run/weaver"), "{said}");
 }
 
 #[test]

@@ -68,10 +68,10 @@ impl Events {
             Err(CallError::Forbidden(status)) if !is_terminating(&status) => {
                 warn!(
                     code = code::EVENT_NOT_TOLD, error = %status.message, reason = %event.reason,
-                    "an event could not be told"
+                    "an event could not be recorded"
                 );
             }
-            Err(error) => debug!(%error, reason = %event.reason, "an event could not be told"),
+            Err(error) => debug!(%error, reason = %event.reason, "an event could not be recorded"),
         }
     }
 }

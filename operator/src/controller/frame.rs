@@ -67,7 +67,7 @@ pub fn error_policy<K: Reconcile>(
         error!(
             code = code::VISIT_FAILED, kind = K::NOUN, resource = %reference,
             error = %bounded(&failure.to_string(), LONGEST_ERROR), retry_in_s = pause.as_secs(), left_out,
-            "visit failed"
+            "reconciliation failed"
         );
     }
     Action::requeue(pause)
@@ -144,7 +144,7 @@ fn noted<K: Reconcile>(
     if memory.not_understood != now {
         warn!(
             code = code::NOT_UNDERSTOOD, kind = K::NOUN, %resource, words = %listed(&odd.words),
-            "a resource cannot be understood and is left alone"
+            "a resource cannot be parsed and is left as it is"
         );
         memory.not_understood = now;
     }
@@ -174,7 +174,7 @@ async fn report<K: Reconcile>(
         Err(CallError::Rejected(refusal)) if !outcome.is_understood() => {
             warn!(
                 code = code::NOT_UNDERSTOOD, name = meta.name.as_deref().unwrap_or_default(), words = %refusal.message,
-                "the status of a resource that cannot be understood is refused"
+                "the status of a resource that cannot be parsed was refused"
             );
         }
         Err(error) => return Err(Failure::Status(error)),

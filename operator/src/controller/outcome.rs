@@ -14,8 +14,7 @@ use crate::args::Options;
 const RESYNC: Duration = Duration::from_mins(10);
 
 /// Message of the condition `Paused` while the spec itself asks for it.
-pub const NOTHING_IS_WRITTEN: &str =
-    "nothing is written; deleted now, the resource leaves its copies where they are";
+pub const NOTHING_IS_WRITTEN: &str = "nothing is written; if the resource is deleted now, its copies stay";
 
 /// One reconcile of a resource that is not being deleted.
 #[derive(Debug)]
@@ -104,7 +103,7 @@ impl<W: Work> Reconciled<W> {
     pub fn verdicts(&self, carried: &[String]) -> Vec<Verdict> {
         let mut verdicts = match self {
             Self::NotUnderstood(faults) => {
-                refused::<W>("NotUnderstood", &format!("the object cannot be understood: {}", listed(faults)))
+                refused::<W>("NotUnderstood", &format!("the object cannot be parsed: {}", listed(faults)))
             }
             Self::InvalidSpec(faults) => {
                 let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();

@@ -57,9 +57,9 @@ impl Pause {
         let Self { all, reason } = self;
         let ResourceRef { namespace, name } = resource;
         if *all {
-            format!("all resources are paused: {reason}; to go on: weaver resume")
+            format!("all resources are paused: {reason}; to continue: weaver resume")
         } else {
-            format!("paused: {reason}; to go on: weaver resume {kind}/{name} -n {namespace}")
+            format!("paused: {reason}; to continue: weaver resume {kind}/{name} -n {namespace}")
         }
     }
 }

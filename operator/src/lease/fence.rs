@@ -18,7 +18,7 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// A write is not sent.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("this operator has not renewed its lease in time, and writes nothing before it has")]
+#[error("this operator has not renewed its lease in time and writes nothing until it has")]
 pub struct NotLeading;
 
 /// Time since the boot, suspension included; two of one machine can be compared.

@@ -29,14 +29,14 @@ use weaver_api::lease::{Candidacy, Me, NAME, Record, held, released, with_candid
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Ending {
     /// It was taken.
-    #[error("{0} has taken over the lease: what was begun here is theirs now")]
+    #[error("{0} has taken over the lease")]
     Lost(String),
     /// Somebody of higher priority asks for it, and is to have it when all that was begun is done.
-    #[error("{0} has a higher priority and is given the lease")]
+    #[error("{0} has a higher priority and takes over the lease")]
     Yielded(String),
     /// The Lease is older than it was: so is all else, and what watches have shown may never have been. A watch that goes
     /// on from what it saw last would be kept waiting until the API server has come so far again, in silence.
-    #[error("the API server has gone back to an older state (was a backup restored?): beginning anew")]
+    #[error("the API server has an older state (was a backup restored?): restarting")]
     WentBack,
 }
 
@@ -124,7 +124,7 @@ impl Leases {
                     return Err(error);
                 }
                 Err(error) => {
-                    warn!(code = code::LEASE_UNREACHABLE, %error, "the lease cannot be looked at, trying again");
+                    warn!(code = code::LEASE_UNREACHABLE, %error, "the lease cannot be read, retrying");
                     self.timing.retry
                 }
             };
@@ -263,7 +263,8 @@ impl Held {
                 }
                 Err(error) => {
                     if !failed {
-                        warn!(code = code::LEASE_NOT_RENEWED, %error, "the lease could not be renewed, trying again");
+                        warn!(code = code::LEASE_NOT_RENEWED, %error, "the lease could not be renewed, \
+                            retrying");
                     }
                     failed = true;
                     sleep(timing.retry.saturating_sub(since_boot().saturating_sub(begun))).await;
@@ -317,16 +318,16 @@ impl Held {
         if !leases.fence.drain().await {
             warn!(
                 code = code::LEASE_LEFT,
-                "a write may yet be done that was given up: the lease is left to expire"
+                "a write that timed out may still be applied: the lease is left to expire"
             );
             return;
         }
         match timeout(leases.timing.deadline, leases.give_back(&lease)).await {
             Ok(Ok(())) => info!(code = code::LEASE_GIVEN_BACK, lease = NAME, "given back"),
             Ok(Err(error)) => {
-                warn!(code = code::LEASE_LEFT, %error, "the lease could not be given back; it expires");
+                warn!(code = code::LEASE_LEFT, %error, "the lease could not be released; it expires");
             }
-            Err(_) => warn!(code = code::LEASE_LEFT, "the lease could not be given back in time; it expires"),
+            Err(_) => warn!(code = code::LEASE_LEFT, "the lease could not be released in time; it expires"),
         }
     }
 }

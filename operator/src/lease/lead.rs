@@ -29,7 +29,7 @@ impl Lead {
         if standalone {
             warn!(
                 code = code::STANDALONE,
-                "no lease is taken: nothing else may act on this cluster's resources"
+                "running without leader election: no other operator may run in this cluster"
             );
             fence.open();
             return Ok(Self::Alone);

@@ -77,7 +77,7 @@ impl fmt::Display for Why {
             Self::Absent => "there was none",
             Self::Released => "it was free",
             Self::Gone => "the process that held it is gone",
-            Self::Expired => "nobody renewed it in time",
+            Self::Expired => "it was not renewed in time",
             Self::Mine => "it was held already",
         })
     }

@@ -272,7 +272,7 @@ impl Job<'_> {
             Ok(claims) if agreed(&claims) => Ok(Minted { token: answer.secret, claims }),
             // It is asked for by name, and whoever has agreed may be gone since.
             Ok(_) => {
-                let reason = "the account was made anew while it was looked at".to_owned();
+                let reason = "the account was recreated meanwhile".to_owned();
                 Err(MintError::Failed { account, reason })
             }
             Err(odd) => Err(MintError::Failed { account, reason: format!("the API server's answer: {odd}") }),

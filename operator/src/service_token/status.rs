@@ -151,7 +151,8 @@ impl Work {
         match self.end {
             End::Refused(Refusal::Foreign) => {
                 let message = format!(
-                    "{secret} exists, was not made by this ServiceToken and was left untouched; rename or delete it, or \
+                    "{secret} exists, was not made by this ServiceToken and was left untouched; rename or \
+                     delete it, or \
                      make another ServiceToken with another spec.secretName"
                 );
                 Verdict::new(CONFLICTED, Truth::True, "SecretNotOurs", message)
@@ -171,14 +172,12 @@ impl Work {
             // What was refused is the watch, and all is well but that.
             Err(words) if self.end == End::Written => {
                 let message = format!(
-                    "changes of the Secret are not seen at once, there is a look from time to time instead; which right \
-                     is missing could not be asked: {words}"
+                    "the Secret is polled instead of watched; which right is missing is unknown: {words}"
                 );
                 return Verdict::new(AUTHORIZED, Truth::True, "Polled", message);
             }
             Err(words) => {
-                let message =
-                    format!("something was refused, and the writer's rights are not known: {words}");
+                let message = format!("a request was refused, and the writer's rights are unknown: {words}");
                 return Verdict::new(AUTHORIZED, Truth::Unknown, "RightsUnknown", message);
             }
             Ok(missing) if !missing.iter().all(Right::is_for_watching) => {
@@ -225,10 +224,11 @@ impl Work {
             End::Refused(Refusal::Foreign) => ("SecretNotOurs", "it is not this ServiceToken's".to_owned()),
             End::Refused(Refusal::Immutable) => (
                 "SecretImmutable",
-                "somebody has made it immutable, so no token in it can be renewed; delete it, and it is made anew".to_owned(),
+                "it is immutable, so its tokens cannot be renewed; delete it, and it is created again"
+                    .to_owned(),
             ),
             End::Refused(Refusal::Terminating) => {
-                ("SecretTerminating", "it is being deleted; once it is gone it is made anew".to_owned())
+                ("SecretTerminating", "it is being deleted and is created again once it is gone".to_owned())
             }
             End::Forbidden(words) => ("Forbidden", words.clone()),
             End::Rejected(words) => ("Rejected", words.clone()),

@@ -62,7 +62,7 @@ impl fmt::Display for Why {
             Self::Missing => "there was none",
             Self::NotAToken => "what stood there was no token",
             Self::OtherAccount => "it was another account's",
-            Self::AccountRecreated => "its account was made anew",
+            Self::AccountRecreated => "its account was recreated",
             Self::OtherAudiences => "it was meant for other audiences",
             Self::OtherSecret => "it was not bound to this Secret",
             Self::Expired => "it had expired",

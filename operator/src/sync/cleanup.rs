@@ -78,7 +78,7 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
     let pass = match &guarded.0 {
         // Its deletionPolicy may be among what is lost.
         _ if convert::lost(guarded.meta()).is_some() => Pass::Hindered("part of its spec is lost".into()),
-        Err(odd) => Pass::Hindered(format!("the object cannot be understood: {}", bounded(&odd.error, 300))),
+        Err(odd) => Pass::Hindered(format!("the object cannot be parsed: {}", bounded(&odd.error, 300))),
         Ok(sync) => match leaves_copies(sync) {
             Some(by) => Pass::NotWanted(by),
             None => pass(context, state, sync).await,
@@ -111,11 +111,11 @@ fn log_release(guarded: &Guarded, pass: &Pass) {
             let uid = guarded.uid().unwrap_or_default();
             info!(
                 code = code::RELEASED, %sync, %uid, %field,
-                "released a deleted resource; its copies stay, as it says itself"
+                "released a deleted resource; its copies stay, as its spec says"
             );
         }
         Pass::Clean(upstream) => {
-            info!(code = code::RELEASED, %sync, "released a deleted resource; no copy of it is left");
+            info!(code = code::RELEASED, %sync, "released a deleted resource; all its copies are deleted");
             name_upstreams(&sync, upstream);
         }
         Pass::Refused(_) | Pass::Hindered(_) | Pass::Failed(_) => {}
@@ -134,7 +134,7 @@ async fn announce_leftovers(
     if refused && known.is_empty() {
         info!(
             code = code::RELEASED, %sync, refused = %left,
-            "released a deleted resource; no copy of it is known to be left"
+            "released a deleted resource; no copies are known to be left"
         );
     } else {
         let uid = guarded.uid().unwrap_or_default();
@@ -157,7 +157,7 @@ fn name_upstreams(sync: &ResourceRef, places: &BTreeSet<Place>) {
     for copies in places.chunks(50) {
         warn!(
             code = code::UPSTREAM_COPIES_STAY, %sync, copies = %copies.join(", "),
-            "what the upstream operator made for a deleted resource stays"
+            "objects that the upstream operator made for a deleted resource stay"
         );
     }
 }

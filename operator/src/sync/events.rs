@@ -45,8 +45,9 @@ pub async fn tell_of_leftovers(events: &Events, sync: &ResourceRef, places: &BTr
             ..ObjectReference::default()
         };
         let note = format!(
-            "a copy of ConfigMapSync {sync}, which is gone, and whose account may not remove it: \
-             `weaver orphans delete {object}` removes it, `weaver orphans adopt {object}` makes it an ordinary object",
+            "a copy of ConfigMapSync {sync}, which no longer exists, and whose account may not remove it: \
+             `weaver orphans delete {object}` removes it, `weaver orphans adopt {object}` makes it an \
+             ordinary object",
             object = source_reference(place)
         );
         events.tell(&event(EventType::Warning, COPY_LEFT_BEHIND, "CleanUp", &note), &about).await;

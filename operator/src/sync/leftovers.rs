@@ -151,7 +151,7 @@ pub async fn remove(
         .map(|place| async move {
             let removal = match Pause::of_all(&context.namespaces) {
                 Some(_) => {
-                    let why = Hindrance::Failed("everything was paused meanwhile".into());
+                    let why = Hindrance::Failed("all resources were paused meanwhile".into());
                     Err(Kept { why, marked: false })
                 }
                 None => execute::remove(tenant, owner, source, &place, mode).await,
@@ -191,7 +191,7 @@ pub async fn sweep(
             Ok(Removal::Removed) if mode == Mode::Try => drop(swept.planned.insert(place)),
             Ok(Removal::Removed) => {
                 context.metrics.wrote(Written::Removed);
-                info!(code = code::COPY_REMOVED, %owner, %place, "removed a copy that is not wanted any more");
+                info!(code = code::COPY_REMOVED, %owner, %place, "removed a stale copy");
             }
             Err(kept) => {
                 state.leftovers.insert(place.clone());

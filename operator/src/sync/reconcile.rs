@@ -163,7 +163,7 @@ async fn end_upgrade(
         Some(_) => {
             warn!(
                 code = code::UPSTREAM_RUNS, sync = %reference,
-                "the upstream operator's finalizer is back: is that operator still running? end it"
+                "the upstream operator's finalizer is back: stop that operator if it is still running"
             );
             Ok(false)
         }

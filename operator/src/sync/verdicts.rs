@@ -68,7 +68,7 @@ impl Work {
             }
             Ok(missing) if missing.iter().all(Right::is_for_watching) => {
                 let message = format!(
-                    "changes are not seen at once, there is a look from time to time instead: {}",
+                    "changes are polled instead of watched: {}",
                     explain(&self.account, missing, false)
                 );
                 Verdict::new(AUTHORIZED, Truth::True, "Polled", message)
@@ -81,8 +81,7 @@ impl Work {
                 Verdict::new(AUTHORIZED, Truth::False, "MissingRights", message)
             }
             Err(words) => {
-                let message =
-                    format!("something was refused, and the account's rights are not known: {words}");
+                let message = format!("a request was refused, and the account's rights are unknown: {words}");
                 Verdict::new(AUTHORIZED, Truth::Unknown, "RightsUnknown", message)
             }
         }
@@ -102,10 +101,10 @@ impl Work {
                 "SourceMissing",
                 match self.spec.source_deletion_policy {
                     SourceDeletionPolicy::Retain => {
-                        format!("{source} does not exist; copies made before stay as they are")
+                        format!("{source} does not exist; existing copies stay as they are")
                     }
                     SourceDeletionPolicy::Delete => {
-                        format!("{source} does not exist, and so no copy of it is to")
+                        format!("{source} does not exist, so its copies are deleted")
                     }
                 },
             ),
@@ -123,15 +122,16 @@ impl Work {
         match &self.source {
             SourceState::Found => None,
             SourceState::Clash(clash) => {
-                Some((KEYS_CLASH, format!("{clash}; copies made before stay as they are")))
+                Some((KEYS_CLASH, format!("{clash}; existing copies stay as they are")))
             }
             SourceState::AccountToken => {
-                let words = "a Secret of type kubernetes.io/service-account-token is the identity of one account \
-                             and is never copied; copies made before stay as they are";
+                let words = "a Secret of type kubernetes.io/service-account-token is the identity of one \
+                account \
+                             and is never copied; existing copies stay as they are";
                 Some((NOT_COPIED, words.to_owned()))
             }
             SourceState::Missing | SourceState::Forbidden(_) | SourceState::Failed(_) => {
-                Some(("SourceUnknown", "not judged: the source could not be read".to_owned()))
+                Some(("SourceUnknown", "not checked: the source could not be read".to_owned()))
             }
         }
     }
@@ -154,11 +154,13 @@ impl Work {
         let adoptable = |state: &TargetState| *state == TargetState::Conflict(Foreign::Unmarked);
         let anothers = |state: &TargetState| matches!(state, TargetState::Conflict(Foreign::Other { .. }));
         let remedy = if self.targets.values().any(adoptable) {
-            "rename or delete it, take the namespace out of spec.targets, or have what carries no mark taken over \
+            "rename or delete it, take the namespace out of spec.targets, or have an unlabelled object \
+             taken over \
              by conflictPolicy: Adopt"
         } else if self.targets.values().any(anothers) {
-            "rename or delete it, take the namespace out of spec.targets, or, where that ConfigMapSync is gone, have \
-             `weaver orphans adopt` take its marks off, and then conflictPolicy: Adopt"
+            "rename or delete it, take the namespace out of spec.targets, or, where that ConfigMapSync is \
+             gone, have \
+             `weaver orphans adopt` remove its ownership labels, and then use conflictPolicy: Adopt"
         } else {
             "rename or delete it, or take the namespace out of spec.targets"
         };
@@ -200,22 +202,22 @@ impl Work {
         }
         for (place, kept) in &self.stale.kept {
             let words = kept.words();
-            troubles.push(format!("{place} is not wanted any more and could not be removed: {words}"));
+            troubles.push(format!("{place} is a stale copy and could not be removed: {words}"));
         }
         if let Some(words) = &self.stale.search_failed {
-            troubles.push(format!("copies that are not wanted any more could not be looked for: {words}"));
+            troubles.push(format!("stale copies could not be listed: {words}"));
         }
         if let Some(words) = &self.selection.failed {
-            troubles.push(format!("which selected namespaces the account may know of is not known: {words}"));
+            troubles.push(format!("the selected namespaces that the account may see are unknown: {words}"));
         }
         let mut message = format!("{synced} of {} targets hold the copy", self.targets.len());
         if !absent.is_empty() {
-            let _ = write!(message, "; not there yet: {}", listed(&absent));
+            let _ = write!(message, "; waiting for namespaces: {}", listed(&absent));
         }
         if self.spec.names_source_namespace {
             let _ = write!(
                 message,
-                "; {} is the source's own namespace and left out",
+                "; {} is the source's own namespace and is skipped",
                 self.spec.source_namespace
             );
         }
@@ -233,12 +235,12 @@ impl Work {
 }
 
 /// What is said of a namespace beyond the operator's `--namespaces`.
-pub(super) const NOT_SERVED: &str = "this operator serves other namespaces only (its flag --namespaces)";
+pub(super) const NOT_SERVED: &str = "this operator is limited to other namespaces (flag --namespaces)";
 
 /// What is said of a namespace that lets in no copies.
 pub(super) fn not_accepted(account: &Account) -> String {
     format!(
-        "the namespace accepts no copies from {}: its annotation {ACCEPT_FROM_ANNOTATION} says so",
+        "the namespace accepts no copies from {}: its annotation {ACCEPT_FROM_ANNOTATION} excludes it",
         account.namespace
     )
 }
@@ -246,8 +248,8 @@ pub(super) fn not_accepted(account: &Account) -> String {
 /// What is said where a tenant has as many watches, or keeps as much, as one may.
 fn at_limit(account: &Account, unwatched: usize) -> String {
     format!(
-        "{account} holds every right that was needed; changes in {unwatched} places are not seen at once, there is a look from \
-         time to time instead: the resources of {} together may have {} watches and keep {} MiB of metadata, one watch {} MiB; \
+        "{account} holds every right that was needed; changes in {unwatched} places are polled instead of \
+         watched: the resources of {} together may have {} watches and keep {} MiB of metadata, one watch {} MiB; \
          with the right to list and watch in all namespaces, one watch serves all targets",
         account.namespace,
         LIMITS.watches,

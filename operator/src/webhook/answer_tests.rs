@@ -209,7 +209,7 @@ async fn work_that_nobody_waits_for_any_more_keeps_its_converter_until_it_ends()
 async fn a_body_that_breaks_off_is_told_so() {
     let broken = stream::iter([Ok(Bytes::from_static(b"{")), Err(std::io::Error::other("gone"))]);
     let (code, message) = message(post_text(Body::from_stream(broken)).await);
-    assert_eq!((code, message.as_str()), (400, "the request was cut off"));
+    assert_eq!((code, message.as_str()), (400, "the request was truncated"));
 }
 
 #[tokio::test]

@@ -104,7 +104,7 @@ impl Watched {
                 Look::Unreadable(io::ErrorKind::NotFound) if !serving => {
                     info!(
                         code = code::WEBHOOK_CERTIFICATE_AWAITED, %file,
-                        "waiting for the certificate; the installer writes it (`weaver crd install`)"
+                        "waiting for the certificate, which `weaver crd install` writes"
                     );
                 }
                 Look::Unreadable(kind) => {

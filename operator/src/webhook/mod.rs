@@ -55,7 +55,8 @@ pub struct Options {
 pub enum WebhookError {
     /// The address is another program's, or not this machine's.
     #[error(
-        "cannot listen on {address}: end the program that does (`ss -ltnp`), or pass --listen ADDR and tell the \
+        "cannot listen on {address}: end the program that does (`ss -ltnp`), or pass --listen ADDR and tell \
+         the \
          API server (`weaver crd install --webhook https://ADDR/convert`)"
     )]
     Listen {
@@ -66,8 +67,8 @@ pub enum WebhookError {
     },
     /// Standard input is no listening socket.
     #[error(
-        "standard input is no socket to listen on: start the unit weaver-webhook.socket, or leave \
-         --socket-on-stdin out and pass --listen ADDR"
+        "standard input is not a listening socket: start the unit weaver-webhook.socket, or pass --listen \
+         ADDR instead of --socket-on-stdin"
     )]
     Inherited(#[source] io::Error),
     /// No TLS with this build.

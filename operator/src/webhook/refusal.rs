@@ -29,7 +29,7 @@ pub enum Refusal {
     #[error("the request is larger than {} MiB, the most that this webhook reads", LARGEST >> 20)]
     TooLarge,
     /// The body ended before it was whole.
-    #[error("the request was cut off")]
+    #[error("the request was truncated")]
     CutOff,
     /// Not JSON, or not with the fields that a review has.
     #[error("the request is not a ConversionReview: {what} at line {line}, column {column}")]
@@ -50,11 +50,11 @@ pub enum Refusal {
         kind: String,
     },
     /// A review that holds an answer, or nothing.
-    #[error("the ConversionReview holds no request")]
+    #[error("the ConversionReview has no request")]
     NoRequest,
     /// All memory or all converters are taken, and stay so.
     #[error(
-        "other requests have all that this webhook may use at once, and none ended within {} s: ask again in some seconds",
+        "the webhook's memory is in use by other requests, and none ended within {} s: retry in a few seconds",
         QUEUE.as_secs()
     )]
     Busy,
@@ -68,7 +68,7 @@ pub enum Refusal {
     #[error("the request was not answered within {} s", DEADLINE.as_secs())]
     TooSlow,
     /// A mistake of ours.
-    #[error("the conversion failed for a reason of its own; the webhook's log has more")]
+    #[error("the conversion failed; see the webhook's log")]
     Failed,
     /// Nothing here but [`super::answer::router`]'s two paths.
     #[error("there is no {method} {path} here, only POST /convert and GET /healthz")]

@@ -32,8 +32,10 @@ fn run(kubeconfig: &Path) -> (i32, String) {
 /// For a server on `port`, with what `user` says.
 fn kubeconfig(port: u16, user: &str) -> String {
     format!(
-        "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts:\n- name: c\n  context: {{cluster: k, user: u}}\n\
-         clusters:\n- name: k\n  cluster: {{server: 'https://127.0.0.1:{port}'}}\nusers:\n- name: u\n  user: {user}\n"
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts:\n- name: c\n  context: {{cluster: k, \
+         user: u}}\n\
+         clusters:\n- name: k\n  cluster: {{server: 'https://127.0.0.1:{port}'}}\nusers:\n- name: u\n  \
+         user: {user}\n"
     )
 }
 
@@ -60,9 +62,7 @@ fn a_kubeconfig_that_no_program_could_use_needs_a_human() {
         fs::write(&file, content).unwrap();
         let end = run(&file);
         needs_a_human(&end);
-        assert!(
-            end.1.contains("starting it again does not cure this") && end.1.contains("operator.kubeconfig")
-        );
+        assert!(end.1.contains("a restart does not help") && end.1.contains("operator.kubeconfig"));
     }
     needs_a_human(&run(dir.path()));
     needs_a_human(&run(&file.join("below-a-file")));

@@ -184,7 +184,8 @@ pub(super) fn faults(text: &str, old: &Side) -> Vec<String> {
     let mut faults = Vec::new();
     if carried.dropped {
         faults.push(
-            "a write at v1alpha1 lost what was too long to be carried: fill in the spec, then remove the annotation"
+            "a write in v1alpha1 lost content that was too long to be preserved: complete the spec, then \
+             remove the annotation"
                 .to_owned(),
         );
     }
@@ -197,8 +198,9 @@ pub(super) fn faults(text: &str, old: &Side) -> Vec<String> {
                 faults.push(format!("spec.{FIELD} at {OLD} held what conversion has not written there"));
             }
             (_, Some(fields)) => {
-                faults
-                    .extend(paths(fields).iter().map(|field| format!("spec.{field} cannot stand in {key}")));
+                faults.extend(
+                    paths(fields).iter().map(|field| format!("spec.{field} cannot be stored in {key}")),
+                );
             }
             (_, None) => {
                 faults.push(format!("it was written at {OLD} next to spec.{FIELD}, which is used instead"));
@@ -206,12 +208,17 @@ pub(super) fn faults(text: &str, old: &Side) -> Vec<String> {
         }
     }
     let refused = (old.put)(&mut Spec::new(), carried.spec);
-    faults.extend(paths(&refused).into_iter().map(|field| format!("spec.{field} cannot stand in {OLD}")));
+    faults.extend(paths(&refused).into_iter().map(|field| {
+        format!(
+            "spec.{field} cannot be represented in \
+        {OLD}"
+        )
+    }));
     let not_text = carried
         .status
         .iter()
         .filter(|(field, value)| !old.status.contains(&field.as_str()) || !value.is_string());
-    faults.extend(not_text.map(|(field, _)| format!("status.{field} cannot stand in {OLD}")));
+    faults.extend(not_text.map(|(field, _)| format!("status.{field} cannot be represented in {OLD}")));
     faults
 }
 

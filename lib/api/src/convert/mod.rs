@@ -55,7 +55,7 @@ pub enum ConversionFault {
 #[must_use]
 pub fn review(review: ConversionReview) -> ConversionReview {
     let Ok(mut request) = ConversionRequest::from_review(review) else {
-        let status = Status::failure("the ConversionReview holds no request", "BadRequest").with_code(400);
+        let status = Status::failure("the ConversionReview has no request", "BadRequest").with_code(400);
         return ConversionResponse::invalid(status).into_review();
     };
     let objects = std::mem::take(&mut request.objects);

@@ -67,10 +67,7 @@ fn a_target_of_300_characters_is_named_by_its_place() {
 #[test]
 fn a_target_that_stands_twice_is_named_by_its_place() {
     let found = faults(&targets(&["foo", "bar", "foo"], &[], None));
-    assert_eq!(
-        found,
-        ["spec.targets.namespaces[2] \"foo\" stands in the list before: name it once".to_owned()]
-    );
+    assert_eq!(found, ["spec.targets.namespaces[2] \"foo\" is listed twice: list it once".to_owned()]);
 }
 
 #[test]

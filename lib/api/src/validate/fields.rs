@@ -69,7 +69,7 @@ impl Faults {
 
     /// `item` stands in its list for the second time.
     pub(super) fn duplicate(&mut self, field: &str, item: &str) {
-        self.broken(field, format!("{} stands in the list before: name it once", shown(item)));
+        self.broken(field, format!("{} is listed twice: list it once", shown(item)));
     }
 
     /// Keys and values of a map. The path of a key is that of the map, as the API server has it.

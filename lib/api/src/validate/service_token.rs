@@ -95,13 +95,13 @@ fn check_token(field: &str, token: &Token, faults: &mut Faults) -> ValidToken {
         format!("{field}.key"),
         Some(&token.key),
         data_key,
-        "name the key of the Secret under which the token shall stand",
+        "set the key of the Secret that holds the token",
     );
     let account = faults.required(
         format!("{field}.serviceAccount.name"),
         account_name(token.service_account.as_ref()),
         object_name,
-        "name the ServiceAccount of this namespace whose token it shall be",
+        "set the ServiceAccount of this namespace that the token is for",
     );
     let audiences = format!("{field}.audiences");
     faults.size(&audiences, token.audiences.len(), MAX_AUDIENCES, "use a second token");

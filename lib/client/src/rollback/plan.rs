@@ -73,9 +73,9 @@ fn after_silence(before: Option<&DynamicObject>, now: Option<&DynamicObject>) ->
 fn after_deletion(before: &DynamicObject, now: Option<&DynamicObject>) -> Plan {
     match now {
         None => Plan::Create(created_again(before)),
-        Some(now) if now.uid() != before.uid() => nothing("somebody else has made one of its name"),
+        Some(now) if now.uid() != before.uid() => nothing("another object of its name was created"),
         Some(now) if now.meta().deletion_timestamp.is_some() => {
-            Plan::Nothing(format!("a deletion cannot be taken back, and {}", held_by(now)))
+            Plan::Nothing(format!("a deletion cannot be undone, and {}", held_by(now)))
         }
         Some(_) => nothing("it was not deleted"),
     }
@@ -88,7 +88,7 @@ fn after_write(
     now: Option<&DynamicObject>,
 ) -> Plan {
     let Some(now) = now.filter(|now| now.uid() == after.uid()) else {
-        return nothing("somebody else deleted it");
+        return nothing("it was deleted meanwhile");
     };
     if now.meta().deletion_timestamp.is_some() {
         return nothing("it is being deleted");
@@ -101,28 +101,26 @@ fn after_write(
     };
     let Some(before) = before else {
         return match after.meta().generation {
-            _ if is_other => nothing("somebody else has changed its spec since"),
+            _ if is_other => nothing("its spec was changed since"),
             Some(1) => Plan::Delete,
-            Some(_) => nothing("somebody else made it while it was applied"),
-            None if is_shared(after, &written.manager) => {
-                nothing("somebody else made it while it was applied")
-            }
+            Some(_) => nothing("another client created it meanwhile"),
+            None if is_shared(after, &written.manager) => nothing("another client created it meanwhile"),
             None => Plan::Delete,
         };
     };
     let [was, is] = [before, after].map(|object| object.meta().generation.unwrap_or_default());
     if is_other && after.meta().generation.is_some() {
-        return nothing("somebody else has changed its spec since");
+        return nothing("its spec was changed since");
     }
     if before.uid() != after.uid() || is > was + 1 {
-        return nothing("somebody else changed it while it was applied");
+        return nothing("another client changed it meanwhile");
     }
     let reverse = difference(&after_content, &content(&value(before)));
     if reverse.as_object().is_none_or(Map::is_empty) {
         return nothing("it was the same before");
     }
     match overtaken(&after_content, &now_content, &reverse) {
-        Some(field) => Plan::Nothing(format!("somebody else has changed {field} since")),
+        Some(field) => Plan::Nothing(format!("another client has changed {field} since")),
         None => Plan::Restore(merged(now_content, &reverse)),
     }
 }

@@ -53,7 +53,7 @@ impl fmt::Display for Outcome {
             Self::Deleted => f.write_str("it did not exist before and was deleted again"),
             Self::Restored => f.write_str("what it was before is restored"),
             Self::RestoredBut(field) => {
-                write!(f, "what it was before is restored but for {field}, which somebody else has set, too")
+                write!(f, "its previous state is restored except {field}, which another client has also set")
             }
             Self::Created => f.write_str("it was created again"),
             Self::Nothing(why) => write!(f, "nothing was undone: {why}"),
@@ -98,7 +98,7 @@ impl Step {
                 },
             }
         }
-        Outcome::Nothing(format!("somebody else changed it each of {ATTEMPTS} times"))
+        Outcome::Nothing(format!("it changed at each of {ATTEMPTS} attempts"))
     }
 
     /// An apply is undone by an apply: what it added goes, since nobody else owns it, and the next apply meets no field of

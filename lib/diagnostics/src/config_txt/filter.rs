@@ -108,7 +108,7 @@ impl<'a> Filters<'a> {
         } else if let Some((kind, verdict)) = verdict(name, self.hardware) {
             self.verdicts[kind as usize] = verdict;
         } else {
-            self.doubt(&format!("{line} is no filter that Raspberry Pi's documentation has"));
+            self.doubt(&format!("{line} is not a filter of Raspberry Pi's documentation"));
         }
     }
 

@@ -36,7 +36,7 @@ impl CgroupLayout {
         };
         let Some(list) = self.controllers.as_deref().map(str::trim) else {
             let (layout, place) = if self.is_hybrid {
-                ("versions 1 and 2 beside each other", HYBRID_CONTROLLERS)
+                ("versions 1 and 2 side by side", HYBRID_CONTROLLERS)
             } else {
                 self.has_version_1.then_some(("version 1", MOUNTS))?
             };
@@ -88,7 +88,8 @@ impl Modules {
         let (message, saw) = match missing {
             None => (
                 format!(
-                    "the modules of the running kernel {release} are gone: it was upgraded, and not booted since"
+                    "the modules of the running kernel {release} are gone: it was upgraded, and not \
+                     booted since"
                 ),
                 "missing".to_owned(),
             ),

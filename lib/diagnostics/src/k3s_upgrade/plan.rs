@@ -189,7 +189,7 @@ fn of_the_node(facts: &Facts, wish: Wish, refuse: &mut impl FnMut(String, &str))
     }
     if let Err(why) = &facts.installed {
         let what = format!("the k3s in place does not tell its version ({why})");
-        refuse(what, "`sudo weaver node rollback`, or install k3s anew");
+        refuse(what, "`sudo weaver node rollback`, or reinstall k3s");
     }
 }
 
@@ -201,7 +201,7 @@ fn of_the_program(candidate: &Candidate, refuse: &mut impl FnMut(String, &str)) 
     match &candidate.hash {
         Hash::Unknown | Hash::Right => {}
         Hash::Missing { list } => {
-            let remedy = format!("put the release's {list} beside it, or name the hash with --sha256 HEX");
+            let remedy = format!("put the release's {list} next to it, or pass the hash with --sha256 HEX");
             refuse(format!("nothing says which SHA-256 {shown} should have"), &remedy);
         }
         Hash::Wrong { wanted, found } => {

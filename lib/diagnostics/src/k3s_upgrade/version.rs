@@ -13,7 +13,7 @@ pub struct Version {
 
 /// It is no version of a k3s.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("it is no version of a k3s, such as v1.36.4+k3s1")]
+#[error("it is not a k3s version, such as v1.36.4+k3s1")]
 pub struct NoVersion;
 
 impl FromStr for Version {

@@ -72,7 +72,7 @@ impl Document {
         options.duplicate_keys = DuplicateKeyPolicy::Error;
         let value: Value = serde_saphyr::from_str_with_options(first, options).map_err(|error| {
             let place = error.location().filter(|place| place.line() > 0);
-            let why = "a key stands twice, or a value is not one that JSON has";
+            let why = "a key is repeated, or a value cannot be represented in JSON";
             fault(place.map(|p| p.line()), place.map(|p| p.column()), why.to_owned())
         })?;
         let Value::Object(map) = value else {

@@ -38,8 +38,8 @@ pub enum ExportError {
     },
     /// It has a setting that no other machine may be given.
     #[error(
-        "{file}: {place} has `{key}`, which is never passed on: use a kubeconfig whose context needs a CA, and a client \
-         certificate or a token, and nothing else"
+        "{file}: {place} has `{key}`, which is never exported: use a kubeconfig whose context has only a \
+         CA and a client certificate or token"
     )]
     Setting {
         /// The kubeconfig.

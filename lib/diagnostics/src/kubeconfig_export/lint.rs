@@ -87,7 +87,8 @@ fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
         }
         Err(UrlError::Fallback) => {
             let message = format!(
-                "the server at {place} is localhost:8080: kubectl uses it where it has no kubeconfig, and no cluster is there"
+                "the server at {place} is localhost:8080: kubectl uses it where it has no kubeconfig, and \
+                 no cluster is there"
             );
             let remedy = Remedy::new(
                 "name the kubeconfig of the cluster: on the server of k3s it is that of the last command",
@@ -120,12 +121,15 @@ fn insecure(file: &TextFile, cluster: &Node, name: &str) -> Option<Finding> {
         ["certificate-authority-data", "certificate-authority"].iter().any(|key| cluster.get(key).is_some());
     let finding = if has_ca {
         let message = format!(
-            "{place} turns verification off although there is a CA to verify by; kubectl refuses the two together"
+            "{place} turns verification off although there is a CA to verify by; kubectl refuses the two \
+             together"
         );
         Finding::new(Code::KubeconfigInsecureWithCa, message).remedy(verified(file, name))
     } else {
-        let message =
-            format!("{place} turns verification off: whoever answers at that address gets your credentials");
+        let message = format!(
+            "{place} turns verification off: any machine that answers at that address gets your \
+                credentials"
+        );
         Finding::new(Code::KubeconfigInsecure, message).remedy(on_the_pi())
     };
     Some(finding.saw(place, "insecure-skip-tls-verify: true"))
@@ -138,7 +142,8 @@ mod tests {
 
     fn codes(server: &str, more: &str) -> Vec<(Code, Severity)> {
         let text = format!(
-            "current-context: a\ncontexts:\n- {{name: a, context: {{cluster: c, user: u}}}}\nusers:\n- {{name: u, \
+            "current-context: a\ncontexts:\n- {{name: a, context: {{cluster: c, user: u}}}}\nusers:\n- \
+             {{name: u, \
              user: {{token: hunter2}}}}\nclusters:\n- name: other\n  cluster: {{server: 'localhost:8080'}}\n- name: c\n  \
              cluster:\n    server: {server}\n{more}"
         );
@@ -188,7 +193,8 @@ mod tests {
             ("http://localhost:8080", 1),
         ] {
             let text = format!(
-                "current-context: a\ncontexts:\n- {{name: a, context: {{cluster: c, user: u}}}}\nusers:\n- {{name: u, \
+                "current-context: a\ncontexts:\n- {{name: a, context: {{cluster: c, user: u}}}}\nusers:\n- \
+                 {{name: u, \
                  user: {{token: x}}}}\nclusters:\n- name: c\n  cluster: {{server: '{server}'}}\n"
             );
             let file = TextFile::new("/k", text);

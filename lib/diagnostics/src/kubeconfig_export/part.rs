@@ -105,7 +105,7 @@ impl Part<'_> {
     pub fn tls_server_name(&self) -> Result<Option<ServingName>, ExportError> {
         let Some(text) = self.text("tls-server-name")? else { return Ok(None) };
         let why = match text.parse() {
-            Ok(ServingName::Wildcard(_)) => "it stands for many names",
+            Ok(ServingName::Wildcard(_)) => "it is a wildcard",
             Ok(name) => return Ok(Some(name)),
             Err(error) => error.why,
         };
@@ -122,7 +122,7 @@ impl Part<'_> {
         if text.as_ref().is_none_or(is_name) {
             Ok(text)
         } else {
-            Err(self.wrong("namespace", "is no namespace"))
+            Err(self.wrong("namespace", "is not a namespace"))
         }
     }
 
@@ -144,7 +144,7 @@ impl Part<'_> {
             (None, Some(_), None) => Err(self.wrong("client-certificate-data", "is missing")),
             (None, None, None) => Err(self.wrong("client-certificate-data", "is missing, and so is a token")),
             (_, _, Some(_)) => {
-                Err(self.wrong("token", "is beside a client certificate: which of the two is meant?"))
+                Err(self.wrong("token", "is given in addition to a client certificate: remove one of them"))
             }
         }
     }

@@ -31,13 +31,13 @@ pub enum UrlError {
     #[error("does not begin with https://: without TLS no name can be proven")]
     NotHttps,
     /// `USER:PASSWORD@`.
-    #[error("holds a user name: kubeconfigs have users for that, remove it")]
+    #[error("contains a user name: remove it")]
     UserInfo,
     /// No host, or no port after its colon.
-    #[error("has no host, or a port that is none: write https://HOST:PORT")]
+    #[error("has no host, or an invalid port: write https://HOST:PORT")]
     NoAuthority,
     /// A query, a fragment, or characters of no URL.
-    #[error("has a query, a fragment or characters that no address has: write https://HOST:PORT")]
+    #[error("has a query, a fragment or invalid characters: write https://HOST:PORT")]
     NotPlain,
 }
 

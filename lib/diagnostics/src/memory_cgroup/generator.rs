@@ -9,8 +9,7 @@ use crate::{
 };
 
 /// When it matters.
-pub(super) const LATER: &str =
-    "once the system has written cmdline.txt anew, as each update of the kernel does";
+pub(super) const LATER: &str = "after the system has rewritten cmdline.txt, as each kernel update does";
 
 /// The controller is there, and will be gone.
 pub(super) fn lost(when: &str) -> Finding {

@@ -90,8 +90,9 @@ pub(super) fn mismatch(line: &str) -> Option<Told> {
     let is_api_server = asks_the_api_server(line) || presented.iter().any(|name| name == "kubernetes");
     if !is_api_server {
         return Some(told.remedy(Remedy::new(format!(
-            "where that is the API server: have k3s serve {name} too (`tls-san+:` in a drop-in, restart), or connect by a \
-             name that it has; where it is another server, its certificate is the matter of who runs it"
+            "if that is the API server: have k3s serve {name} too (`tls-san+:` in a drop-in, restart), or \
+             connect by a \
+             name that it has; if it is another server, its administrator has to change its certificate"
         ))));
     }
     let text = name.to_string();
@@ -100,15 +101,17 @@ pub(super) fn mismatch(line: &str) -> Option<Told> {
     let verify = nearest(&text, &presented).or_else(|| presented.first().map(String::as_str));
     let instead = verify.map_or_else(String::new, |served| {
         format!(
-            "\nor keep the certificate: connect to `{served}` (a line in /etc/hosts makes that name known), or give \
+            "\nor keep the certificate: connect to `{served}` (a line in /etc/hosts makes that name known), \
+             or give \
              kubectl `--tls-server-name={served}`"
         )
     });
     let file = text.replace([':', '*'], "-");
     Some(told.remedy(
         Remedy::new(format!(
-            "on the Pi, have k3s serve {name} too; on our card by `names` under [api] in weaver.toml instead{instead}\n\
-             `--insecure-skip-tls-verify` is for diagnosis only: whoever answers gets your credentials"
+            "on the Pi, have k3s serve {name} too; on our card by `names` under [api] in weaver.toml \
+             instead{instead}\n\
+             `--insecure-skip-tls-verify` is for diagnosis only: any server that answers gets your credentials"
         ))
         .command("sudo mkdir -p /etc/rancher/k3s/config.yaml.d")
         .command(format!(
@@ -123,8 +126,9 @@ pub(super) fn untrusted(line: &str) -> Told {
         return Told::default();
     }
     Told::default().remedy(Remedy::new(
-        "where that is the API server, export the kubeconfig again on the Pi (`weaver kubeconfig export NAME`); where it is \
-         another server, such as a registry, whoever connects needs the certificate of its CA",
+        "if that is the API server, export the kubeconfig again on the Pi (`weaver kubeconfig export \
+         NAME`); if it is another server, such as a registry, the client needs the certificate of its \
+         CA",
     ))
 }
 
@@ -135,11 +139,11 @@ pub(super) fn dates(line: &str) -> Told {
         || lower.contains("certificate not valid yet")
         || lower.contains("certificate is not yet valid") && !lower.contains("has expired");
     let message = if early {
-        "the certificate is not valid yet by the clock of who connects"
+        "the certificate is not valid yet by the client's clock"
     } else if lower.contains("has expired or is not yet valid") && !lower.contains("is after ") {
-        "the certificate is outside its dates by the clock of who connects"
+        "the certificate is outside its validity by the client's clock"
     } else {
-        "the certificate has expired by the clock of who connects"
+        "the certificate has expired by the client's clock"
     };
     Told::message(message)
 }

@@ -34,7 +34,8 @@ pub fn finding(directory: &str, paths: &[String]) -> Option<Finding> {
     let and_more = if more > 0 { format!(", and {more} more") } else { String::new() };
     let names = first.clone().map(|path| cut(path, LONGEST)).collect::<Vec<_>>().join(", ");
     let message = format!(
-        "copies of weaver.toml may hold k3s' token or the Wi-Fi's password, readable for everybody who has the card: \
+        "copies of weaver.toml may hold k3s' token or the Wi-Fi's password, readable to anyone who has the \
+         card: \
          {names}{and_more}"
     );
     let mut finding = Finding::new(Code::TokenLeftOnCard, message);

@@ -66,7 +66,7 @@ fn key(name: &str) -> Result<String, Mistake> {
     let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if !long.starts_with(|c: char| c.is_ascii_lowercase()) || !long.chars().all(is_part) {
         return wrong(
-            "is none of k3s",
+            "is not an option of k3s",
             "write lower-case letters, digits and hyphens, such as disable".to_owned(),
         );
     }
@@ -77,7 +77,8 @@ fn key(name: &str) -> Result<String, Mistake> {
         return wrong("is not set here", (*instead).to_owned());
     }
     if SECRET.contains(&long) {
-        let remedy = "remove it and write it, on the host, into a file of /etc/rancher/k3s/config.yaml.d that only root reads";
+        let remedy = "remove it and write it, on the host, into a file of /etc/rancher/k3s/config.yaml.d \
+            that only root reads";
         return wrong("is a secret, and this file lies in clear on the card", remedy.to_owned());
     }
     Ok(name.to_owned())
@@ -119,7 +120,7 @@ fn texts(key: &str, list: &Array, faults: &mut Faults<'_>) -> Vec<String> {
         let Some(text) = text_of(key, value, faults) else { continue };
         let Some(sound) = faults.take(text.span.as_ref(), sound(key, text.value)) else { continue };
         if texts.contains(&sound) {
-            let message = format!("{} stands there twice", shown(&sound));
+            let message = format!("{} is listed twice", shown(&sound));
             faults.add_at(text.span.as_ref(), message, "remove one of the two");
         }
         texts.push(sound);

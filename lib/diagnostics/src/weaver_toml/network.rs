@@ -51,7 +51,7 @@ pub(super) fn read(section: &Section<'_>, faults: &mut Faults<'_>) -> Network {
         if dns.contains(&server) {
             faults.add_at(
                 span.as_ref(),
-                format!("{} stands there twice", shown(value)),
+                format!("{} is listed twice", shown(value)),
                 "remove one of the two",
             );
         }
@@ -73,15 +73,15 @@ fn address(text: &str) -> Result<Address, Mistake> {
                     format!("write \"{text}/{usual}\" if that is its size"),
                 )
             }
-            Err(_) => wrong("is no IP address", example()),
+            Err(_) => wrong("is not an IP address", example()),
         };
     };
-    let Ok(ip) = ip.parse::<IpAddr>() else { return wrong("is no IP address", example()) };
+    let Ok(ip) = ip.parse::<IpAddr>() else { return wrong("is not an IP address", example()) };
     let bits: u8 = if ip.is_ipv4() { 32 } else { 128 };
     let prefix = prefix.parse::<u8>().ok().filter(|prefix| (1..=bits).contains(prefix));
     let Some(prefix) = prefix else {
         return wrong(
-            "has no size of a network after its slash",
+            "has no prefix length after its slash",
             format!("write a number from 1 to {bits} there"),
         );
     };
@@ -124,7 +124,7 @@ fn gateway(text: &str, address: Option<Address>) -> Result<IpAddr, Mistake> {
 fn host_address(what: &str, text: &str) -> Result<IpAddr, Mistake> {
     let address = text.parse::<IpAddr>().ok().filter(|ip| !is_of_no_host(*ip));
     address.ok_or_else(|| {
-        let message = format!("the {what} {} is no address of a host", shown(text));
+        let message = format!("the {what} {} is not a host address", shown(text));
         Mistake::new(message, "write it like 192.168.1.1, without a port or a size")
     })
 }

@@ -28,7 +28,7 @@ pub struct OtherWifi {
 
 impl fmt::Debug for OtherWifi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, beside {} bytes", self.place, self.rest.len())
+        write!(f, "{}, next to {} bytes", self.place, self.rest.len())
     }
 }
 
@@ -80,7 +80,8 @@ mod tests {
         assert_eq!(other.place, Place::at("/n", 9, 5));
         assert_eq!(
             other.rest,
-            "network:\n  version: \"2\"\n  ethernets:\n    eth0:\n      dhcp4: \"true\"\n      dhcp6: \"true\"\n\
+            "network:\n  version: \"2\"\n  ethernets:\n    eth0:\n      dhcp4: \"true\"\n      dhcp6: \
+             \"true\"\n\
              \x20     optional: \"true\"\n"
         );
         assert!(of(&other.rest).is_none(), "nothing of the radio is left");
@@ -89,7 +90,8 @@ mod tests {
     #[test]
     fn what_is_not_about_the_radio_stays_as_it_is() {
         let text = "version: 2\nwifis:\n  wlx1: {access-points: {a: {password: \"b: #c\"}}}\n  wlan0: {}\n\
-                    ethernets:\n  end0:\n    addresses: [10.0.0.2/24, \"fd00::1/64\"]\n    mtu: 1400\n    x: ~\n";
+                    ethernets:\n  end0:\n    addresses: [10.0.0.2/24, \"fd00::1/64\"]\n    mtu: 1400\n    \
+                    x: ~\n";
         let rest = of(text).unwrap().rest;
         let network = yaml_node::parse(&rest).unwrap();
         let at = |path: &[&str]| {

@@ -51,7 +51,8 @@ pub fn clash(file: &str, config: &Config, owners: Option<&Radio>) -> Option<Find
             place,
             format!("{} and {file} both ask for a Wi-Fi: either may be joined", place.file),
             "a network that may be joined",
-            "another, or the same one: of that the file counts whose name comes last, and [wifi] is 90-weaver.yaml",
+            "another network, or the same one: then the file whose name comes last wins, and [wifi] is \
+             90-weaver.yaml",
         ),
         Radio::NoWifi(place) => (
             place,

@@ -44,7 +44,7 @@ pub(super) fn read(k3s: &Section<'_>, beside: &Beside<'_, '_>, faults: &mut Faul
         }
         Some(other) => {
             let span = role.as_ref().and_then(|role| role.span.clone());
-            let message = format!("the role {} is none", shown(other));
+            let message = format!("the role {} is unknown", shown(other));
             faults.add_at(span.as_ref(), message, "write \"server\" or \"agent\"");
             return Role::Server;
         }

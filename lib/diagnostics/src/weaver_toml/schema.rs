@@ -76,7 +76,7 @@ fn unique(
     for text in texts {
         let Some(entry) = faults.take(text.span.as_ref(), judge(text.value)) else { continue };
         if unique.iter().any(|seen| identity(seen) == identity(&entry)) {
-            faults.add_at(text.span.as_ref(), "this entry stands there twice", "remove one of the two");
+            faults.add_at(text.span.as_ref(), "this entry is listed twice", "remove one of the two");
         }
         unique.push(entry);
     }

@@ -55,7 +55,7 @@ pub(super) fn public_key(text: &str) -> Result<String, Mistake> {
     match base64(blob) {
         Some(bytes) if is_key_of(kind, &bytes) => Ok(line.to_owned()),
         Some(_) => wrong("is cut off, or of another type than it says"),
-        None => wrong("is damaged: its second word is not base64"),
+        None => wrong("is damaged: its second field is not base64"),
     }
 }
 

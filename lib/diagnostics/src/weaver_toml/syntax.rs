@@ -52,8 +52,8 @@ pub(super) fn document(text: &str, faults: &mut Faults<'_>) -> Option<Document<S
         if found == MOST_ERRORS {
             faults.add_at(
                 Some(&(at..at)),
-                "not TOML, and what follows was not looked at",
-                "correct what stands before it",
+                "not valid TOML; the rest was not checked",
+                "correct the text before it",
             );
             return None;
         }

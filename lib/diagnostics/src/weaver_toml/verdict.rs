@@ -15,7 +15,7 @@ use crate::shell::quoted;
 
 /// More faults than this are only counted.
 const MOST_SHOWN: usize = 50;
-const KEPT: &str = "nothing of it was taken, the last good state stays in force";
+const KEPT: &str = "none of it was applied, the last valid settings stay";
 
 /// The file has faults.
 #[must_use]
@@ -39,7 +39,7 @@ pub fn invalid(file: &str, faults: &[Fault]) -> Finding {
 /// The file, or the partition that it lies on, could not be read.
 #[must_use]
 pub fn unreadable(file: &str, why: &str) -> Finding {
-    let message = format!("{file} could not be read: the last good state stays in force");
+    let message = format!("{file} could not be read: the last valid settings stay");
     Finding::new(Code::WeaverTomlUnreadable, message).saw(Place::file(file), why).remedy(
         Remedy::new("check the card's first partition, from another computer or here")
             .command("findmnt /boot/firmware"),
@@ -53,7 +53,7 @@ pub fn in_force(file: &str, config: Option<&Config>, key_owner: &str) -> Finding
         None => format!("there is no {file}: nothing is asked of the host"),
         Some(config) => match asked(config, key_owner).as_slice() {
             [] => format!("{file} asks nothing of the host"),
-            asked => format!("{file} is in force: {}", asked.join(", ")),
+            asked => format!("{file} was applied: {}", asked.join(", ")),
         },
     };
     Finding::new(Code::WeaverTomlInForce, message)
@@ -138,8 +138,7 @@ pub fn network_config_unknown(config: &Config, unknown: Unknown) -> Option<Findi
 #[must_use]
 pub fn wifi_password_missing(file: &str, config: &Config) -> Option<Finding> {
     let wifi = config.wifi.as_ref()?;
-    let message =
-        format!("{file} asks for the Wi-Fi's password of earlier, and there is none: no Wi-Fi is set up");
+    let message = format!("{file} keeps the earlier Wi-Fi password, but none is stored: no Wi-Fi is set up");
     let finding = Finding::new(Code::HostNotConfigured, message)
         .saw(Place::at(file, wifi.line, wifi.column), "a network with an empty password")
         .remedy(Remedy::new("write the password into `password` below [wifi], and start again"));

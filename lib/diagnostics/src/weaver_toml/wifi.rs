@@ -95,7 +95,7 @@ fn country(text: &str) -> Result<String, Mistake> {
     } else {
         "write the two capital letters of ISO 3166, such as \"DE\", \"GB\" or \"US\"".to_owned()
     };
-    Err(Mistake::new(format!("the country {} is none", shown(text)), remedy))
+    Err(Mistake::new(format!("the country {} is unknown", shown(text)), remedy))
 }
 
 fn ssid(text: &str) -> Result<String, Mistake> {

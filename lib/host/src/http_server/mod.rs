@@ -122,7 +122,8 @@ async fn connection(
     let Some(tls) = tls else { return talk(stream, false, &slot.connection, router, limits, stop).await };
     let handshake = tokio::select! {
         () = stop.cancelled() => return,
-        () = slot.connection.leave.cancelled() => return debug!("a handshake gave way to another connection"),
+        () = slot.connection.leave.cancelled() => return debug!("closed a TLS handshake in favour of \
+            another connection"),
         handshake = timeout(limits.head, tls.accept(stream)) => handshake,
     };
     let stream = match handshake {
@@ -170,7 +171,7 @@ async fn talk<S>(
         () = held.leave.cancelled() => {
             // Who never asked anything useful has no request that could get lost.
             if !held.deserves_farewell() {
-                return debug!("a connection gave way to another");
+                return debug!("closed a connection in favour of another");
             }
             Err(SHORT_FAREWELL)
         }
@@ -190,7 +191,7 @@ async fn talk<S>(
         Ok(Ok(())) => {}
         // A client that goes away is its own affair.
         Ok(Err(error)) => debug!(%error, "a connection broke"),
-        Err(_) => debug!("a connection was cut off"),
+        Err(_) => debug!("a connection was closed early"),
     }
 }
 

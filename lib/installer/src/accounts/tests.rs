@@ -122,10 +122,10 @@ fn what_a_cluster_has_is_judged() {
     let off = |words: &str| Standing::Off(words.into());
     for (actions, expected) in [
         (&["Deny", "Audit"][..], Standing::InForce),
-        (&["Audit"], off("the validationActions of its binding are [Audit], so nobody is refused")),
+        (&["Audit"], off("the validationActions of its binding are [Audit], so no request is refused")),
         (
             &["Warn", "Audit"],
-            off("the validationActions of its binding are [Warn, Audit], so nobody is refused"),
+            off("the validationActions of its binding are [Warn, Audit], so no request is refused"),
         ),
     ] {
         let actions = actions.iter().map(|action| (*action).to_owned()).collect();
@@ -134,7 +134,7 @@ fn what_a_cluster_has_is_judged() {
     let other = judged(|found| found.binding.spec.policy_name = "other".into());
     assert_eq!(other, off("its binding puts another policy in force: other"));
     let narrowed = judged(|found| found.binding.spec.match_resources = Some(MatchResources::default()));
-    assert_eq!(narrowed, off("its binding has matchResources, so it may not be in force everywhere"));
+    assert_eq!(narrowed, off("its binding has matchResources, so it may not apply everywhere"));
     let tampered = judged(|found| found.policy.spec.as_mut().unwrap().failure_policy = Some("Ignore".into()));
     assert_eq!(tampered, Standing::OtherRules);
 
@@ -171,7 +171,7 @@ async fn rules_that_were_changed_come_back_and_a_binding_stays_as_its_owner_left
         [
             "validatingadmissionpolicy/weaver-accounts replaced (rules)",
             "validatingadmissionpolicybinding/weaver-accounts unchanged\n  note: left as it is, although the \
-             validationActions of its binding are [Audit], so nobody is refused",
+             validationActions of its binding are [Audit], so no request is refused",
         ]
     );
     api.with(|stored| {

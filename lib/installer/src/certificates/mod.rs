@@ -107,10 +107,10 @@ pub enum CertificateError {
         fault: PairFault,
     },
     /// A name that no certificate can be made for.
-    #[error("{0:?} is neither a DNS name nor an address: no certificate can be made for it")]
+    #[error("{0:?} is neither a DNS name nor an IP address, so it cannot be in a certificate")]
     Name(String),
     /// Somebody else works in the directory.
-    #[error("another installation is at work: {} is still locked after {} s; end it, then try again", path.display(), patience.as_secs())]
+    #[error("another installation is running: {} is still locked after {} s; stop it, then try again", path.display(), patience.as_secs())]
     Busy {
         /// The lock.
         path: PathBuf,
@@ -190,7 +190,7 @@ pub fn ensure(dir: &Path, options: &Options, now: Timestamp) -> Result<Certifica
             replace_as(&path, text.as_bytes(), &How { gid: group, ..How::mode(rights) })?;
             info!(
                 code = code::WEBHOOK_CERTIFICATE_MADE, file = %path.display(), %expires,
-                "made a new webhook certificate: {reason}"
+                "issued a new webhook certificate: {reason}"
             );
             (made, true)
         }
@@ -224,7 +224,7 @@ fn authority(path: &Path) -> Result<(Pair, String, bool), CertificateError> {
                 .map_err(|source| CertificateError::Make { path: path.to_owned(), source })?
                 .into_bytes();
             replace(path, &text, 0o600)?;
-            info!(code = code::WEBHOOK_CA_MADE, file = %path.display(), "made a new CA for the webhook");
+            info!(code = code::WEBHOOK_CA_MADE, file = %path.display(), "created a new CA for the webhook");
             (text, true)
         }
         Err(error) => return Err(failed("read", path)(error)),

@@ -30,7 +30,8 @@ const LIFETIME: Duration = Duration::from_hours(24 * 365);
 pub enum SecretError {
     /// It cannot be read or written.
     #[error(
-        "the Secret {service} cannot be {done}: {cause}; `kubectl apply -k deploy/kubernetes` makes its namespace, and it \
+        "the Secret {service} cannot be {done}: {cause}; `kubectl apply -k deploy/kubernetes` makes its \
+         namespace, and it \
          takes an administrator"
     )]
     Api {
@@ -43,7 +44,8 @@ pub enum SecretError {
     },
     /// Its CA is of no use. It is not replaced: somebody may have the right one.
     #[error(
-        "ca.pem in the Secret {service} cannot be used as the webhook's CA: {fault}; put the right one back, or delete the \
+        "ca.pem in the Secret {service} cannot be used as the webhook's CA: {fault}; put the right one \
+         back, or delete the \
          Secret (`kubectl -n {} delete secret {}`) and run the installation again, which makes a new CA and tells the API \
          server", service.namespace, service.name
     )]
@@ -54,7 +56,7 @@ pub enum SecretError {
         fault: PairFault,
     },
     /// Somebody else writes it, again and again.
-    #[error("the Secret {0} was changed by somebody else each time it was to be written: find out who")]
+    #[error("the Secret {0} changed at each attempt to write it: find out who changes it")]
     Contested(Service),
     /// A certificate could not be made.
     #[error("making a certificate for {0} failed")]
@@ -122,7 +124,7 @@ fn renewed(
             data.insert(LEAF.into(), ByteString(leaf.into_bytes()));
             info!(
                 code = code::WEBHOOK_CERTIFICATE_MADE, secret = %service, %expires,
-                "made a new webhook certificate: {reason}"
+                "issued a new webhook certificate: {reason}"
             );
             (expires, true)
         }

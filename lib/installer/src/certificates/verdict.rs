@@ -75,7 +75,7 @@ impl fmt::Display for Reason {
             Self::Untrusted => f.write_str("the old one is not a server's certificate signed by this CA"),
             Self::NameMissing(name) => write!(f, "the old one is not good for {name}"),
             Self::Expired => f.write_str("the old one has expired"),
-            Self::Ageing => f.write_str("two thirds of the old one's life are over"),
+            Self::Ageing => f.write_str("two thirds of the old certificate's lifetime have passed"),
         }
     }
 }

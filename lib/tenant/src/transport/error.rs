@@ -9,7 +9,7 @@ pub enum TransportError {
     #[error("the server's address in the kubeconfig names no host")]
     NoHost,
     /// TLS has to prove a name, and this is none.
-    #[error("{0} is no name of a server")]
+    #[error("{0} is not a server name")]
     NotAName(String),
     /// The certificates or keys cannot be used.
     #[error("setting up TLS")]

@@ -287,7 +287,7 @@ impl<C: Consumer> Inner<C> {
         let mut listed = Objects::new(self.share.clone());
         while let Some(event) = events.next().await {
             if self.take(event, &mut listed) == Err(TooMuch) {
-                debug!(watch = ?self.key, "more than the watches of these accounts may keep");
+                debug!(watch = ?self.key, "the watches of these accounts are over their memory limit");
                 self.objects().clear();
                 self.turn(WatchState::TooLarge);
                 return;
@@ -328,7 +328,7 @@ impl<C: Consumer> Inner<C> {
                 }
             }
             Err(error) => {
-                debug!(%error, watch = ?self.key, "watch failed, trying again");
+                debug!(%error, watch = ?self.key, "watch failed, retrying");
                 self.turn(if is_refused(&error) {
                     WatchState::Refused
                 } else if is_too_large(&error) {
