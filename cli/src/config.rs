@@ -258,7 +258,7 @@ mod tests {
         let path = dir.path().join("id");
         fs::write(&path, "-----BEGIN OPENSSH PRIVATE KEY-----\n").unwrap();
         let error = keys(&[path.display().to_string()]).unwrap_err().to_string();
-        assert!(error.contains("never leaves its machine"), "{error}");
+        assert!(error.contains("must not leave its machine"), "{error}");
         fs::write(&path, format!("{KEY}\n")).unwrap();
         assert_eq!(keys(&[path.display().to_string(), KEY.to_owned()]).unwrap(), [KEY, KEY]);
     }

@@ -242,7 +242,7 @@ mod tests {
             text,
             "leader     raspi, process 812, priority 3, renewed 12 s ago\n\
              candidate  laptop, process 77, priority 0, announced 50 s ago\n\
-             paused     all resources: a backup; to go on: weaver resume\n\
+             paused     all resources: a backup; to continue: weaver resume\n\
              syncs      2 of 3 ready, 1 paused\n\
              tokens     0 of 0 ready\n"
         );

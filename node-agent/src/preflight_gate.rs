@@ -177,7 +177,7 @@ mod tests {
         let bad = Finding::new(Code::MemoryTooSmall, "451 MB");
         let cause = std::slice::from_ref(&bad);
         for (causes, is_blocked, want) in [
-            (cause, true, "k3s is not started: N-12: 451 MB"),
+            (cause, true, "k3s is blocked: N-12: 451 MB"),
             (cause, false, "k3s starts although it will fail: N-12"),
             // A failure of boot-config is no cause.
             (&[][..], false, "k3s may start"),

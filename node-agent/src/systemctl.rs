@@ -30,7 +30,10 @@ pub enum SystemctlError {
         why: String,
     },
     /// It does not end.
-    #[error("`systemctl {call}` timed out after {} s; `sudo systemctl list-jobs` shows what it waits for", limit.as_secs())]
+    #[error(
+        "`systemctl {call}` timed out after {} s; `sudo systemctl list-jobs` shows what it waits for",
+        limit.as_secs()
+    )]
     TooLong {
         /// What was asked.
         call: String,

@@ -6,7 +6,7 @@ weaver_host::log_codes! {
     STARTING = "starting": "the program begins; the address of the API server and its own version";
     ENDING = "ending": "a signal, or another operator's turn; what is under way is finished first";
     LEASE_TAKEN = "lease-taken": "it leads from now on; `why` says how it came to be free";
-    LEASE_AWAITED = "lease-awaited": "another operator leads; a warning where neither comes first";
+    LEASE_AWAITED = "lease-awaited": "another operator leads; a warning if both have the same priority";
     LEASE_GIVEN_BACK = "lease-given-back": "the next one need not wait for it";
     LEASE_LEFT = "lease-left": "it could not be released, and expires";
     LEASE_NOT_RENEWED = "lease-not-renewed": "tried again; writing stops before it runs out";

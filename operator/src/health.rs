@@ -340,7 +340,7 @@ mod tests {
                 "the watch on configmapsyncs has not",
             ),
             (Standing::Leading, Some(work(true, 2, None)), true, false, "2 watches of tenants"),
-            (Standing::Standalone, Some(work(true, 0, Some(1_801))), false, false, "has taken 1801 s"),
+            (Standing::Standalone, Some(work(true, 0, Some(1_801))), false, false, "has run for 1801 s"),
         ] {
             let report = report(standing, Vec::new(), work);
             assert_eq!((report.alive, report.ready), (alive, ready), "{report:?}");

@@ -243,22 +243,21 @@ fn waits_for(health: &Health, priority: i32, Holder { name: holder, priority: th
         Ordering::Less => {
             info!(
                 code = code::LEASE_AWAITED, %holder, theirs, priority,
-                "another operator is the leader; taking over at its next renewal"
+                "another operator is the leader; waiting for the lease, which it gives up at its next renewal"
             );
         }
         // Whoever started two without a thought is to know it.
         Ordering::Equal => {
             warn!(
                 code = code::LEASE_AWAITED, %holder, priority,
-                "another operator leads; waiting for its lease, since neither comes first: --priority N \
-                 with a higher N takes \
-                 over"
+                "another operator is the leader; waiting for the lease, since both have the same priority: \
+                 --priority N with a higher N takes over"
             );
         }
         Ordering::Greater => {
             info!(
                 code = code::LEASE_AWAITED, %holder, theirs, priority,
-                "another operator is the leader; waiting for the lease"
+                "another operator is the leader; waiting for the lease, since its priority is higher"
             );
         }
     }

@@ -90,9 +90,9 @@ mod tests {
     #[test]
     fn what_is_no_name_is_named() {
         for (text, words) in [
-            ("team-a,,team-b", "\"\" is no name of a namespace"),
-            ("*", "\"*\" is no name of a namespace"),
-            ("Team", "\"Team\" is no name of a namespace"),
+            ("team-a,,team-b", "\"\" is not a valid namespace name"),
+            ("*", "\"*\" is not a valid namespace name"),
+            ("Team", "\"Team\" is not a valid namespace name"),
         ] {
             let error = text.parse::<Scope>().unwrap_err();
             assert!(error.contains(words), "{error}");

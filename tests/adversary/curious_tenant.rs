@@ -103,7 +103,7 @@ async fn which_namespaces_exist_is_told_by_no_status_in_any_state_of_the_source(
         let name = format!("{state}-1-1");
         let authorized = world.condition(&team, &name, "Authorized", "False", reason).await;
         assert!(authorized.message.contains(&nobody), "{state}: {}", authorized.message);
-        assert!(authorized.message.contains("a namespace that does not exist is refused in the same words"));
+        assert!(authorized.message.contains("if the namespace does not exist, the refusal is the same"));
     }
     equal("at first").await;
     // It follows nothing live: what was absent appears.

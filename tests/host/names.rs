@@ -249,7 +249,7 @@ mod own_server {
         assert_eq!(code, Some(10), "{said}");
         let remedy = "k3s kubectl -n kube-system annotate secret k3s-serving listener.cattle.io/static-";
         assert!(
-            said.contains("late.example cannot get into a certificate") && said.contains(remedy),
+            said.contains("late.example cannot be added to a frozen certificate") && said.contains(remedy),
             "{said}"
         );
         scene.annotate("listener.cattle.io/static-");

@@ -185,7 +185,7 @@ async fn own_server_an_api_server_that_is_away_for_three_minutes_finds_everythin
     let mut second = alone.another_operator("second", &[]).await;
     eventually("the second waits", || async {
         let log = second.log();
-        if log.contains("another operator leads") { Ok(()) } else { Err(log) }
+        if log.contains("another operator is the leader") { Ok(()) } else { Err(log) }
     })
     .await;
     copies.edit("the last before").await;

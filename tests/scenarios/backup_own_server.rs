@@ -58,7 +58,7 @@ async fn after_an_older_state_is_restored_every_watch_sees_what_comes_next() {
     // the server has come as far again.
     alone.operator.ends().await;
     let log = alone.operator.log();
-    assert!(log.contains("the API server has gone back to an older state"), "{log}");
+    assert!(log.contains("the API server has an older state"), "{log}");
     // As systemd and the kubelet do.
     alone.restart_operator();
 

@@ -44,7 +44,7 @@ async fn with_another_ca_in_its_kubeconfig_the_operator_begins_anew_and_says_why
     std::fs::write(alone.own.dir().join("operator.kubeconfig"), kubeconfig).unwrap();
     alone.operator.ends().await;
     let log = alone.operator.log();
-    assert!(log.contains("operator.kubeconfig says otherwise how to reach the API server"), "{log}");
+    assert!(log.contains("operator.kubeconfig names another API server or CA"), "{log}");
     // As systemd and the kubelet do.
     alone.restart_operator();
     world.config_map(&team, "settings", &[("a", "2")]).await;

@@ -103,7 +103,7 @@ async fn what_does_not_become_ready_is_undone_and_why_is_said() {
 
     let said = apply(&["--wait=2", "--rollback-on-failure"], std::slice::from_ref(&hopeless)).await;
     assert!(!said.done && said.err.contains("is not Ready, not within 2 s: Ready=False ("), "{said:?}");
-    assert!(said.err.ends_with("sync: what it was before is restored\n"), "{said:?}");
+    assert!(said.err.ends_with("sync: its previous state is restored\n"), "{said:?}");
     let after = world.syncs(&team).get("sync").await.unwrap();
     assert_eq!(after.spec.spec, before.spec.spec);
     assert_eq!(after.metadata.labels, before.metadata.labels);

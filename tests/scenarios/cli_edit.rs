@@ -161,7 +161,7 @@ async fn a_patch_is_made_again_where_others_are_faster_but_not_for_ever() {
         if result {
             assert_eq!((label, found), (3, before + 60), "both changes stand");
         } else {
-            assert!(said.err.contains("each of 6 times; it was not changed"), "{said:?}");
+            assert!(said.err.contains("at each of 6 attempts; your change was not written"), "{said:?}");
             assert_eq!((label, found), (6, before), "so often was it tried");
         }
     }
@@ -187,7 +187,7 @@ async fn a_write_without_an_answer_is_not_said_to_have_failed() {
     command.env("KUBECONFIG", &kubeconfig).env("EDITOR", &path).env("TMPDIR", directory.path());
     let said = ended(command).await;
     said.refused("error: your text is kept: correct it, then `weaver sync edit sync -n");
-    said.refused("was changed is not known: look at it before you try again");
+    said.refused("was changed: check it before you try again");
     assert_eq!(kept(&directory).len(), 1);
     world.finish().await;
 }

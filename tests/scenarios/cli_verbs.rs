@@ -206,7 +206,10 @@ async fn a_missing_namespace_is_told_and_created_where_that_is_asked_for() {
     let create = ["token", "create", "a", "-n", &home, "--writer", "b", "--token", "k=b"];
     weaver(&create).await.refused(&format!("`kubectl create namespace {home}`, or pass --create-namespace"));
     let said = weaver(&[&create[..], &["--create-namespace", "--dry-run=server"]].concat()).await;
-    assert!(said.done && said.err.contains("judges it only once its namespace exists"), "{said:?}");
+    assert!(
+        said.done && said.err.contains("the API server validates it once its namespace exists"),
+        "{said:?}"
+    );
     let namespaces: Api<Namespace> = Api::all(world.client.clone());
     assert!(namespaces.get_opt(&home).await.unwrap().is_none());
     done(&[&create[..], &["--create-namespace"]].concat()).await;

@@ -20,7 +20,7 @@ async fn a_watch_tells_each_change_in_a_line_and_ends_when_nobody_reads() {
     let mut child = program("weaver", &["sync", "watch", "-n", &home, "-o", "json"]).spawn().unwrap();
     let mut errors = BufReader::new(child.stderr.take().unwrap()).lines();
     let said = tokio::time::timeout(SOON, errors.next_line()).await.unwrap().unwrap().unwrap();
-    assert!(said.starts_with("NamespaceMissing: ") && said.ends_with("watching on"), "{said}");
+    assert!(said.starts_with("NamespaceMissing: ") && said.ends_with("still watching"), "{said}");
     assert_eq!(world.namespace("home").await, home);
 
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

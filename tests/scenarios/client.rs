@@ -72,9 +72,9 @@ async fn a_scope_that_fails_undoes_its_own_writes_and_leaves_those_of_others() {
     let expected = [
         "it did not exist before and was deleted again",
         "it was created again",
-        "what it was before is restored",
-        "nothing was undone: somebody else has changed data.a since",
-        "what it was before is restored",
+        "its previous state is restored",
+        "nothing was undone: another client has changed data.a since",
+        "its previous state is restored",
     ];
     assert_eq!(said, expected, "the last write first");
     assert_eq!(failed.undone[0].object, format!("ConfigMap {home}/created"));

@@ -86,7 +86,7 @@ async fn a_node_asks_whether_the_server_is_that_of_its_token_and_would_have_it()
         (here.as_str(), whole.as_str(), "J-04", "a certificate for worker"),
         (&here, "hunter2", "J-04", "a certificate for worker"),
         (&here, &other, "J-02", "its CA has another hash"),
-        (&format!("https://ip6-localhost.invalid:{port}"), &whole, "J-01", "goes on asking"),
+        (&format!("https://ip6-localhost.invalid:{port}"), &whole, "J-01", "k3s keeps trying"),
         ("https://127.0.0.1:1", &whole, "J-01", "refused"),
     ] {
         scene.joins(server, token);

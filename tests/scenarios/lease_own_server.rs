@@ -73,7 +73,7 @@ async fn the_second_waits_and_takes_over_from_one_that_was_killed_or_has_ended()
     let place = copied(&world).await;
     leads(&world, &alone.operator, Duration::from_secs(40)).await;
     let mut second = alone.another_operator("second", &SHORT).await;
-    says(&second, "another operator leads; waiting for its lease").await;
+    says(&second, "another operator is the leader; waiting for the lease").await;
     edit(&world, &place, "2").await;
     // Killed: the other one is of the same machine, and sees that it is gone.
     alone.operator.kill();
@@ -82,7 +82,7 @@ async fn the_second_waits_and_takes_over_from_one_that_was_killed_or_has_ended()
     edit(&world, &place, "3").await;
     // Ended: it gives the lease back.
     alone.restart_operator();
-    says(&alone.operator, "another operator leads; waiting for its lease").await;
+    says(&alone.operator, "another operator is the leader; waiting for the lease").await;
     signal(&second, "-TERM");
     leads(&world, &alone.operator, Duration::from_secs(20)).await;
     second.ends().await;
@@ -90,7 +90,7 @@ async fn the_second_waits_and_takes_over_from_one_that_was_killed_or_has_ended()
     edit(&world, &place, "4").await;
     // Who has seen the lease does not take one that was deleted before its holder has made it anew.
     let third = alone.another_operator("third", &SHORT).await;
-    says(&third, "another operator leads; waiting for its lease").await;
+    says(&third, "another operator is the leader; waiting for the lease").await;
     leases(&world).delete("weaver-operator", &DeleteParams::default()).await.unwrap();
     leads(&world, &alone.operator, Duration::from_secs(40)).await;
     edit(&world, &place, "5").await;
@@ -110,7 +110,8 @@ async fn two_that_are_started_at_once_do_not_both_write() {
     edit(&world, &place, "2").await;
     eventually("one of them waits for the other", || async {
         let logs = [alone.operator.log(), second.log()];
-        let waiting = logs.iter().filter(|log| log.contains("another operator leads; waiting for its lease"));
+        let waiting =
+            logs.iter().filter(|log| log.contains("another operator is the leader; waiting for the lease"));
         if waiting.count() == 1 { Ok(()) } else { Err(logs) }
     })
     .await;
@@ -147,7 +148,7 @@ async fn one_that_was_stopped_in_mid_fan_out_leaves_the_rest_to_the_other_for_go
     world.config_map(&team, "settings", &[("a", "1")]).await;
     leads(&world, &alone.operator, Duration::from_secs(40)).await;
     let second = alone.another_operator("second", &SHORT).await;
-    says(&second, "another operator leads; waiting for its lease").await;
+    says(&second, "another operator is the leader; waiting for the lease").await;
     let names: Vec<&str> = targets.iter().map(String::as_str).collect();
     world.sync(&team, "sync", world.spec(&team, &names)).await;
     leads(&world, &second, Duration::from_mins(1)).await;
@@ -174,7 +175,7 @@ async fn one_that_was_stopped_and_wakes_writes_nothing() {
     let world = alone.world("lease-stopped");
     let place = copied(&world).await;
     let second = alone.another_operator("second", &SHORT).await;
-    says(&second, "another operator leads; waiting for its lease").await;
+    says(&second, "another operator is the leader; waiting for the lease").await;
     signal(&alone.operator, "-STOP");
     // It is there still, so its whole time is waited for.
     leads(&world, &second, Duration::from_secs(40)).await;
@@ -200,17 +201,17 @@ async fn a_higher_priority_takes_over_when_the_leader_renews_and_gives_back() {
     let world = alone.world("lease-priority");
     let place = copied(&world).await;
     let developer = alone.another_operator("developer", &["--lease", "12", "--priority", "10"]).await;
-    says(&developer, "which it gives up when it renews").await;
+    says(&developer, "which it gives up at its next renewal").await;
     leads(&world, &developer, Duration::from_secs(40)).await;
     let before = log.lock().unwrap().len();
     edit(&world, &place, "2").await;
     assert_eq!(log.lock().unwrap().len(), before, "the first writes nothing any more");
     alone.operator.ends().await;
-    says(&alone.operator, "has a higher priority and is given the lease").await;
+    says(&alone.operator, "has a higher priority and takes over the lease").await;
     says(&alone.operator, "given back").await;
     // Started again, as systemd would: it waits, and everybody can see it.
     alone.restart_operator();
-    says(&alone.operator, "since it comes first").await;
+    says(&alone.operator, "since its priority is higher").await;
     eventually("it is on the list", || async {
         let lease = leases(&world).get("weaver-operator").await.unwrap();
         let annotations = lease.metadata.annotations.unwrap_or_default();
@@ -228,7 +229,7 @@ async fn a_higher_priority_takes_over_when_the_leader_renews_and_gives_back() {
     edit(&world, &place, "3").await;
     // One that ends while it waits takes itself off the list.
     let third = alone.another_operator("third", &SHORT).await;
-    says(&third, "since neither comes first").await;
+    says(&third, "since both have the same priority").await;
     signal(&third, "-TERM");
     eventually("nobody waits", || async {
         let annotations = leases(&world).get("weaver-operator").await.unwrap().metadata.annotations;
@@ -279,7 +280,7 @@ async fn standalone_takes_no_lease_and_says_so() {
     let alone = Alone::start_with(|_| Hooks::none(), &["--standalone"]).await;
     let world = alone.world("lease-standalone");
     copied(&world).await;
-    assert!(alone.operator.log().contains("no lease is taken"), "{}", alone.operator.log());
+    assert!(alone.operator.log().contains("running without leader election"), "{}", alone.operator.log());
     assert!(leases(&world).get_opt("weaver-operator").await.unwrap().is_none());
     world.finish().await;
 }

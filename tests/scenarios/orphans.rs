@@ -19,7 +19,7 @@ async fn copies_of_a_deleted_resource_are_listed_adopted_and_deleted() {
     // While its resource lives, a copy is no orphan.
     assert_eq!(weaver(&["orphans", "list", "-n", &foo]), (true, String::new()));
     let (done, said) = weaver(&["orphans", "delete", &objects[0]]);
-    assert!(!done && said.contains("is no copy whose ConfigMapSync is gone"), "{said}");
+    assert!(!done && said.contains("is not an orphan"), "{said}");
 
     world.delete_sync(&team, "sync").await;
     let (_, said) = weaver(&["orphans", "list"]);
@@ -36,7 +36,7 @@ async fn copies_of_a_deleted_resource_are_listed_adopted_and_deleted() {
     let params = PatchParams::default();
     world.config_maps(&bar).patch("settings", &params, &Patch::Merge(mark(Some("true")))).await.unwrap();
     let (done, said) = weaver(&["orphans", "delete", "-n", &bar, "--all"]);
-    assert!(!done && said.contains("somebody's object before"), "{said}");
+    assert!(!done && said.contains("existed before a ConfigMapSync adopted it"), "{said}");
     world.config_maps(&bar).patch("settings", &params, &Patch::Merge(mark(None))).await.unwrap();
     // and any other is.
     let (done, said) = weaver(&["orphans", "delete", "-n", &bar, "--all"]);

@@ -54,7 +54,7 @@ async fn one_that_somebody_paused_says_why_and_goes_on_where_it_was() {
     let patch = Patch::Merge(pause(json!("moving the database")));
     world.syncs(&team).patch("sync", &params, &patch).await.unwrap();
     let paused = world.condition(&team, "sync", "Paused", "True", "ByHand").await;
-    let words = format!("moving the database; to go on: weaver resume sync/sync -n {team}");
+    let words = format!("moving the database; to continue: weaver resume sync/sync -n {team}");
     assert!(paused.message.contains(&words), "{}", paused.message);
     world.condition(&team, "sync", "Ready", "False", "Paused").await;
     let before = world.config_maps(&foo).get("settings").await.unwrap();
@@ -86,7 +86,11 @@ async fn a_service_token_that_somebody_paused_is_not_minted_for() {
     let patch = json!({"metadata": {"annotations": {PAUSED_ANNOTATION: "an audit"}}});
     world.service_tokens(&team).patch("tokens", &params, &Patch::Merge(patch)).await.unwrap();
     let paused = world.token_condition(&team, "tokens", "Paused", "True", "ByHand").await;
-    assert!(paused.message.contains("an audit; to go on: weaver resume token/tokens"), "{}", paused.message);
+    assert!(
+        paused.message.contains("an audit; to continue: weaver resume token/tokens"),
+        "{}",
+        paused.message
+    );
     world.apply_service_token(&team, "tokens", tokens::spec(&[("a", "robot"), ("b", "robot")])).await;
     world.token_condition(&team, "tokens", "Paused", "True", "ByHand").await;
     assert_eq!(world.tokens(&team, "tokens").await, before);

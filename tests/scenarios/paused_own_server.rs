@@ -43,7 +43,7 @@ async fn weaver(alone: &Alone, arguments: &[&str]) -> Said {
 
 async fn is_paused(world: &World, team: &str, name: &str) {
     let paused = world.condition(team, name, "Paused", "True", "ByHand").await;
-    let words = "all resources are paused: a backup; to go on: weaver resume";
+    let words = "all resources are paused: a backup; to continue: weaver resume";
     assert!(paused.message.contains(words), "{}", paused.message);
 }
 
@@ -58,10 +58,10 @@ async fn while_everything_is_paused_nothing_is_written_nor_lost() {
     world.sync(&team, "goes", world.spec(&team, &[&baz])).await;
     world.holds(&baz, "settings", &[("a", "1")]).await;
     world.condition(&team, "goes", "Ready", "True", "Synced").await;
-    weaver(&alone, &["pause", "--reason", " "]).await.refused("say why");
+    weaver(&alone, &["pause", "--reason", " "]).await.refused("give a reason");
     weaver(&alone, &["pause", "--reason", "x", "settings"]).await.refused("write sync/NAME or token/NAME");
     let said = weaver(&alone, &["pause", "--reason", "a backup"]).await;
-    assert!(said.done && said.out.contains("to go on: weaver resume"), "{said:?}");
+    assert!(said.done && said.out.contains("to continue: weaver resume"), "{said:?}");
     is_paused(&world, &team, "sync").await;
     is_paused(&world, &team, "goes").await;
     let status = weaver(&alone, &["status"]).await.out;
@@ -92,7 +92,7 @@ async fn while_everything_is_paused_nothing_is_written_nor_lost() {
 
     let one = ["sync/sync", "-n", &team];
     let said = weaver(&alone, &[&["resume"][..], &one].concat()).await;
-    assert!(said.done && said.out.contains("everything is paused as well (a backup)"), "{said:?}");
+    assert!(said.done && said.out.contains("all resources are paused too (a backup)"), "{said:?}");
     assert!(weaver(&alone, &["resume"]).await.done);
     world.holds(&foo, "settings", &[("a", "2")]).await;
     world.holds(&bar, "settings", &[("a", "2")]).await;

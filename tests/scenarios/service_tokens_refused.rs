@@ -146,7 +146,7 @@ async fn an_immutable_secret_is_named_and_made_anew_when_it_is_deleted() {
     let freeze = Patch::Merge(json!({"immutable": true}));
     world.secrets(&team).patch("tokens", &PatchParams::default(), &freeze).await.unwrap();
     let frozen = world.token_condition(&team, "tokens", "Ready", "False", "SecretImmutable").await;
-    assert!(frozen.message.contains("delete it, and it is made anew"), "{}", frozen.message);
+    assert!(frozen.message.contains("delete it, and it is created again"), "{}", frozen.message);
     let status = world.service_tokens(&team).get("tokens").await.unwrap().status.unwrap();
     assert_eq!(status.counts.unwrap().fresh, 1, "it can be used until it expires");
     world.secrets(&team).delete("tokens", &DeleteParams::default()).await.unwrap();

@@ -48,7 +48,7 @@ async fn the_source_is_never_written_b3_b6_b9() {
     world.sync(&team, "own", world.spec(&team, &[&foo, &team])).await;
 
     let ready = world.condition(&team, "own", "Ready", "True", "Synced").await;
-    assert!(ready.message.contains("the source's own namespace and left out"), "{}", ready.message);
+    assert!(ready.message.contains("the source's own namespace and is skipped"), "{}", ready.message);
     world.holds(&foo, "settings", &[("a", "1")]).await;
     world.delete_sync(&team, "own").await;
     world.lacks(&foo, "settings").await;

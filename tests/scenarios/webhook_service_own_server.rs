@@ -136,7 +136,7 @@ async fn the_api_server_converts_through_the_service_and_a_second_install_writes
     let first = said(&installing.wait_with_output().unwrap());
     for words in [
         "in the Secret config-weaver/weaver-webhook is new",
-        "nobody renews it",
+        "it is not renewed automatically",
         "converts through the webhook",
     ] {
         assert!(first.contains(words), "{words}: {first}");

@@ -52,7 +52,7 @@ mod tests {
             ("pi.lan.", Err("it ends in a dot: write pi.lan")),
             ("https://pi:6443", Err("it is a URL, not a name: write pi")),
             ("pi:6443", Err("write pi")),
-            ("*.pi.lan", Err("write one of them, such as pi.pi.lan")),
+            ("*.pi.lan", Err("use one of its names, such as pi.pi.lan")),
             ("0.0.0.0", Err("it is an address to listen at")),
             ("::", Err("it is an address to listen at")),
             ("a b", Err("it contains white space")),

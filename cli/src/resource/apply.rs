@@ -128,7 +128,7 @@ async fn ready(done: Done, limit: Duration, undoes: bool) -> anyhow::Result<()> 
     for undone in writes.undo().await {
         match undone.outcome {
             Outcome::Failed(error) => {
-                return Err(store.said(error.why).context("what it was before could not be restored"));
+                return Err(store.said(error.why).context("its previous state could not be restored"));
             }
             outcome => lines.push(format!("{place}: {outcome}")),
         }

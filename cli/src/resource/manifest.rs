@@ -204,7 +204,7 @@ mod tests {
             );
         }
         let said = check(sync(&json!({"name": "a", "namespace": "b"})), 2, Some("c"), "d").err().unwrap();
-        assert!(said.to_string().contains("document 2 is for namespace b, and --namespace says c"), "{said}");
+        assert!(said.to_string().contains("document 2 is for namespace b, but --namespace is c"), "{said}");
     }
 
     #[test]

@@ -71,7 +71,10 @@ mod tests {
         assert!(unready(object("True", 2, 1)).is_some());
         for old in [object("True", 1, 1), json!({"metadata": {"generation": 1}})] {
             let said = unready(old).unwrap();
-            assert!(said.contains("has not looked at it as it is now; `weaver doctor`"), "{said}");
+            assert!(
+                said.contains("has not reconciled its latest change; check with `weaver doctor`"),
+                "{said}"
+            );
         }
     }
 }

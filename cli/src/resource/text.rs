@@ -179,7 +179,7 @@ mod tests {
         assert!(wanted(Kind::Sync, &text(), &current).is_ok());
         current["metadata"]["generation"] = json!(3);
         let said = wanted(Kind::Sync, &text(), &current).unwrap_err().to_string();
-        assert!(said.contains("somebody else changed ConfigMapSync b/a since this text was read"), "{said}");
+        assert!(said.contains("ConfigMapSync b/a was changed since this text was read"), "{said}");
     }
 
     #[test]

@@ -97,7 +97,7 @@ mod tests {
         for (wrong, words) in [
             ("a", "KEY=ACCOUNT first"),
             ("", "KEY=ACCOUNT first"),
-            ("a=b,expires=soon", "no number of seconds"),
+            ("a=b,expires=soon", "not a number of seconds"),
             ("a=b,lifetime=9", "neither audience=NAME nor expires=SECONDS"),
         ] {
             assert!(token(wrong).unwrap_err().contains(words), "{wrong}");

@@ -273,9 +273,12 @@ mod tests {
         found.copies = 2;
         assert!(found.is_nothing());
         let said = found.told(Copies::Keep);
-        for words in
-            ["nothing of Config Weaver is left", "marks: 2;", "ConfigMap theirs", "weaver-mint-other stays"]
-        {
+        for words in [
+            "nothing of Config Weaver is left",
+            "copies that stay: 2;",
+            "ConfigMap theirs",
+            "weaver-mint-other stays",
+        ] {
             assert!(said.contains(words), "{words:?} is not in: {said}");
         }
     }
@@ -288,7 +291,7 @@ mod tests {
         assert_eq!(words(&found, false), Ok(()), "nothing would wait for it");
         found.tokens = vec![serde_json::from_value(json!({})).unwrap()];
         assert!(
-            words(&found, true).unwrap_err().contains("a backup; nothing was done: `weaver resume` first")
+            words(&found, true).unwrap_err().contains("a backup; nothing was changed: `weaver resume` first")
         );
         let found = Found { reports: vec![named_part::<NodeReport>("raspi")], ..empty() };
         assert!(words(&found, false).unwrap_err().contains("reports raspi"));

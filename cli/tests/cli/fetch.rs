@@ -175,7 +175,7 @@ fn a_pi_that_was_set_up_again_has_another_ca_and_is_merged_with_force_only() {
         assert_eq!(scene.config().as_deref(), Some(&*before), "{arguments:?}");
     }
     let (code, said) = fetch(&["--force"]);
-    assert_eq!((code, said.contains("the old file is")), (0, true), "{said}");
+    assert_eq!((code, said.contains("; backup: ")), (0, true), "{said}");
     // From then on the new one is trusted.
     let (code, said) = fetch(&[]);
     assert_eq!(code, 0, "{said}");
@@ -276,11 +276,11 @@ fn a_server_that_is_not_reached_from_here_is_a_note() {
 fn each_step_that_fails_says_what_to_do() {
     let scene = Scene::new(&Ca::new(), "https://127.0.0.1:1");
     for (ssh, code, want) in [
-        ("exit 255", 1, "pi@raspi cannot be logged in to; try `ssh pi@raspi`"),
+        ("exit 255", 1, "pi@raspi refuses the login; try `ssh pi@raspi`"),
         ("echo sudo: a password is required >&2; exit 1", 1, "sudo without a password"),
         ("exit 127", 1, "it needs `weaver` there"),
         ("echo hello", 10, "what pi@raspi sent"),
-        ("printf '\\377'", 1, "is no text"),
+        ("printf '\\377'", 1, "the output of ssh is not text"),
     ] {
         scene.program("ssh", ssh);
         let (status, said) = scene.fetch(&["pi@raspi"]);
@@ -293,5 +293,5 @@ fn each_step_that_fails_says_what_to_do() {
     }
     let (code, said) = scene.fetch(&["pi@my_alias_"]);
     assert_eq!(code, 10, "{said}");
-    assert!(said.contains("give --name"), "{said}");
+    assert!(said.contains("pass --name"), "{said}");
 }

@@ -274,7 +274,7 @@ fn a_merge() {
     let output = scene.run(&["pi.lan", "--merge", "config", "--force"]);
     assert!(output.status.success() && output.stdout.is_empty());
     let said = words(&output);
-    for want in ["wrote context pi.lan to config; the old file is ", "kubectl --context pi.lan"] {
+    for want in ["wrote context pi.lan to config; backup: ", "kubectl --context pi.lan"] {
         assert!(said.contains(want), "{said}");
     }
     let merged = parsed(&fs::read(&path).unwrap());
@@ -284,7 +284,7 @@ fn a_merge() {
     assert_eq!(fs::read_to_string(backup.unwrap()).unwrap(), theirs);
 
     let output = scene.run(&["pi.lan", "--merge", "config"]);
-    assert!(words(&output).contains("has context pi.lan already; nothing was written"));
+    assert!(words(&output).contains("already has context pi.lan; nothing was written"));
     assert!(scene.run(&["pi.lan", "--merge", "config", "--use"]).status.success());
     assert_eq!(parsed(&fs::read(&path).unwrap())["current-context"], "pi.lan");
 
@@ -298,7 +298,7 @@ fn wrong_usage_is_told_before_anything_is_read() {
     let (scene, server) = Scene::serving(&["pi.lan"]);
     for (arguments, want) in [
         (&["pi.lan."][..], "it ends in a dot: write pi.lan"),
-        (&["*.pi.lan"], "write one of them"),
+        (&["*.pi.lan"], "use one of its names"),
         (&["0.0.0.0"], "an address to listen at"),
         (&["pi.lan", "--port", "0"], "--port"),
         (&["pi.lan", "--context", " "], "printable"),
@@ -369,7 +369,10 @@ fn without_verification_there_is_no_ca_and_a_warning() {
     assert_eq!(cluster["insecure-skip-tls-verify"], true);
     assert_eq!(cluster["server"], format!("https://raspi:{}", server.address.port()).as_str());
     assert!(!cluster.keys().any(|key| key.starts_with("certificate-authority")), "{cluster:?}");
-    assert!(words.starts_with("warning: nothing is proven") && words.contains("diagnosis only"), "{words}");
+    assert!(
+        words.starts_with("warning: TLS verification is off") && words.contains("diagnosis only"),
+        "{words}"
+    );
     assert!(server.asked().is_empty(), "no name may be learned by the server");
     scene.fails(2, &["raspi", "--insecure", "--tls-server-name", "kubernetes"], &["cannot be used with"]);
 }

@@ -51,7 +51,7 @@ fn what_was_exported_is_merged_where_it_was_carried_to() {
     );
     let (code, said) = laptop.weaver(&["merge", "raspi.yaml", "--use"]);
     assert_eq!(code, 0, "{said}");
-    assert!(said.contains("the old file is"), "{said}");
+    assert!(said.contains("; backup: "), "{said}");
     assert!(fs::read_to_string(laptop.path("config")).unwrap().contains("current-context: raspi.lan"));
     let (code, said) = laptop.weaver(&["merge", "raspi.yaml", "--use"]);
     assert_eq!((code, said.contains("nothing was written")), (0, true), "{said}");

@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(not_yet(Some(&object("False", json!(2), json!(2)))), "Ready=False (R) one");
         for (of_status, of_condition) in [(json!(1), json!(2)), (json!(2), json!(1))] {
             let why = not_yet(Some(&object("True", of_status, of_condition)));
-            assert!(why.contains("has not looked at its last change"), "{why}");
+            assert!(why.contains("has not reconciled the latest change"), "{why}");
         }
         assert_eq!(not_yet(None), "it does not exist");
         let new: DynamicObject = serde_json::from_value(json!({"metadata": {}})).unwrap();

@@ -225,7 +225,7 @@ mod tests {
             ("--tls-san=raspi@loadbalancer", Some("runs no k3s")),
             ("--tls-san=raspi@server[0]", Some("is how k3d 4 had it: write server:0")),
             ("--tls-san=raspi@server", Some("write server:* for all")),
-            ("--tls-san=raspi@master:0", Some("`master` is no group")),
+            ("--tls-san=raspi@master:0", Some("`master` is not a node filter")),
             ("--tls-san=raspi@server:first", Some("`first` names no nodes")),
             ("--tls-san=raspi@server:", Some("names no nodes")),
             ("--tls-san=raspi@server:-", Some("names no nodes")),

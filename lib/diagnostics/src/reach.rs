@@ -358,7 +358,7 @@ mod tests {
     fn dates_are_judged_by_two_clocks() {
         let name: ServingName = "raspi".parse().unwrap();
         for (clocks, want) in [
-            (None, "could not be seen"),
+            (None, "it is unknown whose clock is wrong"),
             (Some(Clocks { here: 100, there: 110 }), "both clocks agree"),
             (
                 Some(Clocks { here: 100, there: 1_800_000_000 }),

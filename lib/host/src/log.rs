@@ -182,7 +182,7 @@ mod tests {
         let (_, stderr) = log_with_journal_in(dir.path());
         let lines: Vec<&str> = stderr.lines().collect();
         assert_eq!(lines.len(), 3, "{stderr}");
-        assert!(lines[0].contains("WARN") && lines[0].contains("socket cannot be had"), "{stderr}");
+        assert!(lines[0].contains("WARN") && lines[0].contains("journald is not available"), "{stderr}");
         assert!(lines[1].contains("the gate is shut code=\"name-not-served\" names=2"), "{stderr}");
         assert_eq!(lines[2], "error: the place: the reason");
     }

@@ -131,13 +131,13 @@ mod tests {
     async fn what_goes_wrong_is_told_in_one_line_with_the_address() {
         let forever = answer("302 Found", "Location: HERE/again\r\n", "");
         for (answers, want) in [
-            (vec![answer("404 Not Found", "", "no")], "the server says 404 Not Found"),
+            (vec![answer("404 Not Found", "", "no")], "the server answered 404 Not Found"),
             (vec![answer("302 Found", "", "")], "the server sends elsewhere, and not where"),
             (
                 vec![answer("302 Found", "Location: https://127.0.0.1:1/\r\n", "")],
-                "sends from Some(\"http\") to",
+                "redirects from Some(\"http\") to",
             ),
-            (vec![forever; REDIRECTIONS], "again and again"),
+            (vec![forever; REDIRECTIONS], "too many redirects"),
             (vec![answer("200 OK", "", "abc").replace("Length: 3", "Length: 9")], "ended in the midst of it"),
             (vec![answer("200 OK", "", &"a".repeat(TEXT + 1))], "too long for a list of hashes"),
             (vec![], "cannot fetch http://127.0.0.1"),

@@ -91,12 +91,12 @@ mod tests {
         let one = Pause::of_one(&meta(Some("moving the database"))).unwrap();
         assert_eq!(
             one.words("sync", &resource),
-            "paused: moving the database; to go on: weaver resume sync/settings -n team-a"
+            "paused: moving the database; to continue: weaver resume sync/settings -n team-a"
         );
         let all = Pause { all: true, ..one };
         assert_eq!(
             all.words("sync", &resource),
-            "all resources are paused: moving the database; to go on: weaver resume"
+            "all resources are paused: moving the database; to continue: weaver resume"
         );
     }
 

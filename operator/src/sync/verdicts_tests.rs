@@ -41,7 +41,7 @@ fn a_missing_namespace_is_a_state_of_that_target_not_an_error() {
     let (truth, _, message) = verdict(&visit, READY);
     assert_eq!(
         (truth, message.as_str()),
-        (Truth::True, "1 of 2 targets hold the copy; not there yet: later")
+        (Truth::True, "1 of 2 targets hold the copy; waiting for namespaces: later")
     );
 }
 
@@ -103,7 +103,7 @@ fn keys_that_clash_are_named_with_the_remedy_and_the_copies_stay() {
             message.starts_with("spec.keys.rename gives key a the name b, which another key"),
             "{message}"
         );
-        assert!(message.ends_with("; copies made before stay as they are"), "{message}");
+        assert!(message.ends_with("; existing copies stay as they are"), "{message}");
     }
     assert!(!visit.wants_retry(), "the watch on the source announces its change");
 }
@@ -180,7 +180,7 @@ fn a_suspended_resource_is_not_ready_and_says_what_a_deletion_would_leave() {
     );
     let (truth, reason, message) = verdict(&visit, PAUSED);
     assert_eq!((truth, reason), (Truth::True, "Suspended"));
-    assert!(message.contains("leaves its copies"), "{message}");
+    assert!(message.ends_with("its copies stay"), "{message}");
     assert!(!visit.wants_retry() && !visit.wants_claim() && !visit.ends_upgrade());
 }
 

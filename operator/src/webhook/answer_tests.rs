@@ -81,7 +81,7 @@ async fn malformed_requests_are_refused_clearly_and_not_repeated() {
             v1beta1.to_string(),
             "not a \"ConversionReview\" of \"apiextensions.k8s.io/v1beta1\"",
         ),
-        ("no request", only_answer.to_string(), "holds no request"),
+        ("no request", only_answer.to_string(), "has no request"),
         ("a request that is none", of_text.to_string(), "a field is missing or of another type"),
         (
             "no uid",
@@ -160,7 +160,7 @@ async fn without_a_converter_the_client_is_told_that_others_are_at_work() {
     let begun = tokio::time::Instant::now();
     let (code, message) = message(ask("{}".to_owned()).await);
     assert_eq!(code, 503);
-    assert!(message.contains("within 5 s: ask again"), "{message}");
+    assert!(message.contains("within 5 s: retry in a few seconds"), "{message}");
     assert_eq!(begun.elapsed().as_secs(), QUEUE.as_secs());
     drop(held);
     // One after another: each gives back what it had, also one that is refused.

@@ -70,7 +70,7 @@ pub fn status(dir: &Path) -> Result<ExitCode> {
         say(format_args!("the gate is shut: {reason}\n"));
     }
     if let Some(reason) = fault {
-        say(format_args!("the definitions of our kinds are not as they should be: {reason}\n"));
+        say(format_args!("the CRDs are not in order: {reason}\n"));
     }
     if let Some(record) = record {
         let kubectl = record.kubectl(&layout);

@@ -199,7 +199,7 @@ fn what_is_no_file_is_refused() {
 fn a_file_that_another_program_changes_is_left_alone() {
     let (dir, path) = file(THEIRS, 0o600);
     fs::write(dir.path().join("config.lock"), "").unwrap();
-    refused(&path, "is being changed by another program; if by none, remove ");
+    refused(&path, "is locked by another program; if none is running, remove ");
     fs::remove_file(dir.path().join("config.lock")).unwrap();
     merged(&path, false).unwrap();
 }

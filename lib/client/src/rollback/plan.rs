@@ -214,10 +214,10 @@ mod tests {
             serde_json::from_value(going).unwrap()
         };
         for (now, words) in [
-            (None, "deleted it"),
-            (Some(again.clone()), "deleted it"),
+            (None, "it was deleted meanwhile"),
+            (Some(again.clone()), "it was deleted meanwhile"),
             (Some(going(&after)), "is being deleted"),
-            (Some(object(Some(3), 3, "two")), "changed its spec since"),
+            (Some(object(Some(3), 3, "two")), "its spec was changed since"),
             (Some(object(Some(2), 2, "theirs")), "changed metadata.labels.a since"),
         ] {
             let why = nothing(plan_of(Some(&before), &after, now.as_ref()));
@@ -225,11 +225,15 @@ mod tests {
         }
         let new = object(Some(1), 1, "one");
         assert!(
-            nothing(plan_of(None, &new, Some(&object(Some(2), 2, "one")))).contains("changed its spec since")
+            nothing(plan_of(None, &new, Some(&object(Some(2), 2, "one"))))
+                .contains("its spec was changed since")
         );
-        assert!(nothing(plan_of(None, &after, Some(&after))).contains("made it while it was applied"));
+        assert!(nothing(plan_of(None, &after, Some(&after))).contains("another client created it meanwhile"));
         let late = object(Some(3), 2, "two");
-        assert!(nothing(plan_of(Some(&before), &late, Some(&late))).contains("while it was applied"));
+        assert!(
+            nothing(plan_of(Some(&before), &late, Some(&late)))
+                .contains("another client changed it meanwhile")
+        );
         assert!(nothing(plan_of(Some(&before), &before, Some(&before))).contains("the same before"));
     }
 
@@ -239,7 +243,8 @@ mod tests {
         let why = nothing(plan_of(Some(&before), &after, Some(&object(None, 3, "two"))));
         assert!(why.contains("changed spec.x since"), "{why}");
         assert!(
-            nothing(plan_of(None, &after, Some(&object(None, 3, "two")))).contains("changed its spec since")
+            nothing(plan_of(None, &after, Some(&object(None, 3, "two"))))
+                .contains("its spec was changed since")
         );
         let written_by = |managers: &[(&str, Option<&str>)]| -> DynamicObject {
             let mut object = value(&after);
@@ -251,7 +256,9 @@ mod tests {
         let ours = written_by(&[("me", None), ("controller", Some("status"))]);
         assert_eq!(plan_of(None, &ours, Some(&ours)), Plan::Delete);
         let shared = written_by(&[("me", None), ("somebody", None)]);
-        assert!(nothing(plan_of(None, &shared, Some(&shared))).contains("made it while it was applied"));
+        assert!(
+            nothing(plan_of(None, &shared, Some(&shared))).contains("another client created it meanwhile")
+        );
     }
 
     #[test]
@@ -263,7 +270,7 @@ mod tests {
         assert!(again["spec"] == json!({"x": 1, "y": 0}) && again.get("status").is_none());
         let mut other = before.clone();
         other.meta_mut().uid = Some("other".into());
-        assert!(nothing(plan(&deleted, Some(&other))).contains("made one of its name"));
+        assert!(nothing(plan(&deleted, Some(&other))).contains("another object of its name was created"));
         let mut going = value(&before);
         going["metadata"]["deletionTimestamp"] = json!("2026-11-22T12:00:00Z");
         going["metadata"]["finalizers"] = json!(["example.com/theirs"]);

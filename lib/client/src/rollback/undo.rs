@@ -51,13 +51,13 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Deleted => f.write_str("it did not exist before and was deleted again"),
-            Self::Restored => f.write_str("what it was before is restored"),
+            Self::Restored => f.write_str("its previous state is restored"),
             Self::RestoredBut(field) => {
                 write!(f, "its previous state is restored except {field}, which another client has also set")
             }
             Self::Created => f.write_str("it was created again"),
             Self::Nothing(why) => write!(f, "nothing was undone: {why}"),
-            Self::Failed(error) => write!(f, "what it was before could not be restored: {error}"),
+            Self::Failed(error) => write!(f, "its previous state could not be restored: {error}"),
         }
     }
 }

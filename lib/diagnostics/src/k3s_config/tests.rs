@@ -107,7 +107,7 @@ fn names_that_lost_are_reported_with_who_replaced_them() {
     let merged = merge(&[base.clone(), file("/c.yaml.d/20.yaml", "tls-san: [b]\n")], &[]);
     let [found] = merged.findings.as_slice() else { panic!("{merged:?}") };
     assert_eq!((found.severity(), found.code), (Severity::Warn, Code::NamesShadowed));
-    assert!(found.message.contains("not in force: a;"), "{}", found.message);
+    assert!(found.message.contains("have no effect: a;"), "{}", found.message);
     assert!(found.remedy.as_ref().unwrap().explain.contains("tls-san+"));
 
     assert_eq!(found.remedy.as_ref().unwrap().commands, ["sudo weaver-node-agent repair names"]);

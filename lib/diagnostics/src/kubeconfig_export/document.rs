@@ -230,7 +230,7 @@ mod tests {
             ("users:\n- user: {token: hunter2}\n", "an entry of users has no name"),
             ("contexts: [hunter2]\n", "an entry of contexts has no name"),
             ("kind: Config\nusers: [hunter2\n", "/k:"),
-            ("kind: Config\nkind: Config\nx: hunter2\n", "/k:2:1 is not a kubeconfig: a key stands twice"),
+            ("kind: Config\nkind: Config\nx: hunter2\n", "/k:2:1 is not a kubeconfig: a key is repeated"),
             ("kind: Config\n---\nkind: Config\nx: hunter2\n", "/k:2 is not a kubeconfig: it holds a second"),
         ] {
             let error = parse(text).unwrap_err().to_string();

@@ -91,7 +91,7 @@ fn what_cannot_be_exported_is_refused_with_the_remedy() {
         ("server: https", "server: [https", "/k:"),
         ("https://127.0.0.1:6443", "localhost:8080", "/k: the server of cluster `default` is localhost:8080"),
         ("https://127.0.0.1:6443", "http://pi:6443", "without TLS no name can be proven"),
-        ("https://127.0.0.1:6443", "https://u:aHVudGVyMg==@pi", "holds a user name"),
+        ("https://127.0.0.1:6443", "https://u:aHVudGVyMg==@pi", "contains a user name"),
         ("https://127.0.0.1:6443", "https://pi:6443/?a=b", "a query, a fragment"),
         ("    certificate-authority-data", "    certificate-authority-date", "certificate-authority-date"),
         (
@@ -113,13 +113,17 @@ fn what_cannot_be_exported_is_refused_with_the_remedy() {
             "client-certificate-data: aHVudGVyMg== #",
             "client-certificate-data of user",
         ),
-        ("client-certificate-data: ", "token: aHVudGVyMg== #", "which of the two"),
+        (
+            "client-certificate-data: ",
+            "token: aHVudGVyMg== #",
+            "is given in addition to a client certificate",
+        ),
         (
             "    user: default\n",
             "    user: default\n    namespace: \"a\\nb\"\n",
-            "namespace of context `default` is no",
+            "namespace of context `default` is not a namespace",
         ),
-        ("kind: Config\n", "kind: Config\nkind: Config\n", "a key stands twice"),
+        ("kind: Config\n", "kind: Config\nkind: Config\n", "a key is repeated"),
         ("kind: Config\n", "kind: Pod\n", "its kind is not `Config`"),
     ] {
         let text = k3s().replace(from, to);

@@ -53,7 +53,8 @@ fn the_ladder_is_climbed_rung_by_rung_and_no_further_than_needed() {
         words(step(Restarted, &wanted, &Outcome::Dates("d".to_owned()), false)).contains("still not proven")
     );
     assert!(
-        words(step(Restarted, &wanted, &Outcome::NotServed, None)).contains("cannot be asked: no answer")
+        words(step(Restarted, &wanted, &Outcome::NotServed, None))
+            .contains("unknown whether the certificate is frozen: no answer")
     );
     let frozen = words(step(Restarted, &wanted, &Outcome::NotServed, true));
     assert!(frozen.contains("annotate secret k3s-serving listener.cattle.io/static-`"), "{frozen}");
@@ -68,7 +69,11 @@ fn nothing_is_restarted_that_would_not_come_back_or_is_not_ours() {
     let why = words(next(Rung::Ground, &state));
     assert!(why.contains("would not come back (N-01") && why.contains("no controller"), "{why}");
     for (rung, outcome, want) in [
-        (Rung::Ground, Outcome::Untrusted("another CA".to_owned()), "is not this cluster's k3s: another CA"),
+        (
+            Rung::Ground,
+            Outcome::Untrusted("another CA".to_owned()),
+            "another server answers, not this cluster's k3s: another CA",
+        ),
         (
             Rung::Ground,
             Outcome::Unreachable(Silence::Refused("refused".to_owned())),

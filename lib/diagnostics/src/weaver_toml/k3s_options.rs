@@ -150,10 +150,10 @@ mod tests {
         }
         for (name, why, remedy) in [
             ("--disable", "hyphen", "`disable`"),
-            ("Disable", "none of k3s", "lower-case"),
-            ("disable=x", "none of k3s", "lower-case"),
-            ("", "none of k3s", "lower-case"),
-            ("+", "none of k3s", "lower-case"),
+            ("Disable", "not an option of k3s", "lower-case"),
+            ("disable=x", "not an option of k3s", "lower-case"),
+            ("", "not an option of k3s", "lower-case"),
+            ("+", "not an option of k3s", "lower-case"),
             ("t", "short form", "long name"),
             ("tls-san", "not set here", "[api]"),
             ("tls-san+", "not set here", "[api]"),

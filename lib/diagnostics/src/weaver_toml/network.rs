@@ -158,18 +158,18 @@ mod tests {
         for (text, why, remedy) in [
             ("192.168.1.20", "its network", "write \"192.168.1.20/24\""),
             ("fd00::1", "its network", "write \"fd00::1/64\""),
-            ("192.168.1.20/33", "no size", "1 to 32"),
-            ("192.168.1.20/0", "no size", "1 to 32"),
-            ("192.168.1.20/", "no size", "1 to 32"),
-            ("192.168.1.20/255.255.255.0", "no size", "1 to 32"),
-            ("fd00::1/129", "no size", "1 to 128"),
+            ("192.168.1.20/33", "no prefix length", "1 to 32"),
+            ("192.168.1.20/0", "no prefix length", "1 to 32"),
+            ("192.168.1.20/", "no prefix length", "1 to 32"),
+            ("192.168.1.20/255.255.255.0", "no prefix length", "1 to 32"),
+            ("fd00::1/129", "no prefix length", "1 to 128"),
             ("192.168.1.0/24", "first or last", "between"),
             ("192.168.1.255/24", "first or last", "between"),
             ("127.0.0.1/8", "no host", "192.168.1.20/24"),
             ("0.0.0.0/24", "no host", "192.168.1.20/24"),
-            ("raspi/24", "no IP", "192.168.1.20/24"),
-            ("", "no IP", "192.168.1.20/24"),
-            (" 192.168.1.20/24", "no IP", "192.168.1.20/24"),
+            ("raspi/24", "not an IP", "192.168.1.20/24"),
+            ("", "not an IP", "192.168.1.20/24"),
+            (" 192.168.1.20/24", "not an IP", "192.168.1.20/24"),
         ] {
             let mistake = address(text).unwrap_err();
             assert!(
@@ -194,9 +194,9 @@ mod tests {
             ("192.168.2.1", own("192.168.1.20/24"), "not in the network"),
             ("192.168.1.20", own("192.168.1.20/24"), "own address"),
             ("fe80::1", own("192.168.1.20/24"), "another kind"),
-            ("192.168.1.1/24", own("192.168.1.20/24"), "no address of a host"),
-            ("router", None, "no address of a host"),
-            ("0.0.0.0", None, "no address of a host"),
+            ("192.168.1.1/24", own("192.168.1.20/24"), "not a host address"),
+            ("router", None, "not a host address"),
+            ("0.0.0.0", None, "not a host address"),
         ] {
             let mistake = gateway(text, own).unwrap_err();
             assert!(mistake.message.contains(why), "{text}: {mistake:?}");

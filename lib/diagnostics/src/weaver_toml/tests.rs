@@ -161,7 +161,7 @@ fn every_fault_has_its_line_its_column_and_a_remedy() {
         ("\nhostnam = \"pi\"", 2, 1, "unknown key `hostnam`", "did you mean `hostname`?"),
         ("role = \"agent\"", 1, 1, "unknown key `role`", "`role` belongs below [k3s]"),
         ("[k3s]\nrole = 5", 2, 8, "`role` is a number", "role = \"agent\""),
-        ("[k3s]\nrole = \"worker\"", 2, 8, "the role `worker` is none", "\"server\" or \"agent\""),
+        ("[k3s]\nrole = \"worker\"", 2, 8, "the role `worker` is unknown", "\"server\" or \"agent\""),
         ("[k3s]\nserver = \"https://a:6443\"", 2, 1, "for a card that joins one", "role = \"agent\""),
         ("api = 5", 1, 1, "`api` is a number, not a section", "write [api]"),
         ("[[api]]\nnames = []", 1, 3, "double brackets", "write [api]"),
@@ -175,7 +175,7 @@ fn every_fault_has_its_line_its_column_and_a_remedy() {
         (&twice, 3, 1, "twice", "remove one"),
         ("[network]\naddress = \"10.0.0.5\"", 2, 11, "its network", "10.0.0.5/24"),
         ("[network]\ngateway = \"10.0.0.1\"", 2, 11, "without an `address`", "DHCP"),
-        ("[network]\ndns = [\"a\"]", 2, 8, "no address of a host", "192.168.1.1"),
+        ("[network]\ndns = [\"a\"]", 2, 8, "not a host address", "192.168.1.1"),
         ("[network]\ndns = [\"1.1.1.1\", \"1.1.1.1\"]", 2, 19, "twice", "remove one"),
         (&bare, 3, 1, "`ssid` without a `password`", "add `password`"),
         (&short, 4, 12, "shorter than 8", "8 to 63"),
@@ -186,7 +186,7 @@ fn every_fault_has_its_line_its_column_and_a_remedy() {
         ("[wifi]\npassword = \"hunter2hunter2\"", 2, 1, "`password` without an `ssid`", "add `ssid`"),
         ("[wifi]\nhidden = true", 2, 1, "`hidden` without an `ssid`", "remove `hidden`"),
         ("[wifi]\nssid = \"a\"\npassword = \"\"", 2, 1, "`ssid` without a `country`", "\"DE\""),
-        ("[wifi]\nssid = \"a\"\npassword = \"\"\ncountry = \"UK\"", 4, 11, "`UK` is none", "write \"GB\""),
+        ("[wifi]\nssid = \"a\"\npassword = \"\"\ncountry = \"UK\"", 4, 11, "`UK` is unknown", "write \"GB\""),
         ("[wifi]\nssid = \"\"\npassword = \"\"\ncountry = \"GB\"", 2, 8, "has no name", "telephone"),
         ("wifi = \"attic\"", 1, 1, "`wifi` is a text, not a section", "write [wifi]"),
         ("[time]\nservers = [\"\"]", 2, 12, "empty", "pool.ntp.org"),
@@ -311,7 +311,7 @@ fn what_is_not_looked_at_any_more_is_admitted() {
     let text = "key = no text\n".repeat(40);
     let found = faults(&text);
     assert_eq!((found.len(), found[32].line), (33, 33), "{found:?}");
-    assert!(found[32].message.contains("what follows was not looked at"), "{found:?}");
+    assert!(found[32].message.contains("the rest was not checked"), "{found:?}");
 }
 
 #[test]

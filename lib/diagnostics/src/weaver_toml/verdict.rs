@@ -329,14 +329,14 @@ mod tests {
         let all = config("hostname = \"pi\"\n[api]\nnames = [\"a\", \"b\"]\n[k3s]\ntoken = \"s3cret\"\n");
         assert_eq!(
             in_force("/w", Some(&all), "ada").message,
-            "/w is in force: host name pi, 2 API names, a token"
+            "/w was applied: host name pi, 2 API names, a token"
         );
         assert_eq!(in_force("/w", Some(&Config::default()), "ada").message, "/w asks nothing of the host");
         assert!(in_force("/w", None, "ada").message.starts_with("there is no /w"));
         let agent = config("[k3s]\nrole = \"agent\"\nserver = \"https://a:6443\"\ntoken = \"s3cret\"\n");
         assert_eq!(
             in_force("/w", Some(&agent), "ada").message,
-            "/w is in force: agent of https://a:6443, a token"
+            "/w was applied: agent of https://a:6443, a token"
         );
     }
 

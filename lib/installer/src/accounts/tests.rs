@@ -132,7 +132,7 @@ fn what_a_cluster_has_is_judged() {
         assert_eq!(judged(|found| found.binding.spec.validation_actions = actions), expected);
     }
     let other = judged(|found| found.binding.spec.policy_name = "other".into());
-    assert_eq!(other, off("its binding puts another policy in force: other"));
+    assert_eq!(other, off("its binding refers to another policy: other"));
     let narrowed = judged(|found| found.binding.spec.match_resources = Some(MatchResources::default()));
     assert_eq!(narrowed, off("its binding has matchResources, so it may not apply everywhere"));
     let tampered = judged(|found| found.policy.spec.as_mut().unwrap().failure_policy = Some("Ignore".into()));
@@ -193,7 +193,7 @@ async fn who_writes_at_the_same_time_is_looked_at_again_and_not_for_ever() {
         policy["spec"]["failurePolicy"] = json!("Ignore");
         policy["metadata"]["resourceVersion"] = json!(format!("theirs-{round}"));
     };
-    for (rounds, expected) in [(2, Ok(())), (usize::MAX, Err("changed by somebody else each time"))] {
+    for (rounds, expected) in [(2, Ok(())), (usize::MAX, Err("changed at each attempt to write it"))] {
         api.with(|stored| tamper(stored.admission.get_mut(POLICY).unwrap(), 0));
         let mut puts = 0;
         api.hook(move |stored, method, _| {

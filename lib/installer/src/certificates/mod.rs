@@ -110,7 +110,11 @@ pub enum CertificateError {
     #[error("{0:?} is neither a DNS name nor an IP address, so it cannot be in a certificate")]
     Name(String),
     /// Somebody else works in the directory.
-    #[error("another installation is running: {} is still locked after {} s; stop it, then try again", path.display(), patience.as_secs())]
+    #[error(
+        "another installation is running: {} is still locked after {} s; stop it, then try again",
+        path.display(),
+        patience.as_secs()
+    )]
     Busy {
         /// The lock.
         path: PathBuf,

@@ -212,6 +212,6 @@ mod tests {
         assert!(words.contains("kubectl -n config-weaver delete secret weaver-webhook"), "{words}");
         let leaf = held(&first, LEAF);
         let words = without(CA, Some(&leaf)).unwrap_err().to_string();
-        assert!(words.contains("not one of a CA"), "{words}");
+        assert!(words.contains("not a CA certificate"), "{words}");
     }
 }

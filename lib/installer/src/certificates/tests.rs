@@ -157,8 +157,8 @@ fn an_unusable_ca_is_named_with_the_remedy_and_left_alone() {
         ("garbage".to_owned(), "it holds no certificate"),
         (String::new(), "it holds no certificate"),
         (certificate, "it holds no private key"),
-        (other.read(LEAF), "not one of a CA"),
-        (other.read(CA)[..400].to_owned(), "cut off"),
+        (other.read(LEAF), "not a CA certificate"),
+        (other.read(CA)[..400].to_owned(), "truncated"),
     ] {
         let case = Case::new();
         case.write(CA, &bad);

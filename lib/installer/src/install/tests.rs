@@ -177,7 +177,7 @@ async fn one_refusal_keeps_all_definitions_as_they_are() {
     let error = case.install(options(Prove::Always)).await.unwrap_err();
     assert!(error.is_refusal());
     let words = error.to_string();
-    assert!(words.contains("no definition was changed") && words.contains("stored at v7"), "{words}");
+    assert!(words.contains("no CRD was changed") && words.contains("stored at v7"), "{words}");
     assert!(words.contains(TOKENS) && !words.contains(SYNCS), "{words}");
     let writes = case.writes();
     assert!(case.specs() == before && writes.len() == 1, "only the policy comes back: {writes:?}");
@@ -258,7 +258,7 @@ async fn what_somebody_changed_meanwhile_is_read_and_judged_again() {
         Fate::Answered
     });
     let words = case.refused(options(Prove::OnChange)).await;
-    assert!(words.contains("changed by somebody else each time"), "{words}");
+    assert!(words.contains("changed at each attempt to write it"), "{words}");
 }
 
 #[tokio::test]

@@ -223,7 +223,7 @@ fn what_would_destroy_something_is_refused() {
         (
             "another kind",
             |v| v["spec"]["names"]["kind"] = json!("Sync"),
-            &["kind is Sync, not ConfigMapSync", "somebody else"],
+            &["kind is Sync, not ConfigMapSync", "another program"],
         ),
         (
             "a newer release's version in use",

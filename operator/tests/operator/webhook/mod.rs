@@ -146,7 +146,7 @@ async fn a_bad_certificate_is_told_and_the_old_one_goes_on_serving() {
     for (bad, words) in [
         ("garbage", "it holds no certificate"),
         (mismatched.as_str(), "its private key belongs to another certificate"),
-        (&text[..text.len() - 60], "cut off"),
+        (&text[..text.len() - 60], "truncated"),
     ] {
         replace(&leaf, bad.as_bytes(), 0o640).unwrap();
         webhook.logs(words).await;
@@ -163,7 +163,7 @@ async fn a_bad_certificate_is_told_and_the_old_one_goes_on_serving() {
 #[tokio::test]
 async fn without_a_certificate_it_says_what_it_waits_for_and_is_not_ready() {
     let webhook = Webhook::launch(tempfile::tempdir().unwrap()).await;
-    webhook.logs("waiting for the certificate; the installer writes it").await;
+    webhook.logs("waiting for the certificate, which `weaver crd install` writes").await;
     // A client is not left hanging.
     let elsewhere = tempfile::tempdir().unwrap();
     let other = ensure(elsewhere.path(), &options(), Timestamp::now()).unwrap();
