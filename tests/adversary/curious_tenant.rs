@@ -334,7 +334,7 @@ async fn no_role_is_printed_for_a_namespace_that_does_not_exist() {
     let (done, said) = weaver(&["sync", "explain", "sync", "-n", &team]);
     assert!(done, "{said}");
     assert!(said.contains(&format!("namespace {absent} does not exist: create it")), "{said}");
-    assert!(!said.contains(&format!("namespace: \"{absent}\"")), "{said}");
-    assert!(said.contains(&format!("namespace: \"{there}\"")), "{said}");
+    assert!(!said.contains(&format!("namespace: {absent}\n")), "{said}");
+    assert!(said.contains(&format!("namespace: {there}\n")), "{said}");
     world.finish().await;
 }
