@@ -133,7 +133,7 @@ async fn a_text_meets_what_somebody_else_changed_while_it_was_open() {
     let change = "sed -i 's/resyncSeconds: 900/resyncSeconds: 1000/' \"$1\"";
     let theirs = other(r#"{"spec":{"resyncSeconds":1100}}"#);
     let said = edit(&directory, &home, &format!("{theirs}; {change}")).await;
-    said.refused("somebody else changed spec.resyncSeconds meanwhile");
+    said.refused("spec.resyncSeconds was changed meanwhile");
     assert_eq!(spec(&world, &home).await.resync_seconds, 1100);
     let text = std::fs::read_to_string(&kept(&directory)[0]).unwrap();
     assert!(text.contains("resyncSeconds: 1000"), "{text}");

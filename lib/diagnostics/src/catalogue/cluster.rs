@@ -48,7 +48,7 @@ macro_rules! cluster_rows {
             commands: ["weaver crd diff"],
         }
         TokenRequestNotAKind = "C-02" "token-request-not-a-kind" Fail {
-            title: "A TokenRequest is a subresource and cannot be applied.",
+            title: "A token request is a subresource and cannot be applied.",
             cause: "It is a subresource of ServiceAccounts.",
             remedy: "request a token instead",
             commands: ["kubectl create token ACCOUNT -n NAMESPACE"],
