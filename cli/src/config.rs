@@ -245,7 +245,7 @@ mod tests {
         let text = filled(Some("worker"), &[], &[], Some("https://raspi.lan:6443"));
         let config = weaver_toml::parse(text.as_bytes()).unwrap().config;
         assert_eq!(config.role, weaver_toml::Role::Agent("https://raspi.lan:6443".to_owned()));
-        assert_eq!(config.token, weaver_toml::SecretWish::Keep);
+        assert_eq!(config.token, weaver_toml::SecretSetting::Keep);
         for bad in ["raspi.lan", "https://worker:6443", "https://a:1\"\nx = \"1"] {
             let text = filled(Some("worker"), &[], &[], Some(bad));
             assert!(weaver_toml::parse(text.as_bytes()).is_err(), "{bad}");

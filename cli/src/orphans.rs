@@ -16,7 +16,7 @@ use weaver_api::marks::{Owner, SOURCE_ANNOTATION, SYNC_UID_LABEL};
 use weaver_api::v1beta1::{ConfigMapSync, SourceKind};
 use weaver_copies::copy::{is_own_source, source_reference};
 use weaver_copies::metadata::{is_adopted, released};
-use weaver_copies::object::{Object, Place};
+use weaver_copies::object::{Object, ObjectKey};
 use weaver_diagnostics::finding_text::clean;
 
 use crate::connection;
@@ -62,7 +62,7 @@ pub struct Which {
 
 /// An object with our label.
 pub struct Marked {
-    pub place: Place,
+    pub place: ObjectKey,
     pub meta: ObjectMeta,
 }
 
@@ -182,7 +182,7 @@ pub async fn marked(
     };
     let found = objects.list_metadata(&ListParams::default().labels(SYNC_UID_LABEL)).await?;
     let metas = found.items.into_iter().map(|object| object.metadata);
-    Ok(metas.filter_map(|meta| Some(Marked { place: Place::of(kind, &meta)?, meta })).collect())
+    Ok(metas.filter_map(|meta| Some(Marked { place: ObjectKey::of(kind, &meta)?, meta })).collect())
 }
 
 /// The resources that there are.
@@ -216,7 +216,7 @@ impl Living {
 
 /// Takes the marks off the copy as it was listed.
 pub async fn adopt(client: &Client, copy: &Marked) -> Result<(), kube::Error> {
-    let Place { kind, namespace, name } = &copy.place;
+    let ObjectKey { kind, namespace, name } = &copy.place;
     let api: Api<Object> = Api::namespaced_with(client.clone(), namespace, kind);
     let mut object = api.get(name).await?;
     // Its uid and resourceVersion are those that were listed.
@@ -227,7 +227,7 @@ pub async fn adopt(client: &Client, copy: &Marked) -> Result<(), kube::Error> {
 
 /// Deletes the copy as it was listed.
 pub async fn delete(client: &Client, copy: &Marked) -> Result<(), kube::Error> {
-    let Place { kind, namespace, name } = &copy.place;
+    let ObjectKey { kind, namespace, name } = &copy.place;
     let api: Api<Object> = Api::namespaced_with(client.clone(), namespace, kind);
     let (uid, resource_version) = (copy.meta.uid.clone(), copy.meta.resource_version.clone());
     let preconditions = Some(Preconditions { uid, resource_version });
@@ -267,7 +267,7 @@ mod tests {
             ("u0", json!("team-a/other/u0"), "ConfigMap/foo/settings", None),
         ] {
             let meta = marked(json!(label), sync.clone(), source);
-            let place = Place::of(SourceKind::ConfigMap, &meta).unwrap();
+            let place = ObjectKey::of(SourceKind::ConfigMap, &meta).unwrap();
             let found = living.orphan(Marked { place, meta }).map(|orphan| orphan.holder);
             assert_eq!(found.as_deref(), expected, "{label} {sync} {source}");
         }
@@ -283,7 +283,7 @@ mod tests {
                 "annotations": {"weaver.example.com/sync": sync + &text, "weaver.example.com/source": text},
             }))
             .unwrap();
-            let place = Place::of(SourceKind::ConfigMap, &meta).unwrap();
+            let place = ObjectKey::of(SourceKind::ConfigMap, &meta).unwrap();
             let living = Living { uids: BTreeSet::new(), names: BTreeSet::new() };
             let line = living.orphan(Marked { place, meta }).unwrap().line();
             prop_assert!(!line.contains(|c| c != '\t' && is_unprintable(c)), "{line:?}");

@@ -18,7 +18,7 @@ use weaver_copies::copy::owner;
 use weaver_copies::copy::{Desired, source_reference};
 use weaver_copies::metadata::Metadata;
 use weaver_copies::namespace::{Traits, selects};
-use weaver_copies::object::{Object, Place};
+use weaver_copies::object::{Object, ObjectKey};
 use weaver_copies::plan::{Before, Step, Takes, by_object};
 use weaver_copies::rights::{self, EXPLAINED, Right, for_source, for_target};
 use weaver_tenant::Account;
@@ -79,7 +79,7 @@ async fn compare(client: &Client, sync: &ConfigMapSync, spec: &ValidSync) -> any
     let owner = owner(sync);
     let account = Account { namespace: owner.namespace.clone(), name: spec.account.clone() };
     let targets = targets(client, spec).await;
-    let place = Place::of_source(spec);
+    let place = ObjectKey::of_source(spec);
     let objects: Api<Object> = Api::namespaced_with(client.clone(), &place.namespace, &place.kind);
     match objects.get_opt(&place.name).await {
         Ok(Some(source)) => {

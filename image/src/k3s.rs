@@ -29,7 +29,7 @@ const PATIENCE: Patience = Patience { connect: 4, stall: 10 };
 
 /// What the person asks for with `K3S`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum K3sChoice {
     /// Nothing: the k3s of `image/k3s.lock`.
     Pinned,
     /// `testbed`: an image for tests.
@@ -38,7 +38,7 @@ pub enum Wish {
     File(PathBuf),
 }
 
-impl Wish {
+impl K3sChoice {
     /// From the value of `K3S`; unset and empty are the same. A file called `testbed` is `./testbed`.
     #[must_use]
     pub fn of(value: Option<&OsStr>) -> Self {
@@ -145,17 +145,17 @@ impl std::fmt::Display for NotFetched {
 
 impl std::error::Error for NotFetched {}
 
-/// Finds, fetches or builds the k3s that was wished for. `source` is the checkout; a copy of a person's file is
+/// Finds, fetches or builds the k3s that was requested for. `source` is the checkout; a copy of a person's file is
 /// kept in `work`.
 ///
 /// # Errors
 /// When it is not fit for the card, its hash is wrong, a build fails; [`NotFetched`] when it is out of reach.
-pub fn choose(source: &Path, wish: &Wish, work: &Path) -> Result<K3s> {
+pub fn choose(source: &Path, choice_of_k3s: &K3sChoice, work: &Path) -> Result<K3s> {
     let asset = pinned_asset(&source.join("image/k3s.lock"))?;
-    match wish {
-        Wish::Pinned => pinned(source, &choice::cache_root()?, asset, PATIENCE),
-        Wish::Testbed => testbed(choice::build_testbed(source, TestbedFor::Arm64)?),
-        Wish::File(path) => given(path, &asset, work),
+    match choice_of_k3s {
+        K3sChoice::Pinned => pinned(source, &choice::cache_root()?, asset, PATIENCE),
+        K3sChoice::Testbed => testbed(choice::build_testbed(source, TestbedFor::Arm64)?),
+        K3sChoice::File(path) => given(path, &asset, work),
     }
 }
 

@@ -248,7 +248,7 @@ struct Files {
     places: Vec<PathBuf>,
     causes: Causes,
     joins: bool,
-    wish: Option<join::Wish>,
+    target: Option<join::JoinTarget>,
 }
 
 impl Files {
@@ -263,8 +263,8 @@ impl Files {
         let future_ca = ca_dates::future_ca(&host.root, &server_ca, Timestamp::now());
         let causes = Causes { written: host.written(&effective), future_ca };
         let joins = host.joins();
-        let wish = join::wish(&host.root, host.node_name());
-        Self { findings, effective, anchors, server_ca, kubeconfig, own, places, causes, joins, wish }
+        let target = join::join_target(&host.root, host.node_name());
+        Self { findings, effective, anchors, server_ca, kubeconfig, own, places, causes, joins, target }
     }
 }
 
@@ -296,12 +296,12 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
     // A dying card can take seconds to answer: never on the runtime's thread.
     let files = tokio::task::spawn_blocking(move || Files::read(&reader)).await;
     let files = files.context("reading the host's files")?;
-    let Files { mut findings, effective, anchors, server_ca, kubeconfig, own, places, causes, joins, wish } =
+    let Files { mut findings, effective, anchors, server_ca, kubeconfig, own, places, causes, joins, target } =
         files;
     let api_address = host.api_address(&effective);
     if joins {
-        if let Some(wish) = wish {
-            findings.extend_by_server(join::look(&wish).await);
+        if let Some(target) = target {
+            findings.extend_by_server(join::look(&target).await);
         }
         let (findings, seen, served) = (findings.finish(), Vec::new(), Vec::new());
         return Ok(Check { findings, proven: false, api_address, server_ca, seen, served, places });

@@ -39,7 +39,7 @@ const BUNDLE: usize = 64 * 1024;
 
 /// What boot-config has noted for k3s.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct JoinTarget {
     /// `https://HOST:PORT`
     server: Uri,
     host: String,
@@ -52,7 +52,7 @@ pub(crate) struct Wish {
 }
 
 /// The server that k3s is told to join, by the node called `own`; `None` where boot-config has told it of none.
-pub(crate) fn wish(root: &HostRoot, own: Option<String>) -> Option<Wish> {
+pub(crate) fn join_target(root: &HostRoot, own: Option<String>) -> Option<JoinTarget> {
     let file = root.read_if_possible(K3S)?;
     let server: Uri = yaml_node::parse(&file.text).ok()?.get("server")?.as_str()?.parse().ok()?;
     let (host, port) = (server.host()?.trim_matches(['[', ']']).to_owned(), server.port_u16()?);
@@ -62,20 +62,20 @@ pub(crate) fn wish(root: &HostRoot, own: Option<String>) -> Option<Wish> {
         Form::Whole(hash) => Some(hash.to_owned()),
         Form::Short | Form::Broken(_) => None,
     });
-    Some(Wish { server, host, name, port, hash, own })
+    Some(JoinTarget { server, host, name, port, hash, own })
 }
 
 /// What the server shows, judged.
-pub(crate) async fn look(wish: &Wish) -> Vec<Finding> {
-    let shown = match timeout(DEADLINE, bundle(wish.server.clone())).await {
+pub(crate) async fn look(target: &JoinTarget) -> Vec<Finding> {
+    let shown = match timeout(DEADLINE, bundle(target.server.clone())).await {
         Err(_) => Shown::Silence(format!("no answer within {} s", DEADLINE.as_secs())),
         Ok(Err(error)) => Shown::Silence(format!("{error:#}")),
         Ok(Ok(answer)) => match certificates(&answer.bundle) {
             Err(why) => Shown::NoCa(format!("{why:#}")),
-            Ok(all) if wish.hash.as_ref().is_some_and(|hash| !is_of(&answer.bundle, &all, hash)) => {
+            Ok(all) if target.hash.as_ref().is_some_and(|hash| !is_of(&answer.bundle, &all, hash)) => {
                 Shown::OtherCa
             }
-            Ok(all) => match handshake(wish, all).await {
+            Ok(all) => match handshake(target, all).await {
                 Err(why) => Shown::NoCa(format!("{why:#}")),
                 Ok(handshake) => {
                     let here = Timestamp::now().as_second();
@@ -84,17 +84,17 @@ pub(crate) async fn look(wish: &Wish) -> Vec<Finding> {
             },
         },
     };
-    let url = wish.server.to_string();
-    judge(url.trim_end_matches('/'), &wish.name, wish.own.as_deref(), &shown)
+    let url = target.server.to_string();
+    judge(url.trim_end_matches('/'), &target.name, target.own.as_deref(), &shown)
 }
 
 /// One under the server's name, verified by what it says is its CA.
-async fn handshake(wish: &Wish, ca: Vec<CertificateDer<'static>>) -> anyhow::Result<Observation> {
+async fn handshake(target: &JoinTarget, ca: Vec<CertificateDer<'static>>) -> anyhow::Result<Observation> {
     let mut anchors = RootCertStore::empty();
     let (usable, _) = anchors.add_parsable_certificates(ca);
     // No verifier can be made of none, and who answers here may be anybody.
     ensure!(usable > 0, "/cacerts has no certificate that can be read");
-    probe::look((&wish.host, wish.port), anchors, &wish.name).await
+    probe::look((&target.host, target.port), anchors, &target.name).await
 }
 
 /// What the server says without being asked who we are.
@@ -166,7 +166,7 @@ mod tests {
             let server = || Uri::from_static("https://raspi.lan:6443");
             let host = || "raspi.lan".to_owned();
             let name = || host().parse().unwrap();
-            let want = want.map(|hash| Wish {
+            let want = want.map(|hash| JoinTarget {
                 server: server(),
                 host: host(),
                 name: name(),
@@ -174,7 +174,7 @@ mod tests {
                 hash,
                 own: own(),
             });
-            assert_eq!(wish(&root, own()), want);
+            assert_eq!(join_target(&root, own()), want);
         }
     }
 
@@ -196,8 +196,8 @@ mod tests {
     async fn a_certificate_that_cannot_be_read_is_no_ca() {
         let server = Uri::from_static("https://raspi.lan:6443");
         let (host, name) = ("raspi.lan".to_owned(), "raspi.lan".parse().unwrap());
-        let wish = Wish { server, host, name, port: 6443, hash: None, own: None };
-        let error = handshake(&wish, vec![CertificateDer::from(vec![1, 2, 3])]).await.unwrap_err();
+        let target = JoinTarget { server, host, name, port: 6443, hash: None, own: None };
+        let error = handshake(&target, vec![CertificateDer::from(vec![1, 2, 3])]).await.unwrap_err();
         assert!(error.to_string().contains("no certificate that can be read"), "{error}");
     }
 

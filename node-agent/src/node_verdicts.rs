@@ -38,10 +38,10 @@ const RULES: [Rule; 5] = [
         condition: MEMORY_CGROUP_ENABLED,
         bad: &[
             Code::MemoryCgroupAbsent,
-            Code::CgroupTokenOnIgnoredLine,
+            Code::CgroupParameterOnIgnoredLine,
             Code::MemoryCgroupDisabled,
             Code::RebootNeeded,
-            Code::CgroupTokenInStub,
+            Code::CgroupParameterInStub,
         ],
         open: &[Code::MemoryCgroupUnknown],
         good: &[Code::MemoryCgroupOk, Code::MemoryCgroupLostAtBoot],
@@ -223,10 +223,10 @@ const HIDDEN: [(&[Code], Code); 2] = [
     (
         &[
             Code::MemoryCgroupAbsent,
-            Code::CgroupTokenOnIgnoredLine,
+            Code::CgroupParameterOnIgnoredLine,
             Code::MemoryCgroupDisabled,
             Code::RebootNeeded,
-            Code::CgroupTokenInStub,
+            Code::CgroupParameterInStub,
             Code::MemoryCgroupLostAtBoot,
         ],
         Code::MemoryCgroupUnknown,

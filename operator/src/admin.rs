@@ -17,7 +17,7 @@ use weaver_tenant::watch::WatchState;
 
 use crate::code;
 use crate::controller::pause::Pause;
-use crate::health::{self, Health, OwnWatch, Report, Standing, Work};
+use crate::health::{self, Health, Leadership, OwnWatch, Report, Work};
 use crate::lease::fence::Fence;
 use crate::metrics::{self, Metrics, Snapshot};
 use crate::service_token::Context as TokenContext;
@@ -62,7 +62,7 @@ impl Admin {
     #[must_use]
     pub fn report(&self) -> Report {
         let work = self.work.get().map(|(context, tokens)| work(context, tokens));
-        health::report(self.health.standing(), self.health.loops(), work)
+        health::report(self.health.leadership(), self.health.loops(), work)
     }
 
     /// Does every loop come round? One that does not is named in the log.
@@ -80,7 +80,7 @@ impl Admin {
 
     fn text(&self) -> String {
         let work = self.work.get().map(|(context, tokens)| snapshot(context, tokens));
-        let leads = matches!(self.health.standing(), Standing::Leading | Standing::Standalone);
+        let leads = matches!(self.health.leadership(), Leadership::Leading | Leadership::Standalone);
         let leading = leads && self.fence.lets_through();
         self.metrics.text(&Snapshot { leading, ..work.unwrap_or_default() })
     }
@@ -102,7 +102,7 @@ fn work(context: &Context, tokens: &TokenContext) -> Work {
             own("namespaces", context.namespaces.is_synced(), true),
         ],
         tenant_watches: by_state(context, tokens).into_iter().collect(),
-        visits: context.lanes.visits(),
+        reconciliations: context.permits.reconciliations(),
         accounts,
         oldest_token_seconds: oldest.map(|age| age.as_secs()),
         paused: Pause::of_all(&context.namespaces).map(|pause| pause.reason),
@@ -149,7 +149,7 @@ fn snapshot(context: &Context, tokens: &TokenContext) -> Snapshot {
         token_resources: token_resources.0.to_vec(),
         service_tokens: metrics::TOKEN_STATES.into_iter().zip([fresh, (asked - fresh).max(0)]).collect(),
         watches: by_state(context, tokens),
-        waiting: context.lanes.waiting(),
+        waiting: context.permits.waiting(),
         paused: Pause::of_all(&context.namespaces).is_some(),
         leading: false,
     }

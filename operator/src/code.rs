@@ -20,10 +20,10 @@ weaver_host::log_codes! {
     WATCHDOG_NOT_FED = "watchdog-not-fed": "a loop hangs, and systemd or the kubelet will end the program";
     NO_HTTP2 = "no-http2": "each watch has a connection of its own";
     EVENT_NOT_TOLD = "event-not-told": "the API server refused an Event; nothing else depends on it";
-    VISITED = "visited": "a resource's conditions have changed; `ready` and `reason` are those of Ready";
-    VISIT_FAILED = "visit-failed": "tried again in `retry_in_s`; logged at growing intervals: `left_out` \
+    RECONCILED = "reconciled": "a resource's conditions have changed; `ready` and `reason` are those of Ready";
+    RECONCILIATION_FAILED = "reconciliation-failed": "tried again in `retry_in_s`; logged at growing intervals: `left_out` \
         failures before it were not";
-    VISIT_CUT_OFF = "visit-cut-off": "one did not end in time, when the program was to end";
+    RECONCILIATION_ABORTED = "reconciliation-aborted": "one did not end in time, when the program was to end";
     NOT_UNDERSTOOD = "not-understood": "a resource cannot be read as one of its kind, and is left alone";
     COPY_REMOVED = "copy-removed": "it is not wanted any more";
     TAKEN_OVER = "taken-over": "an existing object was adopted as a copy";

@@ -21,7 +21,7 @@ use weaver_tenant::watch::{Backoff, is_refused, with_backoff};
 
 use crate::code;
 use crate::controller::kind::Reconcile;
-use crate::health::{Asked, Health, Pulse};
+use crate::health::{Asked, Health, Heartbeat};
 use crate::scope::Scope;
 use crate::service_token::Context as TokenContext;
 use crate::sync::Context;
@@ -103,13 +103,13 @@ impl Watches {
         let places = self.scope.places();
         let parts = places.iter().map(Option::as_deref).enumerate().map(|(number, place)| {
             let asked = Asked::of(K::url_path(&(), place), None);
-            let pulse = self.pulse::<K>(asked, number, places.len());
+            let heartbeat = self.heartbeat::<K>(asked, number, places.len());
             with_backoff(
                 watcher::watcher(api(&self.client, place), self.config()),
                 Backoff::up_to(LONGEST_PAUSE),
             )
             .modify(move |resource: &mut DeserializeGuard<K>| keep_what_is_read(resource.meta_mut(), is_read))
-            .inspect_ok(move |_| pulse.told())
+            .inspect_ok(move |_| heartbeat.told())
         });
         // Where the rights are not bound yet, nothing is looked after; it holds up no other namespace.
         let resources = one(parts.collect(), is_refused)
@@ -121,7 +121,7 @@ impl Watches {
             })
             .applied_objects();
         let controller = Controller::for_stream(resources, store.clone())
-            // How many visits there are at once is decided by their lanes.
+            // How many reconciliations there are at once is decided by their permits.
             .with_config(ControllerConfig::default().concurrency(0))
             .reconcile_on(due(triggers))
             .graceful_shutdown_on(stop.clone().cancelled_owned());
@@ -137,17 +137,17 @@ impl Watches {
             let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(self.client.clone());
             let field = name.as_ref().map(|name| format!("metadata.name={name}"));
             let asked = Asked::of(Namespace::url_path(&(), None), field.as_deref());
-            let pulse = self.pulse::<Namespace>(asked, number, names.len());
+            let heartbeat = self.heartbeat::<Namespace>(asked, number, names.len());
             let config = field.iter().fold(self.config(), |config, field| config.fields(field));
             with_backoff(watcher::watcher(namespaces, config), Backoff::up_to(LONGEST_PAUSE))
-                .inspect_ok(move |_| pulse.told())
+                .inspect_ok(move |_| heartbeat.told())
         });
         // Each says from whom it accepts copies, and the operator's own whether all is paused: none is left out.
         one(parts.collect(), |_| false)
     }
 
     /// Of one watch on that kind. Whoever asks for it learns no namespace's name, so they are numbered.
-    fn pulse<K: Resource<DynamicType = ()>>(&self, asked: Asked, number: usize, all: usize) -> Pulse {
+    fn heartbeat<K: Resource<DynamicType = ()>>(&self, asked: Asked, number: usize, all: usize) -> Heartbeat {
         let which = if all == 1 { String::new() } else { format!(", {} of {all}", number + 1) };
         let name = format!("watching {}{which}", K::plural(&()));
         self.health.watch(name, self.length + GRACE, asked)
@@ -196,7 +196,7 @@ where
     }
 }
 
-/// Drains a controller's results; failed visits have been logged where they are put off.
+/// Drains a controller's results; failed reconciliations have been logged where they are put off.
 pub async fn logged<T, E, Q>(results: impl Stream<Item = Result<T, controller::Error<E, Q>>>)
 where
     E: std::error::Error + 'static,

@@ -1,6 +1,6 @@
 //! Is this process alive, and does it do its duty? Pure but for the clock.
 //!
-//! Alive: each loop has made an attempt within its bound, and no visit takes for ever. An API server that cannot be reached,
+//! Alive: each loop has made an attempt within its bound, and no reconciliation takes for ever. An API server that cannot be reached,
 //! that refuses or is busy, is an attempt; a restart would cure none of it. Ready: it waits for its turn, or it leads and all
 //! its watches have a verdict. What is told holds no name of a tenant, so whoever may ask learns of nobody.
 //!
@@ -14,13 +14,13 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::time::Instant;
 
-/// A visit that takes so long hangs: a thousand targets at the deadline of each take six minutes.
-pub const LONGEST_VISIT: Duration = Duration::from_mins(30);
+/// A reconciliation that takes so long hangs: a thousand targets at the deadline of each take six minutes.
+pub const LONGEST_RECONCILIATION: Duration = Duration::from_mins(30);
 
 /// What this process does about its lease.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(tag = "state", rename_all = "camelCase")]
-pub enum Standing {
+pub enum Leadership {
     /// It has not looked yet.
     #[default]
     Starting,
@@ -60,75 +60,75 @@ impl Asked {
 
 /// A loop that has to come round.
 #[derive(Clone, Debug)]
-pub struct Pulse {
+pub struct Heartbeat {
     name: String,
     bound: Duration,
     /// The requests that are its attempts.
     asked: Option<Asked>,
-    beats: Arc<Mutex<Beats>>,
+    heartbeats: Arc<Mutex<Heartbeats>>,
 }
 
 #[derive(Debug)]
-struct Beats {
+struct Heartbeats {
     attempt: Instant,
     event: Option<Instant>,
 }
 
-impl Pulse {
+impl Heartbeat {
     /// It has come round.
     pub fn beat(&self) {
-        self.beats.lock().attempt = Instant::now();
+        self.heartbeats.lock().attempt = Instant::now();
     }
 
     /// It was told something.
     pub fn told(&self) {
         let now = Instant::now();
-        *self.beats.lock() = Beats { attempt: now, event: Some(now) };
+        *self.heartbeats.lock() = Heartbeats { attempt: now, event: Some(now) };
     }
 }
 
 /// What is known of this process' health; a clone is the same one.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
-    pulses: Arc<Mutex<Vec<Pulse>>>,
-    standing: Arc<Mutex<Standing>>,
+    heartbeats: Arc<Mutex<Vec<Heartbeat>>>,
+    leadership: Arc<Mutex<Leadership>>,
 }
 
 impl Health {
     /// A loop that comes round within `bound`, beginning now.
     #[must_use]
-    pub fn pulse(&self, name: &str, bound: Duration) -> Pulse {
+    pub fn heartbeat(&self, name: &str, bound: Duration) -> Heartbeat {
         self.add(name.to_owned(), bound, None)
     }
 
     /// A watch, whose attempts are the requests that are `asked`.
     #[must_use]
-    pub fn watch(&self, name: String, bound: Duration, asked: Asked) -> Pulse {
+    pub fn watch(&self, name: String, bound: Duration, asked: Asked) -> Heartbeat {
         self.add(name, bound, Some(asked))
     }
 
-    fn add(&self, name: String, bound: Duration, asked: Option<Asked>) -> Pulse {
-        let beats = Arc::new(Mutex::new(Beats { attempt: Instant::now(), event: None }));
-        let pulse = Pulse { name, bound, asked, beats };
-        self.pulses.lock().push(pulse.clone());
-        pulse
+    fn add(&self, name: String, bound: Duration, asked: Option<Asked>) -> Heartbeat {
+        let heartbeats = Arc::new(Mutex::new(Heartbeats { attempt: Instant::now(), event: None }));
+        let heartbeat = Heartbeat { name, bound, asked, heartbeats };
+        self.heartbeats.lock().push(heartbeat.clone());
+        heartbeat
     }
 
     /// The operator asks for this, as itself.
     pub fn asked(&self, uri: &Uri) {
-        let is_it = |pulse: &&Pulse| pulse.asked.as_ref().is_some_and(|asked| asked.is(uri));
-        self.pulses.lock().iter().filter(is_it).for_each(Pulse::beat);
+        let is_it = |heartbeat: &&Heartbeat| heartbeat.asked.as_ref().is_some_and(|asked| asked.is(uri));
+        self.heartbeats.lock().iter().filter(is_it).for_each(Heartbeat::beat);
     }
 
     /// Says how it stands.
-    pub fn stands(&self, standing: Standing) {
-        *self.standing.lock() = standing;
+    pub fn stands(&self, leadership: Leadership) {
+        *self.leadership.lock() = leadership;
     }
 
     /// How it stands.
     #[must_use]
-    pub fn standing(&self) -> Standing {
-        self.standing.lock().clone()
+    pub fn leadership(&self) -> Leadership {
+        self.leadership.lock().clone()
     }
 
     /// Each loop.
@@ -136,18 +136,18 @@ impl Health {
     pub fn loops(&self) -> Vec<Loop> {
         let now = Instant::now();
         let age = |then: Instant| now.saturating_duration_since(then).as_secs();
-        let of = |pulse: &Pulse| {
-            let Beats { attempt, event } = *pulse.beats.lock();
-            let late = now.saturating_duration_since(attempt) > pulse.bound;
+        let of = |heartbeat: &Heartbeat| {
+            let Heartbeats { attempt, event } = *heartbeat.heartbeats.lock();
+            let late = now.saturating_duration_since(attempt) > heartbeat.bound;
             Loop {
-                name: pulse.name.clone(),
+                name: heartbeat.name.clone(),
                 attempt_seconds_ago: age(attempt),
                 event_seconds_ago: event.map(age),
-                bound_seconds: pulse.bound.as_secs(),
+                bound_seconds: heartbeat.bound.as_secs(),
                 late,
             }
         };
-        self.pulses.lock().iter().map(of).collect()
+        self.heartbeats.lock().iter().map(of).collect()
     }
 }
 
@@ -168,10 +168,10 @@ pub struct Loop {
     pub late: bool,
 }
 
-/// The visits, as they are told.
+/// The reconciliations, as they are told.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Visits {
+pub struct Reconciliations {
     /// Those that wait for room.
     pub waiting: i64,
     /// Those under way.
@@ -204,8 +204,8 @@ pub struct Work {
     pub watches: Vec<OwnWatch>,
     /// The tenants' watches by state.
     pub tenant_watches: std::collections::BTreeMap<&'static str, i64>,
-    /// Visits.
-    pub visits: Visits,
+    /// Reconciliations.
+    pub reconciliations: Reconciliations,
     /// Accounts that it acts as.
     pub accounts: usize,
     /// Age of the oldest of their tokens.
@@ -227,7 +227,7 @@ pub struct Report {
     /// What is not as it should be.
     pub trouble: Vec<String>,
     /// Its lease.
-    pub lease: Standing,
+    pub lease: Leadership,
     /// Its loops.
     pub loops: Vec<Loop>,
     /// What it does, where it leads.
@@ -237,19 +237,19 @@ pub struct Report {
 
 /// Judges; `work` is there once it leads.
 #[must_use]
-pub fn report(lease: Standing, loops: Vec<Loop>, work: Option<Work>) -> Report {
+pub fn report(lease: Leadership, loops: Vec<Loop>, work: Option<Work>) -> Report {
     let late = loops.iter().filter(|round| round.late).map(|round| {
         let Loop { name, attempt_seconds_ago: ago, bound_seconds: bound, .. } = round;
         format!("{name}: no attempt for {ago} s, where one is due within {bound} s")
     });
     let mut trouble: Vec<String> = late.collect();
-    let longest = work.as_ref().and_then(|work| work.visits.longest_seconds);
-    if let Some(longest) = longest.filter(|longest| *longest > LONGEST_VISIT.as_secs()) {
+    let longest = work.as_ref().and_then(|work| work.reconciliations.longest_seconds);
+    if let Some(longest) = longest.filter(|longest| *longest > LONGEST_RECONCILIATION.as_secs()) {
         trouble.push(format!("a reconciliation has run for {longest} s"));
     }
     let alive = trouble.is_empty();
     match &work {
-        None if lease == Standing::Starting => trouble.push("its lease was not checked yet".to_owned()),
+        None if lease == Leadership::Starting => trouble.push("its lease was not checked yet".to_owned()),
         None => {}
         Some(work) => trouble.extend(unsettled(work)),
     }
@@ -281,7 +281,7 @@ mod tests {
                 OwnWatch { kind: "servicetokens", synced: false, needed: false },
             ],
             tenant_watches: [("opening", opening), ("refused", 3)].into(),
-            visits: Visits { longest_seconds: longest, ..Visits::default() },
+            reconciliations: Reconciliations { longest_seconds: longest, ..Reconciliations::default() },
             ..Work::default()
         }
     }
@@ -289,10 +289,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_loop_that_hangs_is_named_and_ends_being_alive_within_its_bound() {
         let health = Health::default();
-        let pulse = health.pulse("renewing the lease", Duration::from_mins(1));
+        let heartbeat = health.heartbeat("renewing the lease", Duration::from_mins(1));
         let asked = Asked::of("/api/v1/namespaces".into(), None);
         let watch = health.watch("watching namespaces".into(), Duration::from_mins(5), asked);
-        let judged = || report(Standing::Leading, health.loops(), None);
+        let judged = || report(Leadership::Leading, health.loops(), None);
         assert!(judged().alive);
         advance(Duration::from_mins(1)).await;
         assert!(judged().alive, "at its bound");
@@ -300,11 +300,11 @@ mod tests {
         let late = judged();
         assert!(!late.alive && !late.ready);
         assert_eq!(late.trouble, ["renewing the lease: no attempt for 61 s, where one is due within 60 s"]);
-        pulse.beat();
+        heartbeat.beat();
         assert!(judged().alive);
         // A watch is alive by what it asks, answered or not, and by what it is told.
         advance(Duration::from_mins(4)).await;
-        pulse.beat();
+        heartbeat.beat();
         assert!(!judged().alive);
         health.asked(&Uri::from_static("/api/v1/namespaces/config-weaver"));
         assert!(!judged().alive, "another path");
@@ -327,22 +327,22 @@ mod tests {
 
     #[test]
     fn ready_is_who_waits_and_who_leads_with_a_verdict_on_every_watch() {
-        let waiting = Standing::Waiting { holder: "other".into() };
-        for (standing, work, alive, ready, words) in [
-            (Standing::Starting, None, true, false, "its lease was not checked yet"),
+        let waiting = Leadership::Waiting { holder: "other".into() };
+        for (leadership, work, alive, ready, words) in [
+            (Leadership::Starting, None, true, false, "its lease was not checked yet"),
             (waiting, None, true, true, ""),
-            (Standing::Leading, Some(work(true, 0, Some(1_800))), true, true, ""),
+            (Leadership::Leading, Some(work(true, 0, Some(1_800))), true, true, ""),
             (
-                Standing::Leading,
+                Leadership::Leading,
                 Some(work(false, 0, None)),
                 true,
                 false,
                 "the watch on configmapsyncs has not",
             ),
-            (Standing::Leading, Some(work(true, 2, None)), true, false, "2 watches of tenants"),
-            (Standing::Standalone, Some(work(true, 0, Some(1_801))), false, false, "has run for 1801 s"),
+            (Leadership::Leading, Some(work(true, 2, None)), true, false, "2 watches of tenants"),
+            (Leadership::Standalone, Some(work(true, 0, Some(1_801))), false, false, "has run for 1801 s"),
         ] {
-            let report = report(standing, Vec::new(), work);
+            let report = report(leadership, Vec::new(), work);
             assert_eq!((report.alive, report.ready), (alive, ready), "{report:?}");
             assert!(report.trouble.join("; ").contains(words), "{report:?}");
             assert_eq!(report.trouble.is_empty(), words.is_empty(), "{report:?}");
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_report_is_one_flat_object() {
-        let report = report(Standing::Leading, Vec::new(), Some(work(true, 0, None)));
+        let report = report(Leadership::Leading, Vec::new(), Some(work(true, 0, None)));
         let json = serde_json::to_value(report).unwrap();
         assert_eq!(json["lease"], serde_json::json!({"state": "leading"}));
         assert_eq!(json["tenantWatches"]["refused"], 3);

@@ -18,8 +18,8 @@ use crate::service_token::why::Why;
 /// All that is counted.
 pub struct Metrics {
     registry: Registry,
-    visits: Family<Visit, Counter>,
-    visit_seconds: Histogram,
+    reconciliations: Family<Reconciliation, Counter>,
+    reconciliation_seconds: Histogram,
     writes: Family<Write, Counter>,
     requests: Family<Request, Counter>,
     tokens: Family<Token, Counter>,
@@ -46,7 +46,7 @@ pub const TOKEN_STATES: [&str; 2] = ["fresh", "missing"];
 /// Values of the label `state` of `weaver_watches`.
 pub const WATCH_STATES: [&str; 4] = ["opening", "synced", "refused", "failing"];
 
-/// How a visit ended.
+/// How a reconciliation ended.
 #[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
 pub enum End {
     /// All is as it should be, or is not to be done.
@@ -81,7 +81,7 @@ pub enum Identity {
     Lease,
 }
 
-/// What became of the wish for a token.
+/// What became of the request for a token.
 #[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
 pub enum Minting {
     /// There is one.
@@ -95,7 +95,7 @@ pub enum Minting {
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
-struct Visit {
+struct Reconciliation {
     end: End,
 }
 
@@ -149,7 +149,7 @@ pub struct Snapshot {
     pub service_tokens: Vec<(&'static str, i64)>,
     /// Watches by their state.
     pub watches: Vec<(&'static str, i64)>,
-    /// Visits that wait for room.
+    /// Reconciliations that wait for room.
     pub waiting: i64,
     /// This process leads.
     pub leading: bool,
@@ -161,9 +161,9 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("weaver");
         let metrics = Self {
-            visits: Family::default(),
+            reconciliations: Family::default(),
             // From a millisecond to half a minute.
-            visit_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
+            reconciliation_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
             writes: Family::default(),
             requests: Family::default(),
             tokens: Family::default(),
@@ -178,11 +178,11 @@ impl Default for Metrics {
             paused: Gauge::default(),
             registry: Registry::default(),
         };
-        registry.register("visits", "Visits of resources, by how they ended", metrics.visits.clone());
+        registry.register("reconciliations", "Reconciliations by result", metrics.reconciliations.clone());
         registry.register(
-            "visit_seconds",
+            "reconciliation_seconds",
             "Duration of reconciliations, without the wait for a permit",
-            metrics.visit_seconds.clone(),
+            metrics.reconciliation_seconds.clone(),
         );
         registry.register("writes", "Writes of copies", metrics.writes.clone());
         registry.register("requests", "Requests to the API server", metrics.requests.clone());
@@ -213,7 +213,11 @@ impl Default for Metrics {
             metrics.service_tokens.clone(),
         );
         registry.register("watches", "Watches of tenants by their state", metrics.watches.clone());
-        registry.register("visits_waiting", "Visits that wait for room", metrics.waiting.clone());
+        registry.register(
+            "reconciliations_waiting",
+            "Reconciliations that wait for a permit",
+            metrics.waiting.clone(),
+        );
         registry.register("leading", "1 while this process may write", metrics.leading.clone());
         registry.register("paused", "1 while everything is paused", metrics.paused.clone());
         let metrics = Self { registry, ..metrics };
@@ -227,7 +231,7 @@ impl Metrics {
     /// the increase between two looks, would miss the first. Requests have too many labels for it.
     fn begin(&self) {
         for end in [End::Settled, End::Retry, End::Failed] {
-            drop(self.visits.get_or_create(&Visit { end }));
+            drop(self.reconciliations.get_or_create(&Reconciliation { end }));
         }
         for change in [Written::Created, Written::Updated, Written::Replaced, Written::Removed] {
             drop(self.writes.get_or_create(&Write { change }));
@@ -240,10 +244,10 @@ impl Metrics {
         }
     }
 
-    /// A visit ended.
-    pub fn visited(&self, end: End, took: Duration) {
-        self.visits.get_or_create(&Visit { end }).inc();
-        self.visit_seconds.observe(took.as_secs_f64());
+    /// A reconciliation ended.
+    pub fn reconciled(&self, end: End, took: Duration) {
+        self.reconciliations.get_or_create(&Reconciliation { end }).inc();
+        self.reconciliation_seconds.observe(took.as_secs_f64());
     }
 
     /// A copy was written.
@@ -329,7 +333,7 @@ mod tests {
     #[test]
     fn what_was_counted_is_told_with_labels_of_closed_sets() {
         let metrics = Metrics::default();
-        metrics.visited(End::Settled, Duration::from_millis(3));
+        metrics.reconciled(End::Settled, Duration::from_millis(3));
         metrics.wrote(Written::Created);
         metrics.asked(Identity::Tenant, &http::Method::GET, true, Some(http::StatusCode::OK));
         metrics.asked(Identity::Operator, &http::Method::PATCH, false, None);
@@ -338,8 +342,8 @@ mod tests {
         let now = Snapshot { targets: vec![("synced", 7)], waiting: 2, ..Snapshot::default() };
         let text = metrics.text(&now);
         for line in [
-            r#"weaver_visits_total{end="Settled"} 1"#,
-            "weaver_visit_seconds_count 1",
+            r#"weaver_reconciliations_total{end="Settled"} 1"#,
+            "weaver_reconciliation_seconds_count 1",
             r#"weaver_writes_total{change="Created"} 1"#,
             r#"weaver_requests_total{identity="Tenant",method="watch",code="2xx"} 1"#,
             r#"weaver_requests_total{identity="Operator",method="patch",code="none"} 1"#,
@@ -348,7 +352,7 @@ mod tests {
             r#"weaver_tokens_total{result="Missing"} 0"#,
             r#"weaver_service_tokens_issued_total{why="due"} 0"#,
             r#"weaver_targets{state="synced"} 7"#,
-            "weaver_visits_waiting 2",
+            "weaver_reconciliations_waiting 2",
             "weaver_leading 0",
             "# EOF",
         ] {

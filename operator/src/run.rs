@@ -23,13 +23,13 @@ use crate::code;
 use crate::controller::events::Events;
 use crate::controller::frame;
 use crate::controller::kind::{Context, Reconcile};
-use crate::controller::lanes::Lanes;
+use crate::controller::permits::Permits;
 use crate::controller::state::States;
 use crate::controllers::{
     UNREACHABLE, Watches, is_read_of_sync, is_read_of_token, is_served, logged, wake_the_concerned,
 };
 use crate::counted::{Counted, CountedMinter};
-use crate::health::{Health, Pulse, Standing};
+use crate::health::{Health, Heartbeat, Leadership};
 use crate::lease::fence::Fence;
 use crate::lease::hold::{Ending, Holder, Leases};
 use crate::lease::holder::this_process;
@@ -104,7 +104,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
                 return Ok(());
             }
         };
-        health.stands(if options.standalone { Standing::Standalone } else { Standing::Leading });
+        health.stands(if options.standalone { Leadership::Standalone } else { Leadership::Leading });
         service_manager::ready("serving the tenants that ask for it");
         let means =
             Means { client, transport, metrics, clock: clock.clone(), health: health.clone(), options };
@@ -148,7 +148,7 @@ async fn work(
         tenants: Arc::new(Tenants::new(transport, minter, options.watch)),
         namespaces: Arc::new(Namespaces::of(options.namespaces.clone())),
         events: Events::new(client.clone()),
-        lanes: Arc::default(),
+        permits: Arc::default(),
         client,
         metrics,
         options,
@@ -158,7 +158,7 @@ async fn work(
 
     let wake = |change: NamespaceChange<'_>| wake_the_concerned(change, &context, &token_context);
     let follow = context.namespaces.follow(own.namespaces(), wake);
-    let housekeeping = health.pulse("housekeeping", HOUSEKEEPING * 3);
+    let housekeeping = health.heartbeat("housekeeping", HOUSEKEEPING * 3);
     admin.leads(context.clone(), token_context.clone());
 
     let (mut syncs, mut tokens) = (std::pin::pin!(syncs), std::pin::pin!(tokens));
@@ -188,7 +188,7 @@ async fn work(
     stop.cancel();
     if tokio::time::timeout(Duration::from_secs(10), futures::future::join(syncs, tokens)).await.is_err() {
         warn!(
-            code = code::VISIT_CUT_OFF,
+            code = code::RECONCILIATION_ABORTED,
             "a reconciliation did not end within 10 s and was aborted; its writes have preconditions"
         );
     }
@@ -202,7 +202,7 @@ struct Shared {
     tenants: Arc<Tenants<CountedMinter>>,
     namespaces: Arc<Namespaces>,
     events: Events,
-    lanes: Arc<Lanes>,
+    permits: Arc<Permits>,
     metrics: Arc<Metrics>,
     options: Options,
 }
@@ -215,7 +215,7 @@ fn controller<K: Reconcile>(
     is_read: fn(&str) -> bool,
     own: K::Own,
 ) -> (impl Future<Output = ()> + use<K>, Arc<Context<K>>) {
-    let Shared { client, tenants, namespaces, events, lanes, metrics, options } = shared;
+    let Shared { client, tenants, namespaces, events, permits, metrics, options } = shared;
     let triggers = Triggers::default();
     let states = Arc::<States<K::Memory>>::default();
     let forget = states.clone();
@@ -229,7 +229,7 @@ fn controller<K: Reconcile>(
         store,
         events: events.clone(),
         states,
-        lanes: lanes.clone(),
+        permits: permits.clone(),
         metrics: metrics.clone(),
         options: options.clone(),
         own,
@@ -238,7 +238,7 @@ fn controller<K: Reconcile>(
 }
 
 fn waits_for(health: &Health, priority: i32, Holder { name: holder, priority: theirs }: Holder<'_>) {
-    health.stands(Standing::Waiting { holder: holder.to_owned() });
+    health.stands(Leadership::Waiting { holder: holder.to_owned() });
     match theirs.cmp(&priority) {
         Ordering::Less => {
             info!(
@@ -310,12 +310,12 @@ fn unusable(error: anyhow::Error) -> anyhow::Error {
     if may_pass { error } else { error.context(NeedsHuman) }
 }
 
-async fn keep_house(context: &Context<ConfigMapSync>, tokens: &Context<ServiceToken>, pulse: &Pulse) {
+async fn keep_house(context: &Context<ConfigMapSync>, tokens: &Context<ServiceToken>, heartbeat: &Heartbeat) {
     let mut interval = tokio::time::interval(HOUSEKEEPING);
     interval.tick().await;
     loop {
         interval.tick().await;
-        pulse.beat();
+        heartbeat.beat();
         context.states.retain(&context.living());
         tokens.states.retain(&tokens.living());
         let (accounts, writers) = (context.states.accounts(), tokens.states.accounts());

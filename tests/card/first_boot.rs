@@ -157,7 +157,7 @@ fn the_cluster_is_told_how_the_node_is() {
 
 #[test]
 #[ignore = "needs the booted image: make image-smoke"]
-fn the_node_made_its_own_identity_and_took_its_owners_wishes() {
+fn the_node_made_its_own_identity_and_took_its_owners_settings() {
     let machine = machine().unwrap();
     let run = |command: &str| machine.run(command).unwrap().trim().to_owned();
     assert_eq!(run("hostname"), "raspi");

@@ -29,7 +29,7 @@ const NETWORK_CONFIG: &str = "network:
 /// And what it appends to cmdline.txt.
 const APPENDED: &str = "cfg80211.ieee80211_regdom=JP ds=nocloud;i=rpi-imager-1763700000000";
 /// The address is the one to which QEMU forwards the ports.
-const WISHES: &str = "
+const SETTINGS: &str = "
 [network]
 address = \"10.0.2.15/24\"
 gateway = \"10.0.2.2\"
@@ -50,7 +50,7 @@ fn edits() -> Edits {
     for (name, text) in [("user-data", USER_DATA), ("network-config", NETWORK_CONFIG)] {
         edits.files.push((name.to_owned(), text.as_bytes().to_vec()));
     }
-    edits.weaver_toml = edits.weaver_toml.map(|text| text + WISHES);
+    edits.weaver_toml = edits.weaver_toml.map(|text| text + SETTINGS);
     edits
 }
 
@@ -71,7 +71,7 @@ fn without_the_memory_controller_k3s_is_not_started_and_the_card_says_why() {
     let off = Setup { arguments: vec!["cgroup_disable=memory".to_owned()], ..Setup::default() };
     let mut machine = Machine::start(&card, &off).unwrap();
     machine.wait_for_ssh(Duration::from_mins(12)).unwrap();
-    the_owners_wishes_are_met(&machine);
+    the_owners_settings_are_applied(&machine);
     k3s_is_held_back(&machine);
     the_token_is_kept_from_others(&machine);
     what_imager_appended_outlives_the_next_kernel(&machine);
@@ -94,7 +94,7 @@ fn without_the_memory_controller_k3s_is_not_started_and_the_card_says_why() {
     assert!(own.iter().all(|line| !first.contains(line)), "two cards are strangers: {own:#?}");
 }
 
-fn the_owners_wishes_are_met(machine: &Machine) {
+fn the_owners_settings_are_applied(machine: &Machine) {
     until("Imager's time zone", || {
         let zone = machine.run("readlink /etc/localtime")?;
         Ok(if zone.contains("Asia/Tokyo") { Ok(()) } else { Err(zone) })

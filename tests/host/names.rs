@@ -1,4 +1,4 @@
-//! `weaver-node-agent repair names` on a real API server: each rung of the ladder, and a name that gets out again.
+//! `weaver-node-agent repair names` on a real API server: each step of the plan, and a name that gets out again.
 //! The server is the test's own, and systemd is a double that stops and starts it.
 
 mod own_server {
@@ -66,7 +66,7 @@ mod own_server {
         /// The exit code and what was said.
         fn repair(&self, flags: &[&str]) -> (Option<i32>, String) {
             let mut agent = self.agent(&["repair", "names"]);
-            // What becomes of a new name decides the next rung, and k3s serves it a moment after it is ready: 1.6 s where
+            // What becomes of a new name decides the next step, and k3s serves it a moment after it is ready: 1.6 s where
             // nothing else runs.
             agent.args(["--probe-timeout", "10"]);
             agent.arg("--k3s").arg(&self.program).arg("--systemctl").arg(self.systemd.systemctl());

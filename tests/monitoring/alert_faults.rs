@@ -8,8 +8,8 @@ use weaver_diagnostics::finding::{Code, Finding};
 use weaver_node_agent::node_report::Report;
 use weaver_node_agent::run::metrics::Counts;
 use weaver_tests::exposition::samples;
-use weaver_tests::lookout::{API_SERVER, BY_PAGE, LEADING, NODE, TENANTS};
 use weaver_tests::monitoring::alerts;
+use weaver_tests::observer::{API_SERVER, BY_PAGE, LEADING, NODE, TENANTS};
 use weaver_tests::promtool::fires;
 
 #[test]
@@ -52,19 +52,19 @@ mod own_server {
     use weaver_devstack::ports;
     use weaver_tests::agent::Scene;
     use weaver_tests::exposition::samples;
-    use weaver_tests::lookout::{Lookout, NODE};
     use weaver_tests::metrics::Metrics;
+    use weaver_tests::observer::{NODE, Observer};
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_name_that_is_not_served_shuts_the_gate_and_a_dead_webhook_leaves_no_definitions() {
         let mut scene = Scene::start();
         let address = format!("127.0.0.1:{}", ports::disposable().unwrap());
         let told = async || samples(&Metrics::at(&address).await.0);
-        let mut lookout = Lookout::new(&NODE);
+        let mut observer = Observer::new(&NODE);
         let agent = scene.run(&["--metrics", &address]);
         agent.open();
         agent.wait_for("definitions", |report| report["definitions"]["installed"] == true);
-        lookout.is_quiet(told).await;
+        observer.is_quiet(told).await;
         // A gate that has opened stays open: an agent that starts anew has to open it.
         agent.stop();
         scene.configure("bux.example");
@@ -73,9 +73,9 @@ mod own_server {
         agent.wait_for("first check", |report| {
             report["reason"].as_str().is_some_and(|why| why.contains("T-02"))
         });
-        lookout.comes("WeaverGateShut", told).await;
-        lookout.comes("WeaverNamesNotCovered", told).await;
-        lookout.comes("WeaverDefinitionsMissing", told).await;
+        observer.comes("WeaverGateShut", told).await;
+        observer.comes("WeaverNamesNotCovered", told).await;
+        observer.comes("WeaverDefinitionsMissing", told).await;
         agent.stop();
     }
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 use weaver_api::OPERATOR_NAMESPACE;
 use weaver_api::marks::PAUSED_ANNOTATION;
 use weaver_tests::alone::{Alone, Operator};
-use weaver_tests::lookout::{API_SERVER, LEADING, Lookout, TENANTS, told};
+use weaver_tests::observer::{API_SERVER, LEADING, Observer, TENANTS, told};
 use weaver_tests::proxy::{Hook, Hooks};
 use weaver_tests::world::eventually;
 
@@ -29,23 +29,23 @@ async fn leads(operator: &Operator) {
 #[tokio::test]
 async fn nobody_leads_two_lead_everything_is_paused() {
     let mut alone = Alone::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
-    let mut lookout = Lookout::new(&LEADING);
+    let mut observer = Observer::new(&LEADING);
     let world = alone.world("alerts-leading");
     world.synced().await;
     let second = alone.another_operator("second", &["--lease", "12"]).await;
-    lookout.is_quiet(async || told(&[&alone.operator, &second]).await).await;
+    observer.is_quiet(async || told(&[&alone.operator, &second]).await).await;
     alone.operator.kill();
-    lookout.comes("WeaverNobodyLeads", async || told(&[&second]).await).await;
+    observer.comes("WeaverNobodyLeads", async || told(&[&second]).await).await;
     leads(&second).await;
-    lookout.is_quiet(async || told(&[&second]).await).await;
-    lookout.comes("WeaverNobodyLeads", async || told(&[]).await).await;
+    observer.is_quiet(async || told(&[&second]).await).await;
+    observer.comes("WeaverNobodyLeads", async || told(&[]).await).await;
 
     let third = alone.another_operator("third", &["--standalone"]).await;
-    lookout.comes("WeaverTwoLead", async || told(&[&second, &third]).await).await;
+    observer.comes("WeaverTwoLead", async || told(&[&second, &third]).await).await;
     let namespaces: Api<Namespace> = Api::all(alone.own.client.clone());
     let pause = Patch::Merge(json!({"metadata": {"annotations": {PAUSED_ANNOTATION: "a backup"}}}));
     namespaces.patch(OPERATOR_NAMESPACE, &PatchParams::default(), &pause).await.unwrap();
-    lookout.comes("WeaverPaused", async || told(&[&second]).await).await;
+    observer.comes("WeaverPaused", async || told(&[&second]).await).await;
     let resume = Patch::Merge(json!({"metadata": {"annotations": {PAUSED_ANNOTATION: null}}}));
     namespaces.patch(OPERATOR_NAMESPACE, &PatchParams::default(), &resume).await.unwrap();
     world.finish().await;
@@ -54,7 +54,7 @@ async fn nobody_leads_two_lead_everything_is_paused() {
 #[tokio::test]
 async fn what_tenants_lack_or_fight_over() {
     let alone = Alone::start(|_| Hooks::none()).await;
-    let mut lookout = Lookout::new(&TENANTS);
+    let mut observer = Observer::new(&TENANTS);
     let world = alone.world("alerts-tenants");
     let (team, foo) = world.synced().await;
     let told = async || told(&[&alone.operator]).await;
@@ -63,7 +63,7 @@ async fn what_tenants_lack_or_fight_over() {
     suspended["suspend"] = json!(true);
     world.sync(&team, "suspended", suspended).await;
     world.condition(&team, "suspended", "Ready", "False", "Suspended").await;
-    lookout.is_quiet(told).await;
+    observer.is_quiet(told).await;
 
     // Several copies of a source that never rests, since each ConfigMapSync is paced by itself.
     for copy in ["b", "c", "d", "e"] {
@@ -78,25 +78,25 @@ async fn what_tenants_lack_or_fight_over() {
         }
     };
     tokio::select! {
-        () = lookout.comes("WeaverWriteStorm", told) => {}
+        () = observer.comes("WeaverWriteStorm", told) => {}
         () = restless => {}
     }
 
     let bar = world.target(&team, "bar").await;
     world.config_map(&bar, "settings", &[("theirs", "1")]).await;
     world.sync(&team, "taken", world.spec(&team, &[&bar])).await;
-    lookout.comes("WeaverConflicts", told).await;
-    lookout.comes("WeaverSyncsNotReady", told).await;
+    observer.comes("WeaverConflicts", told).await;
+    observer.comes("WeaverSyncsNotReady", told).await;
 
     let poor = world.namespace("poor").await;
     world.account(&poor).await;
     world.sync(&poor, "sync", world.spec(&poor, &[&foo])).await;
-    lookout.comes("WeaverMintingRefused", told).await;
+    observer.comes("WeaverMintingRefused", told).await;
 
     let writer = world.writer("writer", "tokens").await;
     world.service_token(&writer, "tokens", &[("a", "nobody")]).await;
-    lookout.comes("WeaverTokensMissing", told).await;
-    lookout.comes("WeaverServiceTokensNotReady", told).await;
+    observer.comes("WeaverTokensMissing", told).await;
+    observer.comes("WeaverServiceTokensNotReady", told).await;
     world.finish().await;
 }
 
@@ -140,11 +140,11 @@ async fn the_api_server_refuses_fails_and_takes_its_time() {
         ..Hooks::none()
     };
     let alone = Alone::start(|_| hooks).await;
-    let mut lookout = Lookout::new(&API_SERVER);
+    let mut observer = Observer::new(&API_SERVER);
     let world = alone.world("alerts-server");
     let (team, _) = world.synced().await;
     let told = async || told(&[&alone.operator]).await;
-    lookout.is_quiet(told).await;
+    observer.is_quiet(told).await;
 
     mode.store(mode::SLOW, Ordering::SeqCst);
     let bar = world.target(&team, "bar").await;
@@ -153,7 +153,7 @@ async fn the_api_server_refuses_fails_and_takes_its_time() {
         spec["targets"]["name"] = json!(name);
         world.sync(&team, name, spec).await;
     }
-    lookout.comes("WeaverVisitsWait", told).await;
+    observer.comes("WeaverReconciliationsWait", told).await;
     mode.store(mode::NOTHING, Ordering::SeqCst);
     world.condition(&team, "e", "Ready", "True", "Synced").await;
 
@@ -162,13 +162,13 @@ async fn the_api_server_refuses_fails_and_takes_its_time() {
     let baz = world.target(&other, "baz").await;
     world.config_map(&other, "settings", &[("a", "1")]).await;
     world.sync(&other, "sync", world.spec(&other, &[&baz])).await;
-    lookout.comes("WeaverWatchesFail", told).await;
+    observer.comes("WeaverWatchesFail", told).await;
 
     mode.store(mode::OPERATOR_REFUSED, Ordering::SeqCst);
-    lookout.comes("WeaverOperatorRefused", told).await;
+    observer.comes("WeaverOperatorRefused", told).await;
 
     mode.store(mode::ALL_UNAVAILABLE, Ordering::SeqCst);
-    lookout.comes("WeaverApiServerSilent", told).await;
+    observer.comes("WeaverApiServerSilent", told).await;
     mode.store(mode::NOTHING, Ordering::SeqCst);
     world.condition(&other, "sync", "Ready", "True", "Synced").await;
     world.finish().await;

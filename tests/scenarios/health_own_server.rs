@@ -32,7 +32,7 @@ async fn a_candidate_is_well_and_a_leader_says_what_it_does() {
     assert_eq!(report["watches"][0], serde_json::json!({"kind": "configmapsyncs", "synced": true}));
     assert_eq!(report["accounts"], 1, "{report}");
     assert!(
-        report["oldestTokenSeconds"].is_u64() && report["visits"]["endedSecondsAgo"].is_u64(),
+        report["oldestTokenSeconds"].is_u64() && report["reconciliations"]["endedSecondsAgo"].is_u64(),
         "{report}"
     );
     let loops: Vec<&str> =

@@ -16,7 +16,11 @@ async fn work_is_counted_and_nobody_is_named() {
         assert!(after.value(series) > before.value(series), "{series}\n{}", after.0);
     }
     let watches = r#"weaver_requests_total{identity="Tenant",method="watch",code="2xx"}"#;
-    assert!(after.value(watches) > 0 && after.value("weaver_visit_seconds_count") > 0, "{}", after.0);
+    assert!(
+        after.value(watches) > 0 && after.value("weaver_reconciliation_seconds_count") > 0,
+        "{}",
+        after.0
+    );
     eventually("the states of this world are told", || async {
         let now = Metrics::scrape(&log).await;
         let told = now.value(r#"weaver_targets{state="synced"}"#) > 0

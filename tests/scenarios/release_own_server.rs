@@ -103,7 +103,7 @@ async fn what_the_last_release_made_is_neither_lost_nor_written_again() {
     assert_eq!(resources(&alone.own), before);
     alone.restart_operator();
 
-    // Each is visited by the new operator: a change that no copy shows has it judge its new generation.
+    // Each is reconciled by the new operator: a change that no copy shows has it judge its new generation.
     for name in ["sync", "old"] {
         let change = json!({"spec": {"resyncSeconds": 610}});
         world.syncs(&team).patch(name, &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();

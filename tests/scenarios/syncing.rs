@@ -189,7 +189,7 @@ async fn nothing_is_written_while_nothing_changes_b26() {
             .await
             .unwrap();
     }
-    // Visits of one resource follow each other: once this is copied, those above are over.
+    // Reconciliations of one resource follow each other: once this is copied, those above are over.
     world.config_map(&team, "settings", &[("a", "2")]).await;
     world.holds(&foo, "settings", &[("a", "2")]).await;
     assert_eq!(version().await, before, "the status was written");

@@ -15,10 +15,10 @@ pub mod exposition;
 #[cfg(test)]
 mod house;
 pub mod kubelet;
-pub mod lookout;
 pub mod memory;
 pub mod metrics;
 pub mod monitoring;
+pub mod observer;
 pub mod operator_rights;
 pub mod own;
 pub mod person;

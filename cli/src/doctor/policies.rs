@@ -3,7 +3,7 @@
 
 use kube::{Client, ResourceExt as _};
 use weaver_diagnostics::finding::{Code, Finding};
-use weaver_installer::guard::{Guard, Standing};
+use weaver_installer::guard::{Guard, PolicyState};
 use weaver_installer::{accounts, deletions, nodes};
 
 use super::ask::asked;
@@ -46,22 +46,22 @@ pub async fn look(client: &Client) -> Vec<Finding> {
 
 async fn judge(client: &Client, findings: &mut Vec<Finding>) -> Result<(), Box<Finding>> {
     for watched in watched() {
-        let standing = asked("looking for the admission policy", watched.guard.asked(client)).await?;
-        findings.extend(unguarded(&watched, standing));
+        let policy_state = asked("looking for the admission policy", watched.guard.asked(client)).await?;
+        findings.extend(unguarded(&watched, policy_state));
     }
     Ok(())
 }
 
-fn unguarded(watched: &Watched, standing: Standing) -> Option<Finding> {
+fn unguarded(watched: &Watched, policy_state: PolicyState) -> Option<Finding> {
     let name = watched.guard.policy.name_any();
-    let (code, message) = match standing {
-        Standing::InForce => return None,
-        Standing::Absent(kind) => (watched.missing, format!("there is no {kind} {name}")),
-        Standing::OtherRules => {
+    let (code, message) = match policy_state {
+        PolicyState::InForce => return None,
+        PolicyState::Absent(kind) => (watched.missing, format!("there is no {kind} {name}")),
+        PolicyState::OtherRules => {
             let message = format!("the rules of the admission policy {name} are not those of this version");
             (watched.changed, message)
         }
-        Standing::Off(words) => (watched.changed, format!("the admission policy {name}: {words}")),
+        PolicyState::Off(words) => (watched.changed, format!("the admission policy {name}: {words}")),
     };
     Some(Finding::new(code, message))
 }
@@ -78,22 +78,22 @@ mod tests {
         let [accounts, nodes, deletions] = all.as_slice() else { panic!("{} policies", all.len()) };
         let (missing, changed) = (Code::AccountPolicyMissing, Code::AccountPolicyChanged);
         let (off, orphaning) = (Code::NodePolicyNotInForce, Code::DeletionPolicyNotInForce);
-        for (watched, standing, expected) in [
-            (accounts, Standing::InForce, None),
-            (accounts, Standing::Absent("ValidatingAdmissionPolicy"), Some(missing)),
-            (accounts, Standing::OtherRules, Some(changed)),
-            (accounts, Standing::Off("so it is".into()), Some(changed)),
-            (nodes, Standing::InForce, None),
-            (nodes, Standing::Absent("ValidatingAdmissionPolicy"), Some(off)),
-            (nodes, Standing::OtherRules, Some(off)),
-            (nodes, Standing::Off("so it is".into()), Some(off)),
-            (deletions, Standing::InForce, None),
-            (deletions, Standing::Absent("ValidatingAdmissionPolicyBinding"), Some(orphaning)),
-            (deletions, Standing::OtherRules, Some(orphaning)),
-            (deletions, Standing::Off("so it is".into()), Some(orphaning)),
+        for (watched, policy_state, expected) in [
+            (accounts, PolicyState::InForce, None),
+            (accounts, PolicyState::Absent("ValidatingAdmissionPolicy"), Some(missing)),
+            (accounts, PolicyState::OtherRules, Some(changed)),
+            (accounts, PolicyState::Off("so it is".into()), Some(changed)),
+            (nodes, PolicyState::InForce, None),
+            (nodes, PolicyState::Absent("ValidatingAdmissionPolicy"), Some(off)),
+            (nodes, PolicyState::OtherRules, Some(off)),
+            (nodes, PolicyState::Off("so it is".into()), Some(off)),
+            (deletions, PolicyState::InForce, None),
+            (deletions, PolicyState::Absent("ValidatingAdmissionPolicyBinding"), Some(orphaning)),
+            (deletions, PolicyState::OtherRules, Some(orphaning)),
+            (deletions, PolicyState::Off("so it is".into()), Some(orphaning)),
         ] {
-            let finding = unguarded(watched, standing.clone());
-            assert_eq!(finding.as_ref().map(|finding| finding.code), expected, "{standing:?}");
+            let finding = unguarded(watched, policy_state.clone());
+            assert_eq!(finding.as_ref().map(|finding| finding.code), expected, "{policy_state:?}");
             if let Some(finding) = finding {
                 assert_eq!(finding.severity(), Severity::Warn);
                 assert!(finding.message.contains(&watched.guard.policy.name_any()), "{finding:?}");

@@ -19,7 +19,7 @@ use weaver_api::v1beta1::{ConfigMapSync, Source, SourceKind};
 use weaver_client::Write;
 use weaver_copies::finalizers::{Claim, after, leaves_copies};
 use weaver_copies::metadata::is_adopted;
-use weaver_copies::plan::{Leftover, leftover};
+use weaver_copies::plan::{StaleCopy, stale_copy};
 
 use super::found::{Copies, Found, leader};
 use super::part::{LOOK, is_gone};
@@ -176,7 +176,7 @@ async fn clean_up(
 
 /// Would the operator remove it?
 fn is_copy_of(owner: &Owner, source: &Source, copy: &Marked) -> bool {
-    leftover(owner, source, copy.place.kind, &copy.meta) == Leftover::Ours
+    stale_copy(owner, source, copy.place.kind, &copy.meta) == StaleCopy::Ours
 }
 
 /// The source of a ConfigMapSync whose copies go; or why they stay, as the operator judges it.
@@ -275,7 +275,7 @@ mod tests {
                 annotations: Some(owner.annotations(source)),
                 ..Default::default()
             };
-            let place = weaver_copies::object::Place::of(SourceKind::ConfigMap, &meta).unwrap();
+            let place = weaver_copies::object::ObjectKey::of(SourceKind::ConfigMap, &meta).unwrap();
             Marked { place, meta }
         };
         let (asking, away) = (owner("u1", "sync"), "ConfigMap/team-a/settings");

@@ -46,7 +46,7 @@ use self::named::Named;
 pub use self::options::{Options, RootOptions};
 use self::rootfs::RootFs;
 use self::tools::{Logs, output};
-use crate::k3s::{self, K3s, Wish};
+use crate::k3s::{self, K3s, K3sChoice};
 use crate::programs::{self, Profile, Program};
 
 /// What `out/` takes at most: image, packed image, boot files, symbols.
@@ -97,16 +97,17 @@ pub fn build(options: &Options) -> Result<Image> {
     is_fit(&[(out, SPACE_FOR_OUT)], &cache, cached.is_some())?;
     let epoch = epoch(source)?;
 
-    let wish = Wish::of(options.k3s.as_deref());
+    let choice_of_k3s = K3sChoice::of(options.k3s.as_deref());
     let work = source.join("target/image");
     // Until they are on the card: another build, into another place, would put its own there.
     let programs_at = work.join("programs");
     files::make_dir(&programs_at)?;
     let _programs = place::wait_alone(&programs_at)?;
-    let choose = || k3s::choose(source, &wish, &work.join("k3s"));
+    let choose = || k3s::choose(source, &choice_of_k3s, &work.join("k3s"));
     // First, since it is what most often cannot be had; but a testbed is compiled, beside the packages.
-    let chosen = if wish == Wish::Testbed { None } else { Some(choose()?) };
-    let profile = if wish == Wish::Testbed && !options.release { Profile::Dev } else { Profile::Release };
+    let chosen = if choice_of_k3s == K3sChoice::Testbed { None } else { Some(choose()?) };
+    let profile =
+        if choice_of_k3s == K3sChoice::Testbed && !options.release { Profile::Dev } else { Profile::Release };
     let origin = announced(cached.as_ref(), &logs);
     let (root, k3s, programs) = thread::scope(|scope| -> Result<_> {
         let root = scope.spawn(|| match cached {

@@ -75,15 +75,15 @@ fn said<T: std::fmt::Debug>(result: Result<T>) -> String {
 }
 
 #[test]
-fn the_wish_is_a_word_a_file_or_none() {
-    for (value, wish) in [
-        (None, Wish::Pinned),
-        (Some(""), Wish::Pinned),
-        (Some("testbed"), Wish::Testbed),
-        (Some("./testbed"), Wish::File("./testbed".into())),
-        (Some("k3s-arm64"), Wish::File("k3s-arm64".into())),
+fn the_setting_is_a_word_a_file_or_none() {
+    for (value, choice_of_k3s) in [
+        (None, K3sChoice::Pinned),
+        (Some(""), K3sChoice::Pinned),
+        (Some("testbed"), K3sChoice::Testbed),
+        (Some("./testbed"), K3sChoice::File("./testbed".into())),
+        (Some("k3s-arm64"), K3sChoice::File("k3s-arm64".into())),
     ] {
-        assert_eq!(Wish::of(value.map(OsStr::new)), wish);
+        assert_eq!(K3sChoice::of(value.map(OsStr::new)), choice_of_k3s);
     }
 }
 
@@ -155,7 +155,7 @@ fn a_lock_without_the_card_s_file_says_what_to_add() {
     let checkout = Checkout::new("http://127.0.0.1:1", b"x");
     let lock = checkout.dir.path().join("image/k3s.lock");
     fs::write(&lock, "version: v1\naddress: a\nfiles: {}\n").unwrap();
-    let text = said(choose(checkout.dir.path(), &Wish::Pinned, checkout.dir.path()));
+    let text = said(choose(checkout.dir.path(), &K3sChoice::Pinned, checkout.dir.path()));
     assert!(text.contains("image/k3s.lock names no k3s-arm64"), "{text}");
 }
 
@@ -200,7 +200,7 @@ fn what_is_no_program_is_refused_as_what_it_is() {
 fn no_file_or_a_directory_is_named() {
     let checkout = Checkout::new("http://127.0.0.1:1", b"else");
     for (path, words) in [("/nowhere/k3s", "no such file can be read"), ("/", "is not a file")] {
-        let text = said(choose(checkout.dir.path(), &Wish::File(path.into()), checkout.dir.path()));
+        let text = said(choose(checkout.dir.path(), &K3sChoice::File(path.into()), checkout.dir.path()));
         assert!(text.contains(&format!("K3S={path}")) && text.contains(words), "{text}");
     }
 }

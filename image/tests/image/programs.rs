@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use weaver_image::elf::{self, Glibc};
-use weaver_image::k3s::{Variant, Wish, choose};
+use weaver_image::k3s::{K3sChoice, Variant, choose};
 use weaver_image::programs::{Profile, Program, emulation, prepare};
 
 const GOOD: &str = r#"int main(void) { puts("tool 1.2.3"); }"#;
@@ -148,7 +148,7 @@ fn a_person_s_k3s_is_taken_for_what_it_says_it_is() {
         let built = bench.compiled(&format!(r#"int main(void) {{ puts("{said}"); }}"#), flags);
         // As a browser leaves it.
         fs::set_permissions(&built, fs::Permissions::from_mode(0o644)).unwrap();
-        choose(&source, &Wish::File(built), &bench.dir.path().join("k3s"))
+        choose(&source, &K3sChoice::File(built), &bench.dir.path().join("k3s"))
     };
     for (said, flags, version, variant) in [
         ("k3s version v9.9.9+k3s1 (abc)", &["-static", "-no-pie"][..], "v9.9.9+k3s1", Variant::CustomK3s),

@@ -1,6 +1,6 @@
 //! Conditions of our kinds: their names, and how a new verdict is folded into the old list.
 //!
-//! All types are present from the first visit, always in one order; `lastTransitionTime` moves only when the
+//! All types are present from the first reconciliation, always in one order; `lastTransitionTime` moves only when the
 //! status of a condition does. The fold is pure, so an unchanged world gives an unchanged list and no write.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};

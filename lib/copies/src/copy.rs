@@ -11,7 +11,7 @@ use weaver_api::v1beta1::SourceKind;
 
 use super::content::Content;
 use super::metadata::Metadata;
-use crate::object::{Object, Place};
+use crate::object::{Object, ObjectKey};
 
 /// Identity of a resource as its copies carry it.
 #[must_use]
@@ -48,8 +48,8 @@ impl Desired {
 
     /// Where the copy in `namespace` stands.
     #[must_use]
-    pub fn place(&self, namespace: &str) -> Place {
-        Place { kind: self.kind, namespace: namespace.to_owned(), name: self.name.clone() }
+    pub fn place(&self, namespace: &str) -> ObjectKey {
+        ObjectKey { kind: self.kind, namespace: namespace.to_owned(), name: self.name.clone() }
     }
 
     /// A new copy in `namespace`.
@@ -87,12 +87,12 @@ impl Desired {
 #[must_use]
 pub fn is_own_source(kind: SourceKind, meta: &ObjectMeta) -> bool {
     let marked = meta.annotations.as_ref().and_then(|annotations| annotations.get(SOURCE_ANNOTATION));
-    Place::of(kind, meta).is_some_and(|place| marked == Some(&source_reference(&place)))
+    ObjectKey::of(kind, meta).is_some_and(|place| marked == Some(&source_reference(&place)))
 }
 
 /// How the copies of a source name it.
 #[must_use]
-pub fn source_reference(Place { kind, namespace, name }: &Place) -> String {
+pub fn source_reference(ObjectKey { kind, namespace, name }: &ObjectKey) -> String {
     format!("{kind}/{namespace}/{name}")
 }
 

@@ -44,7 +44,7 @@ pub struct Object {
 
 /// Where an object stands.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Place {
+pub struct ObjectKey {
     /// Its kind.
     pub kind: SourceKind,
     /// Its namespace.
@@ -53,7 +53,7 @@ pub struct Place {
     pub name: String,
 }
 
-impl Place {
+impl ObjectKey {
     /// Of an object of `kind` with this metadata; `None` where that names no place.
     #[must_use]
     pub fn of(kind: SourceKind, meta: &ObjectMeta) -> Option<Self> {
@@ -74,7 +74,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
     }

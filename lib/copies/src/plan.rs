@@ -1,4 +1,4 @@
-//! What is to be done with one target, and with one leftover. Pure: the whole of the product's promise not to
+//! What is to be done with one target, and with one stale_copy. Pure: the whole of the product's promise not to
 //! touch what is not ours stands in this file.
 //!
 //! A target is judged twice. First by the metadata that the watch holds, which in the steady state and after an
@@ -200,9 +200,9 @@ pub fn by_object(desired: &Desired, takes: Takes<'_>, found: Option<&Object>) ->
     }
 }
 
-/// Whose a leftover is.
+/// Whose a stale_copy is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Leftover {
+pub enum StaleCopy {
     /// A copy of ours: it is to be removed.
     Ours,
     /// The upstream operator made it for this resource. It stays, and is worth a word.
@@ -214,15 +214,15 @@ pub enum Leftover {
 /// Judges an object of `kind` that stands where `owner` wants no copy any more. The `source`, as far as the spec
 /// names it, is never removed, whatever marks somebody put on it.
 #[must_use]
-pub fn leftover(owner: &Owner, source: &Source, kind: SourceKind, meta: &ObjectMeta) -> Leftover {
+pub fn stale_copy(owner: &Owner, source: &Source, kind: SourceKind, meta: &ObjectMeta) -> StaleCopy {
     let is_source = kind == source.kind && meta.namespace == source.namespace && meta.name == source.name;
     // In the source's namespace upstream made no copies, it only marked the source.
     let may_be_upstreams = kind == SourceKind::ConfigMap && meta.namespace != source.namespace;
     match whose(owner, kind, meta) {
         // One of the same name that is gone may have been asked to leave it.
-        Ok(()) if !is_source && bears_uid(owner, meta) => Leftover::Ours,
-        Err(Foreign::Unmarked) if may_be_upstreams && made_by_upstream(owner, meta) => Leftover::Upstreams,
-        _ => Leftover::Others,
+        Ok(()) if !is_source && bears_uid(owner, meta) => StaleCopy::Ours,
+        Err(Foreign::Unmarked) if may_be_upstreams && made_by_upstream(owner, meta) => StaleCopy::Upstreams,
+        _ => StaleCopy::Others,
     }
 }
 

@@ -19,7 +19,7 @@ const SOURCE_VERBS: [&str; 3] = ["get", "list", "watch"];
 /// What writing a Secret of tokens needs on it, besides `create`.
 const WRITER_VERBS: [&str; 4] = ["get", "list", "update", "watch"];
 
-/// How many namespaces are asked about in one visit. Each costs six questions, and a status has its limit.
+/// How many namespaces are asked about in one reconciliation. Each costs six questions, and a status has its limit.
 pub const EXPLAINED: usize = 50;
 
 /// What is said where a namespace may not exist.

@@ -1,13 +1,13 @@
 //! The change that mends a `cmdline.txt`, as commands and as a diff.
 //!
-//! One line stays one line, every other token and their order stay, and a file
+//! One line stays one line, every other parameter and their order stay, and a file
 //! that is already right gives no change. The commands are plain `sed`; the
 //! tests run them and look at the result.
 
 use crate::{
     finding::{Change, REBOOT, Remedy},
     kernel_cmdline::{
-        MemorySetting, disable_token, ignored_enable, lines, memory_setting, tokens, without_memory,
+        MemorySetting, disable_parameter, ignored_enable, lines, memory_setting, parameters, without_memory,
     },
 };
 
@@ -114,7 +114,7 @@ impl<'a> Draft<'a> {
     /// Whether nothing but parameters of ours is below the first line: else there may be an old line with another root,
     /// or a note.
     fn can_be_joined(&self) -> bool {
-        let parameters = self.old[1..].iter().flat_map(|line| tokens(line, 1));
+        let parameters = self.old[1..].iter().flat_map(|line| parameters(line, 1));
         parameters.into_iter().all(|parameter| parameter.text.starts_with("cgroup_"))
     }
 
@@ -132,7 +132,7 @@ impl<'a> Draft<'a> {
             |line: &str| need == Need::NoDisable || matches!(memory_setting(line), MemorySetting::Off(_));
         let mut dropped = false;
         while must_drop(&self.new)
-            && let Some(parameter) = disable_token(&self.new).map(|found| found.text.to_owned())
+            && let Some(parameter) = disable_parameter(&self.new).map(|found| found.text.to_owned())
         {
             let rest = without_memory(&parameter).unwrap_or_default();
             if is_plain(&parameter) {
@@ -141,7 +141,7 @@ impl<'a> Draft<'a> {
                     self.file
                 ));
             }
-            self.new = replace_token(&self.new, &parameter, &rest);
+            self.new = replace_parameter(&self.new, &parameter, &rest);
             dropped = true;
         }
         if dropped {
@@ -193,28 +193,28 @@ fn close_quote(file: &str, line: usize) -> Repair {
     Repair { remedy: Remedy::new(explain), needs_restart: false }
 }
 
-/// Every token equal to `token` becomes `rest`; white space stays.
-fn replace_token(line: &str, token: &str, rest: &str) -> String {
+/// Every parameter equal to `parameter` becomes `rest`; white space stays.
+fn replace_parameter(line: &str, parameter: &str, rest: &str) -> String {
     let mut new = String::with_capacity(line.len());
     let mut copied = 0;
-    for found in tokens(line, 1).iter().filter(|t| t.text == token) {
+    for found in parameters(line, 1).iter().filter(|t| t.text == parameter) {
         // Columns count from 1 and fit: they were made from a `usize`.
         let at = usize::try_from(found.column).map_or(copied, |column| column - 1);
         new.push_str(&line[copied..at]);
         new.push_str(rest);
-        copied = at + token.len();
+        copied = at + parameter.len();
     }
     new.push_str(&line[copied..]);
     if rest.is_empty() {
-        tokens(&new, 1).iter().map(|token| token.text).collect::<Vec<_>>().join(" ")
+        parameters(&new, 1).iter().map(|parameter| parameter.text).collect::<Vec<_>>().join(" ")
     } else {
         new
     }
 }
 
-/// Whether a token can stand in a `sed` expression in single quotes as it is.
-fn is_plain(token: &str) -> bool {
-    token.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '=' | ',' | '"'))
+/// Whether a parameter can stand in a `sed` expression in single quotes as it is.
+fn is_plain(parameter: &str) -> bool {
+    parameter.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '=' | ',' | '"'))
 }
 
 fn diff(file: &str, old: &[&str], new: &str) -> String {
@@ -334,8 +334,8 @@ mod tests {
                 prop_assert_eq!(super::remedy("f", &change.to, need), None, "{:?}", change.to);
                 // All other parameters of the line that counts stay, in their order, and none is added.
                 let others = |text: &str| -> Vec<String> {
-                    let all = tokens(lines(text)[0], 1).into_iter().map(|token| token.text.to_owned());
-                    all.filter(|token| !token.trim_matches('"').starts_with("cgroup_")).collect()
+                    let all = parameters(lines(text)[0], 1).into_iter().map(|parameter| parameter.text.to_owned());
+                    all.filter(|parameter| !parameter.trim_matches('"').starts_with("cgroup_")).collect()
                 };
                 prop_assert_eq!(others(&change.to), others(&text), "{:?} {:?}", text, change.to);
             }

@@ -5,7 +5,7 @@
 //! quirk without which a disk does not answer. What stands in [`EXTRA_CMDLINE`](crate::memory_cgroup::EXTRA_CMDLINE)
 //! is appended each time. Guarantees: what the owner wrote there stays; what came from `cmdline.txt` goes with it.
 
-use crate::kernel_cmdline::{lines, tokens};
+use crate::kernel_cmdline::{lines, parameters};
 
 /// What the generator writes on our card by itself; the inspection of the image compares it.
 pub const GENERATED: [&str; 7] = [
@@ -37,15 +37,15 @@ pub fn kept(cmdline: &str, extra: &str, imported: &str) -> Option<Kept> {
     if wanted.is_empty() {
         return None;
     }
-    let is_gone = |token: &&str| imported_before.contains(token) && !wanted.contains(token);
-    let is_to_keep = |token: &&str| !GENERATED.contains(token) && !is_for_one_boot(token);
-    let mut after: Vec<_> = before.iter().copied().filter(|token| !is_gone(token)).collect();
+    let is_gone = |parameter: &&str| imported_before.contains(parameter) && !wanted.contains(parameter);
+    let is_to_keep = |parameter: &&str| !GENERATED.contains(parameter) && !is_for_one_boot(parameter);
+    let mut after: Vec<_> = before.iter().copied().filter(|parameter| !is_gone(parameter)).collect();
     let mut imported: Vec<_> =
-        imported_before.iter().copied().filter(|token| before.contains(token)).collect();
-    for token in wanted.iter().copied().filter(is_to_keep) {
-        if !after.contains(&token) {
-            after.push(token);
-            imported.push(token);
+        imported_before.iter().copied().filter(|parameter| before.contains(parameter)).collect();
+    for parameter in wanted.iter().copied().filter(is_to_keep) {
+        if !after.contains(&parameter) {
+            after.push(parameter);
+            imported.push(parameter);
         }
     }
     let has_changed = after != before || imported != imported_before;
@@ -53,16 +53,16 @@ pub fn kept(cmdline: &str, extra: &str, imported: &str) -> Option<Kept> {
 }
 
 fn split(text: &str) -> Vec<&str> {
-    tokens(text, 1).into_iter().map(|token| token.text).collect()
+    parameters(text, 1).into_iter().map(|parameter| parameter.text).collect()
 }
 
 /// What systemd's generators take for this boot only: Imager's script for older systems would run at each.
-fn is_for_one_boot(token: &str) -> bool {
-    ["systemd.run", "systemd.unit=", "init="].iter().any(|start| token.starts_with(start))
+fn is_for_one_boot(parameter: &str) -> bool {
+    ["systemd.run", "systemd.unit=", "init="].iter().any(|start| parameter.starts_with(start))
 }
 
-fn line(tokens: &[&str]) -> String {
-    if tokens.is_empty() { String::new() } else { tokens.join(" ") + "\n" }
+fn line(parameters: &[&str]) -> String {
+    if parameters.is_empty() { String::new() } else { parameters.join(" ") + "\n" }
 }
 
 #[cfg(test)]
@@ -136,8 +136,8 @@ mod tests {
                 }
             }
             prop_assert_eq!(kept_of(&added, &extra, &imported), None);
-            for token in added.split_whitespace() {
-                prop_assert!(extra.split_whitespace().any(|kept| kept == token), "{} in {}", token, extra);
+            for parameter in added.split_whitespace() {
+                prop_assert!(extra.split_whitespace().any(|kept| kept == parameter), "{} in {}", parameter, extra);
             }
         }
     }

@@ -8,7 +8,7 @@
 
 /// One parameter and where it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Token<'a> {
+pub struct Parameter<'a> {
     /// The parameter as written, quotes included.
     pub text: &'a str,
     /// Line, from 1.
@@ -17,7 +17,7 @@ pub struct Token<'a> {
     pub column: u64,
 }
 
-impl Token<'_> {
+impl Parameter<'_> {
     /// Whether this is `KEY=…memory…`, the value being a comma list that may
     /// be quoted as a whole or after the `=`.
     fn names_memory(&self, key: &str) -> bool {
@@ -41,9 +41,9 @@ impl Token<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemorySetting<'a> {
     /// The last word is `cgroup_enable=memory`.
-    On(Token<'a>),
+    On(Parameter<'a>),
     /// The last word is `cgroup_disable=memory`.
-    Off(Token<'a>),
+    Off(Parameter<'a>),
     /// It is not mentioned.
     Unset,
 }
@@ -61,7 +61,7 @@ pub fn lines(text: &str) -> Vec<&str> {
 
 /// The parameters of one line.
 #[must_use]
-pub fn tokens(line: &str, number: u64) -> Vec<Token<'_>> {
+pub fn parameters(line: &str, number: u64) -> Vec<Parameter<'_>> {
     let mut found = Vec::new();
     let mut start = None;
     let mut quoted = false;
@@ -72,7 +72,7 @@ pub fn tokens(line: &str, number: u64) -> Vec<Token<'_>> {
             (None, false) => start = Some(at),
             (Some(from), true) => {
                 let text = &line[from..at];
-                found.push(Token { text, line: number, column: from as u64 + 1 });
+                found.push(Parameter { text, line: number, column: from as u64 + 1 });
                 start = None;
             }
             _ => {}
@@ -87,14 +87,14 @@ pub fn tokens(line: &str, number: u64) -> Vec<Token<'_>> {
 /// What one line says about the memory controller.
 #[must_use]
 pub fn memory_setting(line: &str) -> MemorySetting<'_> {
-    tokens(line, 1)
+    parameters(line, 1)
         .into_iter()
         .rev()
-        .find_map(|token| {
-            if token.enables_memory() {
-                Some(MemorySetting::On(token))
-            } else if token.disables_memory() {
-                Some(MemorySetting::Off(token))
+        .find_map(|parameter| {
+            if parameter.enables_memory() {
+                Some(MemorySetting::On(parameter))
+            } else if parameter.disables_memory() {
+                Some(MemorySetting::Off(parameter))
             } else {
                 None
             }
@@ -104,35 +104,35 @@ pub fn memory_setting(line: &str) -> MemorySetting<'_> {
 
 /// The first `cgroup_enable=memory` on a line that the firmware ignores.
 #[must_use]
-pub fn ignored_enable(text: &str) -> Option<Token<'_>> {
+pub fn ignored_enable(text: &str) -> Option<Parameter<'_>> {
     lines(text)
         .into_iter()
         .zip(1..)
         .skip(1)
-        .flat_map(|(line, number)| tokens(line, number))
-        .find(Token::enables_memory)
+        .flat_map(|(line, number)| parameters(line, number))
+        .find(Parameter::enables_memory)
 }
 
 /// The first `cgroup_disable=memory` of a line.
 #[must_use]
-pub fn disable_token(line: &str) -> Option<Token<'_>> {
-    tokens(line, 1).into_iter().find(Token::disables_memory)
+pub fn disable_parameter(line: &str) -> Option<Parameter<'_>> {
+    parameters(line, 1).into_iter().find(Parameter::disables_memory)
 }
 
-/// A disable token without `memory`, every other byte as it was: a quote that lost its other one would reach into what
+/// A disable parameter without `memory`, every other byte as it was: a quote that lost its other one would reach into what
 /// follows. `None` where nothing is left of its list.
 #[must_use]
-pub fn without_memory(token: &str) -> Option<String> {
-    let (_, value) = list(token)?;
+pub fn without_memory(parameter: &str) -> Option<String> {
+    let (_, value) = list(parameter)?;
     let rest: Vec<_> = value.split(',').filter(|item| !is_memory(item)).collect();
-    let at = value.as_ptr().addr() - token.as_ptr().addr();
-    (!rest.is_empty()).then(|| [&token[..at], &rest.join(","), &token[at + value.len()..]].concat())
+    let at = value.as_ptr().addr() - parameter.as_ptr().addr();
+    (!rest.is_empty()).then(|| [&parameter[..at], &rest.join(","), &parameter[at + value.len()..]].concat())
 }
 
 /// Name and value of a parameter, as the kernel's `next_arg` takes quotes away: those around it all, and those around
 /// the value.
-fn list(token: &str) -> Option<(&str, &str)> {
-    let (name, value) = unquoted(token).split_once('=')?;
+fn list(parameter: &str) -> Option<(&str, &str)> {
+    let (name, value) = unquoted(parameter).split_once('=')?;
     Some((name, unquoted(value)))
 }
 
@@ -201,8 +201,8 @@ mod tests {
     #[test]
     fn a_token_on_a_later_line_is_found_with_its_place() {
         let text = "root=/dev/mmcblk0p2 rootwait\n\n  cgroup_enable=memory\n";
-        let token = ignored_enable(text).unwrap();
-        assert_eq!((token.line, token.column), (3, 3));
+        let parameter = ignored_enable(text).unwrap();
+        assert_eq!((parameter.line, parameter.column), (3, 3));
         assert_eq!(ignored_enable(GOOD), None);
     }
 
@@ -235,20 +235,20 @@ mod tests {
     }
 
     proptest! {
-        /// Any text at all: no panic, and every token is where it says.
+        /// Any text at all: no panic, and every parameter is where it says.
         #[test]
         fn tokens_are_where_they_say(text in "\\PC*|[a-z=,\" \t\r\n_]*") {
             for (number, line) in (1..).zip(lines(&text)) {
-                for token in tokens(line, number) {
-                    let from = usize::try_from(token.column).unwrap() - 1;
-                    prop_assert!(line[from..].starts_with(token.text));
-                    prop_assert_eq!(token.line, number);
+                for parameter in parameters(line, number) {
+                    let from = usize::try_from(parameter.column).unwrap() - 1;
+                    prop_assert!(line[from..].starts_with(parameter.text));
+                    prop_assert_eq!(parameter.line, number);
                 }
             }
             let _ = (ignored_enable(&text), is_moved_stub(&text));
         }
 
-        /// Without quotes, tokens are what splitting at white space gives, and
+        /// Without quotes, parameters are what splitting at white space gives, and
         /// the verdict is that of the last mention.
         #[test]
         fn agrees_with_a_naive_model(words in prop::collection::vec(
@@ -256,7 +256,7 @@ mod tests {
             0..8,
         )) {
             let line = words.join(" ");
-            let found: Vec<_> = tokens(&line, 1).into_iter().map(|t| t.text).collect();
+            let found: Vec<_> = parameters(&line, 1).into_iter().map(|t| t.text).collect();
             prop_assert_eq!(&found, &words);
             let want = words.iter().rev().find(|w| w.contains("memory")).map_or("unset", |w| {
                 if w.starts_with("cgroup_enable") { "on" } else { "off" }

@@ -14,7 +14,9 @@ mod generator;
 use crate::{
     cmdline_repair::{Need, Repair, in_order, repair},
     finding::{Code, Finding, Place, REBOOT, Remedy, Severity},
-    kernel_cmdline::{MemorySetting, Token, disable_token, ignored_enable, lines, memory_setting, tokens},
+    kernel_cmdline::{
+        MemorySetting, Parameter, disable_parameter, ignored_enable, lines, memory_setting, parameters,
+    },
     text_file::TextFile,
 };
 
@@ -86,7 +88,7 @@ fn ok(message: &str) -> Finding {
 fn present(facts: &Facts) -> Finding {
     let available = || ok("the memory controller is available");
     if !knows_cgroup_enable(facts.kernel_release.as_deref()) {
-        return disable_pending(facts).unwrap_or_else(|| inert_tokens(facts, available()));
+        return disable_pending(facts).unwrap_or_else(|| inert_parameters(facts, available()));
     }
     let BootFile::Read(file) = &facts.boot_file else {
         return available();
@@ -94,9 +96,9 @@ fn present(facts: &Facts) -> Finding {
     let lost = || enabled(lost("after the next boot"), file, facts);
     match memory_setting(lines(&file.text)[0]) {
         MemorySetting::On(_) => generator::forgets(facts).unwrap_or_else(available),
-        MemorySetting::Off(token) => lost().saw(at(file, &token), token.text),
+        MemorySetting::Off(parameter) => lost().saw(at(file, &parameter), parameter.text),
         MemorySetting::Unset => match ignored_enable(&file.text) {
-            Some(token) => lost().saw(at(file, &token), ignored(&token)),
+            Some(parameter) => lost().saw(at(file, &parameter), ignored(&parameter)),
             None => lost().saw(Place::line(&file.path, 1), "no cgroup_enable=memory"),
         },
     }
@@ -116,17 +118,17 @@ fn disable_pending(facts: &Facts) -> Option<Finding> {
 
 /// The files that say `cgroup_disable=memory` where the next boot may obey it;
 /// the generator's source first: what stays in it comes back.
-fn disables(facts: &Facts) -> Vec<(&TextFile, Token<'_>)> {
+fn disables(facts: &Facts) -> Vec<(&TextFile, Parameter<'_>)> {
     let files = facts.extra.iter().chain(boot_text(facts));
-    files.filter_map(|file| Some((file, disable_token(lines(&file.text)[0])?))).collect()
+    files.filter_map(|file| Some((file, disable_parameter(lines(&file.text)[0])?))).collect()
 }
 
 /// They as evidence.
-fn shown(finding: Finding, files: &[(&TextFile, Token<'_>)]) -> Finding {
-    files.iter().fold(finding, |finding, (file, token)| finding.saw(at(file, token), token.text))
+fn shown(finding: Finding, files: &[(&TextFile, Parameter<'_>)]) -> Finding {
+    files.iter().fold(finding, |finding, (file, parameter)| finding.saw(at(file, parameter), parameter.text))
 }
 
-fn without_disables(files: &[(&TextFile, Token<'_>)]) -> impl Iterator<Item = Repair> {
+fn without_disables(files: &[(&TextFile, Parameter<'_>)]) -> impl Iterator<Item = Repair> {
     files.iter().filter_map(|(file, _)| repair(&file.path, &file.text, Need::NoDisable))
 }
 
@@ -152,10 +154,10 @@ fn absent_where_enable_works(facts: &Facts) -> Finding {
         return seen_running(facts, no_boot_file(&facts.boot_file));
     };
     match memory_setting(lines(&file.text)[0]) {
-        MemorySetting::On(token) if matches!(memory_setting(running), MemorySetting::On(_)) => {
+        MemorySetting::On(parameter) if matches!(memory_setting(running), MemorySetting::On(_)) => {
             let message = "cgroup_enable=memory is set, but the kernel does not have the memory controller";
             Finding::new(Code::MemoryCgroupAbsent, message)
-                .saw(at(file, &token), token.text)
+                .saw(at(file, &parameter), parameter.text)
                 .saw(Place::file(PROC_CMDLINE), "the last parameter is cgroup_enable=memory")
                 .remedy(
                     Remedy::new(
@@ -166,42 +168,44 @@ fn absent_where_enable_works(facts: &Facts) -> Finding {
                     .command(REBOOT),
                 )
         }
-        MemorySetting::On(token) => {
-            let finding = reboot_needed(file).saw(at(file, &token), token.text);
+        MemorySetting::On(parameter) => {
+            let finding = reboot_needed(file).saw(at(file, &parameter), parameter.text);
             seen_running(facts, finding)
         }
-        MemorySetting::Off(token) => {
-            let finding = disabled().saw(at(file, &token), token.text);
+        MemorySetting::Off(parameter) => {
+            let finding = disabled().saw(at(file, &parameter), parameter.text);
             enabled(finding, file, facts)
         }
-        MemorySetting::Unset => enabled(missing_token(facts, file), file, facts),
+        MemorySetting::Unset => enabled(missing_parameter(facts, file), file, facts),
     }
 }
 
 /// No parameter on the line that counts: was it put where it does not?
-fn missing_token(facts: &Facts, file: &TextFile) -> Finding {
-    if let Some(token) = ignored_enable(&file.text) {
+fn missing_parameter(facts: &Facts, file: &TextFile) -> Finding {
+    if let Some(parameter) = ignored_enable(&file.text) {
         let message = format!(
             "the memory controller is off: cgroup_enable=memory is on line {} of {}, but the firmware \
              reads only the first line",
-            token.line, file.path
+            parameter.line, file.path
         );
-        let finding = Finding::new(Code::CgroupTokenOnIgnoredLine, message);
-        return finding.saw(at(file, &token), ignored(&token));
+        let finding = Finding::new(Code::CgroupParameterOnIgnoredLine, message);
+        return finding.saw(at(file, &parameter), ignored(&parameter));
     }
     let in_stub = facts.stub.as_ref().and_then(|stub| {
-        let token =
-            (1..).zip(lines(&stub.text)).flat_map(|(n, line)| tokens(line, n)).find(Token::enables_memory)?;
-        Some((stub, token))
+        let parameter = (1..)
+            .zip(lines(&stub.text))
+            .flat_map(|(n, line)| parameters(line, n))
+            .find(Parameter::enables_memory)?;
+        Some((stub, parameter))
     });
-    if let Some((stub, token)) = in_stub {
+    if let Some((stub, parameter)) = in_stub {
         let message = format!(
             "the memory controller is off: cgroup_enable=memory is in {}, which is not read; the firmware \
              reads {}",
             stub.path, file.path
         );
-        return Finding::new(Code::CgroupTokenInStub, message)
-            .saw(at(stub, &token), token.text)
+        return Finding::new(Code::CgroupParameterInStub, message)
+            .saw(at(stub, &parameter), parameter.text)
             .saw(Place::line(&file.path, 1), "no cgroup_enable=memory");
     }
     let message = format!("the memory controller is off: {} does not say cgroup_enable=memory", file.path);
@@ -212,10 +216,10 @@ fn absent_where_only_disable_works(facts: &Facts) -> Finding {
     let files = disables(facts);
     if !files.is_empty() {
         let finding = repaired_by(shown(disabled(), &files), without_disables(&files));
-        return inert_tokens(facts, finding);
+        return inert_parameters(facts, finding);
     }
     let running = facts.running.as_deref().map(|text| lines(text)[0]).unwrap_or_default();
-    match (disable_token(running), boot_text(facts)) {
+    match (disable_parameter(running), boot_text(facts)) {
         // Debian's device trees add nothing, so the file has been mended since the last boot.
         (Some(_), Some(file)) => seen_running(facts, reboot_needed(file)),
         (Some(_), None) => seen_running(facts, disabled()).remedy(
@@ -228,7 +232,7 @@ fn absent_where_only_disable_works(facts: &Facts) -> Finding {
         (None, _) => {
             let message =
                 "this kernel has no memory controller, and nothing on its command line turned it off";
-            inert_tokens(facts, Finding::new(Code::MemoryCgroupAbsent, message)).remedy(
+            inert_parameters(facts, Finding::new(Code::MemoryCgroupAbsent, message)).remedy(
                 Remedy::new("boot a kernel that has it; Debian's own has (CONFIG_MEMCG=y)")
                     .command("sudo apt update && sudo apt install linux-image-arm64")
                     .command(REBOOT),
@@ -296,35 +300,37 @@ fn seen_running(facts: &Facts, finding: Finding) -> Finding {
     };
     let place = Place::file(PROC_CMDLINE);
     match memory_setting(lines(text)[0]) {
-        MemorySetting::On(token) | MemorySetting::Off(token) => finding.saw(place, token.text),
+        MemorySetting::On(parameter) | MemorySetting::Off(parameter) => finding.saw(place, parameter.text),
         MemorySetting::Unset => finding.saw(place, "no cgroup_enable=memory"),
     }
 }
 
 /// Names `cgroup_enable=memory` where the kernel does not know it, on whatever
 /// line: it looks like a repair and is none.
-fn inert_tokens(facts: &Facts, mut finding: Finding) -> Finding {
+fn inert_parameters(facts: &Facts, mut finding: Finding) -> Finding {
     if knows_cgroup_enable(facts.kernel_release.as_deref()) {
         return finding;
     }
     for file in boot_text(facts).into_iter().chain(&facts.extra) {
         for (number, line) in (1..).zip(lines(&file.text)) {
-            for token in tokens(line, number).iter().filter(|t| t.enables_memory()) {
+            for parameter in parameters(line, number).iter().filter(|t| t.enables_memory()) {
                 let note = if number > 1 { " (and on a line that the firmware ignores)" } else { "" };
-                finding = finding
-                    .saw(at(file, token), format!("{} has no effect on this kernel{note}", token.text));
+                finding = finding.saw(
+                    at(file, parameter),
+                    format!("{} has no effect on this kernel{note}", parameter.text),
+                );
             }
         }
     }
     finding
 }
 
-fn ignored(token: &Token<'_>) -> String {
-    format!("{} on an ignored line", token.text)
+fn ignored(parameter: &Parameter<'_>) -> String {
+    format!("{} on an ignored line", parameter.text)
 }
 
-fn at(file: &TextFile, token: &Token<'_>) -> Place {
-    Place::at(&file.path, token.line, token.column)
+fn at(file: &TextFile, parameter: &Parameter<'_>) -> Place {
+    Place::at(&file.path, parameter.line, parameter.column)
 }
 
 #[cfg(test)]

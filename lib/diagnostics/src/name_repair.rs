@@ -1,7 +1,7 @@
 //! What to do next so that every configured name is served, and which name may be taken out of the certificate.
 //!
-//! A ladder, from the mildest rung on: a drop-in for names that another file has shadowed, a restart, a new certificate.
-//! Whoever acts looks again after each rung and asks again. No rung touches the CA, which would invalidate every
+//! A plan, from the mildest progress on: a drop-in for names that another file has shadowed, a restart, a new certificate.
+//! Whoever acts looks again after each progress and asks again. No progress touches the CA, which would invalidate every
 //! kubeconfig outside this machine, and none is climbed that would leave k3s down.
 
 use std::path::PathBuf;
@@ -25,9 +25,9 @@ pub const FROZEN: &str = "listener.cattle.io/static";
 /// The annotations that are the list: one a name, which is their value.
 pub const LISTED: &str = "listener.cattle.io/cn-";
 
-/// How far the ladder was climbed.
+/// How far the plan was carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rung {
+pub enum Progress {
     /// Nothing was done yet.
     Ground,
     /// The drop-in was written.
@@ -71,29 +71,29 @@ pub enum Step {
 impl Step {
     /// Where it leads.
     #[must_use]
-    pub const fn rung(&self) -> Option<Rung> {
+    pub const fn progress(&self) -> Option<Progress> {
         match self {
             Self::Done | Self::GiveUp(_) => None,
-            Self::Configure(_) => Some(Rung::Configured),
-            Self::Restart => Some(Rung::Restarted),
-            Self::Rotate => Some(Rung::Rotated),
+            Self::Configure(_) => Some(Progress::Configured),
+            Self::Restart => Some(Progress::Restarted),
+            Self::Rotate => Some(Progress::Rotated),
         }
     }
 }
 
-/// The next step of somebody who stands on this rung.
+/// The next step of somebody who stands on this progress.
 #[must_use]
-pub fn next(rung: Rung, state: &State<'_>) -> Step {
+pub fn next(progress: Progress, state: &State<'_>) -> Step {
     if let Some(bad) = state.preflight.iter().find(|finding| finding.severity() == Severity::Fail) {
         return Step::GiveUp(format!("stopped, k3s would not come back ({}): {}", bad.code, bad.message));
     }
     let lost: Vec<_> = state.effective.shadowed.iter().filter(|lost| !lost.by_flag).collect();
-    if rung == Rung::Ground && !lost.is_empty() {
+    if progress == Progress::Ground && !lost.is_empty() {
         return configure(state, &lost.iter().map(|lost| &lost.setting).collect::<Vec<_>>());
     }
     if state.seen.is_empty()
         && !wanted(&state.effective.tls_san, Stage::Serving).0.is_empty()
-        && rung != Rung::Configured
+        && progress != Progress::Configured
     {
         return Step::GiveUp(
             "k3s has shown no certificate yet: `sudo weaver-node-agent check` says why".to_owned(),
@@ -105,7 +105,7 @@ pub fn next(rung: Rung, state: &State<'_>) -> Step {
     {
         return Step::GiveUp(match &seen.outcome {
             Outcome::Untrusted(why) => format!("another server answers, not this cluster's k3s: {why}"),
-            Outcome::Unreachable(why) if rung < Rung::Restarted => {
+            Outcome::Unreachable(why) if progress < Progress::Restarted => {
                 format!("k3s does not answer ({why}): `sudo systemctl start k3s`, then repair again")
             }
             Outcome::Unreachable(why) => {
@@ -121,22 +121,22 @@ pub fn next(rung: Rung, state: &State<'_>) -> Step {
         .filter(|(_, seen)| seen.outcome != Outcome::Proven)
         .map(|(wanted, _)| wanted.name.to_string())
         .collect();
-    match rung {
-        Rung::Configured => Step::Restart,
+    match progress {
+        Progress::Configured => Step::Restart,
         _ if missing.is_empty() => Step::Done,
-        Rung::Ground => Step::Restart,
-        Rung::Restarted if let Err(why) = state.frozen => Step::GiveUp(format!(
+        Progress::Ground => Step::Restart,
+        Progress::Restarted if let Err(why) = state.frozen => Step::GiveUp(format!(
             "{} is still not served, and it is unknown whether the certificate is frozen: {why}; pass \
              --admin-kubeconfig FILE and repair again",
             missing.join(", ")
         )),
-        Rung::Restarted if state.frozen == Ok(true) => Step::GiveUp(format!(
+        Progress::Restarted if state.frozen == Ok(true) => Step::GiveUp(format!(
             "{} cannot be added to a frozen certificate; unless that is intended, remove the annotation with \
              `sudo k3s kubectl -n kube-system annotate secret {SECRET} {FROZEN}-`, then repair again",
             missing.join(", ")
         )),
-        Rung::Restarted if !out_of_date => Step::Rotate,
-        Rung::Restarted | Rung::Rotated => Step::GiveUp(format!(
+        Progress::Restarted if !out_of_date => Step::Rotate,
+        Progress::Restarted | Progress::Rotated => Step::GiveUp(format!(
             "{} is still not proven; `sudo weaver-node-agent check` says what is seen, `journalctl -u k3s` \
              whether k3s drops \
              it",

@@ -233,7 +233,7 @@ fn not_served(endpoint: &str, observations: &[Seen], causes: &Causes) -> Vec<Fin
             );
             let finding = Finding::new(Code::NameNotServed, message)
                 .saw(wanted.origin.clone(), format!("tls-san {}", wanted.name))
-                .remedy(ladder(&wanted.name, nearest(&wanted.name.to_string(), &seen.served)));
+                .remedy(plan(&wanted.name, nearest(&wanted.name.to_string(), &seen.served)));
             let file = &wanted.origin.file;
             match causes.written.get(file) {
                 Some(written) => finding.saw(Place::file(file), written.saw()),
@@ -244,7 +244,7 @@ fn not_served(endpoint: &str, observations: &[Seen], causes: &Causes) -> Vec<Fin
 }
 
 /// From the mildest step on; the CA is never touched.
-fn ladder(name: &ServingName, nearest: Option<&str>) -> Remedy {
+fn plan(name: &ServingName, nearest: Option<&str>) -> Remedy {
     let meant = nearest.map_or_else(String::new, |near| {
         format!("; if `{near}` was meant, write that, or connect with `kubectl --tls-server-name={near}`")
     });

@@ -37,7 +37,7 @@ pub use fault::Fault;
 pub(crate) use k3s_options::SECRET as SECRET_OPTIONS;
 pub use limits::{FILE_LIMIT, MOST_ENTRIES};
 pub use network::{Address, Network};
-pub use secret::{Secret, SecretWish};
+pub use secret::{Secret, SecretSetting};
 pub use wifi::Wifi;
 
 /// A file without a fault.

@@ -25,7 +25,7 @@ pub struct Guard {
 
 /// How a cluster stands to a policy.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Standing {
+pub enum PolicyState {
     /// It is in force, for all namespaces.
     InForce,
     /// This kind of the two is not there, so no request is refused.
@@ -45,17 +45,17 @@ impl Guard {
 
     /// Judges what a cluster has.
     #[must_use]
-    pub fn standing(
+    pub fn policy_state(
         &self,
         policy: Option<&ValidatingAdmissionPolicy>,
         binding: Option<&ValidatingAdmissionPolicyBinding>,
-    ) -> Standing {
-        let Some(policy) = policy else { return Standing::Absent("ValidatingAdmissionPolicy") };
-        let Some(binding) = binding else { return Standing::Absent("ValidatingAdmissionPolicyBinding") };
+    ) -> PolicyState {
+        let Some(policy) = policy else { return PolicyState::Absent("ValidatingAdmissionPolicy") };
+        let Some(binding) = binding else { return PolicyState::Absent("ValidatingAdmissionPolicyBinding") };
         match self.off(binding) {
-            Some(words) => Standing::Off(words),
-            None if policy.spec != self.policy.spec => Standing::OtherRules,
-            None => Standing::InForce,
+            Some(words) => PolicyState::Off(words),
+            None if policy.spec != self.policy.spec => PolicyState::OtherRules,
+            None => PolicyState::InForce,
         }
     }
 
@@ -63,12 +63,12 @@ impl Guard {
     ///
     /// # Errors
     /// It does not answer, or may not be asked.
-    pub async fn asked(&self, client: &Client) -> kube::Result<Standing> {
+    pub async fn asked(&self, client: &Client) -> kube::Result<PolicyState> {
         let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
         let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
         let policy = policies.get_opt(&self.policy.name_any()).await?;
         let binding = bindings.get_opt(&self.binding.name_any()).await?;
-        Ok(self.standing(policy.as_ref(), binding.as_ref()))
+        Ok(self.policy_state(policy.as_ref(), binding.as_ref()))
     }
 
     /// In what the binding lets somebody pass.

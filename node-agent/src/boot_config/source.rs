@@ -2,7 +2,7 @@
 //! that is not.
 //!
 //! The boot partition is mounted `nofail`: where it could not be, what lies
-//! below its mount point is not its content, and an empty directory no wish to
+//! below its mount point is not its content, and an empty directory no setting to
 //! have everything removed. For a file that is elsewhere, and where nobody
 //! tells the mounts, the directory must at least hold something.
 

@@ -23,7 +23,7 @@ use weaver_diagnostics::{
     finding::{Change, Code, Finding, Severity},
     finding_text,
     k3s_config::Effective,
-    name_repair::{self, Rung, State, Step},
+    name_repair::{self, Progress, State, Step},
 };
 
 use super::{Ledger, repair, say, serving_secret};
@@ -86,9 +86,9 @@ struct Look {
 }
 
 impl Look {
-    fn next(&self, rung: Rung) -> Step {
+    fn next(&self, progress: Progress) -> Step {
         name_repair::next(
-            rung,
+            progress,
             &State {
                 preflight: &self.preflight,
                 effective: &self.effective,
@@ -101,9 +101,9 @@ impl Look {
 }
 
 impl Names {
-    /// The ladder.
+    /// The plan.
     async fn climb(&self) -> anyhow::Result<u8> {
-        let mut rung = Rung::Ground;
+        let mut progress = Progress::Ground;
         let mut look = self.look().await?;
         if look.check.seen.is_empty() && look.effective.shadowed.is_empty() {
             return nothing_to_prove(&look);
@@ -112,14 +112,14 @@ impl Names {
             return show(&look);
         }
         loop {
-            let step = look.next(rung);
+            let step = look.next(progress);
             match &step {
-                Step::Done | Step::GiveUp(_) => return end(&step, rung, &look),
+                Step::Done | Step::GiveUp(_) => return end(&step, progress, &look),
                 Step::Configure(change) => self.configure(change)?,
                 Step::Restart => self.restart(&look.effective, false).await?,
                 Step::Rotate => self.restart(&look.effective, true).await?,
             }
-            rung = step.rung().unwrap_or(rung);
+            progress = step.progress().unwrap_or(progress);
             look = self.look().await?;
         }
     }
@@ -135,7 +135,7 @@ impl Names {
         .await
         .context("judging the host")?;
         let check = checks::check(&self.host, self.args.host.probe_patience()).await?;
-        // Who cannot say it is asked again on the next rung.
+        // Who cannot say it is asked again on the next progress.
         let frozen = match self.client().await {
             Ok(client) => serving_secret::is_frozen(&client).await,
             Err(error) => Err(error),
@@ -307,13 +307,13 @@ fn nothing_to_prove(look: &Look) -> anyhow::Result<u8> {
 }
 
 /// How it ended.
-fn end(step: &Step, rung: Rung, look: &Look) -> anyhow::Result<u8> {
+fn end(step: &Step, progress: Progress, look: &Look) -> anyhow::Result<u8> {
     if let Step::GiveUp(why) = step {
         say(&format!("{}\n", finding_text::cut(why, LONGEST)))?;
         return Ok(exit_code::KNOWN_BAD);
     }
     let names: Vec<_> = look.check.seen.iter().map(|(wanted, _)| wanted.name.to_string()).collect();
-    // What no rung reaches: a name that is none, or that a flag replaces.
+    // What no progress reaches: a name that is none, or that a flag replaces.
     let left =
         look.check.findings.iter().filter(|f| matches!(f.code, Code::NameInvalid | Code::NamesShadowed));
     let left: Vec<_> = left.filter(|finding| finding.severity() > Severity::Ok).cloned().collect();
@@ -324,10 +324,10 @@ fn end(step: &Step, rung: Rung, look: &Look) -> anyhow::Result<u8> {
         say(&format!("What can be served is served: {}\n", names.join(", ")))?;
         return Ok(exit_code::KNOWN_BAD);
     }
-    let reached = match rung {
-        Rung::Ground => "nothing was to be done",
-        Rung::Configured | Rung::Restarted => "after a restart",
-        Rung::Rotated => "after its certificate was renewed",
+    let reached = match progress {
+        Progress::Ground => "nothing was to be done",
+        Progress::Configured | Progress::Restarted => "after a restart",
+        Progress::Rotated => "after its certificate was renewed",
     };
     say(&format!("Every configured name is served, {reached}: {}\n", names.join(", ")))?;
     Ok(exit_code::FINE)
@@ -335,18 +335,18 @@ fn end(step: &Step, rung: Rung, look: &Look) -> anyhow::Result<u8> {
 
 /// The steps that would be made if none before them helped.
 fn show(look: &Look) -> anyhow::Result<u8> {
-    let mut rung = Rung::Ground;
+    let mut progress = Progress::Ground;
     loop {
-        let step = look.next(rung);
-        let Some(reached) = step.rung() else {
-            if rung == Rung::Ground {
-                return end(&step, rung, look);
+        let step = look.next(progress);
+        let Some(reached) = step.progress() else {
+            if progress == Progress::Ground {
+                return end(&step, progress, look);
             }
             say("Nothing was changed.\n")?;
             return Ok(exit_code::KNOWN_BAD);
         };
         say(&would(&step))?;
-        rung = reached;
+        progress = reached;
     }
 }
 

@@ -35,7 +35,7 @@ use weaver_host::backoff::{Backoff, jittered};
 use weaver_installer::{
     self as installer, InstallError, MigrateError, Options, Outcome, Prove, Webhook, accounts,
     certificates::{self, Readers},
-    guard::Standing,
+    guard::PolicyState,
 };
 
 use super::{cluster, status::Status};
@@ -179,14 +179,18 @@ fn readers(group: nix::Result<Option<u32>>) -> Readers {
 async fn serves(host: &Host) -> bool {
     let asked = async {
         let client = cluster::connect(&host.root, &host.admin_kubeconfig).await.ok()?;
-        let standing = accounts::built_in().ok()?.asked(&client).await.ok()?;
+        let policy_state = accounts::built_in().ok()?.asked(&client).await.ok()?;
         let api: Api<CustomResourceDefinition> = Api::all(client);
-        Some((api.get_opt(ConfigMapSync::crd_name()).await.ok()??, standing))
+        Some((api.get_opt(ConfigMapSync::crd_name()).await.ok()??, policy_state))
     };
-    timeout(PATIENCE, asked).await.ok().flatten().is_some_and(|(crd, standing)| is_safe(&crd, &standing))
+    timeout(PATIENCE, asked)
+        .await
+        .ok()
+        .flatten()
+        .is_some_and(|(crd, policy_state)| is_safe(&crd, &policy_state))
 }
 
-fn is_safe(crd: &CustomResourceDefinition, standing: &Standing) -> bool {
+fn is_safe(crd: &CustomResourceDefinition, policy_state: &PolicyState) -> bool {
     let has_version = crd.spec.versions.iter().any(|version| version.name == STORED && version.served);
     // A definition of an older release has the API server cut off what this release's conversion carries there.
     let loses = json!(crd).pointer("/spec/versions").and_then(Value::as_array).is_some_and(|versions| {
@@ -197,7 +201,7 @@ fn is_safe(crd: &CustomResourceDefinition, standing: &Standing) -> bool {
     has_version
         && !loses
         && is_crd_established().matches_object(Some(crd))
-        && matches!(standing, Standing::InForce | Standing::Off(_))
+        && matches!(policy_state, PolicyState::InForce | PolicyState::Off(_))
 }
 
 /// Returns when somebody has changed or deleted one of our definitions, or the
@@ -246,15 +250,15 @@ mod tests {
             crd["status"] = json!({"conditions": [condition]});
             serde_json::from_value::<CustomResourceDefinition>(crd).unwrap()
         };
-        for (established, standing, expected) in [
-            ("True", Standing::InForce, true),
-            ("True", Standing::Off("its owner's binding says so".into()), true),
-            ("True", Standing::Absent("ValidatingAdmissionPolicy"), false),
-            ("True", Standing::Absent("ValidatingAdmissionPolicyBinding"), false),
-            ("True", Standing::OtherRules, false),
-            ("False", Standing::InForce, false),
+        for (established, policy_state, expected) in [
+            ("True", PolicyState::InForce, true),
+            ("True", PolicyState::Off("its owner's binding says so".into()), true),
+            ("True", PolicyState::Absent("ValidatingAdmissionPolicy"), false),
+            ("True", PolicyState::Absent("ValidatingAdmissionPolicyBinding"), false),
+            ("True", PolicyState::OtherRules, false),
+            ("False", PolicyState::InForce, false),
         ] {
-            assert_eq!(is_safe(&crd(established), &standing), expected, "{established} {standing:?}");
+            assert_eq!(is_safe(&crd(established), &policy_state), expected, "{established} {policy_state:?}");
         }
         let mut old: Value = json!(crd("True"));
         let mut version = old["spec"]["versions"][0].clone();
@@ -262,7 +266,7 @@ mod tests {
         version["storage"] = json!(false);
         old["spec"]["versions"].as_array_mut().unwrap().push(version);
         let is_safe =
-            |crd: &Value| is_safe(&serde_json::from_value(crd.clone()).unwrap(), &Standing::InForce);
+            |crd: &Value| is_safe(&serde_json::from_value(crd.clone()).unwrap(), &PolicyState::InForce);
         assert!(!is_safe(&old), "a definition of an older release");
         let spec = &mut old["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]["spec"];
         spec["properties"]["roundTrip"] = json!({"type": "string"});

@@ -15,11 +15,11 @@ use super::{
     cluster, credentials,
     drift::Drift,
     gate::{Verdict, is_silent, verdict},
-    phase::{Mint, Phase, Standing},
+    phase::{Mint, Phase, PolicyState},
     renewal::Renewal,
     status::Status,
     units::{Round, Units},
-    watchdog::Pulse,
+    watchdog::Heartbeat,
 };
 use crate::{
     args::RunArgs,
@@ -57,7 +57,7 @@ struct Keeper {
     phase: Phase,
     /// What systemd runs, where it does.
     units: Option<Units>,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
     /// Pauses between checks.
     backoff: Backoff,
     /// Changes of the host's files, where the kernel tells of them.
@@ -71,7 +71,7 @@ pub async fn keep(
     open: watch::Sender<bool>,
     served: watch::Receiver<bool>,
     units: Option<Units>,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let work = async {
@@ -86,7 +86,7 @@ pub async fn keep(
         let backoff = Backoff::new(Duration::from_secs(args.retry_seconds));
         let phase = Phase::new(joins, was_open);
         let mut keeper =
-            Keeper { host, args, status, open, served, phase, units, pulse, backoff, drift: drift() };
+            Keeper { host, args, status, open, served, phase, units, heartbeat, backoff, drift: drift() };
         if let Some(drift) = &mut keeper.drift {
             drift.watch(&places);
         }
@@ -96,7 +96,7 @@ pub async fn keep(
             // a start. Once known, one look per round is enough.
             let patience = if known_bad { Duration::ZERO } else { keeper.args.host.probe_patience() };
             let begun = Instant::now();
-            keeper.pulse.beat();
+            keeper.heartbeat.beat();
             keeper.guard_k3s().await?;
             let check = checks::check(&keeper.host, patience).await?;
             if let Some(drift) = &mut keeper.drift {
@@ -143,7 +143,7 @@ impl Keeper {
         self.attempt(check).await;
         let verdict = verdict(check);
         let good = verdict == Verdict::Good;
-        let Standing { gate, reason, opening_failure } = self.phase.standing(verdict);
+        let PolicyState { gate, reason, opening_failure } = self.phase.policy_state(verdict);
         match &mut self.units {
             None => self.status.set_gate(gate, reason),
             Some(units) => {
@@ -211,9 +211,9 @@ impl Keeper {
                 }
             }
             let Some((_, mint)) = renewal else { return };
-            self.pulse.beat();
+            self.heartbeat.beat();
             self.mint(check, mint).await;
-            let Standing { gate, reason, .. } = self.phase.standing(verdict(check));
+            let PolicyState { gate, reason, .. } = self.phase.policy_state(verdict(check));
             self.status.set_gate(gate, reason);
         }
     }

@@ -19,12 +19,12 @@ mod definitions;
 mod drift;
 mod gate;
 mod keeper;
-mod leftover;
 mod manifests;
 pub mod metrics;
 mod phase;
 mod renewal;
 mod reporter;
+mod stale_process;
 mod status;
 mod supervisor;
 mod units;
@@ -45,7 +45,7 @@ use tracing::{error, info, warn};
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_host::{metrics_page, signals::Signals};
 
-use self::{status::Status, supervisor::Program, units::Units, watchdog::Pulse};
+use self::{status::Status, supervisor::Program, units::Units, watchdog::Heartbeat};
 use crate::{
     args::RunArgs, checks::Host, host_root::HostRoot, node_report::Gate, preflight_gate::AGENT_LOCK,
     publish::Publisher, systemctl::Systemctl,
@@ -70,7 +70,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     prepare(&args.runtime_dir)?;
     let _lock = lock(&args.runtime_dir)?;
     for name in [OPERATOR, WEBHOOK] {
-        leftover::stop(&args.runtime_dir, name).await?;
+        stale_process::stop(&args.runtime_dir, name).await?;
     }
 
     let mut signals = Signals::install().context("listening for the signals that end the agent")?;
@@ -114,13 +114,13 @@ fn start(args: RunArgs, status: &Status, stop: &CancellationToken) -> JoinSet<an
     let (open, opened) = watch::channel(false);
     let (serve, served) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    let pulse = Pulse::new();
+    let heartbeat = Heartbeat::new();
     if let Some(address) = args.metrics.0 {
         tasks.spawn(serve_metrics(address, status(), stop()));
     }
     if args.systemd {
         tasks.spawn(status::publish_on_change(status(), publisher(&args), stop()));
-        tasks.spawn(watchdog::tell(pulse.clone(), keeper::longest_silence(&args), stop()));
+        tasks.spawn(watchdog::tell(heartbeat.clone(), keeper::longest_silence(&args), stop()));
     } else {
         tasks.spawn(status::write_on_change(status(), stop()));
     }
@@ -143,7 +143,7 @@ fn start(args: RunArgs, status: &Status, stop: &CancellationToken) -> JoinSet<an
     let units = args
         .systemd
         .then(|| Units::new(Systemctl::new(args.systemctl.clone()), args.runtime_dir.clone(), role));
-    tasks.spawn(keeper::keep(args, status(), open, served, units, pulse, stop()));
+    tasks.spawn(keeper::keep(args, status(), open, served, units, heartbeat, stop()));
     tasks
 }
 

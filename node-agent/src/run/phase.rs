@@ -55,7 +55,7 @@ pub enum Mint {
 
 /// What the report says of the gate.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct PolicyState {
     /// Open or shut.
     pub gate: Gate,
     /// Why.
@@ -127,22 +127,22 @@ impl Phase {
 
     /// What the report says, with the last check's verdict.
     #[must_use]
-    pub fn standing(&self, verdict: Verdict) -> Standing {
+    pub fn policy_state(&self, verdict: Verdict) -> PolicyState {
         match (self, verdict) {
-            (Self::Joined, verdict) => Standing::shut(joined_reason(verdict)),
+            (Self::Joined, verdict) => PolicyState::shut(joined_reason(verdict)),
             (Self::Shut | Self::Opening(_), Verdict::Bad(why) | Verdict::Unproven(why)) => {
-                Standing::shut(why)
+                PolicyState::shut(why)
             }
-            (Self::Shut, Verdict::Good) => Standing::shut("the names are proven".to_owned()),
-            (Self::Opening(failure) | Self::Inherited(Some(failure)), Verdict::Good) => Standing {
+            (Self::Shut, Verdict::Good) => PolicyState::shut("the names are proven".to_owned()),
+            (Self::Opening(failure) | Self::Inherited(Some(failure)), Verdict::Good) => PolicyState {
                 gate: Gate::Shut,
                 reason: format!("the names are proven, and the operator has no credentials: {}", failure.why),
                 opening_failure: Some(failure.why.clone()),
             },
             (Self::Inherited(failure), verdict) => {
-                Standing::open(verdict, failure.as_ref().map(|failure| failure.why.as_str()))
+                PolicyState::open(verdict, failure.as_ref().map(|failure| failure.why.as_str()))
             }
-            (Self::Open(renewal), verdict) => Standing::open(verdict, renewal.failure.as_deref()),
+            (Self::Open(renewal), verdict) => PolicyState::open(verdict, renewal.failure.as_deref()),
         }
     }
 }
@@ -154,7 +154,7 @@ impl Failure {
     }
 }
 
-impl Standing {
+impl PolicyState {
     const fn shut(reason: String) -> Self {
         Self { gate: Gate::Shut, reason, opening_failure: None }
     }
@@ -205,13 +205,13 @@ mod tests {
     fn the_gate_opens_when_all_is_proven_and_nothing_closes_it() {
         let (mut phase, now) = (Phase::new(false, false), Instant::now());
         assert_eq!(check(&mut phase, &bad()), None);
-        assert_eq!(phase.standing(bad()), Standing::shut("N-01: no controller".to_owned()));
+        assert_eq!(phase.policy_state(bad()), PolicyState::shut("N-01: no controller".to_owned()));
         assert_eq!(check(&mut phase, &Verdict::Good), Some(Mint::ManifestsAndToken));
         phase.minted(renewal(now));
         assert_eq!(check(&mut phase, &bad()), None);
-        let standing = phase.standing(bad());
-        assert_eq!(standing.gate, Gate::Open);
-        assert_eq!(standing.reason, "it was proven before; now: N-01: no controller");
+        let policy_state = phase.policy_state(bad());
+        assert_eq!(policy_state.gate, Gate::Open);
+        assert_eq!(policy_state.reason, "it was proven before; now: N-01: no controller");
     }
 
     #[test]
@@ -222,10 +222,13 @@ mod tests {
             assert!(!phase.failed("no answer".to_owned(), now), "is in the report, not in the log");
             assert_eq!(phase.pause(), Duration::from_secs(seconds));
         }
-        let standing = phase.standing(Verdict::Good);
-        assert_eq!((standing.gate, standing.opening_failure.as_deref()), (Gate::Shut, Some("no answer")));
+        let policy_state = phase.policy_state(Verdict::Good);
+        assert_eq!(
+            (policy_state.gate, policy_state.opening_failure.as_deref()),
+            (Gate::Shut, Some("no answer"))
+        );
         assert_eq!(check(&mut phase, &bad()), None);
-        assert_eq!((phase.pause(), phase.standing(bad()).opening_failure), (Duration::ZERO, None));
+        assert_eq!((phase.pause(), phase.policy_state(bad()).opening_failure), (Duration::ZERO, None));
     }
 
     #[test]
@@ -233,9 +236,9 @@ mod tests {
         let (mut phase, now) = (Phase::new(false, true), Instant::now());
         assert_eq!(check(&mut phase, &bad()), Some(Mint::Token));
         phase.failed("no answer".to_owned(), now);
-        let standing = phase.standing(bad());
-        assert_eq!((standing.gate, standing.opening_failure), (Gate::Open, None));
-        assert!(standing.reason.ends_with("could not be renewed: no answer"), "{}", standing.reason);
+        let policy_state = phase.policy_state(bad());
+        assert_eq!((policy_state.gate, policy_state.opening_failure), (Gate::Open, None));
+        assert!(policy_state.reason.ends_with("could not be renewed: no answer"), "{}", policy_state.reason);
         assert_eq!(check(&mut phase, &Verdict::Good), Some(Mint::ManifestsAndToken));
         phase.minted(renewal(now));
         assert!(matches!(phase, Phase::Open(_)));
@@ -249,7 +252,7 @@ mod tests {
         assert!(phase.failed("404".to_owned(), now));
         assert!(!phase.failed("404".to_owned(), now));
         assert!(matches!(phase.renewal(), Some((_, Mint::ManifestsAndToken))));
-        let reason = phase.standing(Verdict::Good).reason;
+        let reason = phase.policy_state(Verdict::Good).reason;
         assert_eq!(reason, "every configured name is proven; the operator's token could not be renewed: 404");
     }
 
@@ -266,7 +269,9 @@ mod tests {
     fn a_node_that_joins_opens_nothing_and_says_what_is_bad_first() {
         let mut phase = Phase::new(true, true);
         assert_eq!(check(&mut phase, &Verdict::Good), None);
-        assert!(phase.standing(Verdict::Unproven("no name".to_owned())).reason.contains("joins a server"));
-        assert_eq!(phase.standing(bad()), Standing::shut("N-01: no controller".to_owned()));
+        assert!(
+            phase.policy_state(Verdict::Unproven("no name".to_owned())).reason.contains("joins a server")
+        );
+        assert_eq!(phase.policy_state(bad()), PolicyState::shut("N-01: no controller".to_owned()));
     }
 }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use weaver_host::backoff::Backoff;
 
-use super::leftover;
+use super::stale_process;
 
 /// The first pause before a restart, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -86,7 +86,7 @@ impl Program {
             .with_context(|| format!("cannot start the {name} {path}: check --{name}"))?;
         if let Some(pid) = child.id() {
             info!(pid, "started the {name} {path}");
-            if let Err(failure) = leftover::note(&self.runtime_dir, name, pid) {
+            if let Err(failure) = stale_process::note(&self.runtime_dir, name, pid) {
                 warn!("{failure:#}");
             }
             (self.show)(Some(pid));
@@ -110,7 +110,7 @@ impl Program {
                 true
             }
         };
-        leftover::forget(&self.runtime_dir, name);
+        stale_process::forget(&self.runtime_dir, name);
         (self.show)(None);
         stopped
     }
@@ -118,11 +118,11 @@ impl Program {
 
 async fn end(name: &str, child: &mut Child) {
     let Some(pid) = child.id() else { return };
-    if let Err(failure) = leftover::send(pid, Signal::SIGTERM) {
+    if let Err(failure) = stale_process::send(pid, Signal::SIGTERM) {
         warn!("{failure:#}");
     }
-    if timeout(leftover::PATIENCE, child.wait()).await.is_err() {
-        warn!(pid, "the {name} did not exit within {} s, killing it", leftover::PATIENCE.as_secs());
+    if timeout(stale_process::PATIENCE, child.wait()).await.is_err() {
+        warn!(pid, "the {name} did not exit within {} s, killing it", stale_process::PATIENCE.as_secs());
         if let Err(failure) = child.kill().await {
             error!("cannot kill the {name}: {failure}");
         }

@@ -16,9 +16,9 @@ use tracing::warn;
 
 /// When the keeper was last seen at work.
 #[derive(Debug, Clone)]
-pub struct Pulse(watch::Sender<Option<Instant>>);
+pub struct Heartbeat(watch::Sender<Option<Instant>>);
 
-impl Pulse {
+impl Heartbeat {
     /// Of a keeper that has not begun.
     #[must_use]
     pub fn new() -> Self {
@@ -34,13 +34,13 @@ impl Pulse {
 /// Says that the agent is ready once the keeper has begun; then feeds the
 /// watchdog, where systemd has one, at half of its time while the keeper was at
 /// work within `bound`.
-pub async fn tell(pulse: Pulse, bound: Duration, stop: CancellationToken) -> anyhow::Result<()> {
+pub async fn tell(heartbeat: Heartbeat, bound: Duration, stop: CancellationToken) -> anyhow::Result<()> {
     let limit = sd_notify::watchdog_enabled();
     let work = async {
         let said = |state| drop(sd_notify::notify(&[state]));
-        pulse.0.subscribe().wait_for(Option::is_some).await?;
+        heartbeat.0.subscribe().wait_for(Option::is_some).await?;
         said(NotifyState::Ready);
-        feed(&pulse, bound, limit, || said(NotifyState::Watchdog)).await;
+        feed(&heartbeat, bound, limit, || said(NotifyState::Watchdog)).await;
         anyhow::Ok(())
     };
     tokio::select! {
@@ -49,7 +49,7 @@ pub async fn tell(pulse: Pulse, bound: Duration, stop: CancellationToken) -> any
     }
 }
 
-async fn feed(pulse: &Pulse, bound: Duration, limit: Option<Duration>, mut fed: impl FnMut()) {
+async fn feed(heartbeat: &Heartbeat, bound: Duration, limit: Option<Duration>, mut fed: impl FnMut()) {
     let half = limit.map(|limit| limit / 2).filter(|half| !half.is_zero());
     let Some(half) = half else { return std::future::pending().await };
     let mut ticks = interval(half);
@@ -57,7 +57,7 @@ async fn feed(pulse: &Pulse, bound: Duration, limit: Option<Duration>, mut fed: 
     let mut was_alive = true;
     loop {
         ticks.tick().await;
-        let is_alive = pulse.0.borrow().is_some_and(|last| last.elapsed() <= bound);
+        let is_alive = heartbeat.0.borrow().is_some_and(|last| last.elapsed() <= bound);
         if is_alive {
             fed();
         } else if was_alive {
@@ -79,15 +79,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn it_is_fed_at_half_of_its_time_while_the_keeper_works() {
         for (limit, want) in [(Some(10), 12), (Some(60), 2), (Some(0), 0), (None, 0)] {
-            let pulse = Pulse::new();
+            let heartbeat = Heartbeat::new();
             let mut count = 0;
             let keeper = async {
                 loop {
-                    pulse.beat();
+                    heartbeat.beat();
                     sleep(seconds(20)).await;
                 }
             };
-            let feeding = feed(&pulse, seconds(25), limit.map(seconds), || count += 1);
+            let feeding = feed(&heartbeat, seconds(25), limit.map(seconds), || count += 1);
             let both = async { tokio::join!(keeper, feeding) };
             // Neither ends by itself.
             assert!(timeout(seconds(59), both).await.is_err());
@@ -97,20 +97,20 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_keeper_that_hangs_is_not_fed_for_and_one_that_comes_back_is() {
-        let pulse = Pulse::new();
+        let heartbeat = Heartbeat::new();
         let (fed, mut count) = (std::cell::Cell::new(0), 0);
-        let feeding = feed(&pulse, seconds(25), Some(seconds(10)), || fed.set(fed.get() + 1));
+        let feeding = feed(&heartbeat, seconds(25), Some(seconds(10)), || fed.set(fed.get() + 1));
         let mut feeding = std::pin::pin!(feeding);
         let mut passes = async |time| {
             assert!(timeout(seconds(time), feeding.as_mut()).await.is_err());
             fed.get() - std::mem::replace(&mut count, fed.get())
         };
         assert_eq!(passes(9).await, 0, "it has not begun");
-        pulse.beat();
+        heartbeat.beat();
         assert!(passes(24).await >= 4);
         assert!(passes(30).await <= 1);
         assert_eq!(passes(60).await, 0);
-        pulse.beat();
+        heartbeat.beat();
         assert!(passes(11).await >= 2);
     }
 }

@@ -165,7 +165,7 @@ async fn what_was_cut_off_is_finished_from_wherever_it_was() {
         let installed_now = sha256(&scene.node.place.installed).unwrap();
         let done = scene.with(phase, async |upgrade| {
             let resume =
-                upgrade.record.resume(&installed_now, weaver_diagnostics::k3s_upgrade::Wish::Upgrade);
+                upgrade.record.resume(&installed_now, weaver_diagnostics::k3s_upgrade::Request::Upgrade);
             upgrade.resume(resume).await.unwrap()
         });
         assert_eq!(done.await, code, "{phase:?} {calls}");
@@ -215,8 +215,8 @@ async fn a_rollback_that_was_cut_off_and_is_typed_again_goes_on() {
         let installed_now = sha256(&scene.node.place.installed).unwrap();
         let done = scene.with(phase, async |upgrade| {
             upgrade.record.to_the_one_before = true;
-            let wish = weaver_diagnostics::k3s_upgrade::Wish::RollBack;
-            let resume = upgrade.record.resume(&installed_now, wish);
+            let request = weaver_diagnostics::k3s_upgrade::Request::RollBack;
+            let resume = upgrade.record.resume(&installed_now, request);
             upgrade.resume(resume).await.unwrap()
         });
         assert_eq!(done.await, code, "{is_replaced} {phase:?}");

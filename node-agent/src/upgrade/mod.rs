@@ -22,7 +22,7 @@ use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::plan::{Candidate, Facts, Plan, Refusal, plan};
 use weaver_diagnostics::k3s_upgrade::proof::Seen;
 use weaver_diagnostics::k3s_upgrade::record::{Build, Phase, Record, Resume};
-use weaver_diagnostics::k3s_upgrade::{Role, Wish};
+use weaver_diagnostics::k3s_upgrade::{Request, Role};
 
 use args::{NodeArgs, RollbackArgs, UpgradeArgs};
 use carry_out::Upgrade;
@@ -38,7 +38,7 @@ use source::Source;
 /// It could not be begun; what it ended with otherwise is in the exit code.
 pub async fn upgrade(args: UpgradeArgs) -> anyhow::Result<u8> {
     let source = Source::of(&args)?;
-    Errand::of(&args.node, source, Wish::Upgrade)?.run().await
+    Errand::of(&args.node, source, Request::Upgrade)?.run().await
 }
 
 /// Runs `rollback`; the exit code of the process.
@@ -46,7 +46,7 @@ pub async fn upgrade(args: UpgradeArgs) -> anyhow::Result<u8> {
 /// # Errors
 /// As [`upgrade`].
 pub async fn rollback(args: RollbackArgs) -> anyhow::Result<u8> {
-    let mut errand = Errand::of(&args.node, Source::Previous { sha256: None }, Wish::RollBack)?;
+    let mut errand = Errand::of(&args.node, Source::Previous { sha256: None }, Request::RollBack)?;
     if let Some(last) = journal::last(&errand.state_dir)?
         && last.phase == Phase::Done
     {
@@ -59,16 +59,16 @@ pub async fn rollback(args: RollbackArgs) -> anyhow::Result<u8> {
 struct Errand {
     node: Node,
     source: Source,
-    wish: Wish,
+    request: Request,
     state_dir: PathBuf,
     dry_run: bool,
 }
 
 impl Errand {
-    fn of(args: &NodeArgs, source: Source, wish: Wish) -> anyhow::Result<Self> {
+    fn of(args: &NodeArgs, source: Source, request: Request) -> anyhow::Result<Self> {
         let node = Node::of(args)?;
         let state_dir = node.host.root.real(&args.state_dir);
-        Ok(Self { node, source, wish, state_dir, dry_run: args.dry_run })
+        Ok(Self { node, source, request, state_dir, dry_run: args.dry_run })
     }
 
     async fn run(&self) -> anyhow::Result<u8> {
@@ -85,11 +85,11 @@ impl Errand {
             return Ok(code);
         }
         let (mut facts, seen) = self.facts().await?;
-        if let Some(code) = end(&plan(&facts, self.wish), &facts) {
+        if let Some(code) = end(&plan(&facts, self.request), &facts) {
             return Ok(code);
         }
         let staged = self.source.stage(&self.node.place, &mut facts.candidate).await;
-        let judged = staged.map(|()| plan(&facts, self.wish));
+        let judged = staged.map(|()| plan(&facts, self.request));
         let Ok(Plan::Go(role, steps)) = judged else {
             self.node.place.discard();
             let judged = judged?;
@@ -119,7 +119,7 @@ impl Errand {
                 sha256: sha256(&place.staged())?,
             },
             names,
-            to_the_one_before: self.wish == Wish::RollBack,
+            to_the_one_before: self.request == Request::RollBack,
             phase: Phase::Forward,
         };
         let mut upgrade = Upgrade { node: &self.node, journal, role, record };
@@ -129,7 +129,7 @@ impl Errand {
 
     /// Finishes an upgrade that was cut off; the exit code if that was all that can be done now.
     async fn finish(&self, journal: &Journal, last: Record) -> anyhow::Result<Option<u8>> {
-        let resume = last.resume(&sha256(&self.node.place.installed)?, self.wish);
+        let resume = last.resume(&sha256(&self.node.place.installed)?, self.request);
         if resume == Resume::Nothing {
             return Ok(None);
         }
@@ -139,7 +139,7 @@ impl Errand {
         let was_rollback = last.to_the_one_before;
         let mut upgrade = Upgrade { node: &self.node, journal, role: unit.role, record: last };
         let code = upgrade.resume(resume).await?;
-        Ok(after_finishing(resume, was_rollback, code, self.wish))
+        Ok(after_finishing(resume, was_rollback, code, self.request))
     }
 
     async fn facts(&self) -> anyhow::Result<(Facts, Seen)> {
@@ -167,16 +167,16 @@ impl Errand {
     /// What would be done.
     async fn show(&self) -> anyhow::Result<u8> {
         if let Some(last) = journal::last(&self.state_dir)? {
-            let resume = last.resume(&sha256(&self.node.place.installed)?, self.wish);
+            let resume = last.resume(&sha256(&self.node.place.installed)?, self.request);
             if resume != Resume::Nothing {
                 say(&format!("{} This is finished first.", cut_off(&last, resume)));
             }
         }
         let (mut facts, seen) = self.facts().await?;
-        if matches!(plan(&facts, self.wish), Plan::Go(..)) {
+        if matches!(plan(&facts, self.request), Plan::Go(..)) {
             self.source.judge_in_place(&mut facts.candidate).await?;
         }
-        let plan = plan(&facts, self.wish);
+        let plan = plan(&facts, self.request);
         let Plan::Go(role, _) = plan else {
             return Ok(end(&plan, &facts).unwrap_or(exit_code::INTERNAL));
         };
@@ -211,17 +211,17 @@ fn refused(refusals: &[Refusal]) -> u8 {
 }
 
 /// Whether finishing an upgrade was all that can be done now: the exit code; `None` where the errand itself is next.
-fn after_finishing(resume: Resume, was_rollback: bool, code: u8, wish: Wish) -> Option<u8> {
-    match (resume, wish) {
+fn after_finishing(resume: Resume, was_rollback: bool, code: u8, request: Request) -> Option<u8> {
+    match (resume, request) {
         // Nothing was replaced, so nobody has gone back either.
         (Resume::Nothing | Resume::Forget | Resume::LeaveAlone, _) => None,
         // The one before runs, and is proven: what was kept earlier is older still.
-        (Resume::GoBack | Resume::ProveOld, Wish::RollBack)
+        (Resume::GoBack | Resume::ProveOld, Request::RollBack)
             if code == exit_code::WENT_BACK && !was_rollback =>
         {
             Some(exit_code::FINE)
         }
-        (Resume::Prove, Wish::Upgrade) if code == exit_code::FINE => None,
+        (Resume::Prove, Request::Upgrade) if code == exit_code::FINE => None,
         _ => Some(code),
     }
 }
@@ -276,21 +276,21 @@ mod tests {
     #[test]
     fn who_goes_back_from_what_was_cut_off_does_not_go_back_twice() {
         use exit_code::{FINE, STUCK, WENT_BACK};
-        for (resume, was_rollback, code, wish, want) in [
-            (Resume::Prove, false, FINE, Wish::Upgrade, None),
-            (Resume::Prove, false, WENT_BACK, Wish::Upgrade, Some(WENT_BACK)),
-            (Resume::Prove, true, FINE, Wish::Upgrade, None),
-            (Resume::Prove, true, FINE, Wish::RollBack, Some(FINE)),
-            (Resume::Prove, true, WENT_BACK, Wish::RollBack, Some(WENT_BACK)),
-            (Resume::GoBack, false, WENT_BACK, Wish::Upgrade, Some(WENT_BACK)),
-            (Resume::GoBack, false, WENT_BACK, Wish::RollBack, Some(FINE)),
-            (Resume::GoBack, true, WENT_BACK, Wish::RollBack, Some(WENT_BACK)),
-            (Resume::ProveOld, false, WENT_BACK, Wish::RollBack, Some(FINE)),
-            (Resume::ProveOld, true, WENT_BACK, Wish::RollBack, Some(WENT_BACK)),
-            (Resume::ProveOld, false, STUCK, Wish::RollBack, Some(STUCK)),
+        for (resume, was_rollback, code, request, want) in [
+            (Resume::Prove, false, FINE, Request::Upgrade, None),
+            (Resume::Prove, false, WENT_BACK, Request::Upgrade, Some(WENT_BACK)),
+            (Resume::Prove, true, FINE, Request::Upgrade, None),
+            (Resume::Prove, true, FINE, Request::RollBack, Some(FINE)),
+            (Resume::Prove, true, WENT_BACK, Request::RollBack, Some(WENT_BACK)),
+            (Resume::GoBack, false, WENT_BACK, Request::Upgrade, Some(WENT_BACK)),
+            (Resume::GoBack, false, WENT_BACK, Request::RollBack, Some(FINE)),
+            (Resume::GoBack, true, WENT_BACK, Request::RollBack, Some(WENT_BACK)),
+            (Resume::ProveOld, false, WENT_BACK, Request::RollBack, Some(FINE)),
+            (Resume::ProveOld, true, WENT_BACK, Request::RollBack, Some(WENT_BACK)),
+            (Resume::ProveOld, false, STUCK, Request::RollBack, Some(STUCK)),
         ] {
-            let after = after_finishing(resume, was_rollback, code, wish);
-            assert_eq!(after, want, "{resume:?} {was_rollback} {code} {wish:?}");
+            let after = after_finishing(resume, was_rollback, code, request);
+            assert_eq!(after, want, "{resume:?} {was_rollback} {code} {request:?}");
         }
     }
 
@@ -298,9 +298,9 @@ mod tests {
     #[test]
     fn what_is_forgotten_is_no_way_back_that_was_gone() {
         for resume in [Resume::Nothing, Resume::Forget, Resume::LeaveAlone] {
-            for wish in [Wish::Upgrade, Wish::RollBack] {
-                let after = after_finishing(resume, wish == Wish::RollBack, exit_code::FINE, wish);
-                assert_eq!(after, None, "{resume:?} {wish:?}");
+            for request in [Request::Upgrade, Request::RollBack] {
+                let after = after_finishing(resume, request == Request::RollBack, exit_code::FINE, request);
+                assert_eq!(after, None, "{resume:?} {request:?}");
             }
         }
     }

@@ -39,7 +39,7 @@ pub async fn reconcile<K: Reconcile>(
     context: Arc<Context<K>>,
 ) -> Result<Action, Failure> {
     context.namespaces.synced().await;
-    let _room = context.lanes.enter(&resource.namespace().unwrap_or_default()).await;
+    let _room = context.permits.enter(&resource.namespace().unwrap_or_default()).await;
     let begun = Instant::now();
     let done = Box::pin(once(&resource, &context)).await;
     let (action, end) = match done {
@@ -48,7 +48,7 @@ pub async fn reconcile<K: Reconcile>(
         Ok(Step::Again(pause)) => (Ok(Action::requeue(pause)), End::Retry),
         Err(failure) => (Err(failure), End::Failed),
     };
-    context.metrics.visited(end, begun.elapsed());
+    context.metrics.reconciled(end, begun.elapsed());
     action
 }
 
@@ -65,7 +65,7 @@ pub fn error_policy<K: Reconcile>(
     let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
     if let Some(left_out) = entry.logs(failure.kind()) {
         error!(
-            code = code::VISIT_FAILED, kind = K::NOUN, resource = %reference,
+            code = code::RECONCILIATION_FAILED, kind = K::NOUN, resource = %reference,
             error = %bounded(&failure.to_string(), LONGEST_ERROR), retry_in_s = pause.as_secs(), left_out,
             "reconciliation failed"
         );
@@ -92,7 +92,7 @@ async fn once<K: Reconcile>(guarded: &Guarded<K>, context: &Context<K>) -> Resul
         entry.forgive();
     }
     K::begin(&entry, memory, meta);
-    if let Err(wait) = memory.common().pace.allows(Instant::now()) {
+    if let Err(wait) = memory.common().rate_limit.allows(Instant::now()) {
         return Ok(Step::Again(wait));
     }
     let (acted, before) = match &guarded.0 {

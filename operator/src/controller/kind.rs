@@ -15,10 +15,10 @@ use serde::de::DeserializeOwned;
 use weaver_client::call::CallError;
 
 use super::events::Events;
-use super::lanes::Lanes;
 use super::outcome::{Reconciled, Work};
-use super::pace::Pace;
 use super::pause::Pause;
+use super::permits::Permits;
+use super::rate_limit::RateLimit;
 use super::report::{Report, Reported};
 use super::state::{Entry, States};
 use crate::args::Options;
@@ -121,7 +121,7 @@ pub struct Common<S> {
     /// Generation of the last reconcile.
     pub generation: Option<i64>,
     /// How often it may write.
-    pub pace: Pace,
+    pub rate_limit: RateLimit,
     /// The status last written.
     pub reported: Reported<S>,
     /// What was last logged of an object that cannot be understood, and its generation then.
@@ -129,10 +129,10 @@ pub struct Common<S> {
 }
 
 impl<S> Common<S> {
-    /// Of a resource that may write as often as `pace` allows.
+    /// Of a resource that may write as often as `rate_limit` allows.
     #[must_use]
-    pub fn new(pace: Pace) -> Self {
-        Self { generation: None, pace, reported: Reported::default(), not_understood: None }
+    pub fn new(rate_limit: RateLimit) -> Self {
+        Self { generation: None, rate_limit, reported: Reported::default(), not_understood: None }
     }
 }
 
@@ -187,7 +187,7 @@ pub struct Context<K: Reconcile> {
     /// What is remembered between reconciles.
     pub states: Arc<States<K::Memory>>,
     /// Concurrency limits.
-    pub lanes: Arc<Lanes>,
+    pub permits: Arc<Permits>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Flags.

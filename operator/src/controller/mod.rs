@@ -1,8 +1,8 @@
 //! What the controllers share.
 //!
-//! Pure: [`allowance`] (how many events a tenant may cause), [`pace`] (when a resource is reconciled again), [`outcome`]
+//! Pure: [`allowance`] (how many events a tenant may cause), [`rate_limit`] (when a resource is reconciled again), [`outcome`]
 //! (what one reconcile found, as conditions), [`verdicts`] (conditions that each kind has), [`report`] (when the status is
-//! written). Thin: [`frame`] (one reconcile), [`kind`] (what a kind brings to it), [`lanes`] (how many run at once),
+//! written). Thin: [`frame`] (one reconcile), [`kind`] (what a kind brings to it), [`permits`] (how many run at once),
 //! [`events`] (what others are told), [`not_understood`] (an object that cannot be read), [`state`] (what is remembered
 //! between reconciles).
 
@@ -10,12 +10,12 @@ pub mod allowance;
 pub mod events;
 pub mod frame;
 pub mod kind;
-pub mod lanes;
 pub mod not_understood;
 pub mod outcome;
-pub mod pace;
 pub mod pause;
+pub mod permits;
 pub mod quiet;
+pub mod rate_limit;
 pub mod report;
 pub mod state;
 pub mod verdicts;

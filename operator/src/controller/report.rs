@@ -42,7 +42,7 @@ impl<S> Default for Reported<S> {
 }
 
 impl<S: Report> Reported<S> {
-    /// The status that the object has. A visit that is handed the state of the visit before has it from a cache that has
+    /// The status that the object has. A reconciliation that is handed the state of the reconciliation before has it from a cache that has
     /// not seen the write yet; `read` is what that cache shows.
     #[must_use]
     pub fn before(&self, version: Option<&str>, read: S) -> S {
@@ -52,9 +52,9 @@ impl<S: Report> Reported<S> {
         }
     }
 
-    /// Is `now` to be written? Each write is an event, and the visit that follows may fail in other words: with a port, an
+    /// Is `now` to be written? Each write is an event, and the reconciliation that follows may fail in other words: with a port, an
     /// id or a time of somebody else's in them. Without an end to it, no back-off would ever be waited for: so where there is
-    /// a `pause`, as of a visit that failed, other words alone are written no more often than that.
+    /// a `pause`, as of a reconciliation that failed, other words alone are written no more often than that.
     #[must_use]
     pub fn is_due(&self, before: &S, now: &S, pause: Option<Duration>) -> bool {
         let is_early = pause.is_some_and(|pause| self.at.is_some_and(|at| at.elapsed() < pause));
@@ -81,7 +81,7 @@ pub async fn write<K: Clone + Debug + DeserializeOwned>(
     let name = meta.name.as_deref().unwrap_or_default();
     if let Some(ready) = conditions.iter().find(|condition| condition.type_ == READY) {
         let namespace = meta.namespace.as_deref().unwrap_or_default();
-        info!(code = code::VISITED, %namespace, %name, ready = %ready.status, reason = %ready.reason, "visited");
+        info!(code = code::RECONCILED, %namespace, %name, ready = %ready.status, reason = %ready.reason, "reconciled");
     }
     match call(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))).await {
         Ok(_) | Err(CallError::NotFound(_)) => Ok(()),
@@ -129,7 +129,7 @@ mod tests {
         assert!(!is_due(&reported, (1, "port 1"), (1, "port 1"), true));
         assert!(!is_due(&reported, (1, "port 1"), (1, "port 2"), true));
         assert!(is_due(&reported, (1, "port 1"), (2, "port 2"), true), "a change that counts");
-        assert!(is_due(&reported, (1, "port 1"), (1, "well"), false), "a visit that ended well");
+        assert!(is_due(&reported, (1, "port 1"), (1, "well"), false), "a reconciliation that ended well");
         tokio::time::advance(pause).await;
         assert!(is_due(&reported, (1, "port 1"), (1, "port 2"), true));
         assert_eq!(reported.before(Some("7"), status(0, "old")), status(1, "port 1"), "the cache is behind");

@@ -1,4 +1,4 @@
-//! What is remembered of each resource between visits. All of it can be lost: a restart costs a few reads.
+//! What is remembered of each resource between reconciliations. All of it can be lost: a restart costs a few reads.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::watch::ResourceRef;
 pub struct Entry<T> {
     /// Whose memory this is.
     pub resource: ResourceRef,
-    /// Held during a visit.
+    /// Held during a reconciliation.
     pub state: AsyncMutex<T>,
-    /// Failed visits in a row.
+    /// Failed reconciliations in a row.
     failures: AtomicU32,
     /// How often they were forgiven.
     forgiven: AtomicU32,
@@ -27,7 +27,7 @@ pub struct Entry<T> {
 }
 
 impl<T> Entry<T> {
-    /// Counts a failed visit and tells how many there were in a row.
+    /// Counts a failed reconciliation and tells how many there were in a row.
     pub fn failed(&self) -> u32 {
         self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }

@@ -22,7 +22,7 @@ use super::fence::{Fence, since_boot};
 use super::holder::Beside;
 use super::plan::{Candidate, Step, Timing, announced, outranking, staying, went_back};
 use crate::code;
-use crate::health::{Health, Pulse};
+use crate::health::{Health, Heartbeat};
 use weaver_api::lease::{Candidacy, Me, NAME, Record, held, released, with_candidates};
 
 /// Why a leader leads no more.
@@ -66,7 +66,7 @@ pub struct Held {
     lease: Lease,
     /// When the renewal was sent that succeeded last.
     renewed: Duration,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
 }
 
 /// What came of a look.
@@ -100,14 +100,14 @@ impl Leases {
     /// # Errors
     /// If the Lease may not be read or written: time does not cure that.
     pub async fn acquire(self, mut waits_for: impl FnMut(Holder<'_>)) -> Result<Held, CallError> {
-        let pulse = self.health.pulse("keeping the lease", self.timing.expiry);
+        let heartbeat = self.health.heartbeat("keeping the lease", self.timing.expiry);
         let (mut candidate, mut told, mut announced) = (Candidate::default(), None, None);
         loop {
-            pulse.beat();
+            heartbeat.beat();
             let pause = match self.try_once(&mut candidate).await {
                 Ok(Look::Taken(lease, renewed)) => {
                     self.fence.open_until(renewed + self.timing.fence);
-                    return Ok(Held { leases: self, lease: *lease, renewed, pulse });
+                    return Ok(Held { leases: self, lease: *lease, renewed, heartbeat });
                 }
                 Ok(Look::Held(lease, pause)) => {
                     let record = Record::of(&lease);
@@ -241,7 +241,7 @@ impl Held {
     pub async fn keep(&mut self) -> Ending {
         let mut failed = false;
         loop {
-            self.pulse.beat();
+            self.heartbeat.beat();
             let timing = self.leases.timing;
             let (begun, due) = (since_boot(), self.renewed + timing.renew);
             let left = due.saturating_sub(begun);

@@ -3,7 +3,7 @@
 //! Every write carries its own precondition, so what changes between a look and a write is never lost: create is POST
 //! (409 if anything is there), update is PUT with the uid and resourceVersion that were seen. A token that was minted
 //! and not written is forgotten, and expires unseen; the one before it is valid until then, so there is no gap. Killed at
-//! any point, the next visit finds a Secret with the old tokens, or an empty one that is ours.
+//! any point, the next reconciliation finds a Secret with the old tokens, or an empty one that is ours.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -29,12 +29,12 @@ use super::plan::{self, Because, Facts, Plan, Refusal, Seen as Contents, Verdict
 use super::secret::Desired;
 use super::why::Why;
 use crate::code;
-use weaver_copies::object::{Object, Place};
+use weaver_copies::object::{Object, ObjectKey};
 
 /// Name under which our writes stand in `managedFields`.
 const FIELD_MANAGER: &str = "weaver-operator";
 
-/// How often one visit judges a Secret that keeps changing under its hands.
+/// How often one reconciliation judges a Secret that keeps changing under its hands.
 const ROUNDS: usize = 4;
 
 /// Tokens that are asked for at a time.
@@ -285,7 +285,7 @@ impl Job<'_> {
     }
 
     fn secrets(&self) -> Api<Object> {
-        let Place { kind, namespace, .. } = &self.desired.place;
+        let ObjectKey { kind, namespace, .. } = &self.desired.place;
         self.tenant.namespaced(kind, namespace)
     }
 

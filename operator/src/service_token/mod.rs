@@ -1,9 +1,9 @@
 //! Service tokens: a Secret that is kept filled with fresh tokens of accounts of its namespace.
 //!
 //! Pure: [`plan`] (which tokens are minted, which stay, which leave), [`secret`] (what the Secret looks like), [`outcome`]
-//! (what follows from a visit), [`status`] (a visit as the status).
+//! (what follows from a reconciliation), [`status`] (a reconciliation as the status).
 //!
-//! Thin: [`fill`] (mints and writes), [`visit`] (one resource), [`reconcile`] (what this kind brings to
+//! Thin: [`fill`] (mints and writes), [`reconciliation`] (one resource), [`reconcile`] (what this kind brings to
 //! the frame of each).
 //!
 //! The Secret is read and written as the tenant's own account, and goes with its resource: it is owned by it. Tokens are
@@ -17,8 +17,8 @@ pub mod reconcile;
 pub mod secret;
 pub mod state;
 pub mod status;
-pub mod visit;
 pub mod why;
+pub mod work;
 
 /// What every reconcile of a `ServiceToken` has.
 pub type Context = crate::controller::kind::Context<weaver_api::v1beta1::ServiceToken>;

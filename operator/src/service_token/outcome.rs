@@ -37,7 +37,7 @@ pub struct Work {
     pub next: Option<(Timestamp, Timestamp)>,
 }
 
-/// How the visit of the Secret ended.
+/// How the reconciliation of the Secret ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum End {
     /// It holds what it can.
@@ -105,7 +105,7 @@ pub(super) mod tests {
     use super::*;
     use crate::args::{Args, Options, Verb};
 
-    /// A visit with these keys.
+    /// A reconciliation with these keys.
     pub fn work(keys: Vec<Key>) -> Work {
         Work {
             writer: Account { namespace: "team-a".into(), name: "writer".into() },
@@ -147,8 +147,8 @@ pub(super) mod tests {
             (Some(Trouble::Unknown("away".into())), true),
             (Some(Trouble::NotMinted(MintError::Forbidden(account()))), true),
         ] {
-            let visit = Outcome::Worked(Box::new(work(vec![key(trouble.clone())])));
-            assert_eq!(visit.wants_retry(), expected, "{trouble:?}");
+            let reconciled = Outcome::Worked(Box::new(work(vec![key(trouble.clone())])));
+            assert_eq!(reconciled.wants_retry(), expected, "{trouble:?}");
         }
         for (end, expected) in [
             (End::Refused(Refusal::Foreign), false),
@@ -156,15 +156,15 @@ pub(super) mod tests {
             (End::Rejected("no".into()), true),
             (End::Failed("away".into()), true),
         ] {
-            let visit = Outcome::Worked(Box::new(Work { end: end.clone(), ..work(Vec::new()) }));
-            assert_eq!(visit.wants_retry(), expected, "{end:?}");
+            let reconciled = Outcome::Worked(Box::new(Work { end: end.clone(), ..work(Vec::new()) }));
+            assert_eq!(reconciled.wants_retry(), expected, "{end:?}");
         }
         assert!(Outcome::NoToken(MintError::Forbidden(account())).wants_retry());
         assert!(!Outcome::InvalidSpec(Vec::new()).wants_retry());
     }
 
     #[test]
-    fn the_next_visit_is_when_a_token_is_due_and_no_later_than_accounts_are_looked_at() {
+    fn the_next_reconciliation_is_when_a_token_is_due_and_no_later_than_accounts_are_looked_at() {
         let at = |second| Timestamp::from_second(second).unwrap();
         for (next, expected) in [
             (None, 60),
@@ -172,8 +172,8 @@ pub(super) mod tests {
             (Some((at(900), at(10))), 60),
             (Some((at(0), at(9))), 1),
         ] {
-            let visit = Outcome::Worked(Box::new(Work { next, ..work(Vec::new()) }));
-            assert_eq!(visit.resync(&options()).as_secs(), expected, "{next:?}");
+            let reconciled = Outcome::Worked(Box::new(Work { next, ..work(Vec::new()) }));
+            assert_eq!(reconciled.resync(&options()).as_secs(), expected, "{next:?}");
         }
     }
 }

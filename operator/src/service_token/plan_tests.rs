@@ -10,7 +10,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn wish(key: &str, account: &str) -> ValidToken {
+fn request(key: &str, account: &str) -> ValidToken {
     ValidToken {
         key: key.into(),
         account: account.into(),
@@ -65,7 +65,7 @@ impl Scene {
     /// One token of `robot` under `a`, as it should be, ten minutes old.
     fn new() -> Self {
         Self {
-            asked: asked(vec![wish("a", "robot")]),
+            asked: asked(vec![request("a", "robot")]),
             secret: Some(seen(&[("a", Ok(claims("robot")))])),
             accounts: willing(&["robot"]),
             oldest: None,
@@ -173,9 +173,9 @@ fn audiences_are_a_set() {
 #[test]
 fn r_x03_the_other_keys_stay_and_what_is_not_asked_for_leaves() {
     let mut scene = Scene::new();
-    scene.asked.tokens.push(wish("b", "gone"));
-    scene.asked.tokens.push(wish("c", "shy"));
-    scene.asked.tokens.push(wish("d", "robot"));
+    scene.asked.tokens.push(request("b", "gone"));
+    scene.asked.tokens.push(request("c", "shy"));
+    scene.asked.tokens.push(request("d", "robot"));
     scene.accounts.insert("gone".into(), Account::Missing);
     scene.accounts.insert("shy".into(), Account::Unwilling);
     let keys = &mut scene.secret.as_mut().unwrap().keys;
@@ -240,7 +240,7 @@ fn a_shorter_life_counts_at_once_and_a_longer_one_from_the_next_token_on() {
 #[test]
 fn two_that_are_due_within_a_moment_are_one_write() {
     let mut scene = Scene::new();
-    scene.asked.tokens.extend([wish("b", "robot"), wish("c", "robot")]);
+    scene.asked.tokens.extend([request("b", "robot"), request("c", "robot")]);
     let later = |seconds: i64| {
         Ok(Claims { issued_at: at(seconds), expires_at: at(HOUR + seconds), ..claims("robot") })
     };
@@ -261,7 +261,7 @@ fn an_early_share_of_a_short_life_makes_no_storm() {
         scene.asked.renew_at_percent = percent;
         scene.asked.tokens[0].lifetime = Duration::from_mins(10);
         scene.claims().expires_at = at(600);
-        scene.asked.tokens.push(wish("b", "robot"));
+        scene.asked.tokens.push(request("b", "robot"));
         // A second after it was minted, in whole seconds, beside one that is minted again and again.
         scene.now = 2;
         let work = scene.work();
@@ -331,7 +331,7 @@ proptest! {
         wished in proptest::collection::btree_set("[a-c]", 1..4), present in proptest::collection::btree_set("[a-e]", 0..6),
     ) {
         let mut scene = Scene::new();
-        scene.asked.tokens = wished.iter().map(|key| wish(key, "robot")).collect();
+        scene.asked.tokens = wished.iter().map(|key| request(key, "robot")).collect();
         let keys: Vec<_> = present.iter().map(|key| (key.as_str(), Ok(claims("robot")))).collect();
         scene.secret = Some(seen(&keys));
         let work = scene.work();

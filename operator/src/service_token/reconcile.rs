@@ -13,8 +13,8 @@ use weaver_api::v1beta1::{ServiceToken, ServiceTokenStatus};
 use super::outcome::{Outcome, Work};
 use super::state::TokenState;
 use super::status::{patch, status};
-use super::visit::visit;
 use super::why::Why;
+use super::work::work;
 use crate::controller::events::{MINTED, event, reference, turned};
 use crate::controller::kind::{Common, Context, Failure, Memory, Reconcile, Step};
 use crate::controller::pause::Pause;
@@ -38,7 +38,7 @@ impl Reconcile for ServiceToken {
         resource: &Self,
     ) -> Result<Step<Outcome>, Failure> {
         // The deletion of one that is on its way out is an event of its own.
-        Ok(visit(context, entry, state, resource).await.map_or(Step::AwaitChange, Step::Done))
+        Ok(work(context, entry, state, resource).await.map_or(Step::AwaitChange, Step::Done))
     }
 
     async fn conclude(
@@ -51,7 +51,7 @@ impl Reconcile for ServiceToken {
         if let Some(work) = outcome.work() {
             context.metrics.issued(&work.minted);
             if work.sent {
-                state.common.pace.spend();
+                state.common.rate_limit.spend();
             }
         }
         Ok(Step::Done(outcome))

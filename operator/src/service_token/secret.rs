@@ -17,14 +17,14 @@ use weaver_tenant::claims::{Claims, NotAToken};
 
 use super::plan::Seen;
 use weaver_copies::metadata::Metadata;
-use weaver_copies::object::{Object, Place};
+use weaver_copies::object::{Object, ObjectKey};
 
 /// The Secret as it is to be, but for its tokens.
 pub struct Desired {
     /// Whose it is.
     pub owner: Owner,
     /// Where it stands.
-    pub place: Place,
+    pub place: ObjectKey,
     reference: OwnerReference,
     metadata: Metadata,
 }
@@ -43,7 +43,7 @@ impl Desired {
             block_owner_deletion: None,
         };
         Self {
-            place: Place {
+            place: ObjectKey {
                 kind: SourceKind::Secret,
                 namespace: owner.namespace.clone(),
                 name: name.to_owned(),

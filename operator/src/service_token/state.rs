@@ -4,7 +4,7 @@ use weaver_api::v1beta1::ServiceTokenStatus;
 
 use super::fill::Known;
 use crate::controller::kind::Common;
-use crate::controller::pace::Pace;
+use crate::controller::rate_limit::RateLimit;
 use crate::watch::Interest;
 
 /// Reconciles that write or mint, at once and then each ten seconds: enough for any change of a spec, and no storm where
@@ -24,6 +24,6 @@ pub struct TokenState {
 
 impl Default for TokenState {
     fn default() -> Self {
-        Self { watch: None, known: None, common: Common::new(Pace::new(BURST, PER_SECOND)) }
+        Self { watch: None, known: None, common: Common::new(RateLimit::new(BURST, PER_SECOND)) }
     }
 }

@@ -1,6 +1,6 @@
-//! A visit as the whole status of its resource. Pure.
+//! A reconciliation as the whole status of its resource. Pure.
 //!
-//! The fold looks at nothing but the visit, the object's generation and the conditions that were there before, so an
+//! The fold looks at nothing but the reconciliation, the object's generation and the conditions that were there before, so an
 //! unchanged world gives an unchanged status and no write. Of a token it tells when it was issued, when it expires and
 //! for which account, and nothing by which it could be used.
 

@@ -7,8 +7,8 @@ use weaver_tenant::claims::{Claims, Named};
 use super::super::outcome::tests::{key, work};
 use super::*;
 
-fn folded(visit: &Outcome) -> ServiceTokenStatus {
-    status(&ServiceTokenStatus::default(), visit, &[], Some(1), &Time(Timestamp::UNIX_EPOCH))
+fn folded(reconciled: &Outcome) -> ServiceTokenStatus {
+    status(&ServiceTokenStatus::default(), reconciled, &[], Some(1), &Time(Timestamp::UNIX_EPOCH))
 }
 
 fn of(work: Work) -> ServiceTokenStatus {
@@ -51,12 +51,12 @@ fn r_x07_each_key_tells_of_its_token_and_never_the_token() {
 }
 
 #[test]
-fn every_type_is_there_from_the_first_visit_and_an_equal_visit_writes_nothing() {
+fn every_type_is_there_from_the_first_reconciliation_and_an_equal_reconciliation_writes_nothing() {
     let first = of(work(vec![key(None)]));
     let types: Vec<_> = first.conditions.iter().map(|condition| condition.type_.as_str()).collect();
     assert_eq!(types, TOKEN_ORDER);
-    let visit = Outcome::Worked(Box::new(work(vec![key(None)])));
-    let again = status(&first, &visit, &[], Some(1), &Time(Timestamp::from_second(99).unwrap()));
+    let reconciled = Outcome::Worked(Box::new(work(vec![key(None)])));
+    let again = status(&first, &reconciled, &[], Some(1), &Time(Timestamp::from_second(99).unwrap()));
     assert_eq!(again, first);
 }
 

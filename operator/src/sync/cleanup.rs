@@ -31,7 +31,7 @@ use weaver_tenant::token::MintError;
 use super::Context;
 use super::events;
 use super::execute::{Hindrance, Mode, Removal};
-use super::leftovers;
+use super::stale_copies;
 use super::state::{Search, SyncState};
 use crate::code;
 use crate::controller::pause::Pause;
@@ -40,7 +40,7 @@ use crate::metrics::Written;
 use crate::watch::{Guarded, ResourceRef};
 use weaver_copies::copy::owner;
 use weaver_copies::finalizers::{is_taken, is_upgrading, leaves_copies};
-use weaver_copies::object::Place;
+use weaver_copies::object::ObjectKey;
 
 /// After what time a refusal is final: some tries for rights that are just being restored.
 const REFUSAL_STANDS: Duration = Duration::from_secs(10);
@@ -52,7 +52,7 @@ const MAX_LEFT: usize = 2_048;
 #[derive(Debug, PartialEq)]
 enum Pass {
     /// None of ours is left that the tenant could see. These the upstream operator made; they stay.
-    Clean(BTreeSet<Place>),
+    Clean(BTreeSet<ObjectKey>),
     /// Nothing was looked at, because this part of the resource wants the copies to stay.
     NotWanted(&'static str),
     /// The tenant may not look, or remove, at these places.
@@ -71,10 +71,10 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
     let begins = state.deleting_since.is_none();
     let since = *state.deleting_since.get_or_insert_with(Instant::now);
     // A search of before saw only where the account might list then.
-    if begins && !guarded.0.as_ref().is_ok_and(leftovers::are_none) {
+    if begins && !guarded.0.as_ref().is_ok_and(stale_copies::are_none) {
         state.search = Search::Due;
     }
-    state.leftovers.extend(std::mem::take(&mut state.watches).copies_of(&owner(guarded)));
+    state.stale_copies.extend(std::mem::take(&mut state.watches).copies_of(&owner(guarded)));
     let pass = match &guarded.0 {
         // Its deletionPolicy may be among what is lost.
         _ if convert::lost(guarded.meta()).is_some() => Pass::Hindered("part of its spec is lost".into()),
@@ -96,9 +96,9 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
     match verdict(&pass, circumstances) {
         Verdict::Wait(why) => return Err(why),
         Verdict::Release => log_release(guarded, &pass),
-        Verdict::ReleaseWithLeftovers(left) => {
+        Verdict::ReleaseWithOrphans(left) => {
             let refused = matches!(pass, Pass::Refused(_));
-            announce_leftovers(context, &state.leftovers, guarded, refused, &left).await;
+            announce_leftovers(context, &state.stale_copies, guarded, refused, &left).await;
         }
     }
     Ok(())
@@ -125,7 +125,7 @@ fn log_release(guarded: &Guarded, pass: &Pass) {
 /// Of what may stay behind: to the log, and as Events to those in whose namespaces it is.
 async fn announce_leftovers(
     context: &Context,
-    known: &BTreeSet<Place>,
+    known: &BTreeSet<ObjectKey>,
     guarded: &Guarded,
     refused: bool,
     left: &str,
@@ -144,7 +144,7 @@ async fn announce_leftovers(
         );
     }
     if is_taken(guarded.meta()) {
-        events::tell_of_leftovers(&context.events, &sync, known).await;
+        events::report_orphans(&context.events, &sync, known).await;
     }
     if is_upgrading(guarded.meta()) {
         let spec = guarded.0.as_ref().ok().and_then(ConfigMapSync::desired);
@@ -152,7 +152,7 @@ async fn announce_leftovers(
     }
 }
 
-fn name_upstreams(sync: &ResourceRef, places: &BTreeSet<Place>) {
+fn name_upstreams(sync: &ResourceRef, places: &BTreeSet<ObjectKey>) {
     let places: Vec<String> = places.iter().map(ToString::to_string).collect();
     for copies in places.chunks(50) {
         warn!(
@@ -199,7 +199,7 @@ impl Waited {
 #[derive(Debug, PartialEq)]
 enum Verdict {
     Release,
-    ReleaseWithLeftovers(String),
+    ReleaseWithOrphans(String),
     Wait(String),
 }
 
@@ -210,17 +210,17 @@ fn verdict(pass: &Pass, circumstances: Circumstances) -> Verdict {
         // In a Terminating namespace the account and its rights vanish in any order; waiting would only hold
         // the namespace. And what we never held has no copies to wait for.
         Pass::Refused(left) | Pass::Hindered(left) | Pass::Failed(left) if namespace_goes || !taken => {
-            Verdict::ReleaseWithLeftovers(left.clone())
+            Verdict::ReleaseWithOrphans(left.clone())
         }
-        Pass::Refused(left) if waited >= Waited::ForRights => Verdict::ReleaseWithLeftovers(left.clone()),
-        Pass::Hindered(left) if waited == Waited::LongEnough => Verdict::ReleaseWithLeftovers(left.clone()),
+        Pass::Refused(left) if waited >= Waited::ForRights => Verdict::ReleaseWithOrphans(left.clone()),
+        Pass::Hindered(left) if waited == Waited::LongEnough => Verdict::ReleaseWithOrphans(left.clone()),
         Pass::Refused(why) | Pass::Hindered(why) | Pass::Failed(why) => Verdict::Wait(why.clone()),
     }
 }
 
 /// Where the spec, valid or not, puts copies. Not where it wants none: what stands there may be a copy that an
 /// earlier resource of the same name was told to leave.
-fn named_places(spec: &ConfigMapSyncSpec) -> BTreeSet<Place> {
+fn named_places(spec: &ConfigMapSyncSpec) -> BTreeSet<ObjectKey> {
     let targets = spec.targets.clone().unwrap_or_default();
     let source = spec.source.clone().unwrap_or_default();
     let kind = source.kind;
@@ -229,11 +229,11 @@ fn named_places(spec: &ConfigMapSyncSpec) -> BTreeSet<Place> {
     };
     let namespaces = targets.namespaces.into_iter().filter(|name| !targets.exclude.contains(name));
     let namespaces = namespaces.filter(|target| dns_label(target).is_ok());
-    namespaces.map(|namespace| Place { kind, namespace, name: name.clone() }).collect()
+    namespaces.map(|namespace| ObjectKey { kind, namespace, name: name.clone() }).collect()
 }
 
 /// Where upstream may have put copies. It knew no Secrets.
-fn upstreams_places(spec: &ConfigMapSyncSpec) -> BTreeSet<Place> {
+fn upstreams_places(spec: &ConfigMapSyncSpec) -> BTreeSet<ObjectKey> {
     named_places(spec).into_iter().filter(|place| place.kind == SourceKind::ConfigMap).collect()
 }
 
@@ -242,7 +242,7 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
     let owner = owner(sync);
     // Taken from the spec as it is: it may have become invalid since the copies were made.
     let spec = sync.desired().cloned().unwrap_or_default();
-    state.leftovers.extend(std::mem::take(&mut state.verified).into_keys());
+    state.stale_copies.extend(std::mem::take(&mut state.verified).into_keys());
     let account = spec.service_account.as_ref().and_then(|account| account.name.clone());
     let Some(name) = account.filter(|name| !name.is_empty()) else {
         return Pass::Hindered("the spec names no account to remove copies with".into());
@@ -257,8 +257,8 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
         // What is known of its rights may be older than the rights that it was given back. Many resources of one
         // account that are deleted together ask once.
         tenant.access.forget(Duration::from_secs(5));
-        match leftovers::find(&tenant, &owner, &context.namespaces.active(|_, _| true)).await {
-            Ok(found) => state.leftovers.extend(found),
+        match stale_copies::find(&tenant, &owner, &context.namespaces.active(|_, _| true)).await {
+            Ok(found) => state.stale_copies.extend(found),
             Err(CallError::Forbidden(status) | CallError::Rejected(status)) => {
                 return Pass::Hindered(status.message);
             }
@@ -269,10 +269,11 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
     let named = named_places(&spec);
     let source = spec.source.unwrap_or_default();
     let (mut upstream, mut refused, mut hindered, mut failed) = (BTreeSet::new(), vec![], vec![], vec![]);
-    let known = std::mem::take(&mut state.leftovers);
+    let known = std::mem::take(&mut state.stale_copies);
     // A copy that lost its label is found by its place and known by its annotation.
     let places = known.iter().cloned().chain(named).collect();
-    for (place, removal) in leftovers::remove(context, &tenant, &owner, &source, places, Mode::Write).await {
+    for (place, removal) in stale_copies::remove(context, &tenant, &owner, &source, places, Mode::Write).await
+    {
         match removal {
             Ok(Removal::Removed) => context.metrics.wrote(Written::Removed),
             Ok(Removal::Nothing) => {}
@@ -285,7 +286,7 @@ async fn pass(context: &Context, state: &mut SyncState, sync: &ConfigMapSync) ->
                     Hindrance::Failed(_) => failed.push(words),
                 }
                 if kept.marked || known.contains(&place) {
-                    state.leftovers.insert(place);
+                    state.stale_copies.insert(place);
                 }
             }
         }

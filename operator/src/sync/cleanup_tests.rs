@@ -20,10 +20,10 @@ fn a_resource_is_never_stuck_for_ever_and_a_refusal_is_final_soon() {
         (&hindered, 300, true),
     ] {
         let words = "why".to_owned();
-        let expected = if released { Verdict::ReleaseWithLeftovers(words) } else { Verdict::Wait(words) };
+        let expected = if released { Verdict::ReleaseWithOrphans(words) } else { Verdict::Wait(words) };
         assert_eq!(verdict(pass, after(seconds)), expected, "{pass:?} after {seconds} s");
         let goes = Circumstances { namespace_goes: true, ..after(0) };
-        assert_eq!(verdict(pass, goes), Verdict::ReleaseWithLeftovers("why".into()));
+        assert_eq!(verdict(pass, goes), Verdict::ReleaseWithOrphans("why".into()));
     }
 }
 
@@ -32,7 +32,7 @@ fn an_unreachable_server_never_makes_us_leave_copies_behind() {
     let failed = Pass::Failed("why".into());
     assert_eq!(verdict(&failed, after(1_000)), Verdict::Wait("why".into()));
     let goes = Circumstances { namespace_goes: true, ..after(0) };
-    assert_eq!(verdict(&failed, goes), Verdict::ReleaseWithLeftovers("why".into()));
+    assert_eq!(verdict(&failed, goes), Verdict::ReleaseWithOrphans("why".into()));
     assert_eq!(verdict(&Pass::Clean(BTreeSet::new()), after(0)), Verdict::Release);
 }
 
@@ -41,7 +41,7 @@ fn what_only_upstreams_finalizer_holds_waits_for_nothing() {
     let pending = [Pass::Refused("why".into()), Pass::Hindered("why".into()), Pass::Failed("why".into())];
     for pass in pending {
         let untaken = Circumstances { taken: false, ..after(0) };
-        assert_eq!(verdict(&pass, untaken), Verdict::ReleaseWithLeftovers("why".into()));
+        assert_eq!(verdict(&pass, untaken), Verdict::ReleaseWithOrphans("why".into()));
     }
 }
 
@@ -66,7 +66,8 @@ fn spec(value: serde_json::Value) -> ConfigMapSyncSpec {
 #[test]
 fn places_are_named_by_any_spec_that_names_them() {
     let kind = SourceKind::ConfigMap;
-    let place = |namespace: &str, name: &str| Place { kind, namespace: namespace.into(), name: name.into() };
+    let place =
+        |namespace: &str, name: &str| ObjectKey { kind, namespace: namespace.into(), name: name.into() };
     for (value, expected) in [
         (json!({}), vec![]),
         (json!({"targets": {"namespaces": ["foo"]}}), vec![]),

@@ -15,10 +15,10 @@ use crate::controller::events::{
 use crate::controller::verdicts::listed;
 use crate::watch::ResourceRef;
 use weaver_copies::copy::source_reference;
-use weaver_copies::object::Place;
+use weaver_copies::object::ObjectKey;
 use weaver_copies::plan::Before;
 
-/// Tells what a visit has changed, where the status was `before`.
+/// Tells what a reconciliation has changed, where the status was `before`.
 pub async fn tell_of(
     events: &Events,
     resource: &ObjectMeta,
@@ -35,7 +35,7 @@ pub async fn tell_of(
 
 /// Tells those who answer for the namespaces of these copies that they stay, though their resource goes: in each
 /// copy's own namespace, and no more than its marks say. `places` are only those where they were seen.
-pub async fn tell_of_leftovers(events: &Events, sync: &ResourceRef, places: &BTreeSet<Place>) {
+pub async fn report_orphans(events: &Events, sync: &ResourceRef, places: &BTreeSet<ObjectKey>) {
     for place in places.iter().take_while(|_| events.may_be_told_of(&sync.namespace)) {
         let about = ObjectReference {
             api_version: Some("v1".into()),
@@ -60,7 +60,7 @@ fn done(work: &Work) -> Vec<Event> {
         let wrote =
             |state: &TargetState| matches!(state, TargetState::Synced(_, Some(change)) if *change == wanted);
         let places = work.targets.iter().filter(|(_, state)| wrote(state));
-        places.map(|(namespace, _)| Place::of_copy(&work.spec, namespace).to_string()).collect()
+        places.map(|(namespace, _)| ObjectKey::of_copy(&work.spec, namespace).to_string()).collect()
     };
     [
         (Change::Replace, REPLACED, "deleted and made again, because it was immutable or of another type"),

@@ -1,4 +1,4 @@
-//! Brings one target to its desired state, and removes one leftover, as the tenant.
+//! Brings one target to its desired state, and removes one stale_copy, as the tenant.
 //!
 //! Every write carries its own precondition, so what changes between a look and a write is never lost: create
 //! is POST (409 if anything is there), update is PUT with the uid and resourceVersion that were seen, delete
@@ -16,16 +16,16 @@ use weaver_tenant::TenantClient;
 use crate::code;
 use weaver_copies::copy::Desired;
 use weaver_copies::metadata::{adopted, is_adopted, released};
-use weaver_copies::object::{Object, Place};
-use weaver_copies::plan::{Before, Foreign, Leftover, Step, Takes, Verified, by_object, leftover};
+use weaver_copies::object::{Object, ObjectKey};
+use weaver_copies::plan::{Before, Foreign, StaleCopy, Step, Takes, Verified, by_object, stale_copy};
 
 /// Name under which our writes stand in `managedFields`.
 const FIELD_MANAGER: &str = "weaver-operator";
 
-/// How often one visit judges a target that keeps changing under its hands.
+/// How often one reconciliation judges a target that keeps changing under its hands.
 const ROUNDS: usize = 4;
 
-/// How far a visit goes.
+/// How far a reconciliation goes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mode {
     /// It looks: the resource is not held by our finalizer yet.
@@ -53,7 +53,7 @@ pub enum TargetState {
     /// It holds the copy, after this change if one was needed.
     Synced(Verified, Option<Change>),
     /// It would be written, but the resource is not held by our finalizer yet.
-    Unclaimed,
+    WithoutFinalizer,
     /// It would be written so; the API server had nothing against it.
     Planned(Change),
     /// The namespace does not exist, says the API server to the tenant.
@@ -92,7 +92,7 @@ impl TargetState {
             | Self::NamespaceTerminating
             | Self::NotServed
             | Self::NotAccepted => true,
-            Self::Unclaimed
+            Self::WithoutFinalizer
             | Self::Conflict(_)
             | Self::Forbidden(_)
             | Self::Rejected(_)
@@ -195,7 +195,7 @@ async fn carry_out(
             return Ok(Next::Ended(TargetState::Failed("kept without having been verified".into())));
         }
         Step::Create | Step::Update(..) | Step::Replace(_) if mode == Mode::Look => {
-            return Ok(Next::Ended(TargetState::Unclaimed));
+            return Ok(Next::Ended(TargetState::WithoutFinalizer));
         }
         Step::Create => (call(copies.create(&params, &desired.create(namespace))).await?, Change::Create),
         Step::Update(before, seen) => {
@@ -248,7 +248,7 @@ fn follow_up(error: CallError, step: &Step) -> Next {
     })
 }
 
-/// Why a leftover is still there.
+/// Why a stale_copy is still there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
     /// What was in the way.
@@ -279,7 +279,7 @@ impl Kept {
     }
 }
 
-/// What became of the object at the place of a leftover.
+/// What became of the object at the place of a stale_copy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Removal {
     /// It was a copy of ours, and is gone; or would be, where it was only tried. One that was adopted is there
@@ -300,7 +300,7 @@ pub async fn remove(
     tenant: &TenantClient,
     owner: &Owner,
     source: &Source,
-    Place { kind, namespace, name }: &Place,
+    ObjectKey { kind, namespace, name }: &ObjectKey,
     mode: Mode,
 ) -> Result<Removal, Kept> {
     let copies: Api<Object> = tenant.namespaced(kind, namespace);
@@ -310,8 +310,8 @@ pub async fn remove(
         marked = false;
         let removed = match lookup(metas.get_metadata(name)).await {
             Ok(None) => return Ok(Removal::Nothing),
-            Ok(Some(found)) => match leftover(owner, source, *kind, &found.metadata) {
-                Leftover::Ours => {
+            Ok(Some(found)) => match stale_copy(owner, source, *kind, &found.metadata) {
+                StaleCopy::Ours => {
                     marked = true;
                     if is_adopted(&found.metadata) {
                         release(&copies, &found.metadata, mode).await
@@ -319,8 +319,8 @@ pub async fn remove(
                         delete(&copies, &found.metadata, mode).await
                     }
                 }
-                Leftover::Upstreams => return Ok(Removal::UpstreamStays),
-                Leftover::Others => return Ok(Removal::Nothing),
+                StaleCopy::Upstreams => return Ok(Removal::UpstreamStays),
+                StaleCopy::Others => return Ok(Removal::Nothing),
             },
             Err(error) => Err(error),
         };

@@ -1,5 +1,5 @@
-//! An API server in memory, for tests of whole visits: objects by path, resourceVersions and preconditions as the
-//! real one has them, merge patches, dry runs, and a record of every write. Its watches never work, so that a visit looks
+//! An API server in memory, for tests of whole reconciliations: objects by path, resourceVersions and preconditions as the
+//! real one has them, merge patches, dry runs, and a record of every write. Its watches never work, so that a reconciliation looks
 //! at every object itself.
 
 use std::collections::{BTreeMap, BTreeSet};

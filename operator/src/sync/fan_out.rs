@@ -1,7 +1,7 @@
 //! One copy to many targets, as the tenant.
 //!
 //! Bounded, each target for itself, and ended in the middle when what is being written is outdated. What became of the
-//! targets is remembered, for the next visit to begin with.
+//! targets is remembered, for the next reconciliation to begin with.
 
 use std::collections::{BTreeMap, BTreeSet};
 use weaver_tenant::TenantClient;
@@ -16,10 +16,10 @@ use super::watches::Watches;
 use crate::metrics::Written;
 use crate::watch::Consent;
 use weaver_copies::copy::Desired;
-use weaver_copies::object::Place;
+use weaver_copies::object::ObjectKey;
 use weaver_copies::plan::{Seen, Step, Takes, by_metadata};
 
-/// Writes in flight at once, per visit.
+/// Writes in flight at once, per reconciliation.
 pub(super) const CONCURRENCY: usize = 16;
 
 /// What is to be done at every target.
@@ -57,10 +57,10 @@ pub async fn fan_out(
             let step = by_metadata(job.copy, &state.watches.see(&place), known);
             let served = context.namespaces.serves(&namespace);
             let consent = context.namespaces.consent(&namespace, &job.tenant.account.namespace);
-            let setback = state.setbacks.stands(&namespace, &job.copy.digest, now);
+            let backoff = state.backoffs.stands(&namespace, &job.copy.digest, now);
             let ends = outdated(&state.watches, begun);
             async move {
-                let outcome = match (step, known, setback) {
+                let outcome = match (step, known, backoff) {
                     _ if ends => None,
                     _ if !served => Some(TargetState::NotServed),
                     _ if consent == Consent::Refused => Some(not_accepted(job, &namespace).await),
@@ -79,26 +79,26 @@ pub async fn fan_out(
     let mut outcomes = BTreeMap::new();
     for (namespace, outcome) in done {
         let Some(outcome) = outcome else { continue };
-        state.setbacks.note(&namespace, &outcome, &job.copy.digest, now, context.options.retry);
+        state.backoffs.note(&namespace, &outcome, &job.copy.digest, now, context.options.retry);
         remember(state, job.copy.place(&namespace), &outcome);
         outcomes.insert(namespace, outcome);
     }
     let changes: Vec<Written> = outcomes.values().filter_map(written).collect();
     if !changes.is_empty() {
-        state.common.pace.spend();
+        state.common.rate_limit.spend();
     }
     for change in changes {
         context.metrics.wrote(change);
     }
     let conflicts = outcomes.iter().filter(|(_, outcome)| matches!(outcome, TargetState::Conflict(_)));
-    let conflicts: Vec<Place> = conflicts.map(|(namespace, _)| job.copy.place(namespace)).collect();
+    let conflicts: Vec<ObjectKey> = conflicts.map(|(namespace, _)| job.copy.place(namespace)).collect();
     state.watches.wait_for(&conflicts);
     state.resume_at = order.into_iter().find(|namespace| !outcomes.contains_key(namespace));
     state.resume_at.is_none().then_some(outcomes)
 }
 
 /// What is known of the copy at `place` from now on.
-fn remember(state: &mut SyncState, place: Place, outcome: &TargetState) {
+fn remember(state: &mut SyncState, place: ObjectKey, outcome: &TargetState) {
     match outcome {
         TargetState::Synced(verified, _) => drop(state.verified.insert(place, verified.clone())),
         // Not ours, or not there: there is nothing of ours to remember or to remove.
@@ -149,7 +149,7 @@ async fn not_accepted(job: Job<'_>, namespace: &str) -> TargetState {
 
 /// A namespace of which the operator does not know whether it lets in copies. Nothing is stored there: the API server judges
 /// the write, and the tenant gets its answer. Where it has nothing against it, the event that is still to come causes the
-/// next visit.
+/// next reconciliation.
 async fn not_known(job: Job<'_>, namespace: &str, consent: Consent) -> TargetState {
     match target(job, namespace, Step::Inspect, Mode::Try).await {
         TargetState::Planned(_) if consent == Consent::Going => TargetState::NamespaceTerminating,

@@ -2,31 +2,31 @@
 //!
 //! What a copy holds and what is to be done with a target is decided in [`weaver_copies`].
 //!
-//! Pure: [`targets`] (which changes of a namespace matter), [`outcome`] (what follows from a visit), [`verdicts`] (its work
-//! as conditions), [`status`] (as a whole status), [`setback`] (when a target is tried again).
+//! Pure: [`targets`] (which changes of a namespace matter), [`outcome`] (what follows from a reconciliation), [`verdicts`] (its work
+//! as conditions), [`status`] (as a whole status), [`backoff`] (when a target is tried again).
 //!
-//! Thin: [`execute`] (one target), [`fan_out`] (all of them), [`visit`] (one resource), [`cleanup`] (a deleted one),
-//! [`events`], [`leftovers`] (finding copies that are not wanted any more), [`watches`], [`claim`] (the finalizers),
-//! [`reconcile`] (what this kind brings to the frame of each), [`state`] (what is remembered between visits), [`reactions`] (which changes
+//! Thin: [`execute`] (one target), [`fan_out`] (all of them), [`reconciliation`] (one resource), [`cleanup`] (a deleted one),
+//! [`events`], [`stale_copies`] (finding copies that are not wanted any more), [`watches`], [`claim`] (the finalizers),
+//! [`reconcile`] (what this kind brings to the frame of each), [`state`] (what is remembered between reconciliations), [`reactions`] (which changes
 //! of namespaces cause a reconciliation).
 
 pub mod access_checks;
-pub mod claim;
+pub mod backoff;
 pub mod cleanup;
 pub mod events;
 pub mod execute;
 pub mod fan_out;
-pub mod leftovers;
+pub mod finalizer;
 pub mod outcome;
 pub mod reactions;
 pub mod reconcile;
-pub mod setback;
+pub mod stale_copies;
 pub mod state;
 pub mod status;
 pub mod targets;
 pub mod verdicts;
-pub mod visit;
 pub mod watches;
+pub mod work;
 
 /// What every reconcile of a `ConfigMapSync` has.
 pub type Context = crate::controller::kind::Context<weaver_api::v1beta1::ConfigMapSync>;

@@ -13,7 +13,7 @@ use super::execute::{Kept, TargetState};
 use crate::args::Options;
 use crate::controller::outcome::Reconciled;
 use weaver_copies::content::Clash;
-use weaver_copies::object::Place;
+use weaver_copies::object::ObjectKey;
 use weaver_copies::rights::Right;
 
 /// One reconcile of a `ConfigMapSync`.
@@ -59,9 +59,9 @@ pub struct Selection {
 #[derive(Debug, Default)]
 pub struct StaleCopies {
     /// Those that could not be removed.
-    pub kept: BTreeMap<Place, Kept>,
+    pub kept: BTreeMap<ObjectKey, Kept>,
     /// Those that would be removed, were it not a dry run.
-    pub planned: BTreeSet<Place>,
+    pub planned: BTreeSet<ObjectKey>,
     /// They could not be looked for.
     pub search_failed: Option<String>,
 }
@@ -104,8 +104,8 @@ pub enum SourceState {
 impl Outcome {
     /// Is there something to write that had to wait until the resource is held by our finalizer?
     #[must_use]
-    pub fn wants_claim(&self) -> bool {
-        let unclaimed = |target: &TargetState| *target == TargetState::Unclaimed;
+    pub fn wants_finalizer(&self) -> bool {
+        let unclaimed = |target: &TargetState| *target == TargetState::WithoutFinalizer;
         self.work().is_some_and(|work| work.unheld || work.targets.values().any(unclaimed))
     }
 

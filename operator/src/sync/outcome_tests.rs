@@ -37,7 +37,7 @@ pub fn valid(spec: Value) -> ValidSync {
     validate(Some(&serde_json::from_value::<ConfigMapSyncSpec>(spec).unwrap())).unwrap()
 }
 
-/// What a visit of [`spec`] found.
+/// What a reconciliation of [`spec`] found.
 pub fn work(targets: &[(&str, TargetState)]) -> Work {
     let names: Vec<&str> = targets.iter().map(|(namespace, _)| *namespace).collect();
     let spec = valid(spec(if names.is_empty() { &["foo"] } else { &names }));
@@ -78,7 +78,7 @@ fn an_upgrade_ends_when_each_target_is_settled() {
         (TargetState::NamespaceTerminating, true),
         (TargetState::NotServed, true),
         (conflict(), true),
-        (TargetState::Unclaimed, false),
+        (TargetState::WithoutFinalizer, false),
         (TargetState::Planned(Change::Update(Before::Upstreams)), false),
         (forbidden(), false),
         (TargetState::Rejected("x".into()), false),
@@ -97,7 +97,7 @@ fn an_upgrade_does_not_end_while_nothing_could_be_looked_at_or_nothing_is_to_be_
     clashing.source = SourceState::Clash(clash());
     let mut dry = work(&[("foo", synced())]);
     dry.spec.dry_run = true;
-    for visit in [
+    for reconciled in [
         Outcome::Worked(Box::new(dry)),
         Outcome::Worked(Box::new(without_source)),
         Outcome::Worked(Box::new(clashing)),
@@ -106,7 +106,7 @@ fn an_upgrade_does_not_end_while_nothing_could_be_looked_at_or_nothing_is_to_be_
         Outcome::Suspended,
         Outcome::NoToken(MintError::AccountMissing(account())),
     ] {
-        assert!(!visit.ends_upgrade(), "{visit:?}");
+        assert!(!reconciled.ends_upgrade(), "{reconciled:?}");
     }
 }
 
@@ -134,7 +134,7 @@ fn the_spec_says_how_often_it_is_compared() {
     let polled = Work { watched: Watched { blind: true, beyond: 0 }, ..work(&[("foo", synced())]) };
     let mut hidden = work(&[("foo", synced())]);
     hidden.selection.hidden = true;
-    for (visit, by_itself, by_flag) in [
+    for (reconciled, by_itself, by_flag) in [
         (Outcome::Worked(Box::new(often)), minute, day),
         (worked(&[("foo", synced())]), Duration::from_mins(10), day),
         (Outcome::Suspended, Duration::from_mins(10), day),
@@ -142,8 +142,8 @@ fn the_spec_says_how_often_it_is_compared() {
         (Outcome::Worked(Box::new(polled)), minute, minute),
         (worked(&[("foo", synced()), ("bar", TargetState::NamespaceTerminating)]), minute, minute),
     ] {
-        let found = (visit.resync(&options(None)), visit.resync(&options(Some(day))));
-        assert_eq!(found, (by_itself, by_flag), "{visit:?}");
-        assert!(!visit.wants_retry(), "{visit:?}");
+        let found = (reconciled.resync(&options(None)), reconciled.resync(&options(Some(day))));
+        assert_eq!(found, (by_itself, by_flag), "{reconciled:?}");
+        assert!(!reconciled.wants_retry(), "{reconciled:?}");
     }
 }

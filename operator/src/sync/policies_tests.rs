@@ -1,4 +1,4 @@
-//! Whole visits: what the policies of a spec make of copies and of other people's objects.
+//! Whole reconciliations: what the policies of a spec make of copies and of other people's objects.
 
 use std::time::Duration;
 

@@ -63,7 +63,7 @@ async fn world_where_rights_last(selects: bool, rights_last: Duration) -> World 
     }
     world.create(&spec, &[FINALIZER]);
     world.server.forbid(GUESS, true);
-    world.visit().await.unwrap();
+    world.reconcile().await.unwrap();
     world
 }
 

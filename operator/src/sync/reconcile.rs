@@ -16,11 +16,11 @@ use weaver_api::marks::SYNC_NOW_ANNOTATION;
 use weaver_api::v1beta1::{ConfigMapSync, ConfigMapSyncStatus};
 
 use super::access_checks::AccessChecks;
-use super::claim;
+use super::finalizer;
 use super::outcome::{Outcome, Work};
 use super::state::SyncState;
 use super::status::{patch, status};
-use super::visit::visit;
+use super::work::work;
 use super::{cleanup, events};
 use crate::code;
 use crate::controller::kind::{self, Common, Context, Failure, Memory, Reconcile, Step};
@@ -61,8 +61,8 @@ impl Reconcile for ConfigMapSync {
         cleanup::cleanup(context, state, guarded).await.map_err(Failure::CleanupPending)?;
         let api = api(context, meta);
         let released = match &guarded.0 {
-            Ok(_) => claim::set(&api, meta, Claim::Release).await,
-            Err(_) => claim::release_not_understood(&api, meta).await,
+            Ok(_) => finalizer::set(&api, meta, Claim::Release).await,
+            Err(_) => finalizer::release_not_understood(&api, meta).await,
         };
         released.map_err(Failure::Finalizer)
     }
@@ -86,13 +86,13 @@ impl Reconcile for ConfigMapSync {
     ) -> Result<Step<Outcome>, Failure> {
         let api = api(context, sync.meta());
         if state.upgraded.is_none()
-            && claim::pin_upstreams_source(&api, sync).await.map_err(Failure::Finalizer)?
+            && finalizer::pin_upstreams_source(&api, sync).await.map_err(Failure::Finalizer)?
         {
             // The patch is an event, and the reconcile that follows takes over.
             return Ok(Step::Again(context.options.retry));
         }
         // Outdated in the middle of the work.
-        Ok(visit(context, entry, state, sync).await.map_or(Step::Again(Duration::ZERO), Step::Done))
+        Ok(work(context, entry, state, sync).await.map_or(Step::Again(Duration::ZERO), Step::Done))
     }
 
     async fn conclude(
@@ -106,8 +106,8 @@ impl Reconcile for ConfigMapSync {
         if paused.is_none() && Pause::of_all(&context.namespaces).is_some() {
             return Ok(Step::Again(Duration::ZERO));
         }
-        if outcome.wants_claim() {
-            claim::set(&api(context, meta), meta, Claim::Take).await.map_err(Failure::Finalizer)?;
+        if outcome.wants_finalizer() {
+            finalizer::set(&api(context, meta), meta, Claim::Take).await.map_err(Failure::Finalizer)?;
             // The patch is an event, and the reconcile that follows writes.
             return Ok(Step::Again(context.options.retry));
         }
@@ -152,7 +152,7 @@ async fn end_upgrade(
     match &state.upgraded {
         None => {
             let api = api(context, meta);
-            claim::set(&api, meta, Claim::EndUpgrade).await.map_err(Failure::Finalizer)?;
+            finalizer::set(&api, meta, Claim::EndUpgrade).await.map_err(Failure::Finalizer)?;
             state.upgraded = Some(judged);
             info!(code = code::TAKEN_OVER, sync = %reference, "taken over from the upstream operator");
             // The patch is an event, and the reconcile that follows reports.

@@ -1,4 +1,4 @@
-//! Whole visits against an API server in memory.
+//! Whole reconciliations against an API server in memory.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ async fn copies_of_all_namespaces_that_are_too_many_for_one_watch_are_listed_a_f
     world.settle().await;
     let five_minutes = async || {
         advance(FIVE_MINUTES).await;
-        world.visit().await.unwrap();
+        world.reconcile().await.unwrap();
     };
     for _ in 0..12 * 24 {
         five_minutes().await;
@@ -88,7 +88,7 @@ async fn a_resource_with_more_targets_than_there_may_be_watches_is_told_so_once(
     assert!(authorized["message"].as_str().unwrap().contains("in 11 places"), "{authorized}");
     world.events();
     for _ in 0..3 {
-        world.visit().await.unwrap();
+        world.reconcile().await.unwrap();
         assert_eq!((world.server.writes(), world.events()), (Vec::<String>::new(), Vec::<String>::new()));
     }
 }
@@ -261,12 +261,12 @@ async fn an_object_of_which_every_write_is_refused_is_not_tried_in_a_circle_and_
     world.change(|sync| sync["spec"]["targets"]["namespaces"] = "foo".into());
     world.server.attempts();
     for _ in 0..3 {
-        world.visit().await.unwrap();
+        world.reconcile().await.unwrap();
     }
     assert_eq!(world.server.attempts(), [format!("PATCH {SYNC}/status")], "once is enough");
 
     world.delete();
-    world.visit().await.unwrap();
+    world.reconcile().await.unwrap();
     assert!(world.is_deleted());
     assert_eq!(world.object("foo", "settings"), copy);
 }
@@ -290,7 +290,7 @@ async fn a_deleted_object_that_cannot_be_understood_is_released_after_the_patien
         let copy = world.object("foo", "settings");
         world.change(|sync| sync["spec"]["conflictPolicy"] = "Merge".into());
         world.delete();
-        let done = world.visit().await;
+        let done = world.reconcile().await;
         assert_eq!(done.is_ok(), released);
         if let Err(error) = done {
             assert!(matches!(&error, Failure::CleanupPending(why) if why.contains("Merge")), "{error}");
@@ -341,6 +341,6 @@ async fn words_of_somebody_else_that_change_each_time_do_not_end_the_back_off() 
     world.create(&spec(&["foo"]), &[]);
     world.settle().await;
     assert_eq!(world.condition("TargetsSynced")["reason"], "TargetsFailed");
-    world.visit().await.unwrap();
+    world.reconcile().await.unwrap();
     assert_eq!(world.server.writes(), Vec::<String>::new());
 }

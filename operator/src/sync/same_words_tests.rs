@@ -97,7 +97,7 @@ fn asks(world: &World, source: Source, selects: bool, mode: Option<&str>) -> Val
     spec
 }
 
-/// All that a tenant sees: of each visit the status and when the next one is due, the events, and the deletion.
+/// All that a tenant sees: of each reconciliation the status and when the next one is due, the events, and the deletion.
 async fn seen(
     hidden: [Hidden; 3],
     source: Source,
@@ -117,7 +117,7 @@ async fn seen(
     world.create(&spec, &[FINALIZER]);
     let mut seen = Vec::new();
     let look = async |seen: &mut Vec<String>| {
-        let next = world.visit().await.unwrap();
+        let next = world.reconcile().await.unwrap();
         let mut status = world.sync()["status"].clone();
         for condition in status["conditions"].as_array_mut().unwrap() {
             condition["lastTransitionTime"] = Value::Null;
@@ -131,7 +131,7 @@ async fn seen(
     look(&mut seen).await;
     world.delete();
     let begun = Instant::now();
-    while let Err(why) = world.visit().await {
+    while let Err(why) = world.reconcile().await {
         seen.push(why.to_string());
         advance(Duration::from_secs(1)).await;
     }
@@ -211,7 +211,7 @@ async fn nothing_is_told_of_copies_in_places_that_somebody_only_names() {
         }
         world.create(&attack, &[FINALIZER]);
         world.delete();
-        while world.visit().await.is_err() {
+        while world.reconcile().await.is_err() {
             advance(Duration::from_secs(5)).await;
         }
         assert!(world.is_deleted());
@@ -228,7 +228,7 @@ async fn of_a_copy_that_stays_its_own_namespace_is_told() {
     world.server.forbid("foo", true);
     world.delete();
     let begun = Instant::now();
-    while world.visit().await.is_err() {
+    while world.reconcile().await.is_err() {
         advance(Duration::from_secs(1)).await;
     }
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());

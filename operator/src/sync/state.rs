@@ -1,18 +1,18 @@
-//! What is remembered of a `ConfigMapSync` between visits.
+//! What is remembered of a `ConfigMapSync` between reconciliations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 use weaver_api::v1beta1::ConfigMapSyncStatus;
 
-use super::setback::Setbacks;
+use super::backoff::Backoffs;
 use super::watches::Watches;
 use crate::controller::kind::Common;
-use crate::controller::pace::Pace;
-use weaver_copies::object::Place;
+use crate::controller::rate_limit::RateLimit;
+use weaver_copies::object::ObjectKey;
 use weaver_copies::plan::Verified;
 
-/// Whether leftovers of an earlier life have been looked for.
+/// Whether stale_copies of an earlier life have been looked for.
 #[derive(Debug, Default, PartialEq)]
 pub enum Search {
     /// Not yet, and the resource itself may show that there are none.
@@ -29,19 +29,19 @@ pub struct SyncState {
     /// Watches that this resource uses.
     pub watches: Watches,
     /// Copies whose content is known, and the state in which it is.
-    pub verified: BTreeMap<Place, Verified>,
+    pub verified: BTreeMap<ObjectKey, Verified>,
     /// Targets that could not be written.
-    pub setbacks: Setbacks,
-    /// How often the failures had been forgiven when the setbacks were noted.
+    pub backoffs: Backoffs,
+    /// How often the failures had been forgiven when the backoffs were noted.
     pub forgiven: u32,
-    /// The namespace with which the next visit begins: an outdated one ended before it.
+    /// The namespace with which the next reconciliation begins: an outdated one ended before it.
     pub resume_at: Option<String>,
     /// The fresh look that was asked for last.
     pub sync_now: Option<String>,
-    /// Have leftovers of an earlier life been looked for?
+    /// Have stale_copies of an earlier life been looked for?
     pub search: Search,
     /// Copies that are not wanted any more and may still be there.
-    pub leftovers: BTreeSet<Place>,
+    pub stale_copies: BTreeSet<ObjectKey>,
     /// The upstream operator's finalizer has been removed already, from the state of this resourceVersion. Where
     /// it comes back, that operator runs still, and removing it each time would never end.
     pub upgraded: Option<String>,
@@ -56,15 +56,15 @@ impl Default for SyncState {
         Self {
             watches: Watches::default(),
             verified: BTreeMap::new(),
-            setbacks: Setbacks::default(),
+            backoffs: Backoffs::default(),
             forgiven: 0,
             resume_at: None,
             sync_now: None,
             search: Search::default(),
-            leftovers: BTreeSet::new(),
+            stale_copies: BTreeSet::new(),
             upgraded: None,
             deleting_since: None,
-            common: Common::new(Pace::default()),
+            common: Common::new(RateLimit::default()),
         }
     }
 }
@@ -72,7 +72,7 @@ impl Default for SyncState {
 impl SyncState {
     /// Nothing of what is known of copies is taken for granted any more.
     pub fn look_afresh(&mut self) {
-        self.leftovers.extend(std::mem::take(&mut self.verified).into_keys());
+        self.stale_copies.extend(std::mem::take(&mut self.verified).into_keys());
         self.search = Search::Due;
     }
 }

@@ -1,6 +1,6 @@
-//! A visit as the whole status of its resource. Pure.
+//! A reconciliation as the whole status of its resource. Pure.
 //!
-//! The fold looks at nothing but the visit, the object's generation and the conditions that were there before,
+//! The fold looks at nothing but the reconciliation, the object's generation and the conditions that were there before,
 //! so an unchanged world gives an unchanged status and no write. What is said of a namespace comes from answers
 //! that the tenant itself received.
 //!
@@ -81,7 +81,7 @@ impl State {
         }
     }
 
-    /// Place in the list: what needs a person first, what is well last.
+    /// Position in the list: what needs a person first, what is well last.
     fn rank(self) -> u8 {
         match self {
             State::Failed | State::Conflict => 0,
@@ -116,7 +116,7 @@ fn targets(work: &Work) -> Vec<(State, TargetStatus)> {
 fn judged(target: &TargetState, work: &Work, namespace: &str) -> (State, &'static str, String) {
     match target {
         TargetState::Synced(..) => (State::Synced, "Synced", String::new()),
-        TargetState::Unclaimed => (State::Waiting, "NotWrittenYet", String::new()),
+        TargetState::WithoutFinalizer => (State::Waiting, "NotWrittenYet", String::new()),
         TargetState::Planned(change) => {
             let reason = match change {
                 Change::Create => "WouldBeCreated",

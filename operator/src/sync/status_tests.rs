@@ -10,8 +10,8 @@ fn at(second: i64) -> Time {
     Time(Timestamp::from_second(second).unwrap())
 }
 
-fn fold(before: &ConfigMapSyncStatus, visit: &Outcome, second: i64) -> ConfigMapSyncStatus {
-    status(before, visit, &[], Some(3), &at(second))
+fn fold(before: &ConfigMapSyncStatus, reconciled: &Outcome, second: i64) -> ConfigMapSyncStatus {
+    status(before, reconciled, &[], Some(3), &at(second))
 }
 
 fn worked(targets: &[(&str, TargetState)]) -> Outcome {
@@ -24,7 +24,7 @@ fn shown(status: &ConfigMapSyncStatus) -> Vec<(&str, &str, &str)> {
 
 #[test]
 fn targets_are_counted_and_shown_those_with_a_problem_first() {
-    let visit = worked(&[
+    let reconciled = worked(&[
         ("a", synced()),
         ("b", TargetState::NamespaceMissing),
         ("c", TargetState::Failed("x".into())),
@@ -37,7 +37,7 @@ fn targets_are_counted_and_shown_those_with_a_problem_first() {
         ("j", TargetState::Conflict(Foreign::Source)),
         ("k", TargetState::NotServed),
     ]);
-    let status = fold(&ConfigMapSyncStatus::default(), &visit, 1);
+    let status = fold(&ConfigMapSyncStatus::default(), &reconciled, 1);
     assert_eq!(status.counts, Some(Counts { desired: 11, synced: 2, failed: 4, conflicts: 3 }));
     assert_eq!(
         shown(&status),
@@ -99,14 +99,18 @@ fn without_a_source_every_target_waits() {
 fn where_nothing_was_looked_at_no_target_is_spoken_of() {
     let before = fold(&ConfigMapSyncStatus::default(), &worked(&[("foo", synced())]), 1);
     assert!(before.counts.is_some());
-    for visit in [
+    for reconciled in [
         Outcome::NotUnderstood(vec!["spec: no".into()]),
         Outcome::InvalidSpec(validate(None).unwrap_err()),
         Outcome::Suspended,
         Outcome::NoToken(MintError::AccountMissing(account())),
     ] {
-        let status = fold(&before, &visit, 2);
-        assert_eq!((status.counts, status.targets.len(), status.truncated), (None, 0, false), "{visit:?}");
+        let status = fold(&before, &reconciled, 2);
+        assert_eq!(
+            (status.counts, status.targets.len(), status.truncated),
+            (None, 0, false),
+            "{reconciled:?}"
+        );
         let patch = &patch(&status)["status"];
         for field in ["counts", "targets", "truncated"] {
             assert_eq!(patch.get(field), Some(&Value::Null), "{field} has to go away");
@@ -116,21 +120,21 @@ fn where_nothing_was_looked_at_no_target_is_spoken_of() {
 
 #[test]
 fn an_unchanged_world_gives_an_unchanged_status() {
-    let visit = || worked(&[("foo", synced()), ("bar", forbidden())]);
-    let first = fold(&ConfigMapSyncStatus::default(), &visit(), 1);
-    assert_eq!(fold(&first, &visit(), 99), first);
+    let reconciled = || worked(&[("foo", synced()), ("bar", forbidden())]);
+    let first = fold(&ConfigMapSyncStatus::default(), &reconciled(), 1);
+    assert_eq!(fold(&first, &reconciled(), 99), first);
     // What is stored is read again as what was written.
     let stored = serde_json::to_value(&first).unwrap();
-    assert_eq!(fold(&serde_json::from_value(stored).unwrap(), &visit(), 99), first);
+    assert_eq!(fold(&serde_json::from_value(stored).unwrap(), &reconciled(), 99), first);
 }
 
 #[test]
 fn what_a_client_of_v1alpha1_dropped_is_restored() {
-    let visit = || worked(&[("foo", synced())]);
-    let written = fold(&ConfigMapSyncStatus::default(), &visit(), 1);
+    let reconciled = || worked(&[("foo", synced())]);
+    let written = fold(&ConfigMapSyncStatus::default(), &reconciled(), 1);
     let dropped =
         ConfigMapSyncStatus { conditions: written.conditions.clone(), ..ConfigMapSyncStatus::default() };
-    let restored = fold(&dropped, &visit(), 99);
+    let restored = fold(&dropped, &reconciled(), 99);
     assert_ne!(restored, dropped, "so it is written");
     assert_eq!(restored, written, "and no transition time has moved");
 }

@@ -1,4 +1,4 @@
-//! Upgrades from the upstream operator, as whole visits against an API server in memory.
+//! Upgrades from the upstream operator, as whole reconciliations against an API server in memory.
 
 use std::time::Duration;
 
@@ -119,9 +119,9 @@ async fn a_resource_deleted_right_after_the_upgrade_is_released_and_upstreams_co
 async fn a_cache_that_lags_behind_changes_no_finalizer_twice() {
     let world = World::new(Duration::ZERO).await;
     world.create(&spec(&["foo"]), &[UPSTREAM_FINALIZER, FINALIZER]);
-    world.visit().await.unwrap();
+    world.reconcile().await.unwrap();
     let stale = world.sync();
-    world.visit().await.unwrap();
+    world.reconcile().await.unwrap();
     assert_eq!(world.finalizers(), json!([FINALIZER]));
     world.server.writes();
     world.visit_as(stale).await.unwrap();
@@ -159,6 +159,6 @@ async fn a_former_source_among_the_targets_is_not_taken_for_a_copy_of_upstream()
     });
     world.settle().await;
     world.delete();
-    let _ = world.visit().await;
+    let _ = world.reconcile().await;
     assert_eq!(world.object("team-a", "settings"), before);
 }

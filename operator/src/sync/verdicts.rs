@@ -20,7 +20,7 @@ use crate::controller;
 use crate::controller::outcome::NOTHING_IS_WRITTEN;
 use crate::controller::verdicts::listed;
 use crate::watch::LIMITS;
-use weaver_copies::object::Place;
+use weaver_copies::object::ObjectKey;
 use weaver_copies::plan::{Before, Foreign};
 use weaver_copies::rights::{Right, explain};
 
@@ -88,7 +88,7 @@ impl Work {
     }
 
     fn source_found(&self) -> Verdict {
-        let source = Place::of_source(&self.spec);
+        let source = ObjectKey::of_source(&self.spec);
         match &self.source {
             SourceState::Found | SourceState::Clash(_) | SourceState::AccountToken => {
                 let absent = format!("; it has no key {}", listed(&self.absent_keys));
@@ -178,7 +178,7 @@ impl Work {
                 TargetState::Synced(..) => synced += 1,
                 TargetState::NamespaceMissing => absent.push(namespace.clone()),
                 TargetState::NamespaceTerminating => {}
-                TargetState::Unclaimed => troubles.push(format!("{namespace}: not written yet")),
+                TargetState::WithoutFinalizer => troubles.push(format!("{namespace}: not written yet")),
                 TargetState::Planned(change) => {
                     let what = match change {
                         Change::Create => "created",
@@ -260,7 +260,7 @@ fn at_limit(account: &Account, unwatched: usize) -> String {
 
 /// What is said of an object that stands where a copy is to be.
 pub(super) fn untouched(spec: &ValidSync, namespace: &str, foreign: &Foreign) -> String {
-    format!("{} was left untouched: {foreign}", Place::of_copy(spec, namespace))
+    format!("{} was left untouched: {foreign}", ObjectKey::of_copy(spec, namespace))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use weaver_api::conditions::{MIGRATED, READY};
 use weaver_api::v1beta1::{ConfigMapSyncSpec, Source, SourceKind, Targets};
 use weaver_api::validate::validate;
-use weaver_copies::object::Place;
+use weaver_copies::object::ObjectKey;
 use weaver_copies::plan::Foreign;
 use weaver_copies::rights::for_target;
 use weaver_tenant::token::MintError;
@@ -11,34 +11,34 @@ use super::super::outcome::{Outcome, Watched};
 use super::*;
 use crate::controller::verdicts::migrated;
 
-fn verdict(visit: &Outcome, kind: &str) -> (Truth, &'static str, String) {
-    let found = visit.verdicts(&[]).into_iter().find(|verdict| verdict.kind == kind).unwrap();
+fn verdict(reconciled: &Outcome, kind: &str) -> (Truth, &'static str, String) {
+    let found = reconciled.verdicts(&[]).into_iter().find(|verdict| verdict.kind == kind).unwrap();
     (found.truth, found.reason, found.message)
 }
 
 #[test]
 fn all_is_well() {
-    let visit = Outcome::Worked(Box::new(work(&[("foo", synced()), ("bar", synced())])));
-    assert_eq!(verdict(&visit, READY), (Truth::True, "Synced", "2 of 2 targets hold the copy".into()));
-    assert!(!visit.wants_retry());
+    let reconciled = Outcome::Worked(Box::new(work(&[("foo", synced()), ("bar", synced())])));
+    assert_eq!(verdict(&reconciled, READY), (Truth::True, "Synced", "2 of 2 targets hold the copy".into()));
+    assert!(!reconciled.wants_retry());
 }
 
 #[test]
 fn a_target_that_was_not_written_is_never_reported_as_synced() {
     for state in [forbidden(), TargetState::Failed("x".into()), TargetState::Rejected("x".into())] {
-        let visit = Outcome::Worked(Box::new(work(&[("foo", synced()), ("bar", state)])));
-        let (truth, _, message) = verdict(&visit, TARGETS_SYNCED);
+        let reconciled = Outcome::Worked(Box::new(work(&[("foo", synced()), ("bar", state)])));
+        let (truth, _, message) = verdict(&reconciled, TARGETS_SYNCED);
         assert_eq!(truth, Truth::False);
         assert!(message.starts_with("1 of 2 targets hold the copy; bar: "), "{message}");
-        assert_eq!(verdict(&visit, READY).0, Truth::False);
+        assert_eq!(verdict(&reconciled, READY).0, Truth::False);
     }
 }
 
 #[test]
 fn a_missing_namespace_is_a_state_of_that_target_not_an_error() {
-    let visit =
+    let reconciled =
         Outcome::Worked(Box::new(work(&[("foo", synced()), ("later", TargetState::NamespaceMissing)])));
-    let (truth, _, message) = verdict(&visit, READY);
+    let (truth, _, message) = verdict(&reconciled, READY);
     assert_eq!(
         (truth, message.as_str()),
         (Truth::True, "1 of 2 targets hold the copy; waiting for namespaces: later")
@@ -47,12 +47,12 @@ fn a_missing_namespace_is_a_state_of_that_target_not_an_error() {
 
 #[test]
 fn a_conflict_names_the_object_and_the_remedy() {
-    let visit = Outcome::Worked(Box::new(work(&[("foo", TargetState::Conflict(Foreign::Unmarked))])));
-    let (truth, reason, message) = verdict(&visit, CONFLICTED);
+    let reconciled = Outcome::Worked(Box::new(work(&[("foo", TargetState::Conflict(Foreign::Unmarked))])));
+    let (truth, reason, message) = verdict(&reconciled, CONFLICTED);
     assert_eq!((truth, reason), (Truth::True, "Conflict"));
     assert!(message.starts_with("ConfigMap foo/settings was left untouched"), "{message}");
     assert!(message.ends_with("taken over by conflictPolicy: Adopt"), "{message}");
-    assert_eq!(verdict(&visit, READY).1, "Conflict");
+    assert_eq!(verdict(&reconciled, READY).1, "Conflict");
     // A copy of another resource is adopted by nobody.
     let other = TargetState::Conflict(Foreign::Other {
         holder: "ConfigMapSync team-b/other".into(),
@@ -66,38 +66,38 @@ fn a_conflict_names_the_object_and_the_remedy() {
 fn a_missing_right_in_one_namespace_is_named_and_the_others_are_synced() {
     let mut work = work(&[("foo", synced()), ("bar", forbidden())]);
     work.rights.missing = Ok(for_target(SourceKind::ConfigMap, "bar").into_iter().collect());
-    let visit = Outcome::Worked(Box::new(work));
-    let (truth, reason, message) = verdict(&visit, READY);
+    let reconciled = Outcome::Worked(Box::new(work));
+    let (truth, reason, message) = verdict(&reconciled, READY);
     assert_eq!((truth, reason), (Truth::False, "MissingRights"));
     assert!(message.contains("may not create, delete, get, list, update, watch ConfigMaps in namespace bar"));
-    assert!(visit.wants_retry());
+    assert!(reconciled.wants_retry());
 }
 
 #[test]
 fn a_refusal_that_is_no_missing_right_shows_the_servers_own_reason() {
-    let visit = Outcome::Worked(Box::new(work(&[("foo", forbidden())])));
-    assert_eq!(verdict(&visit, AUTHORIZED).0, Truth::True);
-    assert!(verdict(&visit, READY).2.contains("exceeded quota"));
+    let reconciled = Outcome::Worked(Box::new(work(&[("foo", forbidden())])));
+    assert_eq!(verdict(&reconciled, AUTHORIZED).0, Truth::True);
+    assert!(verdict(&reconciled, READY).2.contains("exceeded quota"));
 }
 
 #[test]
 fn a_missing_source_leaves_the_copies_and_says_so() {
     let mut work = work(&[]);
     work.source = SourceState::Missing;
-    let visit = Outcome::Worked(Box::new(work));
-    assert_eq!(verdict(&visit, READY).1, "SourceMissing");
-    assert_eq!(verdict(&visit, TARGETS_SYNCED).0, Truth::Unknown);
-    assert!(!visit.wants_retry(), "the watch on the source announces it");
+    let reconciled = Outcome::Worked(Box::new(work));
+    assert_eq!(verdict(&reconciled, READY).1, "SourceMissing");
+    assert_eq!(verdict(&reconciled, TARGETS_SYNCED).0, Truth::Unknown);
+    assert!(!reconciled.wants_retry(), "the watch on the source announces it");
 }
 
 #[test]
 fn keys_that_clash_are_named_with_the_remedy_and_the_copies_stay() {
     let mut work = work(&[]);
     work.source = SourceState::Clash(clash());
-    let visit = Outcome::Worked(Box::new(work));
-    assert_eq!(verdict(&visit, SOURCE_FOUND).0, Truth::True);
+    let reconciled = Outcome::Worked(Box::new(work));
+    assert_eq!(verdict(&reconciled, SOURCE_FOUND).0, Truth::True);
     for kind in [READY, TARGETS_SYNCED, CONFLICTED] {
-        let (truth, reason, message) = verdict(&visit, kind);
+        let (truth, reason, message) = verdict(&reconciled, kind);
         assert!(truth != Truth::True && reason == "KeysClash", "{kind}: {truth:?} {reason}");
         assert!(
             message.starts_with("spec.keys.rename gives key a the name b, which another key"),
@@ -105,36 +105,36 @@ fn keys_that_clash_are_named_with_the_remedy_and_the_copies_stay() {
         );
         assert!(message.ends_with("; existing copies stay as they are"), "{message}");
     }
-    assert!(!visit.wants_retry(), "the watch on the source announces its change");
+    assert!(!reconciled.wants_retry(), "the watch on the source announces its change");
 }
 
 #[test]
 fn a_key_that_the_source_does_not_have_is_named_and_stops_nothing() {
     let mut work = work(&[("foo", synced())]);
     work.absent_keys = vec!["x".into(), "y".into()];
-    let visit = Outcome::Worked(Box::new(work));
-    assert_eq!(verdict(&visit, SOURCE_FOUND).2, "ConfigMap team-a/settings; it has no key x; y");
-    assert_eq!(verdict(&visit, READY).0, Truth::True);
+    let reconciled = Outcome::Worked(Box::new(work));
+    assert_eq!(verdict(&reconciled, SOURCE_FOUND).2, "ConfigMap team-a/settings; it has no key x; y");
+    assert_eq!(verdict(&reconciled, READY).0, Truth::True);
 }
 
 #[test]
 fn every_fault_of_a_spec_is_named_at_once() {
     let faults = validate(Some(&ConfigMapSyncSpec::default())).unwrap_err();
-    let visit = Outcome::InvalidSpec(faults);
-    let (truth, reason, message) = verdict(&visit, READY);
+    let reconciled = Outcome::InvalidSpec(faults);
+    let (truth, reason, message) = verdict(&reconciled, READY);
     assert_eq!((truth, reason), (Truth::False, "InvalidSpec"));
     for field in ["spec.serviceAccount.name", "spec.source.name", "spec.source.namespace", "spec.targets"] {
         assert!(message.contains(field), "{message}");
     }
-    assert!(!visit.wants_retry());
+    assert!(!reconciled.wants_retry());
 }
 
 #[test]
 fn minting_that_is_not_allowed_prints_the_command() {
-    let visit = Outcome::NoToken(MintError::Forbidden(account()));
-    assert_eq!(verdict(&visit, AUTHORIZED).1, "MintingForbidden");
-    assert!(verdict(&visit, READY).2.contains("weaver tenant allow team-a sync"));
-    assert!(visit.wants_retry());
+    let reconciled = Outcome::NoToken(MintError::Forbidden(account()));
+    assert_eq!(verdict(&reconciled, AUTHORIZED).1, "MintingForbidden");
+    assert!(verdict(&reconciled, READY).2.contains("weaver tenant allow team-a sync"));
+    assert!(reconciled.wants_retry());
 }
 
 #[test]
@@ -146,19 +146,19 @@ fn a_thousand_failures_do_not_fill_the_status() {
 }
 
 #[test]
-fn every_condition_is_judged_in_every_visit() {
-    for visit in [
+fn every_condition_is_judged_in_every_reconciliation() {
+    for reconciled in [
         Outcome::NotUnderstood(vec!["spec: no".into()]),
         Outcome::InvalidSpec(validate(None).unwrap_err()),
         Outcome::Suspended,
         Outcome::NoToken(MintError::AccountMissing(account())),
         Outcome::Worked(Box::new(work(&[("foo", synced())]))),
     ] {
-        let mut kinds: Vec<_> = visit.verdicts(&[]).iter().map(|verdict| verdict.kind).collect();
+        let mut kinds: Vec<_> = reconciled.verdicts(&[]).iter().map(|verdict| verdict.kind).collect();
         kinds.sort_unstable();
         let mut all = weaver_api::conditions::ORDER;
         all.sort_unstable();
-        assert_eq!(kinds, all, "{visit:?}");
+        assert_eq!(kinds, all, "{reconciled:?}");
     }
 }
 
@@ -166,22 +166,22 @@ fn every_condition_is_judged_in_every_visit() {
 fn rights_that_could_not_be_asked_about_are_not_reported_as_held() {
     let mut work = work(&[("foo", forbidden())]);
     work.rights.missing = Err("no answer".into());
-    let visit = Outcome::Worked(Box::new(work));
-    assert_eq!(verdict(&visit, AUTHORIZED).0, Truth::Unknown);
-    assert!(visit.wants_retry());
+    let reconciled = Outcome::Worked(Box::new(work));
+    assert_eq!(verdict(&reconciled, AUTHORIZED).0, Truth::Unknown);
+    assert!(reconciled.wants_retry());
 }
 
 #[test]
 fn a_suspended_resource_is_not_ready_and_says_what_a_deletion_would_leave() {
-    let visit = Outcome::Suspended;
+    let reconciled = Outcome::Suspended;
     assert_eq!(
-        verdict(&visit, READY),
+        verdict(&reconciled, READY),
         (Truth::False, "Suspended", "spec.suspend is true; nothing was changed".into())
     );
-    let (truth, reason, message) = verdict(&visit, PAUSED);
+    let (truth, reason, message) = verdict(&reconciled, PAUSED);
     assert_eq!((truth, reason), (Truth::True, "Suspended"));
     assert!(message.ends_with("its copies stay"), "{message}");
-    assert!(!visit.wants_retry() && !visit.wants_claim() && !visit.ends_upgrade());
+    assert!(!reconciled.wants_retry() && !reconciled.wants_finalizer() && !reconciled.ends_upgrade());
 }
 
 #[test]
@@ -197,14 +197,14 @@ fn a_dry_run_says_what_it_would_do_and_is_never_ready() {
         ("foo", TargetState::Planned(Change::Update(Before::Ours))),
     ]);
     let (kind, namespace, name) = (SourceKind::ConfigMap, "old".into(), "settings".into());
-    planning.stale.planned = [Place { kind, namespace, name }].into();
-    let visit = Outcome::Worked(Box::new(planning));
+    planning.stale.planned = [ObjectKey { kind, namespace, name }].into();
+    let reconciled = Outcome::Worked(Box::new(planning));
     let plan = "1 of 3 targets hold the copy; bar: would be created; foo: would be updated; \
                 ConfigMap old/settings: would be removed";
-    assert_eq!(verdict(&visit, TARGETS_SYNCED), (Truth::False, "DryRun", plan.into()));
-    assert_eq!(verdict(&visit, READY), (Truth::False, "DryRun", plan.into()));
-    assert_eq!(verdict(&visit, PAUSED).1, "DryRun");
-    assert!(!visit.wants_retry() && !visit.wants_claim());
+    assert_eq!(verdict(&reconciled, TARGETS_SYNCED), (Truth::False, "DryRun", plan.into()));
+    assert_eq!(verdict(&reconciled, READY), (Truth::False, "DryRun", plan.into()));
+    assert_eq!(verdict(&reconciled, PAUSED).1, "DryRun");
+    assert!(!reconciled.wants_retry() && !reconciled.wants_finalizer());
     let nothing_to_do = Outcome::Worked(Box::new(dry(&[("foo", synced())])));
     assert_eq!(verdict(&nothing_to_do, TARGETS_SYNCED).0, Truth::True);
     assert_eq!(verdict(&nothing_to_do, READY).1, "DryRun");
@@ -212,13 +212,13 @@ fn a_dry_run_says_what_it_would_do_and_is_never_ready() {
 
 #[test]
 fn what_cannot_be_understood_is_said_by_field() {
-    let visit = Outcome::NotUnderstood(vec!["spec.suspend: invalid type".into()]);
-    let (truth, reason, message) = verdict(&visit, READY);
+    let reconciled = Outcome::NotUnderstood(vec!["spec.suspend: invalid type".into()]);
+    let (truth, reason, message) = verdict(&reconciled, READY);
     assert_eq!((truth, reason), (Truth::False, "NotUnderstood"));
     assert!(message.contains("spec.suspend: invalid type"), "{message}");
     assert!(message.ends_with("nothing was changed"), "{message}");
-    assert_eq!(verdict(&visit, MIGRATED).0, Truth::Unknown);
-    assert!(!visit.wants_retry() && !visit.wants_claim());
+    assert_eq!(verdict(&reconciled, MIGRATED).0, Truth::Unknown);
+    assert!(!reconciled.wants_retry() && !reconciled.wants_finalizer());
 }
 
 #[test]
@@ -232,12 +232,12 @@ fn an_object_of_v1alpha1_that_lacks_what_is_required_is_told_what_to_fill_in() {
         targets: Some(Targets { namespaces: vec!["foo".into()], ..Targets::default() }),
         ..ConfigMapSyncSpec::default()
     };
-    let visit = Outcome::InvalidSpec(validate(Some(&spec)).unwrap_err());
-    let (truth, reason, message) = verdict(&visit, MIGRATED);
+    let reconciled = Outcome::InvalidSpec(validate(Some(&spec)).unwrap_err());
+    let (truth, reason, message) = verdict(&reconciled, MIGRATED);
     assert_eq!((truth, reason), (Truth::False, "Incomplete"));
     assert!(message.starts_with("spec.serviceAccount.name is missing: "), "{message}");
     assert!(!message.contains("spec.source"), "a bad name is not a missing one: {message}");
-    assert_eq!(verdict(&visit, READY).1, "InvalidSpec");
+    assert_eq!(verdict(&reconciled, READY).1, "InvalidSpec");
 
     let (_, reason, message) = verdict(&Outcome::InvalidSpec(validate(None).unwrap_err()), MIGRATED);
     assert_eq!(reason, "Incomplete");
@@ -256,15 +256,15 @@ fn a_name_that_is_wrong_is_not_a_matter_of_migration() {
         targets: Some(Targets { namespaces: vec!["Foo".into()], ..Targets::default() }),
         ..ConfigMapSyncSpec::default()
     };
-    let visit = Outcome::InvalidSpec(validate(Some(&spec)).unwrap_err());
-    assert_eq!(verdict(&visit, MIGRATED), (Truth::True, "Complete", String::new()));
+    let reconciled = Outcome::InvalidSpec(validate(Some(&spec)).unwrap_err());
+    assert_eq!(verdict(&reconciled, MIGRATED), (Truth::True, "Complete", String::new()));
 }
 
 #[test]
 fn carried_content_that_is_not_used_is_said_and_what_is_visible_is_done() {
-    let visit = Outcome::Worked(Box::new(work(&[("foo", synced())])));
+    let reconciled = Outcome::Worked(Box::new(work(&[("foo", synced())])));
     let carried = ["spec.dryRun: invalid type".to_owned()];
-    let verdicts = visit.verdicts(&carried);
+    let verdicts = reconciled.verdicts(&carried);
     let of = |kind| verdicts.iter().find(|verdict| verdict.kind == kind).unwrap();
     assert_eq!((of(MIGRATED).truth, of(MIGRATED).reason), (Truth::False, "CarriedContentIgnored"));
     let message = &of(MIGRATED).message;
@@ -291,11 +291,11 @@ fn ready_names_the_first_thing_in_the_way() {
 
 #[test]
 fn a_tenant_with_more_watches_than_one_may_have_is_told_that_and_what_helps() {
-    let visit = Outcome::Worked(Box::new(Work {
+    let reconciled = Outcome::Worked(Box::new(Work {
         watched: Watched { blind: true, beyond: 3 },
         ..work(&[("foo", synced())])
     }));
-    let (truth, reason, message) = verdict(&visit, AUTHORIZED);
+    let (truth, reason, message) = verdict(&reconciled, AUTHORIZED);
     assert_eq!((truth, reason), (Truth::True, "Polled"));
     for part in ["in 3 places", "1024 watches", "16 MiB", "the right to list and watch in all namespaces"] {
         assert!(message.contains(part), "{message}");

@@ -1,7 +1,7 @@
 //! The watches of one resource: on its source, and on copies.
 //!
 //! Copies are watched in all namespaces at once where the account may, else in each namespace of a target. What a
-//! watch shows decides nothing by itself ([`weaver_copies::plan`]); one that is refused costs a read per target and visit.
+//! watch shows decides nothing by itself ([`weaver_copies::plan`]); one that is refused costs a read per target and reconciliation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use weaver_tenant::watch::{Selector, WatchState};
 use weaver_tenant::{AccessCache, TenantClient};
 
 use crate::watch::{Copies, Held, Interest, Namespaces, ResourceRef, WatchKey, WatchSet, seen};
-use weaver_copies::object::{Place, resource};
+use weaver_copies::object::{ObjectKey, resource};
 use weaver_copies::plan::Seen;
 use weaver_copies::rights::Right;
 
@@ -141,12 +141,12 @@ impl Watches {
 
     /// What the watches show of the copy at `place`.
     #[must_use]
-    pub fn see(&self, place: &Place) -> Seen {
+    pub fn see(&self, place: &ObjectKey) -> Seen {
         self.on(place).map_or(Seen::Unknown, |open| seen(&open.see(&place.namespace, &place.name)))
     }
 
     /// Where the watches show copies of `owner`.
-    pub fn copies_of(&self, owner: &Owner) -> impl Iterator<Item = Place> {
+    pub fn copies_of(&self, owner: &Owner) -> impl Iterator<Item = ObjectKey> {
         // Compared as it stands there: a watch on all namespaces shows the copies of everybody.
         let mark = owner.to_string();
         self.copies.values().flat_map(move |open| {
@@ -155,12 +155,12 @@ impl Watches {
             };
             let kind = open.key().kind;
             let ours = open.those(marked).into_iter();
-            ours.map(move |((namespace, name), _)| Place { kind, namespace, name }).collect::<Vec<_>>()
+            ours.map(move |((namespace, name), _)| ObjectKey { kind, namespace, name }).collect::<Vec<_>>()
         })
     }
 
-    /// Has the resource visited again when something happens at these places, whose copies are another's.
-    pub fn wait_for(&self, places: &[Place]) {
+    /// Has the resource reconciled again when something happens at these places, whose copies are another's.
+    pub fn wait_for(&self, places: &[ObjectKey]) {
         let mut spots: BTreeMap<&Option<String>, BTreeSet<_>> = BTreeMap::new();
         for (open, place) in places.iter().filter_map(|place| Some((self.on(place)?, place))) {
             let here = spots.entry(&open.key().namespace).or_default();
@@ -172,7 +172,7 @@ impl Watches {
     }
 
     /// The watch that covers `place`.
-    fn on(&self, place: &Place) -> Option<&Interest> {
+    fn on(&self, place: &ObjectKey) -> Option<&Interest> {
         let open = self.copies.get(&None).or_else(|| self.copies.get(&Some(place.namespace.clone())))?;
         (open.key().kind == place.kind).then_some(open)
     }

@@ -1,4 +1,4 @@
-//! A server, the operator's context on it, and one `ConfigMapSync`: what tests of whole visits share.
+//! A server, the operator's context on it, and one `ConfigMapSync`: what tests of whole reconciliations share.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,14 +19,14 @@ use tokio::time::timeout;
 
 use super::Context;
 use super::access_checks::AccessChecks;
+use super::backoff::Backoffs;
 use super::fake_server::FakeServer;
 use super::reactions::{self, react};
-use super::setback::Setbacks;
 use crate::args::Options;
 use crate::controller::events::Events;
 use crate::controller::frame::reconcile;
 use crate::controller::kind::Failure;
-use crate::controller::pace::Pace;
+use crate::controller::rate_limit::RateLimit;
 use crate::counted::CountedMinter;
 use crate::scope::Scope;
 use crate::watch::{Copies, Guarded, LIMITS, Namespaces, ResourceRef, Triggers, WatchSet};
@@ -83,7 +83,7 @@ impl World {
             events: Events::new(client.clone()),
             metrics: Arc::default(),
             states: Arc::default(),
-            lanes: Arc::default(),
+            permits: Arc::default(),
             client,
             options: Options {
                 namespaces: Scope::Everywhere,
@@ -201,12 +201,12 @@ impl World {
         self.server.get(SYNC).unwrap()
     }
 
-    /// One visit, as the watch would cause it.
-    pub async fn visit(&self) -> Result<Action, Failure> {
+    /// One reconciliation, as the watch would cause it.
+    pub async fn reconcile(&self) -> Result<Action, Failure> {
         self.visit_as(self.sync()).await
     }
 
-    /// One visit that is handed the resource as it was once.
+    /// One reconciliation that is handed the resource as it was once.
     pub async fn visit_as(&self, sync: Value) -> Result<Action, Failure> {
         let guarded: Guarded = serde_json::from_value(sync).unwrap();
         let event = Event::Apply(serde_json::from_value(self.sync()).unwrap());
@@ -214,19 +214,19 @@ impl World {
         // Here a moment is a day.
         let entry = self.context.states.entry(&guarded.uid().unwrap_or_default(), &ResourceRef::of(&guarded));
         let mut state = entry.state.lock().await;
-        (state.common.pace, state.setbacks) = (Pace::default(), Setbacks::default());
+        (state.common.rate_limit, state.backoffs) = (RateLimit::default(), Backoffs::default());
         drop(state);
         reconcile(Arc::new(guarded), self.context.clone()).await
     }
 
-    /// Visits until nothing is written any more; gives all that was written.
+    /// Reconciliations until nothing is written any more; gives all that was written.
     pub async fn settle(&self) -> Vec<String> {
         let mut all = Vec::new();
         for _ in 0..10 {
             if self.is_deleted() {
                 return all;
             }
-            self.visit().await.unwrap();
+            self.reconcile().await.unwrap();
             let writes = self.server.writes();
             if writes.is_empty() {
                 return all;

@@ -2,7 +2,7 @@
 //!
 //! It reports changes (a namespace appears or is labelled: those whom it concerns, and whose account has a right there, are
 //! reconciled), it tells which namespaces a selector
-//! selects, where a watch is worth opening, where leftovers are looked for, and whether a deleted resource goes with
+//! selects, where a watch is worth opening, where stale_copies are looked for, and whether a deleted resource goes with
 //! its namespace. What it knows reaches no status by itself: a tenant learns of a namespace only from answers to its
 //! own requests.
 

@@ -14,7 +14,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::Value;
 
 /// Namespace and name of an object.
-pub type Spot = (String, String);
+pub type ObjectKey = (String, String);
 
 /// The label of its objects, as long as that of copies.
 pub const LABEL: &str = "bench.example.com/floors";
@@ -36,7 +36,7 @@ impl Floor {
     }
 
     /// Where it writes in `namespaces`.
-    pub fn spots(namespaces: &[String]) -> impl Iterator<Item = Spot> + '_ {
+    pub fn keys(namespaces: &[String]) -> impl Iterator<Item = ObjectKey> + '_ {
         namespaces.iter().map(|namespace| (namespace.clone(), NAME.to_owned()))
     }
 
@@ -79,8 +79,8 @@ impl Floor {
     }
 
     /// Reads these objects, as many at once, as somebody must who starts and knows nothing.
-    pub async fn read(&self, spots: impl IntoIterator<Item = Spot>) -> Result<()> {
-        let reads = spots.into_iter().map(|(namespace, name)| {
+    pub async fn read(&self, keys: impl IntoIterator<Item = ObjectKey>) -> Result<()> {
+        let reads = keys.into_iter().map(|(namespace, name)| {
             let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &namespace);
             async move { api.get(&name).await.map(drop).context("the floor's read") }
         });
@@ -109,14 +109,14 @@ fn fresh(namespace: &str) -> ObjectMeta {
 }
 
 /// Somebody deletes an object.
-pub async fn delete(client: &Client, (namespace, name): &Spot) -> Result<()> {
+pub async fn delete(client: &Client, (namespace, name): &ObjectKey) -> Result<()> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     api.delete(name, &DeleteParams::default()).await.context("deleting a copy")?;
     Ok(())
 }
 
 /// Somebody changes an object by a merge patch.
-pub async fn patch(client: &Client, (namespace, name): &Spot, patch: &Value) -> Result<ObjectMeta> {
+pub async fn patch(client: &Client, (namespace, name): &ObjectKey, patch: &Value) -> Result<ObjectMeta> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
     Ok(patched.context("changing a copy")?.metadata)

@@ -45,7 +45,7 @@ impl Latency<'_> {
     pub async fn edits(&mut self, targets: usize) -> Result<(Fan, Vec<Figure>)> {
         let name = format!("edit-{targets}");
         let namespaces = self.bed.pool[..targets].to_vec();
-        let spots: Vec<_> = namespaces.iter().map(|namespace| (namespace.clone(), name.clone())).collect();
+        let keys: Vec<_> = namespaces.iter().map(|namespace| (namespace.clone(), name.clone())).collect();
         self.bed.sync(&name, &json!({"namespaces": namespaces})).await;
         self.operator.settled(1).await?;
         self.floor.write(&namespaces, &content("first")).await?;
@@ -59,7 +59,7 @@ impl Latency<'_> {
             let begun = Instant::now();
             self.bed.write_source("floors-source", &value).await;
             self.floor.write(&namespaces, &content(&value)).await?;
-            let arrived = self.observer.written(Floor::spots(&namespaces), 1).await?;
+            let arrived = self.observer.written(Floor::keys(&namespaces), 1).await?;
             let floor = since(begun, arrived.last());
             sleep(REST).await;
 
@@ -67,7 +67,7 @@ impl Latency<'_> {
             self.observer.forget();
             let begun = Instant::now();
             self.bed.write_source(&name, &value).await;
-            let arrived = self.observer.written(spots.clone(), 1).await?;
+            let arrived = self.observer.written(keys.clone(), 1).await?;
             let after = self.operator.quiet().await?;
             if round == 0 {
                 continue;
@@ -163,7 +163,7 @@ impl Latency<'_> {
                 } else {
                     let only = [namespace.clone()];
                     self.floor.write(&only, &content("first")).await?;
-                    floor.push(since(begun, self.observer.written(Floor::spots(&only), 1).await?.last()));
+                    floor.push(since(begun, self.observer.written(Floor::keys(&only), 1).await?.last()));
                     self.floor.forget(&namespace);
                 }
                 made.push(namespace);

@@ -13,7 +13,7 @@ use weaver_tests::metrics::Metrics;
 use crate::bed::Bed;
 use crate::figures::{Budget, Figure, count};
 use crate::floor::Floor;
-use crate::floor::Spot;
+use crate::floor::ObjectKey;
 use crate::operator::{Operator, between, calls, of, total};
 
 /// After the last request, until memory is looked at.
@@ -46,7 +46,7 @@ pub fn memory_rows(what: &str, memory: &[Memory], budget: Option<f64>) -> Vec<Fi
     vec![budget.map_or(steady.clone(), |budget| steady.within(Budget::AtMost(budget))), peak]
 }
 
-/// A start on resources that are as they should be, until each was visited; beside a client that lists the resources,
+/// A start on resources that are as they should be, until each was reconciled; beside a client that lists the resources,
 /// and reads each source and each copy.
 pub async fn cold_start(
     bed: &Bed,
@@ -61,23 +61,23 @@ pub async fn cold_start(
         let copies = targets.map(move |namespace| (namespace.clone(), name.clone()));
         copies.chain([(team.clone(), name.clone())])
     });
-    let spots: Vec<Spot> = copies.collect();
+    let keys: Vec<ObjectKey> = copies.collect();
     let (mut own, mut bare, mut requests, mut writes) = (vec![], vec![], vec![], vec![]);
     for _ in 0..rounds {
         let begun = Instant::now();
         syncs.list(&ListParams::default()).await?;
-        floor.read(spots.clone()).await?;
+        floor.read(keys.clone()).await?;
         bare.push(begun.elapsed().as_secs_f64() * 1_000.0);
 
         let operator = bed.operator(&[])?;
-        let visits = u64::try_from(resources.len())?;
-        let visited = operator
-            .until("each resource was visited", |metrics| {
-                metrics.value(r#"weaver_visits_total{end="Settled"}"#) >= visits
-                    && metrics.value("weaver_visits_waiting") == 0
+        let reconciliations = u64::try_from(resources.len())?;
+        let reconciled = operator
+            .until("each resource was reconciled", |metrics| {
+                metrics.value(r#"weaver_reconciliations_total{end="Settled"}"#) >= reconciliations
+                    && metrics.value("weaver_reconciliations_waiting") == 0
             })
             .await?;
-        own.push((visited - operator.begun()).as_secs_f64() * 1_000.0);
+        own.push((reconciled - operator.begun()).as_secs_f64() * 1_000.0);
         let after = operator.quiet().await?;
         let asked = calls(after.requests());
         requests.push(total(&asked));
@@ -86,7 +86,7 @@ pub async fn cold_start(
     }
     let what = format!("a start, {} resources × {targets} in sync", resources.len());
     Ok(vec![
-        Figure::new(format!("{what}: until each was visited"), "ms", own).beside(bare),
+        Figure::new(format!("{what}: until each was reconciled"), "ms", own).beside(bare),
         Figure::new(format!("{what}: requests"), "", requests),
         Figure::new(format!("{what}: of them writes"), "", writes).within(Budget::AtMost(0.0)),
     ])
@@ -143,10 +143,12 @@ pub async fn resync(bed: &Bed, targets: usize) -> Result<Vec<Figure>> {
     bed.sync(&name, &json!({"namespaces": &bed.pool[..targets]})).await;
     let operator = bed.operator(&["--resync", SECONDS])?;
     let before = operator.settled(1).await?;
-    let visits = before.sum("weaver_visits_total");
+    let reconciliations = before.sum("weaver_reconciliations_total");
     let cpu = operator.cpu()?;
     sleep(Duration::from_mins(1)).await;
-    operator.until("there was a resync", |metrics| metrics.sum("weaver_visits_total") > visits).await?;
+    operator
+        .until("there was a resync", |metrics| metrics.sum("weaver_reconciliations_total") > reconciliations)
+        .await?;
     let after = operator.quiet().await?;
     let asked = between(&before, &after);
     let cpu = operator.cpu()? - cpu;

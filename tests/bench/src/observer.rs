@@ -14,12 +14,12 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 use weaver_api::marks::SYNC_UID_LABEL;
 
-use crate::floor::{self, Spot};
+use crate::floor::{self, ObjectKey};
 use crate::operator::PATIENCE;
 
 /// The watch; ends when dropped.
 pub struct Observer {
-    seen: UnboundedReceiver<(Spot, Instant)>,
+    seen: UnboundedReceiver<(ObjectKey, Instant)>,
     task: AbortHandle,
 }
 
@@ -36,9 +36,9 @@ impl Observer {
             while let Some(event) = events.next().await {
                 let Ok(Event::Apply(object)) = event else { continue };
                 let PartialObjectMeta { metadata, .. } = object;
-                let spot = (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default());
+                let key = (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default());
                 // Nobody listens any more: the measuring is over.
-                let _ = tell.send((spot, Instant::now()));
+                let _ = tell.send((key, Instant::now()));
             }
         });
         Self { seen, task: task.abort_handle() }
@@ -52,21 +52,21 @@ impl Observer {
     /// Waits until each of these objects was written `times` since [`Observer::forget`]; when each was, the first first.
     pub async fn written(
         &mut self,
-        spots: impl IntoIterator<Item = Spot>,
+        keys: impl IntoIterator<Item = ObjectKey>,
         times: u32,
     ) -> Result<Vec<Instant>> {
-        let mut missing: BTreeMap<Spot, u32> = spots.into_iter().map(|spot| (spot, times)).collect();
+        let mut missing: BTreeMap<ObjectKey, u32> = keys.into_iter().map(|key| (key, times)).collect();
         let mut arrived = Vec::with_capacity(missing.len());
         let deadline = Instant::now() + PATIENCE;
         while !missing.is_empty() {
             let next = timeout_at(deadline, self.seen.recv()).await;
             let next =
                 next.with_context(|| format!("{} copies have not come within {PATIENCE:?}", missing.len()))?;
-            let (spot, at) = next.context("the observer's watch has ended")?;
-            if let Some(left) = missing.get_mut(&spot) {
+            let (key, at) = next.context("the observer's watch has ended")?;
+            if let Some(left) = missing.get_mut(&key) {
                 *left -= 1;
                 if *left == 0 {
-                    missing.remove(&spot);
+                    missing.remove(&key);
                     arrived.push(at);
                 }
             }

@@ -14,7 +14,7 @@ use weaver_tests::metrics::Metrics;
 use crate::figures::count;
 use crate::processor;
 
-/// No request for so long: the work is done. A visit that waits for its pace asks sooner.
+/// No request for so long: the work is done. A reconciliation that waits for its pace asks sooner.
 const QUIET: Duration = Duration::from_secs(1);
 /// Longest wait for anything.
 pub const PATIENCE: Duration = Duration::from_mins(3);
@@ -74,7 +74,7 @@ impl Operator {
         let ready = u64::try_from(resources)?;
         let are_ready = |metrics: &Metrics| {
             metrics.value(r#"weaver_resources{ready="true"}"#) == ready
-                && metrics.value("weaver_visits_waiting") == 0
+                && metrics.value("weaver_reconciliations_waiting") == 0
         };
         self.until(&format!("{resources} resources are ready"), are_ready).await?;
         self.quiet().await

@@ -5,8 +5,8 @@ use proptest::collection::btree_map;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::carried::{self, Carried, room};
 use super::properties::{any_new_sync, any_new_token};
+use super::round_trip::{self, RoundTrip, room};
 use super::structural::with_defaults;
 use super::tests::{object, round, to};
 use super::{ANNOTATION, carried_faults, lost};
@@ -78,7 +78,7 @@ fn comes_back(stored: &Value) -> Result<(), String> {
 /// Bytes that the text of the annotation may have.
 fn space(object: &Value) -> usize {
     let mut others = object.clone();
-    carried::take(&mut others);
+    round_trip::take(&mut others);
     room(&others)
 }
 
@@ -393,6 +393,6 @@ fn the_mark_of_an_older_release_is_seen_however_it_is_written() {
         (r#"{"version":"v1alpha1","dropped":"true"}"#, false),
         ("dropped", false),
     ] {
-        assert_eq!(Carried::parse(text, "v1alpha1").dropped, expected, "{text}");
+        assert_eq!(RoundTrip::parse(text, "v1alpha1").dropped, expected, "{text}");
     }
 }

@@ -12,10 +12,10 @@
 //!
 //! Only a request that is not about our kinds and versions at all is refused.
 
-mod carried;
 mod config_map_sync;
 mod fields;
 mod object;
+mod round_trip;
 mod service_token;
 mod side;
 mod types;
@@ -25,7 +25,7 @@ use kube::core::Status;
 use kube::core::conversion::{ConversionRequest, ConversionResponse, ConversionReview};
 use serde_json::Value;
 
-pub use carried::ANNOTATION;
+pub use round_trip::ANNOTATION;
 
 use self::side::{NEW, OLD, Side};
 use crate::GROUP;
@@ -117,7 +117,7 @@ pub fn carried_token_faults(meta: &ObjectMeta) -> Vec<String> {
 
 fn faults_in(meta: &ObjectMeta, old: &Side) -> Vec<String> {
     let annotation = meta.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION));
-    annotation.map(|text| carried::faults(text, old)).unwrap_or_default()
+    annotation.map(|text| round_trip::faults(text, old)).unwrap_or_default()
 }
 
 /// With an older release, a write at v1alpha1 has lost part of the spec of an object at v1beta1, because it was too long
@@ -125,7 +125,7 @@ fn faults_in(meta: &ObjectMeta, old: &Side) -> Vec<String> {
 #[must_use]
 pub fn lost(meta: &ObjectMeta) -> Option<SpecFault> {
     let text = meta.annotations.as_ref()?.get(ANNOTATION)?;
-    carried::Carried::parse(text, OLD).dropped.then(|| SpecFault::Broken {
+    round_trip::RoundTrip::parse(text, OLD).dropped.then(|| SpecFault::Broken {
         field: "spec".into(),
         fault: format!(
             "has lost what a write at v1alpha1 could not carry: fill it in again at v1beta1, then remove the \

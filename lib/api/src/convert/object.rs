@@ -7,8 +7,8 @@
 
 use serde_json::Value;
 
-use super::carried::{self, Carried};
 use super::fields::{Spec, merge};
+use super::round_trip::{self, RoundTrip};
 use super::side::{Apart, OLD, Side};
 use super::types;
 use crate::GROUP;
@@ -23,7 +23,7 @@ pub(super) fn convert(object: Value, here: &Side, there: &Side) -> Value {
     if object.get("spec").is_some_and(|spec| !spec.is_object()) {
         let mut object = object;
         let status = take(&mut object, "status");
-        let status = convert_status(status, Spec::new(), &mut Carried::default(), here, there);
+        let status = convert_status(status, Spec::new(), &mut RoundTrip::default(), here, there);
         object["apiVersion"] = Value::from(format!("{GROUP}/{}", there.version));
         object.as_object_mut().map(|object| status.map(|status| object.insert("status".into(), status)));
         return object;
@@ -32,12 +32,12 @@ pub(super) fn convert(object: Value, here: &Side, there: &Side) -> Value {
 }
 
 fn to_old(mut stored: Value, new: &Side, old: &Side) -> Value {
-    let Some(text) = carried::take(&mut stored) else {
-        return shown(&stored, &Carried::nothing(OLD), None, new, old).0;
+    let Some(text) = round_trip::take(&mut stored) else {
+        return shown(&stored, &RoundTrip::nothing(OLD), None, new, old).0;
     };
-    let mut found = Carried::parse(&text, OLD);
+    let mut found = RoundTrip::parse(&text, OLD);
     let mut whole = stored.clone();
-    carried::annotate(&mut whole, text.clone());
+    round_trip::annotate(&mut whole, text.clone());
     // Where the annotation was written by hand, or the object was edited since, what conversion makes of it is another:
     // then it travels along as it is.
     for was in [None, Some(&text)] {
@@ -53,9 +53,9 @@ fn to_old(mut stored: Value, new: &Side, old: &Side) -> Value {
 }
 
 /// An object at v1alpha1, and whether there was a place for all that it carries.
-fn shown(stored: &Value, found: &Carried, was: Option<&String>, new: &Side, old: &Side) -> (Value, bool) {
+fn shown(stored: &Value, found: &RoundTrip, was: Option<&String>, new: &Side, old: &Side) -> (Value, bool) {
     let (mut object, carried) = translate(stored.clone(), found, new, old);
-    let fits = Carried { was: was.cloned(), ..carried }.show(&mut object);
+    let fits = RoundTrip { was: was.cloned(), ..carried }.show(&mut object);
     (object, fits)
 }
 
@@ -70,14 +70,14 @@ fn comes_back(shown: &Value, stored: &Value, new: &Side, old: &Side) -> bool {
 }
 
 fn to_new(mut shown: Value, old: &Side, new: &Side) -> Value {
-    let annotation = carried::take(&mut shown);
+    let annotation = round_trip::take(&mut shown);
     let field = shown.get_mut("spec").and_then(Value::as_object_mut).and_then(|spec| spec.remove(FIELD));
     // What the annotation may stay as it is for, without the field.
     let kept = annotation.clone().filter(|_| field.is_none());
-    let found = Carried::of_v1alpha1(field, annotation.as_deref());
+    let found = RoundTrip::of_v1alpha1(field, annotation.as_deref());
     let (mut stored, carried) = translate(shown.clone(), &found, old, new);
-    match found.was.filter(|was| was.len() <= carried::room(&stored)) {
-        Some(was) if shows(&stored, &was, &shown, new, old) => carried::annotate(&mut stored, was),
+    match found.was.filter(|was| was.len() <= round_trip::room(&stored)) {
+        Some(was) if shows(&stored, &was, &shown, new, old) => round_trip::annotate(&mut stored, was),
         _ => carried.store(&mut stored, kept),
     }
     stored
@@ -85,20 +85,20 @@ fn to_new(mut shown: Value, old: &Side, new: &Side) -> Value {
 
 /// Is what v1alpha1 shows of `stored` with this annotation still what it `shown`?
 fn shows(stored: &Value, annotation: &str, shown: &Value, new: &Side, old: &Side) -> bool {
-    let mut found = Carried::parse(annotation, OLD);
+    let mut found = RoundTrip::parse(annotation, OLD);
     found.without_spec &= shown.get("spec").is_none();
     let (again, _) = translate(stored.clone(), &found, new, old);
     ["spec", "status"].iter().all(|part| again.get(*part) == shown.get(*part))
 }
 
 /// An object without its annotation at the other version, and what has to be carried then. `found` is what was.
-fn translate(mut object: Value, found: &Carried, here: &Side, there: &Side) -> (Value, Carried) {
-    let mut carried = Carried {
+fn translate(mut object: Value, found: &RoundTrip, here: &Side, there: &Side) -> (Value, RoundTrip) {
+    let mut carried = RoundTrip {
         version: here.version.into(),
         ignored: found.ignored.clone(),
         unread: found.unread.clone(),
         dropped: found.dropped,
-        ..Carried::default()
+        ..RoundTrip::default()
     };
     object["apiVersion"] = Value::from(format!("{GROUP}/{}", there.version));
     let status = take(&mut object, "status");
@@ -114,8 +114,8 @@ fn translate(mut object: Value, found: &Carried, here: &Side, there: &Side) -> (
 
 fn convert_spec(
     spec: Option<Value>,
-    found: &Carried,
-    carried: &mut Carried,
+    found: &RoundTrip,
+    carried: &mut RoundTrip,
     here: &Side,
     there: &Side,
 ) -> Option<Spec> {
@@ -167,7 +167,7 @@ fn convert_spec(
 }
 
 /// Notes fields of the version of `there` that cannot stand in its spec.
-fn ignore(carried: &mut Carried, there: &Side, fields: Spec) {
+fn ignore(carried: &mut RoundTrip, there: &Side, fields: Spec) {
     if !fields.is_empty() {
         let known = carried.ignored.entry(there.version).or_insert_with(|| Value::Object(Spec::new()));
         if let Some(known) = known.as_object_mut() {
@@ -180,7 +180,7 @@ fn ignore(carried: &mut Carried, there: &Side, fields: Spec) {
 fn convert_status(
     status: Option<Value>,
     found: Spec,
-    carried: &mut Carried,
+    carried: &mut RoundTrip,
     here: &Side,
     there: &Side,
 ) -> Option<Value> {

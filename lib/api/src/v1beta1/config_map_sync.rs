@@ -321,7 +321,7 @@ pub struct ConfigMapSyncStatus {
     pub observed_generation: Option<i64>,
 
     /// Ready, SourceFound, Authorized, TargetsSynced, Conflicted, Paused, Migrated: all present from the first
-    /// visit.
+    /// reconciliation.
     #[serde(deserialize_with = "readable", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -153,7 +153,7 @@ pub struct ServiceTokenStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, Authorized, TokensFresh, Conflicted, Paused, Migrated: all present from the first visit.
+    /// Ready, Authorized, TokensFresh, Conflicted, Paused, Migrated: all present from the first reconciliation.
     #[serde(deserialize_with = "readable", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

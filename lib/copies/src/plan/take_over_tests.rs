@@ -174,10 +174,10 @@ fn nothing_is_deleted_on_upstreams_marks() {
             let found = object(Ours::None, upstream, (namespace, "settings"), "1", false);
             // Named in the log where it was a copy; a source is none.
             let named = upstream == Upstream::This && namespace == "foo";
-            let expected = if named { Leftover::Upstreams } else { Leftover::Others };
-            let of_kind = |kind| leftover(&owner("u1"), &source, kind, &found.metadata);
+            let expected = if named { StaleCopy::Upstreams } else { StaleCopy::Others };
+            let of_kind = |kind| stale_copy(&owner("u1"), &source, kind, &found.metadata);
             assert_eq!(of_kind(SourceKind::ConfigMap), expected, "{upstream:?} {namespace}");
-            assert_eq!(of_kind(SourceKind::Secret), Leftover::Others, "upstream knew no Secrets");
+            assert_eq!(of_kind(SourceKind::Secret), StaleCopy::Others, "upstream knew no Secrets");
         }
     }
 }

@@ -139,13 +139,13 @@ fn copies_of_a_resource_that_is_gone_are_those_of_its_name_and_nobody_elses() {
 fn what_an_earlier_resource_of_the_same_name_left_behind_is_not_removed() {
     let (kind, source) = (SourceKind::ConfigMap, Source::default());
     let mut copy = desired_of(owner("dead"), "1").create("foo").metadata;
-    assert_eq!(leftover(&owner("u1"), &source, kind, &copy), Leftover::Others);
+    assert_eq!(stale_copy(&owner("u1"), &source, kind, &copy), StaleCopy::Others);
     // Taken over, and then one of its two marks was lost.
     copy.labels.get_or_insert_default().insert(weaver_api::marks::SYNC_UID_LABEL.into(), "u1".into());
-    assert_eq!(leftover(&owner("u1"), &source, kind, &copy), Leftover::Ours);
+    assert_eq!(stale_copy(&owner("u1"), &source, kind, &copy), StaleCopy::Ours);
     copy = desired("1").create("foo").metadata;
     copy.labels = None;
-    assert_eq!(leftover(&owner("u1"), &source, kind, &copy), Leftover::Ours);
+    assert_eq!(stale_copy(&owner("u1"), &source, kind, &copy), StaleCopy::Ours);
 }
 
 #[test]
@@ -180,16 +180,16 @@ fn the_source_is_never_removed_whatever_marks_it_carries() {
         name: name.map(Into::into),
     };
     let named = source(Some("team-a"), Some("settings"));
-    assert_eq!(leftover(&owner("u1"), &named, kind, &marked("foo")), Leftover::Ours);
-    assert_eq!(leftover(&owner("u1"), &named, kind, &foreign_object().metadata), Leftover::Others);
+    assert_eq!(stale_copy(&owner("u1"), &named, kind, &marked("foo")), StaleCopy::Ours);
+    assert_eq!(stale_copy(&owner("u1"), &named, kind, &foreign_object().metadata), StaleCopy::Others);
     // Restored from one of its copies it carries their marks; and the spec may name another source by now,
     // or none.
     for source in [named.clone(), source(Some("team-a"), Some("other")), source(None, None)] {
-        let found = leftover(&owner("u1"), &source, kind, &marked("team-a"));
-        assert_eq!(found, Leftover::Others, "{source:?}");
+        let found = stale_copy(&owner("u1"), &source, kind, &marked("team-a"));
+        assert_eq!(found, StaleCopy::Others, "{source:?}");
     }
     // Of the other kind it is not the source, and its marks say so.
-    assert_eq!(leftover(&owner("u1"), &named, SourceKind::Secret, &marked("team-a")), Leftover::Ours);
+    assert_eq!(stale_copy(&owner("u1"), &named, SourceKind::Secret, &marked("team-a")), StaleCopy::Ours);
     let restored = stored(desired("1").create("team-a"), "c", "1");
     assert_eq!(by_object(&desired("2"), Takes::default(), Some(&restored)), Step::Refuse(Foreign::Source));
 }

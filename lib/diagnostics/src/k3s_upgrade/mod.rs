@@ -31,7 +31,7 @@ impl Role {
 
 /// What a person asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
+pub enum Request {
     /// Another k3s.
     Upgrade,
     /// The one before.

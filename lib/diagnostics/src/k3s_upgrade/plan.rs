@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::version::{Skew, Version};
-use super::{Role, Wish};
+use super::{Request, Role};
 
 /// How many times its own size a k3s takes below its data when it has unpacked itself there.
 const UNPACKED: u64 = 4;
@@ -140,7 +140,7 @@ pub enum Plan {
 
 /// Judges.
 #[must_use]
-pub fn plan(facts: &Facts, wish: Wish) -> Plan {
+pub fn plan(facts: &Facts, request: Request) -> Plan {
     let candidate = &facts.candidate;
     let version = candidate.version.as_ref().and_then(|version| version.as_ref().ok());
     let version = version.or(candidate.asked.as_ref());
@@ -148,16 +148,16 @@ pub fn plan(facts: &Facts, wish: Wish) -> Plan {
     let works = facts.unit.is_some_and(|unit| unit.active) && !matches!(facts.ready, Some(Err(_)));
     if let (Ok(installed), Some(version)) = (&facts.installed, version)
         && installed == version
-        && (works || wish == Wish::RollBack)
+        && (works || request == Request::RollBack)
     {
         return Plan::Nothing(version.clone());
     }
     let mut refusals: Vec<_> = facts.may_not_write.iter().cloned().collect();
     let mut refuse = |what: String, remedy: &str| refusals.push(Refusal { what, remedy: remedy.to_owned() });
-    of_the_node(facts, wish, &mut refuse);
+    of_the_node(facts, request, &mut refuse);
     of_the_program(candidate, &mut refuse);
     if let (Ok(installed), Some(version)) = (&facts.installed, version) {
-        of_versions(installed, version, facts.server.as_ref(), wish, &mut refuse);
+        of_versions(installed, version, facts.server.as_ref(), request, &mut refuse);
     }
     if let Some(size) = candidate.size {
         of_room(size, facts.room, &mut refuse);
@@ -168,7 +168,7 @@ pub fn plan(facts: &Facts, wish: Wish) -> Plan {
     }
 }
 
-fn of_the_node(facts: &Facts, wish: Wish, refuse: &mut impl FnMut(String, &str)) {
+fn of_the_node(facts: &Facts, request: Request, refuse: &mut impl FnMut(String, &str)) {
     if let Some(why) = &facts.held_back {
         refuse(format!("stopped, k3s would not come back: {why}"), "`sudo weaver doctor` says what to do");
     }
@@ -177,7 +177,7 @@ fn of_the_node(facts: &Facts, wish: Wish, refuse: &mut impl FnMut(String, &str))
         return refuse(what, "`sudo systemctl enable --now` that which this node is to be");
     };
     // Who goes back has a k3s that does not work, perhaps.
-    if wish == Wish::RollBack {
+    if request == Request::RollBack {
         return;
     }
     if !unit.active {
@@ -222,15 +222,15 @@ fn of_versions(
     installed: &Version,
     version: &Version,
     server: Option<&Version>,
-    wish: Wish,
+    request: Request,
     refuse: &mut impl FnMut(String, &str),
 ) {
     match version.after(installed) {
         Err(Skew::Down) => {
             let what = format!("from {installed} down to {version}: it may not read what is stored by now");
-            let remedy = match wish {
-                Wish::Upgrade => "take a version of the same minor version, or a newer one",
-                Wish::RollBack => {
+            let remedy = match request {
+                Request::Upgrade => "take a version of the same minor version, or a newer one",
+                Request::RollBack => {
                     "restore the database that the older one has written, and put it in place by hand"
                 }
             };

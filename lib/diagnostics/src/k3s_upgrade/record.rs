@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Wish;
+use super::Request;
 use crate::finding::{Code, Finding, Place};
 
 /// A program.
@@ -66,18 +66,18 @@ pub enum Resume {
 impl Record {
     /// What is to be done where the program in place has this hash.
     #[must_use]
-    pub fn resume(&self, installed: &str, wish: Wish) -> Resume {
+    pub fn resume(&self, installed: &str, request: Request) -> Resume {
         let is_new = installed == self.to.sha256;
         let is_old = installed == self.from.sha256;
-        match (self.phase, wish) {
+        match (self.phase, request) {
             (Phase::Done | Phase::WentBack, _) => Resume::Nothing,
             _ if !is_new && !is_old => Resume::LeaveAlone,
             (Phase::Forward, _) if !is_new => Resume::Forget,
-            (Phase::Forward, Wish::Upgrade) => Resume::Prove,
+            (Phase::Forward, Request::Upgrade) => Resume::Prove,
             // That one is what was asked for, and is asked for again.
-            (Phase::Forward, Wish::RollBack) if self.to_the_one_before => Resume::Prove,
+            (Phase::Forward, Request::RollBack) if self.to_the_one_before => Resume::Prove,
             // Who asks for the one before has given up on the new one.
-            (Phase::Forward, Wish::RollBack) => Resume::GoBack,
+            (Phase::Forward, Request::RollBack) => Resume::GoBack,
             (Phase::Back, _) if is_new => Resume::GoBack,
             (Phase::Back, _) => Resume::ProveOld,
         }
@@ -107,8 +107,8 @@ mod tests {
 
     #[test]
     fn every_place_where_it_can_be_cut_off() {
-        use Wish::{RollBack, Upgrade};
-        for (phase, installed, wish, want) in [
+        use Request::{RollBack, Upgrade};
+        for (phase, installed, request, want) in [
             (Phase::Done, "new", Upgrade, Resume::Nothing),
             (Phase::WentBack, "old", RollBack, Resume::Nothing),
             (Phase::Forward, "old", Upgrade, Resume::Forget),
@@ -121,14 +121,14 @@ mod tests {
             (Phase::Forward, "other", Upgrade, Resume::LeaveAlone),
             (Phase::Back, "other", RollBack, Resume::LeaveAlone),
         ] {
-            assert_eq!(record(phase).resume(installed, wish), want, "{phase:?} {installed} {wish:?}");
+            assert_eq!(record(phase).resume(installed, request), want, "{phase:?} {installed} {request:?}");
         }
     }
 
     #[test]
     fn who_asks_again_for_the_one_before_gets_that_one() {
-        use Wish::{RollBack, Upgrade};
-        for (phase, installed, wish, want) in [
+        use Request::{RollBack, Upgrade};
+        for (phase, installed, request, want) in [
             (Phase::Forward, "old", RollBack, Resume::Forget),
             (Phase::Forward, "new", RollBack, Resume::Prove),
             (Phase::Forward, "new", Upgrade, Resume::Prove),
@@ -136,7 +136,7 @@ mod tests {
             (Phase::Back, "old", RollBack, Resume::ProveOld),
         ] {
             let record = Record { to_the_one_before: true, ..record(phase) };
-            assert_eq!(record.resume(installed, wish), want, "{phase:?} {installed} {wish:?}");
+            assert_eq!(record.resume(installed, request), want, "{phase:?} {installed} {request:?}");
         }
     }
 

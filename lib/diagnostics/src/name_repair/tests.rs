@@ -22,10 +22,15 @@ fn seen(effective: &Effective, outcome: &Outcome) -> Vec<Seen> {
     names.into_iter().map(|name| (name, observation.clone())).collect()
 }
 
-fn step(rung: Rung, effective: &Effective, outcome: &Outcome, frozen: impl Into<Option<bool>>) -> Step {
+fn step(
+    progress: Progress,
+    effective: &Effective,
+    outcome: &Outcome,
+    frozen: impl Into<Option<bool>>,
+) -> Step {
     let frozen = frozen.into().ok_or("no answer");
     let seen = seen(effective, outcome);
-    next(rung, &State { preflight: &[], effective, drop_in: None, seen: &seen, frozen })
+    next(progress, &State { preflight: &[], effective, drop_in: None, seen: &seen, frozen })
 }
 
 fn words(step: Step) -> String {
@@ -34,10 +39,10 @@ fn words(step: Step) -> String {
 }
 
 #[test]
-fn the_ladder_is_climbed_rung_by_rung_and_no_further_than_needed() {
-    use Rung::{Ground, Restarted, Rotated};
+fn the_plan_goes_step_by_step_and_no_further_than_needed() {
+    use Progress::{Ground, Restarted, Rotated};
     let wanted = effective(&[(FIRST, "tls-san: [pi]")]);
-    for (rung, outcome, want) in [
+    for (progress, outcome, want) in [
         (Ground, Outcome::Proven, Step::Done),
         (Ground, Outcome::NotServed, Step::Restart),
         (Restarted, Outcome::Proven, Step::Done),
@@ -46,7 +51,7 @@ fn the_ladder_is_climbed_rung_by_rung_and_no_further_than_needed() {
         // k3s renews at its start; a new certificate would have the dates of the same clock.
         (Ground, Outcome::Dates("d".to_owned()), Step::Restart),
     ] {
-        assert_eq!(step(rung, &wanted, &outcome, false), want, "{rung:?} {outcome:?}");
+        assert_eq!(step(progress, &wanted, &outcome, false), want, "{progress:?} {outcome:?}");
     }
     assert!(words(step(Rotated, &wanted, &Outcome::NotServed, false)).starts_with("pi is still not proven"));
     assert!(
@@ -66,26 +71,26 @@ fn nothing_is_restarted_that_would_not_come_back_or_is_not_ours() {
     let bad = [Finding::new(Code::MemoryCgroupAbsent, "no controller")];
     let seen = seen(&wanted, &Outcome::NotServed);
     let state = State { preflight: &bad, effective: &wanted, drop_in: None, seen: &seen, frozen: Ok(false) };
-    let why = words(next(Rung::Ground, &state));
+    let why = words(next(Progress::Ground, &state));
     assert!(why.contains("would not come back (N-01") && why.contains("no controller"), "{why}");
-    for (rung, outcome, want) in [
+    for (progress, outcome, want) in [
         (
-            Rung::Ground,
+            Progress::Ground,
             Outcome::Untrusted("another CA".to_owned()),
             "another server answers, not this cluster's k3s: another CA",
         ),
         (
-            Rung::Ground,
+            Progress::Ground,
             Outcome::Unreachable(Silence::Refused("refused".to_owned())),
             "k3s does not answer (refused)",
         ),
         (
-            Rung::Rotated,
+            Progress::Rotated,
             Outcome::Unreachable(Silence::Refused("refused".to_owned())),
             "k3s did not come back: refused",
         ),
     ] {
-        let why = words(step(rung, &wanted, &outcome, false));
+        let why = words(step(progress, &wanted, &outcome, false));
         assert!(why.contains(want), "{why}");
     }
 }
@@ -98,18 +103,18 @@ fn shadowed_names_get_a_drop_in_that_adds_to_all_others() {
         ("/etc/rancher/k3s/config.yaml.d/zz-weaver-names.yaml", "tls-san+: [earlier]"),
     ];
     let wanted = effective(&files);
-    let Step::Configure(change) = step(Rung::Ground, &wanted, &Outcome::Proven, false) else { panic!() };
+    let Step::Configure(change) = step(Progress::Ground, &wanted, &Outcome::Proven, false) else { panic!() };
     assert_eq!(change.file, "/etc/rancher/k3s/config.yaml.d/zz-weaver-names.yaml");
     let after = effective(&[files[0], files[1], (change.file.as_str(), change.to.as_str())]);
     let names: Vec<_> = after.tls_san.iter().map(|setting| setting.value.as_str()).collect();
     assert_eq!(names, ["other", "earlier", "pi", "pi.lan"]);
     assert_eq!(after.shadowed, []);
-    assert_eq!(step(Rung::Configured, &after, &Outcome::Proven, false), Step::Restart);
+    assert_eq!(step(Progress::Configured, &after, &Outcome::Proven, false), Step::Restart);
 
     // What replaces the names behind the drop-in would replace those of the drop-in, too.
     let later =
         effective(&[(FIRST, "tls-san: [pi]"), ("/etc/rancher/k3s/config.yaml.d/zzz.yaml", "tls-san: [x]")]);
-    let why = words(step(Rung::Ground, &later, &Outcome::Proven, false));
+    let why = words(step(Progress::Ground, &later, &Outcome::Proven, false));
     assert!(why.contains("zzz.yaml:1:10 replaces the names of all files before it"), "{why}");
 }
 
@@ -146,21 +151,21 @@ fn which_names_are_stale_and_which_may_go() {
 }
 
 proptest! {
-    /// Wherever the ladder begins and whatever is seen, it ends, after three rungs at most.
+    /// Wherever the plan begins and whatever is seen, it ends, after three steps at most.
     #[test]
-    fn the_ladder_ends(outcomes in prop::collection::vec(0..5usize, 8), shadowed: bool, frozen: bool) {
+    fn the_plan_ends(outcomes in prop::collection::vec(0..5usize, 8), shadowed: bool, frozen: bool) {
         let more = if shadowed { "tls-san: [other]" } else { "" };
         let wanted = effective(&[(FIRST, "tls-san: [pi]"), ("/etc/rancher/k3s/config.yaml.d/50.yaml", more)]);
         let kinds = [
             Outcome::Proven, Outcome::NotServed, Outcome::Dates("d".into()),
             Outcome::Untrusted("u".into()), Outcome::Unreachable(Silence::Unanswered("x".into())),
         ];
-        let mut rung = Rung::Ground;
+        let mut progress = Progress::Ground;
         for outcome in outcomes {
-            let step = step(rung, &wanted, &kinds[outcome], frozen);
-            let Some(reached) = step.rung() else { return Ok(()) };
-            prop_assert!(reached > rung);
-            rung = reached;
+            let step = step(progress, &wanted, &kinds[outcome], frozen);
+            let Some(reached) = step.progress() else { return Ok(()) };
+            prop_assert!(reached > progress);
+            progress = reached;
         }
         prop_assert!(false, "no end");
     }

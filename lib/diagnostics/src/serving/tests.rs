@@ -43,7 +43,7 @@ fn a_setting_that_is_no_name_is_a_failure_with_place_and_remedy() {
 }
 
 #[test]
-fn an_unserved_name_shows_the_served_list_the_nearest_name_and_the_ladder() {
+fn an_unserved_name_shows_the_served_list_the_nearest_name_and_the_plan() {
     let proof = judge(
         "127.0.0.1:6443",
         &[

@@ -1,7 +1,7 @@
 //! What `weaver.toml` asks for, as plain values.
 
 use super::network::Network;
-use super::secret::{Secret, SecretWish};
+use super::secret::{Secret, SecretSetting};
 use super::wifi::Wifi;
 
 /// What the owner asks for. The default is: nothing.
@@ -24,7 +24,7 @@ pub struct Config {
     /// Whether the node is a server.
     pub role: Role,
     /// The token of k3s.
-    pub token: SecretWish,
+    pub token: SecretSetting,
     /// Further keys of k3s' configuration, in the order of the file.
     pub k3s_options: Vec<(String, OptionValue)>,
 }
@@ -62,7 +62,9 @@ pub enum OptionValue {
 impl Config {
     /// The secrets to import.
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
-        let wishes = self.wifi.iter().map(|wifi| &wifi.password).chain([&self.token]);
-        wishes.filter_map(|wish| if let SecretWish::Import(secret) = wish { Some(secret) } else { None })
+        let settings = self.wifi.iter().map(|wifi| &wifi.password).chain([&self.token]);
+        settings.filter_map(
+            |setting| if let SecretSetting::Import(secret) = setting { Some(secret) } else { None },
+        )
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use self::host::with_header;
 pub use self::host::{HEADER, Host, Hosts};
-use super::{Config, OptionValue, Role, SecretWish, hosts, network_config::OtherWifi};
+use super::{Config, OptionValue, Role, SecretSetting, hosts, network_config::OtherWifi};
 use crate::yaml_text::{self, Ordered};
 
 /// The account of the card, which gets the ssh keys where user-data makes none.
@@ -116,7 +116,7 @@ pub fn plan(config: &Config, host: &Host) -> Plan {
     let file = |path: &str, mode, content: Option<String>| {
         content.map(|content| File { path: path.to_owned(), mode, content })
     };
-    let password = config.wifi.as_ref().map_or(&SecretWish::None, |wifi| &wifi.password);
+    let password = config.wifi.as_ref().map_or(&SecretSetting::None, |wifi| &wifi.password);
     let other = netplan::wifi_in_force(config, host).and(host.other_wifi.as_ref());
     let keys = format!("{KEYS_DIR}/{}", key_owner(host));
     let files: Vec<_> = [
@@ -137,7 +137,8 @@ pub fn plan(config: &Config, host: &Host) -> Plan {
     .flatten()
     .collect();
     let kept = [(&config.token, token_file(&config.role)), (password, WIFI_PASSWORD_FILE)];
-    let is_kept = |path: &str| kept.iter().any(|(wish, file)| **wish == SecretWish::Keep && *file == path);
+    let is_kept =
+        |path: &str| kept.iter().any(|(setting, file)| **setting == SecretSetting::Keep && *file == path);
     let own = OWN.iter().map(|path| (*path).to_owned()).chain(host.key_files.iter().cloned());
     let removed = own
         .filter(|path| !files.iter().any(|file| file.path == *path))
@@ -154,10 +155,10 @@ pub fn room_for_wifi(other: &OtherWifi) -> File {
     File { path: IN_ITS_PLACE.to_owned(), mode: 0o600, content: format!("{HEADER}{}", other.rest) }
 }
 
-fn to_import(secret: &SecretWish) -> Option<String> {
+fn to_import(secret: &SecretSetting) -> Option<String> {
     match secret {
-        SecretWish::Import(secret) => Some(format!("{}\n", secret.expose())),
-        SecretWish::None | SecretWish::Keep => None,
+        SecretSetting::Import(secret) => Some(format!("{}\n", secret.expose())),
+        SecretSetting::None | SecretSetting::Keep => None,
     }
 }
 
@@ -179,7 +180,7 @@ pub fn sets_up_wifi(config: &Config, host: &Host) -> bool {
 fn node_name(host: &Host, asked: Option<&str>) -> Option<String> {
     let pinned = host.pinned.as_deref();
     let name = if host.is_registered {
-        // Without a wish there is nothing to protect the node's name from.
+        // Without a setting there is nothing to protect the node's name from.
         let registered = host.configured.as_deref().or(host.hostname.as_deref());
         pinned.or_else(|| asked.and(registered))
     } else {
@@ -212,9 +213,9 @@ fn k3s(config: &Config, host: &Host, node_name: Option<&str>) -> Option<String> 
         Role::Agent(server) => entries.push(("server", server.as_str().into())),
     }
     let has_token = match config.token {
-        SecretWish::Import(_) => true,
-        SecretWish::Keep => host.has_token,
-        SecretWish::None => false,
+        SecretSetting::Import(_) => true,
+        SecretSetting::Keep => host.has_token,
+        SecretSetting::None => false,
     };
     if has_token {
         entries.push(("token-file", token_file(&config.role).into()));

@@ -9,7 +9,7 @@ use std::ops::Range;
 use toml_edit::TableLike;
 
 use super::{
-    Role, SecretWish,
+    Role, SecretSetting,
     fault::{Faults, Mistake, shown},
     join_token::{self, Form},
     names,
@@ -24,7 +24,7 @@ pub(super) struct Beside<'a, 't> {
     pub hostname: Option<&'a str>,
     pub api: &'a Section<'t>,
     pub api_names: &'a [String],
-    pub token: &'a SecretWish,
+    pub token: &'a SecretSetting,
     pub token_at: Option<&'a Range<usize>>,
     pub options: Option<&'t dyn TableLike>,
 }
@@ -84,19 +84,19 @@ fn goes_with(
         }
     }
     match beside.token {
-        SecretWish::None if k3s.place_of("token").is_none() => {
+        SecretSetting::None if k3s.place_of("token").is_none() => {
             faults.add_at(
                 role,
                 "an agent joins with the server's token, and no `token` is there",
                 WHERE_TOKEN,
             );
         }
-        SecretWish::Import(token) => {
+        SecretSetting::Import(token) => {
             if let Form::Broken(why) = join_token::form(token.expose()) {
                 faults.add_at(beside.token_at, format!("`token` {why}, and k3s refuses it"), WHERE_TOKEN);
             }
         }
-        SecretWish::None | SecretWish::Keep => {}
+        SecretSetting::None | SecretSetting::Keep => {}
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
 
 /// What is to become of a secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum SecretWish {
+pub enum SecretSetting {
     /// The file does not mention it.
     #[default]
     None,
@@ -45,19 +45,19 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The wish of a key, and where a secret to import stands. `mistake` must not repeat the value.
+/// The setting of a key, and where a secret to import stands. `mistake` must not repeat the value.
 pub(super) fn read(
     text: Text<'_>,
     mistake: impl Fn(&str) -> Option<Mistake>,
     faults: &mut Faults<'_>,
-) -> (SecretWish, Option<Range<usize>>) {
+) -> (SecretSetting, Option<Range<usize>>) {
     let Text { value, span } = text;
     if value.is_empty() {
-        return (SecretWish::Keep, None);
+        return (SecretSetting::Keep, None);
     }
     if let Some(mistake) = mistake(value) {
         faults.add(span.as_ref(), mistake);
-        return (SecretWish::None, None);
+        return (SecretSetting::None, None);
     }
-    (SecretWish::Import(Secret::new(value.to_owned())), span)
+    (SecretSetting::Import(Secret::new(value.to_owned())), span)
 }

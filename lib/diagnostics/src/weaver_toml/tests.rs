@@ -35,10 +35,10 @@ fn the_sample_with_every_key_in_use_is_good() {
     assert_eq!(config.network.dns.len(), 1);
     let wifi = config.wifi.unwrap();
     assert_eq!((wifi.country.as_str(), wifi.ssid.as_str(), wifi.hidden), ("DE", "attic", true));
-    assert_eq!(wifi.password, SecretWish::Keep);
+    assert_eq!(wifi.password, SecretSetting::Keep);
     assert_eq!(config.time_servers, ["pool.ntp.org"]);
     assert_eq!(config.clock_wait, Some(30));
-    assert_eq!((config.role, config.token), (Role::Server, SecretWish::Keep));
+    assert_eq!((config.role, config.token), (Role::Server, SecretSetting::Keep));
     assert_eq!(config.k3s_options, [("disable".to_owned(), OptionValue::List(vec!["traefik".to_owned()]))]);
 }
 
@@ -102,7 +102,7 @@ fn only_the_token_is_blanked_however_it_is_written() {
     ] {
         let read = parse(before.as_bytes()).unwrap();
         assert_eq!(read.blanked(before.as_bytes()).unwrap(), after.as_bytes());
-        assert_eq!(parse(after.as_bytes()).unwrap().config.token, SecretWish::Keep);
+        assert_eq!(parse(after.as_bytes()).unwrap().config.token, SecretSetting::Keep);
         assert!(!format!("{read:?}").contains("hunter2"), "{read:?}");
     }
     let keeps = b"[k3s]\ntoken = \"\"\n";
@@ -126,7 +126,7 @@ fn both_secrets_are_blanked_in_whatever_order_they_stand() {
         assert_eq!(String::from_utf8(read.blanked(before.as_bytes()).unwrap()).unwrap(), after);
         assert!(!format!("{read:?}").contains("hunter2"), "{read:?}");
         let config = parse(after.as_bytes()).unwrap().config;
-        assert_eq!((config.token, config.wifi.unwrap().password), (SecretWish::Keep, SecretWish::Keep));
+        assert_eq!((config.token, config.wifi.unwrap().password), (SecretSetting::Keep, SecretSetting::Keep));
     }
     let mixed = format!("{}{}", wifi("\"hunter2hunter2\""), k3s("\"\""));
     let blanked = parse(mixed.as_bytes()).unwrap().blanked(mixed.as_bytes()).unwrap();
@@ -359,8 +359,8 @@ proptest! {
                 prop_assert!(!shown.contains(SECRET), "{}", shown);
                 if let Some(blanked) = read.blanked(text.as_bytes()) {
                     let config = parse(&blanked).unwrap().config;
-                    prop_assert!(!matches!(config.token, SecretWish::Import(_)));
-                    prop_assert!(config.wifi.is_none_or(|wifi| wifi.password == SecretWish::Keep));
+                    prop_assert!(!matches!(config.token, SecretSetting::Import(_)));
+                    prop_assert!(config.wifi.is_none_or(|wifi| wifi.password == SecretSetting::Keep));
                     prop_assert!(!String::from_utf8_lossy(&blanked).contains(SECRET));
                 }
             }

@@ -4,7 +4,7 @@
 //! host starts, in its last good state.
 
 use super::{
-    Config, Fault, Role, SecretWish,
+    Config, Fault, Role, SecretSetting,
     beside::Unknown,
     join_token::{self, Form},
     plan::{self, Host},
@@ -80,7 +80,7 @@ pub fn asked(config: &Config, key_owner: &str) -> Vec<String> {
             Role::Server => None,
             Role::Agent(server) => Some(format!("agent of {server}")),
         },
-        (config.token != SecretWish::None).then(|| "a token".to_owned()),
+        (config.token != SecretSetting::None).then(|| "a token".to_owned()),
         counted(&options, "k3s option"),
     ]
     .into_iter()
@@ -177,7 +177,7 @@ pub fn user_data_unknown(config: &Config, unknown: Unknown) -> Option<Finding> {
 /// Secrets were imported and could not be blanked.
 #[must_use]
 pub fn secrets_left(file: &str, config: &Config, why: &str) -> Finding {
-    let imports = |wish: &SecretWish| matches!(wish, SecretWish::Import(_));
+    let imports = |setting: &SecretSetting| matches!(setting, SecretSetting::Import(_));
     let (mut what, mut lines) = (Vec::new(), Vec::new());
     if config.wifi.as_ref().is_some_and(|wifi| imports(&wifi.password)) {
         what.push("the Wi-Fi's password");
@@ -208,9 +208,9 @@ pub fn secret_saved(file: &str, why: &str) -> Finding {
 pub fn join_unproven(file: &str, config: &Config, host: &Host) -> Option<Finding> {
     let Role::Agent(server) = &config.role else { return None };
     let proves = match &config.token {
-        SecretWish::Import(token) => matches!(join_token::form(token.expose()), Form::Whole(_)),
-        SecretWish::Keep => !host.has_token || host.has_whole_token,
-        SecretWish::None => true,
+        SecretSetting::Import(token) => matches!(join_token::form(token.expose()), Form::Whole(_)),
+        SecretSetting::Keep => !host.has_token || host.has_whole_token,
+        SecretSetting::None => true,
     };
     let message =
         format!("nothing proves that {server} is the server meant: the token has no hash of its CA");
@@ -226,7 +226,7 @@ pub fn join_unproven(file: &str, config: &Config, host: &Host) -> Option<Finding
 #[must_use]
 pub fn join_without_token(file: &str, config: &Config, host: &Host) -> Option<Finding> {
     let Role::Agent(server) = &config.role else { return None };
-    if config.token != SecretWish::Keep || host.has_token {
+    if config.token != SecretSetting::Keep || host.has_token {
         return None;
     }
     let message = format!("the node cannot join {server}: it has no token");

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::{
     fault::{Faults, Mistake, shown},
-    secret::{self, SecretWish},
+    secret::{self, SecretSetting},
     section::Section,
 };
 
@@ -33,8 +33,8 @@ pub struct Wifi {
     pub country: String,
     /// The network's name.
     pub ssid: String,
-    /// Its password, or the key that follows from it; never [`SecretWish::None`] in a file without a fault.
-    pub password: SecretWish,
+    /// Its password, or the key that follows from it; never [`SecretSetting::None`] in a file without a fault.
+    pub password: SecretSetting,
     /// Whether the network does not say its name.
     pub hidden: bool,
     /// Line of `ssid`, from 1.

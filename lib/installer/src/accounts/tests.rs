@@ -9,7 +9,7 @@ use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
 
 use super::*;
 use crate::fake_api::{FakeApi, Fate};
-use crate::guard::Standing;
+use crate::guard::PolicyState;
 use crate::{Installed, Outcome};
 
 const POLICY: &str = "validatingadmissionpolicies/weaver-accounts";
@@ -24,11 +24,11 @@ fn outcomes(installed: &[Installed]) -> Vec<String> {
 }
 
 /// What is said of a cluster that has what is built in, but for this change.
-fn judged(change: impl FnOnce(&mut Guard)) -> Standing {
+fn judged(change: impl FnOnce(&mut Guard)) -> PolicyState {
     let built_in = built_in().unwrap();
     let mut found = built_in.clone();
     change(&mut found);
-    built_in.standing(Some(&found.policy), Some(&found.binding))
+    built_in.policy_state(Some(&found.policy), Some(&found.binding))
 }
 
 #[test]
@@ -118,10 +118,10 @@ fn the_policy_refuses_what_it_cannot_judge_at_every_version() {
 
 #[test]
 fn what_a_cluster_has_is_judged() {
-    assert_eq!(judged(|_| ()), Standing::InForce);
-    let off = |words: &str| Standing::Off(words.into());
+    assert_eq!(judged(|_| ()), PolicyState::InForce);
+    let off = |words: &str| PolicyState::Off(words.into());
     for (actions, expected) in [
-        (&["Deny", "Audit"][..], Standing::InForce),
+        (&["Deny", "Audit"][..], PolicyState::InForce),
         (&["Audit"], off("the validationActions of its binding are [Audit], so no request is refused")),
         (
             &["Warn", "Audit"],
@@ -136,15 +136,15 @@ fn what_a_cluster_has_is_judged() {
     let narrowed = judged(|found| found.binding.spec.match_resources = Some(MatchResources::default()));
     assert_eq!(narrowed, off("its binding has matchResources, so it may not apply everywhere"));
     let tampered = judged(|found| found.policy.spec.as_mut().unwrap().failure_policy = Some("Ignore".into()));
-    assert_eq!(tampered, Standing::OtherRules);
+    assert_eq!(tampered, PolicyState::OtherRules);
 
     let built_in = built_in().unwrap();
     assert_eq!(
-        built_in.standing(None, Some(&built_in.binding)),
-        Standing::Absent("ValidatingAdmissionPolicy")
+        built_in.policy_state(None, Some(&built_in.binding)),
+        PolicyState::Absent("ValidatingAdmissionPolicy")
     );
-    let unbound = Standing::Absent("ValidatingAdmissionPolicyBinding");
-    assert_eq!(built_in.standing(Some(&built_in.policy), None), unbound);
+    let unbound = PolicyState::Absent("ValidatingAdmissionPolicyBinding");
+    assert_eq!(built_in.policy_state(Some(&built_in.policy), None), unbound);
 }
 
 #[tokio::test]

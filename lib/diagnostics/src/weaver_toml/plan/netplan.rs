@@ -4,7 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::host::{Host, with_header};
 use crate::{
-    weaver_toml::{Config, Network, Secret, SecretWish, Wifi, network_config::RADIO, owners_netplan::Radio},
+    weaver_toml::{
+        Config, Network, Secret, SecretSetting, Wifi, network_config::RADIO, owners_netplan::Radio,
+    },
     yaml_text,
 };
 
@@ -33,9 +35,9 @@ pub(super) fn wifi_in_force<'a>(config: &'a Config, host: &'a Host) -> Option<(&
 
 pub(super) fn password<'a>(wifi: &'a Wifi, host: &'a Host) -> Option<&'a Secret> {
     match &wifi.password {
-        SecretWish::Import(password) => Some(password),
-        SecretWish::Keep => host.wifi_password.as_ref(),
-        SecretWish::None => None,
+        SecretSetting::Import(password) => Some(password),
+        SecretSetting::Keep => host.wifi_password.as_ref(),
+        SecretSetting::None => None,
     }
 }
 

@@ -1,7 +1,7 @@
-//! Room for visits: each tenant has a lane of its own, and all together are bounded.
+//! Room for reconciliations: each tenant has a limit of its own, and all together are bounded.
 //!
 //! A tenant whose thousand targets all wait for a webhook that never answers holds up its own resources. Whoever waits
-//! for the common room has left its own lane already, so at most [`PER_TENANT`] of a tenant's visits stand in that
+//! for the common room has left its own limit already, so at most [`PER_TENANT`] of a tenant's reconciliations stand in that
 //! queue, and it is served in order.
 
 use std::collections::{BTreeMap, HashMap};
@@ -12,15 +12,15 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::health::Visits;
+use crate::health::Reconciliations;
 
-/// Visits at once for the resources of one namespace.
+/// Reconciliations at once for the resources of one namespace.
 const PER_TENANT: usize = 2;
-/// Visits at once for all.
+/// Reconciliations at once for all.
 const OVERALL: usize = 32;
 
-/// All lanes.
-pub struct Lanes {
+/// All permits.
+pub struct Permits {
     waiting: AtomicI64,
     inside: Arc<Mutex<Inside>>,
     overall: Arc<Semaphore>,
@@ -36,18 +36,18 @@ struct Inside {
     left: Option<Instant>,
 }
 
-/// A visit's room; dropping it makes room for another.
-pub struct Place {
+/// A reconciliation's room; dropping it makes room for another.
+pub struct Permit {
     inside: Arc<Mutex<Inside>>,
     came: u64,
     // Given back in this order: first to all, then to the own.
     _overall: OwnedSemaphorePermit,
     _own: OwnedSemaphorePermit,
-    // The lane lives as long as somebody is in it or waits for it.
-    _lane: Arc<Semaphore>,
+    // The limit lives as long as somebody is in it or waits for it.
+    _tenant: Arc<Semaphore>,
 }
 
-impl Default for Lanes {
+impl Default for Permits {
     fn default() -> Self {
         Self {
             waiting: AtomicI64::new(0),
@@ -58,39 +58,39 @@ impl Default for Lanes {
     }
 }
 
-impl Lanes {
-    /// How many visits wait for room.
+impl Permits {
+    /// How many reconciliations wait for room.
     #[must_use]
     pub fn waiting(&self) -> i64 {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Waits for room for a visit of a resource in the namespace `tenant`.
+    /// Waits for room for a reconciliation of a resource in the namespace `tenant`.
     #[expect(clippy::expect_used, reason = "no semaphore of this file is ever closed")]
-    pub async fn enter(&self, tenant: &str) -> Place {
-        let lane = {
+    pub async fn enter(&self, tenant: &str) -> Permit {
+        let limit = {
             let mut tenants = self.tenants.lock();
-            let lane = tenants.get(tenant).and_then(Weak::upgrade).unwrap_or_else(|| {
-                tenants.retain(|_, lane| lane.strong_count() > 0);
+            let limit = tenants.get(tenant).and_then(Weak::upgrade).unwrap_or_else(|| {
+                tenants.retain(|_, limit| limit.strong_count() > 0);
                 Arc::new(Semaphore::new(PER_TENANT))
             });
-            tenants.insert(tenant.to_owned(), Arc::downgrade(&lane));
-            lane
+            tenants.insert(tenant.to_owned(), Arc::downgrade(&limit));
+            limit
         };
         let waits = Waits::begin(&self.waiting);
-        let own = lane.clone().acquire_owned().await.expect("a lane is open");
+        let own = limit.clone().acquire_owned().await.expect("a limit is open");
         let overall = self.overall.clone().acquire_owned().await.expect("the room for all is open");
         drop(waits);
         let came = enter(&self.inside);
-        Place { inside: self.inside.clone(), came, _overall: overall, _own: own, _lane: lane }
+        Permit { inside: self.inside.clone(), came, _overall: overall, _own: own, _tenant: limit }
     }
 
-    /// The visits in numbers.
+    /// The reconciliations in numbers.
     #[must_use]
-    pub fn visits(&self) -> Visits {
+    pub fn reconciliations(&self) -> Reconciliations {
         let inside = self.inside.lock();
         let first = inside.since.values().next();
-        Visits {
+        Reconciliations {
             waiting: self.waiting(),
             running: inside.since.len(),
             longest_seconds: first.map(|since| since.elapsed().as_secs()),
@@ -107,7 +107,7 @@ fn enter(inside: &Mutex<Inside>) -> u64 {
     came
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         let mut inside = self.inside.lock();
         inside.since.remove(&self.came);
@@ -138,35 +138,35 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_tenant_that_fills_its_lane_leaves_room_for_others() {
-        let lanes = Lanes::default();
+    async fn a_tenant_at_its_limit_leaves_permits_for_others() {
+        let permits = Permits::default();
         let mut held: Vec<_> = Vec::new();
         for _ in 0..PER_TENANT {
-            held.extend(lanes.enter("slow").now_or_never());
+            held.extend(permits.enter("slow").now_or_never());
         }
         assert_eq!(held.len(), PER_TENANT);
-        let mut waiting: Vec<_> = (0..1_000).map(|_| Box::pin(lanes.enter("slow"))).collect();
-        for visit in &mut waiting {
-            assert!(visit.now_or_never().is_none());
+        let mut waiting: Vec<_> = (0..1_000).map(|_| Box::pin(permits.enter("slow"))).collect();
+        for reconciled in &mut waiting {
+            assert!(reconciled.now_or_never().is_none());
         }
-        let other = lanes.enter("other").now_or_never();
+        let other = permits.enter("other").now_or_never();
         assert!(other.is_some(), "nobody else waits");
-        assert_eq!((lanes.waiting(), lanes.visits().running), (1_000, PER_TENANT + 1));
+        assert_eq!((permits.waiting(), permits.reconciliations().running), (1_000, PER_TENANT + 1));
         held.pop();
         assert!((&mut waiting[0]).now_or_never().is_some(), "in order");
     }
 
     #[tokio::test]
-    async fn all_together_are_bounded_and_an_empty_lane_is_forgotten() {
-        let lanes = Lanes::default();
+    async fn all_together_are_bounded_and_an_unused_limit_is_forgotten() {
+        let permits = Permits::default();
         let names: Vec<String> = (0..OVERALL).map(|tenant| tenant.to_string()).collect();
-        let mut held: Vec<_> = names.iter().filter_map(|name| lanes.enter(name).now_or_never()).collect();
+        let mut held: Vec<_> = names.iter().filter_map(|name| permits.enter(name).now_or_never()).collect();
         assert_eq!(held.len(), OVERALL);
-        assert!(lanes.enter("more").now_or_never().is_none());
+        assert!(permits.enter("more").now_or_never().is_none());
         held.pop();
-        assert!(lanes.enter("more").now_or_never().is_some());
+        assert!(permits.enter("more").now_or_never().is_some());
         held.clear();
-        drop(lanes.enter("last").await);
-        assert!(lanes.tenants.lock().len() <= 2);
+        drop(permits.enter("last").await);
+        assert!(permits.tenants.lock().len() <= 2);
     }
 }

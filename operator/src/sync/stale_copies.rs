@@ -28,7 +28,7 @@ use crate::controller::pause::Pause;
 use crate::metrics::Written;
 use weaver_copies::copy::owner;
 use weaver_copies::finalizers::is_taken;
-use weaver_copies::object::{Object, Place, resource};
+use weaver_copies::object::{Object, ObjectKey, resource};
 
 /// Requests in flight at once.
 const CONCURRENCY: usize = 16;
@@ -47,7 +47,7 @@ pub async fn find(
     tenant: &TenantClient,
     owner: &Owner,
     namespaces: &[String],
-) -> Result<BTreeSet<Place>, CallError> {
+) -> Result<BTreeSet<ObjectKey>, CallError> {
     let mut found = BTreeSet::new();
     for kind in SourceKind::ALL {
         found.extend(find_kind(tenant, owner, kind, namespaces).await?);
@@ -60,7 +60,7 @@ async fn find_kind(
     owner: &Owner,
     kind: SourceKind,
     namespaces: &[String],
-) -> Result<Vec<Place>, CallError> {
+) -> Result<Vec<ObjectKey>, CallError> {
     let params = ListParams::default().labels(&format!("{SYNC_UID_LABEL}={}", owner.uid));
     let objects: Vec<_> = if tenant.access.is_everywhere(&resource(kind)).await? {
         vec![tenant.all(&kind)]
@@ -79,12 +79,12 @@ async fn places(
     objects: Api<PartialObjectMeta<Object>>,
     params: &ListParams,
     kind: SourceKind,
-) -> Result<Vec<Place>, CallError> {
+) -> Result<Vec<ObjectKey>, CallError> {
     let (mut found, mut params) = (Vec::new(), params.clone().limit(PAGE));
     loop {
         match call(objects.list_metadata(&params)).await {
             Ok(list) => {
-                found.extend(list.items.iter().filter_map(|object| Place::of(kind, &object.metadata)));
+                found.extend(list.items.iter().filter_map(|object| ObjectKey::of(kind, &object.metadata)));
                 params.continue_token = list.metadata.continue_.filter(|token| !token.is_empty());
                 if params.continue_token.is_none() {
                     return Ok(found);
@@ -132,7 +132,7 @@ pub async fn search(
             Err(error) => return Some(error.to_string()),
         },
     };
-    state.leftovers.extend(found);
+    state.stale_copies.extend(found);
     state.search = Search::Done(tenant.uid.clone());
     None
 }
@@ -144,9 +144,9 @@ pub async fn remove(
     tenant: &TenantClient,
     owner: &Owner,
     source: &Source,
-    places: BTreeSet<Place>,
+    places: BTreeSet<ObjectKey>,
     mode: Mode,
-) -> Vec<(Place, Result<Removal, Kept>)> {
+) -> Vec<(ObjectKey, Result<Removal, Kept>)> {
     stream::iter(places)
         .map(|place| async move {
             let removal = match Pause::of_all(&context.namespaces) {
@@ -171,12 +171,12 @@ pub async fn sweep(
     tenant: &TenantClient,
     spec: &ValidSync,
     owner: &Owner,
-    wanted: impl Fn(&Place) -> bool,
+    wanted: impl Fn(&ObjectKey) -> bool,
     mode: Mode,
 ) -> StaleCopies {
-    state.leftovers.extend(state.watches.copies_of(owner));
-    state.leftovers.extend(state.verified.keys().cloned());
-    state.leftovers.retain(|place| !wanted(place));
+    state.stale_copies.extend(state.watches.copies_of(owner));
+    state.stale_copies.extend(state.verified.keys().cloned());
+    state.stale_copies.retain(|place| !wanted(place));
 
     let source = &Source {
         kind: spec.source_kind,
@@ -184,7 +184,7 @@ pub async fn sweep(
         name: Some(spec.source_name.clone()),
     };
     let mut swept = StaleCopies::default();
-    let places = std::mem::take(&mut state.leftovers);
+    let places = std::mem::take(&mut state.stale_copies);
     for (place, removal) in remove(context, tenant, owner, source, places, mode).await {
         match removal {
             Ok(Removal::Nothing | Removal::UpstreamStays) => {}
@@ -194,14 +194,14 @@ pub async fn sweep(
                 info!(code = code::COPY_REMOVED, %owner, %place, "removed a stale copy");
             }
             Err(kept) => {
-                state.leftovers.insert(place.clone());
+                state.stale_copies.insert(place.clone());
                 if !is_secret(spec, &place.namespace, &kept) {
                     swept.kept.insert(place, kept);
                 }
             }
         }
     }
-    state.leftovers.extend(swept.planned.iter().cloned());
+    state.stale_copies.extend(swept.planned.iter().cloned());
     state.verified.retain(|place, _| wanted(place));
     swept
 }

@@ -1,6 +1,6 @@
 //! Targets that could not be written, and when each is tried again. Pure.
 //!
-//! A visit that something else has caused, an edit of the source for instance, leaves alone what failed a moment ago
+//! A reconciliation that something else has caused, an edit of the source for instance, leaves alone what failed a moment ago
 //! for a reason that the edit does not cure. So a thousand refused targets cost their tries, and not their tries for
 //! each event.
 
@@ -14,9 +14,9 @@ use super::execute::TargetState;
 
 /// Failed targets of one resource, by namespace.
 #[derive(Default)]
-pub struct Setbacks(BTreeMap<String, Setback>);
+pub struct Backoffs(BTreeMap<String, Backoff>);
 
-struct Setback {
+struct Backoff {
     state: TargetState,
     /// Digest of the copy that was to be written.
     digest: String,
@@ -24,14 +24,14 @@ struct Setback {
     until: Instant,
 }
 
-impl Setbacks {
+impl Backoffs {
     /// What became of the target when it was tried last, if it is not to be tried `now` with the copy of `digest`.
     #[must_use]
     pub fn stands(&self, namespace: &str, digest: &str, now: Instant) -> Option<&TargetState> {
-        let setback = self.0.get(namespace).filter(|setback| now < setback.until)?;
+        let backoff = self.0.get(namespace).filter(|backoff| now < backoff.until)?;
         // What was refused for what it is may be accepted for what it has become.
-        let mended = matches!(setback.state, TargetState::Rejected(_)) && setback.digest != digest;
-        (!mended).then_some(&setback.state)
+        let mended = matches!(backoff.state, TargetState::Rejected(_)) && backoff.digest != digest;
+        (!mended).then_some(&backoff.state)
     }
 
     /// Notes what became of a target that was tried `now`; the pause grows up to `longest`.
@@ -48,10 +48,10 @@ impl Setbacks {
             return;
         }
         let failures = self.0.get(namespace).map_or(0, |before| before.failures).saturating_add(1);
-        // A little shorter than that of the visit which is to try again.
+        // A little shorter than that of the reconciliation which is to try again.
         let until = now + backoff::pause(failures, longest, 1.0).mul_f64(0.9);
-        let setback = Setback { state: state.clone(), digest: digest.to_owned(), failures, until };
-        self.0.insert(namespace.to_owned(), setback);
+        let backoff = Backoff { state: state.clone(), digest: digest.to_owned(), failures, until };
+        self.0.insert(namespace.to_owned(), backoff);
     }
 
     /// Everything is tried again: something has changed that may have cured it.
@@ -69,31 +69,31 @@ mod tests {
 
     #[test]
     fn what_failed_is_tried_again_after_growing_pauses_and_forgotten_when_it_works() {
-        let (mut setbacks, mut now) = (Setbacks::default(), Instant::now());
+        let (mut backoffs, mut now) = (Backoffs::default(), Instant::now());
         let mut pauses = Vec::new();
         for _ in 0..8 {
-            setbacks.note("foo", &forbidden(), "d", now, LONGEST);
+            backoffs.note("foo", &forbidden(), "d", now, LONGEST);
             let pause =
-                (1..100).find(|s| setbacks.stands("foo", "d", now + Duration::from_secs(*s)).is_none());
+                (1..100).find(|s| backoffs.stands("foo", "d", now + Duration::from_secs(*s)).is_none());
             pauses.push(pause.unwrap());
             now += LONGEST;
         }
         assert_eq!(pauses, [1, 2, 3, 6, 11, 22, 41, 41]);
-        assert!(setbacks.stands("bar", "d", now).is_none());
-        setbacks.note("foo", &synced(), "d", now, LONGEST);
-        assert!(setbacks.stands("foo", "d", now).is_none());
+        assert!(backoffs.stands("bar", "d", now).is_none());
+        backoffs.note("foo", &synced(), "d", now, LONGEST);
+        assert!(backoffs.stands("foo", "d", now).is_none());
     }
 
     #[test]
     fn what_was_refused_for_its_content_is_tried_with_another_and_a_missing_right_is_not() {
-        let (mut setbacks, now) = (Setbacks::default(), Instant::now());
+        let (mut backoffs, now) = (Backoffs::default(), Instant::now());
         let rejected = TargetState::Rejected("too long".into());
         for (state, tried) in [(rejected, true), (forbidden(), false)] {
-            setbacks.note("foo", &state, "before", now, LONGEST);
-            assert_eq!(setbacks.stands("foo", "before", now), Some(&state));
-            assert_eq!(setbacks.stands("foo", "after", now).is_none(), tried, "{state:?}");
+            backoffs.note("foo", &state, "before", now, LONGEST);
+            assert_eq!(backoffs.stands("foo", "before", now), Some(&state));
+            assert_eq!(backoffs.stands("foo", "after", now).is_none(), tried, "{state:?}");
         }
-        setbacks.forget();
-        assert!(setbacks.stands("foo", "before", now).is_none());
+        backoffs.forget();
+        assert!(backoffs.stands("foo", "before", now).is_none());
     }
 }

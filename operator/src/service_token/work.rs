@@ -1,6 +1,6 @@
-//! One visit of a `ServiceToken`: look at the accounts and the Secret, fill it, say what came of it.
+//! One reconciliation of a `ServiceToken`: look at the accounts and the Secret, fill it, say what came of it.
 //!
-//! Level-triggered: a visit never asks why it was called. Of the accounts the operator reads the metadata alone.
+//! Level-triggered: a reconciliation never asks why it was called. Of the accounts the operator reads the metadata alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use weaver_copies::plan::Seen;
 use weaver_copies::rights::{Right, for_writer};
 
 /// Works on `resource` once; `None` where it turns out to be on its way out.
-pub async fn visit(
+pub async fn work(
     context: &Context,
     entry: &Entry<TokenState>,
     state: &mut TokenState,

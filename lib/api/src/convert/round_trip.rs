@@ -21,7 +21,7 @@ const MOST: usize = 256 * 1024;
 /// What travels along.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub(super) struct Carried {
+pub(super) struct RoundTrip {
     /// The version that the fields below belong to: not that of the object which carries them.
     pub version: String,
     /// Fields of its spec that have no counterpart.
@@ -38,7 +38,7 @@ pub(super) struct Carried {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub without_spec: bool,
     /// By version, fields that were written into the annotation by hand and that could not be part of a spec. They
-    /// travel along and are never used. Text beside them: see [`Carried::of_v1alpha1`].
+    /// travel along and are never used. Text beside them: see [`RoundTrip::of_v1alpha1`].
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub ignored: Map<String, Value>,
     /// An older release lost with a write at v1alpha1 what did not fit. Never set by this one.
@@ -53,7 +53,7 @@ pub(super) struct Carried {
     pub was: Option<String>,
 }
 
-impl Carried {
+impl RoundTrip {
     /// Reads the text of an annotation that should carry fields of `version`.
     pub fn parse(text: &str, version: &str) -> Self {
         let parsed: Option<Self> = serde_json::from_str(text).ok();
@@ -180,7 +180,7 @@ pub(super) fn annotate(object: &mut Value, text: String) {
 
 /// What is wrong with the annotation of an object at v1beta1.
 pub(super) fn faults(text: &str, old: &Side) -> Vec<String> {
-    let carried = Carried::parse(text, OLD);
+    let carried = RoundTrip::parse(text, OLD);
     let mut faults = Vec::new();
     if carried.dropped {
         faults.push(

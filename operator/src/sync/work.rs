@@ -1,6 +1,6 @@
-//! One visit of a `ConfigMapSync`, as its tenant: look at everything, plan, act, say what came of it.
+//! One reconciliation of a `ConfigMapSync`, as its tenant: look at everything, plan, act, say what came of it.
 //!
-//! Level-triggered: a visit never asks why it was called. Failures of one target do not touch the others.
+//! Level-triggered: a reconciliation never asks why it was called. Failures of one target do not touch the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +19,8 @@ use weaver_tenant::{Account, TenantClient};
 use super::Context;
 use super::execute::{Hindrance, Kept, Mode, TargetState};
 use super::fan_out::{CONCURRENCY, Job, fan_out};
-use super::leftovers;
 use super::outcome::{Outcome, Rights, Selection, SourceState, StaleCopies, Watched, Work};
+use super::stale_copies;
 use super::state::SyncState;
 use super::watches::{Joined, Watches};
 use crate::controller::pause::Pause;
@@ -31,7 +31,7 @@ use weaver_copies::copy::{Desired, owner, source_reference};
 use weaver_copies::finalizers::is_taken;
 use weaver_copies::metadata::Metadata;
 use weaver_copies::namespace::selects;
-use weaver_copies::object::{Object, Place, resource};
+use weaver_copies::object::{Object, ObjectKey, resource};
 use weaver_copies::plan::{TakeOver, Takes};
 use weaver_copies::rights::{EXPLAINED, Right, for_source, for_target};
 
@@ -40,7 +40,7 @@ const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
 
 /// Works on `sync` once; looks only, unless it is held by our finalizer. `None`, if the source or the spec changed in the
 /// middle: what is left of the work is not worth doing any more.
-pub async fn visit(
+pub async fn work(
     context: &Context,
     entry: &Entry<SyncState>,
     state: &mut SyncState,
@@ -55,7 +55,7 @@ pub async fn visit(
     };
     if state.forgiven != entry.forgiven() {
         state.forgiven = entry.forgiven();
-        state.setbacks.forget();
+        state.backoffs.forget();
     }
     if spec.suspend {
         state.watches = Watches::default();
@@ -105,7 +105,7 @@ impl Pass<'_> {
         let stale_copies = self.clean_up(state, &source, &asked).await;
         // Somebody took our finalizer away: then the copies would outlive the resource.
         let unheld = *mode == Mode::Look
-            && (!(state.leftovers.is_empty() && state.verified.is_empty())
+            && (!(state.stale_copies.is_empty() && state.verified.is_empty())
                 || targets.values().any(TargetState::is_synced));
         let rights =
             self.rights(state, needed_rights(spec, &source, &targets, &stale_copies.kept, &refused)).await;
@@ -156,16 +156,16 @@ impl Pass<'_> {
         asked: &BTreeSet<String>,
     ) -> StaleCopies {
         let Self { context, tenant, spec, owner, mode, .. } = self;
-        let search_failed = leftovers::search(context, state, tenant, self.sync).await;
+        let search_failed = stale_copies::search(context, state, tenant, self.sync).await;
         let none_wanted =
             *source == SourceState::Missing && spec.source_deletion_policy == SourceDeletionPolicy::Delete;
-        let wanted = |place: &Place| {
+        let wanted = |place: &ObjectKey| {
             let here = place.kind == spec.source_kind && place.name == spec.copy_name;
             !none_wanted && here && asked.contains(&place.namespace)
         };
         let swept = match *mode {
             Mode::Look => StaleCopies::default(),
-            mode => leftovers::sweep(context, state, tenant, spec, owner, wanted, mode).await,
+            mode => stale_copies::sweep(context, state, tenant, spec, owner, wanted, mode).await,
         };
         StaleCopies { search_failed, ..swept }
     }
@@ -253,7 +253,7 @@ struct Read {
 
 async fn read_source(tenant: &TenantClient, spec: &ValidSync, owner: &Owner) -> Read {
     let nothing = |source| Read { source, version: None, absent_keys: Vec::new(), copy: None };
-    let place = Place::of_source(spec);
+    let place = ObjectKey::of_source(spec);
     let sources: Api<Object> = tenant.namespaced(&place.kind, &place.namespace);
     match lookup(sources.get(&place.name)).await {
         Ok(Some(source)) if source.type_.as_deref() == Some(ACCOUNT_TOKEN) => {
@@ -285,7 +285,7 @@ fn needed_rights(
     spec: &ValidSync,
     source: &SourceState,
     targets: &BTreeMap<String, TargetState>,
-    leftovers: &BTreeMap<Place, Kept>,
+    stale_copies: &BTreeMap<ObjectKey, Kept>,
     refused: &[WatchKey],
 ) -> (Vec<Right>, usize) {
     let mut needed = Vec::new();
@@ -297,7 +297,7 @@ fn needed_rights(
     let watches = watches.filter_map(|key| Some((key.kind, key.namespace.as_ref()?)));
     let writes = targets.iter().filter(|(_, state)| matches!(state, TargetState::Forbidden(_)));
     let writes = writes.map(|(namespace, _)| (spec.source_kind, namespace));
-    let removals = leftovers.iter().filter(|(_, kept)| matches!(kept.why, Hindrance::Forbidden(_)));
+    let removals = stale_copies.iter().filter(|(_, kept)| matches!(kept.why, Hindrance::Forbidden(_)));
     let removals = removals.map(|(place, _)| (place.kind, &place.namespace));
     let targets: BTreeSet<(SourceKind, &String)> = watches.chain(writes).chain(removals).collect();
     needed.extend(targets.iter().take(EXPLAINED).flat_map(|(kind, namespace)| for_target(*kind, namespace)));

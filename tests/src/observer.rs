@@ -24,7 +24,7 @@ pub const TENANTS: [&str; 6] = [
 
 /// Fired by an API server that refuses, or takes its time.
 pub const API_SERVER: [&str; 4] =
-    ["WeaverApiServerSilent", "WeaverOperatorRefused", "WeaverVisitsWait", "WeaverWatchesFail"];
+    ["WeaverApiServerSilent", "WeaverOperatorRefused", "WeaverReconciliationsWait", "WeaverWatchesFail"];
 
 /// Fired by what the node agent finds.
 pub const NODE: [&str; 3] = ["WeaverDefinitionsMissing", "WeaverGateShut", "WeaverNamesNotCovered"];
@@ -44,12 +44,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Alerts of a scenario: none fires at first, each fires upon its fault. Dropped, it fails where one has not.
 #[derive(Debug)]
-pub struct Lookout {
+pub struct Observer {
     alerts: &'static [&'static str],
     fired: BTreeSet<&'static str>,
 }
 
-impl Lookout {
+impl Observer {
     /// For these alerts.
     #[must_use]
     pub fn new(alerts: &'static [&'static str]) -> Self {
@@ -104,7 +104,7 @@ async fn fires_on(alert: &'static str, before: &[Sample], now: &[Sample]) -> boo
     tokio::task::spawn_blocking(move || fires(alert, &before, &now)).await.unwrap()
 }
 
-impl Drop for Lookout {
+impl Drop for Observer {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let all: BTreeSet<&str> = self.alerts.iter().copied().collect();

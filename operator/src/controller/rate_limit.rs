@@ -1,7 +1,7 @@
 //! How often what is made for one resource may be written. Pure.
 //!
 //! A source that changes ten times a second, and a tool that rewrites a copy as often as we do, cost a bounded number
-//! of fan-outs: after a burst, a few a second. The last state is always written, later. Visits that write nothing cost
+//! of fan-outs: after a burst, a few a second. The last state is always written, later. Reconciliations that write nothing cost
 //! next to nothing and are not counted.
 
 use std::time::Duration;
@@ -14,27 +14,27 @@ const BURST: f64 = 20.0;
 const PER_SECOND: f64 = 2.0;
 
 /// What one resource has left.
-pub struct Pace {
+pub struct RateLimit {
     burst: f64,
     per_second: f64,
     left: f64,
     as_of: Option<Instant>,
 }
 
-impl Default for Pace {
+impl Default for RateLimit {
     fn default() -> Self {
         Self::new(BURST, PER_SECOND)
     }
 }
 
-impl Pace {
-    /// So many visits that write at once, and so many a second after that.
+impl RateLimit {
+    /// So many reconciliations that write at once, and so many a second after that.
     #[must_use]
     pub fn new(burst: f64, per_second: f64) -> Self {
         Self { burst, per_second, left: burst, as_of: None }
     }
 
-    /// May there be a visit at `now` that writes?
+    /// May there be a reconciliation at `now` that writes?
     ///
     /// # Errors
     /// How long to wait for it.
@@ -60,38 +60,38 @@ mod tests {
 
     use super::*;
 
-    fn take(pace: &mut Pace, now: Instant) -> Result<(), Duration> {
-        pace.allows(now).inspect(|()| pace.spend())
+    fn take(rate_limit: &mut RateLimit, now: Instant) -> Result<(), Duration> {
+        rate_limit.allows(now).inspect(|()| rate_limit.spend())
     }
 
     #[test]
-    fn after_a_burst_there_are_a_few_visits_a_second_and_after_a_rest_a_burst_again() {
-        let (mut pace, start) = (Pace::default(), Instant::now());
+    fn after_a_burst_there_are_a_few_reconciliations_a_second_and_after_a_rest_a_burst_again() {
+        let (mut rate_limit, start) = (RateLimit::default(), Instant::now());
         for _ in 0..20 {
-            assert_eq!(take(&mut pace, start), Ok(()));
+            assert_eq!(take(&mut rate_limit, start), Ok(()));
         }
-        assert_eq!(take(&mut pace, start), Err(Duration::from_millis(500)));
+        assert_eq!(take(&mut rate_limit, start), Err(Duration::from_millis(500)));
         let later = start + Duration::from_millis(500);
-        assert_eq!(take(&mut pace, later), Ok(()));
-        assert!(take(&mut pace, later).is_err());
+        assert_eq!(take(&mut rate_limit, later), Ok(()));
+        assert!(take(&mut rate_limit, later).is_err());
         let rested = later + Duration::from_mins(1);
-        assert_eq!((0..30).filter(|_| take(&mut pace, rested).is_ok()).count(), 20);
+        assert_eq!((0..30).filter(|_| take(&mut rate_limit, rested).is_ok()).count(), 20);
     }
 
     proptest! {
         #[test]
-        fn nobody_waits_longer_than_a_visit_takes_to_come_back(gaps in proptest::collection::vec(0u64..400, 1..200)) {
-            let (mut pace, mut now) = (Pace::default(), Instant::now());
+        fn nobody_waits_longer_than_a_reconciliation_takes_to_come_back(gaps in proptest::collection::vec(0u64..400, 1..200)) {
+            let (mut rate_limit, mut now) = (RateLimit::default(), Instant::now());
             let start = now;
             let mut taken = 0.0;
             for gap in gaps {
                 now += Duration::from_millis(gap);
-                match take(&mut pace, now) {
+                match take(&mut rate_limit, now) {
                     Ok(()) => taken += 1.0,
                     Err(wait) => {
                         prop_assert!(wait <= Duration::from_millis(501));
                         now += wait + Duration::from_millis(1);
-                        prop_assert_eq!(take(&mut pace, now), Ok(()));
+                        prop_assert_eq!(take(&mut rate_limit, now), Ok(()));
                         taken += 1.0;
                     }
                 }
