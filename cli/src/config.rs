@@ -1,7 +1,7 @@
 //! `weaver config`: the card's `weaver.toml`, written and judged before the card goes into the Pi.
 //!
-//! The very code judges here that judges on the Pi at each start. Nothing is written over, and nothing is written that would
-//! not be taken.
+//! The very code judges here that judges on the Pi at each start. Nothing is written over, and nothing is
+//! written that would not be taken.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -187,7 +187,7 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a file beside `weaver.toml` says; beside standard input there is none.
+/// What a file next to `weaver.toml` says; next to standard input there is none.
 fn said<T: Default>(
     weaver_toml: &Path,
     name: &str,

@@ -33,7 +33,8 @@ pub enum Verb {
     },
     /// Describe a field: meaning, limits, default; needs no cluster
     Explain {
-        /// Path of the field, with the kind in front if several have it: `spec.targets.selector`, `servicetokens.spec.tokens`
+        /// Path of the field, with the kind in front if several have it: `spec.targets.selector`,
+        /// `servicetokens.spec.tokens`
         #[arg(value_name = "[KIND.]FIELD")]
         path: String,
         /// API version (default: the stored one)
@@ -45,10 +46,11 @@ pub enum Verb {
     },
     /// Install or update the CRDs, the conversion webhook's CA and the admission policies
     ///
-    /// Issues the webhook's certificates if they are missing or due, tests the webhook, writes the CRDs that differ, the
-    /// admission policies and the rights of nodes on their own reports, and lets the API server prove that conversion
-    /// works. Keeps existing policy bindings as they are. Refuses what would lose data; never deletes anything. Run it as
-    /// root on the host of the webhook, or anywhere with --service if the webhook runs in the cluster.
+    /// Issues the webhook's certificates if they are missing or due, tests the webhook, writes the CRDs that
+    /// differ, the admission policies and the rights of nodes on their own reports, and lets the API server
+    /// prove that conversion works. Keeps existing policy bindings as they are. Refuses what would lose data;
+    /// never deletes anything. Run it as root on the host of the webhook, or anywhere with --service if the
+    /// webhook runs in the cluster.
     ///
     /// Exit status: 0 all in place; 1 a step failed, try again; 10 refused, the message says what to do.
     #[command(verbatim_doc_comment)]
@@ -72,9 +74,10 @@ pub enum Verb {
     },
     /// List incompatible changes between two releases of any CRDs; needs no cluster
     ///
-    /// Prints one line for each incompatible change: CRD, version, field, old and new value, what to do. Files are YAML or
-    /// JSON. CRDs are matched by name; other objects are ignored, and a CRD that only NEW has is compatible. A change that
-    /// cannot be judged, such as another pattern or CEL rule, counts as incompatible.
+    /// Prints one line for each incompatible change: CRD, version, field, old and new value, what to do. Files
+    /// are YAML or
+    /// JSON. CRDs are matched by name; other objects are ignored, and a CRD that only NEW has is compatible. A
+    /// change that cannot be judged, such as another pattern or CEL rule, counts as incompatible.
     ///
     /// Exit status: 0 compatible; 1 incompatible; 2 the files could not be compared.
     #[command(verbatim_doc_comment)]

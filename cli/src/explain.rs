@@ -1,7 +1,7 @@
 //! `weaver explain`: what the errors of others mean, and what helps.
 //!
-//! Reads what is piped in, or a unit's journal, line by line, and tells each thing once, as soon as it is there. Needs no
-//! cluster and changes nothing. Tokens in a line are not repeated.
+//! Reads what is piped in, or a unit's journal, line by line, and tells each thing once, as soon as it is
+//! there. Needs no cluster and changes nothing. Tokens in a line are not repeated.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Write as _};
@@ -58,7 +58,7 @@ pub fn run(options: &Explain) -> Result<ExitCode> {
         ([], Some(unit)) => journal(unit, options.output),
         (codes, _) => codes.iter().try_for_each(|code| print(&catalogue::text(*code))),
     };
-    // Whoever reads has read enough.
+    // Anyone who reads has read enough.
     match done {
         Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
         done => done.map(|()| ExitCode::SUCCESS),
@@ -86,7 +86,7 @@ fn journal(unit: &str, output: Output) -> Result<()> {
     let lines = child.stdout.take().context("journalctl has no output")?;
     let done = explain(&mut BufReader::new(lines), &format!("journal of {unit}"), output);
     if done.is_err() {
-        // Nobody reads it any more; it may have ended by itself.
+        // No one reads it any more; it may have ended by itself.
         let _ = child.kill();
     }
     let ended = child.wait().context("waiting for journalctl");

@@ -17,7 +17,7 @@ pub struct Completion {
 
 /// Prints the completion of a shell.
 pub fn completion(options: &Completion, mut command: Command) -> anyhow::Result<ExitCode> {
-    // In one go: clap ends the program where nobody reads on.
+    // In one go: clap ends the program where no one reads on.
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut command, "weaver", &mut script);
     document(&String::from_utf8(script).context("writing the completion")?)?;

@@ -16,8 +16,8 @@ use crate::stdout::print;
 pub enum Verb {
     /// Print a configuration file for `k3d cluster create --config FILE`, or the command itself
     ///
-    /// The API server's certificate gets all names; the kubeconfig gets the first name and the port. Without a fixed port
-    /// k3d chooses a random one for each cluster.
+    /// The API server's certificate gets all names; the kubeconfig gets the first name and the port. Without a
+    /// fixed port k3d chooses a random one for each cluster.
     #[command(verbatim_doc_comment)]
     Config(Config),
     /// Check values of `--k3s-arg`

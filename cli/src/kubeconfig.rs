@@ -1,7 +1,8 @@
 //! `weaver kubeconfig`: a kubeconfig by which another machine reaches this cluster, and what is wrong with one.
 //!
-//! Guarantees: it is exported only for a name that a handshake has just proven, but for `--insecure`, which says what it
-//! costs; what leaves is the administrator's own credential, so it is written with mode 0600 and never part of a message.
+//! Guarantees: it is exported only for a name that a handshake has just proven, but for `--insecure`, which
+//! says what it costs; what leaves is the administrator's own credential, so it is written with mode 0600 and
+//! never part of a message.
 //! Failure: nothing is written, and the message names the remedy.
 
 mod account;
@@ -36,8 +37,8 @@ pub enum Verb {
     /// Print a kubeconfig for another machine, which reaches the API server as NAME
     ///
     /// Proves first, by a TLS handshake, that the API server's certificate is valid for NAME. The result contains the
-    /// server, its CA and one credential, nothing else. Without --as-account this is the administrator's credential, which
-    /// gives full control of the cluster.
+    /// server, its CA and one credential, nothing else. Without --as-account this is the administrator's
+    /// credential, which gives full control of the cluster.
     ///
     /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, the message says what to do.
     #[command(verbatim_doc_comment)]
@@ -49,10 +50,10 @@ pub enum Verb {
     ExportAll(ExportAll),
     /// Export a kubeconfig on the Pi over ssh and merge it into the local one
     ///
-    /// Runs `sudo -n weaver kubeconfig export NAME` on the Pi and uses only the CA and the credential of its answer. If NAME
-    /// resolves here, it must lead to the same cluster. Replaces an existing entry only if it is an earlier export of the
-    /// same server with the same CA; if the CA has changed, the message says how to check it. Keeps a backup of the
-    /// kubeconfig next to it.
+    /// Runs `sudo -n weaver kubeconfig export NAME` on the Pi and uses only the CA and the credential of its
+    /// answer. If NAME resolves here, it must lead to the same cluster. Replaces an existing entry only if it
+    /// is an earlier export of the same server with the same CA; if the CA has changed, the message says how to
+    /// check it. Keeps a backup of the kubeconfig next to it.
     ///
     /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, the message says what to do.
     #[command(verbatim_doc_comment)]
@@ -60,7 +61,8 @@ pub enum Verb {
     /// Merge an exported kubeconfig into the one that kubectl reads
     ///
     /// Replaces an existing entry only if it is an earlier export of the same server with the same CA; if the CA has
-    /// changed, the message says how to check it. Keeps all other entries, and the current context unless --use is given.
+    /// changed, the message says how to check it. Keeps all other entries, and the current context unless --use
+    /// is given.
     /// Keeps a backup of the kubeconfig next to it.
     ///
     /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, the message says what to do.

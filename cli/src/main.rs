@@ -64,7 +64,8 @@ enum Verb {
     },
     /// Find out what is wrong, where, and what to type
     ///
-    /// Follows the path of kubectl: kubeconfig, name, certificate, credentials, then the CRDs and the tenants' resources.
+    /// Follows the path of kubectl: kubeconfig, name, certificate, credentials, then the CRDs and the tenants'
+    /// resources.
     /// The first failure is the cause. Run as root on the Pi, it begins with the agent's report. Changes nothing.
     ///
     /// Exit status: 0 no problem found; 1 could not check; 2 wrong usage; 10 problem found; 11 reboot needed.
@@ -72,7 +73,8 @@ enum Verb {
     Doctor(doctor::Doctor),
     /// Explain errors of kubectl, k3s, k3d and others: `COMMAND 2>&1 | weaver explain`
     ///
-    /// Reads standard input and prints each known error once, as soon as it appears: its code, its meaning, what to type.
+    /// Reads standard input and prints each known error once, as soon as it appears: its code, its meaning,
+    /// what to type.
     /// With codes as arguments, prints their entries in the catalogue.
     ///
     /// Exit status: 0 input read to its end; 1 input could not be read; 2 wrong usage.
@@ -126,8 +128,9 @@ enum Verb {
     Status(status::Options),
     /// Collect logs, status and configuration for a bug report, without secrets
     ///
-    /// Contains doctor's findings, the agent's report, versions, boot files, and the last log lines of k3s, Config Weaver and
-    /// the kernel. Tokens, private keys and values after words like `password` are removed; check it before you share it.
+    /// Contains doctor's findings, the agent's report, versions, boot files, and the last log lines of k3s,
+    /// Config Weaver and the kernel. Tokens, private keys and values after words like `password` are removed;
+    /// check it before you share it.
     ///
     /// Exit status: 0 written; 1 not written; 2 wrong usage.
     #[command(verbatim_doc_comment)]
@@ -149,9 +152,10 @@ enum Verb {
     },
     /// Remove Config Weaver from the cluster; keeps the copies unless `--copies delete`
     ///
-    /// Lists what exists, asks, then removes all ConfigMapSyncs, ServiceTokens and NodeReports, the rights of the operator and
-    /// of the nodes, the admission policies, the lease, the namespace config-weaver and, last, the CRDs. Leaves other
-    /// objects alone. Can be interrupted and run again. Does not remove programs from your machines.
+    /// Lists what exists, asks, then removes all ConfigMapSyncs, ServiceTokens and NodeReports, the rights of
+    /// the operator and of the nodes, the admission policies, the lease, the namespace config-weaver and, last,
+    /// the CRDs. Leaves other objects alone. Can be interrupted and run again. Does not remove programs from
+    /// your machines.
     ///
     /// Exit status: 0 nothing left, or a dry run; 1 something left, with the reason; 2 wrong usage.
     #[command(verbatim_doc_comment)]

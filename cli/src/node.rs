@@ -15,13 +15,13 @@ const AGENT: &str = "weaver-node-agent";
 pub enum Verb {
     /// Install another k3s version, verify it, and roll back automatically if it fails
     ///
-    /// First checks hash, architecture, version, disk space and the state of k3s. Then keeps the old program, installs the new
-    /// one and restarts k3s; pods keep running. The upgrade is verified if the unit is active, the API server is ready and
-    /// reports that version, and every name served before is served again. If not in time, restores and verifies the old
-    /// program. An interrupted upgrade is finished by the next run.
+    /// First checks hash, architecture, version, disk space and the state of k3s. Then keeps the old program,
+    /// installs the new one and restarts k3s; pods keep running. The upgrade is verified if the unit is active,
+    /// the API server is ready and reports that version, and every name served before is served again. If not
+    /// in time, restores and verifies the old program. An interrupted upgrade is finished by the next run.
     ///
-    /// For a VERSION, the program and its list of hashes come from the same server, so only TLS protects them. To check more,
-    /// pass `--sha256` with a hash from another source.
+    /// For a VERSION, the program and its list of hashes come from the same server, so only TLS protects them.
+    /// To check more, pass `--sha256` with a hash from another source.
     ///
     /// Exit status: 0 the version runs; 1 not started; 2 wrong usage; 10 refused, nothing changed; 12 rolled back;
     /// 13 rolled back, but the old version could not be verified; the message says what to type.

@@ -1,8 +1,8 @@
 //! `weaver orphans`: copies whose ConfigMapSync is gone, with the rights of the person who types.
 //!
-//! A resource may be deleted with `deletionPolicy: Orphan`, or be released because its tenant's rights were gone. What it
-//! leaves behind keeps its marks, and here they are read. Each write names the state that was listed: what has changed
-//! since is left alone.
+//! A resource may be deleted with `deletionPolicy: Orphan`, or be released because its tenant's rights were
+//! gone. What it leaves behind keeps its marks, and here they are read. Each write names the state that was
+//! listed: what has changed since is left alone.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,7 +1,7 @@
-//! `weaver pause` and `weaver resume`: nothing is written for a resource, or for any, until somebody resumes it.
+//! `weaver pause` and `weaver resume`: nothing is written for a resource, or for any, until someone resumes it.
 //!
-//! What they set is an annotation, on the resource or on the operator's own namespace, so each operator sees it at once and
-//! after each restart. Anybody who may change the resource, or that namespace, may pause and resume.
+//! What they set is an annotation, on the resource or on the operator's own namespace, so each operator sees it
+//! at once and after each restart. Anybody who may change the resource, or that namespace, may pause and resume.
 
 use anyhow::{anyhow, ensure};
 use clap::Args;
@@ -18,7 +18,7 @@ use crate::resource::kind::Kind;
 use crate::resource::store::Store;
 use crate::stdout::say;
 
-/// Longest reason, in characters: it stands in the status of every resource.
+/// Longest reason, in characters: it is in the status of every resource.
 const LONGEST: usize = 200;
 
 #[derive(Args)]

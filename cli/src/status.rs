@@ -1,6 +1,7 @@
 //! `weaver status`: who leads, who else would, what is paused, and how the resources are.
 //!
-//! All of it is read from the API with the rights of the person who types; what these do not show is said to be unknown.
+//! All of it is read from the API with the rights of the person who types; what these do not show is said to be
+//! unknown.
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};

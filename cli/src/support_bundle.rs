@@ -1,4 +1,4 @@
-//! `weaver support-bundle`: what somebody who is to help needs to see, in one file, without secrets.
+//! `weaver support-bundle`: what someone who is to help needs to see, in one file, without secrets.
 //!
 //! Guarantees: only what is named here is read; every text is redacted before it is written; the file is new and 0600.
 //! What cannot be read is said so in the bundle, in its place.

@@ -1,4 +1,5 @@
-//! `weaver sync`: ConfigMapSyncs; and `explain`, why one is as it is, looked at with the rights of the person who types.
+//! `weaver sync`: ConfigMapSyncs; and `explain`, why one is as it is, looked at with the rights of the person
+//! who types.
 //!
 //! To explain, the same code decides here as in the operator; nothing is written, and of content only the names of keys
 //! are shown.
@@ -151,8 +152,8 @@ async fn presence(client: &Client, missing: &BTreeSet<Right>) -> BTreeMap<String
     presence
 }
 
-/// Those of the `missing` rights that a Role can grant, since a namespace that does not exist holds none; and do all the
-/// others' namespaces exist for certain?
+/// Those of the `missing` rights that a Role can grant, since a namespace that does not exist holds none; and
+/// do all the others' namespaces exist for certain?
 fn grantable(missing: BTreeSet<Right>, presence: &BTreeMap<String, Presence>) -> (BTreeSet<Right>, bool) {
     let of = |right: &Right| presence.get(&right.namespace);
     let grantable: BTreeSet<Right> =

@@ -1,7 +1,7 @@
 //! `weaver tenant`: grants the operator the right to mint tokens for one account of one namespace, and takes it back.
-//! Whoever asks whether it is granted needs the right to ask about others' rights.
+//! Anyone who asks whether it is granted needs the right to ask about others' rights.
 //!
-//! Applied twice it changes nothing. Whoever runs it needs the right to write Roles in that namespace.
+//! Applied twice it changes nothing. Anyone who runs it needs the right to write Roles in that namespace.
 
 use anyhow::{Context as _, anyhow, ensure};
 use clap::Subcommand;

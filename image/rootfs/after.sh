@@ -62,6 +62,6 @@ rm -rf "$root"/var/log/apt "$root"/var/cache/* "$root"/var/lib/apt/lists/* "$roo
 : > "$root/etc/machine-id"
 ln -sf ../run/systemd/resolve/stub-resolv.conf "$root/etc/resolv.conf"
 
-# Not `tar --delete` afterwards, which was seen to lose files beside an ACL's header.
+# Not `tar --delete` afterwards, which was seen to lose files next to an ACL's header.
 tar -C "$firmware" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf "$out/firmware.tar" .
 find "$firmware" -mindepth 1 -delete

@@ -1,4 +1,4 @@
-//! `weaver-image with-booted`: boots the image once, waits until it does its work, and runs a command beside the
+//! `weaver-image with-booted`: boots the image once, waits until it does its work, and runs a command next to the
 //! kept machine.
 //!
 //! A boot under emulation costs minutes, going on from a snapshot two seconds: each test starts from the same
@@ -77,7 +77,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         .env("PATH", path)
         .status()
         .with_context(|| format!("cannot start {}", program.display()))?;
-    // A gigabyte that serves nobody any more; what was seen of the boot stays.
+    // A gigabyte that serves no one any more; what was seen of the boot stays.
     fs::remove_file(dir.join("booted.qcow2")).context("removing the kept machine")?;
     Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)))
 }

@@ -47,7 +47,7 @@ pub struct Row {
     pub what: String,
     /// What it was.
     pub measured: String,
-    /// What it may be, and whether it is; none where nobody has said.
+    /// What it may be, and whether it is; none where no one has said.
     pub budget: Option<Budget>,
 }
 

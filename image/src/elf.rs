@@ -17,7 +17,7 @@ use object::{Endianness, FileKind};
 pub const CARD_GLIBC: Glibc = Glibc(2, 41);
 /// The loader of the card's programs.
 pub const CARD_LOADER: &str = "/lib/ld-linux-aarch64.so.1";
-/// The libraries that a program for the card may name: glibc, which no longer needs libdl or libpthread beside
+/// The libraries that a program for the card may name: glibc, which no longer needs libdl or libpthread next to
 /// it, and libgcc.
 pub const CARD_LIBRARIES: [&str; 4] = ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "ld-linux-aarch64.so.1"];
 

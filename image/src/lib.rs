@@ -1,13 +1,13 @@
 //! The card image: built from packages, our programs and k3s; inspected as a file; booted in QEMU.
 //!
 //! - [`boot`]: a harness that plays the Pi's firmware and runs the image in QEMU.
-//! - [`booted`]: boots it once, for tests that go on from there.
+//! - [`booted`]: boots it once, for tests that continue from there.
 //! - [`budgets`]: what the card costs, for docs/explanation/performance.md.
 //! - [`build`]: from an empty machine to `out/`.
 //! - [`fault_table`]: what the fault matrix saw, for docs/tutorials/faults.md.
 //!   [`page`]: how both get there.
 //! - [`oci`]: the operator as a container image, for any cluster.
-//! - [`programs`]: our own programs for the card, built and judged by [`elf`]; [`k3s`] beside them.
+//! - [`programs`]: our own programs for the card, built and judged by [`elf`]; [`k3s`] next to them.
 
 pub mod boot;
 pub mod booted;

@@ -26,7 +26,7 @@ enum Task {
     Oci(oci::Options),
     /// Boot an image in QEMU, as a Pi's firmware would
     Boot(boot::Options),
-    /// Boot an image once, and run a command beside the machine, which tests go on from
+    /// Boot an image once, and run a command next to the machine, which tests continue from
     WithBooted(booted::Options),
     /// Put what the fault matrix saw into docs/tutorials/faults.md
     FaultTable(fault_table::Options),

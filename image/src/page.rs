@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use weaver_devstack::files;
 
-/// Writes the part anew.
+/// Writes the part again.
 ///
 /// # Errors
 /// When the page cannot be read or written, or has no such part; it stays as it is then.

@@ -164,12 +164,12 @@ impl Run<'_> {
         outcome.failed = true;
     }
 
-    /// Goes on after a failure; whether the secrets, if there are any, are on the disk.
+    /// Continues after a failure; whether the secrets, if there are any, are on the disk.
     ///
     /// A node of another name is another node for k3s: the host's name waits for what keeps the node's,
-    /// which is the pin first and then k3s' file. That file waits for the token that it names, and a token goes when that
-    /// file names it no more. A server that read an agent's file would join another: the role waits for its file, whether
-    /// it comes or goes.
+    /// which is the pin first and then k3s' file. That file waits for the token that it names, and a token goes
+    /// when that file names it no more. A server that read an agent's file would join another: the role waits
+    /// for its file, whether it comes or goes.
     fn apply(&self, config: &Config, host: &Host, outcome: &mut Outcome) -> bool {
         let plan = plan::plan(config, host);
         let mut name_is_kept = self.pin(&plan, &config.role, outcome);

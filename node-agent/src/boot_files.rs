@@ -23,7 +23,8 @@ pub struct BootFiles {
     pub stub: Option<TextFile>,
     /// `/etc/default/raspi-extra-cmdline`.
     pub extra: Option<TextFile>,
-    /// Whether the generator that appends it is there, and the file can be read. Raspberry Pi OS has a hook of the same name that does not.
+    /// Whether the generator that appends it is there, and the file can be read. Raspberry Pi OS has a hook of
+    /// the same name that does not.
     pub generator: bool,
 }
 

@@ -126,7 +126,7 @@ impl Host {
         self.places(&effective)
     }
 
-    /// The directories whose files are read here and change by somebody's hand, as they really are.
+    /// The directories whose files are read here and change by someone's hand, as they really are.
     fn places(&self, effective: &Effective) -> Vec<PathBuf> {
         let beside = |path: &Path| path.parent().map(Path::to_owned);
         let unit = self.unit.as_deref().and_then(beside);
@@ -142,8 +142,8 @@ impl Host {
         places.map(|place| self.root.real(place)).collect()
     }
 
-    /// When the files were written that name what is to be served, compared with k3s' last start: it writes its kubeconfig
-    /// at each start.
+    /// When the files were written that name what is to be served, compared with k3s' last start: it writes its
+    /// kubeconfig at each start.
     fn written(&self, effective: &Effective) -> BTreeMap<String, Written> {
         let written = |path: &Path| fs::metadata(self.root.real(path)).ok()?.modified().ok();
         let Some(started) = written(&self.admin_kubeconfig) else { return BTreeMap::new() };

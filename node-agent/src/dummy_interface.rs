@@ -14,7 +14,7 @@ use weaver_diagnostics::{
 
 use crate::host_root::HostRoot;
 
-/// The other address of its network, which nobody has.
+/// The other address of its network, which no one has.
 const GATEWAY: &str = "203.0.113.255";
 /// Behind every route that a real network brings.
 const METRIC: &str = "65535";
@@ -46,7 +46,7 @@ fn exists(root: &HostRoot) -> bool {
     root.is_dir(Path::new("/sys/class/net").join(DEVICE))
 }
 
-/// It speaks to the kernel and waits for nobody else.
+/// It speaks to the kernel and waits for no one else.
 fn call(ip: &Path, arguments: &[&str]) -> Result<(), String> {
     let shown = arguments.join(" ");
     let output = Command::new(ip).args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).output();

@@ -1,12 +1,12 @@
 //! Replaces a file of the boot partition so that the next boot's fsck.vfat leaves it whole.
 //!
-//! In the middle of a rename two names of a FAT lead to the same clusters. After a cut there fsck.vfat takes them from the
-//! name that stands second in the directory, which is emptied: that must be the one that was to go. So the new file is made
-//! behind the old one: holes before it, which deleted files leave and the kernel fills first, are taken by empty files
-//! meanwhile. And the old content is given up when the new name is on the card for certain: a card that remembered only the
-//! former would have the file under clusters that are free. Guarantees: as [`durable_file::replace`]'s; elsewhere than on
-//! a FAT it is nothing else. Failure: as there; where the directory has more holes than are filled, the file is replaced
-//! all the same.
+//! In the middle of a rename two names of a FAT lead to the same clusters. After a cut there fsck.vfat takes
+//! them from the name that stands second in the directory, which is emptied: that must be the one that was to
+//! go. So the new file is made behind the old one: holes before it, which deleted files leave and the kernel
+//! fills first, are taken by empty files meanwhile. And the old content is given up when the new name is on the
+//! card for certain: a card that remembered only the former would have the file under clusters that are free.
+//! Guarantees: as [`durable_file::replace`]'s; elsewhere than on a FAT it is nothing else. Failure: as there;
+//! where the directory has more holes than are filled, the file is replaced all the same.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -33,7 +33,7 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<(), WriteError>
     if let Err(error) = filled {
         tracing::warn!("sparse parts of {} were not allocated: {error}", directory.display());
     }
-    // The kernel frees its clusters when nobody has it open: here, after the directory is on the card.
+    // The kernel frees its clusters when no one has it open: here, after the directory is on the card.
     let old = File::open(path);
     let replaced = durable_file::replace(path, content, mode);
     drop(old);
@@ -44,7 +44,8 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<(), WriteError>
 /// Takes each hole before the file that is big enough for its `.new`, and leaves one behind it.
 fn fill_holes(path: &Path, order: impl Fn(&Path) -> io::Result<Vec<PathBuf>>) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("/"));
-    // What a killed writer left may lie in a hole and is removed by the next write anyway: removed here, the hole counts.
+    // What a killed writer left may lie in a hole and is removed by the next write anyway: removed here, the
+    // hole counts.
     remove(&durable_file_beside(path))?;
     for number in 0..HOLES {
         let filler = filler(path, number);
@@ -63,7 +64,7 @@ fn fill_holes(path: &Path, order: impl Fn(&Path) -> io::Result<Vec<PathBuf>>) ->
 }
 
 fn names_in_order(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    // vfat tells them as they stand in the directory.
+    // vfat tells them as they are in the directory.
     fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect()
 }
 

@@ -82,7 +82,7 @@ impl HostArgs {
         Ok(())
     }
 
-    /// How long to go on probing.
+    /// How long to continue probing.
     #[must_use]
     pub const fn probe_patience(&self) -> Duration {
         Duration::from_secs(self.probe_timeout)

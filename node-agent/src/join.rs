@@ -128,8 +128,8 @@ fn certificates(bundle: &[u8]) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     Ok(all)
 }
 
-/// Whether the hash may be that of this bundle. k3s takes that of the file where there is one certificate, and else that of
-/// the root among them; which one that is, its handshake shows.
+/// Whether the hash may be that of this bundle. k3s takes that of the file where there is one certificate, and
+/// else that of the root among them; which one that is, its handshake shows.
 fn is_of(bundle: &[u8], all: &[CertificateDer<'_>], hash: &str) -> bool {
     let roots = if all.len() > 1 { all } else { &[] };
     let bytes = roots.iter().map(AsRef::as_ref).chain([bundle]);
@@ -191,7 +191,7 @@ mod tests {
         assert!(!is_of(both.as_bytes(), &all, &hash(other.as_bytes())));
     }
 
-    /// Whoever answers may send that where the token has no hash; as an error of ours it ended the agent.
+    /// Anyone who answers may send that where the token has no hash; as an error of ours it ended the agent.
     #[tokio::test]
     async fn a_certificate_that_cannot_be_read_is_no_ca() {
         let server = Uri::from_static("https://raspi.lan:6443");

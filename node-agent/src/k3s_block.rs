@@ -35,7 +35,7 @@ pub fn causes(findings: &[Finding]) -> Vec<Finding> {
 }
 
 /// Writes it: code, evidence and remedy of each cause. A runtime directory that
-/// nobody has made yet is made.
+/// no one has made yet is made.
 ///
 /// # Errors
 /// It cannot be written; k3s is then not held back.

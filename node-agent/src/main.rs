@@ -2,7 +2,7 @@
 //! opens the gate for the operator. All logic is in the library.
 //!
 //! Ends with the code of the findings (`exit_code::of`), with 1 after a failure
-//! that may pass, and with 2 after one that does not until somebody changes
+//! that may pass, and with 2 after one that does not until someone changes
 //! something: wrong flags, or a directory that cannot be used. The unit lists 2
 //! in `RestartPreventExitStatus=`.
 

@@ -118,8 +118,9 @@ fn essence(mut findings: Vec<node_report::Finding>) -> Vec<node_report::Finding>
     findings
 }
 
-/// What a scheduler may go by: `fail` or `warn` as the worst that was found; `unknown` where the memory controller or the
-/// names could not be judged; else `ok`. What no kernel tells, such as the power of a Pi on Debian's, is no lack of health.
+/// What a scheduler may go by: `fail` or `warn` as the worst that was found; `unknown` where the memory
+/// controller or the names could not be judged; else `ok`. What no kernel tells, such as the power of a Pi on
+/// Debian's, is no lack of health.
 #[must_use]
 pub fn health(findings: &[Finding], conditions: &[Condition]) -> Severity {
     let worst = findings.iter().map(Finding::severity).max();

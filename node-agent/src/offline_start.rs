@@ -2,10 +2,10 @@
 //! gives itself a route that leads nowhere, and pins k3s to its address.
 //!
 //! Guarantees: only `preflight --gate --offline-start` changes anything, and nothing where there is a way to a network,
-//! where the owner has set `node-ip`, where the node joins another server, or later than k3s' first start of a boot. What it makes is gone after a reboot: an
-//! interface, and a file in memory from which k3s' unit takes its flag. Each look before k3s starts takes both back
-//! once there is a network. Failure: what could not be made is told with the warning that there is no route, and
-//! k3s is held back by none of it.
+//! where the owner has set `node-ip`, where the node joins another server, or later than k3s' first start of a
+//! boot. What it makes is gone after a reboot: an interface, and a file in memory from which k3s' unit takes
+//! its flag. Each look before k3s starts takes both back once there is a network. Failure: what could not be
+//! made is told with the warning that there is no route, and k3s is held back by none of it.
 
 use std::{fs::DirBuilder, io, os::unix::fs::DirBuilderExt as _, path::Path};
 
@@ -33,7 +33,7 @@ enum Step {
 }
 
 /// `is_due`: k3s would end itself for want of a network. Later than at the first look of a boot it is left to that: it
-/// comes up by itself when the network is back, and pinned it would stay so until somebody types.
+/// comes up by itself when the network is back, and pinned it would stay so until someone types.
 const fn decide(is_due: bool, is_first: bool, is_offline: bool) -> Step {
     match (is_due, is_offline) {
         (true, true) => Step::Begin,

@@ -37,7 +37,7 @@ use crate::{
 
 /// The longest wait for the clock that the unit's own time allows for.
 const USUAL_WAIT: Duration = Duration::from_secs(30);
-/// Time that systemd is asked for beside the wait for the clock; a dying card is slow to read.
+/// Time that systemd is asked for next to the wait for the clock; a dying card is slow to read.
 const JUDGING: Duration = Duration::from_mins(1);
 /// Locked by a running agent, in the runtime directory.
 pub const AGENT_LOCK: &str = "agent.lock";

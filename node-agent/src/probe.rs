@@ -43,7 +43,7 @@ fn verifier(anchors: RootCertStore) -> anyhow::Result<Arc<WebPkiServerVerifier>>
 }
 
 /// One observation per name, in their order. Names that are not proven are
-/// tried again until `patience` has passed: k3s goes on serving its old
+/// tried again until `patience` has passed: k3s continues serving its old
 /// certificate for a second or two after its API is ready. A server that never
 /// answered is not waited for.
 ///
@@ -85,7 +85,8 @@ pub async fn prove(
     }
 }
 
-/// A handshake for this name with another host, of which `anchors` are the CA, at the first of its addresses that answers.
+/// A handshake for this name with another host, of which `anchors` are the CA, at the first of its addresses
+/// that answers.
 ///
 /// # Errors
 /// No verifier could be made from these anchors.
@@ -103,7 +104,7 @@ pub(crate) async fn look(
         Err(_) => return Ok(unanswered("name resolution does not answer")),
     };
     let mut seen = unanswered("the name has no address");
-    // As k3s does: an address that nobody answers at, of a network that is not there, hides no other.
+    // As k3s does: an address that no one answers at, of a network that is not there, hides no other.
     for address in found {
         seen = handshake(address, Arc::clone(&verifier), name).await;
         if !matches!(seen.outcome, Outcome::Unreachable(_)) {

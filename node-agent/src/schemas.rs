@@ -19,7 +19,7 @@ pub fn all() -> [(&'static str, Schema); 3] {
     ]
 }
 
-/// As it stands in the file.
+/// As it is in the file.
 #[must_use]
 pub fn text(schema: &Schema) -> String {
     format!("{:#}\n", schema.as_value())

@@ -1,4 +1,5 @@
-//! What the operator says of itself when somebody asks: `/metrics`, `/livez` and `/readyz`, of a candidate as of a leader.
+//! What the operator says of itself when someone asks: `/metrics`, `/livez` and `/readyz`, of a candidate as of
+//! a leader.
 
 use std::hash::Hash;
 use std::net::SocketAddr;
@@ -136,7 +137,7 @@ fn snapshot(context: &Context, tokens: &TokenContext) -> Snapshot {
     for guarded in tokens.store.state() {
         let status = guarded.0.as_ref().ok().and_then(|token| token.status.as_ref());
         token_resources.count(status.map(|status| status.conditions.as_slice()));
-        // Also those that were never looked at; but nobody misses what somebody holds back.
+        // Also those that were never looked at; but no one misses what someone holds back.
         let is_paused = Pause::of(guarded.meta(), &tokens.namespaces).is_some();
         let spec = guarded.0.as_ref().ok().and_then(|token| token.desired()).filter(|_| !is_paused);
         asked += spec.map_or(0, |spec| i64::try_from(spec.tokens.len()).unwrap_or(i64::MAX));

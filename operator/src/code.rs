@@ -1,4 +1,4 @@
-//! Codes of what is logged at `info` and above: the field `code`. Stable, whatever becomes of the words beside it.
+//! Codes of what is logged at `info` and above: the field `code`. Stable, whatever becomes of the words next to it.
 //!
 //! `journalctl CODE=lease-taken` finds them; docs/reference/log-codes.md lists them with what each means.
 

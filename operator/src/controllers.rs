@@ -33,8 +33,8 @@ use weaver_copies::namespace::Traits;
 /// What is said where the API server could not be asked at all.
 pub const UNREACHABLE: &str = "the API server could not be asked for our kinds";
 
-/// Longest pause between two tries. There are three such watches, on a machine whose API server takes a minute to start:
-/// the pauses of kube's default, up to half a minute, would add to that.
+/// Longest pause between two tries. There are three such watches, on a machine whose API server takes a minute
+/// to start: the pauses of kube's default, up to half a minute, would add to that.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A watch that has asked for nothing for so long beyond its own length hangs.
@@ -90,8 +90,8 @@ impl Watches {
         Self { client, scope, length, health }
     }
 
-    /// A controller of the kind `K`, also woken by `triggers`, and what it knows of the kind: with those labels and annotations
-    /// only whose keys are read (`is_read`). `forget` is called with the uid of what is gone.
+    /// A controller of the kind `K`, also woken by `triggers`, and what it knows of the kind: with those labels
+    /// and annotations only whose keys are read (`is_read`). `forget` is called with the uid of what is gone.
     pub fn controller<K: Reconcile>(
         &self,
         triggers: &Triggers,
@@ -146,7 +146,7 @@ impl Watches {
         one(parts.collect(), |_| false)
     }
 
-    /// Of one watch on that kind. Whoever asks for it learns no namespace's name, so they are numbered.
+    /// Of one watch on that kind. Anyone who asks for it learns no namespace's name, so they are numbered.
     fn heartbeat<K: Resource<DynamicType = ()>>(&self, asked: Asked, number: usize, all: usize) -> Heartbeat {
         let which = if all == 1 { String::new() } else { format!(", {} of {all}", number + 1) };
         let name = format!("watching {}{which}", K::plural(&()));
@@ -160,8 +160,8 @@ impl Watches {
     }
 }
 
-/// Takes out what fills memory and is never read here: who set which field, which is most of an object with many targets,
-/// and what other tools and people wrote.
+/// Takes out what fills memory and is never read here: who set which field, which is most of an object with
+/// many targets, and what other tools and people wrote.
 fn keep_what_is_read(meta: &mut ObjectMeta, is_read: fn(&str) -> bool) {
     meta.managed_fields = None;
     for map in [&mut meta.labels, &mut meta.annotations].into_iter().flatten() {

@@ -1,10 +1,11 @@
 //! Is this process alive, and does it do its duty? Pure but for the clock.
 //!
-//! Alive: each loop has made an attempt within its bound, and no reconciliation takes for ever. An API server that cannot be reached,
-//! that refuses or is busy, is an attempt; a restart would cure none of it. Ready: it waits for its turn, or it leads and all
-//! its watches have a verdict. What is told holds no name of a tenant, so whoever may ask learns of nobody.
+//! Alive: each loop has made an attempt within its bound, and no reconciliation takes for ever. An API server
+//! that cannot be reached, that refuses or is busy, is an attempt; a restart would cure none of it. Ready: it
+//! waits for its turn, or it leads and all its watches have a verdict. What is told holds no name of a tenant,
+//! so anyone who may ask learns of no one.
 //!
-//! Time is that of a clock which stands still while the machine is suspended: whoever wakes is not late.
+//! Time is that of a clock which stands still while the machine is suspended: anyone who wakes is not late.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +40,7 @@ pub enum Leadership {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Asked {
     path: String,
-    /// Encoded, as it stands in the query.
+    /// Encoded, as it is in the query.
     field: Option<String>,
 }
 
@@ -172,7 +173,7 @@ pub struct Loop {
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reconciliations {
-    /// Those that wait for room.
+    /// Those that wait for a permit.
     pub waiting: i64,
     /// Those under way.
     pub running: usize,
@@ -220,7 +221,7 @@ pub struct Work {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// It goes on by itself.
+    /// It continues by itself.
     pub alive: bool,
     /// It does its duty.
     pub ready: bool,

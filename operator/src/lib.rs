@@ -39,8 +39,9 @@ pub mod webhook;
 /// What is logged: `asked` (the value of `RUST_LOG`), else from `info` upwards.
 ///
 /// kube's client is silent whatever is asked: its warning about an answer that it cannot parse repeats that
-/// answer, and answers hold tokens and content. Its errors come back to us, who know what was being done. Of its watchers
-/// only errors are logged: each refusal of a tenant's watch is a warning there, and is in the resource's `Authorized`.
+/// answer, and answers hold tokens and content. Its errors come back to us, who know what was being done. Of
+/// its watchers only errors are logged: each refusal of a tenant's watch is a warning there, and is in the
+/// resource's `Authorized`.
 #[must_use]
 pub fn log_filter(asked: Option<&str>) -> EnvFilter {
     let filter =

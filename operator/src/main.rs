@@ -1,7 +1,7 @@
 //! `weaver-operator`: parse, run, say what went wrong.
 //!
 //! Ends with 0 after a signal, with 1 after a failure that may pass, and with 2 after one that does not until
-//! somebody changes something: wrong flags, or a kubeconfig that no program could use. The units list 2 in
+//! someone changes something: wrong flags, or a kubeconfig that no program could use. The units list 2 in
 //! `RestartPreventExitStatus=`.
 
 use std::process::ExitCode;

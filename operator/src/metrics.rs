@@ -34,7 +34,7 @@ pub struct Metrics {
     paused: Gauge,
 }
 
-/// Values of the label `ready`: the status of `Ready`, or that somebody wants nothing written.
+/// Values of the label `ready`: the status of `Ready`, or that someone wants nothing written.
 pub const READY: [&str; 4] = ["true", "false", "unknown", "paused"];
 
 /// Values of the label `state` of `weaver_targets`.
@@ -136,7 +136,7 @@ struct Watch {
     state: &'static str,
 }
 
-/// What is not counted as it happens but looked up when somebody asks.
+/// What is not counted as it happens but looked up when someone asks.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Resources by [`READY`].
@@ -149,7 +149,7 @@ pub struct Snapshot {
     pub service_tokens: Vec<(&'static str, i64)>,
     /// Watches by their state.
     pub watches: Vec<(&'static str, i64)>,
-    /// Reconciliations that wait for room.
+    /// Reconciliations that wait for a permit.
     pub waiting: i64,
     /// This process leads.
     pub leading: bool,

@@ -50,7 +50,7 @@ const HOUSEKEEPING: Duration = Duration::from_mins(1);
 /// Longest time for one write of the lease.
 const LEASE_ANSWER: Duration = Duration::from_secs(10);
 
-/// A kubeconfig that stays unusable until somebody changes it: starting the operator again is of no use.
+/// A kubeconfig that stays unusable until someone changes it: starting the operator again is of no use.
 ///
 /// One that is not there (yet) is another matter, and so is a server that does not answer.
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +88,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let mut signals = Signals::install().context("installing the handlers of signals")?;
     let admin = Admin::new(metrics.clone(), health.clone(), fence.clone());
     let leases = Leases::new(leases, process, options.priority, timing, fence.clone(), health.clone());
-    // Whoever waits is well.
+    // Anyone who waits is well.
     service_manager::ready("waiting for its lease");
     let address = options.metrics.0;
     let work = async {
@@ -131,7 +131,7 @@ struct Means {
     options: Options,
 }
 
-/// Works until a signal, or until somebody else leads.
+/// Works until a signal, or until someone else leads.
 async fn work(
     means: Means,
     mut lead: Lead,
@@ -173,7 +173,7 @@ async fn work(
             lost @ Ending::Lost(_) => return Err(lost.into()),
             yielded @ Ending::Yielded(_) => warn!(code = code::ENDING, "{yielded}: finishing running \
                 reconciliations"),
-            // So that whoever comes next need not wait for it to expire.
+            // So that anyone who comes next need not wait for it to expire.
             went_back @ Ending::WentBack => {
                 lead.release().await;
                 return Err(went_back.into());
@@ -246,7 +246,7 @@ fn waits_for(health: &Health, priority: i32, Holder { name: holder, priority: th
                 "another operator is the leader; waiting for the lease, which it gives up at its next renewal"
             );
         }
-        // Whoever started two without a thought is to know it.
+        // Anyone who started two without a thought is to know it.
         Ordering::Equal => {
             warn!(
                 code = code::LEASE_AWAITED, %holder, priority,

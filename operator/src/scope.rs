@@ -38,7 +38,8 @@ impl Scope {
         }
     }
 
-    /// The same for namespaces themselves. The operator's own is always among them: it says whether everything is paused.
+    /// The same for namespaces themselves. The operator's own is always among them: it says whether everything
+    /// is paused.
     #[must_use]
     pub fn namespaces(&self) -> Vec<Option<String>> {
         let mut places = self.places();

@@ -1,8 +1,9 @@
 //! What the API server is known by, and its replacement.
 //!
-//! The address and the CA are read once; of the token, kube reads the file again by itself. When they stand otherwise in the
-//! file (the node agent has written a new CA there, or the kubelet has), whoever goes on with the old ones is shut out at
-//! the next connection: so the operator ends in an orderly way, and says why, and the next one begins with the new ones.
+//! The address and the CA are read once; of the token, kube reads the file again by itself. When they stand
+//! otherwise in the file (the node agent has written a new CA there, or the kubelet has), anyone who continues
+//! with the old ones is shut out at the next connection: so the operator ends in an orderly way, and says why,
+//! and the next one begins with the new ones.
 //!
 //! Looked at are the file that was named and, in a pod, the CA that is mounted; not what a person's shell names
 //! (`KUBECONFIG`), which changes for other reasons. A file that cannot be read, or is gone, is no replacement.
@@ -23,7 +24,7 @@ const IN_A_POD: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 #[error("{0} names another API server or CA: restarting")]
 pub struct Replaced(String);
 
-/// What stood in the file.
+/// What was in the file.
 pub struct Trust {
     path: PathBuf,
     text: Option<Vec<u8>>,
@@ -37,7 +38,7 @@ impl Trust {
         Self { text: std::fs::read(&path).ok(), path }
     }
 
-    /// Ends when something else stands there.
+    /// Ends when something else is there.
     pub async fn replaced(&self) -> Replaced {
         loop {
             sleep(LOOK).await;

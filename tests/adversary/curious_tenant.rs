@@ -1,5 +1,6 @@
-//! A tenant who wants to know, or to say, what is none of its business: which namespaces exist, what others hold in them,
-//! and who is to believe it. It may create ConfigMapSyncs and an account of its own, and has no right elsewhere.
+//! A tenant who wants to know, or to say, what is none of its business: which namespaces exist, what others
+//! hold in them, and who is to believe it. It may create ConfigMapSyncs and an account of its own, and has no
+//! right elsewhere.
 
 use std::time::{Duration, Instant};
 
@@ -55,7 +56,7 @@ async fn which_namespaces_exist_is_told_by_no_status_in_any_state_of_the_source(
     }))
     .unwrap();
     world.secrets(&team).create(&PostParams::default(), &token).await.unwrap();
-    // Those of another tenant and of the cluster, and names of equal length that nobody has.
+    // Those of another tenant and of the cluster, and names of equal length that no one has.
     let neighbour = world.namespace("merger").await;
     let nobody = world.name("nobody");
     let closed = world.namespace("closed").await;
@@ -150,8 +151,8 @@ async fn how_long_a_deletion_takes_tells_nothing_of_a_namespace() {
     world.finish().await;
 }
 
-/// One tenant guesses the names of namespaces to come, one selects them by a label, and neither has a right there. A third
-/// has: its copies show that the operator has seen each namespace.
+/// One tenant guesses the names of namespaces to come, one selects them by a label, and neither has a right
+/// there. A third has: its copies show that the operator has seen each namespace.
 #[tokio::test]
 async fn a_namespace_that_appears_causes_no_reconciliation_for_an_account_without_a_right_own_server() {
     // Failures in a row, and a time that the retry after them is longer than: that one doubles from a second on.

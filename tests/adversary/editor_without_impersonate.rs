@@ -87,7 +87,7 @@ impl Attack {
         assert_eq!(self.stored().await, before, "{less}");
     }
 
-    /// The object that is read at v1alpha1 while its annotations are full says more than v1alpha1 can show, and nobody
+    /// The object that is read at v1alpha1 while its annotations are full says more than v1alpha1 can show, and no one
     /// takes that away there.
     async fn takes_the_field(&self) {
         let before = self.stored().await;
@@ -217,7 +217,7 @@ async fn what_conversion_carries_is_judged_like_the_spec_at_either_version_and_f
         let attack = Attack::on(&world, &team, kind, name).await;
         let with = |text: Value| json!({"metadata": {"annotations": {ANNOTATION: text}}});
         let carried = json!({"version": "v1alpha1", "dropped": true}).to_string();
-        // The mark that an older release left, and text of somebody else.
+        // The mark that an older release left, and text of someone else.
         for text in [carried, "theirs".to_owned()] {
             patched(&attack.admin, name, &with(json!(text))).await.unwrap();
             let before = attack.stored().await;

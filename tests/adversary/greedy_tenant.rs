@@ -1,4 +1,4 @@
-//! A tenant whose account has too few rights, or who writes without end: nobody else must pay for it.
+//! A tenant whose account has too few rights, or who writes without end: no one else must pay for it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

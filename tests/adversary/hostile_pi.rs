@@ -1,4 +1,4 @@
-//! A Pi, or whoever answers at its ssh, against the laptop that asks it for a kubeconfig.
+//! A Pi, or anyone who answers at its ssh, against the laptop that asks it for a kubeconfig.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -179,7 +179,7 @@ fn a_ca_that_is_new_at_the_address_of_a_server_is_refused_before_a_byte_is_writt
     let (code, said) = laptop.fetch(&honest.to_string());
     assert_eq!(code, Some(0), "{said}");
     let before = fs::read(laptop.path("config")).unwrap();
-    // Whoever answers at the port from now on has a certificate of this CA.
+    // Anyone who answers at the port from now on has a certificate of this CA.
     let params = rcgen::CertificateParams::default();
     let evil = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().pem();
     let trusted = honest["clusters"][0]["cluster"]["certificate-authority-data"].as_str().unwrap().to_owned();

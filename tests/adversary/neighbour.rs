@@ -102,8 +102,8 @@ async fn attack(address: SocketAddr, path: &str) {
         }
         assert_eq!(probe(address, path).await, Ok(()), "{what}");
     }
-    // Byte by byte, and as soon as one is ended, again: of clients that all come from the loopback interface, one that does
-    // not send its request in the time in which 32 others connect may be ended as well, and asks again.
+    // Byte by byte, and as soon as one is ended, again: of clients that all come from the loopback interface,
+    // one that does not send its request in the time in which 32 others connect may be ended as well, and asks again.
     let mut loris = JoinSet::new();
     for _ in 0..64 {
         loris.spawn(async move {
@@ -130,7 +130,7 @@ async fn more_connections_than_files_leave_the_operator_alive_to_its_probes_own_
     let address = pages(&alone.own.dir().join("operator.log")).await;
     few_files(alone.operator.pid());
     attack(address, "/livez").await;
-    // And it goes on with what it is for: it has files left for connections to the API server.
+    // And it continues with what it is for: it has files left for connections to the API server.
     world.synced().await;
     world.finish().await;
 }
@@ -211,7 +211,7 @@ async fn is_occupied(port: &Port) {
     .await;
 }
 
-/// A server of the test's own, and the port of its webhook, which nobody has asked anything yet.
+/// A server of the test's own, and the port of its webhook, which no one has asked anything yet.
 async fn begin(protocol: &str) -> (Own, Arc<Port>) {
     open_files::raise_limit();
     let own = Own::start().await;

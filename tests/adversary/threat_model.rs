@@ -1,5 +1,5 @@
-//! docs/explanation/threat-model.md and the tests hold each other: a promise without a test, and an attack that the page does not
-//! name, both fail here.
+//! docs/explanation/threat-model.md and the tests hold each other: a promise without a test, and an attack that
+//! the page does not name, both fail here.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -19,7 +19,7 @@ fn raw_syncs(client: &Client, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind))
 }
 
-/// The shared server as somebody whom the administrator speaks for.
+/// The shared server as someone whom the administrator speaks for.
 async fn client_as(user: &str, groups: &[&str]) -> Client {
     let kubeconfig = Kubeconfig::read_from(given("WEAVER_TEST_KUBECONFIG")).unwrap();
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();

@@ -1,5 +1,5 @@
 //! The card image as a file and as a running machine. `make image-smoke` builds it, boots it once and runs these,
-//! which are ignored elsewhere: they need the image that `WEAVER_IMAGE` names, and most go on from the machine
+//! which are ignored elsewhere: they need the image that `WEAVER_IMAGE` names, and most continue from the machine
 //! that `weaver-image with-booted` has kept. `pi3` boots by itself, by `make image-pi3`; `matrix` is the whole fault
 //! matrix, by `make image-matrix`, and `soak` what the card costs, by `make soak`.
 #![allow(

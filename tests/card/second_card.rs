@@ -120,7 +120,7 @@ fn the_token_is_kept_from_others(machine: &Machine) {
     }
 }
 
-/// The hook of a kernel's package writes cmdline.txt anew; without the old one, nothing else can have.
+/// The hook of a kernel's package writes cmdline.txt again; without the old one, nothing else can have.
 fn what_imager_appended_outlives_the_next_kernel(machine: &Machine) {
     let anew = "rm /boot/firmware/cmdline.txt
         DEB_MAINT_PARAMS=configure /etc/kernel/postinst.d/z50-raspi-firmware && cat /boot/firmware/cmdline.txt";

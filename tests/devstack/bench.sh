@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures the released operator beside a bare client, and the released node agent, on an API server of their own.
+# Measures the released operator next to a bare client, and the released node agent, on an API server of their own.
 # Arguments go to weaver-bench. Takes half an hour, of which each does nothing for ten minutes (--idle); leaves table,
 # raw figures and plots in target/bench.
 set -euo pipefail

@@ -37,7 +37,7 @@ tests/devstack/prerequisites.sh rust cc cross go curl image
 . tests/devstack/tools.sh
 tool cargo-nextest "$nextest_version"
 # The whole workspace with its tests, as `make test` has built it: in any part of it, the dependencies would have other
-# features and be compiled anew.
+# features and be compiled again.
 cargo test --locked --quiet --workspace --no-run
 bin=${CARGO_TARGET_DIR:-target}
 out=$bin/image/smoke

@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.."
 # shellcheck source=tests/devstack/tools.sh
 . tests/devstack/tools.sh
 
-# step NAME COMMAND...: runs it and says how long it took. The command must not stand in a condition, or
+# step NAME COMMAND...: runs it and says how long it took. The command must not be in a condition, or
 # `set -e` would be off inside it; so the trap says which step it was that failed.
 now=
 trap '[[ -z $now ]] || echo "== $now: failed after $((SECONDS - begun)) s" >&2' EXIT
@@ -84,7 +84,7 @@ case ${1-all} in
     step "Go tests" go_test
     step "cargo-nextest $nextest_version, once per machine" tool cargo-nextest "$nextest_version"
     step "promtool, once per machine" promtool
-    # The programs as well, each beside the tests of its crate.
+    # The programs as well, each next to the tests of its crate.
     step "Rust tests built" nextest run --locked --workspace --no-run
     # An example with tests of its own is built as these only.
     step "examples built" cargo build --locked --workspace --examples

@@ -14,7 +14,7 @@ tests/devstack/other_kubernetes.sh
 echo "== clean machines ($SECONDS s so far)"
 tests/devstack/clean_roots.sh
 # The whole workspace with its tests, as `make test` has built it: in any part of it, the dependencies would have other
-# features and be compiled anew.
+# features and be compiled again.
 cargo test --locked --quiet --workspace --no-run
 echo "== long tests, inside a fresh stack ($SECONDS s so far)"
 exec "${CARGO_TARGET_DIR:-target}/debug/weaver-devstack" with-server -- \

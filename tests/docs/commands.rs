@@ -1,8 +1,9 @@
 //! Commands of the book, typed as they are on the page: blocks marked `console run` and `sh run`.
 //!
-//! In a `console run` block a line that begins with `$ ` is a command, one with `> ` continues it, and the others are its
-//! output: `…` stands for anything in a line, or alone for any lines; ages and spaces do not count. Of a command without
-//! output, and of `sh run`, only the exit status counts. Namespaces of a page get names of their own here.
+//! In a `console run` block a line that begins with `$ ` is a command, one with `> ` continues it, and the
+//! others are its output: `…` stands for anything in a line, or alone for any lines; ages and spaces do not
+//! count. Of a command without output, and of `sh run`, only the exit status counts. Namespaces of a page get
+//! names of their own here.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -88,8 +89,8 @@ fn is_output(shown: &[String], found: &[&str]) -> bool {
     }
 }
 
-/// With each of these words replaced by a name of this run. `foo` is a word of `foo,bar` and `namespace/foo`, and not of
-/// `foo-sync` and `foo.yaml`.
+/// With each of these words replaced by a name of this run. `foo` is a word of `foo,bar` and `namespace/foo`,
+/// and not of `foo-sync` and `foo.yaml`.
 fn renamed(text: &str, names: &[(&str, String)]) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
     let mut out = String::new();

@@ -1,5 +1,5 @@
-//! docs/tutorials/faults.md, done as it stands there: each fault is induced on a stack of its own, named by its code, cured by what
-//! was printed, and undone.
+//! docs/tutorials/faults.md, done as it is there: each fault is induced on a stack of its own, named by its
+//! code, cured by what was printed, and undone.
 
 mod own_server {
     use std::fs;

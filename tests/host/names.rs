@@ -66,8 +66,8 @@ mod own_server {
         /// The exit code and what was said.
         fn repair(&self, flags: &[&str]) -> (Option<i32>, String) {
             let mut agent = self.agent(&["repair", "names"]);
-            // What becomes of a new name decides the next step, and k3s serves it a moment after it is ready: 1.6 s where
-            // nothing else runs.
+            // What becomes of a new name decides the next step, and k3s serves it a moment after it is ready:
+            // 1.6 s where nothing else runs.
             agent.args(["--probe-timeout", "10"]);
             agent.arg("--k3s").arg(&self.program).arg("--systemctl").arg(self.systemd.systemctl());
             agent.arg("--state-dir").arg(self.dir.path().join("state")).args(flags);
@@ -110,8 +110,8 @@ mod own_server {
             bad.find(|code| code.starts_with('T')).unwrap_or("fine").to_owned()
         }
 
-        /// Whether a laptop gets an answer by this name, with the kubeconfig that it had before. Names are served a moment
-        /// before the API server is ready; a certificate that is refused is an answer at once.
+        /// Whether a laptop gets an answer by this name, with the kubeconfig that it had before. Names are
+        /// served a moment before the API server is ready; a certificate that is refused is an answer at once.
         fn laptop(&self, kubeconfig: &Path, name: &str) -> bool {
             let since = Instant::now();
             loop {
@@ -183,7 +183,8 @@ mod own_server {
         assert_eq!(scene.codes(), ["T-06"]);
     }
 
-    /// A name that the Secret claims and the certificate does not have: no restart adds it, only a new certificate does.
+    /// A name that the Secret claims and the certificate does not have: no restart adds it, only a new
+    /// certificate does.
     #[test]
     fn the_last_rung_is_a_new_certificate() {
         let scene = Scene::start(&["pi.example"]);

@@ -1,4 +1,4 @@
-//! What the node agent says in the cluster: its `NodeReport`, its Node's labels, events, and metrics beside them.
+//! What the node agent says in the cluster: its `NodeReport`, its Node's labels, events, and metrics next to them.
 
 mod own_server {
     use std::fs;

@@ -1,5 +1,5 @@
-//! `weaver node upgrade` and `rollback` on a real API server of the test's own: a k3s of another version is its own program
-//! with another version in its bytes, and one that never starts has another name for a setting.
+//! `weaver node upgrade` and `rollback` on a real API server of the test's own: a k3s of another version is its
+//! own program with another version in its bytes, and one that never starts has another name for a setting.
 
 mod own_server {
     use std::env::consts::ARCH;

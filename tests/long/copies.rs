@@ -33,7 +33,7 @@ impl<'a> Copies<'a> {
         copies
     }
 
-    /// Somebody edits the source.
+    /// Someone edits the source.
     pub async fn edit(&self, value: &str) {
         self.world.config_map(&self.team, "settings", &[("a", value)]).await;
     }

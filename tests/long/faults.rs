@@ -1,6 +1,6 @@
 //! What happens between the operator and the API server: connections that are slow, freeze or end, watches that have
-//! expired, a server that asks for patience, refuses tokens, or is killed in the middle of the work. Whatever it is, the
-//! operator lives on, every edit arrives, and no copy is deleted on the way.
+//! expired, a server that asks for patience, refuses tokens, or is killed in the middle of the work. Whatever
+//! it is, the operator lives on, every edit arrives, and no copy is deleted on the way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,7 +37,7 @@ async fn own_server_over_slow_cut_and_frozen_connections_every_edit_arrives() {
     }
     copies.edit_arrives("cut").await;
     wire.slow_down(Duration::ZERO);
-    // Nobody is told that nothing comes any more.
+    // No one is told that nothing comes any more.
     wire.freeze();
     copies.edit_arrives("frozen").await;
     copies.survive(&mut alone).await;

@@ -48,7 +48,7 @@ impl Reaper {
                 if is_write(&method, &path) && reaper.strikes(moment) {
                     let pid = reaper.pid.load(Ordering::SeqCst).to_string();
                     assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
-                    // Nobody is there any more to hear of it.
+                    // No one is there any more to hear of it.
                     std::future::pending::<()>().await;
                 }
             }

@@ -1,5 +1,5 @@
-//! Preview environments: a namespace for each branch of a repository, with a ConfigMapSync that copies into it, deleted in
-//! the order that is nearest at hand: the namespaces first.
+//! Preview environments: a namespace for each branch of a repository, with a ConfigMapSync that copies into it,
+//! deleted in the order that is nearest at hand: the namespaces first.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! A hundred restarts while somebody edits: nothing is lost, nothing is written twice, and never do two write.
+//! A hundred restarts while someone edits: nothing is lost, nothing is written twice, and never do two write.
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Each alert has a fault that fires it: those of the operator in the scenarios `alerts_own_server`, those of a node here.
+//! Each alert has a fault that fires it: those of the operator in the scenarios `alerts_own_server`, those of a
+//! node here.
 //! How long a fault has to last (`for`) is simulated by `promtool`, not waited for.
 
 use std::collections::BTreeSet;
@@ -65,7 +66,7 @@ mod own_server {
         agent.open();
         agent.wait_for("definitions", |report| report["definitions"]["installed"] == true);
         observer.is_quiet(told).await;
-        // A gate that has opened stays open: an agent that starts anew has to open it.
+        // A gate that has opened stays open: an agent that starts again has to open it.
         agent.stop();
         scene.configure("bux.example");
         scene.webhook = "/bin/false".into();

@@ -1,4 +1,5 @@
-//! Alerts, dashboard and their pages in docs/reference/ speak of what the programs tell, of all of it and of nothing else.
+//! Alerts, dashboard and their pages in docs/reference/ speak of what the programs tell, of all of it and of
+//! nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -269,7 +270,7 @@ fn the_page_of_conditions_lists_each_reason_and_no_other() {
     assert_eq!(table(&page, "\n| reason | means |"), reasons);
     let own: BTreeSet<String> = OWN_REASONS.iter().map(|reason| (*reason).to_owned()).collect();
     assert_eq!(table(&page, "\n| reason of event | means |"), own);
-    // No event is told with a reason that stands in no list.
+    // No event is told with a reason that is in no list.
     for (path, text) in &source {
         let literal = text
             .split("event(EventType::")

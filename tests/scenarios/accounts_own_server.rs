@@ -21,7 +21,7 @@ use weaver_tests::person::{Person, refusal};
 use weaver_tests::proxy::Hooks;
 use weaver_tests::world::{World, eventually, given};
 
-/// A server with the policy, and somebody there who may not impersonate anybody.
+/// A server with the policy, and someone there who may not impersonate anybody.
 struct Scene {
     own: Own,
     world: World,
@@ -115,7 +115,7 @@ async fn turned_off_it_stays_off_and_what_was_deleted_or_changed_comes_back() {
     scene.acts(&["Audit"]).await;
     scene.is_let_through().await;
 
-    // And on again: deleted, it is made anew.
+    // And on again: deleted, it is made again.
     scene.bindings().delete(NAME, &DeleteParams::default()).await.unwrap();
     warns("there is no ValidatingAdmissionPolicyBinding");
     scene.own.install().await.unwrap();

@@ -1,5 +1,5 @@
-//! Each alert fires on its fault, and none before it: what operators tell is scraped, and `promtool` evaluates the alert
-//! on it. How long a fault has to last (`for`) is simulated there, not waited for.
+//! Each alert fires on its fault, and none before it: what operators tell is scraped, and `promtool` evaluates
+//! the alert on it. How long a fault has to last (`for`) is simulated there, not waited for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -1,4 +1,4 @@
-//! An API server that comes back with an older state: somebody has restored a backup.
+//! An API server that comes back with an older state: someone has restored a backup.
 
 use std::path::Path;
 use std::process::Command;
@@ -77,7 +77,7 @@ async fn after_an_older_state_is_restored_every_watch_sees_what_comes_next() {
     spec["targets"]["selector"] = json!({"matchLabels": {"chosen": "yes"}});
     world.sync(&team, "sync", spec).await;
     world.condition(&team, "sync", "Ready", "True", "Synced").await;
-    // Selected only when the right is there: nobody tells of a right, and a look without it is believed for minutes.
+    // Selected only when the right is there: no one tells of a right, and a look without it is believed for minutes.
     world.mark_namespace(&new, json!({"labels": {"chosen": "yes"}})).await;
     world.holds(&new, "settings", &[("a", "3")]).await;
     assert!(!alone.operator.has_ended(), "{}", alone.operator.log());

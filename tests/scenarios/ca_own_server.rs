@@ -1,4 +1,4 @@
-//! The API server's CA is replaced, as by `k3s certificate rotate-ca`, or by somebody who has removed its files.
+//! The API server's CA is replaced, as by `k3s certificate rotate-ca`, or by someone who has removed its files.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams};

@@ -78,7 +78,7 @@ async fn nothing_is_applied_if_one_of_them_cannot_be() {
         assert!(!said.err.contains("hunter2"));
         assert!(world.syncs(&home).get_opt("good").await.unwrap().is_none());
     }
-    // What somebody else has set is taken over only if that is said.
+    // What someone else has set is taken over only if that is said.
     let mut spec = world.spec(&home, &["foo"]);
     spec["suspend"] = json!(true);
     world.sync(&home, "good", spec).await;

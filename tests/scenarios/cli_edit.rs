@@ -1,4 +1,4 @@
-//! `weaver sync edit` beside others who write: nothing is lost, neither theirs nor what was typed.
+//! `weaver sync edit` next to others who write: nothing is lost, neither theirs nor what was typed.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -192,7 +192,7 @@ async fn a_write_without_an_answer_is_not_said_to_have_failed() {
     world.finish().await;
 }
 
-/// A proxy behind which somebody labels the object before each of the first `faster` attempts to replace it.
+/// A proxy behind which someone labels the object before each of the first `faster` attempts to replace it.
 async fn between_read_and_write(world: &World, home: &str, faster: u32, writes: &Arc<AtomicU32>) -> Proxy {
     let (syncs, writes): (Api<ConfigMapSync>, _) = (world.syncs(home), writes.clone());
     let hook: Hook = Arc::new(move |method, _| {

@@ -1,4 +1,4 @@
-//! `weaver token` beside the operator that acts on what it makes: applied, waited for, looked at, deleted.
+//! `weaver token` next to the operator that acts on what it makes: applied, waited for, looked at, deleted.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! `weaver-client` on a real API server, as a program of somebody else's uses it: writes that are undone, waits that end
-//! with a reason, watches that go on.
+//! `weaver-client` on a real API server, as a program of someone else's uses it: writes that are undone, waits that end
+//! with a reason, watches that continue.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn map(name: &str, data: &[(&str, &str)]) -> ConfigMap {
     }
 }
 
-/// The change that somebody else makes.
+/// The change that someone else makes.
 async fn theirs(maps: &Objects<ConfigMap>, name: &str, change: serde_json::Value) {
     maps.api().patch(name, &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
 }
@@ -217,7 +217,7 @@ async fn a_watch_begins_again_where_the_api_server_has_forgotten_its_place() {
     let only = watcher::Config::default().fields("metadata.name!=kube-root-ca.crt");
     let mut changes = pin!(maps.watch(only));
     let mut next = async || loop {
-        // An error is told, and the stream goes on.
+        // An error is told, and the stream continues.
         match tokio::time::timeout(SOON, changes.try_next()).await.unwrap() {
             Ok(batch) => break batch.unwrap(),
             Err(error) => eprintln!("{error}"),

@@ -5,7 +5,7 @@ use weaver_tests::audit;
 use weaver_tests::tenant::TARGET;
 use weaver_tests::world::{World, eventually, given};
 
-/// A tenant of its own beside the first, with a `settings` of its own (`b: 2`).
+/// A tenant of its own next to the first, with a `settings` of its own (`b: 2`).
 async fn rival(world: &World, foo: &str) -> String {
     let rival = world.tenant_called("rival").await;
     world.config_map(&rival, "settings", &[("b", "2")]).await;

@@ -1,4 +1,4 @@
-//! What nobody copies costs the operator nothing.
+//! What no one copies costs the operator nothing.
 
 use weaver_tests::alone::Alone;
 use weaver_tests::memory::Memory;

@@ -40,7 +40,7 @@ async fn a_candidate_is_well_and_a_leader_says_what_it_does() {
     let all =
         ["keeping the lease", "watching configmapsyncs", "watching servicetokens", "watching namespaces"];
     assert_eq!(loops, [all.as_slice(), &["housekeeping"]].concat());
-    // Whoever asks learns of nobody.
+    // Anyone who asks learns of no one.
     let names = report.to_string();
     assert!(!names.contains(&world.name("team")) && !names.contains("settings"), "{names}");
 
@@ -69,7 +69,7 @@ async fn it_is_ready_when_each_watch_has_a_verdict_and_a_tenant_without_rights_h
     });
     let alone = Alone::start(|_| hook).await;
     let world = alone.world("health-ready");
-    // No right at all beside that of being acted as: its watches are refused, which is a verdict.
+    // No right at all next to that of being acted as: its watches are refused, which is a verdict.
     let poor = world.namespace("poor").await;
     world.account(&poor).await;
     world.allow_minting(&poor).await;

@@ -106,12 +106,12 @@ async fn without_an_answer_of_the_webhook_no_definition_is_written_and_the_polic
         let name = crd.metadata.name.unwrap();
         assert!(definitions(&own).get_opt(&name).await.unwrap().is_none(), "{name}");
     }
-    // Who may name an account waits for nobody.
+    // Who may name an account waits for no one.
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(own.client.clone());
     policies.get(accounts::NAME).await.unwrap();
     own.webhook.start();
     own.install().await.unwrap();
-    // A dead webhook keeps nobody from putting it back.
+    // A dead webhook keeps no one from putting it back.
     own.webhook.kill();
     policies.delete(accounts::NAME, &DeleteParams::default()).await.unwrap();
     own.install().await.unwrap_err();
@@ -128,7 +128,7 @@ fn anyhow(error: impl std::error::Error) -> String {
     words
 }
 
-/// A definition of somebody else under one of our names, changed by `edit` from a plain one.
+/// A definition of someone else under one of our names, changed by `edit` from a plain one.
 async fn foreign(own: &Own, edit: serde_json::Value) {
     let mut crd = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

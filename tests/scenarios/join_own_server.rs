@@ -1,4 +1,5 @@
-//! A node that joins a server: what its agent asks that server beforehand, and what it says in the cluster as that node.
+//! A node that joins a server: what its agent asks that server beforehand, and what it says in the cluster as
+//! that node.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
-//! The manifests for any cluster, judged by a real API server: they apply, apply again without a change, pass admission; and
-//! what their pods would run does its work.
+//! The manifests for any cluster, judged by a real API server: they apply, apply again without a change, pass
+//! admission; and what their pods would run does its work.
 //!
-//! No kubelet is here. What it would do is done by hand: the container's arguments are run as a process, with the files and
-//! variables by which a pod finds the API server.
+//! No kubelet is here. What it would do is done by hand: the container's arguments are run as a process, with
+//! the files and variables by which a pod finds the API server.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -88,7 +88,7 @@ async fn the_second_waits_and_takes_over_from_one_that_was_killed_or_has_ended()
     second.ends().await;
     assert!(second.log().contains("given back"), "{}", second.log());
     edit(&world, &place, "4").await;
-    // Who has seen the lease does not take one that was deleted before its holder has made it anew.
+    // Who has seen the lease does not take one that was deleted before its holder has made it again.
     let third = alone.another_operator("third", &SHORT).await;
     says(&third, "another operator is the leader; waiting for the lease").await;
     leases(&world).delete("weaver-operator", &DeleteParams::default()).await.unwrap();
@@ -160,7 +160,7 @@ async fn one_that_was_stopped_in_mid_fan_out_leaves_the_rest_to_the_other_for_go
     assert!(alone.operator.log().contains("has taken over the lease"), "{}", alone.operator.log());
     let log = alone.own.server.layout().audit_log();
     let made = targets.iter().map(|target| audit::requests(&log, target, "create")).sum::<usize>();
-    // What was under way when it was stopped may have been answered to nobody, and be tried by the other.
+    // What was under way when it was stopped may have been answered to no one, and be tried by the other.
     assert!((TARGETS..TARGETS + 16).contains(&made), "{made} creates for {TARGETS} copies");
     let writers = audit::writers_in_turn(&log);
     assert_eq!(writers.len(), 2, "{writers:#?}");

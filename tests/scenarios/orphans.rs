@@ -31,7 +31,7 @@ async fn copies_of_a_deleted_resource_are_listed_adopted_and_deleted() {
     assert!(done, "{said}");
     let kept = world.holds(&foo, "settings", &[("a", "1")]).await;
     assert!(!kept.metadata.labels.unwrap_or_default().contains_key(SYNC_UID_LABEL));
-    // One that was somebody's before is not deleted,
+    // One that was someone's before is not deleted,
     let mark = |value| json!({"metadata": {"annotations": {"weaver.example.com/adopted": value}}});
     let params = PatchParams::default();
     world.config_maps(&bar).patch("settings", &params, &Patch::Merge(mark(Some("true")))).await.unwrap();

@@ -15,7 +15,7 @@ use weaver_tests::alone::Alone;
 use weaver_tests::proxy::{Hook, Hooks};
 use weaver_tests::world::World;
 
-/// Once, before the first request of `method` on `…/namespaces/<target>/configmaps…`, puts somebody's own
+/// Once, before the first request of `method` on `…/namespaces/<target>/configmaps…`, puts someone's own
 /// object in the place of whatever is there.
 fn intruder(client: Client, method: Method, target: Arc<OnceLock<String>>, done: Arc<AtomicBool>) -> Hook {
     Arc::new(move |seen, path| {

@@ -1,5 +1,5 @@
 //! How often things are looked at and written: at once when asked, from time to time where no watch is allowed, and
-//! never as often as somebody else pleases.
+//! never as often as someone else pleases.
 
 use std::time::Instant;
 

@@ -19,7 +19,7 @@ async fn while_suspended_nothing_is_copied_and_afterwards_all_of_it() {
     world.condition(&team, "sync", "Ready", "False", "Suspended").await;
     let before = world.config_maps(&foo).get("settings").await.unwrap();
     world.config_map(&team, "settings", &[("a", "2")]).await;
-    // Another one of the same tenant and source goes on; what it has copied, the first could have.
+    // Another one of the same tenant and source continues; what it has copied, the first could have.
     world.sync(&team, "awake", world.spec(&team, &[&bar])).await;
     world.holds(&bar, "settings", &[("a", "2")]).await;
     assert_eq!(world.config_maps(&foo).get("settings").await.unwrap(), before);
@@ -59,7 +59,7 @@ async fn one_that_somebody_paused_says_why_and_goes_on_where_it_was() {
     world.condition(&team, "sync", "Ready", "False", "Paused").await;
     let before = world.config_maps(&foo).get("settings").await.unwrap();
     world.config_map(&team, "settings", &[("a", "2")]).await;
-    // Another one of the same tenant and source goes on; what it has copied, the first could have.
+    // Another one of the same tenant and source continues; what it has copied, the first could have.
     let bar = world.target(&team, "bar").await;
     world.sync(&team, "awake", world.spec(&team, &[&bar])).await;
     world.holds(&bar, "settings", &[("a", "2")]).await;

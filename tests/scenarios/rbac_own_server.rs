@@ -1,4 +1,5 @@
-//! The operator's own rights are what it needs: each is used, nothing else is asked for, and one that is missing is named.
+//! The operator's own rights are what it needs: each is used, nothing else is asked for, and one that is
+//! missing is named.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,8 @@ use weaver_tests::world::{World, eventually};
 /// The shortest one, so that it is renewed while one looks.
 const SHORT: [&str; 2] = ["--lease", "12"];
 
-/// A tenant with a ConfigMapSync `sync` and a ServiceToken `tokens`, both ready, and one of each that cannot be understood.
+/// A tenant with a ConfigMapSync `sync` and a ServiceToken `tokens`, both ready, and one of each that cannot be
+/// understood.
 struct Place {
     team: String,
     foo: String,
@@ -46,7 +48,7 @@ enum Cause {
     FirstStart,
     /// A new ConfigMapSync.
     NewSync,
-    /// One that stands still and goes on, twice, so that the same is told twice.
+    /// One that stands still and continues, twice, so that the same is told twice.
     Again,
     /// A new ServiceToken.
     NewToken,

@@ -1,4 +1,4 @@
-//! What whoever reads a copy sees while it changes.
+//! What anyone who reads a copy sees while it changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

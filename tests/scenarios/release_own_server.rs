@@ -120,7 +120,7 @@ async fn what_the_last_release_made_is_neither_lost_nor_written_again() {
     }
     assert_eq!(made().await, copies, "no copy and no Secret is written again");
 
-    // And the new one does go on with what the old one made.
+    // And the new one does continue with what the old one made.
     world.config_map(&team, "settings", &[("a", "2")]).await;
     for namespace in [&foo, &bar] {
         world.holds(namespace, "settings", &[("a", "2")]).await;

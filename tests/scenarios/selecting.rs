@@ -1,4 +1,4 @@
-//! Namespaces that are selected by their labels, that come and go, and that let nobody in.
+//! Namespaces that are selected by their labels, that come and go, and that let no one in.
 
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! A Secret is filled with tokens of accounts of its namespace, and kept so: what asks for it, when it is written again,
-//! and when not.
+//! A Secret is filled with tokens of accounts of its namespace, and kept so: what asks for it, when it is
+//! written again, and when not.
 
 use std::time::Duration;
 

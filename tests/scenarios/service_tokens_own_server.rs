@@ -1,5 +1,5 @@
-//! Tokens over the operator's own troubles: it is killed between minting and writing, it starts again, it renews for hours,
-//! it hears late of a deletion.
+//! Tokens over the operator's own troubles: it is killed between minting and writing, it starts again, it
+//! renews for hours, it hears late of a deletion.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -32,7 +32,7 @@ fn killer(pid: &Arc<AtomicU32>) -> Hook {
             if victim != 0 {
                 let killed = Command::new("kill").args(["-KILL", &victim.to_string()]).status().unwrap();
                 assert!(killed.success());
-                // Nobody is there any more to hear of it.
+                // No one is there any more to hear of it.
                 std::future::pending::<()>().await;
             }
         }
@@ -230,7 +230,8 @@ async fn somebody_else_who_writes_the_secret_loses_nothing_and_one_failure_hides
     world.finish().await;
 }
 
-/// Nothing comes by the watches on `ServiceTokens` any more once the first is true; each look at one of them is counted.
+/// Nothing comes by the watches on `ServiceTokens` any more once the first is true; each look at one of them is
+/// counted.
 fn late_news() -> (Arc<AtomicBool>, Arc<AtomicU32>, Hooks) {
     let (is_late, looks) = (Arc::<AtomicBool>::default(), Arc::<AtomicU32>::default());
     let late = is_late.clone();

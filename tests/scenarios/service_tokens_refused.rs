@@ -209,7 +209,7 @@ async fn one_that_is_written_over_and_over_is_not_written_back_as_often() {
     world.robot(&team, "robot").await;
     world.service_token(&team, "tokens", &[("a", "robot")]).await;
     world.fresh(&team, "tokens").await;
-    // Somebody who writes it a hundred times, and takes the token away each time.
+    // Someone who writes it a hundred times, and takes the token away each time.
     for round in 0..100 {
         let change =
             Patch::Merge(json!({"data": null, "metadata": {"labels": {"round": round.to_string()}}}));

@@ -1,5 +1,5 @@
-//! The example controller of `weaver-tenant` works as it says, for a kind that is not ours: it acts with the tenant's rights
-//! and no others, survives their loss and that of the account, and says what it waits for.
+//! The example controller of `weaver-tenant` works as it says, for a kind that is not ours: it acts with the
+//! tenant's rights and no others, survives their loss and that of the account, and says what it waits for.
 
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};

@@ -127,7 +127,7 @@ async fn kept_copies_are_the_same_to_the_byte_and_all_else_is_gone() {
     let cluster = Cluster::start("uninstall-keep").await;
     let (copy, theirs) = (cluster.copy().await, cluster.theirs().await);
     let token = cluster.world.tokens(&cluster.team, "tokens").await;
-    // First nothing is written: not in a dry run, not where nobody can be asked, not while an agent would put it back.
+    // First nothing is written: not in a dry run, not where no one can be asked, not while an agent would put it back.
     let before = settled_state(&cluster).await;
     let said = cluster.done(&["uninstall", "--dry-run"]).await;
     for words in [
@@ -186,7 +186,7 @@ async fn kept_copies_are_the_same_to_the_byte_and_all_else_is_gone() {
 async fn a_live_operator_deletes_the_copies_and_foreign_objects_stay() {
     let cluster = Cluster::start("uninstall-delete").await;
     let theirs = cluster.theirs().await;
-    // Somebody has put an object into our namespace, and widened a grant by hand.
+    // Someone has put an object into our namespace, and widened a grant by hand.
     cluster.world.config_map(OPERATOR_NAMESPACE, "theirs", &[("of", "somebody")]).await;
     let roles: Api<Role> = Api::namespaced(cluster.client(), &cluster.foo);
     let role = json!({"metadata": {"name": "weaver-mint-other"}, "rules": []});
@@ -212,7 +212,7 @@ async fn without_an_operator_the_person_deletes_what_the_marks_name_and_no_more(
     let mut cluster = Cluster::start("uninstall-dead").await;
     let world = &cluster.world;
     let (bar, baz) = (world.target(&cluster.team, "bar").await, world.target(&cluster.team, "baz").await);
-    // One that says that its copies stay, and a copy that was somebody's before.
+    // One that says that its copies stay, and a copy that was someone's before.
     let mut stays = world.spec(&cluster.team, &[&bar]);
     stays["deletionPolicy"] = json!("Orphan");
     world.sync(&cluster.team, "stays", stays).await;
@@ -229,7 +229,7 @@ async fn without_an_operator_the_person_deletes_what_the_marks_name_and_no_more(
     world.config_maps(&cluster.foo).patch("theirs", &params, &Patch::Merge(&marks)).await.unwrap();
     let theirs = cluster.theirs().await;
     let kept = world.config_maps(&bar).get("settings").await.unwrap();
-    // Somebody else holds one of them too.
+    // Someone else holds one of them too.
     let held = |finalizers| Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
     let both = held(json!(["weaver.example.com/cleanup", "example.com/theirs"]));
     world.syncs(&cluster.team).patch("stays", &params, &both).await.unwrap();

@@ -1,4 +1,4 @@
-//! The webhook may be away: what is stored at v1beta1 goes on, and v1alpha1 says what is wrong.
+//! The webhook may be away: what is stored at v1beta1 continues, and v1alpha1 says what is wrong.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -126,7 +126,7 @@ async fn the_certificate_is_renewed_at_50_requests_a_second_without_one_that_fai
             }
         })
     };
-    // The API server keeps its connection; who connects anew gets the new certificate, and must trust it.
+    // The API server keeps its connection; who connects again gets the new certificate, and must trust it.
     let newcomers = {
         let (failed, webhook) = (failed.clone(), own.webhook.address());
         tokio::spawn(async move {

@@ -1,7 +1,8 @@
-//! The webhook behind a Service: `weaver crd install --service` makes its certificate in a Secret, and the API server converts.
+//! The webhook behind a Service: `weaver crd install --service` makes its certificate in a Secret, and the API
+//! server converts.
 //!
-//! No kubelet and no network of a cluster are here. What they would do is done by hand: the certificate is put where the pod
-//! has it mounted, and the Service leads to a process on this machine.
+//! No kubelet and no network of a cluster are here. What they would do is done by hand: the certificate is put
+//! where the pod has it mounted, and the Service leads to a process on this machine.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -188,7 +189,7 @@ async fn without_the_webhook_v1alpha1_fails_closed_and_the_installer_says_so() {
     .await;
     assert!(error.contains(&format!("https://{NAME}.{NAMESPACE}.svc:{}/convert", cluster.port)), "{error}");
     assert!(installing.try_wait().unwrap().is_none(), "it goes on trying");
-    // Interrupted and run again, it goes on from there.
+    // Interrupted and run again, it continues from there.
     installing.kill().unwrap();
     installing.wait().unwrap();
     let mounted = cluster.own.dir().join("mounted");

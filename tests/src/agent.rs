@@ -1,4 +1,4 @@
-//! A server of a test's own, and the node agent beside it, which starts the operator.
+//! A server of a test's own, and the node agent next to it, which starts the operator.
 
 #![allow(clippy::must_use_candidate, reason = "mostly run for what they do")]
 

@@ -52,8 +52,8 @@ impl Operator {
         Self::begin(command, dir.join(format!("{name}.log")), Vec::new())
     }
 
-    /// The same, with the files that a kubelet mounts for an account; these lie in `account`. They are in their place in a
-    /// mount namespace of this process only.
+    /// The same, with the files that a kubelet mounts for an account; these lie in `account`. They are in their
+    /// place in a mount namespace of this process only.
     #[must_use]
     pub fn in_a_pod(
         dir: &Path,
@@ -174,7 +174,7 @@ impl Alone {
         self.operator = Operator::start(self.own.dir(), "operator", self.operator.flags.clone());
     }
 
-    /// Starts another operator beside the first, which reaches the server by itself, and not through the proxy.
+    /// Starts another operator next to the first, which reaches the server by itself, and not through the proxy.
     pub async fn another_operator(&self, name: &str, flags: &[&str]) -> Operator {
         let way = self.own.cluster_at(([127, 0, 0, 1], self.own.server.port()).into());
         let kubeconfig = json!(self.own.operator_kubeconfig(way).await).to_string();

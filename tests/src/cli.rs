@@ -11,7 +11,8 @@ use weaver_devstack::server::ServerBinary;
 use crate::own::Own;
 use crate::world::given;
 
-/// Runs the server program's `kubectl` with this kubeconfig and nothing else of the user's; `home` is its home directory.
+/// Runs the server program's `kubectl` with this kubeconfig and nothing else of the user's; `home` is its home
+/// directory.
 #[must_use]
 pub fn kubectl(home: &Path, kubeconfig: &Path, arguments: &[&str]) -> std::process::Output {
     std::process::Command::new(ServerBinary::from_environment().unwrap().path)
@@ -50,7 +51,7 @@ impl Said {
     }
 }
 
-/// A program beside `weaver`, as the administrator; nothing is typed into it.
+/// A program next to `weaver`, as the administrator; nothing is typed into it.
 #[must_use]
 pub fn program(name: &str, arguments: &[&str]) -> Command {
     let path = given("WEAVER_TEST_BIN_DIR").join(name);

@@ -1,4 +1,4 @@
-//! A server of a test's own with the conversion webhook beside it, as the installer finds them.
+//! A server of a test's own with the conversion webhook next to it, as the installer finds them.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -79,7 +79,7 @@ impl Own {
         self.dir.path()
     }
 
-    /// Where a world on this server is judged by; the operator's log lies beside the server's.
+    /// Where a world on this server is judged by; the operator's log lies next to the server's.
     #[must_use]
     pub fn logs(&self) -> Logs {
         Logs { audit: self.server.layout().audit_log(), programs: vec![self.dir.path().join("operator.log")] }

@@ -1,6 +1,6 @@
-//! People other than the administrator: one with a token of their own, who reaches the API server through a proxy, since
-//! the administrator's client certificate cannot be handed on by a plain HTTP proxy; and one with a name and a group, whom
-//! the administrator speaks for.
+//! People other than the administrator: one with a token of their own, who reaches the API server through a
+//! proxy, since the administrator's client certificate cannot be handed on by a plain HTTP proxy; and one with
+//! a name and a group, whom the administrator speaks for.
 
 use std::path::{Path, PathBuf};
 
@@ -15,18 +15,18 @@ use serde_json::{Value, json};
 use crate::proxy::{Hooks, Proxy};
 use crate::world::{World, given};
 
-/// Somebody whom the cluster knows by name and by one group.
+/// Someone whom the cluster knows by name and by one group.
 pub struct Person {
-    /// The name, which nobody else has.
+    /// The name, which no one else has.
     pub name: String,
-    /// The group, of which nobody else is.
+    /// The group, of which no one else is.
     pub group: String,
     /// As this person.
     pub client: Client,
 }
 
 impl Person {
-    /// Somebody on the shared server who may do everything with objects of our kinds in `namespace`, and nothing else.
+    /// Someone on the shared server who may do everything with objects of our kinds in `namespace`, and nothing else.
     pub async fn new(world: &World, namespace: &str, name: &str) -> Self {
         Self::by(&given("WEAVER_TEST_KUBECONFIG"), world, namespace, name).await
     }
@@ -85,7 +85,7 @@ fn impersonate(accounts: &[&str]) -> Value {
 /// What the policy on accounts says against a request; what else became of it is the error.
 ///
 /// # Errors
-/// It was not refused, or by somebody else.
+/// It was not refused, or by someone else.
 pub fn refusal<T>(answer: kube::Result<T>) -> Result<String, String> {
     refusal_by("weaver-accounts", answer)
 }
@@ -112,7 +112,7 @@ pub async fn proxy(hooks: Hooks) -> Proxy {
     Proxy::start(&config, hooks).await
 }
 
-/// Writes the kubeconfig of somebody who may do everything in `namespace`, and comes through the proxy.
+/// Writes the kubeconfig of someone who may do everything in `namespace`, and comes through the proxy.
 pub async fn kubeconfig(world: &World, namespace: &str, proxy: &Proxy, directory: &Path) -> PathBuf {
     let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), namespace);
     let mut account = ServiceAccount::default();

@@ -122,7 +122,7 @@ impl Proxy {
     }
 }
 
-/// A certificate for the loopback address that nobody else has signed.
+/// A certificate for the loopback address that no one else has signed.
 fn identity() -> (TlsAcceptor, String) {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec!["127.0.0.1".into()]).unwrap().self_signed(&key).unwrap();

@@ -14,7 +14,7 @@ use weaver_api::v1beta1::ServiceToken;
 use crate::tenant::ACCOUNT;
 use crate::world::{World, eventually, eventually_within};
 
-/// The API server goes on trusting a token for ten seconds after it was revoked.
+/// The API server continues trusting a token for ten seconds after it was revoked.
 const REVOKED: Duration = Duration::from_secs(40);
 
 /// Tokens of a Secret, by key.

@@ -37,7 +37,7 @@ pub struct World {
 pub struct Logs {
     /// The API server's audit log.
     pub audit: PathBuf,
-    /// Logs of the operator and whoever starts it.
+    /// Logs of the operator and anyone who starts it.
     pub programs: Vec<PathBuf>,
 }
 

@@ -2,7 +2,7 @@
 # Builds the testbed once per content: progress goes to stderr, the path of the binary is the
 # only line on stdout. The cache lies outside the work tree; its key is the hash of every
 # input below this folder and of the machine's kind; a build for another architecture lies
-# beside the native one. A failed or interrupted build leaves nothing in the cache. Exit 1
+# next to the native one. A failed or interrupted build leaves nothing in the cache. Exit 1
 # names what is missing, exit 2 is wrong usage.
 #
 #   build.sh                 prints the path, and builds first where that is needed

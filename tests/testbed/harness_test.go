@@ -163,7 +163,7 @@ func (s *instance) poll(what string, ask func(context.Context) error) {
 	}
 }
 
-// freePort is a loopback port nobody uses.
+// freePort is a loopback port no one uses.
 func freePort(t *testing.T) int {
 	t.Helper()
 	probe, err := net.Listen("tcp", "127.0.0.1:0")

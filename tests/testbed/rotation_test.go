@@ -87,7 +87,7 @@ func rotate(t *testing.T, dir string) {
 }
 
 // carries looks for a name in the served certificate, and asks for another: right after a start the filter lets every
-// name in that somebody asks for.
+// name in that someone asks for.
 func (s *instance) carries(name string, want bool, after string) {
 	s.t.Helper()
 	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}}

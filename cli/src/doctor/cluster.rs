@@ -85,7 +85,7 @@ async fn conversion(client: &Client) -> Finding {
     let old = ApiResource::erase::<v1alpha1::ConfigMapSync>(&());
     // The context's own may not be there.
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &old);
-    // Without an account, so that nobody has to have the right to name one.
+    // Without an account, so that no one has to have the right to name one.
     let spec = json!({"serviceAccount": {}, "testNum": 1});
     let object = DynamicObject::new("weaver-doctor", &old).data(json!({"spec": spec}));
     let params = PostParams { dry_run: true, ..PostParams::default() };

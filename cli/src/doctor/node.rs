@@ -32,7 +32,7 @@ struct Definitions {
 /// Characters of a reason that are shown.
 const LONGEST: usize = 400;
 
-/// What an agent holds beside its report.
+/// What an agent holds next to its report.
 const LOCK: &str = "agent.lock";
 
 /// What only an agent that runs can say, and no check of now.
@@ -84,8 +84,8 @@ pub fn report(named: Option<&Path>, usual: &Path, check: impl FnOnce() -> Option
     }
 }
 
-/// Is the report that of an agent of this machine? A file that was named may come from another one, with a lock beside it;
-/// that an agent holds the lock cannot be brought along.
+/// Is the report that of an agent of this machine? A file that was named may come from another one, with a lock
+/// next to it; that an agent holds the lock cannot be brought along.
 fn is_of_this_machine(named: Option<&Path>, path: &Path) -> bool {
     let lock = path.with_file_name(LOCK);
     if named.is_some() { is_held(&lock) } else { lock.exists() }
@@ -231,7 +231,7 @@ mod tests {
             [Code::NameStale, Code::WeaverTomlInvalid, Code::OperatorNotStarted],
             "nobody runs"
         );
-        // A file that was brought along may have a lock beside it that nobody holds.
+        // A file that was brought along may have a lock next to it that no one holds.
         let brought = report(Some(&path), Path::new("/nowhere"), now);
         assert!(brought.iter().all(|seen| seen.finding.message.contains("of this report")), "{brought:?}");
         assert_eq!(name(Some(&path), Path::new("/nowhere")), None);

@@ -8,7 +8,7 @@ use weaver_installer::{accounts, deletions, nodes};
 
 use super::ask::asked;
 
-/// A policy, and what it is when it is not there, or lets somebody pass.
+/// A policy, and what it is when it is not there, or lets someone pass.
 struct Watched {
     guard: Guard,
     missing: Code,

@@ -1,8 +1,10 @@
-//! What the agents of all nodes report in the cluster: a laptop sees what is wrong on a board that it cannot reach otherwise.
+//! What the agents of all nodes report in the cluster: a laptop sees what is wrong on a board that it cannot
+//! reach otherwise.
 //!
-//! A node writes its report with the certificate of its kubelet, so whoever has broken into it decides what the report
-//! says. Guarantees: title, remedy and commands of a finding are those of our own catalogue, and no finding is worse than
-//! its code can be; the node's texts are quoted and cut, as evidence. A report that cannot be read hides no other.
+//! A node writes its report with the certificate of its kubelet, so anyone who has broken into it decides what
+//! the report says. Guarantees: title, remedy and commands of a finding are those of our own catalogue, and no
+//! finding is worse than its code can be; the node's texts are quoted and cut, as evidence. A report that
+//! cannot be read hides no other.
 
 use kube::api::ListParams;
 use kube::core::DeserializeGuard;
@@ -86,8 +88,8 @@ fn is_of_a_host(code: Code) -> bool {
     code.id().starts_with(['N', 'T', 'F', 'B', 'J', 'H']) || code == Code::OperatorNotStarted
 }
 
-/// A finding that another machine reports, as our own catalogue has it; `said` is the machine's text. `None` where the code
-/// is never as bad as that.
+/// A finding that another machine reports, as our own catalogue has it; `said` is the machine's text. `None`
+/// where the code is never as bad as that.
 pub fn reported<'a>(
     node: &str,
     place: &Place,

@@ -1,4 +1,4 @@
-//! What tenants asked for, and how it is: resources of both kinds that somebody should look at.
+//! What tenants asked for, and how it is: resources of both kinds that someone should look at.
 
 use std::fmt::Debug;
 
@@ -117,7 +117,7 @@ fn judge<K: Asked>(resource: &K, now: Timestamp) -> Option<Finding> {
     if ready.status == "True" || paused {
         return None;
     }
-    // Whoever may write the status decides what it says.
+    // Anyone who may write the status decides what it says.
     let said = format!("({}) {}", ready.reason, ready.message.lines().next().unwrap_or_default());
     let message = format!("{namespace}/{name} is not ready");
     let remedy = Remedy::new("see what it says, and follow that")

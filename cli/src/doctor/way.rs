@@ -27,7 +27,8 @@ use crate::kubeconfig::handshake;
 /// For one request.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// For the longest: one that a webhook has to answer, for which the API server waits 30 s. Each call has a limit of its own.
+/// For the longest: one that a webhook has to answer, for which the API server waits 30 s. Each call has a
+/// limit of its own.
 const LONGEST: Duration = Duration::from_secs(45);
 
 /// What was seen, and who can be asked on.

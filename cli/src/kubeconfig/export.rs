@@ -46,7 +46,8 @@ pub struct Export {
     pub api_address: Option<String>,
     /// Turn off TLS verification: for diagnosis only
     ///
-    /// Omits the CA, since kubectl refuses both together. Any machine that answers at that address gets the credentials.
+    /// Omits the CA, since kubectl refuses both together. Any machine that answers at that address gets the
+    /// credentials.
     #[arg(long, conflicts_with = "tls_server_name")]
     pub insecure: bool,
     /// Use a token of this ServiceAccount instead of the administrator's credential

@@ -1,9 +1,9 @@
 //! `weaver kubeconfig fetch`: export on the Pi over ssh, and merge here.
 //!
-//! The name is proven twice: on the Pi by the export, and here, where it must lead to the same cluster. Somebody else's
+//! The name is proven twice: on the Pi by the export, and here, where it must lead to the same cluster. Someone else's
 //! server under that name is refused, in or out of its certificate's dates; one that cannot be reached from here is a
-//! note, for the Pi has proven the name. So is one of this CA and name whose certificate only has wrong dates: a Pi has no
-//! clock that runs without power, and kubectl refuses the server until the clocks agree.
+//! note, for the Pi has proven the name. So is one of this CA and name whose certificate only has wrong dates:
+//! a Pi has no clock that runs without power, and kubectl refuses the server until the clocks agree.
 //! The other machine is not trusted with this one: of its answer, the CA, the port and the credential are used, under
 //! names that were asked for; the answer, its messages and the time it takes are limited.
 //! What comes over ssh is an administrator's credential: it is in no message and in no file but the one that is merged.

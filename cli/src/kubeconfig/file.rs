@@ -1,7 +1,7 @@
 //! Kubeconfigs on disk.
 //!
 //! Guarantees: what is written has mode 0600 and is there whole or not at all, after a crash too; a file that is
-//! replaced keeps its owner and, in a merge, leaves a copy beside it; a symlink stays and its target is replaced.
+//! replaced keeps its owner and, in a merge, leaves a copy next to it; a symlink stays and its target is replaced.
 //! A merge takes the lock that kubectl takes for its own changes, and looks for what it would take from other contexts,
 //! and for a CA that is not trusted yet, before it writes. Failure: the file and the remedy, never its content.
 
@@ -189,7 +189,7 @@ pub fn merge_into(
     for file in beside.iter().filter(|file| file.exists()) {
         whole = whole.beside(&Document::parse(&read(file, "run this as its owner")?)?);
     }
-    // Before anything else that --force allows: whoever types it has seen this, if it is so.
+    // Before anything else that --force allows: anyone who types it has seen this, if it is so.
     if let Some(new) = new_authority(&whole, exported).filter(|_| !how.force) {
         return Err(FileError::Authority { path: path.to_owned(), new });
     }
@@ -224,7 +224,8 @@ fn target(path: &Path) -> Result<(PathBuf, Option<Metadata>), FileError> {
     }
 }
 
-/// For its owner only: the caller, or whose the old file was, with sudo in a home or in a directory that sets the group.
+/// For its owner only: the caller, or whose the old file was, with sudo in a home or in a directory that sets
+/// the group.
 fn private(old: Option<&Metadata>) -> How<'static> {
     How {
         uid: old.map(Metadata::uid),

@@ -1,8 +1,8 @@
 //! `weaver kubeconfig merge`: a kubeconfig that was carried here, into the one that kubectl reads.
 //!
-//! Of the file, the server, the CA and the credential of its context in force are merged and nothing else, all under the
-//! context's name. What would not work on this machine is refused: a raw k3s.yaml says 127.0.0.1, and is called `default`
-//! like everybody's; a path leads elsewhere from here.
+//! Of the file, the server, the CA and the credential of its context in force are merged and nothing else, all
+//! under the context's name. What would not work on this machine is refused: a raw k3s.yaml says 127.0.0.1, and
+//! is called `default` like everybody's; a path leads elsewhere from here.
 
 use std::fs::canonicalize;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! `weaver apply`: makes objects of our kinds what manifests say, by server-side apply.
 //!
-//! Guarantees: all manifests pass our own rules and a server dry run before the first is written; fields that somebody
-//! else set are taken over only with `--force-conflicts`. With `--rollback-on-failure` an object that does not become Ready
-//! is what it was before, each for itself, unless somebody else has changed it since.
+//! Guarantees: all manifests pass our own rules and a server dry run before the first is written; fields that someone
+//! else set are taken over only with `--force-conflicts`. With `--rollback-on-failure` an object that does not
+//! become Ready is what it was before, each for itself, unless someone else has changed it since.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

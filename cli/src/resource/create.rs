@@ -20,7 +20,7 @@ use super::output::{self, Format};
 use super::store::Store;
 use crate::stdout::{note, print};
 
-/// What creating either kind takes, beside the flags that stand for its spec.
+/// What creating either kind takes, next to the flags that stand for its spec.
 #[derive(Args)]
 pub struct Create {
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub struct Flags<'a> {
     pub spec: &'a dyn Fn(&str) -> Value,
 }
 
-/// Creates what the flags say, else what stands in the file.
+/// Creates what the flags say, else what is in the file.
 pub async fn run(kind: Kind, options: &Create, flags: Option<Flags<'_>>) -> anyhow::Result<ExitCode> {
     let documents = match (&flags, &options.manifests.file) {
         (Some(_), Some(_)) => {

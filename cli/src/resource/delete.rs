@@ -1,7 +1,8 @@
 //! `delete`: only the very object that was seen, and with `--orphan` not what it made.
 //!
-//! Each request names the uid, with `--orphan` of a ConfigMapSync the resourceVersion as well: whoever is faster with
-//! another `deletionPolicy` is seen, and it is said again. Nothing else is ever forced: a finalizer stays the operator's.
+//! Each request names the uid, with `--orphan` of a ConfigMapSync the resourceVersion as well: anyone who is
+//! faster with another `deletionPolicy` is seen, and it is said again. Nothing else is ever forced: a finalizer
+//! stays the operator's.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -11,7 +11,8 @@ use super::kind::Kind;
 
 /// What has to be changed before the object is deleted, so that what it made stays; `None` if nothing has to be.
 pub fn before_orphaning(kind: Kind, object: &DynamicObject) -> Option<Value> {
-    // The Secret of a ServiceToken is kept by the way in which it is deleted; what our finalizer never held has no copies.
+    // The Secret of a ServiceToken is kept by the way in which it is deleted; what our finalizer never held has
+    // no copies.
     let is_held = object.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
     let keeps = kind == Kind::Token || !is_held || object.data["spec"]["deletionPolicy"] == "Orphan";
     (!keeps).then(|| json!({"spec": {"deletionPolicy": "Orphan"}}))
@@ -38,8 +39,8 @@ pub fn copies_that_stay(object: &DynamicObject) -> String {
     }
 }
 
-/// Annotations that do the same where the API server takes no change of the spec, because of what it lacks: a pause also
-/// has the copies stay.
+/// Annotations that do the same where the API server takes no change of the spec, because of what it lacks: a
+/// pause also has the copies stay.
 pub fn otherwise() -> Value {
     json!({PAUSED_ANNOTATION: "it is deleted, and its copies stay"})
 }

@@ -1,8 +1,9 @@
 //! `edit`: read, change, our own rules, a server dry run, replace with the resourceVersion that was read.
 //!
-//! Guarantees: whatever fails, the object is as it was, and what was typed into an editor is kept in a file whose path is
-//! said. Where somebody else was faster, the change is made again on the newer object, a bounded number of times, as long
-//! as they did not change the same field; `--patch` says what shall be, so it is made again in any case.
+//! Guarantees: whatever fails, the object is as it was, and what was typed into an editor is kept in a file
+//! whose path is said. Where someone else was faster, the change is made again on the newer object, a bounded
+//! number of times, as long as they did not change the same field; `--patch` says what shall be, so it is made
+//! again in any case.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -90,7 +91,7 @@ async fn in_editor(
     change(store, current, Change { patch, seen: Some(seen) }, options).await
 }
 
-/// Makes the change, again where somebody was faster. A dry run first: what the API server refuses is then known before
+/// Makes the change, again where someone was faster. A dry run first: what the API server refuses is then known before
 /// anything is written.
 async fn change(store: &Store, current: DynamicObject, change: Change, options: &Edit) -> anyhow::Result<()> {
     let (place, reference) = (store.place(&options.name), store.kind.reference(&options.name));
@@ -139,7 +140,7 @@ fn said(store: &Store, place: String, error: Error) -> anyhow::Error {
     }
 }
 
-/// A write that was sent and whose fate nobody told.
+/// A write that was sent and whose fate no one told.
 #[derive(Debug, thiserror::Error)]
 #[error("it is unknown whether {place} was changed: check it before you try again")]
 struct Unanswered {

@@ -99,7 +99,7 @@ impl Kind {
         }
     }
 
-    /// Titles and cells of a table, beside the name.
+    /// Titles and cells of a table, next to the name.
     pub fn columns(self) -> &'static [Column] {
         match self {
             Self::Sync => &SYNC_COLUMNS,
@@ -158,7 +158,7 @@ fn count(object: &DynamicObject, field: &str) -> String {
     object.data["status"]["counts"][field].as_i64().map(|count| count.to_string()).unwrap_or_default()
 }
 
-/// Whoever may write a status decides what stands in it, and a table goes to a terminal.
+/// Anyone who may write a status decides what is in it, and a table goes to a terminal.
 fn text(value: &str) -> String {
     bounded(value, CELL).replace('\n', " ")
 }

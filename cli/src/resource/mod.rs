@@ -1,8 +1,9 @@
 //! The verbs on each ConfigMapSync and ServiceToken, written once for both, with the rights of the person who types.
 //!
-//! Guarantees: every write asks for strict field validation, so a misspelt field is refused and never dropped; what a verb
-//! changes it names by uid or resourceVersion, so that nobody else's change is undone unseen; standard output holds what
-//! was asked for, all else goes to standard error. Failure: the error names the object and the next step.
+//! Guarantees: every write asks for strict field validation, so a misspelt field is refused and never dropped;
+//! what a verb changes it names by uid or resourceVersion, so that no one else's change is undone unseen;
+//! standard output holds what was asked for, all else goes to standard error. Failure: the error names the
+//! object and the next step.
 
 pub mod apply;
 pub mod create;

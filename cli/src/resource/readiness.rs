@@ -27,8 +27,8 @@ fn unready(object: &DynamicObject) -> Option<String> {
     }
 }
 
-/// Waits until the object is Ready, for so long, or until Ctrl-C; the error is why it is not. A terminal is told what it
-/// waits for.
+/// Waits until the object is Ready, for so long, or until Ctrl-C; the error is why it is not. A terminal is
+/// told what it waits for.
 pub async fn wait(store: &Store, name: &str, limit: Duration) -> Result<(), String> {
     let (begun, is_told) = (Instant::now(), io::stderr().is_terminal());
     let (mut told, mut last) = (String::new(), String::new());

@@ -53,7 +53,7 @@ impl Text {
         Ok(())
     }
 
-    /// What stands in it now. By its path, since many editors replace the file.
+    /// What is in it now. By its path, since many editors replace the file.
     pub fn read(&self) -> anyhow::Result<Value> {
         manifest::read_one(self.file.path())
     }
@@ -92,7 +92,7 @@ fn shown(kind: Kind, object: &Value) -> anyhow::Result<String> {
 /// What a text says the object shall be: spec, labels and annotations.
 ///
 /// # Errors
-/// If the text is about another object, or about a state of it that somebody has changed since.
+/// If the text is about another object, or about a state of it that someone has changed since.
 pub fn wanted(kind: Kind, text: &Value, current: &Value) -> anyhow::Result<Value> {
     let (home, own_name) = (field(current, "namespace"), field(current, "name"));
     let place = kind.key(home, own_name);

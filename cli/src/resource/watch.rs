@@ -1,9 +1,9 @@
 //! `watch`: each change a line, as it happens.
 //!
-//! Lost connections, a resourceVersion that is too old and an API server that restarts are survived: the objects are then
-//! listed anew, and only what has changed meanwhile is shown, deletions included. What is said to a broken watch goes to
-//! standard error, once for each new reason. Ends well on Ctrl-C and when nobody reads any more; fails only where the
-//! very first list is refused.
+//! Lost connections, a resourceVersion that is too old and an API server that restarts are survived: the
+//! objects are then listed again, and only what has changed meanwhile is shown, deletions included. What is
+//! said to a broken watch goes to standard error, once for each new reason. Ends well on Ctrl-C and when no one
+//! reads any more; fails only where the very first list is refused.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -106,7 +106,7 @@ impl Writer {
     }
 }
 
-/// Watches until Ctrl-C, or until nobody reads any more.
+/// Watches until Ctrl-C, or until no one reads any more.
 pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
     let Watch { name, scope, selectors, output } = options;
     let store = scope.store(kind).await?;

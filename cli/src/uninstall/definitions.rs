@@ -12,7 +12,7 @@ use super::part::Part;
 use crate::resource::kind::Kind;
 use crate::resource::store::Store;
 
-/// Those that are installed. One without our stored version is of somebody else, such as the upstream operator.
+/// Those that are installed. One without our stored version is of someone else, such as the upstream operator.
 pub async fn installed(client: &Client) -> anyhow::Result<Vec<Part>> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut parts = Vec::new();

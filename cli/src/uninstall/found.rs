@@ -117,7 +117,7 @@ impl Found {
 
     /// May it be done as things are?
     pub fn allows(&self, agents_stopped: bool) -> anyhow::Result<()> {
-        // Whoever paused everything wants nothing lost, and a deletion would wait for ever.
+        // Anyone who paused everything wants nothing lost, and a deletion would wait for ever.
         if let Some(reason) = &self.paused {
             ensure!(
                 self.syncs.is_empty() && self.tokens.is_empty(),
@@ -176,8 +176,8 @@ fn named(parts: &[Part]) -> String {
     parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Who leads: the holder of the lease, unless it should have renewed it by now. Where the clocks of both machines differ
-/// and it does lead, what is done twice is done to objects named by uid and resourceVersion.
+/// Who leads: the holder of the lease, unless it should have renewed it by now. Where the clocks of both
+/// machines differ and it does lead, what is done twice is done to objects named by uid and resourceVersion.
 pub async fn leader(client: &Client) -> anyhow::Result<Option<Leader>> {
     let lease = status::lease(client).await?;
     let leader = lease.and_then(|lease| status::leader(&lease, Timestamp::now()));

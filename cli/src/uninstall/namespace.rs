@@ -15,7 +15,7 @@ use crate::stdout::say;
 /// At most so many strangers are named.
 const MOST: usize = 8;
 
-/// Deletes the namespace, unless something of somebody else is in it.
+/// Deletes the namespace, unless something of someone else is in it.
 pub async fn remove(client: &Client, deadline: Instant) -> anyhow::Result<()> {
     let Some(part) = Part::find::<Namespace>(client, None, OPERATOR_NAMESPACE).await? else { return Ok(()) };
     let strangers = strangers(client).await?;
@@ -46,7 +46,8 @@ pub async fn strangers(client: &Client) -> anyhow::Result<Vec<String>> {
     for (resource, capabilities) in
         discovery.groups().flat_map(kube::discovery::ApiGroup::resources_by_stability)
     {
-        // Ours are deleted before; and what cannot be deleted by itself is no object of its own, such as metrics of a pod.
+        // Ours are deleted before; and what cannot be deleted by itself is no object of its own, such as
+        // metrics of a pod.
         let is_looked_at = capabilities.scope == Scope::Namespaced
             && [verbs::LIST, verbs::DELETE].iter().all(|verb| capabilities.supports_operation(verb))
             && resource.group != GROUP;

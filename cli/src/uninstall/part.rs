@@ -88,7 +88,7 @@ impl Part {
         }
     }
 
-    /// Deletes it; gone is as good. What was made anew under its name since stays.
+    /// Deletes it; gone is as good. What was made again under its name since stays.
     pub async fn delete(&self, client: &Client) -> anyhow::Result<()> {
         let preconditions = Some(Preconditions { uid: self.uid.clone(), resource_version: None });
         let params = DeleteParams { preconditions, ..DeleteParams::default() };

@@ -1,8 +1,8 @@
 //! Each `ConfigMapSync` and `ServiceToken` goes, and with `--copies delete` what it made.
 //!
-//! Where an operator leads, it does its part: it has the tenants' rights. Where none does, it is done here with the rights
-//! of the person, by the same rules, and only our own finalizer is taken off. Who leads is asked again each time, so an
-//! operator that dies meanwhile is replaced as soon as its lease is late.
+//! Where an operator leads, it does its part: it has the tenants' rights. Where none does, it is done here with
+//! the rights of the person, by the same rules, and only our own finalizer is taken off. Who leads is asked
+//! again each time, so an operator that dies meanwhile is replaced as soon as its lease is late.
 
 use std::collections::BTreeSet;
 
@@ -82,7 +82,7 @@ async fn left(client: &Client, found: &Found) -> anyhow::Result<Vec<(Kind, Dynam
     Ok(left)
 }
 
-/// Does what the operator would do before it lets go of these, and lets go. What somebody else changes meanwhile is left
+/// Does what the operator would do before it lets go of these, and lets go. What someone else changes meanwhile is left
 /// for the next look, and so is what could not be removed, which is told once.
 async fn release(
     client: &Client,
@@ -194,8 +194,8 @@ fn source(sync: &DynamicObject) -> Result<Source, String> {
     Ok(spec.source.clone().unwrap_or_default())
 }
 
-/// Waits until no Secret is owned by a ServiceToken. Once their kind is unknown, the garbage collector cannot judge what
-/// refers to it, and leaves it.
+/// Waits until no Secret is owned by a ServiceToken. Once their kind is unknown, the garbage collector cannot
+/// judge what refers to it, and leaves it.
 pub async fn secrets_are_let_go(client: &Client, deadline: Instant) -> anyhow::Result<()> {
     let secrets: Api<Secret> = Api::all(client.clone());
     let params = ListParams::default().labels(&format!("{MANAGED_BY_LABEL}={MANAGED_BY}"));

@@ -136,11 +136,11 @@ fn with_journal(script: &str, unit: &str) -> (tempfile::TempDir, Command) {
 
 #[test]
 fn the_journal_of_a_unit_is_followed() {
-    // Ends when nobody reads any more.
+    // Ends when no one reads any more.
     let script = "echo \"$@\" >&2; echo leaderelection lost; while echo well; do sleep 0.1; done";
     let (_dir, mut command) = with_journal(script, "k3s");
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // It is told while the journal goes on.
+    // It is told while the journal continues.
     let mut first = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
     assert!(first.starts_with("L-01  WARN"), "{first}");

@@ -1,4 +1,4 @@
-//! Nobody reads on: `weaver … | head -1` ends without a word, as it does for kubectl.
+//! No one reads on: `weaver … | head -1` ends without a word, as it does for kubectl.
 
 use std::process::{Command, Stdio};
 

@@ -99,7 +99,7 @@ impl Card {
         require_space(dir)?;
         let overlay = Overlay::create(&path, image, size, boot)?;
         overlay.edit_fat(|fat| edit(fat, edits, &key)).context("cannot prepare the card")?;
-        // Written last: a card that was made by halves is made anew.
+        // Written last: a card that was made by halves is made again.
         files::replace(&origin_file, origin.as_bytes(), 0o644)?;
         Ok(Self { place, overlay, boot, key, fresh: true })
     }

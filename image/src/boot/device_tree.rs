@@ -1,6 +1,6 @@
 //! QEMU's device tree under a board's name.
 //!
-//! Dumped anew for every machine: 0.2 s, and it depends on QEMU's version, the
+//! Dumped again for every machine: 0.2 s, and it depends on QEMU's version, the
 //! memory and the processors. QEMU fills in memory, initramfs and a fresh random
 //! seed when it starts.
 

@@ -1,7 +1,7 @@
 //! A command that finds names on this machine, and only it: kubectl under a SAN.
 //!
 //! In a mount namespace of its own, a hosts file of its own lies over
-//! `/etc/hosts`; nobody else on the machine sees it and no name server is asked.
+//! `/etc/hosts`; no one else on the machine sees it and no name server is asked.
 //! As another user than root it needs user namespaces. Failure: the words of
 //! unshare or mount, on the command's standard error, with exit code 1.
 
@@ -27,7 +27,7 @@ impl HostNames {
     /// Writes the hosts file, this machine's own with `names` in front, to `file`.
     ///
     /// # Errors
-    /// When a name cannot stand in a hosts file, or the file cannot be written.
+    /// When a name cannot be in a hosts file, or the file cannot be written.
     pub fn write(file: &Path, names: &[String]) -> Result<Self> {
         let machine = fs::read_to_string("/etc/hosts").unwrap_or_default();
         let text = hosts(names, &machine)?;

@@ -60,7 +60,7 @@ impl Machine {
         Self::switched_on(Arc::clone(card), setup.clone(), stage, overlay, dir, None)
     }
 
-    /// Goes on from a snapshot: another machine, other ports, a card of its own.
+    /// Continues from a snapshot: another machine, other ports, a card of its own.
     ///
     /// # Errors
     /// When QEMU does not start.
@@ -71,7 +71,7 @@ impl Machine {
         Self::switched_on(card, snapshot.setup.clone(), stage, overlay, dir, Some(&snapshot.name))
     }
 
-    /// Switches a machine on again that has ended: the firmware reads its card anew.
+    /// Switches a machine on again that has ended: the firmware reads its card again.
     ///
     /// # Errors
     /// When it still runs, or as [`Self::start`].
@@ -227,7 +227,7 @@ impl Machine {
         self.running.qmp.execute("set_link", &json!({ "name": LINK, "up": up }), qmp::SHORT).map(drop)
     }
 
-    /// Keeps memory and card as they are now, and goes on.
+    /// Keeps memory and card as they are now, and continues.
     ///
     /// # Errors
     /// When the name is not made of letters, digits and `-`, or QEMU refuses.

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, anyhow, bail};
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.stdin(Stdio::null()).env("LC_ALL", "C.UTF-8").env_remove("KUBECONFIG");
-    // mtools: our partition, whatever its geometry, and nobody's drive letters.
+    // mtools: our partition, whatever its geometry, and no one's drive letters.
     command.env("MTOOLS_SKIP_CHECK", "1").env("MTOOLSRC", "/dev/null");
     command
 }

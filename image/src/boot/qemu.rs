@@ -110,7 +110,7 @@ pub struct Start<'a> {
     pub console_log: &'a Path,
     /// The control socket.
     pub qmp: &'a Path,
-    /// A snapshot in the card to go on from.
+    /// A snapshot in the card to continue from.
     pub snapshot: Option<&'a str>,
 }
 

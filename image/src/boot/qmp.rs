@@ -50,7 +50,7 @@ impl Qmp {
     /// Connects once and greets.
     ///
     /// # Errors
-    /// When nobody listens or QEMU does not greet within `limit`.
+    /// When no one listens or QEMU does not greet within `limit`.
     pub fn connect(path: &Path, limit: Duration) -> Result<Self> {
         let stream = UnixStream::connect(path)
             .with_context(|| format!("cannot connect to QEMU at {}", path.display()))?;

@@ -1,6 +1,6 @@
 //! A machine that is switched on: QEMU, its control socket, its ports.
 //!
-//! Guarantee: when [`switch_on`] returns, the machine runs; a port that somebody
+//! Guarantee: when [`switch_on`] returns, the machine runs; a port that someone
 //! took in between is replaced by another where the caller left the choice.
 //! Failure: QEMU's own words.
 
@@ -63,7 +63,7 @@ pub fn free_ports() -> Result<Ports> {
 
 /// Starts QEMU in `dir`. Takes other ports than `start.ports` when those are
 /// taken and `any_ports` allows it. `tell` learns QEMU's process id before the
-/// guest does anything that somebody could see and end the machine for.
+/// guest does anything that someone could see and end the machine for.
 ///
 /// # Errors
 /// When QEMU does not start, in its own words.

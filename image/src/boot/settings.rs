@@ -1,7 +1,7 @@
 //! What config.txt says about booting one of our boards.
 //!
-//! [`weaver_diagnostics::config_txt`] says which lines apply. What this harness cannot play faithfully (several initramfs
-//! files, a filter whose condition it does not know) is refused where it applies, never skipped.
+//! [`weaver_diagnostics::config_txt`] says which lines apply. What this harness cannot play faithfully (several
+//! initramfs files, a filter whose condition it does not know) is refused where it applies, never skipped.
 //!
 //! Failure: names the file, the line and what to write instead.
 

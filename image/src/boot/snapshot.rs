@@ -1,4 +1,4 @@
-//! A machine's memory and card at one moment, to go on from as often as wanted.
+//! A machine's memory and card at one moment, to continue from as often as wanted.
 //!
 //! Guarantee: never written again; machines restored from it share nothing they
 //! write. Failure: names the file.

@@ -1,11 +1,11 @@
 //! The log of all that a machine wrote to its card, as QEMU's `blklogwrites` keeps it in the format of the kernel's
 //! dm-log-writes: each write with its data in the order of completion, and each flush.
 //!
-//! From it follows what is on a card whose power was cut. Covered: every prefix that [`WriteLog::cuts`] names, and what a
-//! card with a volatile cache may make of the writes since its last flush ([`Lost`]): any of them lost, any of them torn at
-//! a sector. Not covered: cards that lie about a flush, damage to neighbours of a block that is being written, bits that
-//! rot. Guarantee: the log is only read; an entry that its superblock does not count is not there. Failure: names the log
-//! and the entry.
+//! From it follows what is on a card whose power was cut. Covered: every prefix that [`WriteLog::cuts`] names,
+//! and what a card with a volatile cache may make of the writes since its last flush ([`Lost`]): any of them
+//! lost, any of them torn at a sector. Not covered: cards that lie about a flush, damage to neighbours of a
+//! block that is being written, bits that rot. Guarantee: the log is only read; an entry that its superblock
+//! does not count is not there. Failure: names the log and the entry.
 
 use std::fs::File;
 use std::ops::Range;
@@ -107,7 +107,8 @@ impl WriteLog {
         cuts
     }
 
-    /// The entries between two barriers, by their numbers in `part`, those before the first and after the last included.
+    /// The entries between two barriers, by their numbers in `part`, those before the first and after the last
+    /// included.
     /// Of each stretch the barrier that ends it is left out.
     #[must_use]
     pub fn stretches(&self, part: Range<usize>) -> Vec<Range<usize>> {

@@ -122,7 +122,7 @@ fn copy_tree(from: &Path, to: &Path, layer: &mut Layer) -> Result<()> {
 fn mode(path: &Path, on_disk: u32) -> u32 {
     match path {
         _ if path.starts_with("etc/sudoers.d") => 0o440,
-        // netplan warns about any other: a Wi-Fi password may stand in such a file.
+        // netplan warns about any other: a Wi-Fi password may be in such a file.
         _ if path.starts_with("etc/netplan") => 0o600,
         _ if on_disk & 0o100 != 0 => 0o755,
         _ => 0o644,

@@ -1,7 +1,7 @@
 //! One tar out of two: the root file system of packages, and what is ours on top.
 //!
 //! Guarantees: entries of the base are passed on byte for byte, extended headers (ACLs, capabilities) included;
-//! a file of the layer takes the place of the base's; directories that nobody has are made; the same input gives
+//! a file of the layer takes the place of the base's; directories that no one has are made; the same input gives
 //! the same bytes. Failure: an entry that cannot be read, a directory where the layer has a file.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use tar::{Archive, Builder, EntryType, Header};
 
-/// What stands in the layer at one path.
+/// What is in the layer at one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
     /// A file with its content.
@@ -25,7 +25,7 @@ pub enum Node {
     Directory(u32),
 }
 
-/// What is put on top of the packages: path below `/`, without a leading one, to what stands there. All of it is
+/// What is put on top of the packages: path below `/`, without a leading one, to what is there. All of it is
 /// root's.
 pub type Layer = BTreeMap<PathBuf, Node>;
 

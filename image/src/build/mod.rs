@@ -1,13 +1,13 @@
 //! `weaver-image build`: from a checkout and Debian's archive to `out/`.
 //!
-//! Packages are made into a root beside the compilers; our layer is put on top while the file system is written;
+//! Packages are made into a root next to the compilers; our layer is put on top while the file system is written;
 //! the result gets its name when it is whole. Failure: a step names its log; what was made before stays in the
 //! cache, and an interrupted build leaves nothing that looks finished.
 //!
 //! - [`rootfs`], [`packages`], [`debian_kernel`], [`emulation`]: Debian's part.
 //! - [`layer`], [`merge`]: ours, and both as one.
 //! - [`disk`], [`boot_files`], [`cpio`]: partitions, and whether they can start.
-//! - [`named`], [`publish`], [`sbom`], [`os_list`]: the image's name, and what lies beside it.
+//! - [`named`], [`publish`], [`sbom`], [`os_list`]: the image's name, and what lies next to it.
 //! - [`place`]: where all of it is written.
 
 pub mod boot_files;
@@ -64,7 +64,7 @@ pub struct Image {
 }
 
 /// Makes the root file system of Debian's packages, for builds to come: where machines are made new each time,
-/// beside other work, since it takes one processor for a quarter of an hour.
+/// next to other work, since it takes one processor for a quarter of an hour.
 ///
 /// # Errors
 /// See the module.
@@ -104,7 +104,7 @@ pub fn build(options: &Options) -> Result<Image> {
     files::make_dir(&programs_at)?;
     let _programs = place::wait_alone(&programs_at)?;
     let choose = || k3s::choose(source, &choice_of_k3s, &work.join("k3s"));
-    // First, since it is what most often cannot be had; but a testbed is compiled, beside the packages.
+    // First, since it is what most often cannot be had; but a testbed is compiled, next to the packages.
     let chosen = if choice_of_k3s == K3sChoice::Testbed { None } else { Some(choose()?) };
     let profile =
         if choice_of_k3s == K3sChoice::Testbed && !options.release { Profile::Dev } else { Profile::Release };
@@ -197,7 +197,7 @@ fn put_together(
     tar::Archive::new(BufReader::new(firmware)).unpack(&boot).context("unpacking the boot files")?;
     boot_files::verify(&boot, &boot_files::Kernel::in_root(&root.tar())?, *kernel)?;
     copy_boot_overlay(&source.join("image/overlay-boot"), &boot, epoch)?;
-    // What is on the card is what the bill says, whoever changes the file meanwhile.
+    // What is on the card is what the bill says, anyone who changes the file meanwhile.
     let own_k3s = work.path().join("k3s");
     k3s.copy_to(&own_k3s)?;
 

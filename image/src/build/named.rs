@@ -1,4 +1,4 @@
-//! What an image is called, so that nobody takes one that is no release for one.
+//! What an image is called, so that no one takes one that is no release for one.
 
 use super::debian_kernel::DebianKernel;
 use crate::k3s::Variant;

@@ -12,7 +12,7 @@ pub struct Published<'a> {
     pub variant: Option<&'a str>,
     /// The boards that it is for, as Imager names them.
     pub devices: &'a [&'a str],
-    /// Where Imager finds the compressed file; whoever publishes it writes the address in.
+    /// Where Imager finds the compressed file; anyone who publishes it writes the address in.
     pub url: &'a str,
     /// `YYYY-MM-DD`.
     pub date: &'a str,

@@ -12,7 +12,7 @@ use weaver_devstack::steps::say;
 /// How files and directories begin that are being made.
 pub const PARTIAL: &str = ".partial-";
 
-/// Refuses to go on where there is less room than is needed; places on one file system share what it has.
+/// Refuses to continue where there is less room than is needed; places on one file system share what it has.
 ///
 /// # Errors
 /// Names the place, what is free, what is needed and the remedy.

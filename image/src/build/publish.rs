@@ -1,4 +1,4 @@
-//! What lies beside the image: the packed file, its sum, the lists.
+//! What lies next to the image: the packed file, its sum, the lists.
 //!
 //! Guarantee: nothing is named before all of it is made, the sums of older images go first and the new one comes
 //! last; so where `….sha256` lies, the packed image and the lists are of the same build. Failure: what was there
@@ -40,7 +40,7 @@ pub struct Lists {
 /// Judges the names of the packages, says which moved since the last build, and makes both lists.
 ///
 /// # Errors
-/// A package that nobody has reviewed, or one that is gone; a list that cannot be read.
+/// A package that no one has reviewed, or one that is gone; a list that cannot be read.
 pub fn lists(options: &Options, root: &RootFs, k3s: &K3s) -> Result<Lists> {
     let Options { source, out, kernel, .. } = options;
     let read =

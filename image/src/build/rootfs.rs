@@ -1,6 +1,6 @@
 //! The root file system of Debian packages, made by mmdebstrap under emulation and kept by content.
 //!
-//! Guarantees: the key of the cache is the hash of everything that is read here; a directory stands in the cache
+//! Guarantees: the key of the cache is the hash of everything that is read here; a directory is in the cache
 //! whole or not at all, since it gets its name last, and stays while a build uses it. The archive moves on beneath
 //! the same key: `--fresh` asks it again. Failure: mmdebstrap's log is named.
 

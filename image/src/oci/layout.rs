@@ -1,7 +1,8 @@
 //! An image as a file: an OCI layout in a tar archive. Pure: programs in, bytes out, the same for the same.
 //!
-//! The archive's index has one entry, the image's own index, which has a manifest for each platform; so one name stands for
-//! all of them. No layer is compressed: a registry client does that, and there is no compressor to agree with.
+//! The archive's index has one entry, the image's own index, which has a manifest for each platform; so one
+//! name stands for all of them. No layer is compressed: a registry client does that, and there is no compressor
+//! to agree with.
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
@@ -13,7 +14,7 @@ use tar::{Builder, EntryType, Header};
 const USER: u32 = 65_532;
 /// Where the program lies.
 const PATH: &str = "usr/bin/weaver-operator";
-/// Before the tag. No registry: whoever has the image brought it.
+/// Before the tag. No registry: anyone who has the image brought it.
 const NAME: &str = "localhost/weaver-operator";
 
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";

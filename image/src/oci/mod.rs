@@ -1,9 +1,10 @@
-//! The operator as a container image, made without a container engine: [`layout`] writes it, here its programs are built.
+//! The operator as a container image, made without a container engine: [`layout`] writes it, here its programs
+//! are built.
 //!
-//! An image holds one file. The program is linked statically, so that it needs no libc beside it, whose updates somebody would
-//! have to follow. Guarantees: what goes in is a static program for the platform that the image says, within the budget of a
-//! program for the card; the same sources make the same image, whose date is that of the last commit. Failure: the message
-//! names the platform and what is wrong; an image that was there stays.
+//! An image holds one file. The program is linked statically, so that it needs no libc next to it, whose
+//! updates someone would have to follow. Guarantees: what goes in is a static program for the platform that the
+//! image says, within the budget of a program for the card; the same sources make the same image, whose date is
+//! that of the last commit. Failure: the message names the platform and what is wrong; an image that was there stays.
 
 pub mod layout;
 

@@ -1,7 +1,8 @@
-//! Writes what is generated from the types: `deploy/crds/<plural>.yaml` for each definition, and `docs/reference/api.md`.
+//! Writes what is generated from the types: `deploy/crds/<plural>.yaml` for each definition, and
+//! `docs/reference/api.md`.
 //!
 //! `cargo run -p weaver-api --example generate [ROOT]`, by `make generate`. Prints which files changed. A file
-//! is written beside its place and renamed, so it is never half there; one that is right already is not touched.
+//! is written next to its place and renamed, so it is never half there; one that is right already is not touched.
 //! Where something fails, what was written before stays and the next run does the rest.
 
 use std::fs;

@@ -17,7 +17,7 @@ pub const AUTHORIZED: &str = "Authorized";
 pub const TARGETS_SYNCED: &str = "TargetsSynced";
 /// At least one target, or the Secret, is taken by an object that is not ours.
 pub const CONFLICTED: &str = "Conflicted";
-/// Nothing is written, because the spec or somebody says so.
+/// Nothing is written, because the spec or someone says so.
 pub const PAUSED: &str = "Paused";
 /// What was written at an older version of the API says all that is needed now.
 pub const MIGRATED: &str = "Migrated";
@@ -35,7 +35,7 @@ pub const TOKEN_ORDER: [&str; 6] = [READY, AUTHORIZED, TOKENS_FRESH, CONFLICTED,
 pub const MEMORY_CGROUP_ENABLED: &str = "MemoryCgroupEnabled";
 /// Every configured name was proven.
 pub const SERVING_NAMES_COVERED: &str = "ServingNamesCovered";
-/// Somebody vouches for the clock.
+/// Someone vouches for the clock.
 pub const CLOCK_SYNCHRONISED: &str = "ClockSynchronised";
 /// The storage under k3s can be written and has room.
 pub const STORAGE_HEALTHY: &str = "StorageHealthy";
@@ -130,7 +130,7 @@ pub fn fold(
         .collect()
 }
 
-/// The conditions that can be read. The API server's idea of a `date-time` is wider than ours, and whoever may
+/// The conditions that can be read. The API server's idea of a `date-time` is wider than ours, and anyone who may
 /// write a status must not be able to make the whole object unreadable by it.
 pub(crate) fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Condition>, D::Error> {
     let conditions = Vec::<Value>::deserialize(deserializer)?;
@@ -138,7 +138,7 @@ pub(crate) fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec
 }
 
 /// `message`, or its beginning of at most `most` bytes and a word that the rest is cut; without control characters
-/// but line breaks. Other people's words stand in messages, and messages are printed to terminals.
+/// but line breaks. Other people's words are in messages, and messages are printed to terminals.
 #[must_use]
 pub fn bounded(message: &str, most: usize) -> String {
     let end = message.floor_char_boundary(most);

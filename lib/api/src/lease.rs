@@ -1,7 +1,7 @@
 //! What a Lease says, and the Lease that says it. Pure.
 //!
-//! Its fields are those that every tool knows. What they have no place for stands in annotations: the holder's priority, and
-//! who else would lead.
+//! Its fields are those that every tool knows. What they have no place for is in annotations: the holder's
+//! priority, and who else would lead.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,10 +22,10 @@ pub const CANDIDATES_ANNOTATION: &str = "weaver.example.com/candidates";
 /// Seconds that a Lease is given when it is given back.
 const RELEASED: u64 = 1;
 
-/// Somebody who would lead.
+/// Someone who would lead.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Candidacy {
-    /// Its name, as it would stand in the Lease.
+    /// Its name, as it would be in the Lease.
     pub holder: String,
     /// Who has a higher one than the holder is given the Lease at its next renewal.
     #[serde(default)]
@@ -39,7 +39,7 @@ pub struct Candidacy {
 pub struct Record {
     /// Who holds it.
     pub holder: Option<String>,
-    /// Its holder has given it back. Where somebody else has only taken the name out, that one does not know of it.
+    /// Its holder has given it back. Where someone else has only taken the name out, that one does not know of it.
     pub is_released: bool,
     /// What its holder changes by renewing it. That others have put themselves on its list changes nothing here.
     pub renewal: String,
@@ -47,11 +47,12 @@ pub struct Record {
     pub expiry: Option<Duration>,
     /// How often it went from hand to hand.
     pub transitions: i32,
-    /// Its resourceVersion: of one object they only grow, and may be compared (Kubernetes 1.35 says so; before, all did).
+    /// Its resourceVersion: of one object they only grow, and may be compared (Kubernetes 1.35 says so; before,
+    /// all did).
     pub version: Option<u64>,
     /// The holder's priority.
     pub priority: i32,
-    /// Who else would lead. A list that somebody has made unreadable is none: whoever was on it comes back.
+    /// Who else would lead. A list that someone has made unreadable is none: anyone who was on it comes back.
     pub candidates: Vec<Candidacy>,
 }
 
@@ -70,7 +71,7 @@ impl Record {
             renewal: format!("{holder:?} {transitions} {renewed:?} {seconds:?}"),
             is_released: holder.is_none() && seconds == Some(RELEASED),
             holder,
-            // What somebody wrote there by hand does not keep everybody out for ever.
+            // What someone wrote there by hand does not keep everybody out for ever.
             expiry: seconds.map(Duration::from_secs).filter(|expiry| *expiry <= Duration::from_mins(10)),
             transitions,
             version: lease.metadata.resource_version.as_ref().and_then(|version| version.parse().ok()),
@@ -91,8 +92,8 @@ pub struct Me {
     pub priority: i32,
 }
 
-/// The Lease in the hands of `me` at `now`, in the place of `before`; times in it are for people. `candidates` stay on its
-/// list.
+/// The Lease in the hands of `me` at `now`, in the place of `before`; times in it are for people. `candidates`
+/// stay on its list.
 #[must_use]
 pub fn held(
     before: Option<&Lease>,
@@ -123,7 +124,7 @@ pub fn held(
     }
 }
 
-/// The Lease in nobody's hands: without a holder, and with the shortest of times, as client-go's is.
+/// The Lease in no one's hands: without a holder, and with the shortest of times, as client-go's is.
 #[must_use]
 pub fn released(before: &Lease) -> Lease {
     let spec = before.spec.clone().unwrap_or_default();

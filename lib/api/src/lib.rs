@@ -6,8 +6,8 @@
 //! # For other programs
 //!
 //! The types are those of [`kube`], so whatever it can do with a kind it can do with these. The crate is not published:
-//! depend on it by path or by git, next to the `kube` and `k8s-openapi` of the same major versions as here. It enables no
-//! `v1_*` feature of k8s-openapi: your program chooses one. The API server must be 1.33 or later.
+//! depend on it by path or by git, next to the `kube` and `k8s-openapi` of the same major versions as here. It
+//! enables no `v1_*` feature of k8s-openapi: your program chooses one. The API server must be 1.33 or later.
 //!
 //! ```toml
 //! [dependencies]
@@ -48,7 +48,8 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! The crate `weaver-client` creates, reads, lists, changes, watches and deletes objects of these kinds and of any other.
+//! The crate `weaver-client` creates, reads, lists, changes, watches and deletes objects of these kinds and of
+//! any other.
 
 pub mod conditions;
 pub mod convert;

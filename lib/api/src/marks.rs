@@ -18,19 +18,20 @@ pub const SYNC_UID_LABEL: &str = "weaver.example.com/sync-uid";
 pub const SYNC_ANNOTATION: &str = "weaver.example.com/sync";
 /// Annotation on the Secret of a `ServiceToken`: `<namespace>/<name>/<uid>` of it.
 pub const TOKEN_ANNOTATION: &str = "weaver.example.com/token";
-/// Label by which the owner of a `ServiceAccount` agrees that its tokens are put into Secrets, where its value is `true`.
+/// Label by which the owner of a `ServiceAccount` agrees that its tokens are put into Secrets, where its value
+/// is `true`.
 pub const ALLOW_TOKENS_LABEL: &str = "weaver.example.com/allow-tokens";
 /// Annotation on every copy: `<Kind>/<namespace>/<name>` of its source.
 pub const SOURCE_ANNOTATION: &str = "weaver.example.com/source";
 /// Annotation on a copy with labels or annotations besides the marks: which of them are ours, as JSON.
 pub const KEYS_ANNOTATION: &str = "weaver.example.com/keys";
-/// Annotation on a copy that was somebody else's object before. It is never deleted, only released.
+/// Annotation on a copy that was someone else's object before. It is never deleted, only released.
 pub const ADOPTED_ANNOTATION: &str = "weaver.example.com/adopted";
 /// Annotation on a Namespace: from resources of which namespaces it accepts copies, as names with commas between, or
 /// `none`. Where it is absent, rights alone decide.
 pub const ACCEPT_FROM_ANNOTATION: &str = "weaver.example.com/accept-from";
-/// Annotation on one of our resources, or on the operator's own namespace for all of them: nothing is written while it is
-/// there. Its value is the reason.
+/// Annotation on one of our resources, or on the operator's own namespace for all of them: nothing is written
+/// while it is there. Its value is the reason.
 pub const PAUSED_ANNOTATION: &str = "weaver.example.com/paused";
 /// Kubernetes' own label for the tool that manages an object.
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
@@ -45,7 +46,7 @@ pub const FINALIZER: &str = "weaver.example.com/cleanup";
 pub const UPSTREAM_NAME_ANNOTATION: &str = "configmapsync.io/owner-name";
 /// Upstream's annotation on copies and sources: namespace of their `ConfigMapSync`.
 pub const UPSTREAM_NAMESPACE_ANNOTATION: &str = "configmapsync.io/owner-namespace";
-/// Upstream's label for the same name; a name of more than 63 characters cannot stand in it.
+/// Upstream's label for the same name; a name of more than 63 characters cannot be in it.
 pub const UPSTREAM_NAME_LABEL: &str = "cmsOwnerName";
 /// Upstream's label for the same namespace.
 pub const UPSTREAM_NAMESPACE_LABEL: &str = "cmsOwnerNamespace";

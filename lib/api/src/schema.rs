@@ -14,7 +14,7 @@ pub const LABEL_VALUE_PATTERN: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9
 /// Keys of a ConfigMap or a Secret. <https://kubernetes.io/docs/concepts/configuration/configmap/>
 pub const KEY_PATTERN: &str = r"^\.?[-_a-zA-Z0-9][-._a-zA-Z0-9]*$";
 
-/// Beginnings of label and annotation keys that nobody may set on a copy: our marks and upstream's,
+/// Beginnings of label and annotation keys that no one may set on a copy: our marks and upstream's,
 /// Kubernetes' own, and those by which deployment tools know what they made and would then delete.
 pub const RESERVED_PREFIXES: [&str; 7] = [
     "weaver.example.com/",
@@ -32,8 +32,8 @@ pub const RESERVED_KEYS: [&str; 4] =
 
 /// Beginnings of keys that a source may carry and a copy must not, besides the reserved ones: by some a deployment
 /// tool knows what it made and removes what it has no manifest of (k3s' own addons, Flux, kapp, Helm), by the others
-/// a syncer or cert-manager would take the copy for one of its sources. The admission policy `weaver-accounts` has the same
-/// list: a change of these keys of a ServiceToken needs no right on the accounts that it names.
+/// a syncer or cert-manager would take the copy for one of its sources. The admission policy `weaver-accounts`
+/// has the same list: a change of these keys of a ServiceToken needs no right on the accounts that it names.
 pub const NEVER_COPIED: [&str; 9] = [
     "objectset.rio.cattle.io/",
     "kustomize.toolkit.fluxcd.io/",
@@ -46,7 +46,7 @@ pub const NEVER_COPIED: [&str; 9] = [
     "cert-manager.io/",
 ];
 
-/// May nobody set this label or annotation on a copy?
+/// May no one set this label or annotation on a copy?
 #[must_use]
 pub fn is_reserved(key: &str) -> bool {
     RESERVED_KEYS.contains(&key) || RESERVED_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
@@ -100,8 +100,8 @@ pub(crate) fn finished(mut crd: CustomResourceDefinition) -> CustomResourceDefin
     crd
 }
 
-/// Where a spec has the field in which conversion carries what does not fit elsewhere, a write keeps it as it is. At the
-/// root, because the spec may go as a whole. Who creates an object may bring one, as a restored backup does.
+/// Where a spec has the field in which conversion carries what does not fit elsewhere, a write keeps it as it
+/// is. At the root, because the spec may go as a whole. Who creates an object may bring one, as a restored backup does.
 #[must_use]
 pub fn round_trip_kept(root: &JSONSchemaProps) -> Option<ValidationRule> {
     let spec = root.properties.as_ref()?.get("spec")?;

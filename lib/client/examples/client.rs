@@ -1,9 +1,10 @@
-//! A program of somebody else's that works with our kinds: create, read, list, change, watch, undo, delete, wait.
+//! A program of someone else's that works with our kinds: create, read, list, change, watch, undo, delete, wait.
 //!
-//! `cargo run -p weaver-client --example client -- NAMESPACE`, with the cluster of the kubeconfig that kubectl would use.
-//! Makes one `ConfigMapSync` and one `ServiceToken` called `example-client` in that namespace, which must exist, and deletes
-//! them again; counts what the node agents report. Each step says what it did. If one fails, what was made is undone; the
-//! `ConfigMapSync` is suspended and writes nothing.
+//! `cargo run -p weaver-client --example client -- NAMESPACE`, with the cluster of the kubeconfig that kubectl
+//! would use.
+//! Makes one `ConfigMapSync` and one `ServiceToken` called `example-client` in that namespace, which must
+//! exist, and deletes them again; counts what the node agents report. Each step says what it did. If one fails,
+//! what was made is undone; the `ConfigMapSync` is suspended and writes nothing.
 
 use std::fmt::Debug;
 use std::pin::pin;
@@ -174,7 +175,7 @@ async fn life<K: Kind>(
         println!("{undone}");
     }
 
-    // Only this very object, not one that somebody made in its place.
+    // Only this very object, not one that someone made in its place.
     objects.delete(&changed, DeleteParams::default()).await?;
     objects.gone(&changed, SOON).await?;
     seen(&mut batches, |change| matches!(change, Change::Deleted(_))).await?;
@@ -182,7 +183,7 @@ async fn life<K: Kind>(
     Ok(())
 }
 
-/// Waits for a change. An error is not the end of such a stream: it goes on, less and less often.
+/// Waits for a change. An error is not the end of such a stream: it continues, less and less often.
 async fn seen<K>(
     changes: &mut (impl futures::Stream<Item = watcher::Result<Vec<Change<K>>>> + Unpin),
     wanted: impl Fn(&Change<K>) -> bool,

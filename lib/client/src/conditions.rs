@@ -52,11 +52,11 @@ pub fn condition(object: &impl Serialize, kind: &str) -> Option<Condition> {
     conditions(object).into_iter().find(|condition| condition.kind == kind)
 }
 
-/// Is the condition `kind` `True` for the object as it is now? For [`crate::Objects::wait`]; `None` is an object that does
-/// not exist.
+/// Is the condition `kind` `True` for the object as it is now? For [`crate::Objects::wait`]; `None` is an
+/// object that does not exist.
 ///
-/// A condition counts if it was judged at the object's `metadata.generation`: by its own `observedGeneration` and that of
-/// the status, where they are there. Otherwise the controller has not looked at the last change yet.
+/// A condition counts if it was judged at the object's `metadata.generation`: by its own `observedGeneration`
+/// and that of the status, where they are there. Otherwise the controller has not looked at the last change yet.
 #[must_use]
 pub fn is_true<K: Resource + Serialize>(object: Option<&K>, kind: &str) -> Progress {
     let Some(object) = object else { return Progress::NotYet("it does not exist".into()) };

@@ -31,7 +31,7 @@ pub async fn config(kubeconfig: Option<&Path>, watch: Duration, user_agent: &str
     };
     // Every resource has its own back-off; retries inside one request would only hide failures for minutes.
     config.default_retry = false;
-    // A server that accepts a request and never answers holds nobody for ever; a quiet watch is cut by no less
+    // A server that accepts a request and never answers holds no one for ever; a quiet watch is cut by no less
     // than its own length.
     config.read_timeout = Some(watch + Duration::from_secs(10));
     config.reset_reader_on_write = true;

@@ -1,8 +1,8 @@
-//! Work with objects of any kind on a Kubernetes API server: create, read, list, update, apply, delete, wait, watch, and
-//! undo what was written.
+//! Work with objects of any kind on a Kubernetes API server: create, read, list, update, apply, delete, wait,
+//! watch, and undo what was written.
 //!
-//! The types are those of [`kube`]: an [`Objects`] is made from a [`kube::Api`] and leaves to it what it does well. Added is
-//! what a program needs around it:
+//! The types are those of [`kube`]: an [`Objects`] is made from a [`kube::Api`] and leaves to it what it does
+//! well. Added is what a program needs around it:
 //!
 //! | | |
 //! |---|---|
@@ -28,7 +28,7 @@
 //! let is_filled = |found: Option<&ConfigMap>| match found {
 //!     Some(map) if map.data.is_some() => Progress::Reached,
 //!     Some(_) => Progress::NotYet("it has no data yet".into()),
-//!     None => Progress::Never("somebody deleted it".into()),
+//!     None => Progress::Never("someone deleted it".into()),
 //! };
 //! let map = maps.wait("settings", Duration::from_secs(10), is_filled).await?;
 //! # Ok(())
@@ -37,8 +37,8 @@
 //!
 //! # For other programs
 //!
-//! The crate is not published: depend on it by path or by git, next to `kube` 5 and `k8s-openapi` 0.29, of which your program
-//! chooses the version of Kubernetes; this crate chooses none.
+//! The crate is not published: depend on it by path or by git, next to `kube` 5 and `k8s-openapi` 0.29, of
+//! which your program chooses the version of Kubernetes; this crate chooses none.
 //!
 //! ```toml
 //! [dependencies]
@@ -50,8 +50,8 @@
 //! `lib/client/examples/client.rs` takes an object of each kind of Config Weaver through its life:
 //! `cargo run -p weaver-client --example client -- NAMESPACE`.
 //!
-//! Nothing here logs. Nothing acts after the call that asked for it has returned, with one exception that [`rollback::scope`]
-//! describes.
+//! Nothing here logs. Nothing acts after the call that asked for it has returned, with one exception that
+//! [`rollback::scope`] describes.
 
 pub mod call;
 pub mod conditions;

@@ -54,8 +54,8 @@ pub fn difference(before: &Value, after: &Value) -> Value {
     Value::Object(patch)
 }
 
-/// The first field of the patch that differs between `seen` and `newer`, as a path: `spec.source.name`. There the patch was
-/// made without knowing what is there now.
+/// The first field of the patch that differs between `seen` and `newer`, as a path: `spec.source.name`. There
+/// the patch was made without knowing what is there now.
 #[must_use]
 pub fn overtaken(seen: &Value, newer: &Value, patch: &Value) -> Option<String> {
     let Value::Object(fields) = patch else { return (seen != newer).then(String::new) };
@@ -68,7 +68,8 @@ pub fn overtaken(seen: &Value, newer: &Value, patch: &Value) -> Option<String> {
     })
 }
 
-/// What users write of an object: labels, annotations, and all fields but `apiVersion`, `kind`, `metadata` and `status`.
+/// What users write of an object: labels, annotations, and all fields but `apiVersion`, `kind`, `metadata` and
+/// `status`.
 /// Finalizers and owner references are left out: controllers write them.
 #[must_use]
 pub fn content(object: &Value) -> Value {

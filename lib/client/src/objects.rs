@@ -1,8 +1,8 @@
 //! The objects of one kind, in one namespace or in all: create, read, list, update, apply, delete.
 //!
-//! What [`Api`] does well stays there ([`Objects::api`]): logs, scale, subresources. Added here: a deadline on each request,
-//! strict field validation on each write, errors that name the object, and an update that repeats a pure change on a
-//! newer object.
+//! What [`Api`] does well stays there ([`Objects::api`]): logs, scale, subresources. Added here: a deadline on
+//! each request, strict field validation on each write, errors that name the object, and an update that repeats
+//! a pure change on a newer object.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -215,8 +215,8 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
         }
     }
 
-    /// Creates an object. `object` is a `K`, or what serialises to one, such as a manifest: a field that the kind does not
-    /// have is refused by the API server and never dropped.
+    /// Creates an object. `object` is a `K`, or what serialises to one, such as a manifest: a field that the
+    /// kind does not have is refused by the API server and never dropped.
     ///
     /// # Errors
     /// If there is one of this name ([`Refusal::Exists`]), or the API server refuses otherwise or does not answer.
@@ -310,8 +310,8 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
         self.patch("applying", name, &Patch::Apply(object), how, conflicts).await
     }
 
-    /// Deletes the very object that was seen (by uid, unless the parameters have preconditions of their own). One that is
-    /// gone by now is as good. It may still be there when this returns: see [`Self::gone`].
+    /// Deletes the very object that was seen (by uid, unless the parameters have preconditions of their own).
+    /// One that is gone by now is as good. It may still be there when this returns: see [`Self::gone`].
     ///
     /// # Errors
     /// If another object has its name ([`Error::is_conflict`]), or the API server refuses or does not answer.

@@ -1,7 +1,8 @@
 //! Waiting for an object, with a deadline and a reason.
 //!
 //! By reading it again and again: that takes the right to `get` this one object and no watch, it sees each state that
-//! lasts, and at the deadline it knows what was missing. [`kube::runtime::wait`] watches, has no deadline and no reason.
+//! lasts, and at the deadline it knows what was missing. [`kube::runtime::wait`] watches, has no deadline and
+//! no reason.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -28,9 +29,9 @@ pub enum Progress {
 }
 
 impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
-    /// Reads an object until `judge` is content; returns what it was content with, where `None` is an object that does not
-    /// exist: whether that is not *yet*, or *no more*, is for `judge` to say. It is called with each answer, so it may also
-    /// report progress.
+    /// Reads an object until `judge` is content; returns what it was content with, where `None` is an object
+    /// that does not exist: whether that is not *yet*, or *no more*, is for `judge` to say. It is called with
+    /// each answer, so it may also report progress.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -44,8 +45,8 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
     /// ```
     ///
     /// # Errors
-    /// [`Why::TimedOut`] with the last reason after `limit`; [`Why::Never`] as soon as `judge` says so; and what the API
-    /// server refuses for good. An API server that does not answer is asked again until `limit`.
+    /// [`Why::TimedOut`] with the last reason after `limit`; [`Why::Never`] as soon as `judge` says so; and
+    /// what the API server refuses for good. An API server that does not answer is asked again until `limit`.
     pub async fn wait(
         &self,
         name: &str,
@@ -72,7 +73,8 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Objects<K> {
         }
     }
 
-    /// Waits until the very object that was seen (by uid) is gone. At the deadline the error says which finalizers hold it.
+    /// Waits until the very object that was seen (by uid) is gone. At the deadline the error says which
+    /// finalizers hold it.
     ///
     /// # Errors
     /// As [`Self::wait`].

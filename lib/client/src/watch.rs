@@ -42,8 +42,8 @@ impl<K> Change<K> {
 /// Turns the events of [`kube::runtime::watcher()`] into changes. Pure.
 ///
 /// kube starts with a new list after a `410 Gone`: each object appears again, and what was deleted in between does not
-/// appear. Here a list that repeats an object is no change, and an object that it lacks was deleted; one with another uid
-/// was deleted and added. For that the last state of each object stays in memory.
+/// appear. Here a list that repeats an object is no change, and an object that it lacks was deleted; one with
+/// another uid was deleted and added. For that the last state of each object stays in memory.
 #[derive(Debug)]
 pub struct Changes<K> {
     objects: BTreeMap<Key, K>,
@@ -113,9 +113,10 @@ fn key(object: &impl Resource) -> Key {
 impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Objects<K> {
     /// The changes of all objects that the configuration selects, for as long as the stream is read.
     ///
-    /// The first batch is what is there when the watch begins, possibly nothing; each later one is what has changed since,
-    /// in order. An error is not the end: after it the watch is resumed, or begun again where the API server has forgotten
-    /// its place (410), at growing intervals. No change is lost by that but those that cancel out, and none is repeated.
+    /// The first batch is what is there when the watch begins, possibly nothing; each later one is what has
+    /// changed since, in order. An error is not the end: after it the watch is resumed, or begun again where
+    /// the API server has forgotten its place (410), at growing intervals. No change is lost by that but those
+    /// that cancel out, and none is repeated.
     ///
     /// ```no_run
     /// # use futures::TryStreamExt as _;
@@ -139,8 +140,8 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Objects<K>
     ) -> impl Stream<Item = watcher::Result<Vec<Change<K>>>> + Send + use<K> {
         let api = self.api().clone();
         let begin = move || watching(api.clone(), config.clone()).boxed();
-        // Where the answer to the request itself is a 410, as of some aggregated API servers, kube would send the same request
-        // again and again (kube-rs/kube#1042).
+        // Where the answer to the request itself is a 410, as of some aggregated API servers, kube would send
+        // the same request again and again (kube-rs/kube#1042).
         let events = stream::unfold((begin, None), |(begin, running)| async move {
             let mut running = running.unwrap_or_else(&begin);
             let event = running.next().await?;

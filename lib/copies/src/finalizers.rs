@@ -1,5 +1,5 @@
-//! What holds a deleted `ConfigMapSync`: our finalizer, and the upstream operator's, which an upgrade leaves behind; and
-//! whether its copies go with it. Pure.
+//! What holds a deleted `ConfigMapSync`: our finalizer, and the upstream operator's, which an upgrade leaves
+//! behind; and whether its copies go with it. Pure.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
@@ -49,8 +49,8 @@ pub fn after(present: &[String], claim: Claim) -> Vec<&str> {
     finalizers
 }
 
-/// The annotation or field by which the deleted resource leaves its copies, if there is one. `Orphan` says so; and where
-/// nothing may be written, nothing is removed either.
+/// The annotation or field by which the deleted resource leaves its copies, if there is one. `Orphan` says so;
+/// and where nothing may be written, nothing is removed either.
 #[must_use]
 pub fn leaves_copies(sync: &ConfigMapSync) -> Option<&'static str> {
     let is_paused = sync.annotations().contains_key(PAUSED_ANNOTATION);

@@ -7,8 +7,8 @@
 //! - [`finalizers`]: what holds a deleted resource, and whether its copies go with it.
 //! - [`rights`]: which rights the work needs, and the Role that grants them.
 //!
-//! The operator does what is decided here, with the tenant's rights; `weaver sync explain` and `weaver uninstall` judge by
-//! the same functions. Of a Secret's content nothing is shown: not in an error, and not by `Debug`.
+//! The operator does what is decided here, with the tenant's rights; `weaver sync explain` and `weaver
+//! uninstall` judge by the same functions. Of a Secret's content nothing is shown: not in an error, and not by `Debug`.
 
 pub mod content;
 pub mod copy;

@@ -129,14 +129,14 @@ impl Metadata {
 }
 
 impl Keys {
-    /// As the copy remembers them; none, where somebody has written something else there.
+    /// As the copy remembers them; none, where someone has written something else there.
     fn on(found: &ObjectMeta) -> Self {
         let text = found.annotations.as_ref().and_then(|annotations| annotations.get(KEYS_ANNOTATION));
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 }
 
-/// Was this copy an object of somebody else's before?
+/// Was this copy an object of someone else's before?
 #[must_use]
 pub fn is_adopted(meta: &ObjectMeta) -> bool {
     meta.annotations.iter().flatten().any(|(key, _)| key == ADOPTED_ANNOTATION)

@@ -33,7 +33,7 @@ impl Traits {
     }
 
     /// Do those who answer for the namespace let copies in from resources of the namespace `tenant`? They say whose
-    /// by the annotation, as names with commas between; `none`, and whatever else is no name, lets nobody in. Where
+    /// by the annotation, as names with commas between; `none`, and whatever else is no name, lets no one in. Where
     /// there is no annotation, rights alone decide.
     #[must_use]
     pub fn accepts(&self, tenant: &str) -> bool {

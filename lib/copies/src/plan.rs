@@ -1,5 +1,5 @@
-//! What is to be done with one target, and with one stale_copy. Pure: the whole of the product's promise not to
-//! touch what is not ours stands in this file.
+//! What is to be done with one target, and with one stale copy. Pure: the whole of the product's promise not to
+//! touch what is not ours is in this file.
 //!
 //! A target is judged twice. First by the metadata that the watch holds, which in the steady state and after an
 //! edit of the source is enough. Where it is not (nothing seen, or content not known), the object itself is
@@ -72,7 +72,7 @@ pub enum Before {
     Ours,
     /// The upstream operator made it for this resource.
     Upstreams,
-    /// Somebody else's, with no mark; the spec says `Adopt`.
+    /// Someone else's, with no mark; the spec says `Adopt`.
     Theirs,
 }
 
@@ -86,7 +86,7 @@ pub struct Takes<'a> {
     pub unmarked: bool,
 }
 
-/// Whose an object is that stands in the way.
+/// Whose an object is that is in the way.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Foreign {
     /// Made by a person or another tool.
@@ -153,8 +153,8 @@ pub enum Seen {
     Nothing,
     /// This.
     Object(Arc<ObjectMeta>),
-    /// An object with more metadata than the watch keeps: its identity, and what says whose it is. Nothing that is written
-    /// is built from it.
+    /// An object with more metadata than the watch keeps: its identity, and what says whose it is. Nothing that
+    /// is written is built from it.
     Marks(Arc<ObjectMeta>),
 }
 
@@ -200,7 +200,7 @@ pub fn by_object(desired: &Desired, takes: Takes<'_>, found: Option<&Object>) ->
     }
 }
 
-/// Whose a stale_copy is.
+/// Whose a stale copy is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum StaleCopy {
     /// A copy of ours: it is to be removed.
@@ -212,7 +212,7 @@ pub enum StaleCopy {
 }
 
 /// Judges an object of `kind` that stands where `owner` wants no copy any more. The `source`, as far as the spec
-/// names it, is never removed, whatever marks somebody put on it.
+/// names it, is never removed, whatever marks someone put on it.
 #[must_use]
 pub fn stale_copy(owner: &Owner, source: &Source, kind: SourceKind, meta: &ObjectMeta) -> StaleCopy {
     let is_source = kind == source.kind && meta.namespace == source.namespace && meta.name == source.name;

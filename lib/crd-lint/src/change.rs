@@ -32,9 +32,9 @@ pub enum Change {
     Subresource {
         /// Which of the two.
         name: &'static str,
-        /// As it stood in the older definition.
+        /// As it was in the older definition.
         was: Option<String>,
-        /// As it stands in the newer one.
+        /// As it is in the newer one.
         is: Option<String>,
     },
     /// Lists and watches cannot be narrowed by the field any more.
@@ -54,7 +54,7 @@ pub enum Change {
     OthersDropped,
     /// A limit became tighter, was added, or was replaced by one that cannot be compared with it.
     Tightened {
-        /// The keyword, as it stands in the definition.
+        /// The keyword, as it is in the definition.
         keyword: &'static str,
         /// Its older value.
         was: Option<String>,

@@ -15,7 +15,7 @@ pub(super) fn anything() -> JSONSchemaProps {
 /// Adds what breaks at `path` and below.
 ///
 /// A changed type ends the walk there: what stood below was about values of the other type. A new field is
-/// not walked into, since nobody has written one yet; so a new optional object may require what it likes.
+/// not walked into, since no one has written one yet; so a new optional object may require what it likes.
 pub(super) fn compare(
     old: &JSONSchemaProps,
     new: &JSONSchemaProps,

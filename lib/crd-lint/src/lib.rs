@@ -1,10 +1,10 @@
 //! What a new release of a `CustomResourceDefinition`, of any kind, breaks for those who use the last one.
 //!
-//! [`breaks`] compares two definitions and [`breaks_since`] two sets of them; [`Change`] says in words what happened and
-//! what to do instead. `weaver crd lint` prints that.
+//! [`breaks`] compares two definitions and [`breaks_since`] two sets of them; [`Change`] says in words what
+//! happened and what to do instead. `weaver crd lint` prints that.
 //!
 //! Manifests are kept for years, so within one version nothing that was accepted may be refused, nothing that
-//! was kept may be dropped and no default may change. Whoever needs that makes a new version instead.
+//! was kept may be dropped and no default may change. Anyone who needs that makes a new version instead.
 //! The categories are those of kubernetes-sigs/crdify. Versions are compared with themselves only; what lies
 //! between two versions is the conversion's affair.
 //!
@@ -73,7 +73,7 @@ pub fn breaks_since(
 pub fn breaks(old: &CustomResourceDefinition, new: &CustomResourceDefinition) -> Vec<Break> {
     let mut found: Vec<Break> =
         names_lost(&old.spec, &new.spec).into_iter().map(|change| whole(old, change)).collect();
-    // Nobody can have used a version that was neither served nor stored.
+    // No one can have used a version that was neither served nor stored.
     let stored: Vec<&String> =
         old.status.iter().flat_map(|status| status.stored_versions.iter().flatten()).collect();
     let is_used = |version: &&CustomResourceDefinitionVersion| {

@@ -10,7 +10,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 
 use super::change::Change;
 
-/// Without `..`: a keyword that a later Kubernetes adds does not compile until it stands in one of these groups.
+/// Without `..`: a keyword that a later Kubernetes adds does not compile until it is in one of these groups.
 const _: fn(&JSONSchemaProps) = |schema| {
     let JSONSchemaProps {
         // Judged by `bounds`.
@@ -228,7 +228,7 @@ fn rules_added(was: &[ValidationRule], is: &[ValidationRule]) -> Vec<Change> {
     is.iter().filter(|rule| !stood(rule)).map(|rule| Change::RuleAdded { rule: rule.rule.clone() }).collect()
 }
 
-/// As it stands in the definition.
+/// As it is in the definition.
 #[expect(clippy::expect_used, reason = "a schema came from JSON or from a type with text keys")]
 fn json(schema: &JSONSchemaProps) -> String {
     serde_json::to_string(schema).expect("a schema can be written as JSON")

@@ -83,7 +83,7 @@ pub fn repair(file: &str, text: &str, need: Need) -> Option<Repair> {
         return None;
     }
     if opens_quote(draft.old[0]) || opens_quote(&draft.new) {
-        // Nobody can say what of it is a value and what a parameter.
+        // No one can say what of it is a value and what a parameter.
         return Some(close_quote(file, 1));
     }
     Some(Repair { remedy: draft.remedy(), needs_restart: true })
@@ -212,7 +212,7 @@ fn replace_parameter(line: &str, parameter: &str, rest: &str) -> String {
     }
 }
 
-/// Whether a parameter can stand in a `sed` expression in single quotes as it is.
+/// Whether a parameter can be in a `sed` expression in single quotes as it is.
 fn is_plain(parameter: &str) -> bool {
     parameter.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '=' | ',' | '"'))
 }

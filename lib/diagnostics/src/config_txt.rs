@@ -11,8 +11,9 @@
 //! - blanks next to `=` belong to the property or the value, so `cmdline = x` sets no `cmdline`. Raspberry Pi's text only
 //!   shows the form without; Ubuntu's page on `config.txt` says it.
 //!
-//! Guarantees: a condition that a program on the running system cannot evaluate, such as the level of a pin at power-on,
-//! is never guessed. Its lines are kept together with the condition, and [`ConfigTxt::value`] fails where they matter.
+//! Guarantees: a condition that a program on the running system cannot evaluate, such as the level of a pin at
+//! power-on, is never guessed. Its lines are kept together with the condition, and [`ConfigTxt::value`] fails
+//! where they matter.
 
 pub mod cmdline_file;
 mod filter;
@@ -66,7 +67,7 @@ impl Line {
         self.text.split_once('=')
     }
 
-    /// Whether this `include` could not be followed, so that any line may stand in its place.
+    /// Whether this `include` could not be followed, so that any line may be in its place.
     fn may_set_anything(&self) -> bool {
         self.condition.is_some() && include(&self.text).is_some()
     }

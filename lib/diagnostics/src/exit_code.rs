@@ -6,7 +6,7 @@ use crate::finding::{Code, Finding, Severity};
 pub const FINE: u8 = 0;
 /// The program itself failed.
 pub const INTERNAL: u8 = 1;
-/// The command line was wrong, or something else that stays as it is until somebody changes it: starting the
+/// The command line was wrong, or something else that stays as it is until someone changes it: starting the
 /// program again is of no use.
 pub const USAGE: u8 = 2;
 /// Known bad.

@@ -111,7 +111,7 @@ impl<'de> Deserialize<'de> for Finding {
 }
 
 impl Finding {
-    /// A finding as the row of its code has it: as severe, and with the remedy that stands there. A milder one says so by
+    /// A finding as the row of its code has it: as severe, and with the remedy that is there. A milder one says so by
     /// [`Self::milder`], a better remedy replaces that of the row.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
@@ -135,7 +135,8 @@ impl Finding {
 
     /// Makes it less severe than its row; a comment at the call says why. It is never made more severe.
     ///
-    /// The remedy of the row is for what is known to be bad: a finding that is fine, or not known, has none but its own.
+    /// The remedy of the row is for what is known to be bad: a finding that is fine, or not known, has none but
+    /// its own.
     #[must_use]
     pub fn milder(mut self, severity: Severity) -> Self {
         if severity < self.severity {

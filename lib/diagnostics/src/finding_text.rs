@@ -60,7 +60,8 @@ fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> String {
     shown
 }
 
-/// A foreign value on one line: files, annotations and answers may hold terminal sequences, which are shown and not obeyed.
+/// A foreign value on one line: files, annotations and answers may hold terminal sequences, which are shown and
+/// not obeyed.
 #[must_use]
 pub fn clean(text: &str) -> String {
     escaped(text, |_| false)
@@ -87,7 +88,7 @@ pub fn clean_json(json: &str) -> String {
     shown
 }
 
-/// What somebody else says, as evidence: quoted, cut, and nothing that looks like a command to type.
+/// What someone else says, as evidence: quoted, cut, and nothing that looks like a command to type.
 #[must_use]
 pub fn quoted(text: &str, longest: usize) -> String {
     format!("\"{}\"", cut(text, longest).replace('"', "\\\"").replace('$', "\\u{24}"))

@@ -1,5 +1,5 @@
-//! A CA from the future. k3s makes it at its first start, by the clock of that moment: on a board whose clock was ahead,
-//! each certificate begins when the CA does, and no restart of k3s helps.
+//! A CA from the future. k3s makes it at its first start, by the clock of that moment: on a board whose clock
+//! was ahead, each certificate begins when the CA does, and no restart of k3s helps.
 
 use crate::{
     finding::{Code, Finding, Place, Remedy},
@@ -20,7 +20,7 @@ pub struct FutureCa {
 }
 
 impl FutureCa {
-    /// Where nobody serves a certificate to be looked at: k3s does not even start with such a CA.
+    /// Where no one serves a certificate to be looked at: k3s does not even start with such a CA.
     #[must_use]
     pub fn finding(&self) -> Finding {
         let message = "k3s' CA begins later than now, and k3s does not start with it";

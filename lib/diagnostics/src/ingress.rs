@@ -1,5 +1,5 @@
-//! Annotations of an Ingress that Traefik, which k3s brings, ignores without a word: those of other controllers, and those
-//! of its own first version. Pure.
+//! Annotations of an Ingress that Traefik, which k3s brings, ignores without a word: those of other
+//! controllers, and those of its own first version. Pure.
 //!
 //! Sources: <https://doc.traefik.io/traefik/reference/routing-configuration/kubernetes/ingress/>, the annotations of
 //! ingress-nginx, and Traefik's migration guide from version 1.

@@ -1,8 +1,8 @@
 //! k3d: the command, or the configuration file, of a cluster that is reached by chosen names; and what is wrong with a
 //! value that ends in a node filter. Pure; of k3d 5.
 //!
-//! k3d gives each server the name of `--api-port` and every `--tls-san`. By the file the API listens at all addresses; by
-//! the command k3d binds what the name means on this machine, which on Debian may be 127.0.1.1.
+//! k3d gives each server the name of `--api-port` and every `--tls-san`. By the file the API listens at all
+//! addresses; by the command k3d binds what the name means on this machine, which on Debian may be 127.0.1.1.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::san::ServingName;
 pub struct Cluster {
     /// Its name, without `k3d-`.
     pub name: String,
-    /// How laptops call it; the first stands in the kubeconfig. At least one.
+    /// How laptops call it; the first is in the kubeconfig. At least one.
     pub names: Vec<ServingName>,
     /// Where the API is reached.
     pub api_port: u16,

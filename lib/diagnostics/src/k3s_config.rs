@@ -51,7 +51,7 @@ pub struct Effective {
     pub disable_agent: bool,
     /// Names that lost to a later value.
     pub shadowed: Vec<Shadowed>,
-    /// The directory of the drop-ins, as far as whoever has read them says so.
+    /// The directory of the drop-ins, as far as anyone who has read them says so.
     pub drop_ins: PathBuf,
     /// What is wrong with the files; a failure means k3s does not start or
     /// does not do what was meant.

@@ -1,8 +1,8 @@
 //! Which parameters of `cmdline.txt` outlive Debian's generator. Pure.
 //!
-//! raspi-firmware writes that file anew at each change of a kernel, an initramfs or its own package: what Raspberry
+//! raspi-firmware writes that file again at each change of a kernel, an initramfs or its own package: what Raspberry
 //! Pi Imager or the owner appended is lost then, such as the instance of cloud-init, the country of the Wi-Fi or a
-//! quirk without which a disk does not answer. What stands in [`EXTRA_CMDLINE`](crate::memory_cgroup::EXTRA_CMDLINE)
+//! quirk without which a disk does not answer. What is in [`EXTRA_CMDLINE`](crate::memory_cgroup::EXTRA_CMDLINE)
 //! is appended each time. Guarantees: what the owner wrote there stays; what came from `cmdline.txt` goes with it.
 
 use crate::kernel_cmdline::{lines, parameters};

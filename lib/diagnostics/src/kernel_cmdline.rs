@@ -119,8 +119,8 @@ pub fn disable_parameter(line: &str) -> Option<Parameter<'_>> {
     parameters(line, 1).into_iter().find(Parameter::disables_memory)
 }
 
-/// A disable parameter without `memory`, every other byte as it was: a quote that lost its other one would reach into what
-/// follows. `None` where nothing is left of its list.
+/// A disable parameter without `memory`, every other byte as it was: a quote that lost its other one would
+/// reach into what follows. `None` where nothing is left of its list.
 #[must_use]
 pub fn without_memory(parameter: &str) -> Option<String> {
     let (_, value) = list(parameter)?;

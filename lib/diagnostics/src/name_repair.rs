@@ -1,8 +1,9 @@
 //! What to do next so that every configured name is served, and which name may be taken out of the certificate.
 //!
-//! A plan, from the mildest progress on: a drop-in for names that another file has shadowed, a restart, a new certificate.
-//! Whoever acts looks again after each progress and asks again. No progress touches the CA, which would invalidate every
-//! kubeconfig outside this machine, and none is climbed that would leave k3s down.
+//! A plan, from the mildest progress on: a drop-in for names that another file has shadowed, a restart, a new
+//! certificate.
+//! Anyone who acts looks again after each progress and asks again. No progress touches the CA, which would
+//! invalidate every kubeconfig outside this machine, and none is climbed that would leave k3s down.
 
 use std::path::PathBuf;
 
@@ -34,7 +35,7 @@ pub enum Progress {
     Configured,
     /// k3s was restarted.
     Restarted,
-    /// Its certificate was made anew.
+    /// Its certificate was made again.
     Rotated,
 }
 
@@ -62,7 +63,7 @@ pub enum Step {
     Configure(Change),
     /// Stop and start k3s.
     Restart,
-    /// Stop k3s, have its certificate made anew, start it.
+    /// Stop k3s, have its certificate made again, start it.
     Rotate,
     /// Nothing that helps is left, or it would do harm.
     GiveUp(String),
@@ -81,7 +82,7 @@ impl Step {
     }
 }
 
-/// The next step of somebody who stands on this progress.
+/// The next step of someone who stands on this progress.
 #[must_use]
 pub fn next(progress: Progress, state: &State<'_>) -> Step {
     if let Some(bad) = state.preflight.iter().find(|finding| finding.severity() == Severity::Fail) {
@@ -179,7 +180,7 @@ pub struct OwnNames {
 }
 
 impl OwnNames {
-    /// Whether k3s serves the name although nobody has configured it.
+    /// Whether k3s serves the name although no one has configured it.
     #[must_use]
     pub fn has(&self, served: &str) -> bool {
         // Addresses come and go with the network, and k3s adds those of the host by itself.
@@ -189,7 +190,7 @@ impl OwnNames {
     }
 }
 
-/// The served names that nobody asks for any more.
+/// The served names that no one asks for any more.
 pub fn stale<'a>(served: &'a [String], effective: &Effective, own: &OwnNames) -> Vec<&'a str> {
     // Who has lost a name to another file wants it back, and not out.
     let lost = effective.shadowed.iter().map(|lost| &lost.setting);

@@ -1,7 +1,7 @@
 //! The way from the machine of a person to the API server, step by step: whose fault it is where it ends.
 //!
-//! What was seen comes in, findings go out. A step is only looked at when the one before it was good enough, so the first
-//! failure is the cause and not a consequence.
+//! What was seen comes in, findings go out. A step is only looked at when the one before it was good enough, so
+//! the first failure is the cause and not a consequence.
 
 use std::net::IpAddr;
 
@@ -34,7 +34,7 @@ pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>, is_node: 
                     .command(format!("echo 'ADDRESS {name}' | sudo tee -a /etc/hosts")),
                 ),
         ),
-        // A tunnel ends here too, and whoever made it knows of it.
+        // A tunnel ends here too, and anyone who made it knows of it.
         Ok(addresses) if addresses.iter().all(IpAddr::is_loopback) => {
             let is_right = is_node || is_localhost(name);
             (!is_right).then(|| leads_here(name, addresses))

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 /// A registry, and how it is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registry {
-    /// HOST or HOST:PORT, as it stands in front of images' names.
+    /// HOST or HOST:PORT, as it is in front of images' names.
     pub name: String,
     /// How to speak with it.
     pub by: By,
@@ -55,8 +55,8 @@ impl Registry {
     }
 }
 
-/// The registry of an image's name, where it has one: without a dot, a colon or `localhost` in its first part, an image is
-/// looked for on docker.io.
+/// The registry of an image's name, where it has one: without a dot, a colon or `localhost` in its first part,
+/// an image is looked for on docker.io.
 ///
 /// # Errors
 /// What is wrong with it.

@@ -175,7 +175,7 @@ fn without_port(host: &str) -> &str {
     host.split(':').next().unwrap_or(host)
 }
 
-/// Names that every certificate of k3s holds and that nobody means to type
+/// Names that every certificate of k3s holds and that no one means to type
 /// from another machine.
 #[must_use]
 pub fn is_inner(served: &str) -> bool {

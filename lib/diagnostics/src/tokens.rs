@@ -1,7 +1,7 @@
 //! Tokens and other secrets in what others print.
 //!
-//! A secret is found by the name in front of it ([`named`]) or by its own form ([`known`]). More is removed than needs to
-//! be: what is lost can be asked for, and what is given away cannot be taken back.
+//! A secret is found by the name in front of it ([`named`]) or by its own form ([`known`]). More is removed
+//! than needs to be: what is lost can be asked for, and what is given away cannot be taken back.
 
 mod known;
 mod named;
@@ -16,14 +16,14 @@ const KEY_LINES: usize = 128;
 /// A quoted value that does not end on its line ends within so many, or is taken to end there.
 const QUOTED_LINES: usize = 64;
 
-/// The text as it may be given to others: no tokens, no private keys, nothing behind a name that sounds like a secret's,
-/// nobody in a URL. What is indented below such a name is removed, too.
+/// The text as it may be given to others: no tokens, no private keys, nothing behind a name that sounds like a
+/// secret's, no one in a URL. What is indented below such a name is removed, too.
 #[must_use]
 pub fn redacted(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     // Lines that a private key may still have.
     let mut key_lines = 0_usize;
-    // Below a name whose value is not, or not whole, on its line; behind a line that goes on.
+    // Below a name whose value is not, or not whole, on its line; behind a line that continues.
     let (mut below, mut goes_on) = (None, false);
     // The line above names a secret whose value is a field of its own.
     let mut named_above = false;
@@ -70,7 +70,7 @@ pub fn redacted(text: &str) -> String {
         if !is_hidden {
             kept.push_str(&text);
         }
-        // A hidden line may itself begin a value that goes on below.
+        // A hidden line may itself begin a value that continues below.
         below =
             outer.or(is_open.then_some(indent)).map(|above| if is_open { above.min(indent) } else { above });
         goes_on = (is_secret || is_hidden) && line.trim_end().ends_with('\\');

@@ -1,8 +1,8 @@
 //! Writes YAML that every parser reads alike.
 //!
-//! A string is plain only where no version of YAML takes it for anything else; otherwise it is quoted, on one line, with
-//! control characters escaped. So `yes`, `0o17`, `1_000` and `12:30` stay strings for the parsers of kubectl, k3s and
-//! netplan too, which follow YAML 1.1.
+//! A string is plain only where no version of YAML takes it for anything else; otherwise it is quoted, on one
+//! line, with control characters escaped. So `yes`, `0o17`, `1_000` and `12:30` stay strings for the parsers of
+//! kubectl, k3s and netplan too, which follow YAML 1.1.
 
 use serde::{Serialize, Serializer};
 use serde_saphyr::SerializerOptions;

@@ -1,4 +1,5 @@
-//! Codes of what this library logs at `info` and above: the field `code`. Stable, whatever becomes of the words beside it.
+//! Codes of what this library logs at `info` and above: the field `code`. Stable, whatever becomes of the words
+//! next to it.
 
 /// Constants for the codes of a crate's log records, each with what it means, and `ALL` of them for a test of the docs.
 #[macro_export]

@@ -2,11 +2,12 @@
 //!
 //! For `weaver kubeconfig` and the node agent. The name that is
 //! sent and the name that is verified are given apart: k3s' listener may add every name it is asked for to its
-//! certificate, for ever. Failure: why it ended stands in [`Seen::outcome`]; nothing of a credential is needed or sent.
+//! certificate, for ever. Failure: why it ended is in [`Seen::outcome`]; nothing of a credential is needed or sent.
 //!
-//! Guarantees: where [`Seen::outcome`] blames the dates, only the dates are wrong. The verifier looks at the dates before it
-//! looks for an issuer, so an expired certificate of anybody's would be blamed for its dates as well. Chain, name and the
-//! server's key are therefore verified for a time within the certificate's own dates; a fault of theirs is what is told.
+//! Guarantees: where [`Seen::outcome`] blames the dates, only the dates are wrong. The verifier looks at the
+//! dates before it looks for an issuer, so an expired certificate of anybody's would be blamed for its dates as
+//! well. Chain, name and the server's key are therefore verified for a time within the certificate's own dates;
+//! a fault of theirs is what is told.
 
 use std::io;
 use std::net::IpAddr;
@@ -109,7 +110,7 @@ fn date(time: UnixTime) -> String {
 /// What the server at `endpoint` says the time is, in seconds since 1970: the second clock where a certificate's dates
 /// are in doubt.
 ///
-/// Nothing is verified and nothing of a credential is sent, so whoever answers may say what he likes.
+/// Nothing is verified and nothing of a credential is sent, so anyone who answers may say what he likes.
 pub async fn clock(endpoint: &str, host: ServerName<'static>) -> Option<i64> {
     let provider = rustls::crypto::CryptoProvider::get_default()?;
     let config = ClientConfig::builder()
@@ -215,7 +216,7 @@ impl ServerCertVerifier for Recorder {
         let time = latest_beginning(end_entity, intermediates).ok_or_else(unknown)?;
         let verified =
             verified_at(time).map_err(|other| if is_of_dates(&other) { unknown() } else { other })?;
-        // The handshake goes on, so that the server proves its key. Nothing is sent after it.
+        // The handshake continues, so that the server proves its key. Nothing is sent after it.
         self.noted.lock().dates = Some(error);
         Ok(verified)
     }

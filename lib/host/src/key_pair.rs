@@ -1,6 +1,6 @@
 //! A certificate chain and its private key, from one PEM file.
 //!
-//! One file, because one rename replaces both: whoever reads it never sees a key that belongs to another
+//! One file, because one rename replaces both: anyone who reads it never sees a key that belongs to another
 //! certificate. What is wrong with a file is said in fixed words; a parser's own would show its lines.
 
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
-//! Serves metrics, and whatever else a program says of itself, to whoever asks at an address, mostly one of the loopback
-//! interface.
+//! Serves metrics, and whatever else a program says of itself, to anyone who asks at an address, mostly one of
+//! the loopback interface.
 //!
-//! A port that another program has keeps nobody from his work: it is told with what changes it, and tried again.
+//! A port that another program has keeps no one from his work: it is told with what changes it, and tried again.
 
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -65,6 +65,6 @@ pub async fn serve(address: SocketAddr, remedy: &str, pages: Router) {
     if let Ok(address) = listener.local_addr() {
         info!(code = code::METRICS_SERVED, %address, "metrics are served at /metrics");
     }
-    // Whoever drops this future ends all of it.
+    // Anyone who drops this future ends all of it.
     http_server::serve(listener, None, pages, &Limits::PAGES, CancellationToken::new()).await;
 }

@@ -5,9 +5,10 @@
 //!
 //! What the watchdog proves: [`feed_watchdog`] runs as a branch of the same `select!` as the work, so it is fed
 //! only while that task comes round; and each time it first lets the runtime's other threads run a task of their
-//! own, as reconciliations and connections do. A loop that blocks or spins, a runtime without a free thread and a stopped
-//! process are found; and, where `is_alive` says so, one that waits for what never comes. What it does *not* prove: that
-//! the API server answers or that a reconciliation succeeds. Those have deadlines of their own, and a restart would cure neither.
+//! own, as reconciliations and connections do. A loop that blocks or spins, a runtime without a free thread and
+//! a stopped process are found; and, where `is_alive` says so, one that waits for what never comes. What it
+//! does *not* prove: that the API server answers or that a reconciliation succeeds. Those have deadlines of
+//! their own, and a restart would cure neither.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The admission policy by which only who may impersonate a ServiceAccount can name it: `deploy/admission/accounts.yaml`,
-//! which has the rules and their reasons.
+//! The admission policy by which only who may impersonate a ServiceAccount can name it:
+//! `deploy/admission/accounts.yaml`, which has the rules and their reasons.
 
 use super::guard::Guard;
 use super::report::InstallError;

@@ -101,7 +101,7 @@ impl FakeApi {
 }
 
 impl Stored {
-    /// Puts a definition there as if somebody had.
+    /// Puts a definition there as if someone had.
     pub fn put(&mut self, mut definition: Value) {
         self.revision += 1;
         let name = definition["metadata"]["name"].as_str().unwrap().to_owned();

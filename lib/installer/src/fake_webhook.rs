@@ -1,4 +1,4 @@
-//! For tests: a webhook in this process, or what somebody could take for one.
+//! For tests: a webhook in this process, or what someone could take for one.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -56,7 +56,7 @@ pub fn serve(listener: TcpListener, shown: Arc<Shown>, router: Router) -> JoinHa
     })
 }
 
-/// A webhook in this process, or what somebody could take for one.
+/// A webhook in this process, or what someone could take for one.
 pub struct Listening {
     pub webhook: Webhook,
     pub shown: Arc<Shown>,

@@ -1,8 +1,8 @@
 //! An admission policy of ours, and the binding that puts it in force.
 //!
-//! The policy is ours: one that differs is replaced. Its binding belongs to whoever administrates the cluster, who turns
-//! the policy off by it: it is made where there is none, and otherwise left as it is. Failure: an [`InstallError`]; what
-//! was written before stays.
+//! The policy is ours: one that differs is replaced. Its binding belongs to anyone who administrates the
+//! cluster, who turns the policy off by it: it is made where there is none, and otherwise left as it is.
+//! Failure: an [`InstallError`]; what was written before stays.
 
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -71,7 +71,7 @@ impl Guard {
         Ok(self.policy_state(policy.as_ref(), binding.as_ref()))
     }
 
-    /// In what the binding lets somebody pass.
+    /// In what the binding lets someone pass.
     fn off(&self, binding: &ValidatingAdmissionPolicyBinding) -> Option<String> {
         let spec = &binding.spec;
         if spec.policy_name != self.binding.spec.policy_name {

@@ -4,8 +4,9 @@
 //! The order: API server ready, the admission policies, the definitions judged, the rights of nodes, webhook answers,
 //! definitions with conversion and CA in one write each, accepted by the API server, and at last the proof that the API
 //! server itself reaches the webhook. The policies wait for nothing else: without them any account could be named in a
-//! resource, were our kinds served before them, the webhook dead or a definition refused. A definition with a webhook that
-//! nobody answers would break every request at the other version. Where nothing differs, nothing is written.
+//! resource, were our kinds served before them, the webhook dead or a definition refused. A definition with a
+//! webhook that no one answers would break every request at the other version. Where nothing differs, nothing
+//! is written.
 //!
 //! A webhook behind a Service is not asked first: from a laptop there is no way to it, and the API server goes by no
 //! definition before it is written. There the proof at the end is all; until it succeeds, v1alpha1 fails and says why.
@@ -46,10 +47,11 @@ pub struct Options {
     pub patience: Duration,
 }
 
-/// Brings all definitions, the admission policies and the rights of nodes into the API server and tells `steps` what was done.
+/// Brings all definitions, the admission policies and the rights of nodes into the API server and tells `steps`
+/// what was done.
 ///
 /// # Errors
-/// The first step that failed. What was written before stays; running it again goes on from there.
+/// The first step that failed. What was written before stays; running it again continues from there.
 pub async fn install(
     client: &Client,
     webhook: &Webhook,
@@ -158,7 +160,7 @@ async fn count(client: &Client, installed: &CustomResourceDefinition) -> Option<
     Some(first.items.len() + more.unwrap_or_default())
 }
 
-/// Carries the plans out and notes what was done; the inner error is the name of a definition that somebody
+/// Carries the plans out and notes what was done; the inner error is the name of a definition that someone
 /// else has changed meanwhile.
 async fn write(
     client: &Client,

@@ -23,7 +23,7 @@ use weaver_client::call::{CallError, call, lookup};
 use super::plan::stored_versions;
 use super::write::MANAGER;
 
-/// Objects in one answer of the API server; whoever may write one decides how large its metadata is, up to 256 KiB.
+/// Objects in one answer of the API server; anyone who may write one decides how large its metadata is, up to 256 KiB.
 const PAGE: u32 = 50;
 /// For one page: the API server converts its objects one by one.
 const PAGE_LIMIT: Duration = Duration::from_mins(1);
@@ -43,7 +43,7 @@ pub struct Migrated {
     pub name: String,
     /// Versions at which nothing is stored any more.
     pub dropped: Vec<String>,
-    /// Objects that were written anew.
+    /// Objects that were written again.
     pub rewritten: usize,
     /// Objects that were stored as they should be.
     pub unchanged: usize,
@@ -306,7 +306,7 @@ async fn rewrite_at(
             }
             Err(error) => return Err(error),
         }
-        // Somebody else wrote it, at today's version most likely; looking again makes sure.
+        // Someone else wrote it, at today's version most likely; looking again makes sure.
         match lookup(api.get_metadata(name)).await {
             Ok(Some(current)) => version = current.resource_version(),
             Ok(None) => return Ok(Rewrite::Gone),

@@ -27,8 +27,8 @@ pub fn built_in() -> Result<Guard, InstallError> {
     Guard::parse(POLICY)
 }
 
-/// Puts the rights into the API server, whose policy has to be there. A binding of another role gets no subject of ours:
-/// nodes would have that role's rights.
+/// Puts the rights into the API server, whose policy has to be there. A binding of another role gets no subject
+/// of ours: nodes would have that role's rights.
 pub(super) async fn install(client: &Client) -> Result<Vec<Installed>, InstallError> {
     let (role, binding): (ClusterRole, ClusterRoleBinding) = two_of(RIGHTS)?;
     let api: Api<ClusterRoleBinding> = Api::all(client.clone());

@@ -1,8 +1,8 @@
 //! Whether a definition can be written, and what would change. Pure.
 //!
-//! A definition that is there is replaced only where nobody loses anything by it: no stored object, no field of
-//! one, no version that somebody uses. Anything else is a [`Refusal`] with its way out. What only becomes
-//! stricter is a warning: the API server goes on accepting the unchanged values of stored objects.
+//! A definition that is there is replaced only where no one loses anything by it: no stored object, no field of
+//! one, no version that someone uses. Anything else is a [`Refusal`] with its way out. What only becomes
+//! stricter is a warning: the API server continues accepting the unchanged values of stored objects.
 
 use std::fmt;
 
@@ -60,7 +60,7 @@ pub enum Refusal {
         /// Here.
         ours: String,
     },
-    /// Somebody uses a version that this release does not know.
+    /// Someone uses a version that this release does not know.
     UnknownVersion {
         /// The version.
         version: String,
@@ -71,7 +71,7 @@ pub enum Refusal {
     },
     /// What is stored in a field would be dropped.
     Loss(Box<Break>),
-    /// Somebody deletes it right now.
+    /// Someone deletes it right now.
     BeingDeleted,
 }
 
@@ -222,8 +222,8 @@ fn changes(installed: &CustomResourceDefinition, desired: &CustomResourceDefinit
     found
 }
 
-/// Is this about the rule that keeps `spec.roundTrip`, in the definition that brings the field? No object has it yet, so
-/// nobody notices.
+/// Is this about the rule that keeps `spec.roundTrip`, in the definition that brings the field? No object has
+/// it yet, so no one notices.
 fn comes_with_its_field(
     found: &Break,
     installed: &CustomResourceDefinition,

@@ -121,13 +121,13 @@ pub enum InstallError {
     /// At least one definition would destroy something. None was changed.
     #[error("no CRD was changed, because{}", in_words(.0))]
     Refused(Vec<(String, Refusal)>),
-    /// Somebody else writes it, again and again; by kind and name, as kubectl takes them.
+    /// Someone else writes it, again and again; by kind and name, as kubectl takes them.
     #[error(
         "{0} changed at each attempt to write it: find out who changes it (`kubectl get {0} -o yaml \
          --show-managed-fields`)"
     )]
     Contested(String),
-    /// A binding of ours is bound to another role, by somebody else.
+    /// A binding of ours is bound to another role, by someone else.
     #[error(
         "clusterrolebinding/{name} binds {role}, which is not ours: it was left as it is. Check it \
          (`kubectl get clusterrolebinding {name} -o yaml`); if it is not needed: `kubectl delete \

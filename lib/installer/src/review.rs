@@ -50,7 +50,7 @@ pub enum ReviewFault {
     /// No CA to trust.
     #[error("cannot be asked: there is no certificate in the CA bundle that was given")]
     Bundle,
-    /// Nobody listens.
+    /// No one listens.
     #[error("does not listen: start it (`weaver-operator webhook`), or name the right URL ({0})")]
     Refused(String),
     /// It takes connections and shows no certificate.
@@ -74,7 +74,7 @@ pub enum ReviewFault {
     /// Any other failure on the way.
     #[error("gave no answer: {0}")]
     NoAnswer(String),
-    /// It, or whoever listens there, refused.
+    /// It, or anyone who listens there, refused.
     #[error("refused to convert: {0}")]
     Failed(String),
     /// No review, or another object than the one that was asked for.

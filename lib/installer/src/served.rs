@@ -102,7 +102,7 @@ fn is_refusal(status: &Status) -> bool {
 ///
 /// It creates an object at the older version without keeping it: validates it there, converts it to the stored
 /// version and back, by the webhook. Before that it must serve the stored version; until it has taken notice of
-/// the definition it goes on with the one before, in which the older version may have been the only one. That
+/// the definition it continues with the one before, in which the older version may have been the only one. That
 /// may be why it refuses the object, so a refusal counts when it stays; but no definition is the reason of a 403.
 pub(super) async fn proved(client: &Client, patience: Duration) -> Result<Proof, InstallError> {
     let resource = |version| {
@@ -113,7 +113,7 @@ pub(super) async fn proved(client: &Client, patience: Duration) -> Result<Proof,
     let stored: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &new);
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &old);
     let params = PostParams { dry_run: true, field_manager: Some(MANAGER.into()) };
-    // Without an account, so that nobody has to have the right to name one.
+    // Without an account, so that no one has to have the right to name one.
     let spec = json!({"serviceAccount": {}, "syncToNamespaces": ["weaver-conversion-check"]});
     let mut object = DynamicObject::new("", &old).data(json!({"spec": spec}));
     object.metadata.name = None;

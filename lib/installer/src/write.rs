@@ -14,7 +14,7 @@ use super::report::{InstallError, Installed, Outcome, failed};
 /// Sent with every write, so that `--show-managed-fields` tells who wrote a definition.
 pub(super) const MANAGER: &str = "weaver-crd-installer";
 
-/// How often somebody else may write between our reading and our writing.
+/// How often someone else may write between our reading and our writing.
 pub(super) const ROUNDS: usize = 5;
 
 /// Makes the object where it is not there, and replaces it by what `other` makes of it, if anything, which also says

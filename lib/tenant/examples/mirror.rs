@@ -1,10 +1,10 @@
-//! A controller for a kind that this crate knows nothing of: copies network policies to other namespaces, as the account
-//! of the team that owns them.
+//! A controller for a kind that this crate knows nothing of: copies network policies to other namespaces, as
+//! the account of the team that owns them.
 //!
 //! `cargo run -p weaver-tenant --example mirror -- team-a/robot team-b team-c`, with the cluster of the kubeconfig that
-//! kubectl would use. Policies of team-a with the label `mirror=true` are copied to team-b and team-c, kept the same, and
-//! deleted there when they are gone. All of that with the rights of the ServiceAccount robot of team-a; what it may not do
-//! is said, and tried again. An object that is no copy of team-a's is left alone.
+//! kubectl would use. Policies of team-a with the label `mirror=true` are copied to team-b and team-c, kept the
+//! same, and deleted there when they are gone. All of that with the rights of the ServiceAccount robot of
+//! team-a; what it may not do is said, and tried again. An object that is no copy of team-a's is left alone.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::pin;

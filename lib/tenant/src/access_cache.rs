@@ -2,7 +2,8 @@
 //! a while.
 //!
 //! Used where a refusal would be the wrong way to find out: which namespaces a tenant may learn of at all, where its
-//! objects can be searched, and whether one watch can do for all namespaces. No request is spared a judgement by it: the
+//! objects can be searched, and whether one watch can do for all namespaces. No request is spared a judgement
+//! by it: the
 //! API server judges each one again.
 
 use std::collections::{BTreeSet, HashMap};
@@ -59,7 +60,8 @@ struct OfKind {
 }
 
 impl AccessCache {
-    /// Pause before one watch on all namespaces is tried again that showed more than may be kept, or that was one too many.
+    /// Pause before one watch on all namespaces is tried again that showed more than may be kept, or that was
+    /// one too many.
     pub const FIRST_PAUSE: Duration = Duration::from_mins(5);
 
     /// Longest of the pauses after lists that were too large. Each try reads several MiB to learn that they still are.
@@ -117,7 +119,8 @@ impl AccessCache {
         }
     }
 
-    /// Is one watch on all namespaces worth a try, where it is allowed? Not for a while after [`AccessCache::does_not_fit`].
+    /// Is one watch on all namespaces worth a try, where it is allowed? Not for a while after
+    /// [`AccessCache::does_not_fit`].
     #[must_use]
     pub fn may_fit(&self, kind: &GroupResource) -> bool {
         lock(&self.too_large).get(kind).is_none_or(|large| Instant::now() >= large.until)
@@ -147,8 +150,8 @@ impl AccessCache {
         self.those(kind, namespaces, |access| access.touches).await
     }
 
-    /// Has it any right on `kind` in this namespace now? Asked for a namespace that has just changed, so what was answered
-    /// before does not count. A refusal is not remembered: a Role may follow within seconds.
+    /// Has it any right on `kind` in this namespace now? Asked for a namespace that has just changed, so what
+    /// was answered before does not count. A refusal is not remembered: a Role may follow within seconds.
     ///
     /// # Errors
     /// As [`AccessCache::touched`].

@@ -5,8 +5,8 @@ use std::fmt;
 /// A `ServiceAccount`, named.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Account {
-    /// Its namespace. Take it from the object that names the account, never from its spec: else whoever may write the
-    /// spec acts as an account of another namespace.
+    /// Its namespace. Take it from the object that names the account, never from its spec: else anyone who may
+    /// write the spec acts as an account of another namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,

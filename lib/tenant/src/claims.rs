@@ -1,5 +1,5 @@
-//! The claims of a `ServiceAccount`'s token. They are read and not verified: the API server verifies a token for those who
-//! are shown it; here they only say whether a token that is kept is still the one that is wanted.
+//! The claims of a `ServiceAccount`'s token. They are read and not verified: the API server verifies a token
+//! for those who are shown it; here they only say whether a token that is kept is still the one that is wanted.
 
 use std::fmt;
 
@@ -114,7 +114,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    /// A token with these claims, signed by nobody.
+    /// A token with these claims, signed by no one.
     fn token(claims: &Value) -> String {
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         format!("{}.{}.c2lnbmVk", part(&json!({"alg": "RS256"})), part(claims))

@@ -20,8 +20,8 @@ use super::claims::Claims;
 use super::token::{KubeMinter, Mint, MintError, Slot, Token};
 use crate::transport::is_watch;
 
-/// Most bytes that are read of an answer which ends, 8 MiB: of a list, the metadata of six thousand ordinary objects. One
-/// object has no more than three, but who may write many of them decides how long the list is.
+/// Most bytes that are read of an answer which ends, 8 MiB: of a list, the metadata of six thousand ordinary
+/// objects. One object has no more than three, but who may write many of them decides how long the list is.
 const LONGEST_ANSWER: usize = 8 << 20;
 
 /// All accounts that a program acts as.
@@ -141,7 +141,8 @@ impl TenantClient {
     }
 }
 
-/// Sends one request as the tenant; a token that is refused is dropped and the request sent once more. Reading more than
+/// Sends one request as the tenant; a token that is refused is dropped and the request sent once more. Reading
+/// more than
 /// [`LONGEST_ANSWER`] of what is no watch fails.
 async fn send_as<M: Mint>(
     transport: Client,

@@ -1,4 +1,4 @@
-//! Act as somebody else's `ServiceAccount`, for controllers that serve many tenants.
+//! Act as someone else's `ServiceAccount`, for controllers that serve many tenants.
 //!
 //! A controller that copies, builds or deploys for many teams usually has the sum of all their rights, and then has to
 //! decide by itself who may do what. This crate turns that round: the controller has one right, to mint tokens for the
@@ -73,9 +73,11 @@
 //!
 //! ## How it fails
 //!
-//! [`token::MintError`] says that an account is not there, or that this program may not act as it. A refused request is an
-//! ordinary 403 of kube, `CallError::Forbidden` through [`weaver_client::call`]; [`review::missing`] says what is missing.
-//! A watch that fails is in one of the [`watch::WatchState`]s, tries again by itself and wakes its users when that changes;
+//! [`token::MintError`] says that an account is not there, or that this program may not act as it. A refused
+//! request is an ordinary 403 of kube, `CallError::Forbidden` through [`weaver_client::call`];
+//! [`review::missing`] says what is missing.
+//! A watch that fails is in one of the [`watch::WatchState`]s, tries again by itself and wakes its users when
+//! that changes;
 //! [`watch::Interest::try_again`] shortens the pause once a right was granted.
 
 mod access_cache;

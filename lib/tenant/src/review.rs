@@ -110,7 +110,7 @@ where
 }
 
 /// Those of `needed` of which `ask` says that they are not allowed, in a stable order. For who asks in another way, as
-/// by a `SubjectAccessReview` about somebody else.
+/// by a `SubjectAccessReview` about someone else.
 ///
 /// # Errors
 /// The first of `ask`'s.

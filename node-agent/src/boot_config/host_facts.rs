@@ -45,7 +45,8 @@ pub(super) fn pin_path(state_dir: &Path, role: &Role) -> PathBuf {
     })
 }
 
-/// user-data and network-config lie beside `weaver.toml`. What could not be read is told where `config` has a use for it.
+/// user-data and network-config lie next to `weaver.toml`. What could not be read is told where `config` has a
+/// use for it.
 pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, config: &Config) -> Facts {
     let mut findings = Vec::new();
     let user_data = said(root, &weaver_toml.with_file_name("user-data"), user_data::read);
@@ -133,8 +134,8 @@ fn other_wifi(root: &HostRoot, weaver_toml: &Path) -> Result<Option<OtherWifi>, 
     unknown.map_or(Ok(None), Err)
 }
 
-/// What the owner's netplan files make of the radio, a kind that netplan refuses beside a Wi-Fi first; and the files of
-/// which that is not known.
+/// What the owner's netplan files make of the radio, a kind that netplan refuses next to a Wi-Fi first; and the
+/// files of which that is not known.
 fn owners_radio(root: &HostRoot) -> (Option<Radio>, Vec<Unknown>) {
     let (mut names, mut radios, mut unknown) = (BTreeSet::new(), Vec::new(), Vec::new());
     for directory in NETPLAN_FILES {

@@ -85,8 +85,8 @@ impl<'a> HostFiles<'a> {
         Ok(())
     }
 
-    /// Replaces the content of a file that is there, leaves its permissions, and overwrites what was in it: on a FAT the
-    /// secret would stay in clusters that are free then.
+    /// Replaces the content of a file that is there, leaves its permissions, and overwrites what was in it: on
+    /// a FAT the secret would stay in clusters that are free then.
     pub fn replace_secret(&self, path: &Path, content: &[u8]) -> Result<(), SetError> {
         let real = self.root.real(path);
         let refused = |why: String| SetError::new(path.display().to_string(), why);
@@ -150,8 +150,8 @@ fn is_saved(name: &str) -> bool {
     digits.is_some_and(|digits| digits.len() == 4 && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether a file that is no longer than a weaver.toml and the rest of its last cluster holds this, to the letter or as TOML
-/// spells it.
+/// Whether a file that is no longer than a weaver.toml and the rest of its last cluster holds this, to the
+/// letter or as TOML spells it.
 fn holds(real: &Path, secret: &str) -> bool {
     let is_small = fs::metadata(real).is_ok_and(|data| data.len() <= SAVED_LIMIT);
     let content = if is_small { fs::read(real).unwrap_or_default() } else { Vec::new() };

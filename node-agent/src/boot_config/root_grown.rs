@@ -9,7 +9,7 @@ use std::{fs::File, os::unix::fs::FileExt as _};
 use crate::facts::{mounts::Mounts, node::BLOCK_DEVICES};
 use crate::host_root::HostRoot;
 
-/// The unit has it as a condition; in memory, so that each boot looks anew.
+/// The unit has it as a condition; in memory, so that each boot looks again.
 pub const MARK: &str = "/run/weaver/root-grown";
 
 /// Sectors between the partition and the end of the disk that `grow-root` leaves alone, as growpart does.

@@ -3,7 +3,7 @@
 //!
 //! The boot partition is mounted `nofail`: where it could not be, what lies
 //! below its mount point is not its content, and an empty directory no setting to
-//! have everything removed. For a file that is elsewhere, and where nobody
+//! have everything removed. For a file that is elsewhere, and where no one
 //! tells the mounts, the directory must at least hold something.
 
 use std::{
@@ -50,7 +50,7 @@ pub(super) fn read(root: &HostRoot, file: &Path) -> Source {
     }
 }
 
-/// Whether the boot partition is there; `None` for another directory, and where nobody tells.
+/// Whether the boot partition is there; `None` for another directory, and where no one tells.
 pub(crate) fn is_mounted(root: &HostRoot, directory: &Path) -> Result<Option<bool>, String> {
     if directory != Path::new(BOOT_DIR) {
         return Ok(None);

@@ -27,7 +27,7 @@ pub struct NodeFacts {
     pub boot_medium: Option<&'static str>,
     /// What was measured; `None` where nothing can be.
     pub system: Option<NodeSystem>,
-    /// Whether somebody has set the clock.
+    /// Whether someone has set the clock.
     pub clock_is_set: bool,
     /// Whether it is known what is mounted.
     pub storage_is_seen: bool,

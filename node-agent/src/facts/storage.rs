@@ -24,7 +24,8 @@ pub(crate) fn data_mount(root: &HostRoot, mounts: Option<&Mounts>, data_dir: &Pa
     Some(DataMount { data_dir, mount_point, state })
 }
 
-/// How the boot partition is mounted; `None` where fstab mounts none: another computer than a Pi, or its owner's setting.
+/// How the boot partition is mounted; `None` where fstab mounts none: another computer than a Pi, or its
+/// owner's setting.
 pub(crate) fn boot_mount(root: &HostRoot, mounts: Option<&Mounts>, boot_dir: &Path) -> Option<BootMount> {
     let fstab = root.read_if_possible(FSTAB)?.text;
     let (fstab_line, is_for_writing) = listed(&fstab, boot_dir)?;

@@ -58,7 +58,7 @@ pub struct NodeStatus<'a> {
     pub gate: Gate,
     /// Why.
     pub reason: String,
-    /// Whether k3s is kept from being started; null where nobody says.
+    /// Whether k3s is kept from being started; null where no one says.
     pub k3s_blocked: Option<bool>,
     /// How many findings did not fit.
     pub findings_left_off: usize,
@@ -178,8 +178,8 @@ fn tail(text: &str, longest: usize) -> String {
     format!("(the beginning is left off, it is too long; `weaver-node-agent check` prints all)\n\n{rest}")
 }
 
-/// Whether another evidence is another finding: of weaver.toml, where another fault may be in another line; and of a name
-/// that is not served, where it says why. Elsewhere it may be a time or a counter.
+/// Whether another evidence is another finding: of weaver.toml, where another fault may be in another line; and
+/// of a name that is not served, where it says why. Elsewhere it may be a time or a counter.
 #[must_use]
 pub fn evidence_counts(code: Code) -> bool {
     code.row().part == Part::WeaverToml || code == Code::NameNotServed

@@ -27,7 +27,7 @@ pub struct Entry {
     pub changes: Vec<Change>,
 }
 
-/// The ledger, with nobody else at work.
+/// The ledger, with no one else at work.
 pub struct Ledger {
     path: PathBuf,
     _lock: File,

@@ -1,9 +1,9 @@
 //! `repair`: makes the changes that a finding shows, and takes them back.
 //!
-//! What to change is decided with the finding; here it is only done. Guarantees: a file is replaced whole, so that a cut
-//! leaves the old one or the new; the one before lies beside it and in the ledger; a file that is not as it was when it
-//! was judged is left alone; nothing is rebooted. Failure: it is said what was changed and what was not, and the same
-//! command goes on where it stopped.
+//! What to change is decided with the finding; here it is only done. Guarantees: a file is replaced whole, so
+//! that a cut leaves the old one or the new; the one before lies next to it and in the ledger; a file that is
+//! not as it was when it was judged is left alone; nothing is rebooted. Failure: it is said what was changed
+//! and what was not, and the same command continues where it stopped.
 
 mod ledger;
 pub mod names;
@@ -26,7 +26,7 @@ use weaver_diagnostics::{
 use crate::{args::RepairFilesArgs, boot_config, facts::kernel, fat_file, host_root::HostRoot, report};
 use ledger::Ledger;
 
-/// What the file before a repair is called, beside the file.
+/// What the file before a repair is called, next to the file.
 const BEFORE: &str = "weaver-before";
 
 /// Runs the verb; the exit code of the process.
@@ -71,7 +71,7 @@ fn needs_reboot(remedy: &Remedy) -> bool {
 
 fn say(text: &str) -> anyhow::Result<()> {
     match io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads has read enough; what is under way is done all the same.
+        // Anyone who reads has read enough; what is under way is done all the same.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         done => done.context("cannot write to standard output"),
     }
@@ -100,7 +100,7 @@ fn repair(root: &HostRoot, ledger: &Ledger, codes: &str, changes: &[&Change]) ->
     Ok(())
 }
 
-/// Takes back the last repair, as far as nobody has changed the files since.
+/// Takes back the last repair, as far as no one has changed the files since.
 fn undo(root: &HostRoot, ledger: &Ledger) -> anyhow::Result<u8> {
     let Some(last) = ledger.last()? else {
         say("There is no repair to revert.\n")?;

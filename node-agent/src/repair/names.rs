@@ -1,9 +1,10 @@
 //! `repair names`: has k3s serve every configured name, or no longer serve one.
 //!
-//! What is next is decided in `weaver_diagnostics::name_repair`; here it is done, and looked at by handshakes after each
-//! step. Guarantees: nothing is stopped that would not come back as far as the host can tell, and whatever fails in between,
-//! k3s is started again; the CA is never touched, so every kubeconfig goes on working; a file is written as `repair` writes
-//! it, and `repair --undo` takes it back. Failure: it is said how far it came; once k3s answers, the same command goes on.
+//! What is next is decided in `weaver_diagnostics::name_repair`; here it is done, and looked at by handshakes
+//! after each step. Guarantees: nothing is stopped that would not come back as far as the host can tell, and
+//! whatever fails in between, k3s is started again; the CA is never touched, so every kubeconfig continues
+//! working; a file is written as `repair` writes it, and `repair --undo` takes it back. Failure: it is said how
+//! far it came; once k3s answers, the same command continues.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -60,7 +61,7 @@ pub async fn run(args: RepairNamesArgs) -> anyhow::Result<u8> {
             future::pending::<()>().await;
         }
         future::select_all(arrivals).await;
-        // Nobody who closes a terminal may leave k3s down.
+        // No one who closes a terminal may leave k3s down.
         names.k3s_is_down.lock().await
     };
     tokio::select! {
@@ -159,7 +160,7 @@ impl Names {
         say(&format!("{} was written.\n", change.file))
     }
 
-    /// Stops k3s, has its certificate made anew where asked, starts it, and waits until it answers.
+    /// Stops k3s, has its certificate made again where asked, starts it, and waits until it answers.
     async fn restart(&self, effective: &Effective, rotate: bool) -> anyhow::Result<()> {
         let systemctl = Systemctl::new(self.args.systemctl.clone());
         let data_dir = self.real(&self.host.data_dir(effective));
@@ -186,8 +187,8 @@ impl Names {
         })
     }
 
-    /// Its port answers long before its API does, and with the old certificate until then. Who cannot ask the API takes what
-    /// there is.
+    /// Its port answers long before its API does, and with the old certificate until then. Who cannot ask the
+    /// API takes what there is.
     async fn is_ready(&self) -> bool {
         let Ok(client) = self.client().await else {
             let check = checks::check(&self.host, Duration::ZERO).await;
@@ -289,7 +290,7 @@ impl Names {
     }
 }
 
-/// Nobody asks for a name, or who is asked for them has shown no certificate.
+/// No one asks for a name, or who is asked for them has shown no certificate.
 fn nothing_to_prove(look: &Look) -> anyhow::Result<u8> {
     let of_names = |finding: &&Finding| finding.code.id().starts_with(['F', 'T']);
     let said =

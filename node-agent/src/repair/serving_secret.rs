@@ -1,6 +1,6 @@
-//! The list of names that k3s keeps beside its serving certificate: in a Secret of the cluster, and in a file.
+//! The list of names that k3s keeps next to its serving certificate: in a Secret of the cluster, and in a file.
 //!
-//! Only annotations are asked for and looked at, never the key that lies beside them.
+//! Only annotations are asked for and looked at, never the key that lies next to them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -87,9 +87,9 @@ pub async fn forget(client: &Client, data_dir: &Path, names: &[String]) -> anyho
     Ok(())
 }
 
-/// Which of the names come back to the list within a while after a start, seen by looks that were answered. A name was seen
-/// to be served for good after the first look at a restarted k3s, on a machine under load, had not found it: what is served
-/// at first proves nothing.
+/// Which of the names come back to the list within a while after a start, seen by looks that were answered. A
+/// name was seen to be served for good after the first look at a restarted k3s, on a machine under load, had
+/// not found it: what is served at first proves nothing.
 ///
 /// # Errors
 /// The API server does not say.

@@ -28,7 +28,7 @@ const USER_AGENT: &str = concat!("weaver-node-agent/", env!("CARGO_PKG_VERSION")
 const REQUEST: Duration = Duration::from_secs(15);
 
 /// The administrator's client, from the kubeconfig as it is now: k3s may have
-/// written it anew.
+/// written it again.
 ///
 /// # Errors
 /// The file cannot be used; the message names it and repeats none of it: a
@@ -96,7 +96,7 @@ pub async fn mint(client: &Client, seconds: i64) -> anyhow::Result<Token> {
         bail!("{what}: the answer holds no token or no expiry");
     };
     // The length, for the monotonic clock; the expiry itself for the wall clock
-    // that somebody may set.
+    // that someone may set.
     let lifetime = Duration::try_from(expires.0.duration_since(jiff::Timestamp::now())).unwrap_or_default();
     Ok(Token { secret: token.into(), lifetime, expires: expires.0 })
 }

@@ -3,8 +3,8 @@
 //! Nothing here waits for the gate: stored objects must stay readable while a
 //! name is not proven. The webhook's CA and certificate are made first, so that
 //! the webhook can start; the rest is the installer's order. A
-//! definition that somebody changes is looked at within seconds, and whatever
-//! happens every [`RECHECK`]. What goes wrong stands in the report.
+//! definition that someone changes is looked at within seconds, and whatever
+//! happens every [`RECHECK`]. What goes wrong is in the report.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// what is stored asks the API server for every object.
 const CURED_BY_HAND: Duration = Duration::from_mins(5);
 /// The shortest pause after a round that wrote something; it grows while rounds
-/// go on writing, because then somebody else writes too.
+/// continue writing, because then someone else writes too.
 const SETTLE: Duration = Duration::from_secs(1);
 /// How long each step of the installer may take: the webhook has only just been started.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -166,7 +166,7 @@ async fn prepare(args: &RunArgs, readers: Readers) -> anyhow::Result<certificate
     Ok(made.await.context("making the webhook's certificate")??)
 }
 
-/// Who reads the webhook's key, from what was found of its group. Where that is missing or cannot be looked up, nobody
+/// Who reads the webhook's key, from what was found of its group. Where that is missing or cannot be looked up, no one
 /// but the owner: the directory may belong to a group of anybody's.
 fn readers(group: nix::Result<Option<u32>>) -> Readers {
     match group {
@@ -204,7 +204,7 @@ fn is_safe(crd: &CustomResourceDefinition, policy_state: &PolicyState) -> bool {
         && matches!(policy_state, PolicyState::InForce | PolicyState::Off(_))
 }
 
-/// Returns when somebody has changed or deleted one of our definitions, or the
+/// Returns when someone has changed or deleted one of our definitions, or the
 /// watch has ended: then it is time to look.
 async fn changed(client: Client) {
     let ours: Vec<String> = weaver_api::crds::all().into_iter().filter_map(|crd| crd.metadata.name).collect();

@@ -1,4 +1,4 @@
-//! Tells when somebody has changed what the checks read, by inotify, so that nobody has to look all the time.
+//! Tells when someone has changed what the checks read, by inotify, so that no one has to look all the time.
 //!
 //! Directories are watched, since files are replaced by others of their name; of one that does not exist the nearest
 //! that does, for the name that is missing. What the agent itself writes on the boot partition is no change.
@@ -96,8 +96,8 @@ impl Drift {
         }
     }
 
-    /// Returns when something has changed, and its writer has been quiet for a moment. Who stops waiting before is told the
-    /// next time.
+    /// Returns when something has changed, and its writer has been quiet for a moment. Who stops waiting before
+    /// is told the next time.
     pub async fn changed(&mut self) {
         if !self.is_pending {
             self.next().await;
@@ -133,7 +133,7 @@ impl Drift {
     }
 }
 
-/// The page on the boot partition, and the file beside it by which it is replaced.
+/// The page on the boot partition, and the file next to it by which it is replaced.
 fn is_our_own(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     [card::TEXT, card::JSON].iter().any(|page| name.trim_start_matches('.').starts_with(page))

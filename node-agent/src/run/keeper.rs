@@ -205,7 +205,7 @@ impl Keeper {
                 () = tokio::time::sleep_until(renewal.map_or(next_check, |(at, _)| at)) => {}
                 () = changed(self.drift.as_mut()) => {
                     self.backoff.reset();
-                    // Each attempt to open the gate costs a token, whoever writes what.
+                    // Each attempt to open the gate costs a token, anyone who writes what.
                     tokio::time::sleep_until(earliest).await;
                     return;
                 }

@@ -1,4 +1,4 @@
-//! The manifests that the agent applies beside the definitions: built in, so that what it installs is
+//! The manifests that the agent applies next to the definitions: built in, so that what it installs is
 //! what it was built with.
 
 use anyhow::Context as _;

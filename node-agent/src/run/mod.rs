@@ -1,5 +1,5 @@
 //! `run`: keeps checking, opens the gate once, keeps the operator's credentials
-//! fresh, starts the operator; beside the gate, keeps the definitions of our
+//! fresh, starts the operator; next to the gate, keeps the definitions of our
 //! kinds installed and their conversion working.
 //!
 //! With `--systemd` it starts no children but asks systemd for units, keeps
@@ -55,7 +55,7 @@ use crate::{
 /// see whether an agent runs.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// A directory that stays unusable until somebody changes it: starting the
+/// A directory that stays unusable until someone changes it: starting the
 /// agent again is of no use.
 #[derive(Debug, thiserror::Error)]
 #[error("a restart of the agent does not help")]
@@ -98,7 +98,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         _ = signals.next() => warn!("second signal: not waiting for child processes"),
     }
     drop(tasks);
-    // What systemd runs goes on without the agent: what it said last still stands.
+    // What systemd runs continues without the agent: what it said last still stands.
     if !by_systemd {
         status.set_gate(Gate::Shut, "the agent has stopped".to_owned());
         if let Err(failure) = status.write() {

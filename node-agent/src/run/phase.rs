@@ -7,7 +7,7 @@
 //! Joined: the node joins a server, there is nothing to open
 //! ```
 //!
-//! `Open` is left by nothing: a verdict that turns bad is shown beside the open gate, and the operator goes on.
+//! `Open` is left by nothing: a verdict that turns bad is shown next to the open gate, and the operator continues.
 
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ pub enum Phase {
     Shut,
     /// All is proven, and the operator could not be given its credentials yet.
     Opening(Failure),
-    /// An agent before this one opened the gate in this boot, and systemd runs the operator. Failed attempts, if any, to
-    /// write a token of our own.
+    /// An agent before this one opened the gate in this boot, and systemd runs the operator. Failed attempts,
+    /// if any, to write a token of our own.
     Inherited(Option<Failure>),
     /// This agent wrote the token that the operator uses.
     Open(Renewal),

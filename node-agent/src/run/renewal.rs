@@ -51,7 +51,7 @@ impl Renewal {
     }
 
     /// Whether the next attempt applies the manifests first: a renewal fails
-    /// when somebody deleted what it needs.
+    /// when someone deleted what it needs.
     #[must_use]
     pub const fn must_install(&self) -> bool {
         self.failure.is_some()

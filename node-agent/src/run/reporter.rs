@@ -1,11 +1,12 @@
 //! Keeps the `NodeReport` of this node in the API, its Node's labels, and tells events: for who asks the cluster and
 //! not the board.
 //!
-//! Guarantees: written on change only, and the more seldom the more often something changes, since the API's database is
-//! on the same card: after ten minutes at the latest, and what came and went in between is not told. A look every ten
-//! minutes or so finds what somebody else has changed. An event is told once for each finding that turns bad and once when
-//! it is known to be gone; what an agent before this one has told stands in the API. One that could not be told is told
-//! later, unless the agent ends before. Whatever fails is tried again and holds up nothing else.
+//! Guarantees: written on change only, and the more seldom the more often something changes, since the API's
+//! database is on the same card: after ten minutes at the latest, and what came and went in between is not
+//! told. A look every ten minutes or so finds what someone else has changed. An event is told once for each
+//! finding that turns bad and once when it is known to be gone; what an agent before this one has told is in
+//! the API. One that could not be told is told later, unless the agent ends before. Whatever fails is tried
+//! again and holds up nothing else.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -276,8 +277,8 @@ fn differ(node: &PartialObjectMeta<Node>, labels: &Value) -> bool {
         .is_some_and(|labels| labels.iter().any(|(key, value)| has(key).as_deref() != value.as_str()))
 }
 
-/// Those that cannot be told now stay in the list. A recorder of its own each time: kube's counts what has the same reason
-/// as one event, with the words of the first.
+/// Those that cannot be told now stay in the list. A recorder of its own each time: kube's counts what has the
+/// same reason as one event, with the words of the first.
 async fn tell(client: Client, about: &ObjectReference, news: &mut Vec<News>) -> anyhow::Result<()> {
     let recorder = Recorder::new(client, Reporter { controller: MANAGER.to_owned(), instance: None });
     while let Some(News { reason, is_bad, note }) = news.first() {

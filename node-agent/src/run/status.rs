@@ -61,7 +61,7 @@ impl Status {
     /// Returns when a round of checks has ended.
     ///
     /// # Errors
-    /// Nobody checks any more.
+    /// No one checks any more.
     pub async fn checked(&self) -> anyhow::Result<()> {
         self.checked.subscribe().wait_for(|checked| *checked).await.map(drop).context("no agent is checking")
     }

@@ -3,7 +3,7 @@
 //!
 //! Guarantees: a running k3s is never stopped, and a running operator neither;
 //! what cannot be asked blocks nothing; each request that failed is made again
-//! in the next round and stands in the report until then. The decisions are
+//! in the next round and is in the report until then. The decisions are
 //! pure, systemd is asked only where a decision needs it.
 
 use std::{error::Error as _, path::PathBuf, time::Duration};
@@ -53,7 +53,7 @@ pub struct Units {
     /// k3s was blocked, and its start was not asked for since.
     k3s_is_due: bool,
     /// The operator is to be started when all is well. At first too: the agent
-    /// may be a new one beside an operator that is gone.
+    /// may be a new one next to an operator that is gone.
     operator_is_due: bool,
     last_look: Option<Instant>,
     /// What k3s did then.
@@ -181,7 +181,7 @@ impl Units {
         }
         info!("k3s is no longer blocked: asked systemd to start it");
         self.k3s_is_due = false;
-        // It starts anew.
+        // It starts again.
         self.starting_since = None;
         self.k3s = None;
         None
@@ -258,7 +258,7 @@ impl Units {
             self.starting_since = Some(Instant::now());
         }
         // systemd's own word, for a new agent; and ours, for a k3s that starts
-        // again and again, each time anew for systemd.
+        // again and again, each time again for systemd.
         let seen = self.starting_since.map(|since| since.elapsed()).unwrap_or_default();
         start_fault(self.unit, &state.active, seen.max(lasting(state)), patience)
     }

@@ -16,7 +16,7 @@ impl Fake {
 
     fn script(&self, script: &str) {
         let path = self.dir.path().join("systemctl");
-        // Made anew: a program that runs cannot be written to.
+        // Made again: a program that runs cannot be written to.
         let new = self.dir.path().join("systemctl.new");
         let text = format!("#!/bin/sh\necho \"$3 $5\" >> {}\n{script}\n", self.log().display());
         fs::write(&new, text).unwrap();
@@ -133,7 +133,7 @@ async fn a_block_that_stays_names_the_cause_of_now() {
     units.guard_k3s(&[Finding::new(Code::MemoryTooSmall, "451 MB")]).await;
     let text = fs::read_to_string(k3s_block::path(fake.runtime())).unwrap();
     assert!(text.contains("N-12") && !text.contains("N-01"), "{text}");
-    // Somebody else removed it (preflight, by hand) while the cause went away.
+    // Someone else removed it (preflight, by hand) while the cause went away.
     k3s_block::remove(fake.runtime()).unwrap();
     units.guard_k3s(&[]).await;
     assert_eq!(fake.started(), [K3S]);

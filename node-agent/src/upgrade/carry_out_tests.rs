@@ -18,7 +18,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// k3s `old` runs, and `new` lies beside it. The unit is active while the program in place is not one of `bad`.
+    /// k3s `old` runs, and `new` lies next to it. The unit is active while the program in place is not one of `bad`.
     fn new(bad: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str| dir.path().join(name);

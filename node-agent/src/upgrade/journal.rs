@@ -17,7 +17,7 @@ use crate::host_root::HostRoot;
 const NAME: &str = "k3s-upgrade.json";
 const LOCK: &str = "k3s-upgrade.lock";
 
-/// The journal, with nobody else at work.
+/// The journal, with no one else at work.
 pub struct Journal {
     path: PathBuf,
     _lock: File,
@@ -39,7 +39,7 @@ pub fn last(directory: &Path) -> anyhow::Result<Option<Record>> {
     })
 }
 
-/// A warning where an upgrade was cut off and nobody finishes it now; what cannot be read is said by the next upgrade.
+/// A warning where an upgrade was cut off and no one finishes it now; what cannot be read is said by the next upgrade.
 #[must_use]
 pub fn finding(root: &HostRoot) -> Option<Finding> {
     let directory = root.real(STATE_DIR);

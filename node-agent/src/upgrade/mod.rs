@@ -1,9 +1,10 @@
 //! `upgrade` and `rollback`: another k3s in the place of the one that runs, proven, or the old one again.
 //!
-//! What stands against it and what counts as proof is decided in `weaver_diagnostics::k3s_upgrade`; here it is collected
-//! and done. Guarantees: nothing is touched before all checks have passed; there is always a whole k3s in place; what is
-//! under way is written down first, so that the next run finishes what was cut off; what is not proven in its time goes
-//! back by itself. Failure: it is said which k3s is in place now and what is not as it was.
+//! What stands against it and what counts as proof is decided in `weaver_diagnostics::k3s_upgrade`; here it is
+//! collected and done. Guarantees: nothing is touched before all checks have passed; there is always a whole
+//! k3s in place; what is under way is written down first, so that the next run finishes what was cut off; what
+//! is not proven in its time goes back by itself. Failure: it is said which k3s is in place now and what is not
+//! as it was.
 
 pub mod args;
 mod carry_out;
@@ -213,7 +214,7 @@ fn refused(refusals: &[Refusal]) -> u8 {
 /// Whether finishing an upgrade was all that can be done now: the exit code; `None` where the errand itself is next.
 fn after_finishing(resume: Resume, was_rollback: bool, code: u8, request: Request) -> Option<u8> {
     match (resume, request) {
-        // Nothing was replaced, so nobody has gone back either.
+        // Nothing was replaced, so no one has gone back either.
         (Resume::Nothing | Resume::Forget | Resume::LeaveAlone, _) => None,
         // The one before runs, and is proven: what was kept earlier is older still.
         (Resume::GoBack | Resume::ProveOld, Request::RollBack)

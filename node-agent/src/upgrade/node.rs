@@ -71,7 +71,7 @@ impl Node {
         })
     }
 
-    /// Why the program cannot be replaced by whoever runs this.
+    /// Why the program cannot be replaced by anyone who runs this.
     #[must_use]
     pub fn may_not_write(&self) -> Option<Refusal> {
         let directory = self.place.directory();
@@ -179,7 +179,7 @@ impl Node {
     /// systemd refuses, or k3s does not end.
     pub async fn restart(&self, role: Role) -> anyhow::Result<()> {
         let stopped = self.systemctl.stop(role.unit()).await;
-        // Whatever became of that: nobody is left without k3s because a request was lost.
+        // Whatever became of that: no one is left without k3s because a request was lost.
         if self.systemctl.start(role.unit()).await.is_err() {
             self.systemctl.start(role.unit()).await?;
         }

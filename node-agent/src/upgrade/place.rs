@@ -1,8 +1,8 @@
-//! The program in place, and the two beside it: the new one, and the one before.
+//! The program in place, and the two next to it: the new one, and the one before.
 //!
-//! Guarantees: there is never a moment without a whole program in place; what lies there after a power cut is the old one
-//! or the new one; no two writers, since who writes holds the journal's lock. Failure: names the file, and leaves what is
-//! in place.
+//! Guarantees: there is never a moment without a whole program in place; what lies there after a power cut is
+//! the old one or the new one; no two writers, since who writes holds the journal's lock. Failure: names the
+//! file, and leaves what is in place.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write as _};
@@ -103,7 +103,7 @@ impl Place {
         self.replace()
     }
 
-    /// Has the program in place and the one before change their places, in one step: nobody else has either.
+    /// Has the program in place and the one before change their places, in one step: no one else has either.
     ///
     /// # Errors
     /// It cannot be done; each is where it was.

@@ -1,8 +1,8 @@
-//! A line for whoever typed the command.
+//! A line for anyone who typed the command.
 
 use std::io::Write as _;
 
-/// Whoever listens may be gone; what is under way is finished all the same.
+/// Anyone who listens may be gone; what is under way is finished all the same.
 pub(super) fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }

@@ -1,7 +1,7 @@
 //! Where the new program comes from: a file, a release of the project, or the one that was kept.
 //!
-//! Guarantees: what was judged is what is used, since the copy beside the old program is judged; nothing is run before its
-//! hash is right. Failure: names the file or the address, and what to do.
+//! Guarantees: what was judged is what is used, since the copy next to the old program is judged; nothing is
+//! run before its hash is right. Failure: names the file or the address, and what to do.
 
 use std::env::consts::ARCH;
 use std::fs::{self, File};
@@ -116,7 +116,7 @@ impl Source {
         Ok(())
     }
 
-    /// Lays it beside the program in place, and judges it there.
+    /// Lays it next to the program in place, and judges it there.
     ///
     /// # Errors
     /// It cannot be fetched, read or written.
@@ -180,7 +180,7 @@ async fn fetch(
     Ok(wanted)
 }
 
-/// The hash that a file should have: the one that was named, else that of the release's list beside it.
+/// The hash that a file should have: the one that was named, else that of the release's list next to it.
 fn expected(path: &Path, named: Option<&str>) -> anyhow::Result<Option<String>> {
     if let Some(named) = named {
         return Ok(Some(named.to_owned()));

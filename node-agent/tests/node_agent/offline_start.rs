@@ -1,5 +1,5 @@
-//! `preflight --gate --offline-start` on fixture hosts: k3s is given an address where there is no network, the owner's is
-//! kept, and what was made is taken back.
+//! `preflight --gate --offline-start` on fixture hosts: k3s is given an address where there is no network, the
+//! owner's is kept, and what was made is taken back.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, process::Stdio, time::Duration};
 

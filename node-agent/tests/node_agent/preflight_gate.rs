@@ -120,7 +120,7 @@ fn what_is_not_known_never_blocks() {
 
 #[test]
 fn an_error_of_our_own_never_blocks() {
-    // The block cannot be written: a directory that is not empty lies beside it under its new name.
+    // The block cannot be written: a directory that is not empty lies next to it under its new name.
     let host = Host::debian().small().file("/run/weaver/k3s.blocked.new/x", "").file(BLOCK, "old");
     let output = host.agent("preflight").args(["--gate", "--clock-wait", "0"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));

@@ -168,7 +168,7 @@ fn proven_names_open_the_gate_and_the_operators_unit_is_started_once_by_each_age
     assert_eq!(second.stop(), Some(0));
     assert_eq!(scene.systemctl.starts_of(K3S), 0);
     assert_eq!(scene.systemctl.other_calls(), Vec::<String>::new());
-    // What systemd runs goes on, and the report says no other.
+    // What systemd runs continues, and the report says no other.
     assert!(is_open(&report(&scene).unwrap()));
 }
 

@@ -1,6 +1,6 @@
 //! Kubernetes events: what has just happened to a resource, for `kubectl describe` and for alerts.
 //!
-//! What the state is stands in the status; an event is told once per change of it. Events are the operator's own, and no
+//! What the state is is in the status; an event is told once per change of it. Events are the operator's own, and no
 //! reconciliation fails because one could not be told.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::code;
 /// Most bytes of a note, besides the words that it was cut. The API server takes 1,024.
 const MAX_NOTE: usize = 1_000;
 
-/// Reason: an object that was nobody's copy was made one.
+/// Reason: an object that was no one's copy was made one.
 pub const ADOPTED: &str = "Adopted";
 /// Reason: a clean-up had to leave a copy behind.
 pub const COPY_LEFT_BEHIND: &str = "CopyLeftBehind";
@@ -29,10 +29,10 @@ pub const COPY_LEFT_BEHIND: &str = "CopyLeftBehind";
 pub const MINTED: &str = "Minted";
 /// Reason: a copy was deleted and made again.
 pub const REPLACED: &str = "Replaced";
-/// Reason: a copy of somebody who is gone has become ours.
+/// Reason: a copy of someone who is gone has become ours.
 pub const TAKEN_OVER: &str = "TakenOver";
 
-/// Reasons of all events beside those that [`turned`] tells, which are those of `Ready`.
+/// Reasons of all events next to those that [`turned`] tells, which are those of `Ready`.
 pub const OWN_REASONS: [&str; 5] = [ADOPTED, COPY_LEFT_BEHIND, MINTED, REPLACED, TAKEN_OVER];
 
 /// How many events one tenant may cause in other namespaces, each hour.
@@ -64,7 +64,7 @@ impl Events {
     pub async fn tell(&self, event: &Event, about: &ObjectReference) {
         match call(self.recorder.publish(event, about)).await {
             Ok(()) => {}
-            // The operator's own right is missing, which nobody would ever see otherwise.
+            // The operator's own right is missing, which no one would ever see otherwise.
             Err(CallError::Forbidden(status)) if !is_terminating(&status) => {
                 warn!(
                     code = code::EVENT_NOT_TOLD, error = %status.message, reason = %event.reason,

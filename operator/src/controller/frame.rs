@@ -2,8 +2,8 @@
 //!
 //! kube's controller calls [`reconcile`] for a resource that has changed or is due, and [`error_policy`] where that
 //! failed. What differs between kinds is in their [`Reconcile`]. The operator's own identity is used here only for the
-//! status of the resource: a merge patch, which changes what it names and nothing else. A reconcile that failed is repeated
-//! with back-off while the status says why.
+//! status of the resource: a merge patch, which changes what it names and nothing else. A reconcile that failed
+//! is repeated with back-off while the status says why.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +29,8 @@ use crate::metrics::End;
 use crate::watch::ResourceRef;
 use weaver_host::backoff;
 
-/// Reconciles one resource, when the concurrency limits allow it, and counts how that ended. The wait is not part of its
-/// time.
+/// Reconciles one resource, when the concurrency limits allow it, and counts how that ended. The wait is not
+/// part of its time.
 ///
 /// # Errors
 /// If the operator's own identity fails, or a clean-up has to be repeated.
@@ -52,8 +52,8 @@ pub async fn reconcile<K: Reconcile>(
     action
 }
 
-/// When a reconcile that failed is repeated. For the operator's own failures and for clean-ups that wait; what a tenant can
-/// cure is in the status.
+/// When a reconcile that failed is repeated. For the operator's own failures and for clean-ups that wait; what
+/// a tenant can cure is in the status.
 #[expect(clippy::needless_pass_by_value, reason = "the signature is kube's")]
 pub fn error_policy<K: Reconcile>(
     resource: Arc<Guarded<K>>,

@@ -1,7 +1,7 @@
 //! A stored object that cannot be read as what it is.
 //!
 //! An older or a newer definition may have let something pass that our types do not know: a list that is a word,
-//! a policy that there is not yet. Such an object blinds nobody, since the watches take it for what it is; and its
+//! a policy that there is not yet. Such an object blinds no one, since the watches take it for what it is; and its
 //! owner is told, by field and in the parser's words, which hold no secret because our kinds hold none.
 //! Nothing is ever done on what could be guessed from it.
 

@@ -81,8 +81,8 @@ impl<W: Work> Reconciled<W> {
         !matches!(self, Self::NotUnderstood(_))
     }
 
-    /// Is there something that another reconcile may cure without any event that would announce the cure? A right may be
-    /// granted and an account created without our seeing it; a spec cannot change unseen.
+    /// Is there something that another reconcile may cure without any event that would announce the cure? A
+    /// right may be granted and an account created without our seeing it; a spec cannot change unseen.
     #[must_use]
     pub fn wants_retry(&self) -> bool {
         match self {

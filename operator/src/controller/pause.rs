@@ -1,12 +1,12 @@
-//! What somebody has paused: nothing is written for it, and nothing is looked at. Pure.
+//! What someone has paused: nothing is written for it, and nothing is looked at. Pure.
 //!
 //! A pause is held in the API, as an annotation whose value is the reason, so that every instance sees it and a restart
-//! changes nothing: on a resource it is for that one, on the operator's own namespace for all of them. Watches, webhook,
-//! lease and health go on, and of the resource itself the status is written once, to say so.
+//! changes nothing: on a resource it is for that one, on the operator's own namespace for all of them. Watches,
+//! webhook, lease and health continue, and of the resource itself the status is written once, to say so.
 //!
-//! A `ConfigMapSync` that is deleted while it alone is paused goes at once and leaves its copies, as with `spec.suspend`;
-//! while all are paused it waits, since whoever paused everything wants nothing lost and will resume. A `ServiceToken` has
-//! no finalizer, and goes with its Secret.
+//! A `ConfigMapSync` that is deleted while it alone is paused goes at once and leaves its copies, as with
+//! `spec.suspend`; while all are paused it waits, since anyone who paused everything wants nothing lost and
+//! will resume. A `ServiceToken` has no finalizer, and goes with its Secret.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use weaver_api::OPERATOR_NAMESPACE;

@@ -1,8 +1,8 @@
 //! Room for reconciliations: each tenant has a limit of its own, and all together are bounded.
 //!
-//! A tenant whose thousand targets all wait for a webhook that never answers holds up its own resources. Whoever waits
-//! for the common room has left its own limit already, so at most [`PER_TENANT`] of a tenant's reconciliations stand in that
-//! queue, and it is served in order.
+//! A tenant whose thousand targets all wait for a webhook that never answers holds up its own resources. Anyone
+//! who waits for the common room has left its own limit already, so at most [`PER_TENANT`] of a tenant's
+//! reconciliations are in that queue, and it is served in order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -43,7 +43,7 @@ pub struct Permit {
     // Given back in this order: first to all, then to the own.
     _overall: OwnedSemaphorePermit,
     _own: OwnedSemaphorePermit,
-    // The limit lives as long as somebody is in it or waits for it.
+    // The limit lives as long as someone is in it or waits for it.
     _tenant: Arc<Semaphore>,
 }
 
@@ -59,13 +59,13 @@ impl Default for Permits {
 }
 
 impl Permits {
-    /// How many reconciliations wait for room.
+    /// How many reconciliations wait for a permit.
     #[must_use]
     pub fn waiting(&self) -> i64 {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Waits for room for a reconciliation of a resource in the namespace `tenant`.
+    /// Waits for a permit for a reconciliation of a resource in the namespace `tenant`.
     #[expect(clippy::expect_used, reason = "no semaphore of this file is ever closed")]
     pub async fn enter(&self, tenant: &str) -> Permit {
         let limit = {

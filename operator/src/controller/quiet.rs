@@ -18,7 +18,7 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// Is a line logged `now`? Then how many were left out before it. What was quiet for an interval begins anew.
+    /// Is a line logged `now`? Then how many were left out before it. What was quiet for an interval begins again.
     pub fn passes(&mut self, now: Instant) -> Option<u64> {
         if self.due.is_some_and(|due| now < due) {
             self.left_out += 1;

@@ -1,8 +1,8 @@
 //! How often what is made for one resource may be written. Pure.
 //!
 //! A source that changes ten times a second, and a tool that rewrites a copy as often as we do, cost a bounded number
-//! of fan-outs: after a burst, a few a second. The last state is always written, later. Reconciliations that write nothing cost
-//! next to nothing and are not counted.
+//! of fan-outs: after a burst, a few a second. The last state is always written, later. Reconciliations that
+//! write nothing cost next to nothing and are not counted.
 
 use std::time::Duration;
 

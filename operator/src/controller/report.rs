@@ -24,8 +24,8 @@ pub trait Report: Clone + PartialEq + Default + DeserializeOwned + Send + Sync {
     /// It, without what is meant for people only.
     #[must_use]
     fn without_messages(&self) -> Self;
-    /// The merge patch that writes it: it replaces lists whole, removes what is not to be there any more, and leaves alone
-    /// every field that is not ours to set.
+    /// The merge patch that writes it: it replaces lists whole, removes what is not to be there any more, and
+    /// leaves alone every field that is not ours to set.
     fn patch(&self) -> Value;
 }
 
@@ -42,8 +42,8 @@ impl<S> Default for Reported<S> {
 }
 
 impl<S: Report> Reported<S> {
-    /// The status that the object has. A reconciliation that is handed the state of the reconciliation before has it from a cache that has
-    /// not seen the write yet; `read` is what that cache shows.
+    /// The status that the object has. A reconciliation that is handed the state of the reconciliation before
+    /// has it from a cache that has not seen the write yet; `read` is what that cache shows.
     #[must_use]
     pub fn before(&self, version: Option<&str>, read: S) -> S {
         match &self.written {
@@ -52,9 +52,10 @@ impl<S: Report> Reported<S> {
         }
     }
 
-    /// Is `now` to be written? Each write is an event, and the reconciliation that follows may fail in other words: with a port, an
-    /// id or a time of somebody else's in them. Without an end to it, no back-off would ever be waited for: so where there is
-    /// a `pause`, as of a reconciliation that failed, other words alone are written no more often than that.
+    /// Is `now` to be written? Each write is an event, and the reconciliation that follows may fail in other
+    /// words: with a port, an id or a time of someone else's in them. Without an end to it, no back-off would
+    /// ever be waited for: so where there is a `pause`, as of a reconciliation that failed, other words alone
+    /// are written no more often than that.
     #[must_use]
     pub fn is_due(&self, before: &S, now: &S, pause: Option<Duration>) -> bool {
         let is_early = pause.is_some_and(|pause| self.at.is_some_and(|at| at.elapsed() < pause));
@@ -71,7 +72,7 @@ impl<S: Report> Reported<S> {
 /// Writes the status of the resource with this metadata by a merge `patch`, and logs what it says of `Ready`.
 ///
 /// # Errors
-/// If it is refused; but not where the resource is gone: nobody is left to tell.
+/// If it is refused; but not where the resource is gone: no one is left to tell.
 pub async fn write<K: Clone + Debug + DeserializeOwned>(
     api: &Api<K>,
     meta: &ObjectMeta,

@@ -43,8 +43,8 @@ impl<T> Entry<T> {
         self.forgiven.load(Ordering::Relaxed)
     }
 
-    /// Whether a failure of this kind is logged now, and if so how many before it were not. A failure of one kind, which
-    /// may be a race that the next try wins, does not hide another.
+    /// Whether a failure of this kind is logged now, and if so how many before it were not. A failure of one
+    /// kind, which may be a race that the next try wins, does not hide another.
     pub fn logs(&self, kind: &'static str) -> Option<u64> {
         let mut log = self.log.lock();
         log.entry(kind).or_default().passes(Instant::now())

@@ -1,4 +1,5 @@
-//! Stops writes of a process that does not lead, below any retry: each attempt of each request is judged when it is sent.
+//! Stops writes of a process that does not lead, below any retry: each attempt of each request is judged when
+//! it is sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

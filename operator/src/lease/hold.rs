@@ -1,8 +1,9 @@
 //! Acquires the Lease, renews it, and gives it back.
 //!
-//! A candidate looks every ten seconds; a leader writes every forty. One that cannot renew tries again and again: when the
-//! API server is back and nobody else has taken over, it goes on. One that has lost the Lease is to end, since what its
-//! parts were doing is not theirs any more; whoever starts it again has a candidate.
+//! A candidate looks every ten seconds; a leader writes every forty. One that cannot renew tries again and
+//! again: when the
+//! API server is back and no one else has taken over, it continues. One that has lost the Lease is to end,
+//! since what its parts were doing is not theirs any more; anyone who starts it again has a candidate.
 //!
 //! Candidates put themselves on a list in the Lease, where everybody can see them. A leader that finds one of higher
 //! priority there, when it renews, ends its work and gives the Lease back, and all others leave it to that one.
@@ -31,11 +32,11 @@ pub enum Ending {
     /// It was taken.
     #[error("{0} has taken over the lease")]
     Lost(String),
-    /// Somebody of higher priority asks for it, and is to have it when all that was begun is done.
+    /// Someone of higher priority asks for it, and is to have it when all that was begun is done.
     #[error("{0} has a higher priority and takes over the lease")]
     Yielded(String),
-    /// The Lease is older than it was: so is all else, and what watches have shown may never have been. A watch that goes
-    /// on from what it saw last would be kept waiting until the API server has come so far again, in silence.
+    /// The Lease is older than it was: so is all else, and what watches have shown may never have been. A watch
+    /// that goes on from what it saw last would be kept waiting until the API server has come so far again, in silence.
     #[error("the API server has an older state (was a backup restored?): restarting")]
     WentBack,
 }
@@ -80,8 +81,8 @@ enum Look {
 }
 
 impl Leases {
-    /// For this process, and what it knows beside itself. `client` passes no fence; the one of all others is opened and
-    /// closed. `health` is told that somebody looks after it.
+    /// For this process, and what it knows next to itself. `client` passes no fence; the one of all others is
+    /// opened and closed. `health` is told that someone looks after it.
     #[must_use]
     pub fn new(
         client: Client,
@@ -144,7 +145,8 @@ impl Leases {
             }
         };
         let sent = since_boot();
-        // With an empty list: who is there puts itself on it again with its next look, and who was killed elsewhere does not.
+        // With an empty list: who is there puts itself on it again with its next look, and who was killed
+        // elsewhere does not.
         match self.write(found.as_ref(), &[]).await {
             Ok(lease) => {
                 info!(
@@ -153,15 +155,15 @@ impl Leases {
                 );
                 Ok(Look::Taken(Box::new(lease), sent))
             }
-            // Somebody else was faster.
+            // Someone else was faster.
             Err(CallError::Conflict(_)) => Ok(Look::Again(self.timing.retry)),
             Err(CallError::NotFound(_)) if found.is_some() => Ok(Look::Again(self.timing.retry)),
             Err(error) => Err(error),
         }
     }
 
-    /// Puts itself on the list of candidates, and says now and then that it is still there. A look later there is another
-    /// chance, so nothing is done about a failure.
+    /// Puts itself on the list of candidates, and says now and then that it is still there. A look later there
+    /// is another chance, so nothing is done about a failure.
     async fn announce(&self, lease: &Lease, candidates: &[Candidacy], last: &mut Option<Duration>) {
         let now = since_boot();
         let anew = last.is_none_or(|last| now.saturating_sub(last) >= self.timing.announce);
@@ -174,8 +176,8 @@ impl Leases {
         }
     }
 
-    /// Takes itself off the list of candidates, where it is on it; and gives the Lease back that it was about to take, where
-    /// that request was done although nobody waited for its answer.
+    /// Takes itself off the list of candidates, where it is on it; and gives the Lease back that it was about
+    /// to take, where that request was done although no one waited for its answer.
     pub async fn withdraw(&self) {
         let withdrawn = timeout(self.timing.deadline, async {
             let Some(lease) = lookup(self.api.get(NAME)).await? else { return Ok(()) };
@@ -277,7 +279,7 @@ impl Held {
         let sent = since_boot();
         let leases = &self.leases;
         let written = match leases.write(Some(&self.lease), &leases.staying(Some(&self.lease))).await {
-            // Somebody has changed or deleted it; whose it is now stands there.
+            // Someone has changed or deleted it; whose it is now is there.
             Err(CallError::Conflict(_) | CallError::NotFound(_)) => {
                 let found = lookup(leases.api.get(NAME)).await?;
                 if let Some(ending) = found.as_ref().and_then(|found| self.ending(&Record::of(found))) {
@@ -289,7 +291,7 @@ impl Held {
         };
         let known = Record::of(&self.lease);
         self.lease = written?;
-        // One that was in no backup is made anew.
+        // One that was in no backup is made again.
         if went_back(&known, &Record::of(&self.lease)) {
             return Ok(Some(Ending::WentBack));
         }
@@ -311,8 +313,8 @@ impl Held {
         Some(Ending::Yielded(higher.holder.clone()))
     }
 
-    /// Gives it back, so that another takes over at once. Nothing is written after that; and while a write that was given up
-    /// may yet be done, it is left to expire.
+    /// Gives it back, so that another takes over at once. Nothing is written after that; and while a write that
+    /// was given up may yet be done, it is left to expire.
     pub async fn release(self) {
         let Self { leases, lease, .. } = self;
         if !leases.fence.drain().await {

@@ -1,9 +1,9 @@
 //! Who holds the Lease: a process, named so that another one on the same machine can tell whether it is gone.
 //!
-//! `<host>_<machine>_<boot>_<pid namespace>_<pid>_<start>`: of a holder of the same boot and the same pid namespace the kernel
-//! is asked; one of the same host and machine and another boot went with it. So an operator that was killed, or lost its
-//! power, is followed at once by the one that systemd starts, and a process that is stopped, or runs elsewhere, is never
-//! taken for dead.
+//! `<host>_<machine>_<boot>_<pid namespace>_<pid>_<start>`: of a holder of the same boot and the same pid
+//! namespace the kernel is asked; one of the same host and machine and another boot went with it. So an
+//! operator that was killed, or lost its power, is followed at once by the one that systemd starts, and a
+//! process that is stopped, or runs elsewhere, is never taken for dead.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use nix::sys::signal::kill;
 use nix::unistd::{Pid, gethostname};
 use procfs_core::{FromRead as _, process::Stat};
 
-/// What this process knows of itself and of others beside it.
+/// What this process knows of itself and of others next to it.
 #[derive(Clone, Debug)]
 pub struct Beside {
     host: String,
@@ -25,7 +25,7 @@ pub struct Beside {
 
 /// The name of this process, and by what others of this machine are known.
 ///
-/// Where the kernel's files cannot be read the name is a random one, and nobody is known.
+/// Where the kernel's files cannot be read the name is a random one, and no one is known.
 #[must_use]
 pub fn this_process() -> (String, Beside) {
     let host = gethostname().ok().and_then(|name| name.into_string().ok()).filter(|name| !name.is_empty());
@@ -79,7 +79,7 @@ impl Beside {
     pub fn is_gone(&self, holder: &str) -> bool {
         let parts: Vec<&str> = holder.split('_').collect();
         let [host, machine, boot, namespace, pid, start] = parts[..] else { return false };
-        // Who does not know its own boot knows of nobody else's.
+        // Who does not know its own boot knows of no one else's.
         if boot.is_empty() || self.boot.is_empty() {
             return false;
         }
@@ -100,7 +100,7 @@ impl Beside {
 struct State {
     /// In ticks after the boot.
     start: u64,
-    /// It has ended, and nobody has asked how.
+    /// It has ended, and no one has asked how.
     is_dead: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Why this process may write: it holds the lease, or was told that nobody else does.
+//! Why this process may write: it holds the lease, or was told that no one else does.
 
 use tracing::warn;
 use weaver_client::call::CallError;

@@ -16,7 +16,7 @@ pub struct Timing {
     pub retry: Duration,
     /// A leader that could not renew writes nothing any more after so long.
     pub fence: Duration,
-    /// Longest time for one write: begun at the last moment, nobody waits for it any more when others take over.
+    /// Longest time for one write: begun at the last moment, no one waits for it any more when others take over.
     pub deadline: Duration,
     /// So often a candidate says that it is still there.
     pub announce: Duration,
@@ -37,14 +37,14 @@ impl Timing {
     }
 }
 
-/// Is what is `found` older than what was there? Then somebody has restored a backup of the API server, and what is known
-/// of anything may never have been.
+/// Is what is `found` older than what was there? Then someone has restored a backup of the API server, and what
+/// is known of anything may never have been.
 #[must_use]
 pub fn went_back(known: &Record, found: &Record) -> bool {
     known.version.zip(found.version).is_some_and(|(known, found)| found < known)
 }
 
-/// Longest list of candidates: of those that were killed on other machines nobody knows that they are gone.
+/// Longest list of candidates: of those that were killed on other machines no one knows that they are gone.
 const LISTED: usize = 16;
 
 /// What a candidate does.
@@ -65,7 +65,7 @@ pub enum Why {
     Released,
     /// Its holder was a process of this machine that is gone.
     Gone,
-    /// Nobody has renewed it for its whole time.
+    /// No one has renewed it for its whole time.
     Expired,
     /// It is held already: the answer to an attempt was lost.
     Mine,
@@ -94,8 +94,8 @@ pub fn outranking<'a>(
     higher.filter(|other| !is_gone(&other.holder)).max_by_key(|other| other.priority)
 }
 
-/// Who stays on the list when `me` renews the Lease: not `me`, nobody who is gone, and nobody who had its turn and did not
-/// take it. One that is there after all puts itself on it again.
+/// Who stays on the list when `me` renews the Lease: not `me`, no one who is gone, and no one who had its turn
+/// and did not take it. One that is there after all puts itself on it again.
 #[must_use]
 pub fn staying(candidates: &[Candidacy], me: &Me, is_gone: impl Fn(&str) -> bool) -> Vec<Candidacy> {
     let stays = |other: &&Candidacy| {
@@ -121,9 +121,9 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Judges what is found `now`, which is a time of this machine's own clock that counts suspension. `is_gone` says of a
-    /// holder whether it is known to run no more. Whoever is outranked by another candidate leaves what is free to that one
-    /// for a few looks.
+    /// Judges what is found `now`, which is a time of this machine's own clock that counts suspension.
+    /// `is_gone` says of a holder whether it is known to run no more. Anyone who is outranked by another
+    /// candidate leaves what is free to that one for a few looks.
     pub fn judge(
         &mut self,
         found: Option<&Record>,
@@ -159,7 +159,7 @@ impl Candidate {
         };
         // Its holder may have been started with another time.
         let theirs = found.and_then(|found| found.expiry).unwrap_or_default();
-        // Nobody writes by one that was given back: who comes first needs a look or two for it, not the whole time.
+        // No one writes by one that was given back: who comes first needs a look or two for it, not the whole time.
         let is_free = found.is_some_and(|found| found.is_released);
         let patience = if is_free { timing.retry * 3 } else { timing.expiry.max(theirs) };
         let left = patience.saturating_sub(now.saturating_sub(since));

@@ -2,8 +2,8 @@
 //!
 //! Every write carries its own precondition, so what changes between a look and a write is never lost: create is POST
 //! (409 if anything is there), update is PUT with the uid and resourceVersion that were seen. A token that was minted
-//! and not written is forgotten, and expires unseen; the one before it is valid until then, so there is no gap. Killed at
-//! any point, the next reconciliation finds a Secret with the old tokens, or an empty one that is ours.
+//! and not written is forgotten, and expires unseen; the one before it is valid until then, so there is no gap.
+//! Killed at any point, the next reconciliation finds a Secret with the old tokens, or an empty one that is ours.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -31,7 +31,7 @@ use super::why::Why;
 use crate::code;
 use weaver_copies::object::{Object, ObjectKey};
 
-/// Name under which our writes stand in `managedFields`.
+/// Name under which our writes are in `managedFields`.
 const FIELD_MANAGER: &str = "weaver-operator";
 
 /// How often one reconciliation judges a Secret that keeps changing under its hands.
@@ -93,7 +93,7 @@ type Minting = BTreeMap<String, Result<Minted, MintError>>;
 
 /// What one round came to.
 enum Round {
-    /// Nothing was to be written, and this stands there.
+    /// Nothing was to be written, and this is there.
     Kept(Option<Known>),
     /// It was written, and holds this now.
     Written(Option<Known>),
@@ -106,8 +106,8 @@ enum Round {
 }
 
 impl Job<'_> {
-    /// Does it; nothing comes of it where the resource is on its way out. `shown` is what the watch shows, and `known` what
-    /// was known last: together they may spare the read.
+    /// Does it; nothing comes of it where the resource is on its way out. `shown` is what the watch shows, and
+    /// `known` what was known last: together they may spare the read.
     pub async fn run(&self, shown: Option<&ObjectMeta>, known: Option<&Known>) -> Option<Done> {
         if let Some(done) = self.spared(shown, known) {
             return Some(done);
@@ -270,7 +270,7 @@ impl Job<'_> {
         let agreed = |claims: &Claims| matches!(self.accounts.get(&token.account), Some(Ok(plan::Account::Willing { uid })) if *uid == claims.account.uid);
         let minted = answer.and_then(|answer| match Claims::read(answer.secret.expose_secret()) {
             Ok(claims) if agreed(&claims) => Ok(Minted { token: answer.secret, claims }),
-            // It is asked for by name, and whoever has agreed may be gone since.
+            // It is asked for by name, and anyone who has agreed may be gone since.
             Ok(_) => {
                 let reason = "the account was recreated meanwhile".to_owned();
                 Err(MintError::Failed { account, reason })
@@ -289,7 +289,7 @@ impl Job<'_> {
         self.tenant.namespaced(kind, namespace)
     }
 
-    /// The plan came to this, and `seen` stands there.
+    /// The plan came to this, and `seen` is there.
     fn done(&self, end: End, work: &Work, minting: &Minting, seen: Option<&Contents>) -> Done {
         let is_written = end == End::Written;
         let stands = |key: &str| seen.and_then(|seen| seen.keys.get(key)?.as_ref().ok()).cloned();
@@ -329,7 +329,7 @@ impl Job<'_> {
     /// There is no plan: what was `seen` stays.
     fn failed(&self, end: End, seen: Option<&Contents>) -> Done {
         let now = self.clock.now();
-        // With a Secret that is on its way out its tokens go, whoever holds it.
+        // With a Secret that is on its way out its tokens go, anyone who holds it.
         let seen = seen.filter(|seen| seen.is_ours && !seen.is_terminating);
         let keys = self.asked.tokens.iter().map(|token| {
             let stands = seen.and_then(|seen| seen.keys.get(&token.key)?.clone().ok());

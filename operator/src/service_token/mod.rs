@@ -1,14 +1,14 @@
 //! Service tokens: a Secret that is kept filled with fresh tokens of accounts of its namespace.
 //!
-//! Pure: [`plan`] (which tokens are minted, which stay, which leave), [`secret`] (what the Secret looks like), [`outcome`]
-//! (what follows from a reconciliation), [`status`] (a reconciliation as the status).
+//! Pure: [`plan`] (which tokens are minted, which stay, which leave), [`secret`] (what the Secret looks like),
+//! [`outcome`] (what follows from a reconciliation), [`status`] (a reconciliation as the status).
 //!
 //! Thin: [`fill`] (mints and writes), [`reconciliation`] (one resource), [`reconcile`] (what this kind brings to
 //! the frame of each).
 //!
-//! The Secret is read and written as the tenant's own account, and goes with its resource: it is owned by it. Tokens are
-//! minted by the operator, for accounts whose owner has agreed by a label, and bound to the Secret: deleting it revokes
-//! them.
+//! The Secret is read and written as the tenant's own account, and goes with its resource: it is owned by it.
+//! Tokens are minted by the operator, for accounts whose owner has agreed by a label, and bound to the Secret:
+//! deleting it revokes them.
 
 pub mod fill;
 pub mod outcome;

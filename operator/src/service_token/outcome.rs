@@ -76,7 +76,7 @@ pub enum Trouble {
     NotAgreed,
     /// The account could not be asked for.
     Unknown(String),
-    /// There was none to be had.
+    /// There was none available.
     NotMinted(MintError),
     /// The Secret could not be written.
     NotWritten,

@@ -1,9 +1,10 @@
 //! What is to be done for one `ServiceToken`: which tokens are minted, which stay to the byte, which leave the Secret.
-//! Pure, and without a secret: of what stands in the Secret it knows the claims.
+//! Pure, and without a secret: of what is in the Secret it knows the claims.
 //!
 //! A token is judged by its claims, by the uid of its account and by that of the Secret that it is bound to; the clock
-//! is that of the API server, which issues and judges them. What cannot be known just now changes nothing. Whether the API
-//! server would take a token is not asked: one that was revoked otherwise, as by new signing keys, is not seen.
+//! is that of the API server, which issues and judges them. What cannot be known just now changes nothing.
+//! Whether the API server would take a token is not asked: one that was revoked otherwise, as by new signing
+//! keys, is not seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -87,9 +88,9 @@ pub enum Plan {
 /// Why the Secret is not written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Refusal {
-    /// Somebody else made it.
+    /// Someone else made it.
     Foreign,
-    /// Somebody has made it immutable.
+    /// Someone has made it immutable.
     Immutable,
     /// It is being deleted: what comes after it is another one.
     Terminating,
@@ -102,8 +103,8 @@ pub struct Work {
     pub tokens: Vec<(String, Verdict)>,
     /// Keys that leave the Secret.
     pub removed: BTreeSet<String>,
-    /// When something is due next by the clock. What is minted, refused or not known is the caller's to look at again: it
-    /// is told of no change of an account.
+    /// When something is due next by the clock. What is minted, refused or not known is the caller's to look at
+    /// again: it is told of no change of an account.
     pub next: Option<Timestamp>,
 }
 
@@ -134,12 +135,12 @@ pub enum Verdict {
     NotYet {
         /// Then.
         until: Timestamp,
-        /// Whether what stands there is what was asked for, but for its age: else it does not stay.
+        /// Whether what is there is what was asked for, but for its age: else it does not stay.
         stays: bool,
     },
     /// It may not be minted, and does not stay.
     Refused(Because),
-    /// Whether it may be minted is not known: what stands there stays.
+    /// Whether it may be minted is not known: what is there stays.
     Unknown,
 }
 
@@ -199,7 +200,7 @@ impl Facts<'_> {
         }
     }
 
-    /// When the token that stands there is due; or why it is not the one that is asked for.
+    /// When the token that is there is due; or why it is not the one that is asked for.
     fn fresh_until(&self, token: &ValidToken, account_uid: &str) -> Result<Timestamp, Why> {
         let secret = self.secret.ok_or(Why::Missing)?;
         let claims = secret.keys.get(&token.key).ok_or(Why::Missing)?;
@@ -249,7 +250,8 @@ impl Facts<'_> {
         oldest.map_or(age, |oldest| age.min(oldest))
     }
 
-    /// Hundredths of a percent below `SPREAD`, the same for each token of a resource and other ones for another resource.
+    /// Hundredths of a percent below `SPREAD`, the same for each token of a resource and other ones for another
+    /// resource.
     fn spread(&self) -> i32 {
         let mut hasher = DefaultHasher::new();
         self.uid.hash(&mut hasher);

@@ -262,7 +262,7 @@ fn an_early_share_of_a_short_life_makes_no_storm() {
         scene.asked.tokens[0].lifetime = Duration::from_mins(10);
         scene.claims().expires_at = at(600);
         scene.asked.tokens.push(request("b", "robot"));
-        // A second after it was minted, in whole seconds, beside one that is minted again and again.
+        // A second after it was minted, in whole seconds, next to one that is minted again and again.
         scene.now = 2;
         let work = scene.work();
         assert!(matches!(work.tokens[0].1, Verdict::Fresh { .. }), "{percent}: {work:?}");
@@ -308,8 +308,8 @@ fn a_clock_that_jumps_back_mints_once_at_most() {
 }
 
 proptest! {
-    /// Whatever the times: a token that was minted now, as asked, is not minted again; and what is fresh is due before it
-    /// expires.
+    /// Whatever the times: a token that was minted now, as asked, is not minted again; and what is fresh is due
+    /// before it expires.
     #[test]
     fn what_was_just_minted_stays(
         now in -1_000_000_000_i64..4_000_000_000, life in 600_i64..86_400, percent in 1_u8..100, since in 0_i64..5,

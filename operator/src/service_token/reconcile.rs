@@ -1,6 +1,7 @@
 //! What a `ServiceToken` brings to the frame of a reconcile ([`crate::controller::frame`]).
 //!
-//! The operator's own identity looks up accounts and mints; the Secret is the writer's business. There is no finalizer: the
+//! The operator's own identity looks up accounts and mints; the Secret is the writer's business. There is no
+//! finalizer: the
 //! Secret is owned by its resource, and the API server's own garbage collection removes it. While a resource is being
 //! deleted nothing is written for it.
 
@@ -83,7 +84,7 @@ impl Reconcile for ServiceToken {
     }
 }
 
-/// Tokens were minted though none was due: whoever holds the old ones may want to know.
+/// Tokens were minted though none was due: anyone who holds the old ones may want to know.
 fn minted_anew(work: &Work) -> Option<kube::runtime::events::Event> {
     let of_note = work.minted.iter().filter(|(_, why)| *why != Why::Due);
     let said: Vec<String> = of_note.map(|(key, why)| format!("{key}: {why}")).collect();

@@ -39,7 +39,7 @@ impl Desired {
             name: owner.name.clone(),
             uid: owner.uid.clone(),
             controller: Some(true),
-            // Nobody who deletes the resource is to wait for the Secret.
+            // No one who deletes the resource is to wait for the Secret.
             block_owner_deletion: None,
         };
         Self {

@@ -7,8 +7,8 @@ use crate::controller::kind::Common;
 use crate::controller::rate_limit::RateLimit;
 use crate::watch::Interest;
 
-/// Reconciles that write or mint, at once and then each ten seconds: enough for any change of a spec, and no storm where
-/// somebody rewrites a Secret as often as it is written.
+/// Reconciles that write or mint, at once and then each ten seconds: enough for any change of a spec, and no
+/// storm where someone rewrites a Secret as often as it is written.
 const BURST: f64 = 6.0;
 const PER_SECOND: f64 = 0.1;
 

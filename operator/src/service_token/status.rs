@@ -1,8 +1,8 @@
 //! A reconciliation as the whole status of its resource. Pure.
 //!
-//! The fold looks at nothing but the reconciliation, the object's generation and the conditions that were there before, so an
-//! unchanged world gives an unchanged status and no write. Of a token it tells when it was issued, when it expires and
-//! for which account, and nothing by which it could be used.
+//! The fold looks at nothing but the reconciliation, the object's generation and the conditions that were there
+//! before, so an unchanged world gives an unchanged status and no write. Of a token it tells when it was
+//! issued, when it expires and for which account, and nothing by which it could be used.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ use weaver_copies::rights::{Right, explain_writer};
 /// Longest message about one token, in bytes.
 const MAX_MESSAGE: usize = 512;
 
-/// What the status of a resource should be after `outcome`. `before` is what it was; `carried` is what is wrong with the
-/// content that conversion carries.
+/// What the status of a resource should be after `outcome`. `before` is what it was; `carried` is what is wrong
+/// with the content that conversion carries.
 #[must_use]
 pub fn status(
     before: &ServiceTokenStatus,
@@ -91,7 +91,7 @@ fn of_key(key: &Key) -> TokenStatus {
     }
 }
 
-/// What stands in the way of a token, and what to do.
+/// What is in the way of a token, and what to do.
 fn words(key: &Key, trouble: &Trouble) -> String {
     let Account { namespace, name } = &key.account;
     match trouble {

@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Why {
     /// The Secret has no such key, or there is none.
     Missing,
-    /// What stands there is no token.
+    /// What is there is no token.
     NotAToken,
     /// It is another account's.
     OtherAccount,

@@ -1,6 +1,7 @@
 //! One reconciliation of a `ServiceToken`: look at the accounts and the Secret, fill it, say what came of it.
 //!
-//! Level-triggered: a reconciliation never asks why it was called. Of the accounts the operator reads the metadata alone.
+//! Level-triggered: a reconciliation never asks why it was called. Of the accounts the operator reads the
+//! metadata alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

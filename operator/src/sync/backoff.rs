@@ -1,8 +1,8 @@
 //! Targets that could not be written, and when each is tried again. Pure.
 //!
-//! A reconciliation that something else has caused, an edit of the source for instance, leaves alone what failed a moment ago
-//! for a reason that the edit does not cure. So a thousand refused targets cost their tries, and not their tries for
-//! each event.
+//! A reconciliation that something else has caused, an edit of the source for instance, leaves alone what
+//! failed a moment ago for a reason that the edit does not cure. So a thousand refused targets cost their
+//! tries, and not their tries for each event.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -57,7 +57,7 @@ enum Pass {
     NotWanted(&'static str),
     /// The tenant may not look, or remove, at these places.
     Refused(String),
-    /// Somebody can mend it: the account, the object itself, a policy. Why something may be left.
+    /// Someone can mend it: the account, the object itself, a policy. Why something may be left.
     Hindered(String),
     /// Worth another try, however long it takes.
     Failed(String),
@@ -180,7 +180,7 @@ enum Waited {
     Briefly,
     /// Long enough for rights that are just being restored.
     ForRights,
-    /// Long enough for anything that somebody can mend.
+    /// Long enough for anything that someone can mend.
     LongEnough,
 }
 
@@ -218,7 +218,7 @@ fn verdict(pass: &Pass, circumstances: Circumstances) -> Verdict {
     }
 }
 
-/// Where the spec, valid or not, puts copies. Not where it wants none: what stands there may be a copy that an
+/// Where the spec, valid or not, puts copies. Not where it wants none: what is there may be a copy that an
 /// earlier resource of the same name was told to leave.
 fn named_places(spec: &ConfigMapSyncSpec) -> BTreeSet<ObjectKey> {
     let targets = spec.targets.clone().unwrap_or_default();

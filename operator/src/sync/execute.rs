@@ -1,4 +1,4 @@
-//! Brings one target to its desired state, and removes one stale_copy, as the tenant.
+//! Brings one target to its desired state, and removes one stale copy, as the tenant.
 //!
 //! Every write carries its own precondition, so what changes between a look and a write is never lost: create
 //! is POST (409 if anything is there), update is PUT with the uid and resourceVersion that were seen, delete
@@ -19,7 +19,7 @@ use weaver_copies::metadata::{adopted, is_adopted, released};
 use weaver_copies::object::{Object, ObjectKey};
 use weaver_copies::plan::{Before, Foreign, StaleCopy, Step, Takes, Verified, by_object, stale_copy};
 
-/// Name under which our writes stand in `managedFields`.
+/// Name under which our writes are in `managedFields`.
 const FIELD_MANAGER: &str = "weaver-operator";
 
 /// How often one reconciliation judges a target that keeps changing under its hands.
@@ -81,8 +81,8 @@ impl TargetState {
         matches!(self, Self::Synced(..))
     }
 
-    /// Will an event tell when something else is to be done? The namespace's appearance is announced, and so is its consent;
-    /// for one that goes there is no cure, and one that is not served is so until a restart.
+    /// Will an event tell when something else is to be done? The namespace's appearance is announced, and so is
+    /// its consent; for one that goes there is no cure, and one that is not served is so until a restart.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         match self {
@@ -100,8 +100,8 @@ impl TargetState {
         }
     }
 
-    /// Is there nothing that could still be taken over from the upstream operator? It holds our copy, or cannot hold one of
-    /// upstream's, or holds what is not ours to take.
+    /// Is there nothing that could still be taken over from the upstream operator? It holds our copy, or cannot
+    /// hold one of upstream's, or holds what is not ours to take.
     #[must_use]
     pub fn ends_upgrade(&self) -> bool {
         match self {
@@ -208,7 +208,7 @@ async fn carry_out(
         Step::Replace(seen) => {
             delete(copies, seen, mode).await?;
             if mode == Mode::Try {
-                // What stands there still is in the way of trying more.
+                // What is there still is in the way of trying more.
                 return Ok(Next::Ended(TargetState::Planned(Change::Replace)));
             }
             let mut copy = desired.create(namespace);
@@ -248,7 +248,7 @@ fn follow_up(error: CallError, step: &Step) -> Next {
     })
 }
 
-/// Why a stale_copy is still there.
+/// Why a stale copy is still there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
     /// What was in the way.
@@ -279,7 +279,7 @@ impl Kept {
     }
 }
 
-/// What became of the object at the place of a stale_copy.
+/// What became of the object at the place of a stale copy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Removal {
     /// It was a copy of ours, and is gone; or would be, where it was only tried. One that was adopted is there

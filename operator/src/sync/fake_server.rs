@@ -1,6 +1,6 @@
-//! An API server in memory, for tests of whole reconciliations: objects by path, resourceVersions and preconditions as the
-//! real one has them, merge patches, dry runs, and a record of every write. Its watches never work, so that a reconciliation looks
-//! at every object itself.
+//! An API server in memory, for tests of whole reconciliations: objects by path, resourceVersions and
+//! preconditions as the real one has them, merge patches, dry runs, and a record of every write. Its watches
+//! never work, so that a reconciliation looks at every object itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -35,14 +35,14 @@ struct Inner {
 type Answer = Result<Value, (u16, &'static str)>;
 
 impl FakeServer {
-    /// Puts an object at its path, as somebody else.
+    /// Puts an object at its path, as someone else.
     pub fn put(&self, path: &str, object: Value) {
         let mut inner = self.lock();
         let uid = inner.objects.get(path).map(|old| old["metadata"]["uid"].clone());
         inner.store(path, object, uid);
     }
 
-    /// Deletes an object, as somebody else.
+    /// Deletes an object, as someone else.
     pub fn remove(&self, path: &str) {
         self.lock().objects.remove(path);
     }
@@ -62,7 +62,7 @@ impl FakeServer {
         };
     }
 
-    /// A webhook of somebody else cannot be reached for objects of this namespace.
+    /// A webhook of someone else cannot be reached for objects of this namespace.
     pub fn breaks(&self, namespace: &str) {
         self.lock().broken.insert(namespace.into());
     }
@@ -72,8 +72,8 @@ impl FakeServer {
         self.lock().failing_reviews = count;
     }
 
-    /// The tenant may list and watch in all namespaces at once, and what it sees is longer than what is read of an answer;
-    /// or not any more.
+    /// The tenant may list and watch in all namespaces at once, and what it sees is longer than what is read of
+    /// an answer; or not any more.
     pub fn grants_everywhere(&self, granted: bool) {
         self.lock().grants_everywhere = granted;
     }
@@ -103,7 +103,7 @@ impl FakeServer {
         self.lock().notes.clone()
     }
 
-    /// What somebody tried to write since the last call, whatever came of it.
+    /// What someone tried to write since the last call, whatever came of it.
     pub fn attempts(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().attempts)
     }
@@ -161,7 +161,7 @@ fn failure(code: u16, reason: &str) -> Value {
 }
 
 impl Inner {
-    /// Somebody is told something.
+    /// Someone is told something.
     fn note(&mut self, path: &str, body: &Value) {
         let about = &body["regarding"];
         let [reason, kind, name] =

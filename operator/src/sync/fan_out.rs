@@ -35,8 +35,8 @@ pub struct Job<'a> {
     pub mode: Mode,
 }
 
-/// What became of each target. `None`, if the job was `outdated` before its end, which is asked before each target with the
-/// number of those that were begun.
+/// What became of each target. `None`, if the job was `outdated` before its end, which is asked before each
+/// target with the number of those that were begun.
 ///
 /// Every target that is served is tried, whatever the operator itself knows of its namespace: what the status says must
 /// come from answers that the tenant received.
@@ -147,9 +147,9 @@ async fn not_accepted(job: Job<'_>, namespace: &str) -> TargetState {
     }
 }
 
-/// A namespace of which the operator does not know whether it lets in copies. Nothing is stored there: the API server judges
-/// the write, and the tenant gets its answer. Where it has nothing against it, the event that is still to come causes the
-/// next reconciliation.
+/// A namespace of which the operator does not know whether it lets in copies. Nothing is stored there: the API
+/// server judges the write, and the tenant gets its answer. Where it has nothing against it, the event that is
+/// still to come causes the next reconciliation.
 async fn not_known(job: Job<'_>, namespace: &str, consent: Consent) -> TargetState {
     match target(job, namespace, Step::Inspect, Mode::Try).await {
         TargetState::Planned(_) if consent == Consent::Going => TargetState::NamespaceTerminating,

@@ -2,7 +2,7 @@
 //! leaves behind.
 //!
 //! They are written as the operator, by a merge patch that carries the resourceVersion of the state that was
-//! judged: a list is replaced whole, and somebody else may have changed it since. Others' finalizers stay.
+//! judged: a list is replaced whole, and someone else may have changed it since. Others' finalizers stay.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, Patch, PatchParams};
@@ -48,7 +48,7 @@ pub async fn pin_upstreams_source(api: &Api<Guarded>, sync: &ConfigMapSync) -> R
 ///
 /// Where a list is a word, the API server cannot evaluate the rules on it, and then refuses every write of the
 /// object, also one that changes nothing but finalizers. So that the deletion does not hang for ever, what it
-/// refuses goes with the finalizers: nobody can make use of that spec any more.
+/// refuses goes with the finalizers: no one can make use of that spec any more.
 ///
 /// # Errors
 /// As [`set`].

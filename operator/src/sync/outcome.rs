@@ -49,7 +49,7 @@ pub struct Work {
 pub struct Selection {
     /// Those of which the tenant may know: named, or selected and with a right of the account on the kind.
     pub desired: BTreeSet<String>,
-    /// There may be others of which it may not know. Nobody is told when that changes.
+    /// There may be others of which it may not know. No one is told when that changes.
     pub hidden: bool,
     /// Of which it may know could not be asked.
     pub failed: Option<String>,
@@ -97,7 +97,7 @@ pub enum SourceState {
     Failed(String),
     /// Read; but what the spec asks of its keys cannot be done.
     Clash(Clash),
-    /// A Secret that is a token of one account: copied, it would hand out that account to whoever reads the copy.
+    /// A Secret that is a token of one account: copied, it would hand out that account to anyone who reads the copy.
     AccountToken,
 }
 
@@ -109,8 +109,8 @@ impl Outcome {
         self.work().is_some_and(|work| work.unheld || work.targets.values().any(unclaimed))
     }
 
-    /// Is there nothing that could still be taken over from the upstream operator? Not while a target could not be looked at
-    /// or written.
+    /// Is there nothing that could still be taken over from the upstream operator? Not while a target could not
+    /// be looked at or written.
     #[must_use]
     pub fn ends_upgrade(&self) -> bool {
         let Some(work) = self.work() else { return false };
@@ -136,7 +136,7 @@ impl Work {
     pub(super) fn period(&self, options: &Options) -> Duration {
         let mut period = options.resync.unwrap_or(self.spec.resync);
         if self.selection.hidden {
-            // Nobody tells when the account may know of a selected namespace at last.
+            // No one tells when the account may know of a selected namespace at last.
             period = period.min(options.watch);
         }
         if self.targets.values().any(|target| *target == TargetState::NamespaceTerminating) {

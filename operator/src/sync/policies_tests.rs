@@ -14,7 +14,7 @@ fn spec_with(field: &str, value: &str) -> Value {
     spec
 }
 
-/// A `settings` of somebody else's in foo.
+/// A `settings` of someone else's in foo.
 fn put_theirs(world: &World, more: &Value) -> Value {
     let mut metadata = json!({"labels": {"theirs": "x"}, "annotations": {"their/note": "y"}});
     metadata.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
@@ -138,7 +138,7 @@ async fn labels_and_annotations_follow_the_source_and_the_spec() {
     };
     let manager = "app.kubernetes.io/managed-by";
     assert_eq!(labels(&world), json!({"app": "x", "tier": "copy", manager: "config-weaver"}));
-    // Somebody adds one of their own; then source and spec change.
+    // Someone adds one of their own; then source and spec change.
     world.edit("foo", "settings", |copy| copy["metadata"]["labels"]["theirs"] = "z".into());
     world.put("team-a", "settings", "v", &json!({}));
     world.change(|sync| sync["spec"]["targets"] = json!({"namespaces": ["foo"]}));

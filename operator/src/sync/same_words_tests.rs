@@ -1,5 +1,6 @@
-//! What a tenant is told of namespaces in which its account has no right: the same in every world, whether they exist or
-//! not, go, are labelled or keep copies out. Statuses are compared byte for byte, events and the time of a deletion too.
+//! What a tenant is told of namespaces in which its account has no right: the same in every world, whether they
+//! exist or not, go, are labelled or keep copies out. Statuses are compared byte for byte, events and the time
+//! of a deletion too.
 
 use std::time::Duration;
 
@@ -97,7 +98,8 @@ fn asks(world: &World, source: Source, selects: bool, mode: Option<&str>) -> Val
     spec
 }
 
-/// All that a tenant sees: of each reconciliation the status and when the next one is due, the events, and the deletion.
+/// All that a tenant sees: of each reconciliation the status and when the next one is due, the events, and the
+/// deletion.
 async fn seen(
     hidden: [Hidden; 3],
     source: Source,

@@ -73,8 +73,9 @@ async fn find_kind(
     Ok(places.into_iter().flatten().collect())
 }
 
-/// Where the objects of a list are. Whoever may write there decides how many there are, and how large: it comes in pages,
-/// and object by object where a page is too long, so that nobody keeps the others' copies from being found.
+/// Where the objects of a list are. Anyone who may write there decides how many there are, and how large: it
+/// comes in pages, and object by object where a page is too long, so that no one keeps the others' copies from
+/// being found.
 async fn places(
     objects: Api<PartialObjectMeta<Object>>,
     params: &ListParams,
@@ -108,7 +109,7 @@ pub fn are_none(sync: &ConfigMapSync) -> bool {
     let was_ready = status.is_some_and(|status| {
         status.conditions.iter().any(|condition| condition.type_ == READY && condition.status == "True")
     });
-    // That somebody deleted it counts as a change of the spec.
+    // That someone deleted it counts as a change of the spec.
     let of_spec = meta.generation.map(|now| now - i64::from(meta.deletion_timestamp.is_some()));
     let targets = sync.desired().and_then(|spec| spec.targets.as_ref());
     let selects = targets.is_some_and(|targets| targets.selector.is_some());
@@ -137,8 +138,8 @@ pub async fn search(
     None
 }
 
-/// Removes what stands at these places if it is a copy of `owner`, and tells of each what became of it. Ends in the middle
-/// when everything is paused.
+/// Removes what stands at these places if it is a copy of `owner`, and tells of each what became of it. Ends in
+/// the middle when everything is paused.
 pub async fn remove(
     context: &Context,
     tenant: &TenantClient,

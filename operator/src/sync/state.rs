@@ -12,7 +12,7 @@ use crate::controller::rate_limit::RateLimit;
 use weaver_copies::object::ObjectKey;
 use weaver_copies::plan::Verified;
 
-/// Whether stale_copies of an earlier life have been looked for.
+/// Whether stale copies of an earlier life have been looked for.
 #[derive(Debug, Default, PartialEq)]
 pub enum Search {
     /// Not yet, and the resource itself may show that there are none.
@@ -38,7 +38,7 @@ pub struct SyncState {
     pub resume_at: Option<String>,
     /// The fresh look that was asked for last.
     pub sync_now: Option<String>,
-    /// Have stale_copies of an earlier life been looked for?
+    /// Have stale copies of an earlier life been looked for?
     pub search: Search,
     /// Copies that are not wanted any more and may still be there.
     pub stale_copies: BTreeSet<ObjectKey>,

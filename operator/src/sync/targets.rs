@@ -28,7 +28,7 @@ pub fn reaction(sync: &ConfigMapSync, change: NamespaceChange<'_>) -> Reaction {
     if own == change.name {
         return Reaction::Reconcile;
     }
-    // Most changes concern nobody; a list of a thousand names is not judged for each.
+    // Most changes concern no one; a list of a thousand names is not judged for each.
     let targets = sync.desired().and_then(|spec| spec.targets.as_ref());
     let may_concern = |targets: &Targets| {
         targets.selector.is_some() || targets.namespaces.iter().any(|name| name == change.name)

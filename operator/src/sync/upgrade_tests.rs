@@ -102,7 +102,7 @@ async fn a_resource_deleted_right_after_the_upgrade_is_released_and_upstreams_co
     let mut unsupported = spec(&["foo"]);
     unsupported["source"]["kind"] = "Secret".into();
     for spec in [spec(&["foo"]), no_account, unsupported, Value::Null, json!({"suspend": "yes"})] {
-        // Nobody has to be patient: there was never a copy of ours.
+        // No one has to be patient: there was never a copy of ours.
         let world = World::new(Duration::from_hours(1)).await;
         world.put("foo", "settings", "old", &upstreams());
         let before = world.object("foo", "settings");

@@ -53,7 +53,7 @@ fn a_conflict_names_the_object_and_the_remedy() {
     assert!(message.starts_with("ConfigMap foo/settings was left untouched"), "{message}");
     assert!(message.ends_with("taken over by conflictPolicy: Adopt"), "{message}");
     assert_eq!(verdict(&reconciled, READY).1, "Conflict");
-    // A copy of another resource is adopted by nobody.
+    // A copy of another resource is adopted by no one.
     let other = TargetState::Conflict(Foreign::Other {
         holder: "ConfigMapSync team-b/other".into(),
         uid: "u2".into(),

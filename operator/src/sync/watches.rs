@@ -1,7 +1,8 @@
 //! The watches of one resource: on its source, and on copies.
 //!
 //! Copies are watched in all namespaces at once where the account may, else in each namespace of a target. What a
-//! watch shows decides nothing by itself ([`weaver_copies::plan`]); one that is refused costs a read per target and reconciliation.
+//! watch shows decides nothing by itself ([`weaver_copies::plan`]); one that is refused costs a read per target
+//! and reconciliation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,7 +86,8 @@ impl Watches {
                 // It was allowed when it was asked for, and is not any more.
                 tenant.access.is_not_everywhere(&resource(spec.source_kind));
             } else if joined.beyond.iter().any(is_on_all) {
-                // It shows more than may be kept. Or the tenant has as many watches as it may: then it costs little to try.
+                // It shows more than may be kept. Or the tenant has as many watches as it may: then it costs
+                // little to try.
                 let shows_too_much = self.copies.contains_key(&None);
                 let longest =
                     if shows_too_much { AccessCache::LONGEST_PAUSE } else { AccessCache::FIRST_PAUSE };
@@ -147,7 +149,7 @@ impl Watches {
 
     /// Where the watches show copies of `owner`.
     pub fn copies_of(&self, owner: &Owner) -> impl Iterator<Item = ObjectKey> {
-        // Compared as it stands there: a watch on all namespaces shows the copies of everybody.
+        // Compared as it is there: a watch on all namespaces shows the copies of everybody.
         let mark = owner.to_string();
         self.copies.values().flat_map(move |open| {
             let marked = |held: &Held| {

@@ -38,8 +38,8 @@ use weaver_copies::rights::{EXPLAINED, Right, for_source, for_target};
 /// Type of a Secret that is a token of one account, made and kept by the API server's controllers.
 const ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
 
-/// Works on `sync` once; looks only, unless it is held by our finalizer. `None`, if the source or the spec changed in the
-/// middle: what is left of the work is not worth doing any more.
+/// Works on `sync` once; looks only, unless it is held by our finalizer. `None`, if the source or the spec
+/// changed in the middle: what is left of the work is not worth doing any more.
 pub async fn work(
     context: &Context,
     entry: &Entry<SyncState>,
@@ -103,7 +103,7 @@ impl Pass<'_> {
             None => BTreeMap::new(),
         };
         let stale_copies = self.clean_up(state, &source, &asked).await;
-        // Somebody took our finalizer away: then the copies would outlive the resource.
+        // Someone took our finalizer away: then the copies would outlive the resource.
         let unheld = *mode == Mode::Look
             && (!(state.stale_copies.is_empty() && state.verified.is_empty())
                 || targets.values().any(TargetState::is_synced));
@@ -147,8 +147,8 @@ impl Pass<'_> {
         fan_out(self.context, state, job, desired, outdated).await
     }
 
-    /// Removes copies that are not wanted any more. In a namespace that is `asked` for, one still is, also where the tenant
-    /// may not know of it any more.
+    /// Removes copies that are not wanted any more. In a namespace that is `asked` for, one still is, also
+    /// where the tenant may not know of it any more.
     async fn clean_up(
         &self,
         state: &mut SyncState,
@@ -198,8 +198,8 @@ fn is_outdated(context: &Context, sync: &ConfigMapSync) -> bool {
     })
 }
 
-/// Does the tenant know of what `key` would watch, so that it may be told that nothing does? A namespace in which it has
-/// no right shows by nothing whether it is there.
+/// Does the tenant know of what `key` would watch, so that it may be told that nothing does? A namespace in
+/// which it has no right shows by nothing whether it is there.
 fn tells(key: &WatchKey, source: &SourceState, targets: &BTreeMap<String, TargetState>) -> bool {
     match (&key.namespace, is_on_source(key)) {
         (_, true) => *source == SourceState::Found,

@@ -139,7 +139,7 @@ impl World {
         self.context.states.entry(&sync.uid().unwrap_or_default(), &ResourceRef::of(&sync)).forgiven()
     }
 
-    /// Somebody writes a `ConfigMap` that holds `value`.
+    /// Someone writes a `ConfigMap` that holds `value`.
     pub fn put(&self, namespace: &str, name: &str, value: &str, metadata: &Value) {
         let data = json!({"a": value});
         let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
@@ -153,19 +153,19 @@ impl World {
         self.server.get(&config_map(namespace, name))
     }
 
-    /// Somebody changes a `ConfigMap`.
+    /// Someone changes a `ConfigMap`.
     pub fn edit(&self, namespace: &str, name: &str, edit: impl FnOnce(&mut Value)) {
         let mut object = self.object(namespace, name).unwrap();
         edit(&mut object);
         self.server.put(&config_map(namespace, name), object);
     }
 
-    /// Somebody deletes a `ConfigMap`.
+    /// Someone deletes a `ConfigMap`.
     pub fn remove(&self, namespace: &str, name: &str) {
         self.server.remove(&config_map(namespace, name));
     }
 
-    /// Somebody creates the resource.
+    /// Someone creates the resource.
     pub fn create(&self, spec: &Value, finalizers: &[&str]) {
         let metadata =
             json!({"namespace": "team-a", "name": "sync", "generation": 1, "finalizers": finalizers});
@@ -174,7 +174,7 @@ impl World {
             .put(SYNC, json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}));
     }
 
-    /// Somebody changes the resource.
+    /// Someone changes the resource.
     pub fn change(&self, edit: impl FnOnce(&mut Value)) {
         let mut sync = self.sync();
         let before = sync["spec"].clone();
@@ -186,7 +186,7 @@ impl World {
         self.server.put(SYNC, sync);
     }
 
-    /// Somebody deletes the resource.
+    /// Someone deletes the resource.
     pub fn delete(&self) {
         self.change(|sync| sync["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z".into());
     }

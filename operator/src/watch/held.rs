@@ -1,8 +1,9 @@
 //! What is kept of the objects that a watch shows, and whose resource is woken when one changes.
 //!
 //! Who may write an object decides how large its metadata is, up to 256 KiB. Kept whole is that of a copy which the
-//! tenant's own resources made, and of a single object, up to [`WHOLE`]: an update is built from it. Of everything else the
-//! ownership labels and annotations are kept: they say whose an object is, and before a write it is read.
+//! tenant's own resources made, and of a single object, up to [`WHOLE`]: an update is built from it. Of
+//! everything else the ownership labels and annotations are kept: they say whose an object is, and before a
+//! write it is read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,8 +30,8 @@ const EACH: usize = 1_024;
 
 /// What the watches of one tenant namespace may use.
 pub const LIMITS: Limits = Limits {
-    // One resource with all its thousand targets in namespaces that each grant their Role, or a thousand resources with a
-    // source each. A watch costs some 40 KiB.
+    // One resource with all its thousand targets in namespaces that each grant their Role, or a thousand
+    // resources with a source each. A watch costs some 40 KiB.
     watches: 1_024,
     // Ten thousand copies, and an eighth of the memory that deploy/kubernetes gives the operator.
     bytes: 16 << 20,
@@ -63,8 +64,8 @@ impl Consumer for Copies {
     type Kept = Held;
     type User = ResourceRef;
 
-    /// Whole only what an update may be built from: a copy that a resource of this tenant made, and the one object that is
-    /// watched by its name.
+    /// Whole only what an update may be built from: a copy that a resource of this tenant made, and the one
+    /// object that is watched by its name.
     fn keep(&self, watch: &WatchKey<SourceKind>, meta: ObjectMeta) -> Held {
         let is_ours = || Owner::of(&meta).is_some_and(|owner| owner.namespace == watch.account.namespace);
         let may_be_whole = is_on_one(watch) || is_ours();

@@ -1,8 +1,8 @@
 //! Which namespaces exist, what they are labelled with and which are going: the operator's own watch, metadata only.
 //!
-//! It reports changes (a namespace appears or is labelled: those whom it concerns, and whose account has a right there, are
-//! reconciled), it tells which namespaces a selector
-//! selects, where a watch is worth opening, where stale_copies are looked for, and whether a deleted resource goes with
+//! It reports changes (a namespace appears or is labelled: those whom it concerns, and whose account has a
+//! right there, are reconciled), it tells which namespaces a selector
+//! selects, where a watch is worth opening, where stale copies are looked for, and whether a deleted resource goes with
 //! its namespace. What it knows reaches no status by itself: a tenant learns of a namespace only from answers to its
 //! own requests.
 
@@ -70,8 +70,8 @@ impl Namespaces {
         self.scope.serves(name)
     }
 
-    /// Follows `events` until they end; `changed` is told each namespace that appeared, changed or vanished; those of the
-    /// first list before [`Namespaces::is_synced`].
+    /// Follows `events` until they end; `changed` is told each namespace that appeared, changed or vanished;
+    /// those of the first list before [`Namespaces::is_synced`].
     pub async fn follow<S>(&self, events: S, changed: impl Fn(Change<'_>))
     where
         S: Stream<Item = Result<Event<PartialObjectMeta<Namespace>>, kube::runtime::watcher::Error>>,

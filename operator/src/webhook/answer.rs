@@ -1,11 +1,11 @@
 //! One request, one answer: `POST /convert` and `GET /healthz`.
 //!
 //! Every request is answered, also one that is too large, not JSON, of an unknown kind or too slow: with a
-//! `Status` of Kubernetes, which the API server shows to whoever asked it. No log line repeats what a request
+//! `Status` of Kubernetes, which the API server shows to anyone who asked it. No log line repeats what a request
 //! holds, and a refusal no more than its kind and path.
 //!
 //! Memory has a bound: all bodies together have [`MEMORY`], whole or not ([`super::arrival`]), and of the whole ones
-//! [`AT_ONCE`] are converted at a time. Both are free again when the work has ended, also where nobody waits for that
+//! [`AT_ONCE`] are converted at a time. Both are free again when the work has ended, also where no one waits for that
 //! work any more.
 
 use std::sync::Arc;
@@ -76,7 +76,7 @@ async fn convert(shared: Shared, request: Request) -> Result<Response, Refusal> 
     let content = shared.memory.read(body).await?;
     let permit = timeout(QUEUE, shared.converters.acquire_owned()).await.map_err(|_| Refusal::Busy)?;
     let permit = permit.map_err(|_| Refusal::Failed)?;
-    // Elsewhere: a panic there is not ours, and other requests go on meanwhile. It cannot be stopped, so memory and
+    // Elsewhere: a panic there is not ours, and other requests continue meanwhile. It cannot be stopped, so memory and
     // permit go with it.
     let converted = tokio::task::spawn_blocking(move || {
         let (_permit, content) = (permit, content);

@@ -1,6 +1,6 @@
 //! Bodies as they arrive, and the memory that they have together.
 //!
-//! A body takes memory as it grows, and a converter only when it is whole: who sends slowly keeps nobody from being
+//! A body takes memory as it grows, and a converter only when it is whole: who sends slowly keeps no one from being
 //! converted. Where the memory is short, the body that has been arriving longest is given up, if it has had its time
 //! ([`PATIENT`]); a client that is not slow has sent all in less.
 

@@ -1,7 +1,7 @@
 //! The certificate that the webhook shows: read when it is there, and again whenever it is replaced.
 //!
 //! Connections that are open keep the one they began with; new ones get the new one. A file that cannot be used
-//! changes nothing: what was good goes on serving. Each change is logged once, and never what a file holds.
+//! changes nothing: what was good continues serving. Each change is logged once, and never what a file holds.
 
 use std::fs::File;
 use std::io::{self, Read as _};

@@ -1,6 +1,6 @@
 //! `weaver-operator webhook`: converts our objects between their versions, for the API server.
 //!
-//! A process of its own that holds no credential, asks nobody and waits for nobody: a gate that is shut, an
+//! A process of its own that holds no credential, asks no one and waits for no one: a gate that is shut, an
 //! operator that stands still or a lost lease never stop conversion, without which the API server can neither
 //! list nor write objects at the other version. What it needs is one file, which the installer writes.
 //!
@@ -119,7 +119,7 @@ pub async fn run(options: Options) -> Result<(), WebhookError> {
     Ok(())
 }
 
-/// The socket that somebody else listens on already, such as systemd: connections to it wait instead of being refused
+/// The socket that someone else listens on already, such as systemd: connections to it wait instead of being refused
 /// while this program starts.
 fn inherited(stdin: impl AsFd) -> io::Result<(TcpListener, SocketAddr)> {
     let socket = std::net::TcpListener::from(stdin.as_fd().try_clone_to_owned()?);

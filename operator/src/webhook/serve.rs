@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use weaver_host::http_server::{self, Limits};
 
 /// The API server opens one connection and keeps it; several API servers, one each. What is left is for probes, the
-/// installer and whoever tries to keep these out.
+/// installer and anyone who tries to keep these out.
 pub const LIMITS: Limits = Limits { connections: 256, per_address: 64, ..Limits::PAGES };
 
 /// No request takes longer than a connection may be idle, or than one has at the end of its connection.
@@ -32,7 +32,7 @@ pub fn tls(certificates: Arc<dyn ResolvesServerCert>) -> Result<TlsAcceptor, rus
         .with_no_client_auth()
         .with_cert_resolver(certificates);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // A resumed session would go on without seeing the new certificate.
+    // A resumed session would continue without seeing the new certificate.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(TlsAcceptor::from(Arc::new(config)))

@@ -87,7 +87,7 @@ fn a_server_that_does_not_answer_may_come_back() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("operator.kubeconfig");
     let port = {
-        // Nobody listens there once it is dropped.
+        // No one listens there once it is dropped.
         TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
     };
     fs::write(&file, kubeconfig(port, "{token: abc}")).unwrap();

@@ -1,5 +1,5 @@
-//! `kubectl delete --cascade=orphan` of a ConfigMapSync, by whoever may delete it: the API server would take the finalizer
-//! `orphan` off before the operator sees the deletion, and the copies would be removed.
+//! `kubectl delete --cascade=orphan` of a ConfigMapSync, by anyone who may delete it: the API server would take
+//! the finalizer `orphan` off before the operator sees the deletion, and the copies would be removed.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
@@ -71,7 +71,7 @@ async fn a_deletion_that_would_orphan_is_refused_and_the_copies_stay() {
     let admin = objects(&world.client, "v1beta1", "ConfigMapSync", &team);
     assert!(admin.get("sync").await.unwrap().metadata.deletion_timestamp.is_none());
 
-    // What was said instead does keep them; other deletions go on, that of the namespace too.
+    // What was said instead does keep them; other deletions continue, that of the namespace too.
     let kept = json!({"spec": {"deletionPolicy": "Orphan"}});
     patched(&admin, "sync", &kept).await.unwrap();
     let foreground = DeleteParams::foreground();

@@ -1,4 +1,5 @@
-//! Metadata that the operator obeys: its finalizer, the upstream operator's, the pinned source of an upgrade, and a pause.
+//! Metadata that the operator obeys: its finalizer, the upstream operator's, the pinned source of an upgrade,
+//! and a pause.
 
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::config::KubeConfigOptions;

@@ -30,7 +30,7 @@ pub struct Places {
     pub certificates: PathBuf,
 }
 
-/// A check, beside a start of the same program that does nothing.
+/// A check, next to a start of the same program that does nothing.
 pub fn checks(server: &Server, places: &Places, rounds: usize) -> Result<Vec<Figure>> {
     let check = command(server, places, "check");
     let (mut took, mut floor, mut peak) = (Vec::new(), Vec::new(), Vec::new());

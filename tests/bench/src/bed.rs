@@ -139,7 +139,7 @@ impl Bed {
         at_once(made).await
     }
 
-    /// `count` `ConfigMap`s of 16 KiB that are nobody's concern.
+    /// `count` `ConfigMap`s of 16 KiB that are no one's concern.
     pub async fn ballast(&self, count: usize) {
         let (namespace, value) = (self.world.namespace("ballast").await, "x".repeat(16 * 1_024));
         let made = (0..count).map(|number| {

@@ -1,4 +1,4 @@
-//! What was measured, beside its floor and its budget. Pure.
+//! What was measured, next to its floor and its budget. Pure.
 
 use serde::Serialize;
 use weaver_host::table::{line, widths};

@@ -73,12 +73,12 @@ impl Floor {
         self.written.insert(namespace.to_owned(), metadata);
     }
 
-    /// Forgets what it wrote in `namespace`, where somebody has deleted it.
+    /// Forgets what it wrote in `namespace`, where someone has deleted it.
     pub fn forget(&mut self, namespace: &str) {
         self.written.remove(namespace);
     }
 
-    /// Reads these objects, as many at once, as somebody must who starts and knows nothing.
+    /// Reads these objects, as many at once, as someone must who starts and knows nothing.
     pub async fn read(&self, keys: impl IntoIterator<Item = ObjectKey>) -> Result<()> {
         let reads = keys.into_iter().map(|(namespace, name)| {
             let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &namespace);
@@ -108,14 +108,14 @@ fn fresh(namespace: &str) -> ObjectMeta {
     }
 }
 
-/// Somebody deletes an object.
+/// Someone deletes an object.
 pub async fn delete(client: &Client, (namespace, name): &ObjectKey) -> Result<()> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     api.delete(name, &DeleteParams::default()).await.context("deleting a copy")?;
     Ok(())
 }
 
-/// Somebody changes an object by a merge patch.
+/// Someone changes an object by a merge patch.
 pub async fn patch(client: &Client, (namespace, name): &ObjectKey, patch: &Value) -> Result<ObjectMeta> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;

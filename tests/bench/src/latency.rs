@@ -87,7 +87,7 @@ impl Latency<'_> {
         Ok((fan, figures))
     }
 
-    /// A copy of one resource with `targets` copies is deleted, or changed by somebody.
+    /// A copy of one resource with `targets` copies is deleted, or changed by someone.
     pub async fn repairs(&mut self, targets: usize) -> Result<Vec<Figure>> {
         let name = format!("repair-{targets}");
         let namespaces = self.bed.pool[..targets].to_vec();

@@ -46,8 +46,8 @@ pub fn memory_rows(what: &str, memory: &[Memory], budget: Option<f64>) -> Vec<Fi
     vec![budget.map_or(steady.clone(), |budget| steady.within(Budget::AtMost(budget))), peak]
 }
 
-/// A start on resources that are as they should be, until each was reconciled; beside a client that lists the resources,
-/// and reads each source and each copy.
+/// A start on resources that are as they should be, until each was reconciled; next to a client that lists the
+/// resources, and reads each source and each copy.
 pub async fn cold_start(
     bed: &Bed,
     floor: &Floor,
@@ -122,7 +122,7 @@ fn written(before: &Metrics, after: &Metrics) -> f64 {
     count(copies) + of(&between(before, after), &["patch"])
 }
 
-/// Somebody edits a `ConfigMap` that is nobody's source.
+/// Someone edits a `ConfigMap` that is no one's source.
 pub async fn unrelated(bed: &Bed, operator: &Operator, edits: usize) -> Result<Figure> {
     let namespace = &bed.pool[0];
     bed.world.config_map(namespace, "unrelated", &[("a", "first")]).await;

@@ -1,8 +1,9 @@
-//! `weaver-bench`: what operator and node agent cost, and how fast the operator is beside a bare client in the same run.
+//! `weaver-bench`: what operator and node agent cost, and how fast the operator is next to a bare client in the
+//! same run.
 //!
 //! Everything is measured on an API server of the run's own. Absolute times are the machine's; the columns that count
 //! are the comparison with the bare client and the numbers of requests. Nothing is asserted here: the budgets are
-//! printed beside what was measured.
+//! printed next to what was measured.
 
 mod agent;
 mod bed;

@@ -37,7 +37,7 @@ impl Observer {
                 let Ok(Event::Apply(object)) = event else { continue };
                 let PartialObjectMeta { metadata, .. } = object;
                 let key = (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default());
-                // Nobody listens any more: the measuring is over.
+                // No one listens any more: the measuring is over.
                 let _ = tell.send((key, Instant::now()));
             }
         });
@@ -49,7 +49,8 @@ impl Observer {
         while self.seen.try_recv().is_ok() {}
     }
 
-    /// Waits until each of these objects was written `times` since [`Observer::forget`]; when each was, the first first.
+    /// Waits until each of these objects was written `times` since [`Observer::forget`]; when each was, the
+    /// first first.
     pub async fn written(
         &mut self,
         keys: impl IntoIterator<Item = ObjectKey>,

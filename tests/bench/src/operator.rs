@@ -28,7 +28,7 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Starts `program` with its defaults and these further flags; its log lies beside the kubeconfig.
+    /// Starts `program` with its defaults and these further flags; its log lies next to the kubeconfig.
     pub fn start(program: &Path, kubeconfig: &Path, server_port: u16, flags: &[&str]) -> Result<Self> {
         let log = kubeconfig.with_extension("log");
         let output = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
@@ -80,7 +80,7 @@ impl Operator {
         self.quiet().await
     }
 
-    /// Waits until it asks for nothing more; watches that end and begin anew do not count.
+    /// Waits until it asks for nothing more; watches that end and begin again do not count.
     pub async fn quiet(&self) -> Result<Metrics> {
         let asked = |metrics: &Metrics| calls(metrics.requests()).values().sum::<u64>();
         let deadline = Instant::now() + PATIENCE;

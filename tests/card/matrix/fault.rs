@@ -29,7 +29,7 @@ pub struct Fault {
     pub name: &'static str,
     /// What is done to the card.
     pub what: &'static str,
-    /// Codes of findings that are not fine, beside those of a card that is well.
+    /// Codes of findings that are not fine, next to those of a card that is well.
     pub codes: &'static [&'static str],
     /// Units that do not run.
     pub down: &'static [&'static str],
@@ -244,7 +244,7 @@ impl Case {
     }
 }
 
-/// The verdict of a page in one line, and which of the codes it names beside.
+/// The verdict of a page in one line, and which of the codes it names next to.
 fn on_card(status: &str, codes: &[&str]) -> String {
     let line = status.lines().find_map(|line| line.strip_prefix("verdict")).unwrap_or("").trim();
     let cut: String = line.chars().take(VERDICT).collect();

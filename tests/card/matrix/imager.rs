@@ -1,6 +1,6 @@
-//! A card that Raspberry Pi Imager prepared, with a user, a password, a key and a hidden Wi-Fi: what cloud-init, netplan
-//! and `wpa_supplicant` make of it. No radio is emulated; the kernel's own simulation of one stands in, and nobody is
-//! there to be joined.
+//! A card that Raspberry Pi Imager prepared, with a user, a password, a key and a hidden Wi-Fi: what
+//! cloud-init, netplan and `wpa_supplicant` make of it. No radio is emulated; the kernel's own simulation of
+//! one is in, and no one is there to be joined.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -70,8 +70,8 @@ fn ada(card: &Card, machine: &Machine, options: &[&str], script: &str) -> anyhow
 #[ignore = "boots a machine of its own: make image-matrix"]
 fn a_card_of_imagers_has_its_user_its_name_and_its_wifi_and_keeps_their_secrets() {
     let card = Arc::new(prepared());
-    // cloud-init's last stage comes after all that the boot starts; and it has systemd read all units anew, for which a
-    // busy builder can take longer than the card's watchdog waits.
+    // cloud-init's last stage comes after all that the boot starts; and it has systemd read all units again,
+    // for which a busy builder can take longer than the card's watchdog waits.
     let arguments = ["systemd.mask=k3s.service", "systemd.watchdog_sec=0"].map(str::to_owned).into();
     let setup = Setup { arguments, ..Setup::default() };
     let mut machine = Machine::start(&card, &setup).unwrap();

@@ -1,6 +1,7 @@
-//! Two cards of one image: one is a server, the other joins it. The testbed has no agents: with it all before the join is
-//! seen, and the join itself where the image has a real k3s (`K3S=FILE make image-matrix`). Each guest has a network of its own; the second reaches the first by the port that this
-//! machine forwards, under an address that the first does not serve yet.
+//! Two cards of one image: one is a server, the other joins it. The testbed has no agents: with it all before
+//! the join is seen, and the join itself where the image has a real k3s (`K3S=FILE make image-matrix`). Each
+//! guest has a network of its own; the second reaches the first by the port that this machine forwards, under
+//! an address that the first does not serve yet.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

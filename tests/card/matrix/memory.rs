@@ -20,7 +20,7 @@ fn k3s_waits_for_a_memory_controller_and_starts_after_the_repair() {
         name: "10-memory-off",
         what: "first boot with `cgroup_disable=memory` in cmdline.txt",
         codes: &["N-03"],
-        // Nobody asks the webhook, then.
+        // No one asks the webhook, then.
         down: &["k3s", "weaver-operator", "weaver-webhook"],
     };
     let card = Arc::new(Card::new(&image(), 8 << 30, &edits()).unwrap());

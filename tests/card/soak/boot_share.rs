@@ -2,7 +2,7 @@
 //! write at a first boot is on the card by then, the choice of k3s and its names included; k3s only wants preflight
 //! (`Wants=`), and sshd the host keys.
 //!
-//! Nobody logs in before k3s is ready: a login costs more than a unit of ours, and comes when it likes. What is waited
+//! No one logs in before k3s is ready: a login costs more than a unit of ours, and comes when it likes. What is waited
 //! for is systemd's word on the console, which it gives where no getty has it.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Ten minutes in which nobody asks for anything.
+//! Ten minutes in which no one asks for anything.
 
 use std::time::{Duration, Instant};
 

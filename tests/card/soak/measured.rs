@@ -11,7 +11,7 @@ pub struct Measured {
     rows: Vec<Row>,
 }
 
-/// Beside the kept machine.
+/// Next to the kept machine.
 fn dir() -> PathBuf {
     let booted = std::env::var_os(BOOTED).expect("WEAVER_BOOTED is not set: run `make soak`");
     PathBuf::from(booted).join("budgets")
@@ -23,7 +23,7 @@ impl Measured {
         Self { name, rows: Vec::new() }
     }
 
-    /// A figure of which nobody has said what it may be.
+    /// A figure of which no one has said what it may be.
     pub fn row(&mut self, what: &str, measured: &str) {
         self.rows.push(Row { what: what.to_owned(), measured: measured.to_owned(), budget: None });
     }

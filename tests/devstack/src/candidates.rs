@@ -1,7 +1,7 @@
-//! Operators beside the one that the node agent runs: `make up REPLICAS=2` shows one that leads and one that waits.
+//! Operators next to the one that the node agent runs: `make up REPLICAS=2` shows one that leads and one that waits.
 //!
-//! They use the operator's own kubeconfig, which the agent renews. Failure: one that ends, or that is not on the list of
-//! candidates in time, is named with the last lines of its log.
+//! They use the operator's own kubeconfig, which the agent renews. Failure: one that ends, or that is not on
+//! the list of candidates in time, is named with the last lines of its log.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -70,7 +70,7 @@ pub fn explained(path: &Path, error: io::Error) -> anyhow::Error {
     if full { explained.context(full_disk(path.parent().unwrap_or(path), None)) } else { explained }
 }
 
-/// Refuses to go on where the file system of `dir` has less than `needed` bytes.
+/// Refuses to continue where the file system of `dir` has less than `needed` bytes.
 ///
 /// # Errors
 /// Names the directory, what is free, what is needed and the remedy.

@@ -22,7 +22,7 @@ use crate::signals;
 /// Whether a process outlives the one that started it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// It goes on: `make up`.
+    /// It continues: `make up`.
     Detached,
     /// It ends with its starter: disposable stacks.
     Bound,

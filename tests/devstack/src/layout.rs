@@ -74,7 +74,7 @@ impl Layout {
         self.dir.join("data")
     }
 
-    /// The API server's configuration; drop-ins lie in `config.yaml.d` beside it.
+    /// The API server's configuration; drop-ins lie in `config.yaml.d` next to it.
     #[must_use]
     pub fn config(&self) -> PathBuf {
         self.dir.join("k3s/config.yaml")

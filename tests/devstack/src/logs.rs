@@ -1,6 +1,6 @@
 //! Logs of the stack's processes.
 //!
-//! Guarantee: one earlier log is kept beside the current one, never more.
+//! Guarantee: one earlier log is kept next to the current one, never more.
 //! Failure: a log that cannot be read shows as an empty tail.
 
 use std::fs::{self, File, OpenOptions};
@@ -23,7 +23,7 @@ pub fn start(path: &Path) -> Result<File> {
     append(path)
 }
 
-/// Opens a log to go on with it.
+/// Opens a log to continue with it.
 ///
 /// # Errors
 /// Names the path.

@@ -18,7 +18,7 @@ struct Arguments {
     /// The checkout.
     #[arg(long, env = "WEAVER_SOURCE_DIR", default_value = ".", global = true)]
     source: PathBuf,
-    /// Where weaver-node-agent and weaver-operator lie; beside this program unless given.
+    /// Where weaver-node-agent and weaver-operator lie; next to this program unless given.
     #[arg(long, env = "WEAVER_BIN_DIR", global = true)]
     bin_dir: Option<PathBuf>,
     #[command(subcommand)]

@@ -1,6 +1,6 @@
 //! Processes, known by pid and start time.
 //!
-//! A pid alone may belong to somebody else by the time it is used; pid and
+//! A pid alone may belong to someone else by the time it is used; pid and
 //! start time together name one process. Guarantee: [`end`] signals only
 //! processes whose start time still matches. Failure: what cannot be read in
 //! `/proc` counts as not running.
@@ -45,7 +45,7 @@ impl Process {
         (!matches!(state, 'Z' | 'X')).then_some(process)
     }
 
-    /// A child that nobody has waited for yet, be it a zombie.
+    /// A child that no one has waited for yet, be it a zombie.
     #[must_use]
     pub fn child(pid: i32) -> Option<Self> {
         Self::seen(pid).map(|(_, process)| process)

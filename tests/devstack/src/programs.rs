@@ -13,7 +13,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Programs lie beside this one unless told otherwise.
+    /// Programs lie next to this one unless told otherwise.
     ///
     /// # Errors
     /// When a directory is not there.

@@ -223,7 +223,7 @@ impl Server {
         self.layout.data()
     }
 
-    /// Its configuration file; drop-ins lie in `config.yaml.d` beside it.
+    /// Its configuration file; drop-ins lie in `config.yaml.d` next to it.
     #[must_use]
     pub fn config_path(&self) -> PathBuf {
         self.layout.config()
@@ -270,7 +270,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if self.options.lifetime == Lifetime::Bound {
-            // Its thread's end sends SIGTERM anyway; a test has nobody to tell.
+            // Its thread's end sends SIGTERM anyway; a test has no one to tell.
             let _ = self.started.stop();
         }
     }

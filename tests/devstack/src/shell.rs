@@ -1,8 +1,8 @@
-//! The commands of a Pi, for this stack: after `. .run/env` what the documentation and the findings print can be typed as
-//! it stands, and means this stack instead of the machine.
+//! The commands of a Pi, for this stack: after `. .run/env` what the documentation and the findings print can
+//! be typed as it stands, and means this stack instead of the machine.
 //!
-//! Small scripts in the stack's `bin/`: `weaver`, `kubectl`, `k3s` and `weaver-node-agent` with the places of this stack,
-//! a `systemctl` that knows its four services, and a `sudo` that needs none.
+//! Small scripts in the stack's `bin/`: `weaver`, `kubectl`, `k3s` and `weaver-node-agent` with the places of
+//! this stack, a `systemctl` that knows its four services, and a `sudo` that needs none.
 
 use std::path::Path;
 

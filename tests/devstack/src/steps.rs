@@ -23,7 +23,7 @@ impl Steps {
     }
 }
 
-/// Prints a line. That nobody reads it (`make up | head`) is no reason to stop.
+/// Prints a line. That no one reads it (`make up | head`) is no reason to stop.
 pub fn say(text: impl Display) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }

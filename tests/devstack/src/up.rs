@@ -133,7 +133,7 @@ fn ensure_server(
     let binary = given.map_or_else(|| ServerBinary::choose(programs.source()), Ok)?;
     steps.done("API server chosen", binary.version()?);
     let port = choose_port(preferred)?;
-    // A new pid must never stand beside the record of an old port.
+    // A new pid must never stand next to the record of an old port.
     files::remove(&layout.server_record())?;
     let options = ServerOptions::new(layout.dir()).tls_sans(NAMES).port(port).detached();
     let mut server = Server::launch(&binary, options)?;
@@ -183,7 +183,7 @@ fn ensure_agent(agent: &Agent<'_>, layout: &Layout, steps: &mut Steps) -> Result
 }
 
 /// Applies the sample. A server that has just started may not know every
-/// resource yet, so the last error counts, not the first. What somebody has
+/// resource yet, so the last error counts, not the first. What someone has
 /// edited since stays theirs; whether the copies follow is looked at anyway.
 fn apply(kubectl: &Kubectl, sample: &Path) -> Result<Applied> {
     fs::metadata(sample).with_context(|| format!("cannot read {}", sample.display()))?;

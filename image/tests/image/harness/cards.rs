@@ -31,7 +31,7 @@ impl Then {
         match self {
             Self::PowerOff => 0x8400_0008,
             Self::Restart => 0x8400_0009,
-            // None: the call fails and the kernel goes on to wait.
+            // None: the call fails and the kernel continues to wait.
             Self::Wait => 0x8400_00ff,
         }
     }

@@ -385,6 +385,6 @@ fn ours_are_in_their_slice_and_their_sandbox() {
         }
         assert_eq!(units[name].service("InaccessiblePaths"), Some(hidden), "{name}: the other's secrets");
     }
-    // On a node that joins it asks the server; J-01 would stand there for ever.
+    // On a node that joins it asks the server; J-01 would be there for ever.
     assert_eq!(units["weaver-node-agent.service"].service("IPAddressDeny"), None);
 }

@@ -44,7 +44,7 @@ pub(super) fn pick(spec: &Spec, fields: &[Field]) -> Spec {
     picked
 }
 
-/// Puts those of `fields` that stand in `hidden` into `spec`, each only if it `may` stand there; returns the rest.
+/// Puts those of `fields` that are in `hidden` into `spec`, each only if it `may` be there; returns the rest.
 pub(super) fn put(
     spec: &mut Spec,
     mut hidden: Spec,

@@ -120,8 +120,9 @@ fn faults_in(meta: &ObjectMeta, old: &Side) -> Vec<String> {
     annotation.map(|text| round_trip::faults(text, old)).unwrap_or_default()
 }
 
-/// With an older release, a write at v1alpha1 has lost part of the spec of an object at v1beta1, because it was too long
-/// to be carried. Until it is filled in again nothing may be concluded from what is missing: it may be a restriction.
+/// With an older release, a write at v1alpha1 has lost part of the spec of an object at v1beta1, because it was
+/// too long to be carried. Until it is filled in again nothing may be concluded from what is missing: it may be
+/// a restriction.
 #[must_use]
 pub fn lost(meta: &ObjectMeta) -> Option<SpecFault> {
     let text = meta.annotations.as_ref()?.get(ANNOTATION)?;

@@ -2,7 +2,7 @@
 //!
 //! A kind says, for each of its versions, how a spec comes apart into what the other version can show and what
 //! it cannot ([`Side`]). The rest follows from two questions. *Would this come back as it was?* If not, its exact
-//! form is carried. *Does a carried form still mean what is visible now?* If not, somebody has edited the visible
+//! form is carried. *Does a carried form still mean what is visible now?* If not, someone has edited the visible
 //! fields since, and they win.
 
 use serde_json::Value;
@@ -166,7 +166,7 @@ fn convert_spec(
     (!leave_out).then_some(out)
 }
 
-/// Notes fields of the version of `there` that cannot stand in its spec.
+/// Notes fields of the version of `there` that cannot be in its spec.
 fn ignore(carried: &mut RoundTrip, there: &Side, fields: Spec) {
     if !fields.is_empty() {
         let known = carried.ignored.entry(there.version).or_insert_with(|| Value::Object(Spec::new()));

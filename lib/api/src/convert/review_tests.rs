@@ -21,7 +21,7 @@ fn sync(version: &str, name: &str) -> Value {
 }
 
 /// Each `X.request.json` is answered by `X.response.json`, to the last field. `WEAVER_WRITE_GOLDEN=1` writes
-/// the answers anew; what changed is then read in the diff.
+/// the answers again; what changed is then read in the diff.
 #[test]
 fn the_golden_reviews_are_answered_as_before() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/convert/golden");

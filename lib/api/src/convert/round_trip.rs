@@ -38,7 +38,7 @@ pub(super) struct RoundTrip {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub without_spec: bool,
     /// By version, fields that were written into the annotation by hand and that could not be part of a spec. They
-    /// travel along and are never used. Text beside them: see [`RoundTrip::of_v1alpha1`].
+    /// travel along and are never used. Text next to them: see [`RoundTrip::of_v1alpha1`].
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub ignored: Map<String, Value>,
     /// An older release lost with a write at v1alpha1 what did not fit. Never set by this one.
@@ -66,7 +66,7 @@ impl RoundTrip {
         })
     }
 
-    /// What an object at v1alpha1 carries. The field wins over the annotation, because the API server lets nobody
+    /// What an object at v1alpha1 carries. The field wins over the annotation, because the API server lets no one
     /// change it. The other of the two is kept as text under `ignored`, and so is a field that is not of this form.
     pub fn of_v1alpha1(field: Option<Value>, annotation: Option<&str>) -> Self {
         let mut of_annotation =

@@ -19,11 +19,11 @@ pub(super) struct Side {
     pub apart: fn(&Spec) -> Apart,
     /// Puts hidden fields of this version into a spec of it; returns those that have another type there.
     pub put: fn(&mut Spec, Spec) -> Spec,
-    /// May a carried exact form stand in this field?
+    /// May a carried exact form are in this field?
     pub form: fn(&str, &Value) -> bool,
     /// Fills in the defaults of this version's schema that [`Side::apart`] could see.
     pub fill: fn(&mut Spec),
-    /// Fields of a status that the other version does not have and that nobody could compute again; all are text.
+    /// Fields of a status that the other version does not have and that no one could compute again; all are text.
     pub status: &'static [&'static str],
 }
 

@@ -217,7 +217,7 @@ fn annotations_never_grow_beyond_what_the_api_server_takes() {
     assert!(read["spec"]["roundTrip"].is_string() && annotation(&read).is_none(), "one place for all of it");
     assert_eq!(with_defaults(to("v1beta1", &read)), large);
 
-    // Beside what others have written, and the other way round.
+    // Next to what others have written, and the other way round.
     let twice: Vec<String> = [long(900, 60), long(900, 60)].concat();
     let mut sent =
         old_sync(json!({"spec": {"serviceAccount": {"name": "a"}, "syncToNamespaces": twice, "testNum": 1},
@@ -238,7 +238,7 @@ fn text_that_is_no_carried_content_comes_back_to_the_byte() {
         let meta = serde_json::from_value(stored["metadata"].clone()).unwrap();
         assert_eq!(carried_faults(&meta).len(), 1, "{text}");
         assert_eq!(round(&read, "v1beta1"), read, "{text}");
-        // Beside something that has to be carried it still comes back.
+        // Next to something that has to be carried it still comes back.
         read["spec"]["testNum"] = json!(1);
         assert_eq!(round(&read, "v1beta1"), read, "{text}");
     }

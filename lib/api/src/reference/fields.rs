@@ -1,4 +1,4 @@
-//! What there is to say of one field: for the page, and for whoever asks.
+//! What there is to say of one field: for the page, and for anyone who asks.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
@@ -163,7 +163,7 @@ fn plain(value: &serde_json::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// As it stands in the definition.
+/// As it is in the definition.
 #[expect(clippy::expect_used, reason = "a schema came from JSON or from a type with text keys")]
 fn json(schema: &JSONSchemaProps) -> String {
     code(&serde_json::to_string(schema).expect("a schema can be written as JSON"))

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::conditions::readable;
 use crate::names::{SUBDOMAIN_MAX, SUBDOMAIN_PATTERN};
 
-/// The fields of a ConfigMapSync beside `metadata` and `status`.
+/// The fields of a ConfigMapSync next to `metadata` and `status`.
 ///
 /// `no_spec` lifts them onto the root of the object. That is how `spec` itself becomes optional: kube's derive
 /// would make it required, and one object without it would then end a client's watch.

@@ -11,7 +11,7 @@ use super::config_map_sync::ServiceAccountRef;
 use crate::conditions::readable;
 use crate::names::{SUBDOMAIN_MAX, SUBDOMAIN_PATTERN};
 
-/// The fields of a ServiceToken beside `metadata` and `status`.
+/// The fields of a ServiceToken next to `metadata` and `status`.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "weaver.example.com",

@@ -16,7 +16,7 @@ use crate::conditions::readable;
 use crate::names::{LABEL_MAX, LABEL_PATTERN, SUBDOMAIN_MAX, SUBDOMAIN_PATTERN};
 use crate::schema;
 
-/// The fields of a ConfigMapSync beside `metadata` and `status`.
+/// The fields of a ConfigMapSync next to `metadata` and `status`.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "weaver.example.com",

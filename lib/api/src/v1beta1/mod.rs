@@ -1,6 +1,6 @@
 //! `weaver.example.com/v1beta1`: what is stored, and the only version that the programs work on.
 //!
-//! In serde every field of a spec is optional, `spec` included; `required` stands in the schema only. The API
+//! In serde every field of a spec is optional, `spec` included; `required` is in the schema only. The API
 //! server validates the version that a request names, so an object written as v1alpha1 may be stored without
 //! what is required here, and one that cannot be read must not blind a watch. [`crate::validate`] says what is
 //! wrong with it.

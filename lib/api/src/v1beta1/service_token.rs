@@ -12,7 +12,7 @@ use crate::conditions::readable;
 use crate::names::{SUBDOMAIN_MAX, SUBDOMAIN_PATTERN};
 use crate::schema;
 
-/// The fields of a ServiceToken beside `metadata` and `status`.
+/// The fields of a ServiceToken next to `metadata` and `status`.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "weaver.example.com",

@@ -67,7 +67,7 @@ impl Faults {
         }
     }
 
-    /// `item` stands in its list for the second time.
+    /// `item` is in its list for the second time.
     pub(super) fn duplicate(&mut self, field: &str, item: &str) {
         self.broken(field, format!("{} is listed twice: list it once", shown(item)));
     }

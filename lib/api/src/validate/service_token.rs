@@ -128,7 +128,7 @@ fn account_name(account: Option<&ServiceAccountRef>) -> Option<&str> {
 }
 
 /// Checks that a changed spec names the Secret as the one before did, or leaves the name out as that one did:
-/// else whoever uses the Secret would go on with a token that nobody renews.
+/// else anyone who uses the Secret would continue with a token that no one renews.
 ///
 /// # Errors
 /// If `spec.secretName` was changed, added or removed.

@@ -66,7 +66,7 @@ pub(super) fn label_key(key: &str) -> Result<(), String> {
         .into())
 }
 
-/// Key of an annotation: as that of a label, but capitals may stand in the prefix too.
+/// Key of an annotation: as that of a label, but capitals may be in the prefix too.
 pub(super) fn annotation_key(key: &str) -> Result<(), String> {
     label_key(&key.to_ascii_lowercase())
 }

@@ -142,7 +142,7 @@ fn is_stricter(fault: &SpecFault) -> bool {
 fn agree(judge: &SchemaJudge, kind: &str, spec: &Value, faults: &[SpecFault]) -> Result<(), TestCaseError> {
     let object = json!({"apiVersion": "weaver.example.com/v1beta1", "kind": kind, "spec": spec});
     let mut fields: Vec<String> = judge.keywords(&object).into_iter().map(|(field, _)| field).collect();
-    // Like the API server, which does not go on to CEL rules whose parts are wrong already.
+    // Like the API server, which does not continue to CEL rules whose parts are wrong already.
     if fields.is_empty() {
         fields.extend(judge.cel(&object, None).into_iter().map(|(field, _)| field));
     }

@@ -168,7 +168,7 @@ fn keeps(keyword: &str, limit: &Value, schema: &Value, value: &Value) -> bool {
     }
 }
 
-/// CEL's regular expressions are those of the API server, RE2. Each evaluation compiles its pattern anew, so
+/// CEL's regular expressions are those of the API server, RE2. Each evaluation compiles its pattern again, so
 /// the verdicts are kept: lists and random specs repeat their names.
 pub fn matches(pattern: &str, text: &str) -> bool {
     thread_local! {

@@ -1,10 +1,11 @@
 //! Writes that can be undone together, in reverse order, unless they are kept.
 //!
-//! Guarantees: each undo carries uid and `resourceVersion` of the object that it was judged by, so what others changed in
-//! between is left alone, and said. Nothing is undone unseen: each write has its [`Undone`].
+//! Guarantees: each undo carries uid and `resourceVersion` of the object that it was judged by, so what others
+//! changed in between is left alone, and said. Nothing is undone unseen: each write has its [`Undone`].
 //!
-//! What cannot be undone: a deletion that waits for finalizers; the uid and the status of an object that is created again,
-//! and what the garbage collector has deleted with it; finalizers and owner references; a write whose answer was lost.
+//! What cannot be undone: a deletion that waits for finalizers; the uid and the status of an object that is
+//! created again, and what the garbage collector has deleted with it; finalizers and owner references; a write
+//! whose answer was lost.
 
 mod plan;
 mod scope;
@@ -30,8 +31,8 @@ pub use self::undo::{Outcome, Undone};
 
 /// Writes, and what was there before each of them.
 ///
-/// Dropped, it keeps what was written: a destructor cannot send a request and wait for its answer. Call [`Self::undo`], or
-/// have [`scope`] do it.
+/// Dropped, it keeps what was written: a destructor cannot send a request and wait for its answer. Call
+/// [`Self::undo`], or have [`scope`] do it.
 #[derive(Default)]
 #[must_use = "dropped, it keeps what was written: call undo() or keep()"]
 pub struct Rollback {
@@ -208,7 +209,7 @@ impl Rollback {
         self.undo_all().await
     }
 
-    /// A write stays in the list until it is undone, so that whoever is stopped in between can go on.
+    /// A write stays in the list until it is undone, so that anyone who is stopped in between can continue.
     async fn undo_all(&mut self) -> Vec<Undone> {
         let mut undone = Vec::new();
         while let Some(step) = self.steps.last() {

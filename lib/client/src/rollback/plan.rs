@@ -193,7 +193,7 @@ mod tests {
             let restored = content(&value(&before));
             assert_eq!(plan_of(Some(&before), &after, Some(&after)), Plan::Restore(restored.clone()));
             assert_eq!(plan_of(None, &before, Some(&before)), Plan::Delete);
-            // A label that somebody has set since stays.
+            // A label that someone has set since stays.
             let mut now = after.clone();
             now.labels_mut().insert("theirs".into(), "yes".into());
             let mut expected = restored;

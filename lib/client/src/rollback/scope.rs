@@ -43,9 +43,10 @@ impl<E: std::error::Error> std::error::Error for RolledBack<E> {}
 /// }
 /// ```
 ///
-/// If the future is dropped before it ends (a timeout, `select!`, a panic in `body`), the undoing is spawned on the current
-/// tokio runtime: nobody sees its result, and a runtime that is shut down takes it along. A write that was being sent then
-/// has no known answer, and is left alone. Where that is not enough, call [`Rollback::undo`] yourself.
+/// If the future is dropped before it ends (a timeout, `select!`, a panic in `body`), the undoing is spawned on
+/// the current tokio runtime: no one sees its result, and a runtime that is shut down takes it along. A write
+/// that was being sent then has no known answer, and is left alone. Where that is not enough, call
+/// [`Rollback::undo`] yourself.
 ///
 /// # Errors
 /// That of `body`, with what was undone.

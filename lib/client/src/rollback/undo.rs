@@ -41,7 +41,7 @@ pub enum Outcome {
     RestoredBut(String),
     /// The object was created again, with a new uid.
     Created,
-    /// Nothing, and why: somebody else has changed the object since, or there was nothing to undo.
+    /// Nothing, and why: someone else has changed the object since, or there was nothing to undo.
     Nothing(String),
     /// It failed.
     Failed(Error),
@@ -101,8 +101,8 @@ impl Step {
         Outcome::Nothing(format!("it changed at each of {ATTEMPTS} attempts"))
     }
 
-    /// An apply is undone by an apply: what it added goes, since nobody else owns it, and the next apply meets no field of
-    /// another owner.
+    /// An apply is undone by an apply: what it added goes, since no one else owns it, and the next apply meets
+    /// no field of another owner.
     async fn restore(&self, now: &DynamicObject, wanted: &Value) -> Result<Outcome, Error> {
         let current = value(now);
         let restored = if self.is_apply {

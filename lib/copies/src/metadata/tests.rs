@@ -116,7 +116,7 @@ fn an_adopted_object_goes_back_to_whose_it_was_with_what_they_put_on_it() {
     let copy = adopted(metadata(&json!({}), &json!({})).put_on(&theirs));
     assert!(is_adopted(&copy) && !is_adopted(&theirs));
     assert_eq!(released(copy), theirs);
-    // Somebody else's word for who manages it is no mark of ours.
+    // Someone else's word for who manages it is no mark of ours.
     let managed = meta(&json!({"labels": {MANAGED_BY_LABEL: "Helm"}}));
     assert_eq!(released(managed.clone()), managed);
 }

@@ -87,7 +87,7 @@ fn f6_b9_what_is_taken_over_from_upstream_and_what_is_not() {
     let mut plain = spec(&["foo", "bar", "excluded", "team-a"]);
     plain["targets"]["exclude"] = serde_json::json!(["excluded"]);
     let as_named = valid(plain.clone());
-    // A renamed copy may stand beside its source; it is still never taken over there.
+    // A renamed copy may stand next to its source; it is still never taken over there.
     plain["targets"]["name"] = "renamed".into();
     let renamed = valid(plain);
     assert!(renamed.targets.contains("team-a"));

@@ -163,7 +163,7 @@ fn what_carries_no_mark_is_adopted_where_the_spec_says_so_and_nothing_else_is() 
     assert_eq!(step, Step::Update(Before::Theirs, Arc::new(found.metadata.clone())));
     let step = by_object(&desired("2"), adopting, Some(&copy_of_another()));
     assert!(matches!(step, Step::Refuse(Foreign::Other { .. })), "{step:?}");
-    // It could only be deleted and made anew.
+    // It could only be deleted and made again.
     for (immutable, kind) in [(Some(true), None), (None, Some("Opaque".to_owned()))] {
         let unfit = Object { immutable, type_: kind, ..foreign_object() };
         assert_eq!(by_object(&desired("2"), adopting, Some(&unfit)), Step::Refuse(Foreign::Unfit));

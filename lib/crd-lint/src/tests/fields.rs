@@ -135,7 +135,7 @@ fn defaults() {
             (json!({}), json!({"default": 2}), ": default was absent, is 2", json!({"nullable": true})),
         ],
     );
-    // Nobody has left out a field that was not there.
+    // No one has left out a field that was not there.
     proven(
         &json!({"type": "object"}),
         &json!({"type": "object", "default": {}}),

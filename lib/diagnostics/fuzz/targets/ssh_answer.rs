@@ -1,5 +1,5 @@
-//! What another machine answers to `weaver kubeconfig fetch`: what is made of it has the allowed keys only, and a refusal
-//! has no control character and nothing of a credential.
+//! What another machine answers to `weaver kubeconfig fetch`: what is made of it has the allowed keys only, and
+//! a refusal has no control character and nothing of a credential.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! YAML that others write: ingresses, cloud-init's user-data and network-config, the owner's netplan. Any text is read or
-//! refused by a line, without a secret and without what a terminal obeys.
+//! YAML that others write: ingresses, cloud-init's user-data and network-config, the owner's netplan. Any text
+//! is read or refused by a line, without a secret and without what a terminal obeys.
 
 #![no_main]
 

@@ -4,7 +4,8 @@
 //! prefix: then the firmware drops the prefix for all files. A name that starts with `/` takes no prefix.
 //! <https://www.raspberrypi.com/documentation/computers/config_txt.html#os_prefix>
 //!
-//! Where the answer depends on what only the firmware knows there is none: a repair must not edit a file that is not read.
+//! Where the answer depends on what only the firmware knows there is none: a repair must not edit a file that
+//! is not read.
 
 use std::path::Path;
 

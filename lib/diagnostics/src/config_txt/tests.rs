@@ -239,7 +239,8 @@ proptest! {
         prop_assert_eq!(cmdline(&text, Some(PI4), &[]), "a");
     }
 
-    /// What is certain without knowing a pin is what the firmware does at either level: the section's lines apply, or not.
+    /// What is certain without knowing a pin is what the firmware does at either level: the section's lines
+    /// apply, or not.
     #[test]
     fn what_is_certain_holds_at_every_level_of_a_pin(
         lines in prop::collection::vec("\\[(all|none|pi[45]|gpio4=1)\\]|cmdline=[ab]", 0..8),

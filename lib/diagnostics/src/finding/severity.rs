@@ -13,7 +13,7 @@ pub enum Severity {
     Ok,
     /// Could not be judged; never stops anything.
     Unknown,
-    /// Works, but somebody should look at it.
+    /// Works, but someone should look at it.
     Warn,
     /// Known bad: the next step would fail.
     Fail,

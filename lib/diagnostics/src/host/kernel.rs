@@ -1,5 +1,5 @@
-//! The kernel: has it the cgroups and the modules that k3s and its kubelet need? The memory controller is a matter of its
-//! own, [`memory_cgroup`](crate::memory_cgroup).
+//! The kernel: has it the cgroups and the modules that k3s and its kubelet need? The memory controller is a
+//! matter of its own, [`memory_cgroup`](crate::memory_cgroup).
 
 use super::storage::MOUNTS;
 use crate::finding::{Code, Finding, Place, Severity};
@@ -66,7 +66,8 @@ impl CgroupLayout {
     }
 }
 
-/// The modules that k3s' network and its containers need: overlay for containers, the others for the network between pods.
+/// The modules that k3s' network and its containers need: overlay for containers, the others for the network
+/// between pods.
 pub const NEEDED_MODULES: [&str; 3] = ["overlay", "br_netfilter", "vxlan"];
 
 /// The modules of the running kernel.
@@ -79,9 +80,9 @@ pub struct Modules {
 }
 
 impl Modules {
-    /// A warning where one is missing, for a kernel of one's own may have it built in without saying so. Some distributions
-    /// keep a part of them in a package of its own (k3s-io/k3s#5355), and after an upgrade those of the running kernel are
-    /// gone until the next boot.
+    /// A warning where one is missing, for a kernel of one's own may have it built in without saying so. Some
+    /// distributions keep a part of them in a package of its own (k3s-io/k3s#5355), and after an upgrade those
+    /// of the running kernel are gone until the next boot.
     #[must_use]
     pub fn judge(&self) -> Option<Finding> {
         let Self { release, missing } = self;

@@ -107,8 +107,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A warning where they differ: k3s would register a second node, and what ran on the first stays there, unreachable
-    /// (k3s-io/k3s#5787).
+    /// A warning where they differ: k3s would register a second node, and what ran on the first stays there,
+    /// unreachable (k3s-io/k3s#5787).
     #[must_use]
     pub fn judge(&self, role: Role) -> Option<Finding> {
         let Self { certificate, registered, wanted, wanted_at } = self;

@@ -90,7 +90,8 @@ impl BootMount {
                 Place::file(boot_dir),
                 "it is read-only".to_owned(),
                 format!("{boot_dir} is mounted read-only: no repair and no report can be written"),
-                // Not by the place alone: mount then adds what fstab says, and the kernel refuses `dirsync` on a remount.
+                // Not by the place alone: mount then adds what fstab says, and the kernel refuses `dirsync` on
+                // a remount.
                 Remedy::new(
                     "the kernel does so after a fault of its file system: power off and check the card in another computer; or",
                 )

@@ -1,6 +1,6 @@
 //! Replacing the k3s of a node by another one: may it be, what is done, is it proven, and what was cut off.
 //!
-//! Whoever acts collects what is so, asks here, and does what is answered.
+//! Anyone who acts collects what is so, asks here, and does what is answered.
 
 pub mod plan;
 pub mod program;

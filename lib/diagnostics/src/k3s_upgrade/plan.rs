@@ -1,7 +1,7 @@
 //! May k3s be replaced, and by which steps?
 //!
 //! What is not known refuses nothing: who acts asks twice, before anything is written and when the new program lies
-//! beside the old one. All that stands against it is told at once, each with what to do.
+//! next to the old one. All that stands against it is told at once, each with what to do.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub struct Unit {
 /// What speaks for the content of the new program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hash {
-    /// Nobody has looked yet, or it is a program that was kept here.
+    /// No one has looked yet, or it is a program that was kept here.
     Unknown,
     /// Nothing does.
     Missing {
@@ -74,13 +74,13 @@ pub struct Room {
 /// What is so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Why whoever runs this may not replace the program.
+    /// Why anyone who runs this may not replace the program.
     pub may_not_write: Option<Refusal>,
     /// The unit that runs k3s; `None` where there is none.
     pub unit: Option<Unit>,
     /// Why k3s would not come back once it is stopped.
     pub held_back: Option<String>,
-    /// Whether its API server answers; `None` of an agent, or where nobody has looked.
+    /// Whether its API server answers; `None` of an agent, or where no one has looked.
     pub ready: Option<Result<(), String>>,
     /// The version of the program in place, or why it does not tell.
     pub installed: Result<Version, String>,

@@ -53,7 +53,7 @@ fn a_healthy_node_goes_forward() {
         ..fine()
     };
     assert_eq!(plan(&agent, Request::Upgrade), Plan::Go(Role::Agent, &FORWARD));
-    // Nobody has looked yet.
+    // No one has looked yet.
     let early = with(|new| {
         (new.kind, new.hash, new.version, new.size) = (None, Hash::Unknown, None, None);
     });

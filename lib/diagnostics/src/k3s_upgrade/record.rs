@@ -39,7 +39,7 @@ pub struct Record {
     pub to: Build,
     /// The names that were served before.
     pub names: Vec<String>,
-    /// What shall run is the one that was kept: nobody else has it.
+    /// What shall run is the one that was kept: no one else has it.
     #[serde(default)]
     pub to_the_one_before: bool,
     /// How far it came.
@@ -53,7 +53,7 @@ pub enum Resume {
     Nothing,
     /// The program was not replaced yet.
     Forget,
-    /// Somebody has put another program in place meanwhile.
+    /// Someone has put another program in place meanwhile.
     LeaveAlone,
     /// The new program is in place: restart and prove it.
     Prove,

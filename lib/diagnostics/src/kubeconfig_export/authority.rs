@@ -1,10 +1,10 @@
 //! Would a merge have kubectl trust a CA that it does not yet trust for that server?
 //!
-//! An address is no identity: whoever answers in the place of a node, or writes the file that is carried to the laptop,
-//! can send a CA of their own. Guarantees: for a server that the kubeconfig has already, every certificate that is trusted
-//! after the merge was trusted before it, or the merge is reported here. A renewed client certificate, a bundle in another
-//! order and the end of a CA rotation (fewer certificates) report nothing; its beginning (one more) does, because the
-//! certificate that is added may be anybody's.
+//! An address is no identity: anyone who answers in the place of a node, or writes the file that is carried to
+//! the laptop, can send a CA of their own. Guarantees: for a server that the kubeconfig has already, every
+//! certificate that is trusted after the merge was trusted before it, or the merge is reported here. A renewed
+//! client certificate, a bundle in another order and the end of a CA rotation (fewer certificates) report
+//! nothing; its beginning (one more) does, because the certificate that is added may be anybody's.
 //!
 //! Not compared: a cluster that names its CA by a path, or has the system's CAs; and an export that verifies nothing,
 //! which only `--insecure` makes.

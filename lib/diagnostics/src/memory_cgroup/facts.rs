@@ -56,6 +56,6 @@ pub struct Facts {
     pub stub: Option<TextFile>,
     /// `/etc/default/raspi-extra-cmdline`.
     pub extra: Option<TextFile>,
-    /// Whether Debian's generator is there, which writes `cmdline.txt` anew and appends that file.
+    /// Whether Debian's generator is there, which writes `cmdline.txt` again and appends that file.
     pub generator: bool,
 }

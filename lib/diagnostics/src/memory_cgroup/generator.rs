@@ -1,4 +1,4 @@
-//! Debian's raspi-firmware writes `cmdline.txt` anew at each change of a kernel: what shall stay on it stands in a file
+//! Debian's raspi-firmware writes `cmdline.txt` again at each change of a kernel: what shall stay on it is in a file
 //! that it appends.
 
 use super::facts::{EXTRA_CMDLINE, Facts};

@@ -1,8 +1,9 @@
-//! The wordings by which others' output is recognised: each code once, with all of its wordings, in order of precedence.
+//! The wordings by which others' output is recognised: each code once, with all of its wordings, in order of
+//! precedence.
 //!
 //! They stand here and not in the rows of the catalogue, because between codes the order counts, which the rows do not
-//! have, and because a wording may have a reader of the line, which is code; a row is nothing but data. A test names the
-//! codes that nobody else's output says.
+//! have, and because a wording may have a reader of the line, which is code; a row is nothing but data. A test
+//! names the codes that no one else's output says.
 
 use super::told::Told;
 use super::{host, rights, servers, tls};

@@ -19,7 +19,7 @@ fn judge(line: &str) -> Option<Finding> {
     RECOGNISER.judge(line.as_bytes(), || Place::line("log", 1))
 }
 
-/// The code that stands in front of each recorded text.
+/// The code that is in front of each recorded text.
 fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
     KNOWN.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(' '))
 }

@@ -19,7 +19,7 @@ impl Told {
     }
 }
 
-/// What stands in `text` after `before` and up to `end`, or to the end of the text.
+/// What is in `text` after `before` and up to `end`, or to the end of the text.
 pub(super) fn after<'a>(text: &'a str, before: &str, end: &[char]) -> Option<&'a str> {
     let rest = &text[text.find(before)? + before.len()..];
     Some(rest.split(end).next().unwrap_or_default())

@@ -87,7 +87,7 @@ fn is_login(run: &str) -> bool {
     decoded(run).as_ref().is_some_and(printable)
 }
 
-/// What stands in base64 there, if it is text.
+/// What is in base64 there, if it is text.
 fn decoded(run: &str) -> Option<String> {
     if run.len() < SHORT {
         return None;
@@ -126,8 +126,8 @@ fn has_prefix(word: &str) -> bool {
     })
 }
 
-/// The text without the tokens in it: of accounts (three parts in base64, the first a JSON object), of k3s (`K10…`), and of
-/// others that are known by how they begin, also in base64.
+/// The text without the tokens in it: of accounts (three parts in base64, the first a JSON object), of k3s
+/// (`K10…`), and of others that are known by how they begin, also in base64.
 #[must_use]
 pub fn without_tokens(text: &str) -> Cow<'_, str> {
     let of_token = |c: char| c.is_ascii_alphanumeric() || "-_.:+/=".contains(c);

@@ -3,7 +3,7 @@
 use super::known::of_nobody;
 use crate::weaver_toml::SECRET_OPTIONS;
 
-/// Of these the rest of the line goes as well: what follows is a header, or goes on in a way that nobody knows.
+/// Of these the rest of the line goes as well: what follows is a header, or continues in a way that no one knows.
 pub(super) const STRONG: [&str; 15] = [
     "token",
     "password",
@@ -70,9 +70,9 @@ pub(super) struct Kept {
     pub text: String,
     /// There was a secret in it, or the name of one.
     pub is_secret: bool,
-    /// The value stands below, or goes on there.
+    /// The value stands below, or continues there.
     pub is_open: bool,
-    /// The value goes on until a line that has this.
+    /// The value continues until a line that has this.
     pub quote: Option<&'static str>,
 }
 
@@ -146,7 +146,7 @@ pub(super) fn without_value_at(line: &str, begin: usize) -> Kept {
     }
 }
 
-/// How long a value is; `None` if it is all that is left of the line, and may go on.
+/// How long a value is; `None` if it is all that is left of the line, and may continue.
 fn length(value: &str) -> Option<usize> {
     let text = value.trim_start_matches([':', '=', '>', ' ', '\t']);
     let sign = &value[..value.len() - text.len()];

@@ -1,8 +1,8 @@
 //! The token with which a node joins a server of k3s: whether k3s would take it, and whether it proves whose server
 //! that is.
 //!
-//! `K10<hash>::<credentials>`, the hash being that of the server's CA. k3s takes credentials alone too, and then believes
-//! whichever server answers. Nothing here repeats the token.
+//! `K10<hash>::<credentials>`, the hash being that of the server's CA. k3s takes credentials alone too, and
+//! then believes whichever server answers. Nothing here repeats the token.
 
 /// Hexadecimal digits of a SHA-256.
 const HASH_LENGTH: usize = 64;

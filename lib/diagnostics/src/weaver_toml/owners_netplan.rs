@@ -1,4 +1,4 @@
-//! What a netplan file of the owner's makes of the radio, and what becomes of `[wifi]` beside it.
+//! What a netplan file of the owner's makes of the radio, and what becomes of `[wifi]` next to it.
 //!
 //! netplan merges all files that speak of one device. Of a Wi-Fi it joins the networks of each, and what two files
 //! say of one network is that of the file whose name comes last: `[wifi]` stays, and both places are told. A device

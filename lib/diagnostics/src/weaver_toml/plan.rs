@@ -175,8 +175,8 @@ pub fn sets_up_wifi(config: &Config, host: &Host) -> bool {
 }
 
 /// The name that the node shall have: the pinned one, or what the node was registered as (by k3s' own
-/// configuration, else by the host name of then), or the host name asked for. Until it is registered, a new host name is
-/// the node's name too.
+/// configuration, else by the host name of then), or the host name asked for. Until it is registered, a new
+/// host name is the node's name too.
 fn node_name(host: &Host, asked: Option<&str>) -> Option<String> {
     let pinned = host.pinned.as_deref();
     let name = if host.is_registered {

@@ -1,5 +1,5 @@
 //! A section of `weaver.toml`: its keys by name and type, and the keys that
-//! nobody knows.
+//! no one knows.
 
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! OpenSSH public keys: a line of a `.pub` file.
 //!
-//! A line that sshd would skip in silence is refused here, since nobody could
+//! A line that sshd would skip in silence is refused here, since no one could
 //! log in to find out. No key is repeated in a message: what was pasted may be
 //! the private one.
 

@@ -110,7 +110,8 @@ pub fn clash(file: &str, config: &Config, user_data: &UserData) -> Option<Findin
     Some(finding)
 }
 
-/// cloud-init's files ask for a Wi-Fi, too. `other` is where; neither network is named, for this is told to the cluster.
+/// cloud-init's files ask for a Wi-Fi, too. `other` is where; neither network is named, for this is told to the
+/// cluster.
 #[must_use]
 pub fn wifi_clash(file: &str, config: &Config, other: Option<&Place>) -> Option<Finding> {
     let (wifi, other) = (config.wifi.as_ref()?, other?);
@@ -122,7 +123,8 @@ pub fn wifi_clash(file: &str, config: &Config, other: Option<&Place>) -> Option<
     Some(finding)
 }
 
-/// `network-config` or a netplan file is no YAML, so whether it asks for a Wi-Fi is not known; it matters to one that is asked for here.
+/// `network-config` or a netplan file is no YAML, so whether it asks for a Wi-Fi is not known; it matters to
+/// one that is asked for here.
 #[must_use]
 pub fn network_config_unknown(config: &Config, unknown: Unknown) -> Option<Finding> {
     config.wifi.as_ref()?;

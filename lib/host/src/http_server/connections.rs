@@ -175,7 +175,8 @@ impl Drop for Work {
     }
 }
 
-/// A request's body, which says when it has arrived. Until then it is the client's turn: who sends slowly may be evicted.
+/// A request's body, which says when it has arrived. Until then it is the client's turn: who sends slowly may
+/// be evicted.
 #[derive(Debug)]
 pub struct Arriving {
     body: Incoming,

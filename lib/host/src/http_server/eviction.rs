@@ -50,9 +50,9 @@ pub fn admission<K: Copy>(others: &[(K, Seen)], peer: IpAddr, limits: &Limits) -
     first_to_go(others).map_or(Admission::Wait, Admission::Replace)
 }
 
-/// The connection whose client has been silent longest, unknown clients first; never one that is being answered. Where more
-/// than half are known, that counts for none of them: any client can become known, and those that did must not leave a
-/// newcomer, which may be the API server, nobody to displace but other newcomers.
+/// The connection whose client has been silent longest, unknown clients first; never one that is being
+/// answered. Where more than half are known, that counts for none of them: any client can become known, and
+/// those that did must not leave a newcomer, which may be the API server, no one to displace but other newcomers.
 pub fn first_to_go<K: Copy>(connections: &[(K, Seen)]) -> Option<K> {
     let known = connections.iter().filter(|(_, seen)| seen.known).count();
     let counts = known * 2 <= connections.len();

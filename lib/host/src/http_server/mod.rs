@@ -6,8 +6,9 @@
 //! ([`eviction`]); one that is being answered never does. A handler limits what it reads of a body.
 //!
 //! What this cannot do: tell the API server from another client by a certificate. The API server can present one to
-//! admission webhooks (`AdmissionConfiguration`, `kubeConfigFile`) and not to conversion webhooks, whose client it makes
-//! with an empty kubeconfig. So a handler says which clients have behaved as one ([`Caller`]), and these go last.
+//! admission webhooks (`AdmissionConfiguration`, `kubeConfigFile`) and not to conversion webhooks, whose client
+//! it makes with an empty kubeconfig. So a handler says which clients have behaved as one ([`Caller`]), and
+//! these go last.
 
 mod connections;
 pub mod eviction;
@@ -49,7 +50,7 @@ const SHORT_FAREWELL: Duration = Duration::from_secs(1);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Requests at once on one HTTP/2 connection.
 const STREAMS: u32 = 64;
-/// What a connection may send of bodies that nobody reads yet, in bytes.
+/// What a connection may send of bodies that no one reads yet, in bytes.
 const WINDOW: u32 = 256 << 10;
 /// Most of a head, in bytes, and of what is read ahead over HTTP/1.1.
 const BUFFER: usize = 64 << 10;
@@ -115,7 +116,7 @@ async fn connection(
     limits: &Limits,
     stop: CancellationToken,
 ) {
-    // Answers are small, and somebody waits for each.
+    // Answers are small, and someone waits for each.
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "setting TCP_NODELAY");
     }
@@ -180,8 +181,8 @@ async fn talk<S>(
         Ok(ended) => Ok(ended),
         Err(farewell) => {
             connection.as_mut().graceful_shutdown();
-            // Its answer may also be on its way, and nobody knows how far: so whoever asked has the longer time, but for
-            // one whose slot is given away, and who is not at work.
+            // Its answer may also be on its way, and no one knows how far: so anyone who asked has the longer
+            // time, but for one whose slot is given away, and who is not at work.
             let has_asked = *held.begun.borrow() && farewell == FAREWELL;
             let patience = if has_asked || held.is_at_work() { limits.last_request } else { farewell };
             timeout(patience, connection).await

@@ -43,7 +43,7 @@ pub const CA: &str = "ca.pem";
 /// Names that every certificate is good for: the API server's own host.
 pub const OWN_NAMES: [&str; 3] = ["127.0.0.1", "::1", "localhost"];
 
-/// Between two looks at a lock that somebody holds.
+/// Between two looks at a lock that someone holds.
 const POLL: Duration = Duration::from_millis(50);
 
 /// What certificates to make.
@@ -94,7 +94,7 @@ pub struct Certificates {
 /// Why there are no certificates.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// The CA's file is there and of no use. It is not replaced: somebody may have the right one.
+    /// The CA's file is there and of no use. It is not replaced: someone may have the right one.
     #[error(
         "{} cannot be used as the webhook's CA: {fault}; put the right file back, or remove it (`rm {}`) and \
          run the installation again, which makes a new CA and tells the API server",
@@ -109,7 +109,7 @@ pub enum CertificateError {
     /// A name that no certificate can be made for.
     #[error("{0:?} is neither a DNS name nor an IP address, so it cannot be in a certificate")]
     Name(String),
-    /// Somebody else works in the directory.
+    /// Someone else works in the directory.
     #[error(
         "another installation is running: {} is still locked after {} s; stop it, then try again",
         path.display(),

@@ -1,7 +1,9 @@
-//! The same two texts in one Secret, beside the webhook's Service and called like it: for a webhook that runs in the cluster.
+//! The same two texts in one Secret, next to the webhook's Service and called like it: for a webhook that runs
+//! in the cluster.
 //!
-//! The webhook's pod has the certificate mounted, and not the CA. [`ensure`] writes only where something is missing or due,
-//! with the version that it read as its precondition, so that two at once make one CA. A CA that is of no use is reported.
+//! The webhook's pod has the certificate mounted, and not the CA. [`ensure`] writes only where something is
+//! missing or due, with the version that it read as its precondition, so that two at once make one CA. A CA
+//! that is of no use is reported.
 
 use std::time::Duration;
 
@@ -22,7 +24,7 @@ use crate::code;
 use crate::webhook::Service;
 use crate::write::{MANAGER, ROUNDS};
 
-/// Nobody looks after it between two installations, so it lives for a year; the last third of it is for renewing.
+/// No one looks after it between two installations, so it lives for a year; the last third of it is for renewing.
 const LIFETIME: Duration = Duration::from_hours(24 * 365);
 
 /// Why the Secret does not hold what it should.
@@ -42,7 +44,7 @@ pub enum SecretError {
         /// What the API server said.
         cause: Box<CallError>,
     },
-    /// Its CA is of no use. It is not replaced: somebody may have the right one.
+    /// Its CA is of no use. It is not replaced: someone may have the right one.
     #[error(
         "ca.pem in the Secret {service} cannot be used as the webhook's CA: {fault}; put the right one \
          back, or delete the \
@@ -55,7 +57,7 @@ pub enum SecretError {
         /// What is wrong with it.
         fault: PairFault,
     },
-    /// Somebody else writes it, again and again.
+    /// Someone else writes it, again and again.
     #[error("the Secret {0} changed at each attempt to write it: find out who changes it")]
     Contested(Service),
     /// A certificate could not be made.

@@ -229,7 +229,7 @@ fn the_leaf_has_the_directorys_group_unless_told_another() {
     assert!(!case.ensure().unwrap().changed);
     assert_eq!((group(&case, LEAF), group(&case, "")), (second, second));
     assert_eq!((group(&case, CA), case.mode(CA)), (own.gid(), 0o600), "the CA's key is root's alone");
-    // As an earlier version, or somebody, has left them.
+    // As an earlier version, or someone, has left them.
     for (file, mode) in [("", 0o755), (CA, 0o640), (LEAF, 0o644)] {
         let path = case.path.join(file);
         chown(&path, None, Some(first)).unwrap();
@@ -317,7 +317,7 @@ fn missing_parents_are_open_to_the_group() {
     case.ensure().unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
     assert_eq!((mode(&above), mode(&above.join("a")), case.mode("")), (0o755, 0o755, 0o750));
-    // And those that are there stay as somebody wanted them.
+    // And those that are there stay as someone wanted them.
     fs::set_permissions(&above, Permissions::from_mode(0o700)).unwrap();
     case.ensure().unwrap();
     assert_eq!(mode(&above), 0o700);

@@ -89,7 +89,7 @@ async fn an_object_that_cannot_be_rewritten_keeps_the_older_version() {
         assert!(words.contains(expected), "{expected}: {words}");
     }
     assert_eq!(noted(&api), json!(["v1alpha1", "v1beta1"]));
-    // Once they can, it goes on from there.
+    // Once they can, it continues from there.
     api.hook(|_, _, _| Fate::Answered);
     let migrated = run(&api).await.unwrap();
     assert_eq!((migrated.rewritten, migrated.unchanged, noted(&api)), (12, 8, json!(["v1beta1"])));

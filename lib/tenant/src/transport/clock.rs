@@ -1,8 +1,8 @@
 //! The API server's clock, read from the `Date` of its answers.
 //!
 //! The server issues tokens and judges them, so a token that is kept, in a Secret say, is renewed by its clock: this
-//! machine's may be hours off. Between two answers time is counted on a monotonic clock. A `Date` has whole seconds, and a
-//! proxy's delay comes on top: good for what lives minutes.
+//! machine's may be hours off. Between two answers time is counted on a monotonic clock. A `Date` has whole
+//! seconds, and a proxy's delay comes on top: good for what lives minutes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -63,7 +63,7 @@ impl Connector {
             return Ok(None);
         }
         let host = config.cluster_url.host().ok_or(TransportError::NoHost)?;
-        // An IPv6 address stands in brackets there, and nowhere else.
+        // An IPv6 address is in brackets there, and nowhere else.
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let name = config.tls_server_name.clone().unwrap_or_else(|| host.clone());
         let name = ServerName::try_from(name.clone()).map_err(|_| TransportError::NotAName(name))?;
@@ -104,7 +104,7 @@ impl Connector {
                 // Until the server says how many requests it allows; what it refuses then was not begun.
                 .initial_max_send_streams(MOST_STREAMS)
                 .initial_stream_window_size(STREAM_WINDOW)
-                // However many responses are left unread, the others go on.
+                // However many responses are left unread, the others continue.
                 .initial_connection_window_size(STREAM_WINDOW * 256)
                 .handshake(TokioIo::new(stream))
                 .await?;

@@ -1,10 +1,10 @@
 //! Requests to the API server over few connections: HTTP/2, many requests on each.
 //!
-//! kube's own connector speaks HTTP/1.1, with a TLS connection for each watch: a hundred tenants in ten namespaces would
-//! hold a thousand of them. And hyper-util's client keeps one HTTP/2 connection per host, on which requests queue for
-//! ever once the watches fill it. So there is a small pool: a request goes on the first connection that has a stream
-//! free, else on a new one, and writes never share connections with watches. Where the API server, or a proxy before it,
-//! speaks no HTTP/2, kube's connector is used after all.
+//! kube's own connector speaks HTTP/1.1, with a TLS connection for each watch: a hundred tenants in ten
+//! namespaces would hold a thousand of them. And hyper-util's client keeps one HTTP/2 connection per host, on
+//! which requests queue for ever once the watches fill it. So there is a small pool: a request continues the
+//! first connection that has a stream free, else on a new one, and writes never share connections with watches.
+//! Where the API server, or a proxy before it, speaks no HTTP/2, kube's connector is used after all.
 
 mod clock;
 mod connector;
@@ -37,7 +37,8 @@ const LONGEST_WATCH: Duration = Duration::from_mins(5);
 pub type Sender = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 
 /// A client with the credentials of `config`, over HTTP/2 if there is a `connector` for it. Each request passes the
-/// `layer` first: [`tower::layer::util::Identity`], or a [`ServiceBuilder`] of what a program counts, limits or refuses.
+/// `layer` first: [`tower::layer::util::Identity`], or a [`ServiceBuilder`] of what a program counts, limits or
+/// refuses.
 ///
 /// # Errors
 /// If TLS or the credentials cannot be set up.

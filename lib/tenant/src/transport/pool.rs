@@ -1,9 +1,9 @@
 //! Connections that requests share.
 //!
-//! A request goes on the first connection that has a stream free, else on a new one. Requests that wait for a connection
-//! share the making of it; where that failed a moment ago, they fail at once and do not try again. A connection that is
-//! not needed any more is closed after a while. An answer that pauses for too long has failed: pings notice a connection
-//! that froze, but not one stream on it.
+//! A request continues the first connection that has a stream free, else on a new one. Requests that wait for a
+//! connection share the making of it; where that failed a moment ago, they fail at once and do not try again. A
+//! connection that is not needed any more is closed after a while. An answer that pauses for too long has
+//! failed: pings notice a connection that froze, but not one stream on it.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ const IDLE: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long the head of an answer may take, whatever it is the answer to.
 const HEAD: Duration = Duration::from_secs(30);
-/// How often a request looks for a stream: a connection may close while the request goes on it.
+/// How often a request looks for a stream: a connection may close while the request continues it.
 const TRIES: usize = 3;
 
 /// What a pool answers with.

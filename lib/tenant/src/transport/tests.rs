@@ -140,7 +140,7 @@ async fn six_hundred_watches_that_nobody_reads_share_few_connections_and_hold_up
     assert_eq!(writes, vec![2; 300]);
     // Three for six hundred watches, and two for three hundred writes at once.
     assert!(server.accepted() <= 5, "{} connections", server.accepted());
-    // Once nobody holds them any more their room is free again.
+    // Once no one holds them any more their room is free again.
     drop(watches);
     let again = join_all((0..600).map(|_| client.send(watch()))).await;
     assert!(again.iter().all(Result::is_ok));
@@ -165,7 +165,7 @@ async fn after_a_broken_connection_the_next_request_has_a_new_one() {
     let server = Server::start(&[b"h2"], 250).await;
     let client = client(&server.config, &server.connector());
     for round in 1..4 {
-        // One or the other may still go on the connection that has just broken, and says so.
+        // One or the other may still continue the connection that has just broken, and says so.
         let deadline = Instant::now() + Duration::from_secs(10);
         while client.send(write()).await.is_err() {
             assert!(Instant::now() < deadline, "it never comes back");

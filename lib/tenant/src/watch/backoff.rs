@@ -1,12 +1,13 @@
 //! The pauses of a watch that fails.
 //!
-//! kube's own back-off starts over with each `Ok` item, and a watcher yields [`Event::Init`] before each list, so a list
-//! that is refused would be repeated each second, forever. Here the pause starts over only after what proves a watch: a
-//! change that it reported, or an attempt that lasted [`LASTED`]. A watch that ends by itself yields nothing, and starts
-//! again without a pause.
+//! kube's own back-off starts over with each `Ok` item, and a watcher yields [`Event::Init`] before each list,
+//! so a list that is refused would be repeated each second, forever. Here the pause starts over only after what
+//! proves a watch: a change that it reported, or an attempt that lasted [`LASTED`]. A watch that ends by itself
+//! yields nothing, and starts again without a pause.
 //!
-//! What the API server denies is not cured by asking again: after a 403, or a list that is too large to be read, the pauses
-//! of a tenant's watch are minutes. Who learns of a granted right asks for a retry ([`Backoff::again`]).
+//! What the API server denies is not cured by asking again: after a 403, or a list that is too large to be
+//! read, the pauses of a tenant's watch are minutes. Who learns of a granted right asks for a retry
+//! ([`Backoff::again`]).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -73,8 +74,8 @@ struct Attempts {
 }
 
 impl Attempts {
-    /// The pause after an attempt that failed `now`; it is up to a quarter shorter by `chance` (0..1), so that watches that
-    /// failed together do not return together.
+    /// The pause after an attempt that failed `now`; it is up to a quarter shorter by `chance` (0..1), so that
+    /// watches that failed together do not return together.
     fn failed(&mut self, backoff: &Backoff, denied: bool, now: Instant, chance: f64) -> Duration {
         if now.saturating_duration_since(self.since) >= LASTED {
             self.failures = 0;
@@ -112,7 +113,7 @@ where
             // The list follows.
             Ok(Event::Init) => {
                 run.list = match &run.backoff.lists {
-                    // Nobody closes it.
+                    // No one closes it.
                     Some(lists) => lists.clone().acquire_owned().await.ok(),
                     None => None,
                 };

@@ -31,7 +31,7 @@ pub trait Consumer: Send + Sync + 'static {
         + DeserializeOwned
         + Send
         + 'static;
-    /// What is kept of an object. A change that leaves it as it was wakes nobody.
+    /// What is kept of an object. A change that leaves it as it was wakes no one.
     type Kept: Clone + PartialEq + Send + 'static;
     /// Who uses watches: the key of what a controller reconciles.
     type User: Clone + Ord + Send + 'static;

@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(share.bytes.load(Ordering::Relaxed), 0);
     }
 
-    /// Somebody fills a namespace that one of them is on.
+    /// Someone fills a namespace that one of them is on.
     #[test]
     fn one_watch_leaves_the_others_of_its_tenant_what_they_need() {
         let share = share();

@@ -37,7 +37,8 @@ pub enum WatchState {
     Up,
     /// 403: the account may not `list` or `watch` here.
     Refused,
-    /// There is more than may be kept, or than is read of one answer. It keeps nothing, and is tried again after minutes.
+    /// There is more than may be kept, or than is read of one answer. It keeps nothing, and is tried again
+    /// after minutes.
     TooLarge,
     /// It fails for another reason, and is tried again.
     Failed,

@@ -41,8 +41,8 @@ pub struct Interest<C: Consumer> {
     user: User<C>,
 }
 
-/// A user, and which of its interests it is: an object that was made again under the same name has one next to the one of
-/// its predecessor, which ends later.
+/// A user, and which of its interests it is: an object that was made again under the same name has one next to
+/// the one of its predecessor, which ends later.
 type User<C> = (<C as Consumer>::User, u64);
 
 /// A watch in use.
@@ -88,8 +88,8 @@ pub struct WatchSet<C: Consumer> {
 }
 
 impl<C: Consumer> WatchSet<C> {
-    /// `length`: how long one watch lasts. `longest_pause`: between two tries of one that fails; after a refusal it may be
-    /// five minutes. `limits`: for the accounts of each namespace.
+    /// `length`: how long one watch lasts. `longest_pause`: between two tries of one that fails; after a
+    /// refusal it may be five minutes. `limits`: for the accounts of each namespace.
     #[must_use]
     pub fn new(consumer: C, length: Duration, longest_pause: Duration, limits: Limits) -> Self {
         Self {
@@ -108,8 +108,8 @@ impl<C: Consumer> WatchSet<C> {
         self.consumer.wake(user);
     }
 
-    /// Joins the watch `key`, opening it as `tenant` if it is not open; `None` where the accounts of that namespace have
-    /// as many as they may.
+    /// Joins the watch `key`, opening it as `tenant` if it is not open; `None` where the accounts of that
+    /// namespace have as many as they may.
     pub fn join(
         &self,
         key: WatchKey<KindOf<C>>,
@@ -145,9 +145,10 @@ impl<C: Consumer> WatchSet<C> {
         let backoff = Backoff::of_tenant(self.longest_pause, share.lists.clone());
         let inner = Arc::new(Inner::new(key.clone(), share, backoff, self.consumer.clone()));
         let length = u32::try_from(self.length.as_secs()).unwrap_or(290);
-        // From the API server's own memory: on k3s' database a list that must be up to date was seen to wait for a second.
-        // Nothing is done on what is shown here alone, and what came since follows as events. Pages are not had from there:
-        // asked for them, kube asks for no version.
+        // From the API server's own memory: on k3s' database a list that must be up to date was seen to wait
+        // for a second.
+        // Nothing is done on what is shown here alone, and what came since follows as events. Pages are not had
+        // from there: asked for them, kube asks for no version.
         let config =
             watcher::Config { page_size: None, ..watcher::Config::default() }.any_semantic().timeout(length);
         let config = match &key.selector {

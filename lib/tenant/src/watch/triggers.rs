@@ -1,7 +1,7 @@
 //! What something has happened to.
 //!
-//! A set, not a queue: a thousand events on one object are one reconciliation, so a burst cannot fill memory and nothing
-//! is ever dropped.
+//! A set, not a queue: a thousand events on one object are one reconciliation, so a burst cannot fill memory
+//! and nothing is ever dropped.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};

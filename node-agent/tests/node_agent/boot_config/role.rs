@@ -5,7 +5,7 @@ use std::fs;
 use super::card::Host;
 use super::{ALL, K3S, LAST_GOOD, TOKEN, WEAVER_TOML};
 
-/// The token of another cluster, beside that of the card's own.
+/// The token of another cluster, next to that of the card's own.
 const AGENT_TOKEN: &str = "/var/lib/weaver/k3s-agent.token";
 /// What k3s has fetched and made when it presents the node's name.
 const ASKED: [&str; 2] = ["/var/lib/rancher/k3s/agent/server-ca.crt", "/etc/rancher/node/password"];

@@ -1,4 +1,4 @@
-//! `[wifi]`: the network is set up, its password is told to nobody, and another file's network makes room.
+//! `[wifi]`: the network is set up, its password is told to no one, and another file's network makes room.
 
 #![allow(clippy::unwrap_used, reason = "a failed step of a test ends the test")]
 
@@ -190,7 +190,7 @@ fn a_network_config_that_is_no_yaml_is_told_without_its_text() {
     assert!(host.exists(NETPLAN), "the Wi-Fi is set up all the same");
 }
 
-/// What is told of `[wifi]` beside a file of the owner's, and whether it is set up.
+/// What is told of `[wifi]` next to a file of the owner's, and whether it is set up.
 fn beside_the_owners(path: &str, content: &str) -> (String, bool) {
     let host = Host::new();
     host.write(path, content);

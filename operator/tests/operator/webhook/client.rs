@@ -105,7 +105,7 @@ impl Connection {
     }
 }
 
-/// One v1alpha1 `ConfigMapSync`, to be had at v1beta1.
+/// One v1alpha1 `ConfigMapSync`, available at v1beta1.
 pub fn review() -> String {
     let object = json!({"apiVersion": "weaver.example.com/v1alpha1", "kind": "ConfigMapSync",
                         "metadata": {"name": "a", "namespace": "b"}, "spec": {"syncToNamespaces": ["c"]}});

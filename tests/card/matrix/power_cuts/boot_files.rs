@@ -1,10 +1,11 @@
 //! What the firmware and the next boot find on the boot partition after a cut.
 //!
-//! Each file is as it was at the beginning of the part or at its end, never mixed, cut off or gone; and that is so before
-//! the `fsck.vfat -a` of the next boot, when the firmware reads, and after it. What fsck complains of is counted by what it
-//! does to files: a second one finds nothing more to do. Reports of the agent's, which change more than once, are left out, and so
-//! is what has another name than a file before or after: a file while it is written beside another, and the chains
-//! without a name that fsck saves as `FSCK0000.REC`, but for what they tell.
+//! Each file is as it was at the beginning of the part or at its end, never mixed, cut off or gone; and that is
+//! so before the `fsck.vfat -a` of the next boot, when the firmware reads, and after it. What fsck complains of
+//! is counted by what it does to files: a second one finds nothing more to do. Reports of the agent's, which
+//! change more than once, are left out, and so is what has another name than a file before or after: a file
+//! while it is written next to another, and the chains without a name that fsck saves as `FSCK0000.REC`, but
+//! for what they tell.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -16,7 +16,7 @@ use crate::matrix::fault::codes;
 use crate::node::report;
 use crate::poll::until;
 
-/// Beside other work of the builder's, and with a k3s that starts for the first time.
+/// Next to other work of the builder's, and with a k3s that starts for the first time.
 const BOOT: Duration = Duration::from_mins(25);
 const OPERATOR: &str = "weaver-operator.service";
 
@@ -27,7 +27,7 @@ fn begin(recording: &Recording) -> Rebuilt<'_> {
     rebuilt
 }
 
-/// Goes on to the first moment that a cut may leave and that is looked for.
+/// Continues to the first moment that a cut may leave and that is looked for.
 fn advance_to(recording: &Recording, rebuilt: &mut Rebuilt<'_>, is_it: impl Fn(&Rebuilt<'_>) -> bool) {
     let cuts = recording.log.cuts(recording.part.clone(), &rebuilt.boot());
     let cut = cuts.into_iter().find(|cut| {
@@ -44,8 +44,8 @@ fn boot(recording: &Recording, rebuilt: &Rebuilt<'_>) -> Machine {
     machine
 }
 
-/// The worst moment of an import is after the new name of the blanked weaver.toml: the old one's clusters have none, and
-/// the next boot's fsck.vfat saves them, with the token, as a file that no owner would look for.
+/// The worst moment of an import is after the new name of the blanked weaver.toml: the old one's clusters have
+/// none, and the next boot's fsck.vfat saves them, with the token, as a file that no owner would look for.
 #[test]
 #[ignore = "needs the image: make image-matrix"]
 fn a_first_boot_cut_off_in_its_import_begins_anew_and_forgets_the_token_on_the_boot_partition() {
@@ -65,7 +65,7 @@ fn a_first_boot_cut_off_in_its_import_begins_anew_and_forgets_the_token_on_the_b
     assert!(!holds_token(&fs::read(fat).unwrap()), "the token is on the boot partition");
 }
 
-/// The new k3s has its name, and nobody has proven it.
+/// The new k3s has its name, and no one has proven it.
 #[test]
 #[ignore = "needs the image: make image-matrix"]
 fn an_upgrade_cut_off_before_its_proof_is_told_and_the_printed_command_goes_back() {

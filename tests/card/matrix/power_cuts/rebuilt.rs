@@ -59,7 +59,7 @@ impl<'a> Rebuilt<'a> {
         self.boot.offset..self.boot.offset + self.boot.length
     }
 
-    /// Goes on until so many entries are done.
+    /// Continues until so many entries are done.
     pub fn advance(&mut self, to: usize) {
         assert!(to >= self.done, "writes are not taken back");
         for entry in &self.log.entries()[self.done..to] {
@@ -68,8 +68,8 @@ impl<'a> Rebuilt<'a> {
         self.done = to;
     }
 
-    /// Looks at the card on which so many bytes were `kept` of each of the entries from here up to `end`; then takes them
-    /// back.
+    /// Looks at the card on which so many bytes were `kept` of each of the entries from here up to `end`; then
+    /// takes them back.
     pub fn with_lost<T>(
         &mut self,
         end: usize,

@@ -18,11 +18,11 @@ use crate::root::image;
 
 /// A secret that is moved off the boot partition.
 pub const TOKEN: &str = "token-of-the-power-cuts";
-/// The word that turns memory off, as somebody left it in the boot files.
+/// The word that turns memory off, as someone left it in the boot files.
 pub const FAULT: &str = "cgroup_disable=memory";
 
 const CARD: u64 = 8 << 30;
-/// Beside other work of the builder's.
+/// Next to other work of the builder's.
 const BOOT: Duration = Duration::from_mins(25);
 const UPGRADE: Duration = Duration::from_mins(25);
 

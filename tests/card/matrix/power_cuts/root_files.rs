@@ -12,7 +12,8 @@ use weaver_image::boot::card::temporary_dir;
 use weaver_image::boot::programs;
 use weaver_image::build::disk::ROOT_START;
 
-/// Files of the identity and of the import, with their directories' others: each is whole, as it was before, or not there.
+/// Files of the identity and of the import, with their directories' others: each is whole, as it was before, or
+/// not there.
 const WATCHED: [&str; 19] = [
     "/etc/machine-id",
     "/etc/hostname",
@@ -120,8 +121,8 @@ pub fn missing(on_card: &Files) -> Vec<&'static str> {
     missing.chain(IDENTITY.into_iter().filter(is_empty)).collect()
 }
 
-/// What is wrong with files that are watched, where each may be as it was before, as it is after or, if it was not there
-/// before, absent.
+/// What is wrong with files that are watched, where each may be as it was before, as it is after or, if it was
+/// not there before, absent.
 pub fn judge(now: &Files, before: &Files, after: &Files) -> Vec<String> {
     let mut wrong = Vec::new();
     for (path, content) in now.iter().filter(|(path, _)| !is_passing(path)) {
@@ -134,7 +135,7 @@ pub fn judge(now: &Files, before: &Files, after: &Files) -> Vec<String> {
     wrong
 }
 
-/// What is written beside a file before it takes its name, by us and by k3s, and what k3s writes more than once.
+/// What is written next to a file before it takes its name, by us and by k3s, and what k3s writes more than once.
 fn is_passing(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     Path::new(name).extension().is_some_and(|end| end == "new")
@@ -145,7 +146,7 @@ fn is_passing(path: &str) -> bool {
 /// Replays the journal on a copy as the next boot does, checks the whole file system, and gives what is in it then.
 pub fn mended(card: &Path) -> Result<(tempfile::TempDir, Root), String> {
     let dir = temporary_dir().map_err(|error| format!("{error:#}"))?;
-    // Out of the card: e2fsck forgets an offset when it opens the file system anew after the journal.
+    // Out of the card: e2fsck forgets an offset when it opens the file system again after the journal.
     let copy = dir.path().join("root");
     let mut command = programs::command("dd");
     command.args(["bs=1M", "conv=sparse", "status=none"]).arg(format!("skip={}", ROOT_START >> 20));

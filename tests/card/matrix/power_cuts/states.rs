@@ -48,8 +48,8 @@ struct Ends {
     root: [Files; 2],
 }
 
-/// Looks at each state of the part, which changes these files of the boot partition, with `also` what is particular to it;
-/// panics with what is wrong.
+/// Looks at each state of the part, which changes these files of the boot partition, with `also` what is
+/// particular to it; panics with what is wrong.
 pub fn look(part: &str, changed: &[&str], also: impl Fn(&State) -> Vec<String>) -> Figures {
     let recording = Recording::of(part);
     let ends = ends(&recording);
@@ -102,7 +102,8 @@ pub fn look(part: &str, changed: &[&str], also: impl Fn(&State) -> Vec<String>) 
             for number in 0..TRIES[usize::from(!written[0])] {
                 looker.figures.losses += 1;
                 let name = format!("after {at} entries, loss {number} of the next {}", stretch.len());
-                // ext4 counts on its superblock being written whole (docs/explanation/power-cuts.md has what a torn one does).
+                // ext4 counts on its superblock being written whole (docs/explanation/power-cuts.md has what a
+                // torn one does).
                 let kept = |entry: &Entry| match lost.kept(entry) {
                     part if part < entry.length && entry.at == ROOT_START => 0,
                     part => part,

@@ -158,7 +158,7 @@ fn down_ends_nothing_that_up_did_not_start() {
     fakes.run(&["up"], &[]).expect(0, &[]);
     let all = fakes.processes();
     let mut stranger = Command::new("sleep").arg("600").spawn().unwrap();
-    // As after a reboot: the file names a pid that belongs to somebody else now.
+    // As after a reboot: the file names a pid that belongs to someone else now.
     fs::write(fakes.layout().pid_file("server"), format!("{} 1\n", stranger.id())).unwrap();
     fakes.run(&["down"], &[]).expect(0, &["4 processes"]);
     assert!(all.iter().all(|process| !process.is_alive()));

@@ -15,7 +15,7 @@ import (
 )
 
 // readFiles reads a configuration file and its drop-ins in k3s' order. A missing main file
-// is an error only where somebody named it; drop-ins count even without it.
+// is an error only where someone named it; drop-ins count even without it.
 func readFiles(path string, named bool) (values, error) {
 	merged := values{}
 	switch text, err := os.ReadFile(path); {

@@ -143,7 +143,7 @@ func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		what, yaml string
 		args       []string
-		want       []string // all must stand in the message
+		want       []string // all must be in the message
 	}{
 		{"unknown flag", "", []string{"--no-such-flag=1"}, []string{"--no-such-flag"}},
 		{"stray argument", "", []string{"agent"}, []string{`"agent"`}},

@@ -70,7 +70,7 @@ func (a APIServer) args() []string {
 		"client-ca-file":            a.Certs.ClientCA.CertFile,
 		"enable-admission-plugins":  "NodeRestriction",
 		"enable-aggregator-routing": "true",
-		// A loopback address may not stand in an Endpoints object, and no pod asks for one.
+		// A loopback address may not be in an Endpoints object, and no pod asks for one.
 		"endpoint-reconciler-type":           "none",
 		"etcd-servers":                       a.Etcd,
 		"profiling":                          "false",

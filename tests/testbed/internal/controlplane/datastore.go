@@ -51,7 +51,7 @@ type Datastore struct {
 	done     *sync.WaitGroup
 }
 
-// StartDatastore opens <serverDir>/db/state.db and serves it on a socket beside it.
+// StartDatastore opens <serverDir>/db/state.db and serves it on a socket next to it.
 func StartDatastore(ctx context.Context, serverDir string) (Datastore, error) {
 	dir := filepath.Join(serverDir, "db")
 	if err := os.MkdirAll(dir, 0o700); err != nil {

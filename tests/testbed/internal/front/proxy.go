@@ -97,7 +97,7 @@ func newProxy(target *url.URL, certs pki.Tree) (*httputil.ReverseProxy, error) {
 
 // backends are the four ways to the API server. Only requests whose user was verified here
 // travel over connections that show the proxy's certificate; over the others the API server
-// trusts no user header, whoever might have smuggled one in. Upgrades need HTTP/1.1.
+// trusts no user header, anyone who might have smuggled one in. Upgrades need HTTP/1.1.
 type backends struct{ trusted, plain, trustedUpgrade, plainUpgrade http.RoundTripper }
 
 func newBackends(certs pki.Tree) (backends, error) {

@@ -153,7 +153,7 @@ func (p Pair) write() error {
 	return WriteFile(p.CertFile, cert.EncodeCertPEM(p.Cert), 0o644)
 }
 
-// serves says whether an existing leaf can go on being used.
+// serves says whether an existing leaf can continue being used.
 func serves(have, ca *x509.Certificate, want Leaf) bool {
 	if have.CheckSignatureFrom(ca) != nil || time.Until(have.NotAfter) < renewBefore {
 		return false

@@ -26,8 +26,8 @@ pub(super) fn networks(config: &Config, host: &Host) -> Option<String> {
     Some(with_header(&yaml_text::write(&json!({ "network": network }))))
 }
 
-/// The Wi-Fi and its password; `None` where there is no password, so that another file's network stays, or where netplan
-/// would refuse all networks.
+/// The Wi-Fi and its password; `None` where there is no password, so that another file's network stays, or
+/// where netplan would refuse all networks.
 pub(super) fn wifi_in_force<'a>(config: &'a Config, host: &'a Host) -> Option<(&'a Wifi, &'a Secret)> {
     let wifi = config.wifi.as_ref().filter(|_| !matches!(host.owners_radio, Some(Radio::NoWifi(_))))?;
     Some((wifi, password(wifi, host)?))

@@ -15,7 +15,8 @@ fn refusal() -> kube::Error {
     kube::Error::Api(Status::failure("no", "Forbidden").with_code(403).boxed())
 }
 
-/// How often `attempt` begins within five minutes: one round of a watcher, which yields those items, each after that time.
+/// How often `attempt` begins within five minutes: one round of a watcher, which yields those items, each after
+/// that time.
 async fn attempts(backoff: Backoff, attempt: fn(usize) -> Vec<(Duration, Item)>) -> usize {
     let begun = Arc::new(AtomicUsize::new(0));
     let counted = begun.clone();

@@ -33,7 +33,7 @@ impl Fakes {
             ("tests/testbed/build.sh", format!("#!/bin/sh\necho {}\n", server.display())),
             ("tests/devstack/prerequisites.sh", "#!/bin/sh\n".to_owned()),
             ("deploy/samples/configmapsync.yaml", String::new()),
-            // Nothing listens on port 1: the testbed stands in at once.
+            // Nothing listens on port 1: the testbed is in at once.
             (
                 "image/k3s.lock",
                 format!(
