@@ -79,7 +79,6 @@ impl std::error::Error for NotElf {}
 /// Why the card cannot, or should not, run a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// For another processor.
     Machine {
         /// What it is for, such as `x86-64, 64 bits`.
         found: String,

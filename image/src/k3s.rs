@@ -34,7 +34,6 @@ pub enum K3sChoice {
     Pinned,
     /// `testbed`: an image for tests.
     Testbed,
-    /// A file.
     File(PathBuf),
 }
 
@@ -87,7 +86,6 @@ impl Variant {
 /// The program that goes onto the card as `k3s`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct K3s {
-    /// The checked program.
     pub path: PathBuf,
     /// Its SHA-256, in lower-case hexadecimal.
     pub sha256: String,

@@ -14,7 +14,6 @@ use weaver_diagnostics::{
 
 use crate::host_root::{HostRoot, ReadError};
 
-/// What was found.
 #[derive(Debug)]
 pub struct BootFiles {
     /// The file in force.

@@ -35,7 +35,6 @@ const DEFAULT_PORT: u16 = 6443;
 /// The kubelet's own kubeconfig, below k3s' data.
 pub(crate) const KUBELET: &str = "agent/kubelet.kubeconfig";
 
-/// Where to look.
 #[derive(Debug, Clone)]
 pub struct Host {
     /// What stands for `/`.
@@ -173,16 +172,13 @@ impl Host {
 /// What holds before k3s starts.
 #[derive(Debug)]
 pub struct Preflight {
-    /// The findings.
     pub findings: Vec<Finding>,
     /// What k3s will act on.
     pub effective: Effective,
 }
 
-/// The whole verdict.
 #[derive(Debug)]
 pub struct Check {
-    /// The findings.
     pub findings: Vec<Finding>,
     /// Whether every configured name is proven, against a known configuration.
     pub proven: bool,

@@ -27,7 +27,6 @@ pub enum ReadError {
     /// Control characters, or not UTF-8.
     #[error("it is binary, not text")]
     Binary,
-    /// The system refused.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -37,7 +36,6 @@ pub enum ReadError {
 pub struct HostRoot(PathBuf);
 
 impl HostRoot {
-    /// A root.
     #[must_use]
     pub const fn new(directory: PathBuf) -> Self {
         Self(directory)

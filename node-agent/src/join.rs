@@ -32,7 +32,6 @@ use weaver_diagnostics::{
 
 use crate::{host_root::HostRoot, probe};
 
-/// For one question.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Bytes of a bundle of CAs; one certificate has about 600.
 const BUNDLE: usize = 64 * 1024;

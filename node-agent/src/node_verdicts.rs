@@ -27,7 +27,6 @@ struct Rule {
     condition: &'static str,
     /// Known bad, whatever is said besides.
     bad: &'static [Code],
-    /// Not known.
     open: &'static [Code],
     /// Known good, where nothing is bad or open.
     good: &'static [Code],

@@ -28,7 +28,6 @@ enum Step {
     Nothing,
     /// Make the interface, pin k3s; where both are there, this changes nothing.
     Begin,
-    /// Take both back.
     End,
 }
 

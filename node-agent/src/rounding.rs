@@ -7,7 +7,6 @@ use weaver_api::v1beta1::{NodeDisk, NodeMemory, NodeSystem};
 
 /// Percent of one processor.
 const LOAD_STEP: i64 = 50;
-/// Degrees.
 const TEMPERATURE_STEP: i64 = 5;
 /// The memory and a disk are shown in so many steps.
 const MEMORY_STEPS: i64 = 16;

@@ -23,39 +23,22 @@ const WORDS: usize = 300;
 pub enum SystemctlError {
     /// The program cannot be started.
     #[error("cannot run {program}: {why}; it belongs to the package systemd")]
-    Program {
-        /// The program.
-        program: String,
-        /// The system's reason.
-        why: String,
-    },
+    Program { program: String, why: String },
     /// It does not end.
     #[error(
         "`systemctl {call}` timed out after {} s; `sudo systemctl list-jobs` shows what it waits for",
         limit.as_secs()
     )]
     TooLong {
-        /// What was asked.
         call: String,
         /// How long it was waited for.
         limit: Duration,
     },
-    /// It refused.
     #[error("`systemctl {call}` failed ({how}): {words}")]
-    Refused {
-        /// What was asked.
-        call: String,
-        /// Its exit status.
-        how: String,
-        /// What it said.
-        words: String,
-    },
+    Refused { call: String, how: String, words: String },
     /// It answered something else than was asked.
     #[error("`systemctl {call}` did not print the state of the unit")]
-    NoState {
-        /// What was asked.
-        call: String,
-    },
+    NoState { call: String },
 }
 
 /// The state of a unit.
@@ -76,7 +59,6 @@ impl UnitState {
     }
 }
 
-/// The program.
 #[derive(Debug, Clone)]
 pub struct Systemctl {
     program: PathBuf,
@@ -84,7 +66,6 @@ pub struct Systemctl {
 }
 
 impl Systemctl {
-    /// This program.
     #[must_use]
     pub const fn new(program: PathBuf) -> Self {
         Self { program, deadline: DEADLINE }

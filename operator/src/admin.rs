@@ -59,7 +59,6 @@ impl Admin {
         metrics_page::serve(address, "pass --metrics ADDR (WEAVER_METRICS), or `none`", pages).await;
     }
 
-    /// Its health.
     #[must_use]
     pub fn report(&self) -> Report {
         let work = self.work.get().map(|(context, tokens)| work(context, tokens));

@@ -17,11 +17,9 @@ use crate::metrics::{Identity, Metrics, Minting};
 /// A layer that counts requests, and reads the API server's clock from the answers.
 #[derive(Clone)]
 pub struct Counted {
-    /// Whose they are.
     pub identity: Identity,
     /// Where they are counted.
     pub metrics: Arc<Metrics>,
-    /// The API server's.
     pub clock: ServerClock,
     /// What the operator asks for as itself is a sign of life.
     pub health: Health,
@@ -76,7 +74,6 @@ where
 
 /// A minter that counts what becomes of its `TokenRequest`s.
 pub struct CountedMinter {
-    /// What mints.
     pub minter: KubeMinter,
     /// Where it is counted.
     pub metrics: Arc<Metrics>,

@@ -25,12 +25,9 @@ pub enum Leadership {
     /// It has not looked yet.
     #[default]
     Starting,
-    /// Another one leads.
     Waiting {
-        /// Which.
         holder: String,
     },
-    /// It leads.
     Leading,
     /// It leads without a lease, as it was told.
     Standalone,
@@ -126,13 +123,11 @@ impl Health {
         *self.leadership.lock() = leadership;
     }
 
-    /// How it stands.
     #[must_use]
     pub fn leadership(&self) -> Leadership {
         self.leadership.lock().clone()
     }
 
-    /// Each loop.
     #[must_use]
     pub fn loops(&self) -> Vec<Loop> {
         let now = Instant::now();
@@ -156,7 +151,6 @@ impl Health {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Loop {
-    /// What it does.
     pub name: String,
     /// Since its last attempt.
     pub attempt_seconds_ago: u64,
@@ -175,7 +169,6 @@ pub struct Loop {
 pub struct Reconciliations {
     /// Those that wait for a permit.
     pub waiting: i64,
-    /// Those under way.
     pub running: usize,
     /// How long the longest of them has taken.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -188,7 +181,6 @@ pub struct Reconciliations {
 /// The operator's own watch on a kind, as it is told.
 #[derive(Clone, Debug, Serialize)]
 pub struct OwnWatch {
-    /// Its name.
     pub kind: &'static str,
     /// Its first list is complete.
     pub synced: bool,
@@ -201,11 +193,9 @@ pub struct OwnWatch {
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Work {
-    /// Its own watches.
     pub watches: Vec<OwnWatch>,
     /// The tenants' watches by state.
     pub tenant_watches: std::collections::BTreeMap<&'static str, i64>,
-    /// Reconciliations.
     pub reconciliations: Reconciliations,
     /// Accounts that it acts as.
     pub accounts: usize,
@@ -227,9 +217,7 @@ pub struct Report {
     pub ready: bool,
     /// What is not as it should be.
     pub trouble: Vec<String>,
-    /// Its lease.
     pub lease: Leadership,
-    /// Its loops.
     pub loops: Vec<Loop>,
     /// What it does, where it leads.
     #[serde(flatten)]

@@ -60,20 +60,17 @@ pub enum End {
 /// What was written of a copy.
 #[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
 pub enum Written {
-    /// It is new.
     Created,
     /// It was written over.
     Updated,
     /// It was deleted and made again.
     Replaced,
-    /// It is gone.
     Removed,
 }
 
 /// Who asked the API server.
 #[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
 pub enum Identity {
-    /// The operator itself.
     Operator,
     /// An account of a tenant.
     Tenant,
@@ -84,7 +81,6 @@ pub enum Identity {
 /// What became of the request for a token.
 #[derive(Clone, Copy, Debug, EncodeLabelValue, Eq, Hash, PartialEq)]
 pub enum Minting {
-    /// There is one.
     Minted,
     /// The account does not exist.
     Missing,
@@ -151,9 +147,7 @@ pub struct Snapshot {
     pub watches: Vec<(&'static str, i64)>,
     /// Reconciliations that wait for a permit.
     pub waiting: i64,
-    /// This process leads.
     pub leading: bool,
-    /// Everything is paused.
     pub paused: bool,
 }
 
@@ -244,7 +238,6 @@ impl Metrics {
         }
     }
 
-    /// A reconciliation ended.
     pub fn reconciled(&self, end: End, took: Duration) {
         self.reconciliations.get_or_create(&Reconciliation { end }).inc();
         self.reconciliation_seconds.observe(took.as_secs_f64());

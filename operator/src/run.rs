@@ -121,7 +121,6 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 
 /// What the work is done with.
 struct Means {
-    /// The operator's own.
     client: Client,
     /// What all tenants share.
     transport: Client,

@@ -12,7 +12,6 @@ const MOST: usize = 100;
 /// The namespaces whose resources are looked after, and which may hold copies.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Scope {
-    /// All of them.
     #[default]
     Everywhere,
     /// These. The operator has no rights of its own in any other.

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// Between two looks.
 const LOOK: Duration = Duration::from_secs(10);
 
 /// Where a pod finds the CA.

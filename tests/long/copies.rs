@@ -6,9 +6,7 @@ use weaver_tests::world::World;
 /// A tenant's copies, none of which may be deleted on the way.
 pub struct Copies<'a> {
     world: &'a World,
-    /// The tenant's namespace.
     pub team: String,
-    /// Where they are.
     pub targets: Vec<String>,
     uids: Vec<Option<String>>,
 }

@@ -52,9 +52,7 @@ enum Fault {
     None,
     /// To each watch: that its beginning is not known any more.
     Expired,
-    /// To everything.
     TooManyRequests,
-    /// To everything.
     Unavailable,
     /// To every request with a tenant's token.
     Unauthorized,

@@ -10,7 +10,6 @@ use weaver_tests::kubelet;
 use weaver_tests::own::Own;
 use weaver_tests::world::eventually;
 
-/// As this node.
 async fn node(own: &Own, name: &str) -> Client {
     let kubeconfig = kubelet::kubeconfig(&own.server, &own.client, name).await;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();

@@ -42,15 +42,12 @@ impl Place {
 /// What makes the operator use a right.
 #[derive(Clone, Copy)]
 enum Cause {
-    /// That it starts.
     Start,
     /// That it starts where there is no lease.
     FirstStart,
-    /// A new ConfigMapSync.
     NewSync,
     /// One that stands still and continues, twice, so that the same is told twice.
     Again,
-    /// A new ServiceToken.
     NewToken,
 }
 

@@ -19,7 +19,6 @@ pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A server that is asked to serve `box.example`.
 pub struct Scene {
-    /// The server.
     pub server: Server,
     /// The program of the webhook.
     pub webhook: PathBuf,
@@ -29,7 +28,6 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Starts the server.
     pub fn start() -> Self {
         let dir = tempfile::tempdir_in("/tmp").unwrap();
         let options = ServerOptions::new(dir.path()).tls_sans(["box.example"]).audit();
@@ -79,7 +77,6 @@ impl Scene {
         (status.code(), serde_json::from_slice(&stdout).unwrap())
     }
 
-    /// Starts the agent.
     pub fn run(&self, flags: &[&str]) -> Agent {
         let (runtime, log) = (self.dir.path().join("weaver"), self.dir.path().join("agent.log"));
         let output = File::options().create(true).append(true).open(&log).unwrap();
@@ -132,7 +129,6 @@ impl Scene {
 
 /// A running agent; it and its operator are ended with the test.
 pub struct Agent {
-    /// Where it logs.
     pub log: PathBuf,
     child: Child,
     runtime: PathBuf,
@@ -162,7 +158,6 @@ impl Agent {
         pid(&report)
     }
 
-    /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -172,7 +167,6 @@ impl Agent {
         self.runtime.join(name)
     }
 
-    /// The operator's token.
     pub fn token(&self) -> String {
         fs::read_to_string(self.file("operator.token")).unwrap()
     }

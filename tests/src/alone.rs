@@ -18,7 +18,6 @@ use crate::world::{World, eventually, given};
 pub struct Alone {
     /// The server, not through the proxy.
     pub own: Own,
-    /// The operator.
     pub operator: Operator,
     _proxy: Option<Proxy>,
 }
@@ -89,7 +88,6 @@ impl Operator {
         let _ = self.child.wait();
     }
 
-    /// Its process.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -108,7 +106,6 @@ impl Operator {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// What it counts.
     pub async fn metrics(&self) -> Metrics {
         Metrics::scrape(&self.log).await
     }

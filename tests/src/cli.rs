@@ -30,11 +30,8 @@ pub fn kubectl(home: &Path, kubeconfig: &Path, arguments: &[&str]) -> std::proce
 /// What a program said.
 #[derive(Debug)]
 pub struct Said {
-    /// It ended well.
     pub done: bool,
-    /// On standard output.
     pub out: String,
-    /// On standard error.
     pub err: String,
 }
 

@@ -2,14 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     /// Name of the metric.
     pub name: String,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// Its value.
     pub value: f64,
 }
 
@@ -20,7 +17,6 @@ pub struct Family {
     pub name: String,
     /// `counter`, `gauge` or `histogram`.
     pub kind: String,
-    /// What it tells.
     pub help: String,
     /// Labels with the values that were told.
     pub labels: BTreeMap<String, BTreeSet<String>>,

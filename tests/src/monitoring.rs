@@ -8,19 +8,14 @@ use weaver_node_agent::node_report::Report;
 use weaver_node_agent::run::metrics::Counts;
 use weaver_operator::metrics::{self, Identity, Metrics, Snapshot};
 
-/// An alert.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Alert {
-    /// Its name.
     pub alert: String,
-    /// When it fires.
     pub expr: String,
     /// How long it has to be so.
     pub r#for: String,
-    /// Its labels.
     pub labels: Labels,
-    /// What it says.
     pub annotations: Annotations,
 }
 
@@ -36,7 +31,6 @@ pub struct Labels {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Annotations {
-    /// What is so.
     pub summary: String,
     /// What to look at first.
     pub description: String,
@@ -60,14 +54,12 @@ pub fn file(path: &str) -> String {
     std::fs::read_to_string(format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
-/// All alerts.
 #[must_use]
 pub fn alerts() -> Vec<Alert> {
     let rules: Rules = serde_saphyr::from_str(&file("deploy/monitoring/alerts.yaml")).unwrap();
     rules.groups.into_iter().flat_map(|group| group.rules).collect()
 }
 
-/// The dashboard.
 #[must_use]
 pub fn dashboard() -> Value {
     serde_json::from_str(&file("deploy/monitoring/dashboard.json")).unwrap()

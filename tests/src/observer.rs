@@ -39,7 +39,6 @@ pub const BY_PAGE: [(&str, &str); 3] = [
 /// How long a fault may take to show.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Alerts of a scenario: none fires at first, each fires upon its fault. Dropped, it fails where one has not.
@@ -50,7 +49,6 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// For these alerts.
     #[must_use]
     pub fn new(alerts: &'static [&'static str]) -> Self {
         Self { alerts, fired: BTreeSet::new() }

@@ -27,11 +27,8 @@ const TOKEN_SECONDS: i64 = 12 * 3_600;
 
 /// A disposable server and a webhook; nothing is installed.
 pub struct Own {
-    /// The administrator.
     pub client: Client,
-    /// The server.
     pub server: Server,
-    /// The webhook.
     pub webhook: Webhook,
     dir: TempDir,
 }
@@ -174,7 +171,6 @@ impl Webhook {
         assert!(self.certify().changed);
     }
 
-    /// Starts it.
     pub fn start(&mut self) {
         let log = File::options().create(true).append(true).open(&self.log).unwrap();
         let child = Command::new(&self.program)

@@ -21,7 +21,6 @@ pub struct Person {
     pub name: String,
     /// The group, of which no one else is.
     pub group: String,
-    /// As this person.
     pub client: Client,
 }
 

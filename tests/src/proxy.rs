@@ -59,7 +59,6 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// Nothing is.
     #[must_use]
     pub fn none() -> Self {
         let nothing: Hook = Arc::new(|_, _| Box::pin(std::future::ready(())));

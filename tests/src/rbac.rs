@@ -3,7 +3,6 @@
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
 use serde_json::{Value, json};
 
-/// The manifest.
 const MANIFEST: &str = include_str!("../../deploy/rbac/operator.yaml");
 
 /// One verb on one resource.
@@ -11,9 +10,7 @@ const MANIFEST: &str = include_str!("../../deploy/rbac/operator.yaml");
 pub struct Right {
     /// Only in this namespace.
     pub namespace: Option<String>,
-    /// Of the resource.
     pub group: String,
-    /// With its subresource.
     pub resource: String,
     /// Only these objects, where any are named.
     pub names: Option<Vec<String>>,

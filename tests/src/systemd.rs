@@ -13,7 +13,6 @@ use weaver_devstack::server::Server;
 const SYSTEMCTL: &str = "#!/bin/sh\nshift 2\ncase $1 in show | is-enabled) ;; *) echo \"$1\" >> \"${0%/*}/calls\" ;; esac\n\
                          echo \"$*\" > \"${0%/*}/ask\"\ncat \"${0%/*}/answer\"\n";
 
-/// The double.
 pub struct Systemd {
     dir: PathBuf,
 }
@@ -41,7 +40,6 @@ impl Systemd {
         systemd
     }
 
-    /// The program.
     #[must_use]
     pub fn systemctl(&self) -> PathBuf {
         self.dir.join("systemctl")

@@ -164,7 +164,6 @@ impl World {
         .await;
     }
 
-    /// Deletes an account.
     pub async fn remove_account(&self, team: &str, name: &str) {
         self.accounts(team).delete(name, &DeleteParams::default()).await.unwrap();
     }

@@ -16,7 +16,6 @@ use tokio::time::sleep;
 
 /// A running wire; ends when dropped.
 pub struct Wire {
-    /// Where it begins.
     pub address: SocketAddr,
     state: Arc<State>,
     _task: JoinSet<()>,

@@ -22,9 +22,7 @@ pub use crate::poll::{SOON, eventually, eventually_within, given};
 /// Label of a world's namespaces.
 const WORLD: &str = "tests.weaver.example.com/world";
 
-/// One test's world.
 pub struct World {
-    /// The administrator.
     pub client: Client,
     prefix: String,
     namespaces: Mutex<Vec<String>>,

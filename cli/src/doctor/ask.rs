@@ -7,7 +7,6 @@ use tokio::time::timeout;
 use weaver_client::call::conversion_failed;
 use weaver_diagnostics::finding::{Code, Finding};
 
-/// For one request.
 pub const PATIENCE: Duration = Duration::from_secs(15);
 /// Resources that are looked at.
 pub const MOST: u32 = 1000;

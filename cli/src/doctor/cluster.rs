@@ -23,7 +23,6 @@ use crate::{crd_diff, review};
 
 /// For one that a webhook answers: the API server itself waits 30 s for it.
 const CONVERTING: Duration = Duration::from_secs(40);
-/// Looks at everything.
 pub async fn look(client: &Client) -> Vec<Seen> {
     let mut findings = definitions(client).await;
     if findings.is_empty() {

@@ -23,7 +23,6 @@ use super::seen::{Seen, Side};
 
 /// Where Docker listens, unless `DOCKER_HOST` says another socket.
 const SOCKET: &str = "/var/run/docker.sock";
-/// For one question.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of an answer.
 const LIMIT: usize = 1 << 20;

@@ -24,7 +24,6 @@ use crate::connection::USER_AGENT;
 use crate::kubeconfig::file::{self, default_kubeconfig};
 use crate::kubeconfig::handshake;
 
-/// For one request.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// For the longest: one that a webhook has to answer, for which the API server waits 30 s. Each call has a

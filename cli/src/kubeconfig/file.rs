@@ -46,68 +46,42 @@ pub enum FileError {
     /// It could not be read.
     #[error("cannot read {}: {source}; {remedy}", path.display())]
     Read {
-        /// The file.
         path: PathBuf,
-        /// What to do.
         remedy: &'static str,
         /// The operating system's words.
         source: io::Error,
     },
     /// It is too large to be one.
     #[error("{} is larger than 4 MiB, too large for a kubeconfig", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
+    TooLarge { path: PathBuf },
     /// Its content is something else.
     #[error("{0}; it was left as it is")]
     Content(#[from] NotAKubeconfig),
     /// An entry that the merge would take from another context.
     #[error("{}: {collision}; nothing was written", path.display())]
     Collision {
-        /// The file.
         path: PathBuf,
         /// The entry, and the way out.
         collision: Collision,
     },
     /// The merge would have kubectl trust a CA that it does not yet trust for this server.
     #[error("{}", authority::refused(path, new))]
-    Authority {
-        /// The file.
-        path: PathBuf,
-        /// The CA.
-        new: NewAuthority,
-    },
+    Authority { path: PathBuf, new: NewAuthority },
     /// There is something that may not be replaced.
     #[error("{} exists: name another file, or replace it with --force", path.display())]
-    Exists {
-        /// The file.
-        path: PathBuf,
-    },
+    Exists { path: PathBuf },
     /// There is something that is not a file.
     #[error("{} is not a regular file: name one, or leave the flag out and redirect", path.display())]
-    NotRegular {
-        /// The file.
-        path: PathBuf,
-    },
+    NotRegular { path: PathBuf },
     /// A symlink without its target.
     #[error("{} is a symlink that points to nothing: name its target", path.display())]
-    Dangling {
-        /// The symlink.
-        path: PathBuf,
-    },
+    Dangling { path: PathBuf },
     /// kubectl or another export changes it.
     #[error("{} is locked by another program; if none is running, remove {}", path.display(), lock.display())]
-    Locked {
-        /// The file.
-        path: PathBuf,
-        /// The lock.
-        lock: PathBuf,
-    },
+    Locked { path: PathBuf, lock: PathBuf },
     /// A step of writing failed.
     #[error("cannot write {}: {source}; {}, the file is as it was", path.display(), way_out(source))]
     Write {
-        /// The file.
         path: PathBuf,
         /// The operating system's words.
         source: io::Error,

@@ -44,7 +44,6 @@ pub enum Failed {
     /// The program could not be run or read.
     #[error("cannot be asked: {0}")]
     Run(#[from] io::Error),
-    /// The answer continues.
     #[error("sent more than {} KiB, too large for a kubeconfig", .0 >> 10)]
     TooLarge(u64),
     /// It does not end.

@@ -123,7 +123,6 @@ impl Card {
         self.place.path()
     }
 
-    /// The card itself.
     #[must_use]
     pub fn overlay(&self) -> &Overlay {
         &self.overlay

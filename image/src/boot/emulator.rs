@@ -55,7 +55,6 @@ impl Emulator {
         command
     }
 
-    /// Its process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()

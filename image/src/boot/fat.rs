@@ -24,7 +24,6 @@ impl Fat {
         Self { path: path.to_owned() }
     }
 
-    /// Where it lies.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

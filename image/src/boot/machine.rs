@@ -125,13 +125,11 @@ impl Machine {
         &self.overlay
     }
 
-    /// QEMU's process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.running.emulator.pid()
     }
 
-    /// QEMU's control socket.
     pub fn qmp(&mut self) -> &mut Qmp {
         &mut self.running.qmp
     }

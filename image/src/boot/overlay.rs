@@ -56,7 +56,6 @@ impl Overlay {
         Self { path: path.to_owned(), boot }
     }
 
-    /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -13,7 +13,6 @@ const SECTOR: usize = 512;
 /// A range of bytes of the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// Where it begins.
     pub offset: u64,
     /// How many bytes it has.
     pub length: u64,

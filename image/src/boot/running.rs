@@ -28,11 +28,8 @@ pub const QEMU_LOG: &str = "qemu.log";
 
 /// A machine that is switched on.
 pub struct Running {
-    /// The process.
     pub emulator: Emulator,
-    /// Its control socket.
     pub qmp: Qmp,
-    /// Its forwarded ports.
     pub ports: Ports,
 }
 

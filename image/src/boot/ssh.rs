@@ -29,11 +29,8 @@ pub struct Key {
 /// What a command in the guest did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// Its exit code.
     pub code: i32,
-    /// Its standard output.
     pub stdout: String,
-    /// Its standard error.
     pub stderr: String,
 }
 

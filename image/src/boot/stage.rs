@@ -22,7 +22,6 @@ const NO_WATCHDOG: &str = "systemd.watchdog_sec=0";
 pub struct Setup {
     /// Whose firmware is played.
     pub board: Board,
-    /// Memory and clock.
     pub hardware: Hardware,
     /// Added to the kernel's command line.
     pub arguments: Vec<String>,

@@ -6,7 +6,6 @@ use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// One bar.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
     /// Stands to its left.

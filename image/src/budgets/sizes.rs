@@ -5,9 +5,7 @@ use super::bars::Bar;
 /// Bytes of something on the card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// What it is.
     pub name: String,
-    /// How much.
     pub bytes: u64,
     /// Whether it is something of ours.
     pub ours: bool,

@@ -13,9 +13,7 @@ pub const ASK: &str = "systemctl show --all --no-pager \
 /// From its begin until it was ready or, being a oneshot, done, in microseconds since the kernel started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
-    /// The unit.
     pub unit: String,
-    /// Begin and end.
     pub span: (u64, u64),
 }
 

@@ -57,7 +57,6 @@ pub fn assemble(
     file.sync_all().context("writing the image to the disk")
 }
 
-/// What sfdisk reads.
 fn table() -> String {
     let (fat, root) = (FAT_START / SECTOR, ROOT_START / SECTOR);
     let (fat_size, root_size) = (FAT_SIZE / SECTOR, ROOT_SIZE / SECTOR);

@@ -23,13 +23,10 @@ const K3S_NAMES: [&str; 3] = ["kubectl", "crictl", "ctr"];
 /// What is built outside of the tree.
 #[derive(Debug)]
 pub struct Built<'a> {
-    /// Our programs.
     pub programs: &'a [PathBuf],
     /// k3s.
     pub k3s: &'a Path,
-    /// Debian's os-release.
     pub os_release: &'a str,
-    /// The product's version.
     pub version: &'a str,
     /// `VARIANT_ID` of an image that is no release, and what to call it.
     pub variant: Option<(&'a str, &'a str)>,

@@ -21,7 +21,6 @@ pub enum Node {
     File(PathBuf, u32),
     /// A symbolic link to this.
     Link(PathBuf),
-    /// A directory.
     Directory(u32),
 }
 

@@ -54,7 +54,6 @@ const SPACE_FOR_OUT: u64 = 2 << 30;
 /// What a build starts, but for the compilers.
 const TOOLS: [&str; 8] = ["mmdebstrap", "mke2fs", "mkfs.vfat", "mmd", "mcopy", "sfdisk", "zstd", "xz"];
 
-/// What was built.
 #[derive(Debug)]
 pub struct Image {
     /// The image, not compressed.

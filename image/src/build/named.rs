@@ -3,7 +3,6 @@
 use super::debian_kernel::DebianKernel;
 use crate::k3s::Variant;
 
-/// An image's names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     /// `config-weaver-VERSION[-VARIANT]-arm64`, of its files.

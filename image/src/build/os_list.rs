@@ -6,7 +6,6 @@ use serde_json::json;
 /// Facts of a finished image.
 #[derive(Debug)]
 pub struct Published<'a> {
-    /// The product's version.
     pub version: &'a str,
     /// What an image that is no release is called.
     pub variant: Option<&'a str>,

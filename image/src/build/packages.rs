@@ -7,12 +7,9 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
 
-/// One installed package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Package {
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: String,
     /// `arm64` or `all`.
     pub architecture: String,

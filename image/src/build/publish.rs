@@ -66,7 +66,6 @@ pub fn lists(options: &Options, root: &RootFs, k3s: &K3s) -> Result<Lists> {
     Ok(Lists { packages: installed.len(), lock, bill })
 }
 
-/// The image, packed.
 #[derive(Debug)]
 pub struct Packed {
     file: NamedTempFile,

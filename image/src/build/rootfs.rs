@@ -21,7 +21,6 @@ use super::{packages, place};
 
 /// What the files of packages are dated to, at the latest: the day of the first card.
 pub const EPOCH: u64 = 1_795_219_200;
-/// Debian's release.
 const SUITE: &str = "trixie";
 /// What dpkg leaves out, on the card and here.
 const DPKG: &str = "image/overlay/etc/dpkg/dpkg.cfg.d/10-weaver";
@@ -83,7 +82,6 @@ impl RootFs {
         self.directory.join("hashes.tsv")
     }
 
-    /// Debian's os-release.
     #[must_use]
     pub fn os_release(&self) -> PathBuf {
         self.directory.join("os-release")

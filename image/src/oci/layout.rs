@@ -66,18 +66,14 @@ impl Platform {
 /// What is said of an image.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// Its tag.
     pub version: String,
-    /// The commit.
     pub revision: String,
     /// The commit's date, in seconds since 1970.
     pub created: u64,
 }
 
-/// A finished image.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// The file.
     pub archive: Vec<u8>,
     /// Of the image's index: by that a registry would know it.
     pub digest: String,

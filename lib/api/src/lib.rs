@@ -51,6 +51,8 @@
 //! The crate `weaver-client` creates, reads, lists, changes, watches and deletes objects of these kinds and of
 //! any other.
 
+#![warn(missing_docs)]
+
 pub mod conditions;
 pub mod convert;
 pub mod crds;

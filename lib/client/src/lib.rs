@@ -53,6 +53,8 @@
 //! Nothing here logs. Nothing acts after the call that asked for it has returned, with one exception that
 //! [`rollback::scope`] describes.
 
+#![warn(missing_docs)]
+
 pub mod call;
 pub mod conditions;
 pub mod connection;

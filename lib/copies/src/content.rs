@@ -31,7 +31,6 @@ pub struct Clash {
 }
 
 impl Content {
-    /// All of it.
     #[must_use]
     pub fn of(object: &Object) -> Self {
         Self {

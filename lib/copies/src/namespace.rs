@@ -11,7 +11,6 @@ use weaver_api::validate::ValidSync;
 pub struct Traits {
     /// It is being deleted.
     pub terminating: bool,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Value of [`ACCEPT_FROM_ANNOTATION`].
     pub accept_from: Option<String>,

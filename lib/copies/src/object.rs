@@ -45,11 +45,8 @@ pub struct Object {
 /// Where an object stands.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ObjectKey {
-    /// Its kind.
     pub kind: SourceKind,
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 

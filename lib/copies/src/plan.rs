@@ -26,7 +26,6 @@ use crate::object::Object;
 pub struct Verified {
     /// Uid of the copy.
     pub uid: String,
-    /// Its resourceVersion then.
     pub resource_version: String,
     /// Digest of the desired copy that it equalled then.
     pub digest: String,
@@ -68,7 +67,6 @@ pub enum Step {
 /// Whose an object was that is written over.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Before {
-    /// Ours.
     Ours,
     /// The upstream operator made it for this resource.
     Upstreams,
@@ -103,7 +101,6 @@ pub enum Foreign {
     Other {
         /// The other, in words.
         holder: String,
-        /// Its uid.
         uid: String,
     },
     /// It is filled by a `ServiceToken`.
@@ -151,7 +148,6 @@ pub enum Seen {
     Unknown,
     /// No object of ours.
     Nothing,
-    /// This.
     Object(Arc<ObjectMeta>),
     /// An object with more metadata than the watch keeps: its identity, and what says whose it is. Nothing that
     /// is written is built from it.

@@ -32,13 +32,10 @@ const PRINTED: usize = 5;
 /// One right on `ConfigMap`s or `Secret`s.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Right {
-    /// On what.
     pub kind: SourceKind,
-    /// Where.
     pub namespace: String,
     /// Limited to one object, or all.
     pub object: Option<String>,
-    /// What for.
     pub verb: &'static str,
 }
 

@@ -9,7 +9,6 @@ pub enum Change {
     DefinitionGone,
     /// Group, scope, kind or another name is a different one.
     Renamed {
-        /// Which of them.
         what: &'static str,
         /// In the older definition.
         was: String,
@@ -20,7 +19,6 @@ pub enum Change {
     NameGone {
         /// Which of the two.
         what: &'static str,
-        /// The name.
         name: String,
     },
     /// A version that was served or stored is gone.
@@ -56,9 +54,7 @@ pub enum Change {
     Tightened {
         /// The keyword, as it is in the definition.
         keyword: &'static str,
-        /// Its older value.
         was: Option<String>,
-        /// Its newer value.
         is: Option<String>,
     },
     /// A value of an enumeration is not accepted any more.
@@ -67,15 +63,11 @@ pub enum Change {
         value: String,
     },
     /// A CEL rule that was not there, or not on creation (`optionalOldSelf`).
-    RuleAdded {
-        /// The rule.
-        rule: String,
-    },
+    RuleAdded { rule: String },
     /// Objects that leave the field out mean something else than before.
     DefaultChanged {
         /// The older default, as JSON.
         was: Option<String>,
-        /// The newer one.
         is: Option<String>,
     },
 }

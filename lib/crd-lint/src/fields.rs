@@ -93,7 +93,6 @@ fn compare_others(
 
 /// What becomes of fields that are not described by name.
 enum Others<'a> {
-    /// They are pruned.
     Dropped,
     /// They are kept as they are.
     Anything,

@@ -35,7 +35,6 @@ pub struct Break {
     pub version: Option<String>,
     /// The field: `spec.tokens[].key`, map values as `labels{}`. Empty where it is about the whole version.
     pub path: String,
-    /// What happened.
     pub change: Change,
 }
 

@@ -39,7 +39,6 @@ const INCLUDE_LIMIT: usize = 32;
 /// What an `include` finds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Included {
-    /// The file's text.
     Text(String),
     /// There is no such file.
     Missing,

@@ -9,7 +9,6 @@ pub const INTERNAL: u8 = 1;
 /// The command line was wrong, or something else that stays as it is until someone changes it: starting the
 /// program again is of no use.
 pub const USAGE: u8 = 2;
-/// Known bad.
 pub const KNOWN_BAD: u8 = 10;
 /// Known bad, and only a reboot cures it.
 pub const REBOOT_NEEDED: u8 = 11;

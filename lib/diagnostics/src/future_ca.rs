@@ -9,7 +9,6 @@ use crate::{
 /// A CA that begins later than now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FutureCa {
-    /// Its file.
     pub file: String,
     /// When it begins, in UTC, such as `2030-01-01T00:00:00Z`.
     pub begins: String,

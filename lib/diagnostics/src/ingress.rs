@@ -12,7 +12,6 @@ use crate::{
 
 const NGINX: &str = "nginx.ingress.kubernetes.io/";
 const TRAEFIK: &str = "traefik.ingress.kubernetes.io/";
-/// Of other controllers.
 const OTHERS: [&str; 5] =
     ["alb.ingress.kubernetes.io/", "haproxy.org/", "haproxy-ingress.github.io/", "konghq.com/", "nginx.org/"];
 

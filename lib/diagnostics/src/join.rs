@@ -13,7 +13,6 @@ use crate::{
 /// What the server showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shown {
-    /// Nothing: why.
     Silence(String),
     /// Something answers that is no server of k3s: what it said.
     NoCa(String),

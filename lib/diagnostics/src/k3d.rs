@@ -29,7 +29,6 @@ impl Cluster {
         self.names.iter().skip(1).map(|name| format!("--tls-san={name}"))
     }
 
-    /// The command.
     #[must_use]
     pub fn command(&self) -> String {
         let mut command = format!("k3d cluster create {}", self.name);

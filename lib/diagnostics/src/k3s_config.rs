@@ -28,7 +28,6 @@ pub const DEFAULT_DATA_DIR: &str = "/var/lib/rancher/k3s";
 pub struct Shadowed {
     /// The name and where it was configured.
     pub setting: Setting,
-    /// What replaces it.
     pub by: Place,
     /// Whether that is a flag of the unit.
     pub by_flag: bool,

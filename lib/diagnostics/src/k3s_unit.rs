@@ -11,9 +11,7 @@ use crate::{finding::Place, text_file::TextFile};
 /// A value and the place that sets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// The value.
     pub value: String,
-    /// The place.
     pub origin: Place,
 }
 

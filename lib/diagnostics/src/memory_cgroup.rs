@@ -123,7 +123,6 @@ fn disables(facts: &Facts) -> Vec<(&TextFile, Parameter<'_>)> {
     files.filter_map(|file| Some((file, disable_parameter(lines(&file.text)[0])?))).collect()
 }
 
-/// They as evidence.
 fn shown(finding: Finding, files: &[(&TextFile, Parameter<'_>)]) -> Finding {
     files.iter().fold(finding, |finding, (file, parameter)| finding.saw(at(file, parameter), parameter.text))
 }

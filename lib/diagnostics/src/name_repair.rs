@@ -39,7 +39,6 @@ pub enum Progress {
     Rotated,
 }
 
-/// What is so.
 #[derive(Debug, Clone)]
 pub struct State<'a> {
     /// What holds k3s back when it is started.
@@ -54,12 +53,10 @@ pub struct State<'a> {
     pub frozen: Result<bool, &'a str>,
 }
 
-/// What is next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Every configured name is served.
     Done,
-    /// Write the drop-in.
     Configure(Change),
     /// Stop and start k3s.
     Restart,
@@ -70,7 +67,6 @@ pub enum Step {
 }
 
 impl Step {
-    /// Where it leads.
     #[must_use]
     pub const fn progress(&self) -> Option<Progress> {
         match self {

@@ -12,10 +12,8 @@ const FLAGS: [(u32, &str); 4] = [
     (3, "the soft limit of its temperature"),
 ];
 
-/// What was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Power {
-    /// The firmware's flags.
     Flags(Place, u32),
     /// Whether the voltage is too low just now.
     Alarm(Place, bool),

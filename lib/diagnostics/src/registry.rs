@@ -17,7 +17,6 @@ pub struct Registry {
 /// How to speak with a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum By {
-    /// Plain HTTP.
     Http,
     /// HTTPS, with a certificate of a CA that every system knows.
     Https,
@@ -26,7 +25,6 @@ pub enum By {
 }
 
 impl Registry {
-    /// The file.
     #[must_use]
     pub fn config(&self) -> String {
         let Self { name, by } = self;

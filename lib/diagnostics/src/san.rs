@@ -14,7 +14,6 @@ pub enum ServingName {
     Dns(String),
     /// `*.REST`; the rest in lower case.
     Wildcard(String),
-    /// An address.
     Ip(IpAddr),
 }
 

@@ -18,7 +18,6 @@ use crate::{
 /// A name that must be served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// The name.
     pub name: ServingName,
     /// The place that asks for it.
     pub origin: Place,
@@ -74,10 +73,8 @@ impl fmt::Display for Silence {
     }
 }
 
-/// One handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
-    /// How it ended.
     pub outcome: Outcome,
     /// The names of the certificate that was shown, if one was.
     pub served: Vec<String>,
@@ -116,13 +113,11 @@ pub struct Causes {
     pub future_ca: Option<FutureCa>,
 }
 
-/// The verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
     /// Whether every configured name is proven. With no configured name there
     /// is nothing to prove.
     pub proven: bool,
-    /// The findings.
     pub findings: Vec<Finding>,
 }
 

@@ -5,7 +5,6 @@
 pub struct TextFile {
     /// Its path, as messages name it.
     pub path: String,
-    /// Its content.
     pub text: String,
 }
 

@@ -9,14 +9,12 @@ use serde::{
 };
 use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
 
-/// A value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// Nothing, `~` or `null`.
     Null,
     /// Any scalar, as k3s would turn it into a string.
     Scalar(String),
-    /// A list.
     List(Vec<Node>),
     /// A mapping in the order of the file, later duplicates included.
     Map(Vec<(Node, Node)>),
@@ -25,7 +23,6 @@ pub enum Value {
 /// A value and where it is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// The value.
     pub value: Value,
     /// Line, from 1.
     pub line: u64,
@@ -109,7 +106,6 @@ impl Node {
         entries.iter().rev().find(|(name, _)| name.as_str() == Some(key)).map(|(_, value)| value)
     }
 
-    /// The scalar.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match &self.value {

@@ -11,14 +11,12 @@ use std::path::{Path, PathBuf};
 pub struct WriteError {
     /// The file that was to be replaced.
     pub path: PathBuf,
-    /// Why.
     pub source: io::Error,
 }
 
 /// How a file is written.
 #[derive(Debug, Clone, Copy)]
 pub struct How<'a> {
-    /// Its permissions.
     pub mode: u32,
     /// Its owner; the caller where there is none.
     pub uid: Option<u32>,

@@ -29,7 +29,6 @@ use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 /// Longest time for one connection and handshake.
 pub const DEADLINE: Duration = Duration::from_secs(5);
 
-/// What was seen.
 #[derive(Debug)]
 pub struct Seen {
     /// How it ended, at the latest after [`DEADLINE`].

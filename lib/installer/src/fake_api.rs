@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 
 /// What becomes of a request.
 pub enum Fate {
-    /// It is answered.
     Answered,
     /// It is refused with this code and message, and nothing is done.
     Refused(u16, &'static str),
@@ -22,10 +21,8 @@ pub enum Fate {
 
 type Hook = Box<dyn FnMut(&mut Stored, &Method, &str) -> Fate + Send>;
 
-/// What is stored.
 #[derive(Default)]
 pub struct Stored {
-    /// Definitions by name.
     pub definitions: BTreeMap<String, Value>,
     /// Admission policies, roles and the bindings of both, by `<plural>/<name>`.
     pub admission: BTreeMap<String, Value>,

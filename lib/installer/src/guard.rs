@@ -17,7 +17,6 @@ use super::write::ensure;
 /// The two objects, which have one name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guard {
-    /// The rules.
     pub policy: ValidatingAdmissionPolicy,
     /// What puts them in force.
     pub binding: ValidatingAdmissionPolicyBinding,

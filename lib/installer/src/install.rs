@@ -38,7 +38,6 @@ pub enum Prove {
     OnChange,
 }
 
-/// How to install.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// When to prove that conversion works.

@@ -70,7 +70,6 @@ impl fmt::Display for Migrated {
 pub struct Progress<'a> {
     /// `<plural>.<group>`.
     pub name: &'a str,
-    /// Objects looked at.
     pub done: usize,
     /// Objects that remain, where the API server says so.
     pub remaining: Option<i64>,
@@ -91,7 +90,6 @@ pub enum MigrateError {
     Api {
         /// What was asked of the API server.
         what: String,
-        /// What it said.
         cause: CallError,
     },
     /// There is no such definition.
@@ -104,11 +102,9 @@ pub enum MigrateError {
          release that installed it"
     )]
     OtherStorage {
-        /// The definition.
         name: String,
         /// The version that is stored, or nothing.
         installed: String,
-        /// This release's.
         ours: String,
     },
     /// No version of it can be read or written.
@@ -121,7 +117,6 @@ pub enum MigrateError {
          them, then run it again", failed.len(), kept.join(", "), some(failed)
     )]
     Objects {
-        /// The definition.
         name: String,
         /// The versions that are still stored.
         kept: Vec<String>,

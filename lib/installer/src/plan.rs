@@ -42,11 +42,8 @@ pub enum Plan {
 pub enum Refusal {
     /// Namespaced there and not here, or the other way round. It cannot be changed.
     Scope {
-        /// The definition's name.
         name: String,
-        /// There.
         installed: String,
-        /// Here.
         ours: String,
         /// Objects that are stored, where they could be counted.
         objects: Option<usize>,
@@ -55,18 +52,14 @@ pub enum Refusal {
     OtherKind {
         /// Which of its names.
         what: &'static str,
-        /// There.
         installed: String,
-        /// Here.
         ours: String,
     },
     /// Someone uses a version that this release does not know.
     UnknownVersion {
-        /// The version.
         version: String,
         /// May objects be stored at it?
         stored: bool,
-        /// This release's versions.
         ours: Vec<String>,
     },
     /// What is stored in a field would be dropped.

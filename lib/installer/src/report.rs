@@ -24,7 +24,6 @@ pub enum Outcome {
 pub struct Installed {
     /// `<plural>.<group>`; of another object, `<kind>/<name>`.
     pub name: String,
-    /// What was done.
     pub outcome: Outcome,
     /// What users of what was there may notice.
     pub warnings: Vec<String>,
@@ -48,7 +47,6 @@ pub struct Report {
     pub definitions: Vec<Installed>,
     /// Admission policies, the rights of nodes, and the bindings of both.
     pub admission: Vec<Installed>,
-    /// Was conversion proved?
     pub proved: bool,
     /// Why it was to be proved and could not be, where that says nothing against it: the API server's words.
     pub not_provable: Option<String>,
@@ -60,7 +58,6 @@ impl Report {
         self.definitions.iter().chain(&self.admission)
     }
 
-    /// Was anything written?
     #[must_use]
     pub fn changed(&self) -> bool {
         self.all().any(|installed| installed.outcome != Outcome::Unchanged)
@@ -112,7 +109,6 @@ pub enum InstallError {
     Api {
         /// What was asked of it.
         what: String,
-        /// What it said.
         cause: CallError,
     },
     /// The webhook does not answer.
@@ -134,7 +130,6 @@ pub enum InstallError {
          clusterrolebinding {name}`"
     )]
     OtherRole {
-        /// The binding.
         name: &'static str,
         /// Kind and name of the role.
         role: String,
@@ -148,7 +143,6 @@ pub enum InstallError {
          Another definition has them (`kubectl get crd`); remove that one, if it may go, or live without ours"
     )]
     NamesRefused {
-        /// The definition.
         name: String,
         /// The API server's own words.
         message: String,
@@ -156,7 +150,6 @@ pub enum InstallError {
     /// The API server does not begin to serve it.
     #[error("{name} was written but is not served after {} s: see the API server's log", patience.as_secs())]
     NotEstablished {
-        /// The definition.
         name: String,
         /// How long was waited.
         patience: Duration,

@@ -22,7 +22,6 @@ use weaver_api::webhook::REVIEW;
 
 use super::webhook::Webhook;
 
-/// Between two tries.
 const PAUSE: Duration = Duration::from_millis(200);
 /// An answer to one object has some KiB.
 const LARGEST: usize = 1 << 20;
@@ -35,9 +34,7 @@ const TARGET: &str = "weaver-conversion-check";
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error("the conversion webhook at {url} {fault}; nothing was changed in the API server")]
 pub struct ReviewError {
-    /// Which URL.
     pub url: String,
-    /// What is wrong.
     pub fault: ReviewFault,
 }
 
@@ -50,7 +47,6 @@ pub enum ReviewFault {
     /// No CA to trust.
     #[error("cannot be asked: there is no certificate in the CA bundle that was given")]
     Bundle,
-    /// No one listens.
     #[error("does not listen: start it (`weaver-operator webhook`), or name the right URL ({0})")]
     Refused(String),
     /// It takes connections and shows no certificate.

@@ -17,7 +17,6 @@ use weaver_client::call::{CallError, call, conversion_failed};
 use super::report::{InstallError, failed};
 use super::write::MANAGER;
 
-/// Between two looks.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Until it says so itself.

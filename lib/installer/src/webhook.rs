@@ -25,9 +25,7 @@ pub struct Webhook {
 /// A Service, as `NAMESPACE/NAME` or `NAMESPACE/NAME:PORT`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Service {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Its own port, whatever that of the pods behind it is.
     pub port: u16,

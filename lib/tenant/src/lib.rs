@@ -80,6 +80,8 @@
 //! that changes;
 //! [`watch::Interest::try_again`] shortens the pause once a right was granted.
 
+#![warn(missing_docs)]
+
 mod access_cache;
 mod account;
 pub mod claims;

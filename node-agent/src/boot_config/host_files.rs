@@ -23,7 +23,6 @@ const SAVED_LIMIT: u64 = 128 << 10;
 pub(super) struct SetError {
     /// What, as the host knows it.
     pub path: String,
-    /// Why not.
     pub why: String,
 }
 

@@ -29,7 +29,6 @@ pub fn is_grown(root: &HostRoot) -> bool {
     read(root).is_some_and(|(partition, superblock)| fills(&partition, &superblock))
 }
 
-/// Sectors.
 #[derive(Debug, Clone, Copy)]
 struct Partition {
     start: u64,

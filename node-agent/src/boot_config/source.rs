@@ -20,7 +20,6 @@ use weaver_diagnostics::{
 
 use crate::{facts::mounts::Mounts, host_root::HostRoot};
 
-/// What was found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// The partition is there, the file is not.

@@ -7,7 +7,6 @@ use weaver_diagnostics::k3s_config::Effective;
 
 use crate::host_root::HostRoot;
 
-/// The host's name.
 pub(crate) fn host_name(root: &HostRoot) -> Option<String> {
     let name = root.read_if_possible(HOST_NAME).map(|file| file.text.trim().to_owned());
     name.filter(|name| !name.is_empty() && name != "(none)")

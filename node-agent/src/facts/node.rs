@@ -14,7 +14,6 @@ use crate::{
 const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
 pub(crate) const BLOCK_DEVICES: &str = "/sys/class/block";
 
-/// The facts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     /// The board, as its device tree names it.

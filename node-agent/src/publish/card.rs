@@ -20,12 +20,10 @@ use super::{
 };
 use crate::{facts::mounts::Mounts, host_root::HostRoot};
 
-/// For a person.
 pub const TEXT: &str = "NODE-STATUS.txt";
 /// For a program; written last, so that it vouches for both.
 pub const JSON: &str = "node-status.json";
 
-/// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It was written now.
@@ -40,7 +38,6 @@ pub enum Outcome {
     Failed(String),
 }
 
-/// The boot partition.
 #[derive(Debug)]
 pub struct Card {
     root: HostRoot,

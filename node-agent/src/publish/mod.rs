@@ -48,22 +48,17 @@ pub enum PublishError {
         "{} is locked by another program for more than {} s: stop it, `sudo fuser` on that file names it",
         path.display(), PATIENCE.as_secs()
     )]
-    Busy {
-        /// The lock file.
-        path: PathBuf,
-    },
+    Busy { path: PathBuf },
     /// A directory or the lock cannot be used.
     #[error("cannot use {}: {source}; check its owner, its mode and the free space", path.display())]
     Place {
         /// The directory or file.
         path: PathBuf,
-        /// The system's reason.
         source: io::Error,
     },
     /// A file cannot be written.
     #[error("{source}: {}; check the free space of /run", cause(source))]
     Write {
-        /// Which, and why.
         #[from]
         source: WriteError,
     },
@@ -76,7 +71,6 @@ fn cause(error: &WriteError) -> String {
     std::error::Error::source(error).map(ToString::to_string).unwrap_or_default()
 }
 
-/// Where everything goes.
 #[derive(Debug)]
 pub struct Publisher {
     runtime_dir: PathBuf,

@@ -16,14 +16,12 @@ const NAME: &str = "repairs.json";
 /// Repairs that are remembered.
 const KEPT: usize = 10;
 
-/// One repair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// When it was made, by a clock that may be wrong.
     pub time: Timestamp,
     /// The codes of its causes.
     pub codes: String,
-    /// What it changed.
     pub changes: Vec<Change>,
 }
 

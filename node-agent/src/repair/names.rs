@@ -77,7 +77,6 @@ struct Names {
     k3s_is_down: Mutex<()>,
 }
 
-/// What was seen.
 struct Look {
     preflight: Vec<Finding>,
     effective: Effective,
@@ -102,7 +101,6 @@ impl Look {
 }
 
 impl Names {
-    /// The plan.
     async fn climb(&self) -> anyhow::Result<u8> {
         let mut progress = Progress::Ground;
         let mut look = self.look().await?;
@@ -307,7 +305,6 @@ fn nothing_to_prove(look: &Look) -> anyhow::Result<u8> {
     Ok(exit_code::FINE)
 }
 
-/// How it ended.
 fn end(step: &Step, progress: Progress, look: &Look) -> anyhow::Result<u8> {
     if let Step::GiveUp(why) = step {
         say(&format!("{}\n", finding_text::cut(why, LONGEST)))?;

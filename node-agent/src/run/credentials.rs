@@ -23,9 +23,7 @@ pub const GROUP: &str = "weaver";
 /// Readable by the operator's group, by no one else.
 const MODE: u32 = 0o640;
 
-/// A minted token.
 pub struct Token {
-    /// The token.
     pub secret: SecretString,
     /// How long it lives from now on, by the API server's word.
     pub lifetime: Duration,

@@ -27,7 +27,6 @@ const LONGEST: Duration = Duration::from_secs(3);
 /// Bytes; one event with the longest of names takes 272.
 const BUFFER: usize = 4096;
 
-/// Changes of directories.
 pub struct Drift {
     events: EventStream<Vec<u8>>,
     /// The names that count in each directory; `None`: every one.

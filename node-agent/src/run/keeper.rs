@@ -58,7 +58,6 @@ struct Keeper {
     /// What systemd runs, where it does.
     units: Option<Units>,
     heartbeat: Heartbeat,
-    /// Pauses between checks.
     backoff: Backoff,
     /// Changes of the host's files, where the kernel tells of them.
     drift: Option<Drift>,

@@ -56,9 +56,7 @@ pub enum Mint {
 /// What the report says of the gate.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PolicyState {
-    /// Open or shut.
     pub gate: Gate,
-    /// Why.
     pub reason: String,
     /// Why it could not be opened though all is proven.
     pub opening_failure: Option<String>,

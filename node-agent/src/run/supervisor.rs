@@ -21,13 +21,10 @@ const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_se
 /// A child that ran this long failed for a new reason.
 const STEADY: Duration = Duration::from_mins(1);
 
-/// What to run.
 pub struct Program {
     /// What it is called in the log, in the report and in its pid file.
     pub name: &'static str,
-    /// The program.
     pub path: PathBuf,
-    /// Its arguments.
     pub arguments: Vec<OsString>,
     /// The directory of its pid file.
     pub runtime_dir: PathBuf,

@@ -33,7 +33,6 @@ const OPENING: Duration = Duration::from_mins(5);
 /// How a round of checks ended, as far as it concerns the units.
 #[derive(Debug, Clone, Copy)]
 pub struct Round<'a> {
-    /// The gate.
     pub gate: Gate,
     /// Whether all is proven now.
     pub good: bool,
@@ -43,7 +42,6 @@ pub struct Round<'a> {
     pub opening_failure: Option<&'a str>,
 }
 
-/// The units.
 #[derive(Debug)]
 pub struct Units {
     systemctl: Systemctl,

@@ -15,13 +15,11 @@ use super::say::say;
 
 /// An upgrade that is written down.
 pub struct Upgrade<'a> {
-    /// The node.
     pub node: &'a Node,
     /// Where it is written down.
     pub journal: &'a Journal,
     /// What the node is.
     pub role: Role,
-    /// The upgrade.
     pub record: Record,
 }
 

@@ -10,9 +10,7 @@ use http::{Request, Response, Uri, header};
 use http_body_util::BodyExt as _;
 use kube::{Client, Config, client::Body};
 
-/// For the connection.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Without a byte.
 const SILENCE: Duration = Duration::from_secs(30);
 /// A release is one away from where its files are.
 const REDIRECTIONS: usize = 5;

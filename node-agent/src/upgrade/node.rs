@@ -37,14 +37,11 @@ const SAYING: Duration = Duration::from_mins(1);
 /// Characters of a reason.
 const WORDS: usize = 300;
 
-/// The node.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// Its files.
     pub host: Host,
     /// Its program k3s.
     pub place: Place,
-    /// Its systemd.
     pub systemctl: Systemctl,
     /// How long names that are not served are probed before an upgrade.
     pub patience: Duration,

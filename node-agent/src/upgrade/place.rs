@@ -48,7 +48,6 @@ impl Place {
         self.beside("previous")
     }
 
-    /// Their directory.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.installed.parent().unwrap_or(Path::new("/"))

@@ -27,18 +27,14 @@ const LIST: u64 = 64 * 1024;
 /// Where from, and the hash that was named for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// A file.
     File {
-        /// Where it is.
         path: PathBuf,
         /// The hash that was named.
         sha256: Option<String>,
     },
     /// A release of the project.
     Release {
-        /// Which.
         version: Version,
-        /// Below this address.
         releases: String,
         /// Its files for this machine.
         files: Files,

@@ -21,7 +21,6 @@ fn told(output: &Output) -> (i32, String) {
     (output.status.code().unwrap_or(-1), String::from_utf8(said).unwrap())
 }
 
-/// With Debian's raspi-firmware.
 fn with_generator(host: Host) -> Host {
     host.file(HOOK, format!("#!/bin/sh\n[ -f {EXTRA} ] && cat {EXTRA}\n"))
         .file("/etc/default/raspi-firmware", "")

@@ -38,7 +38,6 @@ pub const OWN_REASONS: [&str; 5] = [ADOPTED, COPY_LEFT_BEHIND, MINTED, REPLACED,
 /// How many events one tenant may cause in other namespaces, each hour.
 const ABROAD: u32 = 50;
 
-/// Tells events.
 #[derive(Clone)]
 pub struct Events {
     recorder: Recorder,
@@ -60,7 +59,6 @@ impl Events {
         self.abroad.lock().take(tenant, Instant::now())
     }
 
-    /// Tells one.
     pub async fn tell(&self, event: &Event, about: &ObjectReference) {
         match call(self.recorder.publish(event, about)).await {
             Ok(()) => {}

@@ -174,23 +174,17 @@ impl Failure {
 pub struct Context<K: Reconcile> {
     /// The operator's own identity: our kinds and nothing else.
     pub client: Client,
-    /// Everybody else's.
     pub tenants: Arc<Tenants<CountedMinter>>,
-    /// Their watches.
     pub watches: WatchSet,
     /// Which namespaces there are, and what is paused.
     pub namespaces: Arc<Namespaces>,
     /// Which resources there are.
     pub store: Store<Guarded<K>>,
-    /// Publishes Events.
     pub events: Events,
     /// What is remembered between reconciles.
     pub states: Arc<States<K::Memory>>,
-    /// Concurrency limits.
     pub permits: Arc<Permits>,
-    /// What is counted.
     pub metrics: Arc<Metrics>,
-    /// Flags.
     pub options: Options,
     /// What this kind needs besides.
     pub own: K::Own,

@@ -24,21 +24,18 @@ const BY_HAND: &str = "ByHand";
 /// Something is paused, and why.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Pause {
-    /// Of all resources.
     pub all: bool,
     /// In the words of who did it.
     pub reason: String,
 }
 
 impl Pause {
-    /// Of all resources.
     #[must_use]
     pub fn of_all(namespaces: &Namespaces) -> Option<Self> {
         let reason = namespaces.paused(OPERATOR_NAMESPACE)?;
         Some(Self { all: true, reason: bounded(&reason, MAX_REASON) })
     }
 
-    /// Of this resource.
     #[must_use]
     pub fn of_one(meta: &ObjectMeta) -> Option<Self> {
         let reason = meta.annotations.as_ref()?.get(PAUSED_ANNOTATION)?;

@@ -19,7 +19,6 @@ const PER_TENANT: usize = 2;
 /// Reconciliations at once for all.
 const OVERALL: usize = 32;
 
-/// All permits.
 pub struct Permits {
     waiting: AtomicI64,
     inside: Arc<Mutex<Inside>>,

@@ -6,7 +6,6 @@ use tokio::time::Instant;
 
 /// No other line follows the first one for so long; then the interval doubles.
 const FIRST: Duration = Duration::from_mins(1);
-/// The longest interval.
 const LONGEST: Duration = Duration::from_hours(1);
 
 /// When the next line is due, and how many were left out since the last.

@@ -48,7 +48,6 @@ impl RateLimit {
         Ok(())
     }
 
-    /// There was one.
     pub fn spend(&mut self) {
         self.left -= 1.0;
     }

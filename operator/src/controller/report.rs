@@ -19,7 +19,6 @@ pub const LONGEST_ERROR: usize = 1_000;
 
 /// A status of ours.
 pub trait Report: Clone + PartialEq + Default + DeserializeOwned + Send + Sync {
-    /// Its conditions.
     fn conditions(&self) -> &[Condition];
     /// It, without what is meant for people only.
     #[must_use]

@@ -12,7 +12,6 @@ use weaver_tenant::Account;
 use super::quiet::Quiet;
 use crate::watch::ResourceRef;
 
-/// One resource's entry.
 pub struct Entry<T> {
     /// Whose memory this is.
     pub resource: ResourceRef,
@@ -96,7 +95,6 @@ impl<T: Default> States<T> {
         }
     }
 
-    /// Accounts in use.
     #[must_use]
     pub fn accounts(&self) -> BTreeSet<Account> {
         self.0.lock().values().filter_map(|entry| entry.account.lock().clone()).collect()

@@ -29,7 +29,6 @@ use weaver_api::lease::{Candidacy, Me, NAME, Record, held, released, with_candid
 /// Why a leader leads no more.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Ending {
-    /// It was taken.
     #[error("{0} has taken over the lease")]
     Lost(String),
     /// Someone of higher priority asks for it, and is to have it when all that was begun is done.
@@ -44,9 +43,7 @@ pub enum Ending {
 /// Whom a candidate waits for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Holder<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// Its priority.
     pub priority: i32,
 }
 
@@ -61,7 +58,6 @@ pub struct Leases {
     health: Health,
 }
 
-/// The Lease, held.
 pub struct Held {
     leases: Leases,
     lease: Lease,

@@ -9,9 +9,7 @@ use crate::code;
 
 /// The right to write.
 pub enum Lead {
-    /// By a flag.
     Alone,
-    /// By the lease.
     Held(Box<Held>),
 }
 

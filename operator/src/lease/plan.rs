@@ -59,7 +59,6 @@ pub enum Step {
 /// Why the Lease is taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Why {
-    /// There is none.
     Absent,
     /// Its holder has given it back.
     Released,

@@ -44,13 +44,11 @@ const CONCURRENT: usize = 4;
 pub struct Job<'a> {
     /// The operator's own identity, which mints.
     pub operator: &'a Client,
-    /// The writer.
     pub tenant: &'a TenantClient,
     /// The API server's clock.
     pub clock: &'a ServerClock,
     /// What is asked for.
     pub asked: &'a ValidServiceToken,
-    /// The Secret.
     pub desired: &'a Desired,
     /// What is known of the accounts, and why nothing is known of the others.
     pub accounts: BTreeMap<String, Result<plan::Account, String>>,
@@ -61,15 +59,11 @@ pub struct Job<'a> {
 /// What is known of a Secret whose content was read at this resourceVersion.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Known {
-    /// The resourceVersion.
     pub version: String,
-    /// What was seen.
     pub seen: Contents,
 }
 
-/// How it ended.
 pub struct Done {
-    /// In one word.
     pub end: End,
     /// Each token that is asked for.
     pub keys: Vec<Key>,
@@ -101,7 +95,6 @@ enum Round {
     Again,
     /// The resource is not there any more, or not for long.
     Unwanted,
-    /// This.
     Ended(End),
 }
 

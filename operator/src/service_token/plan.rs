@@ -29,7 +29,6 @@ const LEEWAY: SignedDuration = SignedDuration::from_secs(60);
 /// What was seen of the Secret.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Seen {
-    /// Its uid.
     pub uid: String,
     /// Whether this resource has made it.
     pub is_ours: bool,
@@ -46,18 +45,15 @@ pub struct Seen {
 pub enum Account {
     /// It lets itself be minted for.
     Willing {
-        /// Its uid.
         uid: String,
     },
     /// It exists, and has not the label by which its owner agrees.
     Unwilling,
-    /// There is none.
     Missing,
     /// It could not be asked for.
     Unknown,
 }
 
-/// Everything that counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// What is asked for.
@@ -81,7 +77,6 @@ pub struct Facts<'a> {
 pub enum Plan {
     /// Nothing, for this reason.
     Refuse(Refusal),
-    /// This.
     Act(Work),
 }
 
@@ -129,11 +124,9 @@ pub enum Verdict {
         /// When it is due.
         renewed_at: Timestamp,
     },
-    /// It is minted.
     Mint(Why),
     /// It is not minted before.
     NotYet {
-        /// Then.
         until: Timestamp,
         /// Whether what is there is what was asked for, but for its age: else it does not stay.
         stays: bool,

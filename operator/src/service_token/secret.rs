@@ -21,9 +21,7 @@ use weaver_copies::object::{Object, ObjectKey};
 
 /// The Secret as it is to be, but for its tokens.
 pub struct Desired {
-    /// Whose it is.
     pub owner: Owner,
-    /// Where it stands.
     pub place: ObjectKey,
     reference: OwnerReference,
     metadata: Metadata,

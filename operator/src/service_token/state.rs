@@ -18,7 +18,6 @@ pub struct TokenState {
     pub watch: Option<Interest>,
     /// What its Secret was seen to hold.
     pub known: Option<Known>,
-    /// The frame's part.
     pub common: Common<ServiceTokenStatus>,
 }
 

@@ -17,7 +17,6 @@ pub enum Why {
     OtherAudiences,
     /// It is bound to another Secret, or to none: deleting this one would not revoke it.
     OtherSecret,
-    /// It has expired.
     Expired,
     /// It was issued by a clock that was far ahead: the API server refuses it until then.
     NotYetValid,
@@ -26,7 +25,6 @@ pub enum Why {
 }
 
 impl Why {
-    /// All of them.
     pub const ALL: [Self; 9] = [
         Self::Missing,
         Self::NotAToken,

@@ -16,11 +16,8 @@ const CONCURRENCY: usize = 16;
 /// Has this account a right on objects of this kind in this namespace?
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Check {
-    /// As whom.
     pub account: Account,
-    /// On what.
     pub kind: SourceKind,
-    /// Where.
     pub namespace: String,
 }
 

@@ -32,14 +32,11 @@ pub enum Mode {
     Look,
     /// It has the API server judge each write, and store none (`spec.dryRun`).
     Try,
-    /// It writes.
     Write,
 }
 
-/// A write.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Change {
-    /// Nothing is there.
     Create,
     /// It differs, and was whose this says.
     Update(Before),
@@ -70,7 +67,6 @@ pub enum TargetState {
     Forbidden(Box<Status>),
     /// Refused for what it is: by a quota, a policy or a webhook.
     Rejected(String),
-    /// Worth another try.
     Failed(String),
 }
 
@@ -264,7 +260,6 @@ pub enum Hindrance {
     Forbidden(Box<Status>),
     /// A policy or a webhook refused the removal.
     Rejected(String),
-    /// Worth another try.
     Failed(String),
 }
 

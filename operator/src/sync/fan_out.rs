@@ -25,7 +25,6 @@ pub(super) const CONCURRENCY: usize = 16;
 /// What is to be done at every target.
 #[derive(Clone, Copy)]
 pub struct Job<'a> {
-    /// As whom.
     pub tenant: &'a TenantClient,
     /// What each is to hold.
     pub copy: &'a Desired,

@@ -22,21 +22,17 @@ pub type Outcome = Reconciled<Work>;
 /// What the tenant's identity found and did.
 #[derive(Debug)]
 pub struct Work {
-    /// As whom.
     pub account: Account,
     /// What was asked for.
     pub spec: ValidSync,
-    /// The source.
     pub source: SourceState,
     /// Keys of it that are asked for by name, and that it does not have.
     pub absent_keys: Vec<String>,
-    /// The namespaces.
     pub selection: Selection,
     /// Each target that was tried.
     pub targets: BTreeMap<String, TargetState>,
     /// Copies that are not wanted any more.
     pub stale: StaleCopies,
-    /// The account's.
     pub rights: Rights,
     /// What the watches show.
     pub watched: Watched,
@@ -87,13 +83,10 @@ pub struct Watched {
 /// The source, as the tenant sees it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SourceState {
-    /// Read.
     Found,
-    /// Not there.
     Missing,
     /// The API server refused the tenant, with these words.
     Forbidden(String),
-    /// Worth another try.
     Failed(String),
     /// Read; but what the spec asks of its keys cannot be done.
     Clash(Clash),

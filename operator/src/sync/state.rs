@@ -47,7 +47,6 @@ pub struct SyncState {
     pub upgraded: Option<String>,
     /// When the deletion was first seen.
     pub deleting_since: Option<Instant>,
-    /// The frame's part.
     pub common: Common<ConfigMapSyncStatus>,
 }
 

@@ -40,7 +40,6 @@ fn config_map(namespace: &str, name: &str) -> String {
 
 /// The namespaces team-a, foo, bar and baz, and two possible sources in team-a: `settings` and `other`.
 pub struct World {
-    /// What is stored.
     pub server: FakeServer,
     /// What the watch on resources has seen.
     seen: Mutex<Writer<Guarded>>,

@@ -98,7 +98,6 @@ fn is_on_one(watch: &WatchKey<SourceKind>) -> bool {
 /// What is kept of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Held {
-    /// Its metadata.
     pub meta: Arc<ObjectMeta>,
     whole: bool,
 }

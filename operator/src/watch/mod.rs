@@ -21,7 +21,6 @@ pub use resource::{Guarded, ResourceRef, due};
 pub type WatchSet = watch::WatchSet<Copies>;
 /// One of them, and a resource that uses it.
 pub type Interest = watch::Interest<Copies>;
-/// Which it is.
 pub type WatchKey = watch::WatchKey<SourceKind>;
 /// Resources that are due to be reconciled.
 pub type Triggers = watch::Triggers<ResourceRef>;

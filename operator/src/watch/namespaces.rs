@@ -20,7 +20,6 @@ use crate::code;
 use crate::scope::Scope;
 use weaver_copies::namespace::Traits;
 
-/// Existing namespaces.
 pub struct Namespaces {
     scope: Scope,
     known: Mutex<BTreeMap<String, Traits>>,
@@ -30,9 +29,7 @@ pub struct Namespaces {
 /// Whether those who answer for a namespace let copies in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Consent {
-    /// They do.
     Given,
-    /// They do not.
     Refused,
     /// It is not known, or not yet. Its event is still to come.
     Unknown,
@@ -43,7 +40,6 @@ pub enum Consent {
 /// A namespace that appeared, changed or vanished: what it was before, and what it is now.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change<'a> {
-    /// Its name.
     pub name: &'a str,
     /// `None`, if it was not there.
     pub before: Option<&'a Traits>,

@@ -16,9 +16,7 @@ pub type Guarded = DeserializeGuard<ConfigMapSync>;
 /// A resource of ours, named.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ResourceRef {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 

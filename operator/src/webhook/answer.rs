@@ -46,7 +46,6 @@ impl Shared {
     }
 }
 
-/// The webhook's paths.
 pub fn router() -> Router {
     with(Shared::new(MEMORY, AT_ONCE))
 }

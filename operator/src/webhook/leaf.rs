@@ -53,7 +53,6 @@ enum Identity {
 pub enum Look {
     /// What was there the last time.
     Same,
-    /// A good certificate.
     New(Pair),
     /// A file that is not one.
     Bad(PairFault),

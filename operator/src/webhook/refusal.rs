@@ -34,7 +34,6 @@ pub enum Refusal {
     /// Not JSON, or not with the fields that a review has.
     #[error("the request is not a ConversionReview: {what} at line {line}, column {column}")]
     Malformed {
-        /// In fixed words.
         what: &'static str,
         /// Counted from 1.
         line: usize,
@@ -64,7 +63,6 @@ pub enum Refusal {
         ARRIVAL.as_secs(), PATIENT.as_secs()
     )]
     SlowBody,
-    /// Busy machine.
     #[error("the request was not answered within {} s", DEADLINE.as_secs())]
     TooSlow,
     /// A mistake of ours.
@@ -73,7 +71,6 @@ pub enum Refusal {
     /// Nothing here but [`super::answer::router`]'s two paths.
     #[error("there is no {method} {path} here, only POST /convert and GET /healthz")]
     NotHere {
-        /// The method.
         method: Method,
         /// The path, without the query.
         path: String,

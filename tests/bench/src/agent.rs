@@ -20,7 +20,6 @@ const SETTLED: Duration = Duration::from_mins(1);
 
 /// Where an agent is to look.
 pub struct Places {
-    /// The released program.
     pub program: PathBuf,
     /// A directory for what it writes.
     pub dir: PathBuf,

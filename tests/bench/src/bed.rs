@@ -18,12 +18,10 @@ use crate::operator::Operator;
 /// Things done at once while preparing.
 const AT_ONCE: usize = 16;
 
-/// The bed.
 pub struct Bed {
     own: Own,
     program: PathBuf,
     kubeconfig: PathBuf,
-    /// The administrator's view.
     pub world: World,
     /// Namespaces to copy into.
     pub pool: Vec<String>,
@@ -54,7 +52,6 @@ impl Bed {
         Ok(Self { own, program: bin_dir.join("weaver-operator"), kubeconfig, world, pool, team })
     }
 
-    /// The server.
     pub fn server(&self) -> &Server {
         &self.own.server
     }

@@ -18,11 +18,8 @@ pub enum Budget {
 /// One thing, measured several times.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
-    /// What.
     pub what: String,
-    /// In which unit.
     pub unit: &'static str,
-    /// Each round's.
     pub rounds: Vec<f64>,
     /// The bare client's, in the same rounds; empty where there is nothing to compare with.
     pub floor: Vec<f64>,

@@ -23,7 +23,6 @@ pub const NAME: &str = "floor";
 /// As many as the operator has for one resource.
 const IN_FLIGHT: usize = 16;
 
-/// The bare client.
 pub struct Floor {
     client: Client,
     written: BTreeMap<String, ObjectMeta>,

@@ -21,17 +21,14 @@ const CHANGES: usize = 4;
 
 /// What an edit of a source with `targets` copies costs.
 pub struct Fan {
-    /// How many copies.
     pub targets: usize,
     /// Milliseconds until the first, the median and the last copy.
     pub arrivals: [Vec<f64>; 3],
     /// The bare client's last.
     pub floor: Vec<f64>,
-    /// Requests.
     pub requests: Vec<f64>,
 }
 
-/// Who measures.
 pub struct Latency<'a> {
     pub bed: &'a Bed,
     pub operator: &'a Operator,

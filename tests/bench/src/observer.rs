@@ -24,7 +24,6 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Begins to look.
     pub fn start(client: &Client) -> Self {
         let (tell, seen) = unbounded_channel();
         let watches = [SYNC_UID_LABEL, floor::LABEL].map(|label| {

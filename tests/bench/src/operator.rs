@@ -49,7 +49,6 @@ impl Operator {
         self.begun
     }
 
-    /// What it counts.
     pub async fn metrics(&self) -> Metrics {
         Metrics::scrape(&self.log).await
     }
@@ -99,7 +98,6 @@ impl Operator {
         }
     }
 
-    /// Its memory now.
     pub fn memory(&self) -> Memory {
         Memory::of(self.child.id())
     }
@@ -163,7 +161,6 @@ pub fn of(asked: &BTreeMap<String, u64>, methods: &[&str]) -> f64 {
     count(methods.iter().filter_map(|method| asked.get(*method)).sum())
 }
 
-/// How many requests.
 pub fn total(asked: &BTreeMap<String, u64>) -> f64 {
     count(asked.values().sum())
 }

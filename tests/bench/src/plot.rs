@@ -7,9 +7,7 @@ use plotters::prelude::*;
 
 /// A line of a plot.
 pub struct Line {
-    /// What it is.
     pub name: &'static str,
-    /// Its points.
     pub points: Vec<(f64, f64)>,
 }
 

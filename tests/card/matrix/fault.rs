@@ -23,7 +23,6 @@ const COMMAND: Duration = Duration::from_mins(10);
 /// Characters of a verdict in the table.
 const VERDICT: usize = 160;
 
-/// What is expected.
 pub struct Fault {
     /// Orders the table and names the row.
     pub name: &'static str,

@@ -47,7 +47,6 @@ impl Measured {
     }
 }
 
-/// Leaves a picture.
 pub fn draw(name: &str, title: &str, across: &str, of: &[Bar]) {
     std::fs::create_dir_all(dir()).unwrap();
     bars::draw(&dir().join(name), title, across, of).unwrap();

@@ -71,7 +71,6 @@ enum State {
     Open,
     /// Shut, and a finding says why it will stay so.
     Bad,
-    /// Shut so far.
     Shut(String),
 }
 

@@ -29,7 +29,6 @@ pub enum Origin {
 /// The program of an API server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerBinary {
-    /// The program.
     pub path: PathBuf,
     /// Where it comes from.
     pub origin: Origin,
@@ -203,7 +202,6 @@ const NOT_BUILT: i32 = 3;
 pub enum TestbedFor {
     /// The one that builds.
     ThisMachine,
-    /// The card's.
     Arm64,
 }
 

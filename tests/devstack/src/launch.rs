@@ -28,15 +28,12 @@ pub enum Lifetime {
     Bound,
 }
 
-/// What to start.
 pub struct Launch<'a> {
     /// The stack it belongs to.
     pub layout: &'a Layout,
     /// Names its pid file and, in messages, the process.
     pub name: &'static str,
-    /// The program.
     pub program: &'a Path,
-    /// Its arguments.
     pub arguments: Vec<OsString>,
     /// Added to the environment.
     pub environment: Vec<(&'static str, OsString)>,
@@ -50,7 +47,6 @@ pub struct Launch<'a> {
 
 /// A process that was started here.
 pub struct Started {
-    /// Its identity.
     pub process: Process,
     child: Child,
     // Dropped last: the thread that started the child must outlive it, since

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// The receiving end.
 pub struct Notices {
     socket: UnixDatagram,
     name: String,

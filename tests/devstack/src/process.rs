@@ -31,7 +31,6 @@ pub const MARK: &str = "WEAVER_STACK";
 /// One process, for as long as it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// The process id.
     pub pid: i32,
     /// When it started, in clock ticks after boot (field 22 of `/proc/PID/stat`).
     pub start: u64,

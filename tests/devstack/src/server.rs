@@ -211,13 +211,11 @@ impl Server {
         Kubectl::new(&self.binary.path, &self.kubeconfig())
     }
 
-    /// The administrator's kubeconfig.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.layout.admin_kubeconfig()
     }
 
-    /// Its data directory.
     #[must_use]
     pub fn data_dir(&self) -> PathBuf {
         self.layout.data()
@@ -229,7 +227,6 @@ impl Server {
         self.layout.config()
     }
 
-    /// Its log.
     #[must_use]
     pub fn log_path(&self) -> PathBuf {
         self.layout.log("server")
@@ -241,7 +238,6 @@ impl Server {
         &self.layout
     }
 
-    /// Its program.
     #[must_use]
     pub fn binary(&self) -> &ServerBinary {
         &self.binary
@@ -253,7 +249,6 @@ impl Server {
         self.port
     }
 
-    /// Its pid.
     #[must_use]
     pub fn pid(&self) -> i32 {
         self.started.process.pid

@@ -15,7 +15,6 @@ use crate::layout::Layout;
 pub struct ServerRecord {
     /// Its port on 127.0.0.1.
     pub port: u16,
-    /// Its program.
     pub binary: ServerBinary,
 }
 

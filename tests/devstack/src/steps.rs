@@ -10,7 +10,6 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Begins to measure.
     #[must_use]
     pub fn begin() -> Self {
         Self { last: Instant::now() }

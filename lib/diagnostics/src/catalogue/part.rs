@@ -3,9 +3,7 @@
 /// A part of the catalogue, and the letter with which its ids begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// N: the node.
     Node,
-    /// H: the host.
     Host,
     /// T: certificates and their names.
     Tls,
@@ -23,7 +21,6 @@ pub enum Part {
     Kinds,
     /// A: accounts and their rights.
     Accounts,
-    /// L: leases.
     Leases,
 }
 

@@ -19,9 +19,7 @@ const KERNELS: [&str; 5] = ["kernel8.img", "kernel_2712.img", "kernel7l.img", "k
 /// The answer; paths are relative to the boot partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CmdlineFile {
-    /// This file.
     File {
-        /// Its path.
         path: String,
         /// Whether it is the one that is read without any setting.
         is_default: bool,

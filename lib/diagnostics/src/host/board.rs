@@ -75,7 +75,6 @@ pub const CLOCK_MARK: &str = "/run/systemd/timesync/synchronized";
 /// Whether a time server has set the clock, and how a wait for one ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClockSync {
-    /// It is set.
     Set,
     /// It is not set; there was no wait.
     NotSet,

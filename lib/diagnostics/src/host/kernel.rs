@@ -73,7 +73,6 @@ pub const NEEDED_MODULES: [&str; 3] = ["overlay", "br_netfilter", "vxlan"];
 /// The modules of the running kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Modules {
-    /// Its release.
     pub release: String,
     /// Those of [`NEEDED_MODULES`] that it lacks; `None` where the modules of this release are gone.
     pub missing: Option<Vec<&'static str>>,

@@ -11,7 +11,6 @@ pub const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 pub const HOSTS: &str = "/etc/hosts";
 /// By what names are looked up.
 pub const NSSWITCH: &str = "/etc/nsswitch.conf";
-/// The name servers.
 pub const RESOLV: &str = "/etc/resolv.conf";
 
 /// The name under which k3s would register the node.
@@ -19,7 +18,6 @@ pub const RESOLV: &str = "/etc/resolv.conf";
 pub struct NodeName {
     /// As it is written.
     pub name: String,
-    /// Where.
     pub place: Place,
     /// Why Kubernetes takes no such name, in lower case as the kubelet registers it.
     pub fault: Option<String>,
@@ -46,7 +44,6 @@ impl NodeName {
 /// How the host looks up its own name: the texts of the files, empty where there is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnName {
-    /// The host's name.
     pub name: String,
     /// [`HOSTS`].
     pub hosts: String,
@@ -96,7 +93,6 @@ fn without_comment(line: &str) -> &str {
 /// The name that a node registered with, and the one that it would start with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The kubelet's certificate.
     pub certificate: String,
     /// The node's name in it.
     pub registered: String,

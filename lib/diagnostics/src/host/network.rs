@@ -83,7 +83,6 @@ fn offline_start(device: Option<&str>) -> Finding {
     if is_to_do { finding } else { finding.without_remedy() }
 }
 
-/// The kubelet's port.
 const KUBELET: u16 = 10_250;
 
 /// The ports that k3s listens on: the API server's, the one above it, and with a kubelet that one's.
@@ -95,7 +94,6 @@ pub fn ports_of_k3s(api_port: u16, has_kubelet: bool) -> Vec<u16> {
 /// A port of k3s on which something listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakenPort {
-    /// The port.
     pub port: u16,
     /// The program that listens, where the kernel shows it, such as `nginx (process 812)`.
     pub holder: Option<String>,
@@ -104,7 +102,6 @@ pub struct TakenPort {
 /// Which of k3s' ports are taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ports {
-    /// Those.
     pub taken: Vec<TakenPort>,
     /// Whether k3s runs, or may: its own ports are its own.
     pub k3s_runs: bool,
@@ -131,7 +128,6 @@ impl Ports {
 /// The `iptables` that k3s takes, and what is loaded of the older kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Iptables {
-    /// The program's path.
     pub program: String,
     /// The file that its links end at.
     pub leads_to: String,

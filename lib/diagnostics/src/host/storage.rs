@@ -16,7 +16,6 @@ pub const SWAPS: &str = "/proc/swaps";
 /// What is mounted in a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mount {
-    /// Nothing.
     Absent,
     /// A file system that refuses writes.
     ReadOnly,
@@ -31,7 +30,6 @@ pub struct DataMount {
     pub data_dir: String,
     /// Where its file system is mounted.
     pub mount_point: String,
-    /// How.
     pub state: Mount,
 }
 
@@ -152,7 +150,6 @@ impl RootSpace {
     }
 }
 
-/// Swap in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Swap {
     /// Its line in [`SWAPS`].

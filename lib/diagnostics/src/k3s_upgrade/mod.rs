@@ -34,6 +34,5 @@ impl Role {
 pub enum Request {
     /// Another k3s.
     Upgrade,
-    /// The one before.
     RollBack,
 }

@@ -16,7 +16,6 @@ const MARGIN: u64 = 64;
 /// The unit that runs k3s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unit {
-    /// As what.
     pub role: Role,
     /// Whether it runs as it should.
     pub active: bool,
@@ -27,7 +26,6 @@ pub struct Unit {
 pub enum Hash {
     /// No one has looked yet, or it is a program that was kept here.
     Unknown,
-    /// Nothing does.
     Missing {
         /// The list in which its hash was looked for.
         list: String,
@@ -43,7 +41,6 @@ pub enum Hash {
     Right,
 }
 
-/// The new program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// What it is called in words, such as its path.
@@ -71,7 +68,6 @@ pub struct Room {
     pub shared: bool,
 }
 
-/// What is so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Why anyone who runs this may not replace the program.
@@ -86,7 +82,6 @@ pub struct Facts {
     pub installed: Result<Version, String>,
     /// The version of the server that an agent has joined, where it tells.
     pub server: Option<Version>,
-    /// The new one.
     pub candidate: Candidate,
     /// How much room there is.
     pub room: Room,
@@ -95,9 +90,7 @@ pub struct Facts {
 /// What stands against it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What is so.
     pub what: String,
-    /// What to do.
     pub remedy: String,
 }
 
@@ -127,7 +120,6 @@ pub const FORWARD: [Step; 4] = [Step::Keep, Step::Replace, Step::Restart, Step::
 /// Back to the old one.
 pub const BACK: [Step; 3] = [Step::PutBack, Step::Restart, Step::Prove];
 
-/// The answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
     /// This version is there.
@@ -138,7 +130,6 @@ pub enum Plan {
     Go(Role, &'static [Step]),
 }
 
-/// Judges.
 #[must_use]
 pub fn plan(facts: &Facts, request: Request) -> Plan {
     let candidate = &facts.candidate;

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::Request;
 use crate::finding::{Code, Finding, Place};
 
-/// A program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
     /// What it says of itself, or `unknown`.
@@ -28,14 +27,11 @@ pub enum Phase {
     WentBack,
 }
 
-/// An upgrade.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// When it began, by a clock that may be wrong.
     pub begun: String,
-    /// What ran before.
     pub from: Build,
-    /// What shall run.
     pub to: Build,
     /// The names that were served before.
     pub names: Vec<String>,

@@ -8,7 +8,6 @@ pub const ADDRESS: &str = "https://github.com/k3s-io/k3s/releases/download";
 /// The files of a release for one kind of machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Files {
-    /// The program.
     pub program: &'static str,
     /// The hashes of all files for that kind of machine.
     pub sums: &'static str,

@@ -8,7 +8,6 @@ use crate::san::{ServingName, nearest};
 /// No certificate of the cluster's CA carries the name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotServed {
-    /// The name.
     pub name: ServingName,
     /// Whether it was meant for `tls-server-name` only.
     pub is_tls_server_name: bool,

@@ -21,7 +21,6 @@ pub enum Collision {
     Used {
         /// The name of the exported entries.
         name: String,
-        /// The other context.
         other: String,
         /// Whether it uses both, so that `--force` can replace them together.
         whole: bool,
@@ -31,7 +30,6 @@ pub enum Collision {
     Foreign {
         /// Cluster, user or context.
         what: &'static str,
-        /// Its name.
         name: String,
     },
 }

@@ -26,9 +26,7 @@ pub struct Document(Map<String, Value>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place} is not a kubeconfig: {why}")]
 pub struct NotAKubeconfig {
-    /// Where.
     pub place: Place,
-    /// What is wrong.
     pub why: String,
 }
 

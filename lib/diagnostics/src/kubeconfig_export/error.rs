@@ -18,9 +18,7 @@ pub enum ExportError {
     /// Its server cannot be reached from another machine.
     #[error("{file}: the server of cluster `{cluster}` {why}")]
     Server {
-        /// The kubeconfig.
         file: String,
-        /// The cluster's entry.
         cluster: String,
         /// What is wrong with the address.
         why: UrlError,
@@ -30,29 +28,16 @@ pub enum ExportError {
         "{file}: cluster `{cluster}` has no certificate-authority-data, so no name can be proven: use the \
          kubeconfig that k3s writes, {K3S_KUBECONFIG}"
     )]
-    NoCa {
-        /// The kubeconfig.
-        file: String,
-        /// The cluster's entry.
-        cluster: String,
-    },
+    NoCa { file: String, cluster: String },
     /// It has a setting that no other machine may be given.
     #[error(
         "{file}: {place} has `{key}`, which is never exported: use a kubeconfig whose context has only a \
          CA and a client certificate or token"
     )]
-    Setting {
-        /// The kubeconfig.
-        file: String,
-        /// The entry.
-        place: String,
-        /// The key.
-        key: String,
-    },
+    Setting { file: String, place: String, key: String },
     /// A value is not of its kind. The value is a secret, or a stranger's.
     #[error("{file}: {place} {why}: take a fresh copy of the kubeconfig")]
     Wrong {
-        /// The kubeconfig.
         file: String,
         /// The entry and the key.
         place: String,
@@ -62,9 +47,7 @@ pub enum ExportError {
     /// The name to verify is none.
     #[error("{file}: tls-server-name \"{name}\": {why}")]
     TlsServerName {
-        /// The kubeconfig.
         file: String,
-        /// The name.
         name: String,
         /// What is wrong with it.
         why: &'static str,
@@ -75,7 +58,6 @@ pub enum ExportError {
          `kubectl config view --raw --minify --flatten --kubeconfig {file}` and export that one"
     )]
     NamesFiles {
-        /// The kubeconfig.
         file: String,
         /// The keys that hold paths.
         keys: String,

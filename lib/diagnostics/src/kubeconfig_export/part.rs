@@ -20,7 +20,6 @@ const LONGEST_TOKEN: usize = 64 << 10;
 
 /// The content of an entry.
 pub struct Part<'a> {
-    /// The kubeconfig.
     pub file: &'a str,
     /// Cluster, user or context.
     pub what: &'static str,
@@ -37,10 +36,8 @@ pub enum Credential {
     Certificate {
         /// The client's certificate, with those between it and the CA.
         certificate: String,
-        /// Its key.
         key: String,
     },
-    /// A bearer token.
     Token(String),
 }
 

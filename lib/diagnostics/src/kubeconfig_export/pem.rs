@@ -69,10 +69,8 @@ pub mod tests {
         "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BQT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
     /// Three CAs. Base64 without padding: two of them, one behind the other, are a bundle.
     pub const CA: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BQT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQoK";
-    /// The second.
     pub const NEW_CA: &str =
         "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BRUIKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQoK";
-    /// The third.
     pub const OTHER_CA: &str =
         "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BRUMKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQoK";
     /// The same of an EC key.

@@ -21,7 +21,6 @@ pub struct ServerUrl {
 /// Why a server's address cannot be exported. It never quotes the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// kubectl's own fallback.
     #[error(
         "is localhost:8080, which kubectl uses where it has no kubeconfig: name the one of the cluster with \
          --kubeconfig"

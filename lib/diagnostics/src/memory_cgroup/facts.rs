@@ -12,7 +12,6 @@ pub const EXTRA_CMDLINE: &str = "/etc/default/raspi-extra-cmdline";
 pub enum Controller {
     /// It does; the text says what was seen.
     Present(Place, String),
-    /// It does not.
     Absent(Place, String),
     /// Nothing could be read that says so.
     Unknown(String),
@@ -25,7 +24,6 @@ pub enum BootFile {
     Missing,
     /// It is there and is no readable text.
     Unreadable {
-        /// Its path.
         path: String,
         /// What is wrong with it.
         why: String,
@@ -37,7 +35,6 @@ pub enum BootFile {
         /// Why it is not known.
         why: String,
     },
-    /// It was read.
     Read(TextFile),
 }
 

@@ -8,7 +8,6 @@ use crate::{
     kernel_cmdline::{MemorySetting, lines, memory_setting},
 };
 
-/// When it matters.
 pub(super) const LATER: &str = "after the system has rewritten cmdline.txt, as each kernel update does";
 
 /// The controller is there, and will be gone.

@@ -27,7 +27,6 @@ use told::Told;
 
 pub use tls::NameMismatch;
 
-/// Looks through lines.
 pub struct Recogniser {
     needles: AhoCorasick,
     /// What the needles belong to, in their order.

@@ -11,7 +11,6 @@ use crate::{finding::Place, text_file::TextFile, yaml_node::SyntaxError};
 pub struct Unknown {
     /// Where it stops to make sense.
     pub place: Place,
-    /// Why.
     pub why: String,
 }
 

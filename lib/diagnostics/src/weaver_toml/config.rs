@@ -13,11 +13,8 @@ pub struct Config {
     pub api_names: Vec<String>,
     /// Public keys, each as a line of `authorized_keys`.
     pub ssh_keys: Vec<String>,
-    /// The wired network.
     pub network: Network,
-    /// The Wi-Fi.
     pub wifi: Option<Wifi>,
-    /// NTP servers.
     pub time_servers: Vec<String>,
     /// How long k3s waits for a synchronised clock, in seconds.
     pub clock_wait: Option<u16>,

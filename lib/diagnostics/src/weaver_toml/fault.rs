@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-/// One fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// Line, from 1.

@@ -11,18 +11,15 @@ use super::{
 /// What is asked of the wired network. Nothing means DHCP.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Network {
-    /// The host's address.
     pub address: Option<Address>,
     /// The router, in the address's network.
     pub gateway: Option<IpAddr>,
-    /// Name servers.
     pub dns: Vec<IpAddr>,
 }
 
 /// An address and the length of its network's prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address {
-    /// The address.
     pub ip: IpAddr,
     /// Bits of the network, at least 1.
     pub prefix: u8,

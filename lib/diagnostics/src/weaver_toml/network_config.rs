@@ -20,7 +20,6 @@ pub const RADIO: &str = "wlan0";
 /// Another file's word about the radio.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OtherWifi {
-    /// Where it stands.
     pub place: Place,
     /// That file without it, as netplan reads it. May hold other secrets.
     pub rest: String,

@@ -28,7 +28,6 @@ pub const AGENT_TOKEN_FILE: &str = "/var/lib/weaver/k3s-agent.token";
 pub const WIFI_PASSWORD_FILE: &str = "/var/lib/weaver/wifi.password";
 /// What cloud-init makes of `network-config`.
 pub const CLOUD_INITS_NETPLAN: &str = "/etc/netplan/50-cloud-init.yaml";
-/// The host's name.
 pub const HOSTNAME_FILE: &str = "/etc/hostname";
 /// Names that the host knows by itself.
 pub const HOSTS_FILE: &str = "/etc/hosts";
@@ -64,7 +63,6 @@ const OWN: &[&str] = &[
 pub struct File {
     /// Its path on the host.
     pub path: String,
-    /// Its permissions.
     pub mode: u32,
     /// Its content, which may be a secret.
     pub content: String,
@@ -108,7 +106,6 @@ pub fn key_owner(host: &Host) -> &str {
     host.user.as_deref().unwrap_or(ADMIN)
 }
 
-/// The whole plan.
 #[must_use]
 pub fn plan(config: &Config, host: &Host) -> Plan {
     let hostname = config.hostname.as_ref().map(|host| host.name.clone());

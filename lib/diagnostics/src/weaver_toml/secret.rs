@@ -17,11 +17,9 @@ pub enum SecretSetting {
     None,
     /// It was imported earlier and stays.
     Keep,
-    /// To be imported.
     Import(Secret),
 }
 
-/// A secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 

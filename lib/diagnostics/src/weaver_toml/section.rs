@@ -66,7 +66,6 @@ impl<'t> Section<'t> {
         table
     }
 
-    /// A text.
     pub fn text(&self, key: &'static str, faults: &mut Faults<'_>) -> Option<Text<'t>> {
         let (_, item) = self.item(key)?;
         let text = item.as_str().map(|value| Text { value, span: item.span() });
@@ -106,7 +105,6 @@ impl<'t> Section<'t> {
         fits
     }
 
-    /// True or false.
     pub fn truth(&self, key: &'static str, faults: &mut Faults<'_>) -> Option<bool> {
         let (_, item) = self.item(key)?;
         let truth = item.as_bool();

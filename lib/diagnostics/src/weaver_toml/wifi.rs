@@ -31,7 +31,6 @@ const COUNTRIES: &str = "\
 pub struct Wifi {
     /// Where the card is used, two capital letters.
     pub country: String,
-    /// The network's name.
     pub ssid: String,
     /// Its password, or the key that follows from it; never [`SecretSetting::None`] in a file without a fault.
     pub password: SecretSetting,

@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 use super::eviction::{Admission, Seen, admission, first_to_go};
 use super::limits::Limits;
 
-/// All of them.
 #[derive(Debug, Default)]
 pub struct Connections {
     open: Mutex<HashMap<u64, Arc<Connection>>>,
@@ -48,7 +47,6 @@ struct Turn {
 pub struct Slot {
     key: u64,
     all: Arc<Connections>,
-    /// Whose it is.
     pub connection: Arc<Connection>,
 }
 
@@ -128,7 +126,6 @@ impl Connection {
 pub struct Caller(Arc<Connection>);
 
 impl Caller {
-    /// Of this connection.
     pub fn of(connection: &Arc<Connection>) -> Self {
         Self(Arc::clone(connection))
     }
@@ -184,7 +181,6 @@ pub struct Arriving {
 }
 
 impl Arriving {
-    /// Of this request.
     pub fn new(body: Incoming, exchange: &Arc<Exchange>) -> Self {
         if body.is_end_stream() {
             exchange.has_arrived();

@@ -5,7 +5,6 @@ use std::time::Duration;
 /// What clients may have.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections at once.
     pub connections: usize,
     /// Of these, from one address that is not of the loopback interface.
     pub per_address: usize,

@@ -101,7 +101,6 @@ pub enum CertificateError {
         path.display(), path.display()
     )]
     Authority {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         fault: PairFault,
@@ -116,7 +115,6 @@ pub enum CertificateError {
         patience.as_secs()
     )]
     Busy {
-        /// The lock.
         path: PathBuf,
         /// How long was waited.
         patience: Duration,
@@ -124,9 +122,7 @@ pub enum CertificateError {
     /// A file or directory that cannot be read, made or given to the group.
     #[error("cannot {verb} {}", path.display())]
     File {
-        /// What was tried.
         verb: &'static str,
-        /// With which file.
         path: PathBuf,
         /// What the kernel said.
         source: io::Error,
@@ -136,25 +132,13 @@ pub enum CertificateError {
     Write(#[from] WriteError),
     /// A certificate could not be made.
     #[error("making {} failed", path.display())]
-    Make {
-        /// Its file.
-        path: PathBuf,
-        /// Why.
-        source: rcgen::Error,
-    },
+    Make { path: PathBuf, source: rcgen::Error },
     /// A certificate was made, and a client would refuse it.
     #[error(
         "a new certificate for {} would be refused ({reason}): the CA in {} is not one that we make; remove it \
          (`rm {}`) and run the installation again", leaf.display(), authority.display(), authority.display()
     )]
-    Refused {
-        /// The certificate's file.
-        leaf: PathBuf,
-        /// The CA's file.
-        authority: PathBuf,
-        /// Why.
-        reason: Reason,
-    },
+    Refused { leaf: PathBuf, authority: PathBuf, reason: Reason },
 }
 
 /// Makes CA and certificate in `dir`, or renews the certificate, where that is due at `now`.

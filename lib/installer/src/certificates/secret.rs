@@ -39,7 +39,6 @@ pub enum SecretError {
     Api {
         /// Its name is the Service's.
         service: Service,
-        /// Read or written.
         done: &'static str,
         /// What the API server said.
         cause: Box<CallError>,

@@ -15,9 +15,7 @@ use weaver_host::key_pair::PairFault;
 /// What lies in the place of the certificate.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Found {
-    /// Nothing.
     Missing,
-    /// Something else.
     Unreadable(PairFault),
     /// A certificate with its key.
     Leaf {
@@ -44,7 +42,6 @@ impl Found {
 /// What to do about the certificate.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// Nothing.
     Keep,
     /// Make a new one.
     Renew(Reason),
@@ -53,7 +50,6 @@ pub enum Verdict {
 /// Why a new certificate is made; [`fmt::Display`] is a clause that follows "because".
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Reason {
-    /// There is none.
     Missing,
     /// What is there cannot be used.
     Unreadable(PairFault),

@@ -41,7 +41,6 @@ impl FakeApi {
         self.mints.store(mints, Ordering::SeqCst);
     }
 
-    /// The administrator's kubeconfig.
     pub fn kubeconfig(&self) -> String {
         format!(
             "current-context: a\ncontexts: [{{name: a, context: {{cluster: c, user: u}}}}]\n\

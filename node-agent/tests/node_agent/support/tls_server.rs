@@ -61,7 +61,6 @@ pub struct TlsServer {
 }
 
 impl TlsServer {
-    /// Shows one certificate.
     pub fn start(config: Arc<ServerConfig>) -> Self {
         Self::start_with(move |_| Arc::clone(&config))
     }

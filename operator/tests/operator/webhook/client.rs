@@ -27,7 +27,6 @@ pub struct Trust {
     pub address: SocketAddr,
 }
 
-/// One connection.
 pub enum Connection {
     Http1(http1::SendRequest<Body>),
     Http2(http2::SendRequest<Body>),

@@ -27,7 +27,6 @@ pub struct BootFiles {
 /// What one state showed.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// What is wrong.
     pub wrong: Vec<String>,
     /// What fsck said, harmless or not.
     pub fsck: Vec<String>,

@@ -41,7 +41,6 @@ pub const TOKEN_FILE: &str = "/var/lib/weaver/k3s.token";
 pub const K3S: &str = "/usr/local/bin/k3s";
 pub const UPGRADE: &str = "/var/lib/weaver/k3s-upgrade.json";
 
-/// Content by path.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
 /// A file and where the file system begins in it.

@@ -41,10 +41,8 @@ pub struct Host {
 /// `/etc/hosts` as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Hosts {
-    /// There is none.
     #[default]
     Missing,
-    /// Its content.
     Text(String),
     /// It is there and is no text: left alone.
     Unreadable,
