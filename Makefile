@@ -42,7 +42,7 @@ fuzz: ## Fuzz each parser for 30 s, or FUZZ_SECONDS=…; test-long does it with 
 	@tests/devstack/fuzz.sh
 
 .PHONY: bench
-bench: ## What operator and node agent cost, and how fast the operator is beside a bare client; half an hour
+bench: ## What operator and node agent cost, and how fast the operator is next to a bare client; half an hour
 	@tests/devstack/bench.sh $(BENCH)
 
 .PHONY: cross

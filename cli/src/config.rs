@@ -17,7 +17,7 @@ use weaver_diagnostics::finding_text;
 use weaver_diagnostics::text_file::TextFile;
 use weaver_diagnostics::weaver_toml::{
     self, FILE_LIMIT,
-    beside::{self, Unknown},
+    companion::{self, Unknown},
     network_config, plan,
     user_data::{self, UserData},
     verdict,
@@ -200,7 +200,7 @@ fn said<T: Default>(
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         text => text.map(|text| text.map(|text| TextFile::new(shown.as_str(), text))),
     };
-    beside::read(&shown, file, read)
+    companion::read(&shown, file, read)
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ mod tests {
         let mut definition = complete(built_in(), &at(URL, "0123456789"));
         definition.spec = normal(&definition.spec);
         definition.metadata.resource_version = Some("17".into());
-        definition.metadata.labels = Some([("of".into(), "somebody".into())].into());
+        definition.metadata.labels = Some([("of".into(), "someone".into())].into());
         definition
     }
 

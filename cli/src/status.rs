@@ -144,7 +144,8 @@ pub fn leader(lease: &Lease, now: Timestamp) -> Option<Leader> {
 }
 
 fn table(status: &Status, now: Timestamp) -> String {
-    let mut lines = vec![("leader", said(&status.leader, |leader| leader.as_ref().map_or_else(nobody, led)))];
+    let mut lines =
+        vec![("leader", said(&status.leader, |leader| leader.as_ref().map_or_else(leaderless, led)))];
     for Candidacy { holder, priority, at } in &status.candidates {
         let ago = at.parse::<Timestamp>().map(|at| now.as_second() - at.as_second());
         let heard = ago.map_or_else(|_| String::new(), |ago| format!(", announced {ago} s ago"));
@@ -173,7 +174,7 @@ fn said<T>(known: &Known<T>, words: impl Fn(&T) -> String) -> String {
     }
 }
 
-fn nobody() -> String {
+fn leaderless() -> String {
     "no leader: is an operator running? `systemctl status weaver-operator` on the Pi; one with \
      --standalone has no lease"
         .to_owned()
@@ -250,17 +251,17 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_is_late_nobody_and_what_may_not_be_seen_are_told() {
+    fn a_leader_that_is_late_no_one_and_what_may_not_be_seen_are_told() {
         let late = shown(Some(lease("2025-12-31T23:59:00.000000Z")), Ok(None));
         assert!(late.contains("renewed 120 s ago: LATE") && late.contains("paused     no\n"), "{late}");
-        let nobody = shown(None, Err(anyhow::anyhow!("namespaces is forbidden")));
-        assert!(nobody.contains("no leader: is an operator running?"), "{nobody}");
-        assert!(nobody.contains("paused     unknown: namespaces is forbidden"), "{nobody}");
+        let leaderless = shown(None, Err(anyhow::anyhow!("namespaces is forbidden")));
+        assert!(leaderless.contains("no leader: is an operator running?"), "{leaderless}");
+        assert!(leaderless.contains("paused     unknown: namespaces is forbidden"), "{leaderless}");
     }
 
     proptest! {
         #[test]
-        fn nobody_forges_a_line_of_the_status(text in "[\u{1b}\u{7}\r\n\u{9b}\u{202e}\u{2028}a-z_]{0,30}") {
+        fn no_one_forges_a_line_of_the_status(text in "[\u{1b}\u{7}\r\n\u{9b}\u{202e}\u{2028}a-z_]{0,30}") {
             let mut lease = lease("2026-01-01T00:00:48.000000Z");
             lease.spec.as_mut().unwrap().holder_identity = Some(text.clone());
             let candidates = json!([{"holder": text, "priority": 0, "at": text}]).to_string();

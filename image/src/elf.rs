@@ -118,9 +118,9 @@ impl fmt::Display for Fault {
                 "it needs glibc {found}, the card has {CARD_GLIBC}; build it against Debian 13 or older \
                  (docs/how-to/cross-compile.md)"
             ),
-            Self::GlibcUnknown => write!(f, "it does not say which glibc it needs; link it anew"),
+            Self::GlibcUnknown => write!(f, "it does not say which glibc it needs; link it again"),
             Self::OddReference(name) => {
-                write!(f, "it uses {name}, which only this builder's glibc has; link it anew")
+                write!(f, "it uses {name}, which only this builder's glibc has; link it again")
             }
             Self::NotPositionIndependent => {
                 write!(f, "it is not position-independent; build it with Rust's default relocation model")

@@ -227,11 +227,11 @@ pub fn prepare(
     programs: &Path,
     symbols: &Path,
 ) -> Result<Program> {
-    let beside = |dir: &Path| {
+    let next_to = |dir: &Path| {
         let made = tempfile::Builder::new().prefix(place::PARTIAL).tempdir_in(dir);
         made.map_err(|error| files::explained(&dir.join(name), error))
     };
-    let (new_program, new_symbols) = (beside(programs)?, beside(symbols)?);
+    let (new_program, new_symbols) = (next_to(programs)?, next_to(symbols)?);
     let stripped = new_program.path().join(name);
     let debug = new_symbols.path().join(format!("{name}.debug"));
     objcopy(&[OsStr::new("--only-keep-debug"), built.as_os_str(), debug.as_os_str()])?;
@@ -281,7 +281,7 @@ fn judge(facts: &Facts, size: u64, budget: u64) -> Result<()> {
 /// Where debuggers look when they are told `set debug-file-directory SYMBOLS`.
 fn link_by_id(symbols: &Path, id: &str, name: &str) -> Result<()> {
     let Some((first, rest)) = id.split_at_checked(2).filter(|(_, rest)| !rest.is_empty()) else {
-        bail!("its build id {id:?} is too short; link it anew");
+        bail!("its build id {id:?} is too short; link it again");
     };
     let dir = symbols.join(".build-id").join(first);
     files::make_dir(&dir)?;

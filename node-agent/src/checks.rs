@@ -127,8 +127,8 @@ impl Host {
 
     /// The directories whose files are read here and change by someone's hand, as they really are.
     fn places(&self, effective: &Effective) -> Vec<PathBuf> {
-        let beside = |path: &Path| path.parent().map(Path::to_owned);
-        let unit = self.unit.as_deref().and_then(beside);
+        let next_to = |path: &Path| path.parent().map(Path::to_owned);
+        let unit = self.unit.as_deref().and_then(next_to);
         let usual = ["/boot", "/etc", "/etc/default", "/etc/systemd/system"];
         let drop_ins = Path::new("/etc/systemd/system").join(format!("{}.d", self.role().unit()));
         let places = usual.into_iter().map(PathBuf::from).chain(unit).chain([
@@ -137,7 +137,7 @@ impl Host {
             effective.drop_ins.clone(),
             self.data_dir(effective).join("server/tls"),
         ]);
-        let places = places.chain(beside(&effective.drop_ins)).chain(beside(&self.admin_kubeconfig));
+        let places = places.chain(next_to(&effective.drop_ins)).chain(next_to(&self.admin_kubeconfig));
         places.map(|place| self.root.real(place)).collect()
     }
 

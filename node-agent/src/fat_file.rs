@@ -46,7 +46,7 @@ fn fill_holes(path: &Path, order: impl Fn(&Path) -> io::Result<Vec<PathBuf>>) ->
     let directory = path.parent().unwrap_or(Path::new("/"));
     // What a killed writer left may lie in a hole and is removed by the next write anyway: removed here, the
     // hole counts.
-    remove(&durable_file_beside(path))?;
+    remove(&durable_file_next_to(path))?;
     for number in 0..HOLES {
         let filler = filler(path, number);
         match OpenOptions::new().write(true).create_new(true).open(&filler) {
@@ -68,7 +68,7 @@ fn names_in_order(directory: &Path) -> io::Result<Vec<PathBuf>> {
     fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect()
 }
 
-fn durable_file_beside(path: &Path) -> PathBuf {
+fn durable_file_next_to(path: &Path) -> PathBuf {
     path.with_added_extension("new")
 }
 
@@ -135,16 +135,16 @@ mod tests {
             let file = dir.path().join("cmdline.txt");
             fill_holes(&file, |directory| entries.told(directory)).unwrap();
             let before = entries.told(dir.path()).unwrap();
-            fs::write(durable_file_beside(&file), "").unwrap();
+            fs::write(durable_file_next_to(&file), "").unwrap();
             let after = entries.told(dir.path()).unwrap();
             let place = |of: &Path| after.iter().position(|name| name == of).unwrap();
-            assert!(place(&file) < place(&durable_file_beside(&file)), "{names:?}: {before:?}, {after:?}");
+            assert!(place(&file) < place(&durable_file_next_to(&file)), "{names:?}: {before:?}, {after:?}");
             assert_eq!(fs::read(&file).unwrap(), b"old");
         }
     }
 
     #[test]
-    fn elsewhere_than_on_a_fat_a_file_is_replaced_and_nothing_is_left_beside_it() {
+    fn elsewhere_than_on_a_fat_a_file_is_replaced_and_nothing_is_left_next_to_it() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("cmdline.txt");
         replace(&file, b"one", 0o644).unwrap();

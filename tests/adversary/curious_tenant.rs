@@ -58,10 +58,10 @@ async fn which_namespaces_exist_is_told_by_no_status_in_any_state_of_the_source(
     world.secrets(&team).create(&PostParams::default(), &token).await.unwrap();
     // Those of another tenant and of the cluster, and names of equal length that no one has.
     let neighbour = world.namespace("merger").await;
-    let nobody = world.name("nobody");
+    let ghost = world.name("ghost");
     let closed = world.namespace("closed").await;
     world.mark_namespace(&closed, json!({"annotations": {"weaver.example.com/accept-from": "none"}})).await;
-    let pairs = [["kube-system", "kube-systen"], [&neighbour, &nobody], [&closed, &nobody]];
+    let pairs = [["kube-system", "kube-systen"], [&neighbour, &ghost], [&closed, &ghost]];
 
     let states = [
         ("found", "settings", json!({})),
@@ -103,13 +103,13 @@ async fn which_namespaces_exist_is_told_by_no_status_in_any_state_of_the_source(
     {
         let name = format!("{state}-1-1");
         let authorized = world.condition(&team, &name, "Authorized", "False", reason).await;
-        assert!(authorized.message.contains(&nobody), "{state}: {}", authorized.message);
+        assert!(authorized.message.contains(&ghost), "{state}: {}", authorized.message);
         assert!(authorized.message.contains("if the namespace does not exist, the refusal is the same"));
     }
     equal("at first").await;
     // It follows nothing live: what was absent appears.
     let before = told(&world, &team, "missing-1-1", &[]).await.unwrap();
-    assert_eq!(world.namespace("nobody").await, nobody);
+    assert_eq!(world.namespace("ghost").await, ghost);
     for (state, ..) in &states {
         judged_again(&world, &team, &format!("{state}-1-1")).await;
     }
@@ -124,9 +124,9 @@ async fn how_long_a_deletion_takes_tells_nothing_of_a_namespace() {
     let team = world.tenant().await;
     let foo = world.target(&team, "foo").await;
     let neighbour = world.namespace("merger").await;
-    let nobody = world.name("nobody");
+    let ghost = world.name("ghost");
     world.config_map(&team, "settings", &[("a", "1")]).await;
-    let pair = [("there", &neighbour), ("absent", &nobody)];
+    let pair = [("there", &neighbour), ("absent", &ghost)];
     for (name, target) in pair {
         let mut spec = world.spec(&team, &[&foo, target]);
         spec["targets"]["name"] = json!(name);
@@ -276,7 +276,7 @@ async fn a_copy_that_is_left_is_told_of_in_its_own_namespace() {
 }
 
 #[tokio::test]
-async fn a_copy_that_was_to_stay_is_nobody_elses_to_overwrite() {
+async fn a_copy_that_was_to_stay_is_no_one_elses_to_overwrite() {
     let world = World::new("orphaned").await;
     let (team, foo) = world.synced().await;
     let thief = world.tenant_called("thief").await;
@@ -306,7 +306,7 @@ async fn a_copy_that_was_to_stay_is_nobody_elses_to_overwrite() {
         assert_eq!(world.config_maps(&foo).get("settings").await.unwrap(), left, "{policy}");
     }
     world.delete_sync(&thief, "sync").await;
-    assert_eq!(world.config_maps(&foo).get("settings").await.unwrap(), left, "and nobody else's to remove");
+    assert_eq!(world.config_maps(&foo).get("settings").await.unwrap(), left, "and no one else's to remove");
 
     // Made again under its name, the resource has its copy back.
     world.config_map(&team, "settings", &[("a", "again")]).await;

@@ -236,8 +236,8 @@ async fn what_conversion_carries_is_judged_like_the_spec_at_either_version_and_f
         // Nor may the spec go, as a whole: the operator would let go of what it has made.
         refusal(patched(&attack.new, name, &json!({"spec": null})).await).unwrap();
         refusal(patched(&attack.old, name, &json!({"spec": null})).await).unwrap();
-        let nobody = json!({"spec": {"serviceAccount": null, "source": null, "syncToNamespaces": null}});
-        refusal(patched(&attack.old, name, &nobody).await).unwrap();
+        let no_account = json!({"spec": {"serviceAccount": null, "source": null, "syncToNamespaces": null}});
+        refusal(patched(&attack.old, name, &no_account).await).unwrap();
     }
     world.finish().await;
 }

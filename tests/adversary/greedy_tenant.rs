@@ -130,7 +130,7 @@ fn giant(number: usize) -> ConfigMap {
     let annotations = BTreeMap::from([("note".to_owned(), "x".repeat(250_000))]);
     let metadata = ObjectMeta {
         name: Some(format!("giant-{number}")),
-        labels: Some([(SYNC_UID_LABEL.to_owned(), "somebody".to_owned())].into()),
+        labels: Some([(SYNC_UID_LABEL.to_owned(), "someone".to_owned())].into()),
         annotations: Some(annotations),
         ..ObjectMeta::default()
     };

@@ -87,7 +87,7 @@ async fn attack(address: SocketAddr, path: &str) {
             "POST /metrics HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\nx",
         ),
         ("a request that keeps its connection", 300, "GET /livez HTTP/1.1\r\nhost: a\r\n\r\n"),
-        ("requests whose answers nobody reads", 50, pipelined.as_str()),
+        ("requests whose answers no one reads", 50, pipelined.as_str()),
         ("a huge head", 50, huge.as_str()),
     ] {
         let mut held = Vec::new();

@@ -62,7 +62,7 @@ async fn a_tenant_who_names_a_neighbours_account_gets_only_its_own() {
 }
 
 #[tokio::test]
-async fn a_source_that_somebody_marked_as_a_copy_is_neither_written_nor_deleted() {
+async fn a_source_that_someone_marked_as_a_copy_is_neither_written_nor_deleted() {
     let world = World::new("marked-source").await;
     let (team, foo) = world.synced().await;
     let sync = world.syncs(&team).get("sync").await.unwrap();
@@ -87,7 +87,7 @@ async fn a_source_that_somebody_marked_as_a_copy_is_neither_written_nor_deleted(
 }
 
 #[tokio::test]
-async fn whoever_has_the_operators_token_changes_no_spec_and_reads_no_content() {
+async fn anyone_who_has_the_operators_token_changes_no_spec_and_reads_no_content() {
     let world = World::new("stolen").await;
     let (team, foo) = world.synced().await;
     let thief = client_as(

@@ -61,9 +61,9 @@ fn kubectl_reaches_the_api_by_its_name_from_outside() {
     assert!(spaces.contains("namespace/kube-system"), "{spaces}");
     let host = machine.kubectl("raspi", &["get", "--raw", "/readyz"]).unwrap();
     assert_eq!(host.trim(), "ok", "the host name is served as well");
-    let refused = machine.kubectl("nobody.weaver.test", &["get", "namespaces"]).unwrap_err();
+    let refused = machine.kubectl("unknown.weaver.test", &["get", "namespaces"]).unwrap_err();
     let refused = format!("{refused:#}");
-    assert!(refused.contains("nobody.weaver.test") && refused.contains(API_NAME), "{refused}");
+    assert!(refused.contains("unknown.weaver.test") && refused.contains(API_NAME), "{refused}");
 }
 
 #[test]

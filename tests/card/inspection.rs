@@ -112,7 +112,7 @@ fn nothing_of_a_builder_or_of_another_card_is_on_it() {
     for (path, entry) in &card.entries {
         let name = path.rsplit('/').next().unwrap();
         assert!(!name.starts_with("ssh_host_"), "a host key: {path}");
-        assert!(!name.starts_with("authorized_keys") || entry.is_dir, "somebody's key: {path}");
+        assert!(!name.starts_with("authorized_keys") || entry.is_dir, "someone's key: {path}");
         assert!(!name.ends_with(".dpkg-dist") && !name.ends_with(".dpkg-new"), "{path}");
         assert!(!path.starts_with("/var/cache/apt/archives/") || entry.is_dir || name == "lock", "{path}");
         assert!(!path.starts_with("/boot/firmware/"), "below the mount point: {path}");

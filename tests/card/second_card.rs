@@ -122,9 +122,9 @@ fn the_token_is_kept_from_others(machine: &Machine) {
 
 /// The hook of a kernel's package writes cmdline.txt again; without the old one, nothing else can have.
 fn what_imager_appended_outlives_the_next_kernel(machine: &Machine) {
-    let anew = "rm /boot/firmware/cmdline.txt
+    let again = "rm /boot/firmware/cmdline.txt
         DEB_MAINT_PARAMS=configure /etc/kernel/postinst.d/z50-raspi-firmware && cat /boot/firmware/cmdline.txt";
-    let line = machine.run_within(anew, Duration::from_mins(5)).unwrap();
+    let line = machine.run_within(again, Duration::from_mins(5)).unwrap();
     assert_eq!(line.matches(APPENDED).count(), 1, "{line}");
     assert_eq!(line.trim_end().lines().count(), 1, "{line}");
     // While there was none, the agent may have said so; the last word on the card is of the new one.
@@ -148,7 +148,7 @@ fn k3s_is_held_back(machine: &Machine) {
     let show = "systemctl show -p ActiveState -p ConditionResult -p ConditionTimestampMonotonic k3s.service";
     let k3s = machine.run(show).unwrap();
     assert!(k3s.contains("ActiveState=inactive") && k3s.contains("ConditionResult=no"), "{k3s}");
-    assert!(!k3s.contains("ConditionTimestampMonotonic=0"), "nobody asked for k3s: {k3s}");
+    assert!(!k3s.contains("ConditionTimestampMonotonic=0"), "no one asked for k3s: {k3s}");
     assert!(!is_active(machine, "weaver-operator.service").unwrap());
     let banner = machine.run("cat /run/issue.d/*weaver*").unwrap();
     assert!(banner.contains("N-0"), "the console names the code: {banner}");

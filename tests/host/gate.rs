@@ -64,7 +64,7 @@ mod own_server {
     }
 
     #[test]
-    fn what_the_operator_needs_is_made_again_when_somebody_deletes_it() {
+    fn what_the_operator_needs_is_made_again_when_someone_deletes_it() {
         let scene = Scene::start();
         let agent = scene.run(&["--token-seconds", "600", "--token-renew-seconds", "1"]);
         agent.open();

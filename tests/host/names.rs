@@ -147,7 +147,7 @@ mod own_server {
     }
 
     #[test]
-    fn each_rung_is_proven_and_the_rung_reached_is_reported() {
+    fn each_step_is_proven_and_the_last_one_is_reported() {
         let scene = Scene::start(&["pi.example"]);
         let laptop = scene.laptops_kubeconfig();
         let (code, said) = scene.repair(&[]);
@@ -186,7 +186,7 @@ mod own_server {
     /// A name that the Secret claims and the certificate does not have: no restart adds it, only a new
     /// certificate does.
     #[test]
-    fn the_last_rung_is_a_new_certificate() {
+    fn the_last_step_is_a_new_certificate() {
         let scene = Scene::start(&["pi.example"]);
         let laptop = scene.laptops_kubeconfig();
         scene.annotate("listener.cattle.io/cn-late.example=late.example");
@@ -259,7 +259,7 @@ mod own_server {
     }
 
     #[test]
-    fn a_name_gets_out_and_what_laptops_have_goes_on_working() {
+    fn a_name_gets_out_and_what_laptops_have_continues_working() {
         let scene = Scene::start(&["pi.example"]);
         scene.drop_in("50.yaml", "tls-san+: [old.example]\n");
         assert_eq!(scene.repair(&[]).0, Some(0));

@@ -83,8 +83,8 @@ async fn happens(world: &World, (team, foo): (&str, &str), kind: &str, selects: 
         _ => {
             let before = world.tokens(team, "tokens").await;
             world.secrets(team).delete("tokens", &DeleteParams::default()).await.unwrap();
-            let anew = |now: &Tokens| !now.is_empty() && *now != before;
-            world.tokens_that(team, "tokens", "are other ones", anew).await;
+            let again = |now: &Tokens| !now.is_empty() && *now != before;
+            world.tokens_that(team, "tokens", "are other ones", again).await;
         }
     }
 }
@@ -96,7 +96,7 @@ fn renamed(mut spec: serde_json::Value, name: &str) -> serde_json::Value {
 
 #[tokio::test]
 #[ignore = "takes minutes: make test-long"]
-async fn own_server_each_watch_that_falls_silent_is_opened_anew() {
+async fn own_server_each_watch_that_falls_silent_is_opened_again() {
     let streams = Streams::default();
     let hooks = streams.hooks();
     let mut alone = Alone::start_with(|_| hooks, &["--watch", "5"]).await;
@@ -117,11 +117,11 @@ async fn own_server_each_watch_that_falls_silent_is_opened_anew() {
         let frozen = streams.freeze(kind, selects);
         assert!(frozen > 0, "no watch on {kind} by {selects}");
         happens(&world, (&team, &foo), kind, selects).await;
-        let anew = streams.freeze(kind, selects) - frozen;
+        let again = streams.freeze(kind, selects) - frozen;
         println!(
-            "{kind} {selects}: of {frozen} watches so far none speaks any more; {anew} were opened since"
+            "{kind} {selects}: of {frozen} watches so far none speaks any more; {again} were opened since"
         );
-        assert!(anew > 0, "what happened to {kind} was known by another way");
+        assert!(again > 0, "what happened to {kind} was known by another way");
     }
     let (alive, health) = alone.operator.health("/livez").await;
     assert!(alive && !alone.operator.has_ended(), "{health:#}");

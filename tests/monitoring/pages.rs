@@ -173,7 +173,7 @@ fn each_alert_is_of_what_the_programs_tell_and_says_what_to_do() {
     let mut names = BTreeSet::new();
     for rule in alerts() {
         let name = &rule.alert;
-        assert!(names.insert(name.clone()), "{name} stands there twice");
+        assert!(names.insert(name.clone()), "{name} is there twice");
         is_told(name, &rule.expr);
         assert!(["critical", "warning"].contains(&rule.labels.severity.as_str()), "{name}");
         assert!(rule.r#for.ends_with(['m', 'h']), "{name} fires at once");

@@ -229,7 +229,7 @@ async fn the_operator_holds_and_releases_without_the_right_to_impersonate_anybod
     other(own_schema.pointer(namespaces).unwrap());
     own.install().await.unwrap();
     let label = json!({"metadata": {"labels": {"a": "b"}}});
-    eventually("our definition lets nobody write it", || async {
+    eventually("our definition lets no one write it", || async {
         match raw.patch("odd", &PatchParams::default(), &Patch::Merge(&label)).await {
             Err(kube::Error::Api(status)) if status.code == 422 => Ok(()),
             other => Err(other.map(drop).map_err(|error| error.to_string())),

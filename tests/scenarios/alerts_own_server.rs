@@ -27,7 +27,7 @@ async fn leads(operator: &Operator) {
 }
 
 #[tokio::test]
-async fn nobody_leads_two_lead_everything_is_paused() {
+async fn no_one_leads_two_lead_everything_is_paused() {
     let mut alone = Alone::start_with(|_| Hooks::none(), &["--lease", "12"]).await;
     let mut observer = Observer::new(&LEADING);
     let world = alone.world("alerts-leading");
@@ -94,7 +94,7 @@ async fn what_tenants_lack_or_fight_over() {
     observer.comes("WeaverMintingRefused", told).await;
 
     let writer = world.writer("writer", "tokens").await;
-    world.service_token(&writer, "tokens", &[("a", "nobody")]).await;
+    world.service_token(&writer, "tokens", &[("a", "ghost")]).await;
     observer.comes("WeaverTokensMissing", told).await;
     observer.comes("WeaverServiceTokensNotReady", told).await;
     world.finish().await;

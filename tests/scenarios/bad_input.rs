@@ -93,7 +93,7 @@ async fn a_source_of_one_mebibyte_is_copied_whole() {
 }
 
 #[tokio::test]
-async fn a_condition_that_cannot_be_read_blinds_nobody() {
+async fn a_condition_that_cannot_be_read_blinds_no_one() {
     let world = World::new("odd-object").await;
     let team = world.tenant().await;
     let foo = world.target(&team, "foo").await;

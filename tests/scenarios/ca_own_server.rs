@@ -7,7 +7,7 @@ use weaver_tests::alone::Alone;
 use weaver_tests::world::{client_of, eventually};
 
 #[tokio::test]
-async fn with_another_ca_in_its_kubeconfig_the_operator_begins_anew_and_says_why() {
+async fn with_another_ca_in_its_kubeconfig_the_operator_begins_again_and_says_why() {
     let (mut alone, wire) = Alone::behind_wire(&["--lease", "12"]).await;
     let mut world = alone.world("ca");
     let (team, foo) = world.synced().await;

@@ -97,7 +97,7 @@ async fn what_does_not_become_ready_is_undone_and_why_is_said() {
     let (team, foo) = applied(&world).await;
     let before = world.syncs(&team).get("sync").await.unwrap();
     let mut spec = world.spec(&team, &[&foo]);
-    spec["serviceAccount"] = json!({"name": "nobody"});
+    spec["serviceAccount"] = json!({"name": "ghost"});
     spec["targets"]["exclude"] = json!(["baz"]);
     let hopeless = manifest(&team, "sync", &spec);
 
@@ -131,17 +131,17 @@ async fn what_does_not_become_ready_is_undone_and_why_is_said() {
 }
 
 #[tokio::test]
-async fn what_somebody_else_changed_meanwhile_is_not_undone() {
+async fn what_someone_else_changed_meanwhile_is_not_undone() {
     let world = World::new("cli-apply-theirs").await;
     let (team, foo) = applied(&world).await;
     let mut spec = world.spec(&team, &[&foo]);
-    spec["serviceAccount"] = json!({"name": "nobody"});
+    spec["serviceAccount"] = json!({"name": "ghost"});
     let mut command = program("weaver", &["apply", "-f", "-", "--wait=5", "--rollback-on-failure"]);
     let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(manifest(&team, "sync", &spec).as_bytes()).await.unwrap();
     eventually("it is applied", || async {
         let spec = world.syncs(&team).get("sync").await.unwrap().spec.spec.unwrap();
-        if spec.service_account.as_ref().unwrap().name.as_deref() == Some("nobody") {
+        if spec.service_account.as_ref().unwrap().name.as_deref() == Some("ghost") {
             Ok(())
         } else {
             Err(spec)

@@ -117,7 +117,7 @@ async fn a_change_that_cannot_be_leaves_the_object_and_keeps_the_text() {
 }
 
 #[tokio::test]
-async fn a_text_meets_what_somebody_else_changed_while_it_was_open() {
+async fn a_text_meets_what_someone_else_changed_while_it_was_open() {
     let world = World::new("cli-edit-open").await;
     let home = suspended(&world).await;
     let directory = tempfile::tempdir().unwrap();

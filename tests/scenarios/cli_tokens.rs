@@ -44,7 +44,7 @@ async fn a_token_is_applied_waited_for_and_its_secret_left_behind_unseen() {
     }
 
     // An account that there is not: what was before comes back.
-    let hopeless = manifest(&team, 900, "nobody");
+    let hopeless = manifest(&team, 900, "ghost");
     let said = fed(&["apply", "-f", "-", "--wait=2", "--rollback-on-failure"], &hopeless).await;
     assert!(!said.done && said.err.ends_with("robot: its previous state is restored\n"), "{said:?}");
     let spec = world.service_tokens(&team).get("robot").await.unwrap().spec.spec.unwrap();

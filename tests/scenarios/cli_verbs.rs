@@ -78,7 +78,7 @@ async fn deleting_with_orphan_leaves_the_copies() {
 }
 
 #[tokio::test]
-async fn the_copies_stay_although_somebody_takes_the_policy_back_at_the_last_moment() {
+async fn the_copies_stay_although_someone_takes_the_policy_back_at_the_last_moment() {
     let world = World::new("cli-verbs-orphan-race").await;
     let (team, foo) = world.synced().await;
     let (syncs, deletes) = (world.syncs(&team), Arc::new(AtomicU32::new(0)));

@@ -14,7 +14,7 @@ use weaver_tests::proxy::Hooks;
 use weaver_tests::world::{SOON, World, eventually};
 
 #[tokio::test]
-async fn a_watch_tells_each_change_in_a_line_and_ends_when_nobody_reads() {
+async fn a_watch_tells_each_change_in_a_line_and_ends_when_no_one_reads() {
     let world = World::new("cli-verbs-watch").await;
     let home = world.name("home");
     let mut child = program("weaver", &["sync", "watch", "-n", &home, "-o", "json"]).spawn().unwrap();
@@ -69,7 +69,7 @@ async fn a_watch_of_one_object_has_a_table_and_ends_well_on_ctrl_c() {
 }
 
 #[tokio::test]
-async fn a_watch_that_is_cut_or_too_old_goes_on_and_repeats_nothing() {
+async fn a_watch_that_is_cut_or_too_old_continues_and_repeats_nothing() {
     let world = World::new("cli-watch-cut").await;
     let home = world.namespace("home").await;
     let mut spec = world.spec(&home, &["foo"]);
@@ -109,7 +109,7 @@ async fn a_watch_that_is_cut_or_too_old_goes_on_and_repeats_nothing() {
     };
     let is = |change: &str, name: &str| (change.to_owned(), name.to_owned());
     assert_eq!([next().await, next().await], [is("ADDED", "goes"), is("ADDED", "stays")]);
-    eventually("the watch is begun anew", || async {
+    eventually("the watch is begun again", || async {
         let watches = watches.load(Ordering::SeqCst);
         if watches > 3 { Ok(()) } else { Err(watches) }
     })

@@ -158,7 +158,7 @@ async fn a_wait_that_times_out_says_what_was_missing() {
     );
     let never = |found: Option<&_>| match found {
         Some(_) => Progress::Reached,
-        None => Progress::Never("somebody deleted it".into()),
+        None => Progress::Never("someone deleted it".into()),
     };
     assert!(matches!(syncs.wait("sync", SOON, never).await.unwrap_err().why, Why::Never(_)));
 

@@ -30,7 +30,7 @@ async fn the_first_keeps_its_copy_and_the_other_takes_over_when_it_goes() {
     world.config_map(&rival, "settings", &[("b", "3")]).await;
     world.config_map(&team, "settings", &[("a", "2")]).await;
     world.holds(&foo, "settings", &[("a", "2")]).await;
-    assert_eq!(writes()[2], 0, "nobody deletes");
+    assert_eq!(writes()[2], 0, "no one deletes");
 
     world.delete_sync(&team, "sync").await;
     world.holds(&foo, "settings", &[("b", "3")]).await;

@@ -189,7 +189,7 @@ async fn another_scope_is_refused_with_the_number_of_objects_and_the_way_out() {
 }
 
 #[tokio::test]
-async fn somebody_elses_definition_of_the_same_name_is_left_alone() {
+async fn someone_elses_definition_of_the_same_name_is_left_alone() {
     for (what, edit, words) in [
         (
             "kind",

@@ -231,7 +231,7 @@ async fn a_higher_priority_takes_over_when_the_leader_renews_and_gives_back() {
     let third = alone.another_operator("third", &SHORT).await;
     says(&third, "since both have the same priority").await;
     signal(&third, "-TERM");
-    eventually("nobody waits", || async {
+    eventually("no one waits", || async {
         let annotations = leases(&world).get("weaver-operator").await.unwrap().metadata.annotations;
         let listed = annotations.and_then(|all| all.get(CANDIDATES_ANNOTATION).cloned());
         listed.map_or(Ok(()), Err)

@@ -4,7 +4,7 @@ use weaver_tests::metrics::Metrics;
 use weaver_tests::world::{World, eventually, given};
 
 #[tokio::test]
-async fn work_is_counted_and_nobody_is_named() {
+async fn work_is_counted_and_no_one_is_named() {
     let world = World::new("metrics").await;
     let log = given("WEAVER_TEST_OPERATOR_LOG");
     let (created, minted) =

@@ -78,7 +78,7 @@ async fn a_node_writes_the_report_of_its_own_name_and_no_other() {
 }
 
 #[tokio::test]
-async fn what_somebody_changed_of_the_rights_of_nodes_comes_back() {
+async fn what_someone_changed_of_the_rights_of_nodes_comes_back() {
     let own = Own::start().await;
     assert!(own.install().await.unwrap().changed());
     assert!(!own.install().await.unwrap().changed(), "the API server keeps them as they were written");

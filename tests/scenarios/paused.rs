@@ -46,7 +46,7 @@ async fn deleted_while_suspended_it_leaves_its_copies_and_goes_at_once() {
 }
 
 #[tokio::test]
-async fn one_that_somebody_paused_says_why_and_goes_on_where_it_was() {
+async fn one_that_someone_paused_says_why_and_continues_where_it_was() {
     let world = World::new("paused-one").await;
     let (team, foo) = world.synced().await;
     let pause = |reason: Value| json!({"metadata": {"annotations": {PAUSED_ANNOTATION: reason}}});
@@ -76,7 +76,7 @@ async fn one_that_somebody_paused_says_why_and_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_service_token_that_somebody_paused_is_not_minted_for() {
+async fn a_service_token_that_someone_paused_is_not_minted_for() {
     let world = World::new("paused-token").await;
     let team = world.writer("team", "tokens").await;
     world.robot(&team, "robot").await;

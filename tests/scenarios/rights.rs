@@ -107,7 +107,7 @@ async fn rights_that_an_account_has_by_its_group_are_rights_b18() {
 }
 
 #[tokio::test]
-async fn resources_of_one_account_share_one_token_and_nobody_reviews_it_b8_b31() {
+async fn resources_of_one_account_share_one_token_and_no_one_reviews_it_b8_b31() {
     let world = World::new("one-token").await;
     let (team, foo) = world.synced().await;
     for number in 0..5 {

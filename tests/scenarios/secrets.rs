@@ -83,7 +83,7 @@ async fn a_source_of_the_other_kind_takes_the_place_of_the_one_before_b14() {
 }
 
 #[tokio::test]
-async fn a_secret_made_anew_with_another_type_replaces_its_copies() {
+async fn a_secret_made_again_with_another_type_replaces_its_copies() {
     let world = World::new("other-type").await;
     let (team, foo) = tenant_of_secrets(&world).await;
     world.secret(&team, "settings", "Opaque", &[("username", b"u"), ("password", b"p")]).await;

@@ -69,7 +69,7 @@ async fn r_x01_r_x07_each_key_holds_a_token_of_its_account_for_its_audience() {
 }
 
 #[tokio::test]
-async fn r_x02_r_x03_one_token_is_minted_anew_and_the_other_stays_to_the_byte() {
+async fn r_x02_r_x03_one_token_is_minted_again_and_the_other_stays_to_the_byte() {
     let world = World::new("token-cases").await;
     let (team, first) = two_tokens(&world).await;
     // A key that is missing, one that holds something else, one that holds another's token.
@@ -82,9 +82,9 @@ async fn r_x02_r_x03_one_token_is_minted_anew_and_the_other_stays_to_the_byte() 
     for wrong in [None, Some("hunter2"), Some(others["x"].as_str())] {
         let value = wrong.map(|wrong| ByteString(wrong.as_bytes().to_vec()));
         change_secret(&world, &team, json!({"data": {"a": value}})).await;
-        let is_anew =
+        let is_again =
             |tokens: &Tokens| tokens.get("a").is_some_and(|a| *a != before["a"] && Some(a.as_str()) != wrong);
-        let now = world.tokens_that(&team, "tokens", "hold a new `a`", is_anew).await;
+        let now = world.tokens_that(&team, "tokens", "hold a new `a`", is_again).await;
         assert_eq!(now["b"], before["b"]);
         assert_eq!(world.user_of(&now["a"]).await, Some(user(&team, "robot")));
         before = now;
@@ -105,17 +105,17 @@ async fn r_x02_r_x03_one_token_is_minted_anew_and_the_other_stays_to_the_byte() 
 }
 
 #[tokio::test]
-async fn r_x02_an_account_that_was_made_anew_gets_new_tokens() {
+async fn r_x02_an_account_that_was_made_again_gets_new_tokens() {
     let world = World::new("token-recreated").await;
     let (team, before) = two_tokens(&world).await;
     world.remove_account(&team, "robot").await;
     let gone = world.token_condition(&team, "tokens", "Ready", "False", "AccountMissing").await;
     assert!(gone.message.contains("kubectl -n"), "{}", gone.message);
-    assert!(world.tokens(&team, "tokens").await.is_empty(), "what nobody can use does not stay");
-    let anew = world.robot(&team, "robot").await;
+    assert!(world.tokens(&team, "tokens").await.is_empty(), "what no one can use does not stay");
+    let again = world.robot(&team, "robot").await;
     let now = world.fresh(&team, "tokens").await;
     assert_ne!(now["a"], before["a"]);
-    assert_eq!(Some(Claims::read(&now["a"]).unwrap().account.uid), anew.metadata.uid);
+    assert_eq!(Some(Claims::read(&now["a"]).unwrap().account.uid), again.metadata.uid);
     assert_eq!(world.user_of(&now["b"]).await, Some(user(&team, "robot")));
     world.finish().await;
 }
@@ -128,14 +128,14 @@ async fn an_account_that_is_gone_does_not_hold_up_the_others() {
     world.bare_account(&team, "shy", &json!({})).await;
     world.bare_account(&team, "secret", &json!({"weaver.example.com/allow-tokens": "true"})).await;
     world
-        .service_token(&team, "tokens", &[("a", "robot"), ("b", "nobody"), ("c", "shy"), ("d", "secret")])
+        .service_token(&team, "tokens", &[("a", "robot"), ("b", "ghost"), ("c", "shy"), ("d", "secret")])
         .await;
     let tokens = world.tokens_that(&team, "tokens", "are there", |tokens| !tokens.is_empty()).await;
     assert_eq!(tokens.keys().collect::<Vec<_>>(), ["a"]);
     let ready = world.token_condition(&team, "tokens", "TokensFresh", "False", "AccountMissing").await;
     for part in [
         "1 of 4 tokens are valid",
-        "create serviceaccount nobody",
+        "create serviceaccount ghost",
         "label serviceaccount shy weaver.example.com/allow-tokens=true",
         "secret; allow it: weaver tenant allow",
     ] {
@@ -148,8 +148,8 @@ async fn an_account_that_is_gone_does_not_hold_up_the_others() {
         let (done, said) = weaver_tests::world::weaver(&["tenant", "allow", &team, account]);
         assert!(done, "{said}");
     }
-    world.bare_account(&team, "nobody", &json!({"weaver.example.com/allow-tokens": "true"})).await;
-    let (done, said) = weaver_tests::world::weaver(&["tenant", "allow", &team, "nobody"]);
+    world.bare_account(&team, "ghost", &json!({"weaver.example.com/allow-tokens": "true"})).await;
+    let (done, said) = weaver_tests::world::weaver(&["tenant", "allow", &team, "ghost"]);
     assert!(done, "{said}");
     let all = world.fresh(&team, "tokens").await;
     assert_eq!((all.len(), &all["a"]), (4, &tokens["a"]));
@@ -182,8 +182,8 @@ async fn r_x06_deleting_the_secret_revokes_its_tokens_and_makes_another() {
 }
 
 #[tokio::test]
-async fn one_that_is_made_anew_under_its_name_is_looked_after_at_once() {
-    let world = World::new("token-anew").await;
+async fn one_that_is_made_again_under_its_name_is_looked_after_at_once() {
+    let world = World::new("token-again").await;
     let (team, before) = two_tokens(&world).await;
     // As `kubectl replace --force` does it: the Secret stays until the garbage collector has seen it.
     let orphan =

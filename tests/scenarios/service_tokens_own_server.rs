@@ -177,7 +177,7 @@ async fn what_is_put_there_between_the_look_and_the_write_stays() {
 }
 
 #[tokio::test]
-async fn somebody_else_who_writes_the_secret_loses_nothing_and_one_failure_hides_no_token() {
+async fn someone_else_who_writes_the_secret_loses_nothing_and_one_failure_hides_no_token() {
     let place = Arc::new(OnceLock::<String>::new());
     let (put, failing) = (place.clone(), Arc::new(AtomicBool::new(false)));
     let (fails, mut armed) = (failing.clone(), None);
@@ -206,7 +206,7 @@ async fn somebody_else_who_writes_the_secret_loses_nothing_and_one_failure_hides
         Hooks { instead, before, ..Hooks::none() }
     })
     .await;
-    let world = alone.world("token-beside");
+    let world = alone.world("token-next to");
     let team = team_with_robot(&world).await;
     place.set(team.clone()).unwrap();
     world.service_token(&team, "tokens", &[("a", "robot")]).await;

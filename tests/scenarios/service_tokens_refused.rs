@@ -70,7 +70,7 @@ async fn bad_specs_are_refused_by_the_api_server_with_the_field() {
 }
 
 #[tokio::test]
-async fn r_x05_a_secret_of_somebody_elses_is_left_to_the_byte() {
+async fn r_x05_a_secret_of_someone_elses_is_left_to_the_byte() {
     let world = World::new("token-foreign").await;
     let team = world.writer("team", "tokens").await;
     world.robot(&team, "robot").await;
@@ -137,7 +137,7 @@ async fn a_writer_without_rights_is_told_the_role_and_what_is_printed_cures_it()
 }
 
 #[tokio::test]
-async fn an_immutable_secret_is_named_and_made_anew_when_it_is_deleted() {
+async fn an_immutable_secret_is_named_and_made_again_when_it_is_deleted() {
     let world = World::new("token-immutable").await;
     let team = world.writer("team", "tokens").await;
     world.robot(&team, "robot").await;

@@ -27,8 +27,8 @@ async fn a_renamed_copy_takes_the_place_of_the_one_before_b14() {
 }
 
 #[tokio::test]
-async fn under_another_name_a_copy_may_stand_beside_its_source() {
-    let world = World::new("beside-source").await;
+async fn under_another_name_a_copy_may_stand_next_to_its_source() {
+    let world = World::new("next-to-source").await;
     let team = world.tenant().await;
     world.grant(&team, &team, &weaver_tests::tenant::TARGET).await;
     let source = world.config_map(&team, "settings", &[("a", "1")]).await;

@@ -36,7 +36,7 @@ impl Cluster {
         world.robot(&team, "robot").await;
         world.service_token(&team, "tokens", &[("a", "robot")]).await;
         world.fresh(&team, "tokens").await;
-        world.config_map(&foo, "theirs", &[("of", "somebody")]).await;
+        world.config_map(&foo, "theirs", &[("of", "someone")]).await;
         let cluster = Self { alone, world, team, foo };
         cluster.done(&["tenant", "allow", &cluster.team, "sync"]).await;
         cluster
@@ -187,7 +187,7 @@ async fn a_live_operator_deletes_the_copies_and_foreign_objects_stay() {
     let cluster = Cluster::start("uninstall-delete").await;
     let theirs = cluster.theirs().await;
     // Someone has put an object into our namespace, and widened a grant by hand.
-    cluster.world.config_map(OPERATOR_NAMESPACE, "theirs", &[("of", "somebody")]).await;
+    cluster.world.config_map(OPERATOR_NAMESPACE, "theirs", &[("of", "someone")]).await;
     let roles: Api<Role> = Api::namespaced(cluster.client(), &cluster.foo);
     let role = json!({"metadata": {"name": "weaver-mint-other"}, "rules": []});
     roles.create(&PostParams::default(), &serde_json::from_value(role).unwrap()).await.unwrap();
@@ -216,7 +216,7 @@ async fn without_an_operator_the_person_deletes_what_the_marks_name_and_no_more(
     let mut stays = world.spec(&cluster.team, &[&bar]);
     stays["deletionPolicy"] = json!("Orphan");
     world.sync(&cluster.team, "stays", stays).await;
-    world.config_map(&baz, "settings", &[("of", "somebody")]).await;
+    world.config_map(&baz, "settings", &[("of", "someone")]).await;
     let mut adopts = world.spec(&cluster.team, &[&baz]);
     adopts["conflictPolicy"] = json!("Adopt");
     world.sync(&cluster.team, "adopts", adopts).await;

@@ -108,7 +108,7 @@ async fn upstreams_marks_count_only_where_its_resource_points() {
     // Marked for this very resource, in a namespace that it does not name.
     let stray = world.namespace("stray").await;
     world.grant(&team, &stray, &weaver_tests::tenant::TARGET).await;
-    world.config_map(&stray, "settings", &[("of", "somebody")]).await;
+    world.config_map(&stray, "settings", &[("of", "someone")]).await;
     mark(&world, &stray, "settings", &team).await;
     let before = world.config_maps(&stray).get("settings").await.unwrap();
     world.condition(&team, "sync", "Ready", "True", "Synced").await;
@@ -128,7 +128,8 @@ async fn upstreams_marks_count_only_where_its_resource_points() {
 }
 
 #[tokio::test]
-async fn a_resource_deleted_right_after_the_upgrade_is_not_stuck_and_nothing_goes_on_upstreams_marks_alone() {
+async fn a_resource_deleted_right_after_the_upgrade_is_not_stuck_and_nothing_continues_upstreams_marks_alone()
+{
     let Upstream { alone, world, team, foo, bar } = Upstream::start("deleted-at-once").await;
     // Without its account nothing can be taken over.
     world.delete_account(&team).await;
@@ -164,7 +165,7 @@ async fn create_when_accepted(own: &Own, namespace: &str, name: &str, spec: Valu
 const SPEC: &str = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
 
 #[tokio::test]
-async fn an_object_of_a_newer_release_is_reported_and_blinds_nobody() {
+async fn an_object_of_a_newer_release_is_reported_and_blinds_no_one() {
     let own = Own::start().await;
     own.install().await.unwrap();
     let world = World::on(own.client.clone(), "newer-release", own.logs());

@@ -31,7 +31,7 @@ async fn two_syncs(alone: &Alone, name: &str) -> (World, String, String, String)
 }
 
 #[tokio::test]
-async fn without_the_webhook_what_is_stored_at_v1beta1_goes_on_and_v1alpha1_says_why_not() {
+async fn without_the_webhook_what_is_stored_at_v1beta1_continues_and_v1alpha1_says_why_not() {
     let mut alone = Alone::start(bystander).await;
     let (world, team, foo, bar) = two_syncs(&alone, "webhook-down").await;
     alone.own.webhook.kill();
@@ -147,7 +147,7 @@ async fn the_certificate_is_renewed_at_50_requests_a_second_without_one_that_fai
         })
         .await;
     }
-    assert!(own.webhook.log().matches("accepted a connection").count() > 10, "nobody connected anew");
+    assert!(own.webhook.log().matches("accepted a connection").count() > 10, "no one connected again");
     load.abort();
     newcomers.abort();
     assert_eq!(*failed.lock().unwrap(), Vec::<String>::new(), "of {}", asked.load(Ordering::SeqCst));

@@ -188,7 +188,7 @@ async fn without_the_webhook_v1alpha1_fails_closed_and_the_installer_says_so() {
     })
     .await;
     assert!(error.contains(&format!("https://{NAME}.{NAMESPACE}.svc:{}/convert", cluster.port)), "{error}");
-    assert!(installing.try_wait().unwrap().is_none(), "it goes on trying");
+    assert!(installing.try_wait().unwrap().is_none(), "it continues trying");
     // Interrupted and run again, it continues from there.
     installing.kill().unwrap();
     installing.wait().unwrap();

@@ -16,7 +16,7 @@ import (
 
 const certificateUsage = `k3s-testbed certificate rotate --service k3s-server [--data-dir DIR]
 
-Has the served certificate made anew at the next start, as k3s does: with the names it has, and a new key.
+Has the served certificate made again at the next start, as k3s does: with the names it has, and a new key.
 `
 
 // listener is k3s' name for the certificate of the https port.

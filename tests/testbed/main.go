@@ -22,7 +22,7 @@ const usage = `k3s-testbed: a k3s-compatible control plane for development and t
   k3s-testbed server [flags]     run the control plane until SIGTERM (flags: server --help)
   k3s-testbed kubectl [args]     kubectl of the same version
   k3s-testbed certificate rotate --service k3s-server
-                                 the served certificate is made anew at the next start
+                                 the served certificate is made again at the next start
   k3s-testbed --version          version, in k3s' form
 `
 

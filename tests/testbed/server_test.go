@@ -54,7 +54,7 @@ func TestServer(t *testing.T) {
 			t.Errorf("%v, %v", who, err)
 		}
 	})
-	t.Run("a user named in a header is nobody", func(t *testing.T) {
+	t.Run("a user named in a header is ignored", func(t *testing.T) {
 		spoof := clientWith(t, rest.AnonymousClientConfig(config), nil)
 		err := spoof.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces").
 			SetHeader("X-Remote-User", "system:admin").SetHeader("X-Remote-Group", "system:masters").Do(ctx).Error()

@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(
             codes(),
             [Code::NameStale, Code::WeaverTomlInvalid, Code::OperatorNotStarted],
-            "nobody runs"
+            "no one runs"
         );
         // A file that was brought along may have a lock next to it that no one holds.
         let brought = report(Some(&path), Path::new("/nowhere"), now);

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_that_refuses_nobody_is_a_warning_with_a_remedy() {
+    fn a_policy_that_refuses_no_one_is_a_warning_with_a_remedy() {
         let all = watched();
         let [accounts, nodes, deletions] = all.as_slice() else { panic!("{} policies", all.len()) };
         let (missing, changed) = (Code::AccountPolicyMissing, Code::AccountPolicyChanged);

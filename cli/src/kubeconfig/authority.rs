@@ -15,7 +15,7 @@ pub fn refused(path: &Path, new: &NewAuthority) -> String {
         "{}: cluster `{cluster}` trusts another CA for {server} than the new kubeconfig; nothing was written
   SHA-256 of the CA that is trusted: {}
   SHA-256 of the CA that is new:     {}
-Whoever answers in place of the node, or wrote the file, can send a CA of their own. On the node, print that of its CA:
+Another machine that answers in place of the node, or the author of the file, can send its own CA. On the node, print that of its CA:
     sudo sha256sum {K3S_CA}
 If it prints the new one, because the cluster was set up again or its CA was rotated, repeat the command with --force.
 If not, do not use the new kubeconfig: it is not from this node.",

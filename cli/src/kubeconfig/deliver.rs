@@ -53,7 +53,7 @@ pub fn deliver(to: &Destination, document: &Document, context: &str, credential:
 
 /// Merges, and says what came of it.
 pub fn merged(path: &Path, document: &Document, context: &str, how: Merging) -> anyhow::Result<()> {
-    let merge = file::merge_into(path, document, how, &read_beside(path), Timestamp::now()).map_err(told)?;
+    let merge = file::merge_into(path, document, how, &read_next_to(path), Timestamp::now()).map_err(told)?;
     let path = path.display();
     match (merge.changed, merge.backup) {
         (false, _) => note!("{path} already has context {context}; nothing was written"),
@@ -70,7 +70,7 @@ pub fn merged(path: &Path, document: &Document, context: &str, how: Merging) -> 
 }
 
 /// The other files of KUBECONFIG, where this is one of them: kubectl reads all of them as one.
-fn read_beside(path: &Path) -> Vec<PathBuf> {
+fn read_next_to(path: &Path) -> Vec<PathBuf> {
     let Some(named) = env::var_os("KUBECONFIG") else { return Vec::new() };
     let files: Vec<_> = env::split_paths(&named).filter(|file| !file.as_os_str().is_empty()).collect();
     let is_same = |file: &&PathBuf| {

@@ -145,12 +145,12 @@ pub fn write(path: &Path, document: &Document, force: bool) -> Result<(), FileEr
     replace(&target, &document.to_yaml(), old.as_ref())
 }
 
-/// Merges a kubeconfig into the one at `path`, which need not exist. `beside` are the files that kubectl reads with it.
+/// Merges a kubeconfig into the one at `path`, which need not exist. `next_to` are the files that kubectl reads with it.
 pub fn merge_into(
     path: &Path,
     exported: &Document,
     how: Merging,
-    beside: &[PathBuf],
+    next_to: &[PathBuf],
     now: Timestamp,
 ) -> Result<Merge, FileError> {
     let failed = |source| FileError::Write { path: path.to_owned(), source };
@@ -160,8 +160,8 @@ pub fn merge_into(
     let text = old.as_ref().map(|_| read(path, "run this as its owner, or name another file")).transpose()?;
     let theirs = text.as_ref().map_or_else(|| Ok(Document::empty()), Document::parse)?;
     let mut whole = theirs.clone();
-    for file in beside.iter().filter(|file| file.exists()) {
-        whole = whole.beside(&Document::parse(&read(file, "run this as its owner")?)?);
+    for file in next_to.iter().filter(|file| file.exists()) {
+        whole = whole.next_to(&Document::parse(&read(file, "run this as its owner")?)?);
     }
     // Before anything else that --force allows: anyone who types it has seen this, if it is so.
     if let Some(new) = new_authority(&whole, exported).filter(|_| !how.force) {

@@ -127,7 +127,7 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
     };
 
     let mut batches = pin!(store.objects.watch(config));
-    let mut nobody = pin!(nobody_reads());
+    let mut no_one = pin!(no_one_reads());
     // One for all rounds: a Ctrl-C while a change is printed is not missed.
     let mut interrupted = pin!(tokio::signal::ctrl_c());
     let mut writer = Writer { kind, format: output, with_namespace: scope.all_namespaces, widths: None };
@@ -138,7 +138,7 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
             done = &mut interrupted => {
                 return done.map(|()| ExitCode::SUCCESS).context("cannot wait for Ctrl-C");
             }
-            () = &mut nobody => return Ok(ExitCode::SUCCESS),
+            () = &mut no_one => return Ok(ExitCode::SUCCESS),
         };
         match batch {
             Some(Ok(changes)) => {
@@ -168,7 +168,7 @@ pub async fn run(kind: Kind, options: Watch) -> anyhow::Result<ExitCode> {
 }
 
 /// Ends when the reader of a pipe has gone. What is no pipe, such as a file, has a reader always.
-async fn nobody_reads() {
+async fn no_one_reads() {
     // Nothing is written through it, so it need not be made one that does not block: others hold that pipe, too.
     let out = io::stdout().as_fd().try_clone_to_owned().and_then(Sender::from_owned_fd_unchecked);
     if let Ok(out) = out

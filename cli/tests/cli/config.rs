@@ -20,7 +20,7 @@ fn said(dir: &Path, weaver_toml: &str) -> String {
 }
 
 #[test]
-fn a_file_beside_it_that_says_nothing_is_told_where_the_pi_would_tell_it() {
+fn a_file_next_to_it_that_says_nothing_is_told_where_the_pi_would_tell_it() {
     for (name, asks, other) in [("network-config", WIFI, KEYS), ("user-data", KEYS, WIFI)] {
         for content in [NO_YAML.as_bytes(), b"#cloud-config\n\xff"] {
             let dir = tempfile::tempdir().unwrap();

@@ -112,7 +112,7 @@ fn a_code_is_explained_by_id_or_name_and_an_unknown_one_is_refused() {
 }
 
 #[test]
-fn whoever_has_read_enough_may_go() {
+fn anyone_who_has_read_enough_may_go() {
     let mut child =
         weaver(&[]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());

@@ -222,7 +222,7 @@ fn what_the_pi_refuses_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn somebody_elses_server_under_that_name_is_refused() {
+fn someone_elses_server_under_that_name_is_refused() {
     let (ca, other) = (Ca::new(), Ca::new());
     let server = TlsServer::start(other.leaf(&["localhost"]));
     let scene = Scene::new(&ca, &format!("https://localhost:{}", server.address.port()));

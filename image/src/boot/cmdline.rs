@@ -28,10 +28,10 @@ pub struct CommandLine {
 /// When the first line is empty or no text, or the whole is too long.
 pub fn compose(firmware: &[&str], name: &str, content: &[u8], extra: &[String]) -> Result<CommandLine> {
     if content.contains(&0) {
-        bail!("{name} on the card holds a zero byte; write it anew, as one line of text");
+        bail!("{name} on the card holds a zero byte; write it again, as one line of text");
     }
     let Ok(text) = str::from_utf8(content) else {
-        bail!("{name} on the card is not UTF-8; write it anew, as one line of text");
+        bail!("{name} on the card is not UTF-8; write it again, as one line of text");
     };
     let mut lines = text.split('\n').map(str::trim);
     let first = lines.next().unwrap_or_default();
@@ -89,8 +89,8 @@ mod tests {
             (&b""[..], "the first line of cmdline.txt on the card is empty"),
             (b"\n", "is empty"),
             (b"  \r\nroot=a\n", "put all arguments on the first line"),
-            (b"root=a\0", "holds a zero byte; write it anew"),
-            (b"root=\xff", "is not UTF-8; write it anew"),
+            (b"root=a\0", "holds a zero byte; write it again"),
+            (b"root=\xff", "is not UTF-8; write it again"),
             (&[b'x'; 2048], "the kernel reads 2047; shorten it"),
         ] {
             let error = compose_plain(content).unwrap_err().to_string();

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_at_the_port_is_no_connection() {
+    fn no_one_at_the_port_is_no_connection() {
         let dir = tempfile::tempdir().unwrap();
         let key = Key::in_dir(dir.path()).unwrap();
         let error = key.run(ports::disposable().unwrap(), "true", Duration::from_secs(20)).unwrap_err();

@@ -120,7 +120,7 @@ pub fn build(options: &Options) -> Result<Image> {
             for Program { name, size, .. } in &programs {
                 say(format_args!("            {:5} KiB  {name}", size >> 10));
             }
-            steps.done("programs", "stripped, symbols beside the image");
+            steps.done("programs", "stripped, symbols next to the image");
             Ok((k3s, programs))
         };
         let others = others();

@@ -62,7 +62,7 @@ mod tests {
         };
         let list: serde_json::Value = serde_json::from_str(&list(&image).unwrap()).unwrap();
         let entry = &list["os_list"][0];
-        assert_eq!(entry["name"], "Config Weaver 0.1.0 (TEST IMAGE)", "nobody takes it for a release");
+        assert_eq!(entry["name"], "Config Weaver 0.1.0 (TEST IMAGE)", "no one takes it for a release");
         assert_eq!(entry["init_format"], "cloudinit-rpi");
         assert_eq!(entry["devices"], json!(["pi4-64bit"]));
         assert_eq!((&entry["extract_sha256"], &entry["image_download_sha256"]), (&json!("aa"), &json!("bb")));

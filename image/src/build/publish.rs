@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beside_an_image_is_of_its_build() {
+    fn what_lies_next_to_an_image_is_of_its_build() {
         let home = tempfile::tempdir().unwrap();
         let out = home.path();
         let older = out.join("config-weaver-1-arm64.img.xz.sha256");

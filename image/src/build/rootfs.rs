@@ -98,7 +98,7 @@ pub fn cached(source: &Path, kernel: DebianKernel, cache: &Path) -> Result<Optio
         return Ok(None);
     }
     if let Err(error) = is_whole(&directory) {
-        say(format_args!("            made anew, since what is in the cache is not whole: {error:#}"));
+        say(format_args!("            made again, since what is in the cache is not whole: {error:#}"));
         return Ok(None);
     }
     RootFs::take(directory).map(Some)

@@ -81,7 +81,7 @@ fn judge(platform: Platform, program: &[u8]) -> Result<()> {
     let needs = facts.loader.iter().chain(&facts.libraries).cloned().collect::<Vec<_>>().join(", ");
     ensure!(
         needs.is_empty(),
-        "it needs {needs}, and nothing is beside it there; link it statically ({STATIC})"
+        "it needs {needs}, and nothing is next to it there; link it statically ({STATIC})"
     );
     let budget = Profile::Release.budget();
     ensure!(size < budget, "it has {size} bytes, the budget is {} MiB", budget >> 20);

@@ -195,7 +195,7 @@ fn host_keys_are_made_once_with_their_modes() {
     }
     assert!(read(dir.path(), "ssh_host_ed25519_key.pub").starts_with("ssh-ed25519 "));
     assert!(read(dir.path(), "ssh_host_ecdsa_key.pub").starts_with("ecdsa-sha2-"));
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4, "something is left beside the keys");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4, "something is left next to the keys");
 
     let again = make_keys(dir.path());
     assert!(again.status.success() && said(&again).is_empty(), "{}", said(&again));

@@ -128,7 +128,7 @@ fn the_same_programs_of_the_same_commit_are_the_same_image() {
 }
 
 #[test]
-fn unpacked_it_starts_with_nothing_beside_it() {
+fn unpacked_it_starts_with_nothing_next_to_it() {
     let image = image(&programs(), &about()).unwrap();
     let files = files(&image.archive);
     let index = json(blob(&files, &json(&files["index.json"])["manifests"][0]));

@@ -78,10 +78,10 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
-    let beside = path.with_added_extension("new");
-    fs::write(&beside, text).and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
+    let next_to = path.with_added_extension("new");
+    fs::write(&next_to, text).and_then(|()| fs::rename(&next_to, path)).inspect_err(|_| {
         // The failure is what counts; a file that could not even be begun is not there to remove.
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&next_to);
     })
 }
 
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_replaced_is_named_and_nothing_is_left_beside_it() {
+    fn a_file_that_cannot_be_replaced_is_named_and_nothing_is_left_next_to_it() {
         let root = Root::new("blocked");
         fs::create_dir_all(root.0.join("docs/reference/api.md/in-the-way")).unwrap();
         let said = generate(&root.0).unwrap_err().to_string();

@@ -141,7 +141,7 @@ fn every_field_is_described_and_says_its_default() {
 }
 
 #[test]
-fn exclusive_bounds_are_booleans_beside_their_bound() {
+fn exclusive_bounds_are_booleans_next_to_their_bound() {
     let mut exclusive = 0;
     each_field(&mut |path, schema| {
         for (flag, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {

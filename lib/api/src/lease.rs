@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn priority_and_candidates_stand_beside_and_renew_nothing() {
+    fn priority_and_candidates_stand_next_to_and_renew_nothing() {
         let expiry = Duration::from_mins(1);
         let high = Me { name: "a".into(), priority: 7 };
         let first = held(None, &high, &[], expiry, at(1));
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(Record::of(&lease(-1, "x")).expiry, None);
         assert_eq!(Record::of(&lease(i32::MAX, "x")).expiry, None);
         let emptied = Record::of(&lease(120, ""));
-        assert_eq!((emptied.holder, emptied.is_released), (None, false), "whoever held it does not know");
+        assert_eq!((emptied.holder, emptied.is_released), (None, false), "its holder is unknown");
         assert_eq!(Record::of(&Lease::default()).holder, None);
     }
 }

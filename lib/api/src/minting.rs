@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_is_known_again_and_one_that_somebody_has_changed_is_not() {
+    fn a_grant_is_known_again_and_one_that_someone_has_changed_is_not() {
         let (role, binding) = grant("team-a", "sync");
         assert!(is_granted(&role) && is_bound(&binding) && is_named_like_ours(&role.metadata));
         let mut wider = role.clone();

@@ -194,7 +194,7 @@ async fn seen<K>(
                 Ok(Some(batch)) if batch.iter().any(&wanted) => return Ok(()),
                 Ok(Some(_)) => {}
                 Ok(None) => bail!("the watch has ended"),
-                Err(error) => eprintln!("the watch goes on after: {error}"),
+                Err(error) => eprintln!("the watch continues after: {error}"),
             }
         }
     };

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_printed_role_is_whole_and_its_name_is_nobody_elses() {
+    fn the_printed_role_is_whole_and_its_name_is_no_one_elses() {
         let one = |kind| for_target(kind, "123").into_iter().take(1).collect::<BTreeSet<Right>>();
         let text = explain(&account(), &one(MAP), false);
         let role = &printed(&text)[0];

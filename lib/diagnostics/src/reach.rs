@@ -336,7 +336,7 @@ mod tests {
             (Outcome::NotServed, Code::NameNotInCertificate),
             (Outcome::Dates("it has expired".into()), Code::CertificateDates),
             (Outcome::Untrusted("another CA".into()), Code::CertificateUntrusted),
-            (silence(io::ErrorKind::ConnectionRefused, "nobody there"), Code::ConnectionRefused),
+            (silence(io::ErrorKind::ConnectionRefused, "no one there"), Code::ConnectionRefused),
             (silence(io::ErrorKind::TimedOut, "no answer within 5 s"), Code::ServerSilent),
             (silence(io::ErrorKind::NetworkUnreachable, "no route"), Code::ServerSilent),
             // The texts of others decide nothing.

@@ -24,7 +24,7 @@ pub fn redacted(text: &str) -> String {
     // Lines that a private key may still have.
     let mut key_lines = 0_usize;
     // Below a name whose value is not, or not whole, on its line; behind a line that continues.
-    let (mut below, mut goes_on) = (None, false);
+    let (mut below, mut continues) = (None, false);
     // The line above names a secret whose value is a field of its own.
     let mut named_above = false;
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
@@ -61,7 +61,7 @@ pub fn redacted(text: &str) -> String {
             line.trim().is_empty() || indent > above || indent == above && line[indent..].starts_with("- ")
         };
         let outer = below.filter(|above| is_below(*above));
-        let is_hidden = std::mem::take(&mut goes_on) || number <= quoted_to || outer.is_some();
+        let is_hidden = std::mem::take(&mut continues) || number <= quoted_to || outer.is_some();
         let name = secret_name_field(line);
         let paired = name.or(named_above.then_some(0)).and_then(|from| value_field(line, from));
         named_above = name.is_some() && paired.is_none();
@@ -73,7 +73,7 @@ pub fn redacted(text: &str) -> String {
         // A hidden line may itself begin a value that continues below.
         below =
             outer.or(is_open.then_some(indent)).map(|above| if is_open { above.min(indent) } else { above });
-        goes_on = (is_secret || is_hidden) && line.trim_end().ends_with('\\');
+        continues = (is_secret || is_hidden) && line.trim_end().ends_with('\\');
         if let Some(quote) = quote {
             let end = lines[number..].iter().take(QUOTED_LINES).position(|line| line.contains(quote));
             quoted_to = quoted_to.max(end.map_or(0, |end| number + end + 1));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_may_begin_what_goes_on() {
+    fn what_is_hidden_may_begin_what_continues() {
         for text in [
             "--token \\\npassword: |\n  hunter2\n",
             "token = \"\"\"\nkey = \"\"\"\nhunter2\n\"\"\"\n",

@@ -7,7 +7,7 @@
 //! input panics. Neither the token, the Wi-Fi's password nor anything of a
 //! private key is in a fault, a finding or a `Debug`.
 
-pub mod beside;
+pub mod companion;
 mod config;
 pub mod copies;
 mod fault;

@@ -27,7 +27,7 @@ fn said() -> Vec<(&'static str, &'static str)> {
 }
 
 #[test]
-fn what_is_said_is_recognised_as_the_code_beside_it() {
+fn what_is_said_is_recognised_as_the_code_next_to_it() {
     let recogniser = Recogniser::new().unwrap();
     let rows = said();
     assert!(rows.len() > 25, "{}", rows.len());

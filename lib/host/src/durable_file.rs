@@ -51,23 +51,23 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<(), WriteError>
 /// # Errors
 /// As [`replace`]; also if the caller may not give the file to that owner or group.
 pub fn replace_as(path: &Path, content: &[u8], how: &How<'_>) -> Result<(), WriteError> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(how.suffix);
-    let beside = Path::new(&beside);
-    write_beside(path, beside, content, how)
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(how.suffix);
+    let temporary = Path::new(&temporary);
+    write_temporary(path, temporary, content, how)
         // What could not be written whole is of no use to anyone.
-        .inspect_err(|_| drop(fs::remove_file(beside)))
+        .inspect_err(|_| drop(fs::remove_file(temporary)))
         .map_err(|source| WriteError { path: path.to_owned(), source })
 }
 
-fn write_beside(path: &Path, beside: &Path, content: &[u8], how: &How<'_>) -> io::Result<()> {
+fn write_temporary(path: &Path, temporary: &Path, content: &[u8], how: &How<'_>) -> io::Result<()> {
     // Made again rather than emptied: what was left behind may be open to more readers than a key should be.
-    match fs::remove_file(beside) {
+    match fs::remove_file(temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    create(beside, content, how)?;
-    fs::rename(beside, path)?;
+    create(temporary, content, how)?;
+    fs::rename(temporary, path)?;
     File::open(directory_of(path))?.sync_all()
 }
 

@@ -12,7 +12,7 @@ use weaver_diagnostics::{
     text_file::TextFile,
     weaver_toml::{
         Config, Role, Secret,
-        beside::{self, Unknown},
+        companion::{self, Unknown},
         join_token::{self, Form},
         network_config::{self, OtherWifi},
         owners_netplan::{self, Radio},
@@ -117,7 +117,7 @@ fn said<T: Default>(
     path: &Path,
     read: impl Fn(&TextFile) -> Result<T, SyntaxError>,
 ) -> Result<T, Unknown> {
-    beside::read(&path.display().to_string(), root.read(path), read)
+    companion::read(&path.display().to_string(), root.read(path), read)
 }
 
 /// What cloud-init was told or, where that says nothing of the Wi-Fi any more, what it made of it earlier.

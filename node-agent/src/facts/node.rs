@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_tells_is_not_made_up() {
+    fn what_no_one_tells_is_not_made_up() {
         let (_dir, root) = host(&[]);
         assert_eq!(read(&root, Path::new("/")), NodeFacts::default());
     }

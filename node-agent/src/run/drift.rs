@@ -163,7 +163,7 @@ mod tests {
         let write = |name: &'static str| move |dir: &Path| fs::write(dir.join(name), "x").unwrap();
         assert!(tells(&["a"], make("a"), write("a/config.yaml")).await);
         assert!(!tells(&["a"], make("a"), |_| ()).await);
-        assert!(!tells(&["a"], make("a"), write("b")).await, "beside it");
+        assert!(!tells(&["a"], make("a"), write("b")).await, "next to it");
         assert!(!tells(&["a"], make("a"), write("a/NODE-STATUS.txt")).await, "our own page");
         assert!(!tells(&["a"], make("a"), write("a/.node-status.json.tmp")).await);
         let read = |dir: &Path| assert_eq!(fs::read_dir(dir.join("a")).unwrap().count(), 0);

@@ -201,7 +201,7 @@ async fn a_rollback_loses_neither_program_however_it_ends() {
 
 /// `sudo weaver node rollback`, typed again, went back to what the first had left, and threw the other away.
 #[tokio::test]
-async fn a_rollback_that_was_cut_off_and_is_typed_again_goes_on() {
+async fn a_rollback_that_was_cut_off_and_is_typed_again_continues() {
     for (is_replaced, phase, code, installed, previous, calls, ends) in [
         (false, Phase::Forward, exit_code::FINE, "old", "new", "", Phase::WentBack),
         (true, Phase::Forward, exit_code::FINE, "new", "old", "stop start", Phase::Done),

@@ -39,13 +39,13 @@ impl Place {
     /// Where the new program is written.
     #[must_use]
     pub fn staged(&self) -> PathBuf {
-        self.beside("new")
+        self.next_to("new")
     }
 
     /// Where the one before is kept.
     #[must_use]
     pub fn previous(&self) -> PathBuf {
-        self.beside("previous")
+        self.next_to("previous")
     }
 
     #[must_use]
@@ -78,9 +78,9 @@ impl Place {
     /// # Errors
     /// It cannot be done; the one that was kept is still there, or the one in place has taken its name.
     pub fn keep(&self) -> anyhow::Result<()> {
-        let beside = self.beside("kept");
-        link(&self.installed, &beside)?;
-        rename(&beside, &self.previous())?;
+        let next_to = self.next_to("kept");
+        link(&self.installed, &next_to)?;
+        rename(&next_to, &self.previous())?;
         self.to_the_disk()
     }
 
@@ -120,7 +120,7 @@ impl Place {
         let _ = remove(&self.staged());
     }
 
-    fn beside(&self, suffix: &str) -> PathBuf {
+    fn next_to(&self, suffix: &str) -> PathBuf {
         self.installed.with_added_extension(suffix)
     }
 

@@ -109,7 +109,7 @@ fn each_layout_is_mended_in_the_file_that_counts_and_then_only_a_reboot_is_missi
 }
 
 #[test]
-fn where_the_system_writes_the_file_anew_the_repair_outlives_that() {
+fn where_the_system_writes_the_file_again_the_repair_outlives_that() {
     let host =
         with_generator(Host::raspberry_pi_without_memory(PLAIN)).file(EXTRA, "usb-storage.quirks=1:2:u\n");
     assert_eq!(repair(&host, &[]).0, 11);
@@ -148,7 +148,7 @@ fn a_repair_is_taken_back_to_the_byte() {
 }
 
 #[test]
-fn what_somebody_has_changed_since_is_not_taken_back() {
+fn what_someone_has_changed_since_is_not_taken_back() {
     let host = Host::raspberry_pi_without_memory(PLAIN);
     assert_eq!(repair(&host, &[]).0, 11);
     let host = host.file(CMDLINE, "root=/dev/mmcblk0p2 mine\n");

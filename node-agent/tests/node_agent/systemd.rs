@@ -199,7 +199,7 @@ fn a_verdict_that_turns_bad_is_reported_and_the_operator_is_started_again_when_i
 }
 
 #[test]
-fn an_agent_that_is_started_again_beside_a_bad_verdict_renews_the_operators_token() {
+fn an_agent_that_is_started_again_next_to_a_bad_verdict_renews_the_operators_token() {
     let scene = Scene::new();
     let mut first = scene.start();
     first.wait_for_report("open gate", is_open);
@@ -260,7 +260,7 @@ fn on_a_node_that_joins_its_own_k3s_is_looked_after_and_nothing_is_proven() {
     assert!(!is_open(&report) && !has(&report, "T-09"), "{report:#}");
     let starts = |unit: &str| scene.systemctl.starts_of(unit);
     assert_eq!((starts("k3s-agent.service"), starts(K3S), starts(OPERATOR)), (1, 0, 0));
-    assert!(scene.server.asked().is_empty(), "nobody is asked for a name");
+    assert!(scene.server.asked().is_empty(), "no one is asked for a name");
     assert!(!scene.host.path("/run/weaver/operator.kubeconfig").exists());
 }
 

@@ -212,6 +212,6 @@ fn which_file_is_repaired_on_each_system() {
         if file != STUB && !host.path(STUB).exists() {
             continue;
         }
-        assert_eq!(host.read(STUB), MOVED, "{}: the stub is nobody's", system.name);
+        assert_eq!(host.read(STUB), MOVED, "{}: the stub is no one's", system.name);
     }
 }

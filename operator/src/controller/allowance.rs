@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_remembered_for_longer_than_an_hour() {
+    fn no_one_is_remembered_for_longer_than_an_hour() {
         let (mut allowance, begun) = (Allowance::new(3), Instant::now());
         for tenant in 0..100 {
             allowance.take(&tenant.to_string(), begun);

@@ -213,7 +213,7 @@ mod tests {
         let broken = judge::<ConfigMapSync>(&json!({"status": broken})).unwrap();
         assert!(broken.words[0].starts_with("status.counts: "), "{:?}", broken.words);
         assert_eq!(broken.status.conditions, whole.conditions);
-        assert_eq!(broken.status.observed_generation, None, "so it is written anew");
+        assert_eq!(broken.status.observed_generation, None, "so it is written again");
         assert_eq!(status(json!({"conditions": "none"})), ConfigMapSyncStatus::default());
         assert_eq!(status(json!({})), ConfigMapSyncStatus::default());
     }

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_wrote_there_is_bounded_and_without_a_reason_it_is_one_too() {
+    fn what_someone_wrote_there_is_bounded_and_without_a_reason_it_is_one_too() {
         let long = Pause::of_one(&meta(Some(&"é".repeat(10_000)))).unwrap();
         assert!(long.reason.len() < 400, "{}", long.reason.len());
         assert_eq!(Pause::of_one(&meta(Some(""))).map(|pause| pause.reason), Some(String::new()));

@@ -149,7 +149,7 @@ mod tests {
             assert!(reconciled.now_or_never().is_none());
         }
         let other = permits.enter("other").now_or_never();
-        assert!(other.is_some(), "nobody else waits");
+        assert!(other.is_some(), "no one else waits");
         assert_eq!((permits.waiting(), permits.reconciliations().running), (1_000, PER_TENANT + 1));
         held.pop();
         assert!((&mut waiting[0]).now_or_never().is_some(), "in order");

@@ -79,7 +79,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_waits_longer_than_a_reconciliation_takes_to_come_back(gaps in proptest::collection::vec(0u64..400, 1..200)) {
+        fn no_one_waits_longer_than_a_reconciliation_takes_to_come_back(gaps in proptest::collection::vec(0u64..400, 1..200)) {
             let (mut rate_limit, mut now) = (RateLimit::default(), Instant::now());
             let start = now;
             let mut taken = 0.0;

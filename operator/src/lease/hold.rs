@@ -20,7 +20,7 @@ use weaver_api::OPERATOR_NAMESPACE;
 use weaver_client::call::{CallError, call, lookup};
 
 use super::fence::{Fence, since_boot};
-use super::holder::Beside;
+use super::holder::Origin;
 use super::plan::{Candidate, Step, Timing, announced, outranking, staying, went_back};
 use crate::code;
 use crate::health::{Health, Heartbeat};
@@ -35,7 +35,7 @@ pub enum Ending {
     #[error("{0} has a higher priority and takes over the lease")]
     Yielded(String),
     /// The Lease is older than it was: so is all else, and what watches have shown may never have been. A watch
-    /// that goes on from what it saw last would be kept waiting until the API server has come so far again, in silence.
+    /// that continues from what it saw last would be kept waiting until the API server has come so far again, in silence.
     #[error("the API server has an older state (was a backup restored?): restarting")]
     WentBack,
 }
@@ -52,7 +52,7 @@ pub struct Holder<'a> {
 pub struct Leases {
     api: Api<Lease>,
     me: Me,
-    beside: Beside,
+    origin: Origin,
     timing: Timing,
     fence: Fence,
     health: Health,
@@ -82,14 +82,14 @@ impl Leases {
     #[must_use]
     pub fn new(
         client: Client,
-        (name, beside): (String, Beside),
+        (name, origin): (String, Origin),
         priority: i32,
         timing: Timing,
         fence: Fence,
         health: Health,
     ) -> Self {
         let me = Me { name, priority };
-        Self { api: Api::namespaced(client, OPERATOR_NAMESPACE), me, beside, timing, fence, health }
+        Self { api: Api::namespaced(client, OPERATOR_NAMESPACE), me, origin, timing, fence, health }
     }
 
     /// Waits until this process leads, and tells by `waits_for` whom it waits for, whenever that changes.
@@ -133,7 +133,7 @@ impl Leases {
     async fn try_once(&self, candidate: &mut Candidate) -> Result<Look, CallError> {
         let found = lookup(self.api.get(NAME)).await?;
         let record = found.as_ref().map(Record::of);
-        let is_gone = |holder: &str| self.beside.is_gone(holder);
+        let is_gone = |holder: &str| self.origin.is_gone(holder);
         let why = match candidate.judge(record.as_ref(), &self.me, is_gone, since_boot(), &self.timing) {
             Step::Take(why) => why,
             Step::Wait(pause) => {
@@ -162,10 +162,10 @@ impl Leases {
     /// is another chance, so nothing is done about a failure.
     async fn announce(&self, lease: &Lease, candidates: &[Candidacy], last: &mut Option<Duration>) {
         let now = since_boot();
-        let anew = last.is_none_or(|last| now.saturating_sub(last) >= self.timing.announce);
+        let renew = last.is_none_or(|last| now.saturating_sub(last) >= self.timing.announce);
         let at = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let mine = Candidacy { holder: self.me.name.clone(), priority: self.me.priority, at };
-        let Some(candidates) = announced(candidates, &mine, anew) else { return };
+        let Some(candidates) = announced(candidates, &mine, renew) else { return };
         let lease = with_candidates(lease, &candidates);
         if self.replace(&lease).await.is_ok() {
             *last = Some(now);
@@ -197,7 +197,7 @@ impl Leases {
     /// Who is on the list of a Lease that this process holds, and stays there.
     fn staying(&self, lease: Option<&Lease>) -> Vec<Candidacy> {
         let listed = lease.map(Record::of).map(|record| record.candidates).unwrap_or_default();
-        staying(&listed, &self.me, |holder| self.beside.is_gone(holder))
+        staying(&listed, &self.me, |holder| self.origin.is_gone(holder))
     }
 
     async fn give_back(&self, lease: &Lease) -> Result<(), CallError> {
@@ -301,11 +301,11 @@ impl Held {
         if went_back(&Record::of(&self.lease), found) {
             return Some(Ending::WentBack);
         }
-        let Leases { me, beside, .. } = &self.leases;
+        let Leases { me, origin, .. } = &self.leases;
         if let Some(holder) = found.holder.as_ref().filter(|holder| **holder != me.name) {
             return Some(Ending::Lost(holder.clone()));
         }
-        let higher = outranking(&found.candidates, me, |holder| beside.is_gone(holder))?;
+        let higher = outranking(&found.candidates, me, |holder| origin.is_gone(holder))?;
         Some(Ending::Yielded(higher.holder.clone()))
     }
 

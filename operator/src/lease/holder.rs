@@ -15,7 +15,7 @@ use procfs_core::{FromRead as _, process::Stat};
 
 /// What this process knows of itself and of others next to it.
 #[derive(Clone, Debug)]
-pub struct Beside {
+pub struct Origin {
     host: String,
     /// `/etc/machine-id`; empty where there is none, as in most containers.
     machine: String,
@@ -27,10 +27,10 @@ pub struct Beside {
 ///
 /// Where the kernel's files cannot be read the name is a random one, and no one is known.
 #[must_use]
-pub fn this_process() -> (String, Beside) {
+pub fn this_process() -> (String, Origin) {
     let host = gethostname().ok().and_then(|name| name.into_string().ok()).filter(|name| !name.is_empty());
     let host = host.unwrap_or_else(|| "unknown".to_owned()).replace('_', "-");
-    let beside = Beside {
+    let origin = Origin {
         machine: machine(),
         host,
         boot: boot(),
@@ -38,13 +38,13 @@ pub fn this_process() -> (String, Beside) {
     };
     let pid = std::process::id();
     let name = match state(Path::new("/proc"), pid) {
-        Some(State { start, .. }) if !beside.boot.is_empty() && !beside.namespace.is_empty() => {
-            let Beside { host, machine, boot, namespace } = &beside;
+        Some(State { start, .. }) if !origin.boot.is_empty() && !origin.namespace.is_empty() => {
+            let Origin { host, machine, boot, namespace } = &origin;
             format!("{host}_{machine}_{boot}_{namespace}_{pid}_{start}")
         }
-        _ => format!("{}_{:016x}", beside.host, fastrand::u64(..)),
+        _ => format!("{}_{:016x}", origin.host, fastrand::u64(..)),
     };
-    (name, beside)
+    (name, origin)
 }
 
 /// `/etc/machine-id`, once it is one: before the first boot is over it may say `uninitialized`.
@@ -73,7 +73,7 @@ fn inode(meta: &fs::Metadata) -> String {
     meta.ino().to_string()
 }
 
-impl Beside {
+impl Origin {
     /// Is the holder known to run no more?
     #[must_use]
     pub fn is_gone(&self, holder: &str) -> bool {
@@ -115,59 +115,59 @@ mod tests {
 
     use super::*;
 
-    fn named(beside: &Beside, pid: u32, start: u64) -> String {
-        format!("{}_{}_{}_{}_{pid}_{start}", beside.host, beside.machine, beside.boot, beside.namespace)
+    fn named(origin: &Origin, pid: u32, start: u64) -> String {
+        format!("{}_{}_{}_{}_{pid}_{start}", origin.host, origin.machine, origin.boot, origin.namespace)
     }
 
     #[test]
     fn this_process_lives_and_one_that_was_killed_does_not() {
-        let (me, beside) = this_process();
-        assert!(me.split('_').count() == 6 && !beside.is_gone(&me), "{me}");
+        let (me, origin) = this_process();
+        assert!(me.split('_').count() == 6 && !origin.is_gone(&me), "{me}");
         assert_eq!(this_process().0, me, "always the same");
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let pid = child.id();
-        let name = named(&beside, pid, state(Path::new("/proc"), pid).unwrap().start);
-        assert!(!beside.is_gone(&name));
+        let name = named(&origin, pid, state(Path::new("/proc"), pid).unwrap().start);
+        assert!(!origin.is_gone(&name));
         assert!(Command::new("kill").args(["-STOP", &pid.to_string()]).status().unwrap().success());
-        assert!(!beside.is_gone(&name), "a stopped process may wake");
+        assert!(!origin.is_gone(&name), "a stopped process may wake");
         child.kill().unwrap();
         let dead = || state(Path::new("/proc"), pid).is_none_or(|state| state.is_dead);
         while !dead() {
             std::thread::yield_now();
         }
-        assert!(beside.is_gone(&name), "though nobody has waited for it");
+        assert!(origin.is_gone(&name), "though no one has waited for it");
         child.wait().unwrap();
-        assert!(beside.is_gone(&name));
+        assert!(origin.is_gone(&name));
     }
 
     #[test]
     fn another_start_is_another_process_and_what_is_elsewhere_is_not_known() {
-        let (me, beside) = this_process();
+        let (me, origin) = this_process();
         let start = state(Path::new("/proc"), std::process::id()).unwrap().start;
-        assert!(beside.is_gone(&named(&beside, std::process::id(), start + 1)), "the pid was used again");
+        assert!(origin.is_gone(&named(&origin, std::process::id(), start + 1)), "the pid was used again");
         // Of another user, and perhaps hidden: init is always there.
-        assert!(!beside.is_gone(&named(&beside, 1, state(Path::new("/proc"), 1).map_or(1, |one| one.start))));
-        let contained = Beside { namespace: "1".into(), ..beside.clone() };
-        let gone = named(&beside, u32::MAX / 2, 1);
-        assert!(beside.is_gone(&gone) && !contained.is_gone(&gone));
+        assert!(!origin.is_gone(&named(&origin, 1, state(Path::new("/proc"), 1).map_or(1, |one| one.start))));
+        let contained = Origin { namespace: "1".into(), ..origin.clone() };
+        let gone = named(&origin, u32::MAX / 2, 1);
+        assert!(origin.is_gone(&gone) && !contained.is_gone(&gone));
         // What ran before the power was lost is gone; what runs on another machine is not.
-        let here = Beside { machine: "m".into(), ..beside.clone() };
-        let before = Beside { boot: "before".into(), ..here.clone() };
+        let here = Origin { machine: "m".into(), ..origin.clone() };
+        let before = Origin { boot: "before".into(), ..here.clone() };
         assert!(here.is_gone(&named(&before, 1, 1)));
         for elsewhere in [
-            Beside { machine: "n".into(), ..before.clone() },
-            Beside { machine: String::new(), ..before.clone() },
-            Beside { host: "other".into(), ..before.clone() },
-            Beside { boot: String::new(), ..before.clone() },
+            Origin { machine: "n".into(), ..before.clone() },
+            Origin { machine: String::new(), ..before.clone() },
+            Origin { host: "other".into(), ..before.clone() },
+            Origin { boot: String::new(), ..before.clone() },
         ] {
             assert!(!here.is_gone(&named(&elsewhere, 1, 1)), "{elsewhere:?}");
         }
-        let blind = Beside { boot: String::new(), ..here.clone() };
+        let blind = Origin { boot: String::new(), ..here.clone() };
         assert!(!blind.is_gone(&named(&here, 1, 1)) && !blind.is_gone(&named(&before, 1, 1)));
-        let unknown = Beside { machine: String::new(), ..here };
-        assert!(!unknown.is_gone(&named(&Beside { machine: String::new(), ..before }, 1, 1)));
-        for odd in ["", "a", "laptop", "a_b_c_d_e_f", &format!("{me}_x"), &named(&beside, 0, 1)] {
-            assert!(!beside.is_gone(odd), "{odd}");
+        let unknown = Origin { machine: String::new(), ..here };
+        assert!(!unknown.is_gone(&named(&Origin { machine: String::new(), ..before }, 1, 1)));
+        for odd in ["", "a", "laptop", "a_b_c_d_e_f", &format!("{me}_x"), &named(&origin, 0, 1)] {
+            assert!(!origin.is_gone(odd), "{odd}");
         }
     }
 

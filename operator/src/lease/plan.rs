@@ -103,14 +103,14 @@ pub fn staying(candidates: &[Candidacy], me: &Me, is_gone: impl Fn(&str) -> bool
     candidates.iter().filter(stays).cloned().collect()
 }
 
-/// The list with `mine` on it; `None`, where it says that already. What was said before is replaced when `anew`.
+/// The list with `mine` on it; `None`, where it says that already. What was said before is replaced when `renew`.
 #[must_use]
-pub fn announced(candidates: &[Candidacy], mine: &Candidacy, anew: bool) -> Option<Vec<Candidacy>> {
+pub fn announced(candidates: &[Candidacy], mine: &Candidacy, renew: bool) -> Option<Vec<Candidacy>> {
     let is_mine = |other: &Candidacy| other.holder == mine.holder;
     let said = candidates.iter().any(|other| is_mine(other) && other.priority == mine.priority);
     let others: Vec<_> = candidates.iter().filter(|other| !is_mine(other)).cloned().collect();
     let newest = &others[others.len().saturating_sub(LISTED - 1)..];
-    (anew || !said).then(|| newest.iter().chain([mine]).cloned().collect())
+    (renew || !said).then(|| newest.iter().chain([mine]).cloned().collect())
 }
 
 /// What a candidate has seen of the Lease, and since when.
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_somebody_deleted_or_emptied_is_not_free_before_its_holder_must_have_seen_it() {
+    fn one_that_someone_deleted_or_emptied_is_not_free_before_its_holder_must_have_seen_it() {
         let (timing, mut candidate) = (Timing::of(seconds(60)), Candidate::default());
         let mut at =
             |found: Option<&Record>, now| candidate.judge(found, &me(), |_| false, seconds(now), &timing);
@@ -316,7 +316,7 @@ mod tests {
     proptest! {
         /// A leader stops writing before any candidate takes over, whenever each of them looks.
         #[test]
-        fn nobody_takes_over_while_the_leader_may_write(
+        fn no_one_takes_over_while_the_leader_may_write(
             expiry in 10_u64..600, renewals in proptest::collection::vec(1_u64..600, 0..20), looks in 1_u64..40,
         ) {
             let timing = Timing::of(seconds(expiry));

@@ -77,7 +77,7 @@ impl Reconcile for ServiceToken {
     ) {
         let about = reference::<ServiceToken>(meta);
         let told = turned(&before.conditions, &now.conditions, "Mint");
-        let worked = outcome.work().and_then(minted_anew);
+        let worked = outcome.work().and_then(minted_again);
         for event in told.into_iter().chain(worked) {
             context.events.tell(&event, &about).await;
         }
@@ -85,7 +85,7 @@ impl Reconcile for ServiceToken {
 }
 
 /// Tokens were minted though none was due: anyone who holds the old ones may want to know.
-fn minted_anew(work: &Work) -> Option<kube::runtime::events::Event> {
+fn minted_again(work: &Work) -> Option<kube::runtime::events::Event> {
     let of_note = work.minted.iter().filter(|(_, why)| *why != Why::Due);
     let said: Vec<String> = of_note.map(|(key, why)| format!("{key}: {why}")).collect();
     (!said.is_empty()).then(|| event(EventType::Normal, MINTED, "Mint", &listed(&said)))

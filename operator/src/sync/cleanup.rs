@@ -98,7 +98,7 @@ pub async fn cleanup(context: &Context, state: &mut SyncState, guarded: &Guarded
         Verdict::Release => log_release(guarded, &pass),
         Verdict::ReleaseWithOrphans(left) => {
             let refused = matches!(pass, Pass::Refused(_));
-            announce_leftovers(context, &state.stale_copies, guarded, refused, &left).await;
+            announce_orphans(context, &state.stale_copies, guarded, refused, &left).await;
         }
     }
     Ok(())
@@ -123,7 +123,7 @@ fn log_release(guarded: &Guarded, pass: &Pass) {
 }
 
 /// Of what may stay behind: to the log, and as Events to those in whose namespaces it is.
-async fn announce_leftovers(
+async fn announce_orphans(
     context: &Context,
     known: &BTreeSet<ObjectKey>,
     guarded: &Guarded,

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fan_out_that_was_cut_off_goes_on_where_it_was() {
+    fn a_fan_out_that_was_cut_off_continues_where_it_was() {
         let all: BTreeSet<String> = ["a", "b", "c", "d"].map(Into::into).into();
         assert_eq!(in_order(&all, None), ["a", "b", "c", "d"]);
         assert_eq!(in_order(&all, Some("c")), ["c", "d", "a", "b"]);

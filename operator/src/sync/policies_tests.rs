@@ -69,7 +69,7 @@ async fn what_happens_is_told_once_and_those_who_keep_a_copy_are_told_too() {
 }
 
 #[tokio::test]
-async fn an_object_of_somebody_else_is_untouched_unless_the_spec_adopts_it_and_it_can_be() {
+async fn an_object_of_someone_else_is_untouched_unless_the_spec_adopts_it_and_it_can_be() {
     for (policy, immutable, reason) in [("Refuse", false, "NotOurs"), ("Adopt", true, "NotAdoptable")] {
         let world = World::new(Duration::ZERO).await;
         put_theirs(&world, &json!({}));

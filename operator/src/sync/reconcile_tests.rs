@@ -249,7 +249,7 @@ async fn an_object_that_cannot_be_understood_is_told_so_once_and_left_alone() {
 
     world.create(&spec(&["foo"]), &[]);
     world.settle().await;
-    assert_eq!(world.condition("Ready")["status"], "True", "mended, it goes on");
+    assert_eq!(world.condition("Ready")["status"], "True", "mended, it continues");
 }
 
 #[tokio::test]
@@ -272,7 +272,7 @@ async fn an_object_of_which_every_write_is_refused_is_not_tried_in_a_circle_and_
 }
 
 #[tokio::test]
-async fn a_status_that_cannot_be_read_is_written_anew() {
+async fn a_status_that_cannot_be_read_is_written_again() {
     let world = World::new(Duration::ZERO).await;
     world.create(&spec(&["foo"]), &[]);
     world.change(|sync| sync["status"] = json!({"counts": "many"}));
@@ -315,7 +315,7 @@ async fn a_deleted_resource_takes_its_copies_with_it_also_when_its_spec_has_beco
 }
 
 #[tokio::test]
-async fn a_finalizer_that_somebody_took_away_is_set_again_before_copies_are_forgotten_b14() {
+async fn a_finalizer_that_someone_took_away_is_set_again_before_copies_are_forgotten_b14() {
     for left in [&["foo", "bar"][..], &["foo"]] {
         let world = World::new(Duration::ZERO).await;
         world.create(&spec(&["foo", "bar"]), &[]);
@@ -335,7 +335,7 @@ async fn a_finalizer_that_somebody_took_away_is_set_again_before_copies_are_forg
 }
 
 #[tokio::test]
-async fn words_of_somebody_else_that_change_each_time_do_not_end_the_back_off() {
+async fn words_of_someone_else_that_change_each_time_do_not_end_the_back_off() {
     let world = World::new(Duration::ZERO).await;
     world.server.breaks("foo");
     world.create(&spec(&["foo"]), &[]);

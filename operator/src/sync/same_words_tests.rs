@@ -198,7 +198,7 @@ async fn of_a_copy_where_the_account_may_not_look_any_more_a_selector_tells_noth
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_told_of_copies_in_places_that_somebody_only_names() {
+async fn nothing_is_told_of_copies_in_places_that_someone_only_names() {
     let mut attack = spec(&["kube-system", "team-b", "no-such-namespace"]);
     attack["targets"]["name"] = "k3s-serving".into();
     for refused in [true, false] {

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_dropped_while_nobody_looked_is_searched_for_unless_the_resource_shows_that_there_is_nothing()
+    fn what_was_dropped_while_no_one_looked_is_searched_for_unless_the_resource_shows_that_there_is_nothing()
     {
         let named = spec(&["foo"]);
         let mut selected = named.clone();
@@ -242,10 +242,10 @@ mod tests {
             ("new, selecting", &[], Value::Null, &selected, true),
             ("claimed and never reported", held, Value::Null, &named, false),
             ("ready", held, status(2, "True"), &named, true),
-            ("ready, and nobody knows what was selected", held, status(2, "True"), &selected, false),
+            ("ready, and no one knows what was selected", held, status(2, "True"), &selected, false),
             ("ready before the spec changed", held, status(1, "True"), &named, false),
             ("not ready", held, status(2, "False"), &named, false),
-            ("somebody took the finalizer away", &[], status(1, "True"), &named, false),
+            ("someone took the finalizer away", &[], status(1, "True"), &named, false),
         ] {
             let mut sync: ConfigMapSync = serde_json::from_value(json!({
                 "apiVersion": "weaver.example.com/v1beta1", "kind": "ConfigMapSync", "spec": spec, "status": status,

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_matters_to_those_it_concerns_and_to_nobody_else() {
+    fn a_change_matters_to_those_it_concerns_and_to_no_one_else() {
         use Reaction::{None as Nothing, Reconcile};
         let asks = || {
             Reaction::ReconcileIfAllowed(

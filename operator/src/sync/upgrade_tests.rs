@@ -44,7 +44,7 @@ async fn an_upgrade_from_upstream_takes_its_copies_over_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn an_upgrade_goes_on_while_one_target_cannot_be_written() {
+async fn an_upgrade_continues_while_one_target_cannot_be_written() {
     let world = World::new(Duration::ZERO).await;
     for namespace in ["foo", "bar"] {
         world.put(namespace, "settings", "old", &upstreams());

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_when_a_part_shows_all_anew_is_deleted_and_nothing_else_is() {
+    fn what_is_gone_when_a_part_shows_all_again_is_deleted_and_nothing_else_is() {
         let mut merge = Merge::of(2);
         for (part, event) in [
             (0, Event::InitApply(map("a"))),

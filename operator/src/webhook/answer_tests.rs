@@ -170,7 +170,7 @@ async fn without_a_converter_the_client_is_told_that_others_are_at_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slow_bodies_hold_up_nobody() {
+async fn slow_bodies_hold_up_no_one() {
     let router = router();
     let never = stream::pending::<Result<Bytes, Infallible>>;
     let ask = |body| router.clone().oneshot(http::Request::post("/convert").body(body).unwrap());
@@ -185,7 +185,7 @@ async fn slow_bodies_hold_up_nobody() {
 }
 
 #[tokio::test]
-async fn work_that_nobody_waits_for_any_more_keeps_its_converter_until_it_ends() {
+async fn work_that_no_one_waits_for_any_more_keeps_its_converter_until_it_ends() {
     let shared = Shared::new(MEMORY, 1);
     // Enough that it is still at work when its client has gone.
     let object = json!({"apiVersion": "weaver.example.com/v1alpha1", "kind": "ConfigMapSync",
@@ -199,7 +199,7 @@ async fn work_that_nobody_waits_for_any_more_keeps_its_converter_until_it_ends()
     assert_eq!(
         shared.converters.available_permits(),
         0,
-        "the converter was given away while the work goes on"
+        "the converter was given away while the work continues"
     );
     // And then it is free.
     let _free = timeout(Duration::from_secs(30), shared.converters.acquire()).await.unwrap().unwrap();

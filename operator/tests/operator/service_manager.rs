@@ -127,7 +127,7 @@ fn the_webhook_is_ready_and_then_feeds_the_watchdog() {
 }
 
 #[test]
-fn a_socket_of_the_service_managers_has_whoever_came_before_the_webhook() {
+fn a_socket_of_the_service_managers_has_anyone_who_came_before_the_webhook() {
     let dir = tempfile::tempdir().unwrap();
     let certificates = dir.path().to_str().unwrap();
     ensure(dir.path(), &certificates::Options::default(), Timestamp::now()).unwrap();

@@ -40,7 +40,7 @@ pub fn checks(server: &Server, places: &Places, rounds: usize) -> Result<Vec<Fig
     }
     Ok(vec![
         Figure::new("node agent: a check (floor: a start that does nothing)", "ms", took)
-            .beside(floor)
+            .compared_to(floor)
             .within(Budget::AtMost(50.0)),
         Figure::new("node agent: a check's memory at its peak", "MiB", peak).within(Budget::AtMost(15.0)),
     ])

@@ -34,7 +34,7 @@ impl Figure {
     }
 
     /// With the bare client's.
-    pub fn beside(self, floor: Vec<f64>) -> Self {
+    pub fn compared_to(self, floor: Vec<f64>) -> Self {
         Self { floor, ..self }
     }
 
@@ -62,7 +62,7 @@ impl Figure {
     pub fn row(&self) -> [String; 6] {
         let unit = self.unit;
         let (own, floor) = (self.median(), median(&self.floor));
-        let beside = (!self.floor.is_empty()).then(|| format!("{} {unit}", spread(&self.floor)));
+        let baseline = (!self.floor.is_empty()).then(|| format!("{} {unit}", spread(&self.floor)));
         let against = (!self.floor.is_empty()).then(|| match self.budget {
             Some(Budget::OverFloor(_)) => format!("{} {unit}", signed(own - floor)),
             _ => format!("× {:.2}", own / floor),
@@ -76,7 +76,7 @@ impl Figure {
         [
             self.what.clone(),
             format!("{} {unit}", spread(&self.rounds)),
-            beside.unwrap_or_default(),
+            baseline.unwrap_or_default(),
             against.unwrap_or_default(),
             budget.unwrap_or_default(),
             kept.unwrap_or_default(),
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_budget_is_kept_or_not() {
-        let figure = |budget| Figure::new("x", "ms", vec![12.0]).beside(vec![10.0]).within(budget);
+        let figure = |budget| Figure::new("x", "ms", vec![12.0]).compared_to(vec![10.0]).within(budget);
         for (budget, expected) in [
             (Budget::AtMost(12.0), true),
             (Budget::AtMost(11.9), false),
@@ -170,7 +170,7 @@ mod tests {
     fn a_table_has_a_row_for_each_figure() {
         let figures = [
             Figure::new("last copy", "ms", vec![120.0, 110.0, 130.0])
-                .beside(vec![100.0])
+                .compared_to(vec![100.0])
                 .within(Budget::TimesFloor(1.2)),
             Figure::new("writes", "", vec![0.0, 0.0]),
             Figure::new("grown", "MiB", vec![-0.01]),

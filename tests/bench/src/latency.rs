@@ -130,7 +130,7 @@ impl Latency<'_> {
         self.bed.delete(&[(self.bed.team.clone(), name)]).await;
         let figure = |what: &str, own, floor| {
             let what = format!("a copy of {targets} {what} → repaired");
-            Figure::new(what, "ms", own).beside(floor).within(Budget::OverFloor(15.0))
+            Figure::new(what, "ms", own).compared_to(floor).within(Budget::OverFloor(15.0))
         };
         Ok(vec![figure("is deleted", deleted, deleted_floor), figure("is changed", changed, changed_floor)])
     }
@@ -172,7 +172,7 @@ impl Latency<'_> {
             namespaces.delete(&namespace, &DeleteParams::default()).await?;
         }
         let what = "a namespace is created → its copy";
-        Ok(Figure::new(what, "ms", own).beside(floor).within(Budget::OverFloor(10.0)))
+        Ok(Figure::new(what, "ms", own).compared_to(floor).within(Budget::OverFloor(10.0)))
     }
 }
 
@@ -182,7 +182,7 @@ impl Fan {
         let [first, middle, last] = self.arrivals.clone();
         let edit = format!("an edit → {targets} copies");
         let budget = self.copies() + 3.0;
-        let last = Figure::new(format!("{edit}: the last"), "ms", last).beside(self.floor.clone());
+        let last = Figure::new(format!("{edit}: the last"), "ms", last).compared_to(self.floor.clone());
         // Nothing was asked for of a single copy: what the operator must find out first is as much as the write.
         let last = if targets > 1 { last.within(Budget::TimesFloor(1.2)) } else { last };
         let mut figures = vec![

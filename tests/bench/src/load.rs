@@ -86,7 +86,7 @@ pub async fn cold_start(
     }
     let what = format!("a start, {} resources × {targets} in sync", resources.len());
     Ok(vec![
-        Figure::new(format!("{what}: until each was reconciled"), "ms", own).beside(bare),
+        Figure::new(format!("{what}: until each was reconciled"), "ms", own).compared_to(bare),
         Figure::new(format!("{what}: requests"), "", requests),
         Figure::new(format!("{what}: of them writes"), "", writes).within(Budget::AtMost(0.0)),
     ])

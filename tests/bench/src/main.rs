@@ -160,7 +160,7 @@ async fn loads(
     bed.ballast(5_000).await;
     let with_ballast = memory(bed, &hundred, rounds).await?;
     let now = |memory: &[Memory]| median(&memory.iter().map(|memory| memory.now).collect::<Vec<_>>());
-    report.add(memory_rows("the same with 5,000 ConfigMaps of 16 KiB beside", &with_ballast, None));
+    report.add(memory_rows("the same with 5,000 ConfigMaps of 16 KiB baseline", &with_ballast, None));
     let grown = Figure::new("what those add", "MiB", vec![now(&with_ballast) - now(&of_hundred)]);
     report.add(vec![grown.within(Budget::AtMost(2.0))]);
 

@@ -6,7 +6,7 @@ use super::fault::{Case, Fault};
 
 #[test]
 #[ignore = "needs the booted image: make image-matrix"]
-fn with_a_read_only_boot_partition_all_goes_on_and_the_console_tells() {
+fn with_a_read_only_boot_partition_all_continues_and_the_console_tells() {
     static FAULT: Fault = Fault {
         name: "40-boot-partition-read-only",
         what: "the boot partition mounted read-only, then a name that is not served",
@@ -27,7 +27,7 @@ fn with_a_read_only_boot_partition_all_goes_on_and_the_console_tells() {
 
 #[test]
 #[ignore = "needs the booted image: make image-matrix"]
-fn without_the_boot_partition_what_runs_goes_on() {
+fn without_the_boot_partition_what_runs_continues() {
     static FAULT: Fault = Fault {
         name: "41-boot-partition-destroyed",
         what: "the boot partition overwritten with zeros while the node runs",

@@ -215,7 +215,7 @@ impl Case {
     pub fn mended_by_its_own_clock(self) -> Machine {
         let inside = "weaver kubeconfig export raspi > /run/laptop.yaml && \
                       k3s kubectl --kubeconfig /run/laptop.yaml get --raw /readyz";
-        self.mended_as_seen_by("kubectl by name, with a kubeconfig fetched anew", |machine| {
+        self.mended_as_seen_by("kubectl by name, with a kubeconfig fetched again", |machine| {
             machine.run(inside)
         })
     }
@@ -247,6 +247,6 @@ impl Case {
 fn on_card(status: &str, codes: &[&str]) -> String {
     let line = status.lines().find_map(|line| line.strip_prefix("verdict")).unwrap_or("").trim();
     let cut: String = line.chars().take(VERDICT).collect();
-    let beside = codes.iter().filter(|code| !line.contains(**code) && status.contains(**code));
-    beside.fold(cut, |text, code| format!("{text}; {code}"))
+    let next_to = codes.iter().filter(|code| !line.contains(**code) && status.contains(**code));
+    next_to.fold(cut, |text, code| format!("{text}; {code}"))
 }

@@ -96,7 +96,7 @@ fn a_card_of_imagers_has_its_user_its_name_and_its_wifi_and_keeps_their_secrets(
     assert_eq!(run("sudo -n id -un"), "root");
     assert_eq!(run("sudo -n passwd -S ada | cut -d ' ' -f 2"), "P");
     // The console asks PAM as su does.
-    let asked = format!("echo {PASSWORD} | sudo -n runuser -u nobody -- su ada -c 'id -un' 2>/dev/null");
+    let asked = format!("echo {PASSWORD} | sudo -n runuser -u no one -- su ada -c 'id -un' 2>/dev/null");
     assert_eq!(run(&asked), "ada", "her password opens the console");
     let by_password = ["-o", "PubkeyAuthentication=no", "-o", "PreferredAuthentications=password"];
     let (well, said) = ada(&card, &machine, &by_password, "true").unwrap();
@@ -107,7 +107,7 @@ fn a_card_of_imagers_has_its_user_its_name_and_its_wifi_and_keeps_their_secrets(
     assert!(run("cat /proc/cmdline").contains(token));
     assert!(run("cat /etc/default/raspi-extra-cmdline").contains(token), "it outlives the next kernel");
     a_radio_is_taken_into_service(&run);
-    nobody_reads_the_secrets(&run, &[PSK, "F5Jx5fExrKuPp53xLKQ", PASSWORD]);
+    no_one_reads_the_secrets(&run, &[PSK, "F5Jx5fExrKuPp53xLKQ", PASSWORD]);
     weaver_toml_has_the_last_word_on_the_wifi(&run);
     the_radio_is_there_at_the_next_start(&run);
     drop(run);
@@ -118,7 +118,7 @@ fn a_card_of_imagers_has_its_user_its_name_and_its_wifi_and_keeps_their_secrets(
     machine.wait_for_console("imager login:", BOOT).unwrap();
     let run = by_her_key(&card, &machine);
     it_is_joined_by_itself_where_two_files_name_it(&run);
-    nobody_reads_the_secrets(&run, &[PSK, OTHER_PSK]);
+    no_one_reads_the_secrets(&run, &[PSK, OTHER_PSK]);
     drop(run);
     machine.kill().unwrap();
 }
@@ -223,17 +223,17 @@ fn pattern(secret: &str) -> String {
     format!("[{first}]{rest}")
 }
 
-fn nobody_reads_the_secrets(run: &impl Fn(&str) -> String, secrets: &[&str]) {
+fn no_one_reads_the_secrets(run: &impl Fn(&str) -> String, secrets: &[&str]) {
     let places = "/etc /run /var /boot /home /tmp";
     let reports = "/boot/firmware/NODE-STATUS.txt /boot/firmware/node-status.json";
     // A search that does not search finds nothing.
-    assert_eq!(run("sudo -n runuser -u nobody -- id -un"), "nobody");
+    assert_eq!(run("sudo -n runuser -u no one -- id -un"), "nobody");
     assert_ne!(run("sudo -n journalctl --no-pager -o cat | grep -v COMMAND= | wc -l"), "0");
     let known = format!("sudo -n grep -rlsI '{}' {places} || true", pattern(secrets[0]));
     assert!(run(&known).contains("/etc/netplan/"), "root finds the key where netplan has it");
     for secret in secrets {
         let secret = pattern(secret);
-        let others = format!("sudo -n runuser -u nobody -- grep -rlsI '{secret}' {places} || true");
+        let others = format!("sudo -n runuser -u no one -- grep -rlsI '{secret}' {places} || true");
         assert_eq!(run(&others), "", "{secret} can be read by anybody");
         // 1: both were read, and it is in neither.
         let told = format!("sudo -n grep -l '{secret}' {reports}; echo $?");

@@ -20,7 +20,7 @@ fn pids(machine: &Machine) -> anyhow::Result<Vec<String>> {
 
 #[test]
 #[ignore = "needs the booted image: make image-matrix"]
-fn whatever_is_killed_comes_back_by_itself_and_takes_nobody_else_with_it() {
+fn whatever_is_killed_comes_back_by_itself_and_takes_no_one_else_with_it() {
     for (fault, (at, unit)) in FAULTS.iter().zip(UNITS.into_iter().enumerate()) {
         let mut case = Case::begin(machine().unwrap(), fault);
         let before = pids(&case.machine).unwrap();

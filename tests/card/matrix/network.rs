@@ -42,7 +42,7 @@ fn without_a_network_the_node_works_and_takes_a_network_that_comes_later_by_the_
     });
     let page = String::from_utf8(page.expect("a page for the laptop")).unwrap();
     assert!(page.contains("H-16") && page.contains("203.0.113.254"), "{page}");
-    assert!(page.contains("H-05"), "nobody has set the clock: {page}");
+    assert!(page.contains("H-05"), "no one has set the clock: {page}");
     assert!(!page.contains("H-01"), "what it advises is done: {page}");
 
     machine.set_link(true).unwrap();

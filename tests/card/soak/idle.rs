@@ -120,7 +120,7 @@ fn ten_idle_minutes_write_nothing_to_the_card() {
     for (unit, used) in OURS.iter().zip(&used) {
         measured.row(&format!("{unit} at rest: processor ¹"), &share(*used));
     }
-    measured.row("the testbed in k3s' place beside them: processor ¹", &share(used[OURS.len()]));
+    measured.row("the testbed in k3s' place next to them: processor ¹", &share(used[OURS.len()]));
     let written = after.written - before.written;
     let bytes = format!("{written} bytes");
     measured.budget("our slice writes to disks in ten idle minutes", &bytes, "0 bytes", written == 0);

@@ -308,7 +308,7 @@ mod tests {
         assert!(process::poll(process::GRACE, || operator.is_marked(layout.dir())));
         let open = |pid| state(&format!(r#"{{"gate":"open","findings":[],"operator":{{"pid":{pid}}}}}"#));
         assert_eq!(open(operator.pid), State::Running(operator));
-        assert_eq!(open(other.pid), State::Open, "runs, and belongs to somebody else");
+        assert_eq!(open(other.pid), State::Open, "runs, and belongs to someone else");
         for child in [&mut ours, &mut stranger] {
             child.kill().unwrap();
             child.wait().unwrap();

@@ -19,10 +19,10 @@ impl Programs {
     /// When a directory is not there.
     pub fn find(bin_dir: Option<&Path>, source: &Path) -> Result<Self> {
         let own = env::current_exe().context("cannot tell where this program lies")?;
-        let beside = own.parent().ok_or_else(|| anyhow!("{} has no directory", own.display()))?;
+        let next_to = own.parent().ok_or_else(|| anyhow!("{} has no directory", own.display()))?;
         let absolute =
             |dir: &Path| dir.canonicalize().with_context(|| format!("no directory {}", dir.display()));
-        Ok(Self { bin_dir: absolute(bin_dir.unwrap_or(beside))?, source: absolute(source)? })
+        Ok(Self { bin_dir: absolute(bin_dir.unwrap_or(next_to))?, source: absolute(source)? })
     }
 
     /// Where the programs lie.

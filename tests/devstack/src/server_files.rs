@@ -19,7 +19,7 @@ pub fn config(names: &[String]) -> String {
     let settings = json!({ "disable-agent": true, "node-name": "devstack", "tls-san": names });
     format!(
         "# Written by weaver-devstack at each start of the API server. Your own settings\n\
-         # belong into config.yaml.d/*.yaml beside this file (`tls-san+:` appends).\n{settings}\n"
+         # belong into config.yaml.d/*.yaml next_to this file (`tls-san+:` appends).\n{settings}\n"
     )
 }
 

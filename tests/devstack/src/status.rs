@@ -64,7 +64,7 @@ pub fn status(dir: &Path) -> Result<ExitCode> {
     }
     say(format_args!("{}", table(&rows, "  ")));
     if let Some(error) = damage {
-        say(format_args!("{error:#}; `make up` starts the node agent anew\n"));
+        say(format_args!("{error:#}; `make up` starts the node agent again\n"));
     }
     if let Some(reason) = shut {
         say(format_args!("the gate is shut: {reason}\n"));

@@ -74,9 +74,9 @@ pub fn up(dir: &Path, programs: &Programs, preferred: u16, replicas: usize) -> R
     steps.done("operator running", format!("pid {}", operator.pid));
 
     let kubectl = record.kubectl(&layout);
-    let beside = candidates::ensure(&layout, programs, &kubectl, replicas.saturating_sub(1))?;
-    for process in &beside {
-        steps.done("another operator beside", format!("pid {}", process.pid));
+    let next_to = candidates::ensure(&layout, programs, &kubectl, replicas.saturating_sub(1))?;
+    for process in &next_to {
+        steps.done("another operator next_to", format!("pid {}", process.pid));
     }
     let sample = programs.sample();
     let edits = if apply(&kubectl, &sample)? == Applied::EditsKept { ", your edits kept" } else { "" };
@@ -85,7 +85,7 @@ pub fn up(dir: &Path, programs: &Programs, preferred: u16, replicas: usize) -> R
     let table = wait_for_copies(&kubectl, &sample, &layout)?;
     steps.done("copies there", "");
 
-    if !beside.is_empty() {
+    if !next_to.is_empty() {
         say(format_args!("\n{}", candidates::who_leads(&layout, programs)?.trim_end()));
     }
     shell::write(&layout, programs, &record, &kubectl)?;

@@ -118,11 +118,12 @@ fn a_collision_is_refused_before_a_byte_is_written_in_whichever_file_kubectl_rea
     refused(&path, "context `work` uses cluster or user `pi`");
     // kubectl takes an entry from the first file that has it.
     let first = dir.path().join("first");
-    let beside = [path, dir.path().join("none")];
+    let next_to = [path, dir.path().join("none")];
     for there in [false, true] {
         let before = names(dir.path());
-        let error = merge_into(&first, &document(PI), Merging { switch: false, force: true }, &beside, now())
-            .unwrap_err();
+        let error =
+            merge_into(&first, &document(PI), Merging { switch: false, force: true }, &next_to, now())
+                .unwrap_err();
         assert!(error.is_refusal() && error.to_string().contains("nothing was written"), "{error}");
         assert_eq!(names(dir.path()), before);
         if !there {

@@ -21,7 +21,7 @@ fn a_machine_speaks_and_switches_itself_off() {
 }
 
 #[test]
-fn after_a_restart_the_firmware_reads_the_card_anew() {
+fn after_a_restart_the_firmware_reads_the_card_again() {
     let image = Image::good(&kernel("first", Then::Restart));
     let mut machine = Machine::start(&image.card(&no_key()), &setup()).unwrap();
     assert_eq!(machine.wait_for_end(LIMIT).unwrap(), End::Reset);

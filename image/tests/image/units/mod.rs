@@ -150,7 +150,7 @@ fn the_order_of_the_boot() {
         "the agent waits for nothing else"
     );
     let first = units["weaver-webhook.service"].words("Unit", "After");
-    assert!(first.is_empty(), "conversion waits for nobody: {first:?}");
+    assert!(first.is_empty(), "conversion waits for no one: {first:?}");
 }
 
 #[test]
@@ -315,8 +315,8 @@ fn daemons_are_watched_and_come_back() {
         let unit = &units[name];
         for (key, value, why) in [
             ("Type", "notify", "started is not yet ready"),
-            ("NotifyAccess", "main", "a child speaks for nobody"),
-            ("Restart", "always", "somebody has to start it again"),
+            ("NotifyAccess", "main", "a child speaks for no one"),
+            ("Restart", "always", "someone has to start it again"),
             ("RestartPreventExitStatus", "2", "wrong flags stay wrong: needs a human"),
         ] {
             assert_eq!(unit.service(key), Some(value), "{name}: {key}: {why}");

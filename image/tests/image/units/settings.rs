@@ -135,7 +135,7 @@ fn a_start_without_a_network_is_told_to_k3s_for_one_boot() {
 }
 
 #[test]
-fn the_overlay_lets_nobody_in_by_password_and_mounts_the_card() {
+fn the_overlay_lets_no_one_in_by_password_and_mounts_the_card() {
     let sshd = fs::read_to_string(overlay("etc/ssh/sshd_config.d/10-weaver.conf")).unwrap();
     for line in [
         "PasswordAuthentication no",

@@ -103,7 +103,7 @@ fn an_object_whose_annotations_are_full_to_every_byte_comes_back_equal() {
 }
 
 #[test]
-fn any_text_in_the_annotation_comes_back_to_the_byte_beside_any_spec() {
+fn any_text_in_the_annotation_comes_back_to_the_byte_next_to_any_spec() {
     for kind in KINDS {
         let minimal = match kind {
             "ConfigMapSync" => {

@@ -79,7 +79,7 @@ fn the_sources_own_namespace_is_never_a_target() {
 }
 
 #[test]
-fn a_copy_of_another_name_may_stand_beside_its_source() {
+fn a_copy_of_another_name_may_stand_next_to_its_source() {
     let valid = validate(Some(&targets(&["team-a", "foo"], &[], Some("copy")))).unwrap();
     assert_eq!((valid.targets, valid.names_source_namespace), (set(&["team-a", "foo"]), false));
     assert_eq!((valid.copy_name.as_str(), valid.source_name.as_str()), ("copy", "settings"));

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_did_is_never_undone() {
+    fn what_someone_else_did_is_never_undone() {
         let (before, after) = (object(Some(1), 1, "one"), object(Some(2), 2, "two"));
         let mut again = after.clone();
         again.meta_mut().uid = Some("other".into());
@@ -255,7 +255,7 @@ mod tests {
         };
         let ours = written_by(&[("me", None), ("controller", Some("status"))]);
         assert_eq!(plan_of(None, &ours, Some(&ours)), Plan::Delete);
-        let shared = written_by(&[("me", None), ("somebody", None)]);
+        let shared = written_by(&[("me", None), ("someone", None)]);
         assert!(
             nothing(plan_of(None, &shared, Some(&shared))).contains("another client created it meanwhile")
         );

@@ -100,7 +100,7 @@ fn other_peoples_metadata_stays_and_what_we_set_goes_when_it_is_not_wanted_any_m
 }
 
 #[test]
-fn a_list_of_keys_that_somebody_edited_costs_nobody_a_mark() {
+fn a_list_of_keys_that_someone_edited_costs_no_one_a_mark() {
     let plain = metadata(&json!({}), &json!({}));
     for text in ["nonsense", r#"{"labels":["weaver.example.com/sync-uid"],"annotations":["theirs","a/b"]}"#] {
         let mut found = plain.of_new("foo", "settings");

@@ -108,7 +108,7 @@ fn a_secret_that_a_service_token_fills_is_nobodys_to_adopt() {
 }
 
 #[test]
-fn copies_of_a_resource_that_is_gone_are_those_of_its_name_and_nobody_elses() {
+fn copies_of_a_resource_that_is_gone_are_those_of_its_name_and_no_one_elses() {
     let dead = |namespace: &str, name: &str| {
         let owner = Owner { namespace: namespace.into(), name: name.into(), uid: "dead".into() };
         stored(desired_of(owner, "1").create("foo"), "c", "1")

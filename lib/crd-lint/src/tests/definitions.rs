@@ -88,7 +88,7 @@ fn a_new_status_subresource_breaks_and_a_new_scale_does_not() {
 }
 
 #[test]
-fn a_version_that_nobody_could_use_may_go_and_one_that_holds_objects_may_not() {
+fn a_version_that_no_one_could_use_may_go_and_one_that_holds_objects_may_not() {
     let mut old = with_spec(&json!({"type": "object"}));
     let unused = CustomResourceDefinitionVersion {
         name: "v0".into(),

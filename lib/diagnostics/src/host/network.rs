@@ -143,7 +143,7 @@ impl Iptables {
     pub fn judge(&self) -> Option<Finding> {
         let name = self.leads_to.rsplit('/').next()?;
         let (place, tables) = self.legacy_tables.as_ref().filter(|_| name.contains("nft"))?;
-        let message = "iptables makes rules of the newer kind (nft), and tables of the older one are loaded beside them: whether \
+        let message = "iptables makes rules of the newer kind (nft), and tables of the older one are loaded next to them: whether \
                        they hold rules is not known";
         Some(
             Finding::new(Code::IptablesMixed, message)

@@ -246,9 +246,9 @@ fn of_versions(
 fn of_room(size: u64, room: Room, refuse: &mut impl FnMut(String, &str)) {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     let unpacked = size.saturating_mul(UNPACKED);
-    let beside = if room.shared { size.saturating_add(unpacked) } else { size };
+    let next_to = if room.shared { size.saturating_add(unpacked) } else { size };
     let data = room.data.filter(|_| !room.shared);
-    for (place, free, needed) in [("beside k3s", room.program, beside), ("for k3s' data", data, unpacked)] {
+    for (place, free, needed) in [("next to k3s", room.program, next_to), ("for k3s' data", data, unpacked)] {
         let needed = mib(needed).saturating_add(MARGIN);
         if let Some(free) = free.map(|free| free >> 20)
             && free < needed

@@ -138,11 +138,11 @@ fn each_thing_that_stands_against_it_is_told_with_what_to_do() {
         (asked("v1.38.0+k3s1"), "is more than one minor version: upgrade to v1.37 first"),
         (
             Facts { room: Room { program: Some(413 << 20), data: None, shared: true }, ..fine() },
-            "413 MiB are free beside k3s, and 414 are needed",
+            "413 MiB are free next to k3s, and 414 are needed",
         ),
         (
             Facts { room: Room { program: Some(133 << 20), ..Room::default() }, ..fine() },
-            "133 MiB are free beside k3s, and 134 are needed",
+            "133 MiB are free next to k3s, and 134 are needed",
         ),
         (
             Facts { room: Room { program: None, data: Some(343 << 20), shared: false }, ..fine() },

@@ -121,7 +121,7 @@ mod tests {
             ("the same, with other white space", CA, &*folded, false),
             ("another", CA, NEW_CA, true),
             ("a rotation begins: the old one and one that may be anybody's", CA, &both, true),
-            ("a rotation goes on", &both, &both, false),
+            ("a rotation continues", &both, &both, false),
             ("a bundle in another order", &both, &turned, false),
             ("a rotation ends", &both, NEW_CA, false),
             ("a rotation is taken back", &both, CA, false),

@@ -101,7 +101,7 @@ impl Document {
 
     /// Both files as kubectl sees them together. An entry of either is an entry of the whole.
     #[must_use]
-    pub fn beside(&self, other: &Self) -> Self {
+    pub fn next_to(&self, other: &Self) -> Self {
         let mut both = self.clone();
         for list in LISTS {
             both.set(list, [self.entries(list), other.entries(list)].concat().into());

@@ -172,7 +172,7 @@ fn a_disable_in_the_generators_source_is_repaired_in_both_files() {
 }
 
 #[test]
-fn where_the_generator_writes_the_file_anew_it_is_told_too() {
+fn where_the_generator_writes_the_file_again_it_is_told_too() {
     for (extra, pending, present, files) in [
         (None, PLAIN, false, &[EXTRA_CMDLINE, FILE][..]),
         (Some("usb-storage.quirks=1:2:u\n"), PLAIN, false, &[EXTRA_CMDLINE, FILE]),

@@ -43,7 +43,7 @@ pub(super) fn missing(line: &str) -> Option<Told> {
         .map_or_else(String::new, |one| format!(" --resource-name={one}"));
     let of = format!("--verb={verb} --resource={kind}{of_group}{rest}{one}");
     let to = format!("--serviceaccount={namespace}:{account}");
-    let remedy = Remedy::new("whoever may grant it there types");
+    let remedy = Remedy::new("an administrator of that namespace types");
     Some(told.remedy(match target {
         Some(target) => remedy
             .command(format!("kubectl create role {name} -n {target} {of}"))

@@ -43,7 +43,7 @@ const SHORT: usize = 12;
 const PEM: &str = "LS0tLS1CRUdJTi";
 
 /// Without tokens, without what is in base64 and long, without who logs in by a URL.
-pub(super) fn of_nobody(text: &str) -> String {
+pub(super) fn of_no_one(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     for piece in without_tokens(text).split_inclusive(char::is_whitespace) {
         let word = piece.trim_end();

@@ -1,6 +1,6 @@
 //! Secrets that stand behind a name: of a setting, a flag, a variable, a field, a header, an element.
 
-use super::known::of_nobody;
+use super::known::of_no_one;
 use crate::weaver_toml::SECRET_OPTIONS;
 
 /// Of these the rest of the line goes as well: what follows is a header, or continues in a way that no one knows.
@@ -91,7 +91,7 @@ pub(super) fn without_values(line: &str) -> Kept {
         let length = if is_strong { None } else { length(value) };
         let text = value.trim();
         kept.is_secret = true;
-        kept.text.extend([&*of_nobody(&rest[..begin]), "(removed)"]);
+        kept.text.extend([&*of_no_one(&rest[..begin]), "(removed)"]);
         let Some(length) = length else {
             kept.text.push('\n');
             kept.is_open = text.is_empty() || text.starts_with(['|', '>', '[', '{', '!', '&', '\\']);
@@ -100,7 +100,7 @@ pub(super) fn without_values(line: &str) -> Kept {
         };
         rest = &value[length..];
     }
-    kept.text.push_str(&of_nobody(rest));
+    kept.text.push_str(&of_no_one(rest));
     kept
 }
 

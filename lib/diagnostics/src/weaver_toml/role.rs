@@ -20,7 +20,7 @@ const WHERE_TOKEN: &str = "write what `sudo cat /var/lib/rancher/k3s/server/node
 const EXAMPLE: &str = "write it like \"https://raspi.lan:6443\"";
 
 /// What else the file says, as far as a role goes with it or not.
-pub(super) struct Beside<'a, 't> {
+pub(super) struct Surroundings<'a, 't> {
     pub hostname: Option<&'a str>,
     pub api: &'a Section<'t>,
     pub api_names: &'a [String],
@@ -29,7 +29,7 @@ pub(super) struct Beside<'a, 't> {
     pub options: Option<&'t dyn TableLike>,
 }
 
-pub(super) fn read(k3s: &Section<'_>, beside: &Beside<'_, '_>, faults: &mut Faults<'_>) -> Role {
+pub(super) fn read(k3s: &Section<'_>, surroundings: &Surroundings<'_, '_>, faults: &mut Faults<'_>) -> Role {
     let server = k3s.text("server", faults);
     let role = k3s.text("role", faults);
     match role.as_ref().map(|role| role.value) {
@@ -50,7 +50,7 @@ pub(super) fn read(k3s: &Section<'_>, beside: &Beside<'_, '_>, faults: &mut Faul
         }
     }
     let place = k3s.place_of("role");
-    goes_with(k3s, beside, place.as_ref(), faults);
+    goes_with(k3s, surroundings, place.as_ref(), faults);
     let Some(server) = server else {
         if k3s.place_of("server").is_none() {
             let remedy = "add a line below it such as server = \"https://raspi.lan:6443\"";
@@ -58,32 +58,32 @@ pub(super) fn read(k3s: &Section<'_>, beside: &Beside<'_, '_>, faults: &mut Faul
         }
         return Role::Server;
     };
-    let judged = server_url(server.value, beside.hostname);
+    let judged = server_url(server.value, surroundings.hostname);
     faults.take(server.span.as_ref(), judged).map_or(Role::Server, Role::Agent)
 }
 
 /// Refuses what an agent has no use for, and a token that it has none with.
 fn goes_with(
     k3s: &Section<'_>,
-    beside: &Beside<'_, '_>,
+    surroundings: &Surroundings<'_, '_>,
     role: Option<&Range<usize>>,
     faults: &mut Faults<'_>,
 ) {
-    if !beside.api_names.is_empty() {
+    if !surroundings.api_names.is_empty() {
         let remedy = "remove it, or write the names into the weaver.toml of the server";
         faults.add_at(
-            beside.api.place_of("names").as_ref(),
+            surroundings.api.place_of("names").as_ref(),
             "`names` is for a server, an agent serves no API",
             remedy,
         );
     }
     for key in ["server", "server+"] {
-        if let Some((name, _)) = beside.options.and_then(|options| options.get_key_value(key)) {
+        if let Some((name, _)) = surroundings.options.and_then(|options| options.get_key_value(key)) {
             let message = format!("the option {} is not set here", shown(key));
             faults.add_at(name.span().as_ref(), message, "write `server` below [k3s]");
         }
     }
-    match beside.token {
+    match surroundings.token {
         SecretSetting::None if k3s.place_of("token").is_none() => {
             faults.add_at(
                 role,
@@ -93,7 +93,11 @@ fn goes_with(
         }
         SecretSetting::Import(token) => {
             if let Form::Broken(why) = join_token::form(token.expose()) {
-                faults.add_at(beside.token_at, format!("`token` {why}, and k3s refuses it"), WHERE_TOKEN);
+                faults.add_at(
+                    surroundings.token_at,
+                    format!("`token` {why}, and k3s refuses it"),
+                    WHERE_TOKEN,
+                );
             }
         }
         SecretSetting::None | SecretSetting::Keep => {}

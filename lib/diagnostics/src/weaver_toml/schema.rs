@@ -8,7 +8,7 @@ use super::{
     Config, HostName,
     fault::{Faults, Mistake},
     k3s_options, names, network,
-    role::{self, Beside},
+    role::{self, Surroundings},
     secret,
     section::{Section, Text},
     ssh_key, wifi,
@@ -41,7 +41,7 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Vec<Range
     let (token, token_at) = token.map(|text| secret::read(text, token_mistake, faults)).unwrap_or_default();
     let options = k3s.table_of("options", faults);
     let k3s_options = options.map_or_else(Vec::new, |options| k3s_options::read(options, faults));
-    let beside = Beside {
+    let surroundings = Surroundings {
         hostname: hostname.as_ref().map(|host| host.name.as_str()),
         api: &api,
         api_names: &api_names,
@@ -49,7 +49,7 @@ pub(super) fn read(table: &Table, faults: &mut Faults<'_>) -> (Config, Vec<Range
         token_at: token_at.as_ref(),
         options,
     };
-    let role = role::read(&k3s, &beside, faults);
+    let role = role::read(&k3s, &surroundings, faults);
     let config = Config {
         hostname,
         api_names,

@@ -5,7 +5,7 @@
 
 use super::{
     Config, Fault, Role, SecretSetting,
-    beside::Unknown,
+    companion::Unknown,
     join_token::{self, Form},
     plan::{self, Host},
     user_data::UserData,

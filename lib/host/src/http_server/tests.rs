@@ -57,7 +57,7 @@ async fn a_head_that_trickles_has_a_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn http2_without_a_request_is_ended_and_with_requests_goes_on() {
+async fn http2_without_a_request_is_ended_and_with_requests_continues() {
     for requests in [0_u64, 1, 8] {
         let (client, task) = talking(true);
         let client = TokioIo::new(client);

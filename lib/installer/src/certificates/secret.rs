@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_of_no_use_is_made_anew_but_for_the_ca() {
+    fn what_is_missing_or_of_no_use_is_made_again_but_for_the_ca() {
         let (first, _) = made();
         let without = |key: &str, instead: Option<&[u8]>| {
             let mut secret = first.clone();

@@ -181,12 +181,12 @@ fn a_run_that_was_killed_is_finished_by_the_next() {
     let half = |text: &str| text[..text.len() / 2].to_owned();
     for (name, files) in [
         ("nothing but the directory", vec![]),
-        ("half a CA beside", vec![("ca.pem.new", half(&ca))]),
-        ("a whole CA beside", vec![("ca.pem.new", ca.clone())]),
+        ("half a CA next to", vec![("ca.pem.new", half(&ca))]),
+        ("a whole CA next to", vec![("ca.pem.new", ca.clone())]),
         ("a CA and no leaf", vec![(CA, ca.clone())]),
-        ("half a leaf beside", vec![(CA, ca.clone()), ("leaf.pem.new", half(&leaf))]),
+        ("half a leaf next to", vec![(CA, ca.clone()), ("leaf.pem.new", half(&leaf))]),
         ("a new CA and the old one's leaf", vec![(LEAF, leaf.clone())]),
-        ("a lock that nobody holds", vec![(".lock", String::new())]),
+        ("a lock that no one holds", vec![(".lock", String::new())]),
     ] {
         let case = Case::new();
         fs::create_dir_all(&case.path).unwrap();

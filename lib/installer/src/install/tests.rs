@@ -221,7 +221,7 @@ async fn where_nothing_differs_a_loop_does_not_need_the_webhook() {
 }
 
 #[tokio::test]
-async fn what_somebody_changed_meanwhile_is_read_and_judged_again() {
+async fn what_someone_changed_meanwhile_is_read_and_judged_again() {
     let case = Case::new().await;
     case.install(options(Prove::OnChange)).await.unwrap();
     let right = case.specs();

@@ -56,7 +56,7 @@ fn upstream() -> CustomResourceDefinition {
     serde_json::from_value(json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "configmapsyncs.weaver.example.com", "resourceVersion": "3",
-                     "annotations": {"of": "somebody"}, "labels": {"of": "somebody"}},
+                     "annotations": {"of": "someone"}, "labels": {"of": "someone"}},
         "spec": {
             "group": "weaver.example.com", "scope": "Namespaced",
             "conversion": {"strategy": "None"},
@@ -96,7 +96,7 @@ fn what_the_api_server_fills_in_is_no_difference() {
     assert_eq!(plan(Some(&installed(|_| {})), &desired()), Plan::Keep);
     let with_more = installed(|value| {
         value["spec"]["preserveUnknownFields"] = json!(false);
-        value["metadata"]["labels"] = json!({"of": "somebody"});
+        value["metadata"]["labels"] = json!({"of": "someone"});
         value["metadata"]["generation"] = json!(4);
         value["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["type"] = json!("object");
     });
@@ -194,7 +194,7 @@ fn upstreams_definition_is_replaced_and_others_metadata_kept() {
     };
     assert!(reasons.contains(&"v1beta1 added".to_owned()), "{reasons:?}");
     assert!(warnings.iter().any(|warning| warning.contains("v1alpha1 spec.serviceAccount")), "{warnings:?}");
-    assert_eq!((with.labels()["of"].as_str(), with.annotations()["of"].as_str()), ("somebody", "somebody"));
+    assert_eq!((with.labels()["of"].as_str(), with.annotations()["of"].as_str()), ("someone", "someone"));
     assert_eq!(with.metadata.resource_version.as_deref(), Some("3"));
 }
 

@@ -31,7 +31,7 @@ async fn a_webhook_that_comes_later_is_waited_for() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_told_with_url_and_remedy() {
+async fn no_one_there_is_told_with_url_and_remedy() {
     let listening = Listening::start(router()).await;
     let webhook = listening.webhook.clone();
     drop(listening);

@@ -130,7 +130,7 @@ async fn read(response: http::Response<Body>) -> usize {
 }
 
 #[tokio::test]
-async fn six_hundred_watches_that_nobody_reads_share_few_connections_and_hold_up_no_write() {
+async fn six_hundred_watches_that_no_one_reads_share_few_connections_and_hold_up_no_write() {
     let server = Server::start(&[b"h2"], 250).await;
     let client = client(&server.config, &server.connector());
     let watches = join_all((0..600).map(|_| client.send(watch()))).await;
@@ -190,7 +190,7 @@ async fn a_write_is_judged_once_more_when_it_is_sent() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_and_not_tried_by_each_request_anew() {
+async fn a_server_that_is_not_there_is_told_and_not_tried_by_each_request_again() {
     let server = Server::start(&[b"h2"], 250).await;
     let mut config = server.config.clone();
     let free = TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap().port();

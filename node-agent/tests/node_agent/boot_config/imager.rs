@@ -76,7 +76,7 @@ fn what_both_say_is_told_with_both_lines_and_weaver_toml_wins() {
 }
 
 #[test]
-fn packages_that_nobody_installs_are_named_and_imagers_own_is_there() {
+fn packages_that_no_one_installs_are_named_and_imagers_own_is_there() {
     for asked in ["", "- htop\n"] {
         let host = prepared("key-only");
         let text = file("key-only", "user-data").unwrap();

@@ -237,7 +237,7 @@ fn what_fsck_saved_of_a_cut_import_is_removed_where_it_holds_the_token_and_nothi
     for (name, content) in [
         ("FSCK0000.REC", ALL),
         ("FSCK0002.REC", escaped.as_str()),
-        ("FSCK0001.REC", "somebody's pictures"),
+        ("FSCK0001.REC", "someone's pictures"),
         ("FSCK.REC", ALL),
         ("mine.toml", ALL),
     ] {
@@ -376,7 +376,7 @@ fn a_node_registered_under_the_old_host_name_keeps_it() {
 fn keys_follow_the_user_of_user_data() {
     let host = Host::new();
     host.configure(ALL).exits(0);
-    host.write("/etc/ssh/weaver_keys/own", "ssh-ed25519 of somebody else\n");
+    host.write("/etc/ssh/weaver_keys/own", "ssh-ed25519 of someone else\n");
     host.write("/boot/firmware/user-data", "#cloud-config\nhostname: raspi\nusers:\n- name: ada\n");
     host.run().exits(0).finds("B-00", "ok");
     assert!(host.read("/etc/ssh/weaver_keys/ada").contains("me@laptop"));

@@ -131,7 +131,7 @@ fn a_token_is_kept_for_the_role_that_it_was_imported_for_and_for_no_other() {
     host.configure(SERVER).exits(0);
     let said = host.configure(&agent("")).exits(0);
     assert!(said.finds("B-05", "warn")["message"].as_str().unwrap().contains("it has no token"));
-    assert!(!host.read(K3S).contains("token-file"), "the card's own password, for whoever answers");
+    assert!(!host.read(K3S).contains("token-file"), "the card's own password, for anyone who answers");
     assert!(!host.exists(TOKEN) && !host.exists(AGENT_TOKEN));
 
     host.configure(&agent(&whole())).exits(0);

@@ -23,7 +23,7 @@ const IMAGERS: &str = include_str!("../../../../tests/fixtures/imager/wifi/netwo
 const THEIRS: [&str; 2] = ["Corner House", "100482164f8afdd4"];
 
 #[test]
-fn the_network_is_set_up_and_the_password_is_told_to_nobody() {
+fn the_network_is_set_up_and_the_password_is_told_to_no_one() {
     let host = Host::new();
     let said = host.configure(WIFI).exits(0);
     assert!(said.finds("B-00", "ok")["message"].as_str().unwrap().contains("a Wi-Fi in DE"));
@@ -191,7 +191,7 @@ fn a_network_config_that_is_no_yaml_is_told_without_its_text() {
 }
 
 /// What is told of `[wifi]` next to a file of the owner's, and whether it is set up.
-fn beside_the_owners(path: &str, content: &str) -> (String, bool) {
+fn next_to_the_owners(path: &str, content: &str) -> (String, bool) {
     let host = Host::new();
     host.write(path, content);
     let said = host.configure(&format!("{WIFI}[network]\ndns = [\"9.9.9.9\"]\n")).exits(0);
@@ -215,13 +215,13 @@ fn a_file_of_the_owners_that_names_the_radio_is_told_and_costs_no_network() {
     let path = "/etc/netplan/60-wifi.yaml";
     let both = format!("{WEAVER_TOML}:4 {path}:3 ");
     let networks = "network:\n  wifis:\n    wlan0: {access-points: {attic: {password: theirs99}}}\n";
-    assert_eq!(beside_the_owners(path, networks), (both.clone(), true));
+    assert_eq!(next_to_the_owners(path, networks), (both.clone(), true));
     let port = "network:\n  ethernets:\n    wlan0: {auth: {password: theirs99}}\n";
-    assert_eq!(beside_the_owners(path, port), (both, false), "netplan would refuse all networks");
+    assert_eq!(next_to_the_owners(path, port), (both, false), "netplan would refuse all networks");
     let more = "network:\n  wifis:\n    wlan0: {dhcp6: true}\n";
-    assert_eq!(beside_the_owners(path, more), (String::new(), true), "netplan refuses it without [wifi]");
+    assert_eq!(next_to_the_owners(path, more), (String::new(), true), "netplan refuses it without [wifi]");
     let no_yaml = "network:\n  ethernets: {wlan0: {password: \"theirs99\n";
-    let (places, is_set_up) = beside_the_owners(path, no_yaml);
+    let (places, is_set_up) = next_to_the_owners(path, no_yaml);
     assert!(places.starts_with(path) && is_set_up, "{places}");
 }
 

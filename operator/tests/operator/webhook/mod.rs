@@ -26,7 +26,7 @@ use self::process::{LIMIT, Webhook, eventually, log, options, program};
 const BOTH: [Protocol; 2] = [Protocol::Http1, Protocol::Http2];
 
 #[tokio::test]
-async fn it_converts_for_a_client_that_trusts_the_ca_and_nobody_else() {
+async fn it_converts_for_a_client_that_trusts_the_ca_and_no_one_else() {
     let (webhook, certificates) = Webhook::start().await;
     let trust = Trust::new(webhook.address, &certificates.ca_bundle);
     for protocol in BOTH {
@@ -132,7 +132,7 @@ async fn a_renewed_certificate_is_logged_with_its_end_and_its_fingerprint() {
 }
 
 #[tokio::test]
-async fn a_bad_certificate_is_told_and_the_old_one_goes_on_serving() {
+async fn a_bad_certificate_is_told_and_the_old_one_continues_serving() {
     let (webhook, certificates) = Webhook::start().await;
     let trust = Trust::new(webhook.address, &certificates.ca_bundle);
     let old = trust.shown().await;
@@ -178,7 +178,7 @@ async fn without_a_certificate_it_says_what_it_waits_for_and_is_not_ready() {
 }
 
 #[tokio::test]
-async fn silent_clients_hold_nobody_up() {
+async fn silent_clients_hold_no_one_up() {
     let (webhook, certificates) = Webhook::start().await;
     let trust = Trust::new(webhook.address, &certificates.ca_bundle);
     let mut silent = Vec::new();

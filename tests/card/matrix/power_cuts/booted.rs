@@ -48,7 +48,7 @@ fn boot(recording: &Recording, rebuilt: &Rebuilt<'_>) -> Machine {
 /// none, and the next boot's fsck.vfat saves them, with the token, as a file that no owner would look for.
 #[test]
 #[ignore = "needs the image: make image-matrix"]
-fn a_first_boot_cut_off_in_its_import_begins_anew_and_forgets_the_token_on_the_boot_partition() {
+fn a_first_boot_cut_off_in_its_import_begins_again_and_forgets_the_token_on_the_boot_partition() {
     let recording = Recording::of("first-boot");
     let mut rebuilt = begin(&recording);
     let files = BootFiles::new(&rebuilt.fat(), &rebuilt.fat());

@@ -40,7 +40,7 @@ fn a_first_boot_that_is_cut_off_leaves_whole_files_and_the_token_in_one_of_its_t
         }
         // boot-config removes it at the next boot, by the token that it has imported.
         if holds_token(&boot.saved) && !imported {
-            wrong.push("fsck.vfat saved the token, and nobody knows that it is one".to_owned());
+            wrong.push("fsck.vfat saved the token, and no one knows that it is one".to_owned());
         }
         wrong
     });

@@ -109,7 +109,7 @@ fn one_flipped_bit_is_an_error_and_nothing_is_kept() {
 }
 
 #[test]
-fn nobody_there_is_remembered_for_an_hour() {
+fn no_one_there_is_remembered_for_an_hour() {
     // Bound and dropped: nothing listens there now.
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     let root = tempfile::tempdir().unwrap();

@@ -70,7 +70,7 @@ func Secure(ctx context.Context, tcp net.Listener, certs pki.Tree, names []strin
 	path := filepath.Join(certs.Dir, "dynamic-cert.json")
 	cached := file.New(path)
 	if _, err := cached.Get(); err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %w; restore it, or remove it to have the certificate made anew", path, err)
+		return nil, fmt.Errorf("%s cannot be read: %w; restore it, or remove it to have the certificate made again", path, err)
 	}
 	storage := kubernetes.New(ctx, l.core.Load, "kube-system", "k3s-serving", memory.NewBacked(cached))
 	var err error

@@ -108,7 +108,7 @@ func TestIdentityComesFromTheCertificateAlone(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{"nobody", nil, "", 200, "peer=none user= groups=[] extra=[] auth= impersonate=other"},
+		{"no credentials", nil, "", 200, "peer=none user= groups=[] extra=[] auth= impersonate=other"},
 		{"a token", nil, "Bearer t", 200, "peer=none user= groups=[] extra=[] auth=Bearer t impersonate=other"},
 		{"a certificate", &certs.Admin, "", 200, "peer=system:auth-proxy user=system:admin groups=[system:masters] extra=[] auth= impersonate=other"},
 		{"a certificate and a token", &certs.Admin, "Bearer t", 200, "peer=system:auth-proxy user=system:admin groups=[system:masters] extra=[] auth= impersonate=other"},

@@ -37,7 +37,7 @@ func TestTreeIsReused(t *testing.T) {
 	first, second := loadTree(t, dir), loadTree(t, dir)
 	for _, pair := range [][2]Pair{{first.ServerCA, second.ServerCA}, {first.Admin, second.Admin}, {first.AuthProxy, second.AuthProxy}} {
 		if !pair[0].Cert.Equal(pair[1].Cert) {
-			t.Errorf("%s was made anew", pair[0].CertFile)
+			t.Errorf("%s was made again", pair[0].CertFile)
 		}
 	}
 }

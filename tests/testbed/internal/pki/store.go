@@ -216,7 +216,7 @@ func readKey(path string) (crypto.Signer, error) {
 }
 
 func damaged(path string, reason error) error {
-	return fmt.Errorf("%s is damaged: %w; restore it from a backup, or remove the server/ folder it is in to start anew (which loses all data)", path, reason)
+	return fmt.Errorf("%s is damaged: %w; restore it from a backup, or remove the server/ folder it is in to start again (which loses all data)", path, reason)
 }
 
 // Chain is the certificate as the list that signers want.

@@ -127,7 +127,7 @@ fn list(inner: &Inner<Owned>, names: &[&str]) {
 }
 
 #[test]
-fn the_first_list_wakes_nobody_who_awaits_it_and_a_relist_everybody() {
+fn the_first_list_wakes_no_one_who_awaits_it_and_a_relist_everybody() {
     let (inner, triggers) = inner(Selector::All, &["one"]);
     inner.awaited_by.store(1, Ordering::SeqCst);
     list(&inner, &["settings"]);
@@ -139,7 +139,7 @@ fn the_first_list_wakes_nobody_who_awaits_it_and_a_relist_everybody() {
 }
 
 #[test]
-fn a_first_list_that_nobody_awaits_any_more_wakes_its_users() {
+fn a_first_list_that_no_one_awaits_any_more_wakes_its_users() {
     let (inner, triggers) = inner(Selector::All, &["one"]);
     list(&inner, &["settings"]);
     assert_eq!(woken(&triggers), ["one"]);
