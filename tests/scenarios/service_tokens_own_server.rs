@@ -206,7 +206,7 @@ async fn someone_else_who_writes_the_secret_loses_nothing_and_one_failure_hides_
         Hooks { instead, before, ..Hooks::none() }
     })
     .await;
-    let world = alone.world("token-next to");
+    let world = alone.world("token-next-to");
     let team = team_with_robot(&world).await;
     place.set(team.clone()).unwrap();
     world.service_token(&team, "tokens", &[("a", "robot")]).await;
