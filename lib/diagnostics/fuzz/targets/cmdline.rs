@@ -1,4 +1,4 @@
-//! The kernel command line: what is mended is right afterwards, and nothing else of its tokens changes.
+//! The kernel command line: what is mended is right afterwards, and nothing else of its parameters changes.
 
 #![no_main]
 
@@ -9,7 +9,7 @@ use weaver_diagnostics::config_txt::{
     cmdline_file::{CmdlineFile, cmdline_file},
 };
 use weaver_diagnostics::kept_cmdline::kept;
-use weaver_diagnostics::kernel_cmdline::{lines, tokens};
+use weaver_diagnostics::kernel_cmdline::{lines, parameters};
 
 const FILE: &str = "/boot/firmware/cmdline.txt";
 
@@ -35,8 +35,9 @@ fuzz_target!(|text: &str| {
         );
         // What has nothing to do with it stays, in its order.
         let foreign = |text: &str| -> Vec<String> {
-            let tokens = tokens(lines(text)[0], 1).into_iter().map(|token| token.text.to_owned());
-            tokens.filter(|token| !token.contains("cgroup_")).collect()
+            let parameters =
+                parameters(lines(text)[0], 1).into_iter().map(|parameter| parameter.text.to_owned());
+            parameters.filter(|parameter| !parameter.contains("cgroup_")).collect()
         };
         assert_eq!(foreign(&change.to)[..foreign(text).len()], foreign(text)[..]);
     }
