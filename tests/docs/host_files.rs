@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use weaver_tests::monitoring::file;
+use weaver_tests::source::{code, texts};
 
 /// Folders that are ours on a host.
 const OURS: [&str; 3] = ["/etc/weaver/", "/run/weaver/", "/var/lib/weaver/"];
@@ -17,12 +18,8 @@ fn named(folder: &Path, found: &mut Vec<String>) {
             named(&path, found);
         } else if path.extension().is_some_and(|extension| extension == "rs") && !name.contains("tests") {
             let text = fs::read_to_string(&path).unwrap();
-            let code = text.split("#[cfg(test)]").next().unwrap();
-            let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
-            let texts = lines.flat_map(|line| line.split('"').skip(1).step_by(2));
-            found.extend(
-                texts.filter(|text| OURS.iter().any(|ours| text.starts_with(ours))).map(str::to_owned),
-            );
+            let ours = texts(code(&text)).filter(|text| OURS.iter().any(|ours| text.starts_with(ours)));
+            found.extend(ours.map(str::to_owned));
         }
     }
 }

@@ -9,6 +9,7 @@ use weaver_operator::controller::events::OWN_REASONS;
 use weaver_tests::exposition::{Family, families};
 use weaver_tests::monitoring::{agent_page, alerts, dashboard, file, operator_page, panels};
 use weaver_tests::promtool;
+use weaver_tests::source::{code, texts};
 
 /// Labels that Prometheus adds when it scrapes.
 const SCRAPERS: [&str; 2] = ["instance", "job"];
@@ -57,7 +58,7 @@ fn family<'a>(told: &'a [Family], name: &str) -> &'a Family {
     told.iter().find(named).unwrap_or_else(|| panic!("no program tells {name}"))
 }
 
-/// All that an expression selects is told, with these labels and values.
+/// All that an expression selects is reported, with these labels and values.
 fn is_told(place: &str, expr: &str) {
     let told = told();
     let selectors = selectors(expr);
@@ -243,7 +244,7 @@ fn source() -> BTreeMap<String, String> {
             if !name.ends_with("_tests.rs") {
                 let path = format!("{directory}/{name}");
                 let text = std::fs::read_to_string(format!("{root}/{path}")).unwrap();
-                source.insert(path, text.split("#[cfg(test)]").next().unwrap().to_owned());
+                source.insert(path, code(&text).to_owned());
             }
         }
     }
@@ -267,15 +268,13 @@ fn the_page_of_conditions_lists_each_reason_and_no_other() {
         text.starts_with(|first: char| first.is_ascii_uppercase())
             && text.chars().all(|c| c.is_ascii_alphabetic())
     };
-    let said = SAY_REASONS.iter().flat_map(|path| source[*path].lines());
-    let said = said.filter(|line| !line.trim_start().starts_with("//"));
-    let said = said.flat_map(|line| line.split('"').skip(1).step_by(2)).filter(is_reason);
+    let said = SAY_REASONS.iter().flat_map(|path| texts(&source[*path])).filter(is_reason);
     let page = file("docs/reference/conditions.md");
     let reasons: BTreeSet<String> = said.map(str::to_owned).collect();
     assert_eq!(table(&page, "\n| reason | means |"), reasons);
     let own: BTreeSet<String> = OWN_REASONS.iter().map(|reason| (*reason).to_owned()).collect();
     assert_eq!(table(&page, "\n| reason of event | means |"), own);
-    // No event is told with a reason that is in no list.
+    // No event is reported with a reason that is in no list.
     for (path, text) in &source {
         let literal = text
             .split("event(EventType::")

@@ -27,6 +27,7 @@ pub mod promtool;
 pub mod proxy;
 pub mod rbac;
 pub mod reference;
+pub mod source;
 pub mod systemd;
 pub mod tenant;
 pub mod tokens;
