@@ -58,6 +58,13 @@ impl Row {
     pub fn remedy(&self) -> Remedy {
         self.commands.iter().copied().fold(Remedy::new(self.remedy), Remedy::command)
     }
+
+    /// The same with `value` for a word in capitals of its commands.
+    #[must_use]
+    pub fn remedy_for(&self, word: &str, value: &str) -> Remedy {
+        let commands = self.commands.iter().map(|command| command.replace(word, value));
+        commands.fold(Remedy::new(self.remedy), Remedy::command)
+    }
 }
 
 /// Makes the enum and its table from the rows of all parts, which hand them on from one to the next.

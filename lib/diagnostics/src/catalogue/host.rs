@@ -33,8 +33,7 @@ macro_rules! host_rows {
         }
         CardFails = "H-07" "card-fails" Fail {
             title: "The card is failing, or is mounted read-only.",
-            cause: "The kernel could not read or write the card and mounted it read-only to protect the \
-                data.",
+            cause: "The kernel could not read or write the card and mounted it read-only to protect the data.",
             remedy: "copy your data and replace the card, and the power supply if it is weak",
             commands: ["sudo dmesg --level err,warn", "findmnt /"],
         }

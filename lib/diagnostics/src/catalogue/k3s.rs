@@ -54,8 +54,7 @@ macro_rules! k3s_rows {
             title: "An upgrade of k3s was interrupted and not verified.",
             cause: "Power failed or the process was ended while the new k3s was being verified or the old \
                 one restored.",
-            remedy: "roll back, or run `weaver node upgrade` again, which first completes the interrupted \
-                one",
+            remedy: "roll back, or run `weaver node upgrade` again, which first completes the interrupted one",
             commands: ["sudo weaver node rollback"],
         }
     }

@@ -53,8 +53,7 @@ macro_rules! node_rows {
             title: "The kubelet refuses to run on cgroup v1.",
             cause: "From Kubernetes 1.35 the kubelet exits on a host with cgroup v1.",
             remedy: "boot with cgroup v2: remove `systemd.unified_cgroup_hierarchy=0` from the kernel \
-                parameters; or set `failCgroupV1: false` for the kubelet for as long as it still supports \
-                v1",
+                parameters; or set `failCgroupV1: false` for the kubelet for as long as it still supports v1",
             commands: [
                 "sudo mkdir -p /etc/rancher/k3s/config.yaml.d",
                 "echo 'kubelet-arg+: [\"fail-cgroupv1=false\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/92-cgroupv1.yaml",

@@ -113,14 +113,11 @@ impl Identity {
         if is_same || wanted.is_empty() {
             return None;
         }
-        let row = Code::IdentityDrift.row();
-        let commands = row.commands.iter().map(|command| command.replace("OLD", registered));
-        let explain = match role {
-            Role::Server => row.remedy.to_owned(),
+        let mut remedy = Code::IdentityDrift.row().remedy_for("OLD", registered);
+        if role == Role::Agent {
             // Who may delete a node is on the server.
-            Role::Agent => format!("{}; what is typed to `k3s kubectl` is typed on the server", row.remedy),
-        };
-        let remedy = commands.fold(Remedy::new(explain), Remedy::command);
+            remedy.explain += "; what is typed to `k3s kubectl` is typed on the server";
+        }
         let message = format!(
             "this node registered as {registered}, and k3s would start it as {wanted}: a second node"
         );

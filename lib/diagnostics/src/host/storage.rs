@@ -173,12 +173,7 @@ impl Swap {
         (is_on_card(path) || source.as_deref().is_some_and(is_on_card)).then(|| {
             Finding::new(Code::SwapOnCard, format!("{path} is swap on the card"))
                 .saw(Place::line(SWAPS, *line), path)
-                .remedy(
-                    Remedy::new(Code::SwapOnCard.row().remedy)
-                        .command(format!("sudo swapoff {}", quoted(path)))
-                        .command("sudo systemctl disable --now dphys-swapfile")
-                        .command("grep swap /etc/fstab"),
-                )
+                .remedy(Code::SwapOnCard.row().remedy_for("PATH", &quoted(path)))
         })
     }
 }
