@@ -1,7 +1,7 @@
 //! `weaver doctor`: is all well, and if not, whose fault is it?
 //!
 //! Goes the way that kubectl goes, from the kubeconfig on this machine over the network to the cluster, and
-//! stops where it ends: the first failure is the cause. On the machine of the agent its last report is told
+//! stops where it ends: the first failure is the cause. On the machine of the agent its last report is shown
 //! too, and of the other nodes what their agents say in the cluster. Nothing is changed: what
 //! comes closest to a write is a dry run, which has one object converted.
 

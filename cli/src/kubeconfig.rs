@@ -2,8 +2,7 @@
 //!
 //! Guarantees: it is exported only for a name that a handshake has just proven, but for `--insecure`, which
 //! says what it costs; what leaves is the administrator's own credential, so it is written with mode 0600 and
-//! never part of a message.
-//! Failure: nothing is written, and the message names the remedy.
+//! never part of a message. Failure: nothing is written, and the message names the remedy.
 
 mod account;
 pub mod arguments;
@@ -60,10 +59,9 @@ pub enum Verb {
     Fetch(Fetch),
     /// Merge an exported kubeconfig into the one that kubectl reads
     ///
-    /// Replaces an existing entry only if it is an earlier export of the same server with the same CA; if the CA has
-    /// changed, the message says how to check it. Keeps all other entries, and the current context unless --use
-    /// is given.
-    /// Keeps a backup of the kubeconfig next to it.
+    /// Replaces an existing entry only if it is an earlier export of the same server with the same CA; if the
+    /// CA has changed, the message says how to check it. Keeps all other entries, and the current context
+    /// unless --use is given. Keeps a backup of the kubeconfig next to it.
     ///
     /// Exit status: 0 done; 1 a step failed, try again; 2 wrong usage; 10 refused, the message says what to do.
     #[command(verbatim_doc_comment)]

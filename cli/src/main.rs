@@ -64,9 +64,9 @@ enum Verb {
     },
     /// Find out what is wrong, where, and what to type
     ///
-    /// Follows the path of kubectl: kubeconfig, name, certificate, credentials, then the CRDs and the tenants'
-    /// resources.
-    /// The first failure is the cause. Run as root on the Pi, it begins with the agent's report. Changes nothing.
+    /// Follows the path of kubectl: kubeconfig, name, certificate, credentials, then the CRDs and the
+    /// tenants' resources. The first failure is the cause. Run as root on the Pi, it begins with the agent's
+    /// report. Changes nothing.
     ///
     /// Exit status: 0 no problem found; 1 could not check; 2 wrong usage; 10 problem found; 11 reboot needed.
     #[command(verbatim_doc_comment)]
@@ -74,8 +74,7 @@ enum Verb {
     /// Explain errors of kubectl, k3s, k3d and others: `COMMAND 2>&1 | weaver explain`
     ///
     /// Reads standard input and prints each known error once, as soon as it appears: its code, its meaning,
-    /// what to type.
-    /// With codes as arguments, prints their entries in the catalogue.
+    /// what to type. With codes as arguments, prints their entries in the catalogue.
     ///
     /// Exit status: 0 input read to its end; 1 input could not be read; 2 wrong usage.
     #[command(verbatim_doc_comment)]

@@ -5,7 +5,7 @@
 //! where the owner has set `node-ip`, where the node joins another server, or later than k3s' first start of a
 //! boot. What it makes is gone after a reboot: an interface, and a file in memory from which k3s' unit takes
 //! its flag. Each look before k3s starts takes both back once there is a network. Failure: what could not be
-//! made is told with the warning that there is no route, and k3s is held back by none of it.
+//! made is reported with the warning that there is no route, and k3s is held back by none of it.
 
 use std::{fs::DirBuilder, io, os::unix::fs::DirBuilderExt as _, path::Path};
 

@@ -42,10 +42,9 @@ fn verifier(anchors: RootCertStore) -> anyhow::Result<Arc<WebPkiServerVerifier>>
         .context("making a verifier from the cluster's CA")
 }
 
-/// One observation per name, in their order. Names that are not proven are
-/// tried again until `patience` has passed: k3s continues serving its old
-/// certificate for a second or two after its API is ready. A server that never
-/// answered is not waited for.
+/// One observation per name, in their order. Names that are not proven are tried again until `patience` has
+/// passed: k3s continues serving its old certificate for a second or two after its API is ready. A server
+/// that never answered is not waited for.
 ///
 /// # Errors
 /// No verifier could be made from these anchors.

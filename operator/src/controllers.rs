@@ -215,8 +215,7 @@ fn remedy(error: &CallError, kind: &str, namespace: Option<&str>) -> String {
     if error.is_failed_conversion() {
         return format!(
             "{kind}s are still stored at v1alpha1, and the webhook that converts them does not answer: \
-             start it, then run \
-             `weaver crd migrate`"
+             start it, then run `weaver crd migrate`"
         );
     }
     match error {
@@ -229,8 +228,7 @@ fn remedy(error: &CallError, kind: &str, namespace: Option<&str>) -> String {
             || format!("this account may not list {kind}s: apply deploy/rbac/operator.yaml"),
             |name| {
                 format!(
-                    "this account may not list {kind}s in {name}: bind its rights there, see \
-                    deploy/namespaced"
+                    "this account may not list {kind}s in {name}: bind its rights there, see deploy/namespaced"
                 )
             },
         ),

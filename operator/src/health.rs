@@ -147,7 +147,7 @@ impl Health {
     }
 }
 
-/// A loop as it is told.
+/// A loop as it is reported.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Loop {
@@ -163,7 +163,7 @@ pub struct Loop {
     pub late: bool,
 }
 
-/// The reconciliations, as they are told.
+/// The reconciliations, as they are reported.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reconciliations {
@@ -178,7 +178,7 @@ pub struct Reconciliations {
     pub ended_seconds_ago: Option<u64>,
 }
 
-/// The operator's own watch on a kind, as it is told.
+/// The operator's own watch on a kind, as it is reported.
 #[derive(Clone, Debug, Serialize)]
 pub struct OwnWatch {
     pub kind: &'static str,
@@ -189,7 +189,7 @@ pub struct OwnWatch {
     pub needed: bool,
 }
 
-/// What a leader does, as it is told.
+/// What a leader does, as it is reported.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Work {
@@ -207,7 +207,7 @@ pub struct Work {
     pub paused: Option<String>,
 }
 
-/// All that is told.
+/// All that is reported.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {

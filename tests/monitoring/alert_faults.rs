@@ -1,6 +1,5 @@
-//! Each alert has a fault that fires it: those of the operator in the scenarios `alerts_own_server`, those of a
-//! node here.
-//! How long a fault has to last (`for`) is simulated by `promtool`, not waited for.
+//! Each alert has a fault that fires it: those of the operator in the scenarios `alerts_own_server`, those of
+//! a node here. How long a fault has to last (`for`) is simulated by `promtool`, not waited for.
 
 use std::collections::BTreeSet;
 

@@ -217,7 +217,7 @@ async fn a_watch_begins_again_where_the_api_server_has_forgotten_its_place() {
     let only = watcher::Config::default().fields("metadata.name!=kube-root-ca.crt");
     let mut changes = pin!(maps.watch(only));
     let mut next = async || loop {
-        // An error is told, and the stream continues.
+        // An error is reported, and the stream continues.
         match tokio::time::timeout(SOON, changes.try_next()).await.unwrap() {
             Ok(batch) => break batch.unwrap(),
             Err(error) => eprintln!("{error}"),

@@ -46,7 +46,7 @@ enum Cause {
     /// That it starts where there is no lease.
     FirstStart,
     NewSync,
-    /// One that stands still and continues, twice, so that the same is told twice.
+    /// One that stands still and continues, twice, so that the same is reported twice.
     Again,
     NewToken,
 }

@@ -153,7 +153,7 @@ async fn rights_that_are_taken_away_are_reported_and_come_back() {
 
 #[tokio::test]
 async fn a_right_that_was_taken_away_is_not_read_with_for_longer_than_a_watch_lasts() {
-    /// What the stack's operator is told, in seconds; and what the machine may need next to it.
+    /// What the stack's operator is given, in seconds; and what the machine may need next to it.
     const WATCH: i64 = 15;
     const SLACK: i64 = 5;
     let world = World::new("bounded").await;

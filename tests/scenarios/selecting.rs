@@ -151,7 +151,7 @@ async fn a_namespace_that_is_going_is_skipped_without_a_failure_b16() {
     world.sync(&team, "sync", selecting(&world, &team)).await;
     world.holds(&foo, "settings", &[("a", "1")]).await;
     world.condition(&team, "sync", "Ready", "True", "Synced").await;
-    // Named, it is told as what it is.
+    // Named, it is reported as what it is.
     world.sync(&team, "sync", world.spec(&team, &[&foo, &going])).await;
     eventually("the target says what is the matter", || async {
         let targets = status(&world, &team).await.targets;

@@ -1,5 +1,5 @@
 //! One object at two versions, seen through the API server: nothing is lost on the way, and who still writes
-//! v1alpha1 is told.
+//! v1alpha1 is reported.
 
 use std::process::Command;
 

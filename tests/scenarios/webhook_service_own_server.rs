@@ -80,7 +80,7 @@ impl Cluster {
         vec![definitions, secret.metadata.resource_version.unwrap()]
     }
 
-    /// What the kubelet would do: the keys of the Secret that the pod asks for, in the directory that it is told.
+    /// What the kubelet would do: the keys of the Secret that the pod asks for, in the directory that it is given.
     async fn mount(&self, directory: &Path) {
         let deployments: Api<Deployment> = Api::namespaced(self.own.client.clone(), NAMESPACE);
         let pod = deployments.get(NAME).await.unwrap().spec.unwrap().template.spec.unwrap();

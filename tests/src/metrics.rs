@@ -50,7 +50,7 @@ impl Metrics {
         Self::of(&get(log, "/metrics").await)
     }
 
-    /// What is told at this address.
+    /// What is reported at this address.
     pub async fn at(address: &str) -> Self {
         Self::of(&get_at(address, "/metrics").await.unwrap())
     }

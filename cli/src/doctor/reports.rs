@@ -31,7 +31,7 @@ pub async fn look(client: &Client, asked_itself: Option<String>) -> Vec<Seen> {
             let others = list.iter().filter(|report| Some(report.name_any()) != asked_itself);
             others.flat_map(|report| told(&report.name_any(), report.0.as_ref().ok())).collect()
         }
-        // A tenant may not, and needs it for nothing; a missing definition is told by itself.
+        // A tenant may not, and needs it for nothing; a missing definition is reported by itself.
         Err(finding) if matches!(finding.code, Code::MayNotLook | Code::DefinitionDiffers) => Vec::new(),
         Err(finding) => vec![*finding],
     };

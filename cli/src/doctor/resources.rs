@@ -58,7 +58,7 @@ pub async fn look(client: &Client) -> Vec<Finding> {
 }
 
 async fn of_kind<K: Asked>(client: &Client) -> Vec<Finding> {
-    // One that does not parse is told, and hides no other.
+    // One that does not parse is reported, and hides no other.
     let api: Api<DeserializeGuard<K>> = Api::all(client.clone());
     let list = match asked(
         &format!("listing {}s", K::kind(&())),

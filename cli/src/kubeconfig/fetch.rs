@@ -70,10 +70,7 @@ pub async fn fetch(arguments: &Fetch) -> anyhow::Result<()> {
     let name = arguments.name.clone().map_or_else(
         || {
             host(place).map_err(|why| {
-                refusal(format!(
-                    "{place} is not a valid name to connect to: {why}; pass \
-                    --name"
-                ))
+                refusal(format!("{place} is not a valid name to connect to: {why}; pass --name"))
             })
         },
         Ok,

@@ -137,8 +137,7 @@ async fn wait(store: &Store, seen: &DynamicObject, seconds: u64) -> anyhow::Resu
     waited.map(|_| ()).map_err(|error| match error.why {
         Why::TimedOut { reason, .. } => anyhow!(
             "{} is still there after {seconds} s: {reason}; it goes once that is mended, and `weaver {} get \
-             {name}` shows \
-             it until then",
+             {name}` shows it until then",
             store.place(&name),
             store.kind.noun()
         ),

@@ -40,7 +40,7 @@ pub struct List {
     chunk_size: u32,
 }
 
-/// Shows those that are there; those that are not are told, and make it a failure.
+/// Shows those that are there; those that are not are reported, and make it a failure.
 pub async fn get(kind: Kind, options: Get) -> anyhow::Result<ExitCode> {
     let store = Store::connect(kind, options.namespace.as_deref()).await?;
     let (mut found, code) = for_each(&options.names, async |name| store.existing(name).await).await;

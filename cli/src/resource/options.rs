@@ -64,7 +64,7 @@ enum Judge {
     Server,
 }
 
-/// Does `each` for all names; a failure is told and the others are done all the same.
+/// Does `each` for all names; a failure is reported and the others are done all the same.
 pub async fn for_each<T>(
     names: &[String],
     mut each: impl AsyncFnMut(&str) -> anyhow::Result<T>,

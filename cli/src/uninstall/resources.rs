@@ -83,7 +83,7 @@ async fn left(client: &Client, found: &Found) -> anyhow::Result<Vec<(Kind, Dynam
 }
 
 /// Does what the operator would do before it lets go of these, and lets go. What someone else changes meanwhile is left
-/// for the next look, and so is what could not be removed, which is told once.
+/// for the next look, and so is what could not be removed, which is reported once.
 async fn release(
     client: &Client,
     left: &[(Kind, DynamicObject)],

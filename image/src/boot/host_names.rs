@@ -1,9 +1,8 @@
 //! A command that finds names on this machine, and only it: kubectl under a SAN.
 //!
-//! In a mount namespace of its own, a hosts file of its own lies over
-//! `/etc/hosts`; no one else on the machine sees it and no name server is asked.
-//! As another user than root it needs user namespaces. Failure: the words of
-//! unshare or mount, on the command's standard error, with exit code 1.
+//! In a mount namespace of its own, a hosts file of its own lies over `/etc/hosts`; no one else on the
+//! machine sees it and no name server is asked. As another user than root it needs user namespaces. Failure:
+//! the words of unshare or mount, on the command's standard error, with exit code 1.
 
 use std::ffi::OsStr;
 use std::fs;

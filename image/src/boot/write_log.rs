@@ -107,9 +107,8 @@ impl WriteLog {
         cuts
     }
 
-    /// The entries between two barriers, by their numbers in `part`, those before the first and after the last
-    /// included.
-    /// Of each stretch the barrier that ends it is left out.
+    /// The entries between two barriers, by their numbers in `part`, those before the first and after the
+    /// last included. Of each stretch the barrier that ends it is left out.
     #[must_use]
     pub fn stretches(&self, part: Range<usize>) -> Vec<Range<usize>> {
         let mut found = Vec::new();

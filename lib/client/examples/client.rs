@@ -1,10 +1,9 @@
 //! A program of someone else's that works with our kinds: create, read, list, change, watch, undo, delete, wait.
 //!
-//! `cargo run -p weaver-client --example client -- NAMESPACE`, with the cluster of the kubeconfig that kubectl
-//! would use.
-//! Makes one `ConfigMapSync` and one `ServiceToken` called `example-client` in that namespace, which must
-//! exist, and deletes them again; counts what the node agents report. Each step says what it did. If one fails,
-//! what was made is undone; the `ConfigMapSync` is suspended and writes nothing.
+//! `cargo run -p weaver-client --example client -- NAMESPACE`, with the cluster of the kubeconfig that
+//! kubectl would use. Makes one `ConfigMapSync` and one `ServiceToken` called `example-client` in that
+//! namespace, which must exist, and deletes them again; counts what the node agents report. Each step says
+//! what it did. If one fails, what was made is undone; the `ConfigMapSync` is suspended and writes nothing.
 
 use std::fmt::Debug;
 use std::pin::pin;

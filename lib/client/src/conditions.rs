@@ -70,8 +70,7 @@ pub fn is_true<K: Resource + Serialize>(object: Option<&K>, kind: &str) -> Progr
                 || is_old(value["status"].get("observedGeneration").and_then(Value::as_i64)) =>
         {
             Progress::NotYet(format!(
-                "its controller has not reconciled the latest change yet; before: \
-                {found}"
+                "its controller has not reconciled the latest change yet; before: {found}"
             ))
         }
         Some(found) if found.status == "True" => Progress::Reached,

@@ -68,9 +68,8 @@ pub fn overtaken(seen: &Value, newer: &Value, patch: &Value) -> Option<String> {
     })
 }
 
-/// What users write of an object: labels, annotations, and all fields but `apiVersion`, `kind`, `metadata` and
-/// `status`.
-/// Finalizers and owner references are left out: controllers write them.
+/// What users write of an object: labels, annotations, and all fields but `apiVersion`, `kind`, `metadata`
+/// and `status`. Finalizers and owner references are left out: controllers write them.
 #[must_use]
 pub fn content(object: &Value) -> Value {
     let fields = object.as_object().into_iter().flatten();

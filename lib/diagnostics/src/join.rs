@@ -52,8 +52,7 @@ pub fn judge(url: &str, name: &ServingName, own: Option<&str>, shown: &Shown) ->
             let message = format!("the certificate at {url} is not valid at this node's time: {why}");
             let remedy = Remedy::new(
                 "compare the clocks of both machines; where both are right, restart k3s on the server, \
-                 which renews what \
-                 has expired",
+                 which renews what has expired",
             );
             let finding = Finding::new(Code::CertificateDates, message).saw(place(), why);
             findings.push(finding.remedy(remedy.command("timedatectl")));

@@ -59,8 +59,7 @@ fn boot_file(boot_file: &BootFile) -> Option<Finding> {
             let message = format!("cannot tell which kernel command line the firmware reads: {why}");
             let remedy = Remedy::new(format!(
                 "name one file for every start in {}: `cmdline=cmdline.txt` below [all], at its end; until \
-                 then this file is \
-                 changed by hand",
+                 then this file is changed by hand",
                 place.file
             ));
             let finding = Finding::new(Code::BootFileUnreadable, message);
@@ -223,8 +222,7 @@ fn absent_where_only_disable_works(facts: &Facts) -> Finding {
         (Some(_), Some(file)) => seen_running(facts, reboot_needed(file)),
         (Some(_), None) => seen_running(facts, disabled()).remedy(
             Remedy::new(
-                "remove cgroup_disable=memory where the boot loader sets the kernel's parameters, \
-                then reboot",
+                "remove cgroup_disable=memory where the boot loader sets the kernel's parameters, then reboot",
             )
             .command(REBOOT),
         ),

@@ -1,9 +1,8 @@
 //! What to do next so that every configured name is served, and which name may be taken out of the certificate.
 //!
-//! A plan, from the mildest progress on: a drop-in for names that another file has shadowed, a restart, a new
-//! certificate.
-//! Anyone who acts looks again after each progress and asks again. No progress touches the CA, which would
-//! invalidate every kubeconfig outside this machine, and none is climbed that would leave k3s down.
+//! A plan, from the mildest step on: a drop-in for names that another file has shadowed, a restart, a new
+//! certificate. After each step the host is checked again, and the next one decided. No step touches the CA, which
+//! would invalidate every kubeconfig outside this machine, and none is made that would leave k3s down.
 
 use std::path::PathBuf;
 
@@ -78,7 +77,7 @@ impl Step {
     }
 }
 
-/// The next step of someone who stands on this progress.
+/// The next step after this progress.
 #[must_use]
 pub fn next(progress: Progress, state: &State<'_>) -> Step {
     if let Some(bad) = state.preflight.iter().find(|finding| finding.severity() == Severity::Fail) {
@@ -135,8 +134,7 @@ pub fn next(progress: Progress, state: &State<'_>) -> Step {
         Progress::Restarted if !out_of_date => Step::Rotate,
         Progress::Restarted | Progress::Rotated => Step::GiveUp(format!(
             "{} is still not proven; `sudo weaver-node-agent check` says what is seen, `journalctl -u k3s` \
-             whether k3s drops \
-             it",
+             whether k3s drops it",
             missing.join(", ")
         )),
     }
@@ -154,8 +152,7 @@ fn configure(state: &State<'_>, lost: &[&Setting]) -> Step {
     if let Some(lost) = state.effective.shadowed.iter().find(|lost| !lost.by_flag && lost.by.file >= file) {
         return Step::GiveUp(format!(
             "{} replaces the names of all files before it, this repair's too: write `tls-san+:` instead of \
-             `tls-san:` in \
-             it, then repair again",
+             `tls-san:` in it, then repair again",
             lost.by
         ));
     }

@@ -1,13 +1,13 @@
 //! One TLS handshake that is verified as a client would and notes which names were shown.
 //!
-//! For `weaver kubeconfig` and the node agent. The name that is
-//! sent and the name that is verified are given apart: k3s' listener may add every name it is asked for to its
-//! certificate, for ever. Failure: why it ended is in [`Seen::outcome`]; nothing of a credential is needed or sent.
+//! For `weaver kubeconfig` and the node agent. The name that is sent and the name that is verified are given
+//! apart: k3s' listener may add every name it is asked for to its certificate, for ever. Failure: why it
+//! ended is in [`Seen::outcome`]; nothing of a credential is needed or sent.
 //!
 //! Guarantees: where [`Seen::outcome`] blames the dates, only the dates are wrong. The verifier looks at the
 //! dates before it looks for an issuer, so an expired certificate of anybody's would be blamed for its dates as
 //! well. Chain, name and the server's key are therefore verified for a time within the certificate's own dates;
-//! a fault of theirs is what is told.
+//! a fault of theirs is what is reported.
 
 use std::io;
 use std::net::IpAddr;

@@ -1,7 +1,7 @@
 //! Serves metrics, and whatever else a program says of itself, to anyone who asks at an address, mostly one of
 //! the loopback interface.
 //!
-//! A port that another program has keeps no one from his work: it is told with what changes it, and tried again.
+//! A port that another program has keeps no one from his work: it is reported with what changes it, and tried again.
 
 use std::net::SocketAddr;
 use std::str::FromStr;

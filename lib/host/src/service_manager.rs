@@ -1,4 +1,4 @@
-//! What systemd is told: that the process is ready, and again and again that it is alive.
+//! What is sent to systemd: that the process is ready, and again and again that it is alive.
 //!
 //! Where systemd did not start the process, nothing is sent; where a message is lost, that is logged at `debug` and
 //! the next one follows.

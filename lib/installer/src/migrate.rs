@@ -98,8 +98,7 @@ pub enum MigrateError {
     /// Objects are written at another version than this release would have it.
     #[error(
         "{name} stores {installed}, and this release {ours}: run `weaver crd install` first, or migrate \
-         with the \
-         release that installed it"
+         with the release that installed it"
     )]
     OtherStorage {
         name: String,

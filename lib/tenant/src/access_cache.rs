@@ -1,10 +1,9 @@
 //! The access review cache: in which namespaces an account has rights, asked as the account itself and remembered for
 //! a while.
 //!
-//! Used where a refusal would be the wrong way to find out: which namespaces a tenant may learn of at all, where its
-//! objects can be searched, and whether one watch can do for all namespaces. No request is spared a judgement
-//! by it: the
-//! API server judges each one again.
+//! Used where a refusal would be the wrong way to find out: which namespaces a tenant may learn of at all,
+//! where its objects can be searched, and whether one watch can do for all namespaces. No request is spared a
+//! judgement by it: the API server judges each one again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -141,9 +141,8 @@ impl TenantClient {
     }
 }
 
-/// Sends one request as the tenant; a token that is refused is dropped and the request sent once more. Reading
-/// more than
-/// [`LONGEST_ANSWER`] of what is no watch fails.
+/// Sends one request as the tenant; a token that is refused is dropped and the request sent once more.
+/// Reading more than [`LONGEST_ANSWER`] of what is no watch fails.
 async fn send_as<M: Mint>(
     transport: Client,
     slot: Arc<Slot<M>>,

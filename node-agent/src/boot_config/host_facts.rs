@@ -45,7 +45,7 @@ pub(super) fn pin_path(state_dir: &Path, role: &Role) -> PathBuf {
     })
 }
 
-/// user-data and network-config lie next to `weaver.toml`. What could not be read is told where `config` has a
+/// user-data and network-config lie next to `weaver.toml`. What could not be read is reported where `config` has a
 /// use for it.
 pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, config: &Config) -> Facts {
     let mut findings = Vec::new();

@@ -52,8 +52,7 @@ const LONGEST: usize = 2000;
 /// A step could not be made.
 pub async fn run(args: RepairNamesArgs) -> anyhow::Result<u8> {
     let names = Names { host: args.host.clone().into(), args, k3s_is_down: Mutex::default() };
-    let work =
-        async { if names.args.remove.is_empty() { names.climb().await } else { names.remove().await } };
+    let work = async { if names.args.remove.is_empty() { names.add().await } else { names.remove().await } };
     let mut signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
     let interrupted = async {
         let arrivals: Vec<_> = signals.iter_mut().flatten().map(|signal| Box::pin(signal.recv())).collect();
@@ -101,7 +100,7 @@ impl Look {
 }
 
 impl Names {
-    async fn climb(&self) -> anyhow::Result<u8> {
+    async fn add(&self) -> anyhow::Result<u8> {
         let mut progress = Progress::Ground;
         let mut look = self.look().await?;
         if look.check.seen.is_empty() && look.effective.shadowed.is_empty() {
@@ -134,7 +133,7 @@ impl Names {
         .await
         .context("judging the host")?;
         let check = checks::check(&self.host, self.args.host.probe_patience()).await?;
-        // Who cannot say it is asked again on the next progress.
+        // What cannot be said is asked again after the next step.
         let frozen = match self.client().await {
             Ok(client) => serving_secret::is_frozen(&client).await,
             Err(error) => Err(error),

@@ -1,10 +1,9 @@
 //! Keeps the definitions of our kinds installed and their conversion working.
 //!
-//! Nothing here waits for the gate: stored objects must stay readable while a
-//! name is not proven. The webhook's CA and certificate are made first, so that
-//! the webhook can start; the rest is the installer's order. A
-//! definition that someone changes is looked at within seconds, and whatever
-//! happens every [`RECHECK`]. What goes wrong is in the report.
+//! Nothing here waits for the gate: stored objects must stay readable while a name is not proven. The
+//! webhook's CA and certificate are made first, so that the webhook can start; the rest is the installer's
+//! order. A definition that someone changes is looked at within seconds, and whatever happens every
+//! [`RECHECK`]. What goes wrong is in the report.
 
 use std::time::Duration;
 

@@ -55,8 +55,7 @@ use crate::{
 /// see whether an agent runs.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// A directory that stays unusable until someone changes it: starting the
-/// agent again is of no use.
+/// A directory that stays unusable until someone changes it: starting the agent again is of no use.
 #[derive(Debug, thiserror::Error)]
 #[error("a restart of the agent does not help")]
 pub struct NeedsHuman;

@@ -3,7 +3,7 @@
 //!
 //! Guarantees: written on change only, and the more seldom the more often something changes, since the API's
 //! database is on the same card: after ten minutes at the latest, and what came and went in between is not
-//! told. A look every ten minutes or so finds what someone else has changed. An event is told once for each
+//! told. A look every ten minutes or so finds what someone else has changed. An event is reported once for each
 //! finding that turns bad and once when it is known to be gone; what an agent before this one has told is in
 //! the API. One that could not be told is told later, unless the agent ends before. Whatever fails is tried
 //! again and holds up nothing else.

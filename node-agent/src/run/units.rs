@@ -1,10 +1,9 @@
 //! The units that the agent looks after under systemd: k3s, which it blocks and
 //! sets free, and the operator, which it starts when the gate opens.
 //!
-//! Guarantees: a running k3s is never stopped, and a running operator neither;
-//! what cannot be asked blocks nothing; each request that failed is made again
-//! in the next round and is in the report until then. The decisions are
-//! pure, systemd is asked only where a decision needs it.
+//! Guarantees: a running k3s is never stopped, and a running operator neither; what cannot be asked blocks
+//! nothing; each request that failed is made again in the next round and is in the report until then. The
+//! decisions are pure, systemd is asked only where a decision needs it.
 
 use std::{error::Error as _, path::PathBuf, time::Duration};
 

@@ -1,11 +1,10 @@
 //! What the controllers share.
 //!
 //! Pure: [`allowance`] (how many events a tenant may cause), [`rate_limit`] (when a resource is reconciled
-//! again), [`outcome`] (what one reconcile found, as conditions), [`verdicts`] (conditions that each kind has),
-//! [`report`] (when the status is written). Thin: [`frame`] (one reconcile), [`kind`] (what a kind brings to
-//! it), [`permits`] (how many run at once),
-//! [`events`] (what others are told), [`not_understood`] (an object that cannot be read), [`state`] (what is remembered
-//! between reconciles).
+//! again), [`outcome`] (what one reconcile found, as conditions), [`verdicts`] (conditions that each kind
+//! has), [`report`] (when the status is written). Thin: [`frame`] (one reconcile), [`kind`] (what a kind
+//! brings to it), [`permits`] (how many run at once), [`events`] (what others see), [`not_understood`]
+//! (an object that cannot be read), [`state`] (what is remembered between reconciles).
 
 pub mod allowance;
 pub mod events;

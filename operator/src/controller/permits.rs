@@ -1,8 +1,8 @@
-//! Room for reconciliations: each tenant has a limit of its own, and all together are bounded.
+//! Permits for reconciliations: each tenant has a limit of its own, and all together have one.
 //!
-//! A tenant whose thousand targets all wait for a webhook that never answers holds up its own resources. Anyone
-//! who waits for the common room has left its own limit already, so at most [`PER_TENANT`] of a tenant's
-//! reconciliations are in that queue, and it is served in order.
+//! A tenant whose thousand targets all wait for a webhook that never answers holds up its own resources. A
+//! reconciliation that waits for the common limit has a permit of its tenant already, so at most `PER_TENANT` of a
+//! tenant's are in that queue, and it is served in order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -26,7 +26,7 @@ pub struct Permits {
     tenants: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
-/// Who is in them.
+/// Reconciliations that have a permit.
 #[derive(Default)]
 struct Inside {
     /// Since when, by the order in which they came.
@@ -35,14 +35,14 @@ struct Inside {
     left: Option<Instant>,
 }
 
-/// A reconciliation's room; dropping it makes room for another.
+/// Lets one reconciliation run; dropping it lets another one.
 pub struct Permit {
     inside: Arc<Mutex<Inside>>,
     came: u64,
     // Given back in this order: first to all, then to the own.
     _overall: OwnedSemaphorePermit,
     _own: OwnedSemaphorePermit,
-    // The limit lives as long as someone is in it or waits for it.
+    // The tenant's limit lives as long as it is used or waited for.
     _tenant: Arc<Semaphore>,
 }
 

@@ -1,9 +1,9 @@
 //! Acquires the Lease, renews it, and gives it back.
 //!
 //! A candidate looks every ten seconds; a leader writes every forty. One that cannot renew tries again and
-//! again: when the
-//! API server is back and no one else has taken over, it continues. One that has lost the Lease is to end,
-//! since what its parts were doing is not theirs any more; anyone who starts it again has a candidate.
+//! again: when the API server is back and no one else has taken over, it continues. One that has lost the
+//! Lease is to end, since what its parts were doing is not theirs any more; anyone who starts it again has a
+//! candidate.
 //!
 //! Candidates put themselves on a list in the Lease, where everybody can see them. A leader that finds one of higher
 //! priority there, when it renews, ends its work and gives the Lease back, and all others leave it to that one.

@@ -3,7 +3,7 @@
 //! Pure: [`plan`] (which tokens are minted, which stay, which leave), [`secret`] (what the Secret looks like),
 //! [`outcome`] (what follows from a reconciliation), [`status`] (a reconciliation as the status).
 //!
-//! Thin: [`fill`] (mints and writes), [`reconciliation`] (one resource), [`reconcile`] (what this kind brings to
+//! Thin: [`fill`] (mints and writes), [`work`] (one resource), [`reconcile`] (what this kind brings to
 //! the frame of each).
 //!
 //! The Secret is read and written as the tenant's own account, and goes with its resource: it is owned by it.

@@ -93,7 +93,7 @@ impl Work {
     /// The time after which a token is due.
     pub(super) fn due(&self) -> Option<Duration> {
         let (due, now) = self.next?;
-        // A second more, since the API server's clock is told in seconds.
+        // A second more, since the API server's clock is reported in seconds.
         Some(Duration::try_from(due.duration_since(now)).unwrap_or_default() + Duration::from_secs(1))
     }
 }

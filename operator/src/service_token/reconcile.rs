@@ -1,9 +1,8 @@
 //! What a `ServiceToken` brings to the frame of a reconcile ([`crate::controller::frame`]).
 //!
 //! The operator's own identity looks up accounts and mints; the Secret is the writer's business. There is no
-//! finalizer: the
-//! Secret is owned by its resource, and the API server's own garbage collection removes it. While a resource is being
-//! deleted nothing is written for it.
+//! finalizer: the Secret is owned by its resource, and the API server's own garbage collection removes it.
+//! While a resource is being deleted nothing is written for it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use kube::runtime::events::EventType;

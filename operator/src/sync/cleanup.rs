@@ -7,7 +7,7 @@
 //! for longer, and a failing API server for as long as it takes; where the resource's own namespace is being
 //! deleted it is released after one pass.
 //!
-//! Of what stays behind is told where it is known: where this process wrote it, or the tenant's identity saw our
+//! What stays behind is reported where it is known: where this process wrote it, or the tenant's identity saw our
 //! marks. A place that the spec only names, and where the tenant is refused, holds nothing as far as is known.
 //! What stays keeps its marks, by which it can be found later.
 //!

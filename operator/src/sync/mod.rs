@@ -5,11 +5,10 @@
 //! Pure: [`targets`] (which changes of a namespace matter), [`outcome`] (what follows from a reconciliation),
 //! [`verdicts`] (its work as conditions), [`status`] (as a whole status), [`backoff`] (when a target is tried again).
 //!
-//! Thin: [`execute`] (one target), [`fan_out`] (all of them), [`reconciliation`] (one resource), [`cleanup`] (a
-//! deleted one),
-//! [`events`], [`stale_copies`] (finding copies that are not wanted any more), [`watches`], [`claim`] (the finalizers),
-//! [`reconcile`] (what this kind brings to the frame of each), [`state`] (what is remembered between
-//! reconciliations), [`reactions`] (which changes of namespaces cause a reconciliation).
+//! Thin: [`execute`] (one target), [`fan_out`] (all of them), [`work`] (one resource), [`cleanup`]
+//! (a deleted one), [`events`], [`stale_copies`] (finding copies that are not wanted any more), [`watches`],
+//! [`finalizer`], [`reconcile`] (what this kind brings to the frame of each), [`state`] (what is
+//! remembered between reconciliations), [`reactions`] (which changes of namespaces cause a reconciliation).
 
 pub mod access_checks;
 pub mod backoff;

@@ -1,11 +1,10 @@
 //! Which resources are reconciled when a namespace changes.
 //!
-//! A tenant sees when its resource is reconciled. If every change of a namespace caused that, a tenant could name a
-//! namespace, or select it by a label, and learn that it exists, changes or goes, although its account has no
-//! right there.
-//! So the account is asked first, by a review: only if it has a right in the namespace is the resource
-//! reconciled and its backoff reset. Otherwise nothing happens that would not happen without the namespace, and
-//! a right that is granted later is found by the next retry, as before.
+//! A tenant sees when its resource is reconciled. If every change of a namespace caused that, a tenant could
+//! name a namespace, or select it by a label, and learn that it exists, changes or goes, although its account
+//! has no right there. So the account is asked first, by a review: only if it has a right in the namespace is
+//! the resource reconciled and its backoff reset. Otherwise nothing happens that would not happen without the
+//! namespace, and a right that is granted later is found by the next retry, as before.
 //!
 //! Checks of one tenant run one after the other, so that one tenant does not delay another; sixteen run at once. A
 //! check that cannot be made is repeated a few times, then left to the retry. It never causes a reconciliation:

@@ -1,8 +1,7 @@
 //! A reconcile as conditions, where there was work. Pure.
 //!
-//! The fold looks at nothing but that, so two equal outcomes give equal
-//! conditions and the second writes no status. Messages are for people: they name places and remedies, and hold
-//! nothing of any object's content.
+//! The fold looks at nothing but that, so two equal outcomes give equal conditions and the second writes no
+//! status. Messages are for people: they name places and remedies, and hold nothing of any object's content.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -155,8 +154,7 @@ impl Work {
         let anothers = |state: &TargetState| matches!(state, TargetState::Conflict(Foreign::Other { .. }));
         let remedy = if self.targets.values().any(adoptable) {
             "rename or delete it, take the namespace out of spec.targets, or have an unlabelled object \
-             taken over \
-             by conflictPolicy: Adopt"
+             taken over by conflictPolicy: Adopt"
         } else if self.targets.values().any(anothers) {
             "rename or delete it, take the namespace out of spec.targets, or, where that ConfigMapSync is \
              gone, have \

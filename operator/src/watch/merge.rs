@@ -2,7 +2,7 @@
 //!
 //! Guarantees: the first list is told when each part has shown all it has, or has failed in a way that counts as its
 //! last word, so that anyone who waits for it knows all that can be known: what is missing in it is not there
-//! or may not be seen, and is not only late. What is gone when a part shows all again is told as a deletion.
+//! or may not be seen, and is not only late. What is gone when a part shows all again is reported as a deletion.
 
 use std::collections::{BTreeMap, BTreeSet};
 

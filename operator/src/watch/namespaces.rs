@@ -1,10 +1,10 @@
 //! Which namespaces exist, what they are labelled with and which are going: the operator's own watch, metadata only.
 //!
 //! It reports changes (a namespace appears or is labelled: those whom it concerns, and whose account has a
-//! right there, are reconciled), it tells which namespaces a selector
-//! selects, where a watch is worth opening, where stale copies are looked for, and whether a deleted resource goes with
-//! its namespace. What it knows reaches no status by itself: a tenant learns of a namespace only from answers to its
-//! own requests.
+//! right there, are reconciled), it tells which namespaces a selector selects, where a watch is worth
+//! opening, where stale copies are looked for, and whether a deleted resource goes with its namespace. What
+//! it knows reaches no status by itself: a tenant learns of a namespace only from answers to its own
+//! requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

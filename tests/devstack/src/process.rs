@@ -1,9 +1,8 @@
 //! Processes, known by pid and start time.
 //!
-//! A pid alone may belong to someone else by the time it is used; pid and
-//! start time together name one process. Guarantee: [`end`] signals only
-//! processes whose start time still matches. Failure: what cannot be read in
-//! `/proc` counts as not running.
+//! A pid alone may belong to someone else by the time it is used; pid and start time together name one
+//! process. Guarantee: [`end`] signals only processes whose start time still matches. Failure: what cannot be
+//! read in `/proc` counts as not running.
 
 use std::ffi::OsStr;
 use std::fmt;

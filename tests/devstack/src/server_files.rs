@@ -1,4 +1,4 @@
-//! What the API server is told: its configuration file and its flags. Pure.
+//! What the API server is given: its configuration file and its flags. Pure.
 
 use std::ffi::OsString;
 

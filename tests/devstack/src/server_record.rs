@@ -19,8 +19,7 @@ pub struct ServerRecord {
 }
 
 impl ServerRecord {
-    /// The record of a stack. A corrupt one counts as none: the server is
-    /// then started again.
+    /// The record of a stack. A corrupt one counts as none: the server is then started again.
     ///
     /// # Errors
     /// When it is there and cannot be read at all.

@@ -182,9 +182,9 @@ fn ensure_agent(agent: &Agent<'_>, layout: &Layout, steps: &mut Steps) -> Result
     Ok(started.process)
 }
 
-/// Applies the sample. A server that has just started may not know every
-/// resource yet, so the last error counts, not the first. What someone has
-/// edited since stays theirs; whether the copies follow is looked at anyway.
+/// Applies the sample. A server that has just started may not know every resource yet, so the last error
+/// counts, not the first. What someone has edited since stays theirs; whether the copies follow is looked at
+/// anyway.
 fn apply(kubectl: &Kubectl, sample: &Path) -> Result<Applied> {
     fs::metadata(sample).with_context(|| format!("cannot read {}", sample.display()))?;
     let file = sample.to_string_lossy();

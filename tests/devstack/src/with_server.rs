@@ -23,7 +23,7 @@ use crate::signals::{self, Signals};
 use crate::steps::{Steps, say};
 use crate::{files, up};
 
-/// What the operator is told: times in seconds, since tests wait for what takes minutes in use.
+/// What the operator is given: times in seconds, since tests wait for what takes minutes in use.
 const SHORT: [(&str, &str); 4] = [
     ("WEAVER_RETRY", "2"),
     ("WEAVER_CLEANUP_PATIENCE", "5"),

@@ -3,7 +3,7 @@
 //! Conversion is total: whatever the API server has stored comes out at the other version, values of a wrong
 //! type included, because one object that cannot be converted makes every list of its kind fail. Fields that
 //! both versions have are moved; the others, and the exact form of the moved ones where it would not come back
-//! by itself, travel in one annotation, and at v1alpha1 in `spec.roundTrip` where that has no room ([`carried`]).
+//! by itself, travel in one annotation, and at v1alpha1 in `spec.roundTrip` where that has no room ([`round_trip`]).
 //! Nothing is guessed: what is missing stays missing, and the operator says so.
 //!
 //! Conversion to v1alpha1 is injective: different stored objects, status counts excepted, differ there too, and what is

@@ -208,12 +208,9 @@ pub(super) fn faults(text: &str, old: &Side) -> Vec<String> {
         }
     }
     let refused = (old.put)(&mut Spec::new(), carried.spec);
-    faults.extend(paths(&refused).into_iter().map(|field| {
-        format!(
-            "spec.{field} cannot be represented in \
-        {OLD}"
-        )
-    }));
+    faults.extend(
+        paths(&refused).into_iter().map(|field| format!("spec.{field} cannot be represented in {OLD}")),
+    );
     let not_text = carried
         .status
         .iter()

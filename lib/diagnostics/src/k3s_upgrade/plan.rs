@@ -1,7 +1,7 @@
 //! May k3s be replaced, and by which steps?
 //!
 //! What is not known refuses nothing: who acts asks twice, before anything is written and when the new program lies
-//! next to the old one. All that stands against it is told at once, each with what to do.
+//! next to the old one. All that stands against it is reported at once, each with what to do.
 
 use std::fmt;
 

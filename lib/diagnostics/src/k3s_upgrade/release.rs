@@ -30,7 +30,7 @@ pub fn address(releases: &str, version: &Version, file: &str) -> String {
     format!("{}/{release}/{file}", releases.trim_end_matches('/'))
 }
 
-/// A hash as it is told: 64 hexadecimal digits, in lower case.
+/// A hash as it is reported: 64 hexadecimal digits, in lower case.
 #[must_use]
 pub fn hash(text: &str) -> Option<String> {
     let is_hash = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());

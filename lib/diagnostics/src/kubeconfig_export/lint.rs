@@ -127,8 +127,7 @@ fn insecure(file: &TextFile, cluster: &Node, name: &str) -> Option<Finding> {
         Finding::new(Code::KubeconfigInsecureWithCa, message).remedy(verified(file, name))
     } else {
         let message = format!(
-            "{place} turns verification off: any machine that answers at that address gets your \
-                credentials"
+            "{place} turns verification off: any machine that answers at that address gets your credentials"
         );
         Finding::new(Code::KubeconfigInsecure, message).remedy(on_the_pi())
     };

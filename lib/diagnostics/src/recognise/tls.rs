@@ -127,8 +127,7 @@ pub(super) fn untrusted(line: &str) -> Told {
     }
     Told::default().remedy(Remedy::new(
         "if that is the API server, export the kubeconfig again on the Pi (`weaver kubeconfig export \
-         NAME`); if it is another server, such as a registry, the client needs the certificate of its \
-         CA",
+         NAME`); if it is another server, such as a registry, the client needs the certificate of its CA",
     ))
 }
 

@@ -35,8 +35,7 @@ pub fn finding(directory: &str, paths: &[String]) -> Option<Finding> {
     let names = first.clone().map(|path| cut(path, LONGEST)).collect::<Vec<_>>().join(", ");
     let message = format!(
         "copies of weaver.toml may hold k3s' token or the Wi-Fi's password, readable to anyone who has the \
-         card: \
-         {names}{and_more}"
+         card: {names}{and_more}"
     );
     let mut finding = Finding::new(Code::TokenLeftOnCard, message);
     let mut remedy = Remedy::new("delete them, on another computer or here");

@@ -80,8 +80,7 @@ mod tests {
         assert_eq!(
             other.rest,
             "network:\n  version: \"2\"\n  ethernets:\n    eth0:\n      dhcp4: \"true\"\n      dhcp6: \
-             \"true\"\n\
-             \x20     optional: \"true\"\n"
+             \"true\"\n\x20     optional: \"true\"\n"
         );
         assert!(of(&other.rest).is_none(), "nothing of the radio is left");
     }

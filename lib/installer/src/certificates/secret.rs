@@ -33,8 +33,7 @@ pub enum SecretError {
     /// It cannot be read or written.
     #[error(
         "the Secret {service} cannot be {done}: {cause}; `kubectl apply -k deploy/kubernetes` makes its \
-         namespace, and it \
-         takes an administrator"
+         namespace, and it takes an administrator"
     )]
     Api {
         /// Its name is the Service's.

@@ -146,9 +146,8 @@ impl<C: Consumer> WatchSet<C> {
         let inner = Arc::new(Inner::new(key.clone(), share, backoff, self.consumer.clone()));
         let length = u32::try_from(self.length.as_secs()).unwrap_or(290);
         // From the API server's own memory: on k3s' database a list that must be up to date was seen to wait
-        // for a second.
-        // Nothing is done on what is shown here alone, and what came since follows as events. Pages are not had
-        // from there: asked for them, kube asks for no version.
+        // for a second. Nothing is done on what is shown here alone, and what came since follows as events.
+        // Pages are not had from there: asked for them, kube asks for no version.
         let config =
             watcher::Config { page_size: None, ..watcher::Config::default() }.any_semantic().timeout(length);
         let config = match &key.selector {

@@ -1,4 +1,4 @@
-//! A TLS server on a free loopback port that shows the certificate it is told
+//! A TLS server on a free loopback port that shows the certificate it is given
 //! to, and notes which names it was asked for.
 
 use std::{
