@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use weaver_api::names::dns_label;
 use weaver_diagnostics::exit_code::KNOWN_BAD;
-use weaver_diagnostics::k3d::{Cluster, lint_k3s_arg};
+use weaver_diagnostics::k3d::create::{Cluster, lint_k3s_arg};
 use weaver_diagnostics::san::ServingName;
 
 use crate::kubeconfig::arguments::host;

@@ -1,0 +1,3 @@
+//! k3d: a cluster to create.
+
+pub mod create;
