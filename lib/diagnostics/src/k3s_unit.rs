@@ -69,6 +69,13 @@ pub fn flags(units: &[TextFile], environment_files: &[TextFile]) -> Vec<Flag> {
     parse_flags(&words)
 }
 
+/// The flags among the arguments that k3s is given, all of one origin.
+#[must_use]
+pub fn flags_of(arguments: &[String], origin: &Place) -> Vec<Flag> {
+    let word = |text: &String| Word { text: text.clone(), quoted: true, origin: origin.clone() };
+    parse_flags(&arguments.iter().map(word).collect::<Vec<_>>())
+}
+
 /// One variable of the environment that the unit gives, where it is not empty.
 #[must_use]
 pub fn variable(units: &[TextFile], environment_files: &[TextFile], name: &str) -> Option<Setting> {

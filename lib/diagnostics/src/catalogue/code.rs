@@ -107,7 +107,7 @@ macro_rules! codes {
     };
 }
 
-node_rows! { [tls_rows k3s_rows connection_rows weaver_toml_rows join_rows cluster_rows host_rows codes] }
+node_rows! { [tls_rows k3s_rows k3d_rows connection_rows weaver_toml_rows join_rows cluster_rows host_rows codes] }
 
 impl Code {
     /// The short id, such as `N-02`.

@@ -12,6 +12,8 @@ mod host;
 #[macro_use]
 mod join;
 #[macro_use]
+mod k3d;
+#[macro_use]
 mod k3s;
 #[macro_use]
 mod node;

@@ -11,6 +11,8 @@ pub enum Part {
     Connection,
     /// F: the files and the start of k3s.
     K3s,
+    /// D: k3d and the container engine.
+    K3d,
     /// B: `weaver.toml`.
     WeaverToml,
     /// J: a node that joins a server.
@@ -26,12 +28,13 @@ pub enum Part {
 
 impl Part {
     /// Each part with its letter and its title, in the order of the page.
-    pub(super) const ALL: [(Self, char, &'static str); 11] = [
+    pub(super) const ALL: [(Self, char, &'static str); 12] = [
         (Self::Node, 'N', "The node: memory cgroup, names, size"),
         (Self::Host, 'H', "The host: power, card, clock, route"),
         (Self::Tls, 'T', "TLS: certificates and their names"),
         (Self::Connection, 'K', "Kubeconfig and connection"),
         (Self::K3s, 'F', "k3s: its files and its start"),
+        (Self::K3d, 'D', "k3d and the container engine"),
         (Self::WeaverToml, 'B', "Boot: weaver.toml"),
         (Self::Join, 'J', "Joining a server"),
         (Self::Images, 'R', "Registries, images, ingress"),

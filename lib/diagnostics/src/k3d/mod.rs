@@ -1,3 +1,5 @@
-//! k3d: a cluster to create.
+//! k3d: a cluster to create, and the clusters that are there.
 
+pub mod cluster;
 pub mod create;
+pub mod verdict;

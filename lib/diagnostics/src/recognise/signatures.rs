@@ -65,6 +65,18 @@ pub(super) const SIGNATURES: &[(Code, &[Wording])] = &[
             judged("failed waiting for log message", servers::k3d_node),
         ],
     ),
+    (
+        Code::ContainerEngineUnreadable,
+        &[
+            says("cannot connect to the docker daemon"),
+            says("connect to the docker daemon socket"),
+            says("connect to the docker api at"),
+        ],
+    ),
+    (
+        Code::K3dClusterMissing,
+        &[says("no nodes found for given cluster"), says("no nodes found for cluster '")],
+    ),
     // What a person types.
     (Code::ScopeImmutable, &[judged("spec.scope: invalid value", rights::field_is_immutable)]),
     (

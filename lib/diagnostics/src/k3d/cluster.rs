@@ -1,0 +1,273 @@
+//! The clusters of k3d on a machine, from what the container engine shows of their containers.
+//!
+//! k3d keeps the cluster's token in the labels, the environment and the arguments of its containers: no type here
+//! has room for it.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+};
+
+use crate::{
+    finding::Place,
+    k3s_config::{self, Effective},
+    k3s_unit::{self, Flag},
+};
+
+/// Port of the API server inside a container.
+const API: u16 = 6443;
+/// The arguments of k3s that are kept.
+const KEPT: [&str; 5] = ["tls-san", "node-name", "node-ip", "disable-agent", "https-listen-port"];
+/// What k3d adds to the names by itself: any address.
+const ANY: [&str; 2] = ["0.0.0.0", "::"];
+
+/// What a container does in its cluster, by k3d's label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Server,
+    LoadBalancer,
+    /// An agent, a registry, a tool.
+    Other,
+}
+
+/// A port of a container that the engine publishes on the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Published {
+    pub inside: u16,
+    /// Where it listens, which may be any address.
+    pub at: SocketAddr,
+}
+
+/// A container of k3d.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Container {
+    pub name: String,
+    pub cluster: String,
+    pub role: Role,
+    pub image: String,
+    /// The engine's word, such as `running` or `exited`.
+    pub state: String,
+    /// The engine's sentence, such as `Up 3 minutes`.
+    pub status: String,
+    /// How often the engine has started it again.
+    pub restarts: u32,
+    /// What k3s is given.
+    pub flags: Vec<Flag>,
+    pub published: Vec<Published>,
+    /// The address of this machine in the cluster's network.
+    pub gateway: Option<IpAddr>,
+}
+
+/// The arguments that matter here, of all that a container's k3s is given.
+#[must_use]
+pub fn flags(container: &str, arguments: &[String]) -> Vec<Flag> {
+    let origin = Place::file(format!("arguments of {container}"));
+    let mut flags = k3s_unit::flags_of(arguments, &origin);
+    flags.retain(|flag| KEPT.contains(&flag.name.as_str()));
+    flags
+}
+
+impl Container {
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.state == "running"
+    }
+
+    fn api(&self) -> Option<SocketAddr> {
+        let at = self.published.iter().find(|port| port.inside == API)?.at;
+        let ip = match at.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        Some((ip, at.port()).into())
+    }
+}
+
+/// The containers of one cluster that has a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cluster {
+    pub name: String,
+    /// By name, so the first is the one that k3d made first.
+    pub servers: Vec<Container>,
+    pub load_balancer: Option<Container>,
+}
+
+/// The clusters by name.
+#[must_use]
+pub fn clusters(containers: impl IntoIterator<Item = Container>) -> Vec<Cluster> {
+    let mut clusters: BTreeMap<String, Cluster> = BTreeMap::new();
+    for container in containers {
+        let cluster = clusters.entry(container.cluster.clone()).or_insert_with(|| Cluster {
+            name: container.cluster.clone(),
+            servers: Vec::new(),
+            load_balancer: None,
+        });
+        match container.role {
+            Role::Server => cluster.servers.push(container),
+            Role::LoadBalancer => cluster.load_balancer = Some(container),
+            Role::Other => {}
+        }
+    }
+    let mut clusters: Vec<_> = clusters.into_values().filter(|one| !one.servers.is_empty()).collect();
+    for cluster in &mut clusters {
+        cluster.servers.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    clusters
+}
+
+impl Cluster {
+    /// Where this machine reaches the API: at the load balancer's published port, without one at a server's.
+    #[must_use]
+    pub fn api(&self) -> Option<SocketAddr> {
+        self.load_balancer.iter().chain(&self.servers).find_map(Container::api)
+    }
+
+    /// A server that runs.
+    #[must_use]
+    pub fn running(&self) -> Option<&Container> {
+        self.servers.iter().find(|server| server.is_running())
+    }
+
+    /// The address of this machine as the servers reach it.
+    #[must_use]
+    pub fn gateway(&self) -> Option<IpAddr> {
+        self.servers.iter().find_map(|server| server.gateway)
+    }
+
+    /// What k3s acts on: the arguments of all servers, which k3d gives to each of them and which beat every file.
+    /// 0.0.0.0, which k3d adds where no host was chosen, is not a name to connect by.
+    #[must_use]
+    pub fn effective(&self) -> Effective {
+        let flags: Vec<_> = self.servers.iter().flat_map(|server| server.flags.clone()).collect();
+        let mut effective = k3s_config::merge(&[], &flags);
+        effective.tls_san.retain(|name| !ANY.contains(&name.value.as_str()));
+        effective.shadowed.clear();
+        effective
+    }
+
+    /// The names that clients are meant to use, without those of k3d's own containers.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let own = format!("k3d-{}-", self.name);
+        let names = self.effective().tls_san.into_iter().map(|name| name.value);
+        names.filter(|name| !name.starts_with(&own)).collect()
+    }
+
+    /// The cluster of this name; without a name the only one.
+    ///
+    /// # Errors
+    /// There is none of this name, or not exactly one.
+    pub fn choose<'a>(clusters: &'a [Self], name: Option<&str>) -> Result<&'a Self, NotChosen> {
+        let names = || clusters.iter().map(|cluster| cluster.name.clone()).collect();
+        match (name, clusters) {
+            (Some(name), _) => clusters
+                .iter()
+                .find(|cluster| cluster.name == name)
+                .ok_or_else(|| NotChosen::Missing { name: name.to_owned(), there: names() }),
+            (None, [only]) => Ok(only),
+            (None, []) => Err(NotChosen::None),
+            (None, _) => Err(NotChosen::Several(names())),
+        }
+    }
+}
+
+/// The cluster that a certificate with these names is of: it has those of the cluster's own containers.
+#[must_use]
+pub fn of_served(served: &[String]) -> Option<&str> {
+    served.iter().find_map(|name| {
+        let name = name.strip_prefix("k3d-")?;
+        let (cluster, end) = name.rsplit_once("-server").filter(|(cluster, _)| !cluster.is_empty())?;
+        let is_container = end == "lb" || end.strip_prefix('-').is_some_and(|n| n.parse::<u32>().is_ok());
+        is_container.then_some(cluster)
+    })
+}
+
+/// Why no cluster was chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotChosen {
+    None,
+    Missing { name: String, there: Vec<String> },
+    Several(Vec<String>),
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A server as k3d 5.9 makes it with `--no-lb`.
+    pub(crate) fn server(cluster: &str, arguments: &[&str]) -> Container {
+        let name = format!("k3d-{cluster}-server-0");
+        let arguments: Vec<_> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        Container {
+            flags: flags(&name, &arguments),
+            name,
+            cluster: cluster.to_owned(),
+            role: Role::Server,
+            image: "rancher/k3s:v1.36.3-k3s1".to_owned(),
+            state: "running".to_owned(),
+            status: "Up 2 minutes".to_owned(),
+            restarts: 0,
+            published: vec![Published { inside: API, at: ([0, 0, 0, 0], 34067).into() }],
+            gateway: Some([172, 18, 0, 1].into()),
+        }
+    }
+
+    pub(crate) fn load_balancer(cluster: &str) -> Container {
+        let name = format!("k3d-{cluster}-serverlb");
+        Container { name, role: Role::LoadBalancer, flags: Vec::new(), ..server(cluster, &[]) }
+    }
+
+    const ARGUMENTS: [&str; 7] =
+        ["server", "--tls-san", "0.0.0.0", "--tls-san", "k3d-edge-serverlb", "--tls-san=raspi", "--token=x"];
+
+    #[test]
+    fn the_names_are_those_of_the_arguments() {
+        let [edge] = &clusters([server("edge", &ARGUMENTS)])[..] else { panic!() };
+        let effective = edge.effective();
+        let names: Vec<_> = effective.tls_san.iter().map(|name| name.value.as_str()).collect();
+        assert_eq!(names, ["k3d-edge-serverlb", "raspi"]);
+        assert_eq!(effective.tls_san[1].origin, Place::file("arguments of k3d-edge-server-0"));
+        assert_eq!(edge.names(), ["raspi"]);
+        assert!(!format!("{edge:?}").contains("token"), "{edge:?}");
+    }
+
+    #[test]
+    fn the_api_is_where_the_load_balancer_publishes_it_else_where_a_server_does() {
+        let mut alone = server("edge", &ARGUMENTS);
+        assert_eq!(clusters([alone.clone()])[0].api(), Some(([127, 0, 0, 1], 34067).into()));
+        let at = ([192, 168, 1, 5], 6443).into();
+        let balancer = Container { published: vec![Published { inside: API, at }], ..load_balancer("edge") };
+        assert_eq!(clusters([alone.clone(), balancer])[0].api(), Some(at));
+        alone.published = vec![Published { inside: 80, at: ([0, 0, 0, 0], 9000).into() }];
+        assert_eq!(clusters([alone])[0].api(), None);
+    }
+
+    #[test]
+    fn a_certificate_tells_its_cluster() {
+        for (names, want) in [
+            (&["kubernetes", "k3d-mycluster-server-0"][..], Some("mycluster")),
+            (&["k3d-a-server-b-serverlb"], Some("a-server-b")),
+            (&["kubernetes", "raspik3d", "k3d-reg"], None),
+            (&["k3d--serverlb", "k3d-a-server-x", "k3d-a-agent-0"], None),
+        ] {
+            let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+            assert_eq!(of_served(&names), want, "{names:?}");
+        }
+    }
+
+    #[test]
+    fn one_is_chosen_by_its_name_or_because_it_is_the_only_one() {
+        let other = Container { role: Role::Other, ..server("registry", &[]) };
+        let all = clusters([server("edge", &[]), load_balancer("edge"), server("lab", &[]), other]);
+        let names: Vec<_> = all.iter().map(|cluster| cluster.name.as_str()).collect();
+        assert_eq!(names, ["edge", "lab"]);
+        assert_eq!(Cluster::choose(&all, Some("lab")), Ok(&all[1]));
+        assert_eq!(Cluster::choose(&all[..1], None), Ok(&all[0]));
+        let there = vec!["edge".to_owned(), "lab".to_owned()];
+        assert_eq!(Cluster::choose(&all, None), Err(NotChosen::Several(there.clone())));
+        assert_eq!(Cluster::choose(&[], None), Err(NotChosen::None));
+        let missing = NotChosen::Missing { name: "pi".to_owned(), there };
+        assert_eq!(Cluster::choose(&all, Some("pi")), Err(missing));
+    }
+}

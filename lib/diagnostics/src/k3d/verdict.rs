@@ -1,0 +1,269 @@
+//! What is wrong with a cluster of k3d, and what is typed for a finding where the API server runs in one.
+
+use std::net::IpAddr;
+
+use super::cluster::{Cluster, Container, NotChosen};
+use crate::{
+    finding::{Code, Finding, Place, Remedy, Severity},
+    san::{ServingName, is_inner},
+    shell::quoted,
+};
+
+/// Starts after which a container that runs is not left alone: a healthy server is started once.
+const RESTARTS: u32 = 3;
+
+/// Why there is no cluster to look at.
+#[must_use]
+pub fn not_chosen(why: &NotChosen) -> Finding {
+    match why {
+        NotChosen::None => {
+            Finding::new(Code::K3dClusterMissing, "there is no cluster of k3d on this machine")
+        }
+        NotChosen::Missing { name, there } => {
+            let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+            let message = format!("there is no cluster {name} of k3d on this machine, only: {there}");
+            Finding::new(Code::K3dClusterMissing, message)
+        }
+        NotChosen::Several(names) => {
+            let message = format!(
+                "there are {} clusters of k3d, and none is chosen: {}",
+                names.len(),
+                names.join(", ")
+            );
+            let remedy =
+                Code::K3dClusterNotChosen.row().remedy_for("CLUSTER", names.first().map_or("", |name| name));
+            Finding::new(Code::K3dClusterNotChosen, message).remedy(remedy)
+        }
+    }
+}
+
+/// The container engine cannot be asked.
+#[must_use]
+pub fn unread(socket: &str, why: &str) -> Finding {
+    let message = format!("the container engine at {socket} cannot be asked for the clusters of k3d: {why}");
+    Finding::new(Code::ContainerEngineUnreadable, message).saw(Place::file(socket), why)
+}
+
+/// What is wrong with `cluster`, which is one of `all`. `is_own` tells whether an address is one of this machine.
+#[must_use]
+pub fn judge(cluster: &Cluster, all: &[Cluster], is_own: impl Fn(IpAddr) -> bool) -> Vec<Finding> {
+    let mut findings: Vec<_> = cluster.servers.iter().filter_map(server).collect();
+    if cluster.running().is_none() {
+        return findings;
+    }
+    if cluster.api().is_none() {
+        let message =
+            format!("the cluster {} publishes no port of its API server on this machine", cluster.name);
+        findings.push(of(cluster, Code::K3dApiNotPublished, message));
+    }
+    if let Some(gateway) = cluster.gateway().filter(|gateway| !is_own(*gateway)) {
+        let message = format!(
+            "the servers of {} reach this machine at {gateway}, and that is not one of its addresses: the \
+             conversion webhook cannot be reached",
+            cluster.name
+        );
+        findings.push(Finding::new(Code::K3dWebhookUnreachable, message));
+    }
+    findings.extend(shared(cluster, all));
+    findings
+}
+
+fn of(cluster: &Cluster, code: Code, message: String) -> Finding {
+    Finding::new(code, message).remedy(code.row().remedy_for("CLUSTER", &quoted(&cluster.name)))
+}
+
+/// A name that two running clusters serve leads to either, by the port alone.
+fn shared(cluster: &Cluster, all: &[Cluster]) -> Option<Finding> {
+    let names = cluster.names();
+    let others = all.iter().filter(|other| other.name != cluster.name && other.running().is_some());
+    others.into_iter().find_map(|other| {
+        let both: Vec<_> = other.names().into_iter().filter(|name| names.contains(name)).collect();
+        let port =
+            |cluster: &Cluster| cluster.api().map_or_else(|| "none".to_owned(), |at| at.port().to_string());
+        (!both.is_empty()).then(|| {
+            let message = format!(
+                "{} is a name of two clusters: {} at port {}, and {} at port {}",
+                both.join(", "),
+                cluster.name,
+                port(cluster),
+                other.name,
+                port(other)
+            );
+            Finding::new(Code::K3dNameShared, message)
+        })
+    })
+}
+
+/// What is wrong with one server.
+#[must_use]
+pub fn server(server: &Container) -> Option<Finding> {
+    let Container { name, cluster, state, status, restarts, .. } = server;
+    let saw = |finding: Finding| {
+        finding.saw(Place::file(name), format!("{state}: {status}; started again {restarts} times"))
+    };
+    let restarting = |message: String| {
+        let remedy = Code::K3dNodeRestarting.row().remedy_for("k3d-CLUSTER-server-0", &quoted(name));
+        saw(Finding::new(Code::K3dNodeRestarting, message).remedy(remedy))
+    };
+    match state.as_str() {
+        "restarting" => Some(restarting(format!("{name} exits and is restarted again and again"))),
+        "running" if *restarts < RESTARTS => None,
+        "running" => {
+            let message = format!("{name} runs, and has exited {restarts} times before");
+            // It runs now.
+            Some(restarting(message).milder(Severity::Warn))
+        }
+        state => {
+            let remedy = Code::K3dClusterStopped.row().remedy_for("CLUSTER", &quoted(cluster));
+            let message = format!("{name} does not run: it is {state}");
+            Some(saw(Finding::new(Code::K3dClusterStopped, message).remedy(remedy)))
+        }
+    }
+}
+
+/// What was found of a host whose API server runs in this cluster, with what is typed for it there; `names` are all
+/// that it is to serve.
+#[must_use]
+pub fn on_k3d(mut finding: Finding, cluster: &str, names: &[String]) -> Finding {
+    let Some(remedy) = &mut finding.remedy else { return finding };
+    if let Some(other) = instead(finding.code, cluster, names) {
+        *remedy = other;
+    } else {
+        remedy.commands = remedy.commands.iter().flat_map(|command| typed_there(command, cluster)).collect();
+    }
+    finding
+}
+
+/// The remedy for findings that have another cause there.
+fn instead(code: Code, cluster: &str, names: &[String]) -> Option<Remedy> {
+    let cluster = &quoted(cluster);
+    Some(match code {
+        Code::NameNotServed | Code::NameStale | Code::NamesShadowed | Code::NameInvalid => {
+            create_again(cluster, names)
+        }
+        Code::CertificateUntrusted => Remedy::new(
+            "find out which program listens there: another cluster may have got the port",
+        )
+        .command("docker ps --filter label=app=k3d")
+        .command("sudo ss -ltnp"),
+        Code::ServingNamesUnknown => Remedy::new("wait until k3s has started in it; else read its log")
+            .command("k3d cluster list")
+            .command(log(cluster)),
+        Code::CgroupV1Refused => Remedy::new(
+            "boot with cgroup v2: remove `systemd.unified_cgroup_hierarchy=0` from the kernel parameters; or create \
+             the cluster with the argument below, as long as the kubelet supports v1",
+        )
+        .command(format!("k3d cluster create {cluster} --k3s-arg '--kubelet-arg=fail-cgroupv1=false@all'")),
+        _ => return None,
+    })
+}
+
+/// What is typed to have a cluster serve these names, and those that its certificate has for clients now.
+#[must_use]
+pub fn serve(cluster: &str, name: &str, served: &[String]) -> Remedy {
+    let is_own = |name: &String| {
+        is_inner(name) || name.starts_with("k3d-") || !matches!(name.parse(), Ok(ServingName::Dns(_)))
+    };
+    let names: Vec<_> =
+        std::iter::once(name.to_owned()).chain(served.iter().filter(|name| !is_own(name)).cloned()).collect();
+    create_again(&quoted(cluster), &names)
+}
+
+fn create_again(cluster: &str, names: &[String]) -> Remedy {
+    let names = names.iter().flat_map(|name| [" --name ".to_owned(), quoted(name)]).collect::<String>();
+    Remedy::new(
+        "k3d gives the names to k3s when it creates the cluster, and no later change reaches it: create the cluster \
+         again with the names, after saving what is in it; until then connect by a name that is served",
+    )
+    .command(format!("weaver k3d config {cluster}{names} > k3d.yaml"))
+    .command(format!("k3d cluster delete {cluster}   # deletes everything in it"))
+    .command("k3d cluster create --config k3d.yaml")
+}
+
+fn log(cluster: &str) -> String {
+    format!("docker logs --tail 50 k3d-{cluster}-server-0 2>&1 | weaver explain")
+}
+
+/// A command as it is typed there, where k3s is no unit of this machine.
+fn typed_there(command: &str, cluster: &str) -> Vec<String> {
+    let words: Vec<_> = command.split(' ').collect();
+    let is_unit = |word: &&str| matches!(*word, "k3s" | "k3s.service");
+    let has = |word: &str| words.contains(&word);
+    if words.iter().any(is_unit) && (has("systemctl") || has("journalctl")) {
+        let cluster = &quoted(cluster);
+        let (stop, start) = (format!("k3d cluster stop {cluster}"), format!("k3d cluster start {cluster}"));
+        return match words.iter().find(|word| matches!(**word, "start" | "stop" | "restart")) {
+            Some(&"start") => vec![start],
+            Some(&"stop") => vec![stop],
+            Some(_) => vec![stop, start],
+            None => vec![log(cluster)],
+        };
+    }
+    vec![command.to_owned()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cluster::{clusters, tests::server};
+    use super::*;
+
+    fn codes(findings: &[Finding]) -> Vec<(Code, Severity)> {
+        findings.iter().map(|finding| (finding.code, finding.severity())).collect()
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_cluster() {
+        use {Code::*, Severity::*};
+        let good = || server("edge", &["server", "--tls-san=raspi"]);
+        for (container, want) in [
+            (good(), vec![]),
+            (Container { state: "exited".into(), ..good() }, vec![(K3dClusterStopped, Fail)]),
+            (
+                Container { state: "restarting".into(), restarts: 7, ..good() },
+                vec![(K3dNodeRestarting, Fail)],
+            ),
+            (Container { restarts: 4, ..good() }, vec![(K3dNodeRestarting, Warn)]),
+            (Container { restarts: 1, ..good() }, vec![]),
+            (Container { published: vec![], ..good() }, vec![(K3dApiNotPublished, Fail)]),
+            (
+                Container { gateway: Some([10, 0, 2, 2].into()), ..good() },
+                vec![(K3dWebhookUnreachable, Fail)],
+            ),
+        ] {
+            let all = clusters([container]);
+            let found = judge(&all[0], &all, |ip| ip == IpAddr::from([172, 18, 0, 1]));
+            assert_eq!(codes(&found), want, "{:?}", all[0]);
+        }
+    }
+
+    #[test]
+    fn a_name_of_two_running_clusters_is_a_warning() {
+        let raspi = ["server", "--tls-san=raspi"];
+        let stopped = Container { state: "exited".into(), ..server("old", &raspi) };
+        let all = clusters([server("a", &raspi), server("b", &raspi), server("c", &["server"]), stopped]);
+        let found = judge(&all[0], &all, |_| true);
+        assert_eq!(codes(&found), [(Code::K3dNameShared, Severity::Warn)]);
+        assert!(
+            found[0].message.contains("raspi is a name of two clusters: a at port 34067, and b"),
+            "{found:?}"
+        );
+        assert_eq!(judge(&all[2], &all, |_| true), []);
+    }
+
+    #[test]
+    fn no_remedy_of_any_code_speaks_of_a_unit_that_is_not_there() {
+        let names = ["raspi".to_owned()];
+        for &code in Code::ALL {
+            let Some(remedy) = on_k3d(Finding::new(code, "m"), "edge", &names).remedy else { continue };
+            for command in &remedy.commands {
+                let is_unit = command.contains("systemctl") || command.contains("journalctl -u");
+                assert!(!(is_unit && command.contains("k3s")), "{code}: {command}");
+            }
+        }
+        let remedy = on_k3d(Finding::new(Code::NameNotServed, "m"), "edge", &names).remedy.unwrap();
+        assert_eq!(remedy.commands[0], "weaver k3d config edge --name raspi > k3d.yaml");
+        let served = ["kubernetes", "k3d-edge-server-0", "10.43.0.1", "box.lan"].map(str::to_owned);
+        let remedy = serve("edge", "raspi", &served);
+        assert_eq!(remedy.commands[0], "weaver k3d config edge --name raspi --name box.lan > k3d.yaml");
+    }
+}
