@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use crate::{
     finding::{Code, Finding, Place, Remedy, Severity},
+    k3d,
     kubeconfig_export::advice::hard_to_find,
     san::{ServingName, nearest},
     serving::{Observation, Outcome, Seen, Silence, Wanted},
@@ -151,7 +152,12 @@ pub fn handshake(
                 seen.served.join(", ")
             );
             let finding = Finding::new(Code::NameNotInCertificate, message);
-            finding.saw(place, "the certificate's names").remedy(not_in_certificate(name, near, kubeconfig))
+            finding.saw(place, "the certificate's names").remedy(not_in_certificate(
+                name,
+                near,
+                &seen.served,
+                kubeconfig,
+            ))
         }
         Outcome::Dates(why) => dates(place, endpoint, why, clocks),
         Outcome::Untrusted(why) => Finding::new(
@@ -163,18 +169,26 @@ pub fn handshake(
     }
 }
 
-fn not_in_certificate(name: &ServingName, near: Option<&str>, kubeconfig: &str) -> Remedy {
+fn not_in_certificate(name: &ServingName, near: Option<&str>, all: &[String], kubeconfig: &str) -> Remedy {
     let served = near.map_or_else(String::new, |near| {
         format!("; or keep the certificate and have kubectl verify `{near}`, with the last command")
     });
-    let remedy =
-        Remedy::new(format!("on the Pi, have k3s serve the name with the first three commands{served}"))
-            .command("sudo mkdir -p /etc/rancher/k3s/config.yaml.d")
-            .command(format!(
-                "echo 'tls-san+: [\"{name}\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/91-{}.yaml",
-                name.to_string().replace(':', "-")
-            ))
-            .command("sudo weaver-node-agent repair names");
+    let remedy = match k3d::cluster::of_served(all) {
+        Some(cluster) => {
+            let mut remedy = k3d::verdict::serve(cluster, &name.to_string(), all);
+            remedy.explain += &served;
+            remedy
+        }
+        None => {
+            Remedy::new(format!("on the Pi, have k3s serve the name with the first three commands{served}"))
+                .command("sudo mkdir -p /etc/rancher/k3s/config.yaml.d")
+                .command(format!(
+                    "echo 'tls-san+: [\"{name}\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/91-{}.yaml",
+                    name.to_string().replace(':', "-")
+                ))
+                .command("sudo weaver-node-agent repair names")
+        }
+    };
     let file = quoted(kubeconfig);
     match near.filter(|near| near.parse::<ServingName>().is_ok()) {
         Some(near) => remedy.command(format!(
@@ -352,6 +366,10 @@ mod tests {
         assert!(commands[1].contains("tls-san+: [\"raspi\"]"), "{commands:?}");
         assert!(commands[3].starts_with("kubectl --kubeconfig '/my k' config set-cluster"), "{commands:?}");
         assert!(commands[3].ends_with("--tls-server-name=raspik3d"), "{commands:?}");
+        let of_k3d = seen(Outcome::NotServed, &["k3d-edge-serverlb", "raspik3d"]);
+        let commands = handshake("raspi:6443", &name, &of_k3d, None, "/k").remedy.unwrap().commands;
+        assert_eq!(commands[0], "weaver k3d config edge --name raspi --name raspik3d > k3d.yaml");
+        assert!(!commands.iter().any(|command| command.contains("/etc/rancher")), "{commands:?}");
     }
 
     #[test]

@@ -3,7 +3,10 @@
 
 use std::{fmt, net::IpAddr};
 
-use crate::san::{ServingName, nearest};
+use crate::{
+    k3d,
+    san::{ServingName, nearest},
+};
 
 /// No certificate of the cluster's CA carries the name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +36,14 @@ impl fmt::Display for NotServed {
         if self.is_tls_server_name {
             return write!(f, "give --tls-server-name one of the served names");
         }
+        if let Some(cluster) = k3d::cluster::of_served(&self.served) {
+            let remedy = k3d::verdict::serve(cluster, &text, &self.served);
+            write!(f, "{}:", remedy.explain)?;
+            for command in &remedy.commands {
+                write!(f, "\n    {command}")?;
+            }
+            return self.keep(f, &format!(" --k3d {cluster}"));
+        }
         let file = text.replace(':', "-");
         writeln!(f, "to have it served, do one of these on the Pi:")?;
         writeln!(f, "  in weaver.toml on the boot partition, then reboot:")?;
@@ -44,11 +55,20 @@ impl fmt::Display for NotServed {
             "    echo 'tls-san+: [\"{name}\"]' | sudo tee /etc/rancher/k3s/config.yaml.d/91-{file}.yaml"
         )?;
         write!(f, "    sudo systemctl restart k3s")?;
+        self.keep(f, "")
+    }
+}
+
+impl NotServed {
+    /// The way without another certificate.
+    fn keep(&self, f: &mut fmt::Formatter<'_>, flag: &str) -> fmt::Result {
+        let name = &self.name;
+        let near = nearest(&name.to_string(), &self.served);
         // Any served name will do: it is verified like every other.
         let usable = self.served.iter().map(String::as_str).find(|served| !served.starts_with("*."));
         if let Some(served) = near.filter(|near| !near.starts_with("*.")).or(usable) {
             write!(f, "\nor keep the certificate, and have kubectl verify a name that it has:")?;
-            write!(f, "\n    weaver kubeconfig export {name} --tls-server-name {served}")?;
+            write!(f, "\n    weaver kubeconfig export {name}{flag} --tls-server-name {served}")?;
         }
         Ok(())
     }

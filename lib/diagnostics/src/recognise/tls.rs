@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::servers::asks_the_api_server;
 use super::told::{Told, after};
 use crate::finding::Remedy;
+use crate::k3d;
 use crate::san::{ServingName, nearest};
 
 /// A certificate that does not have the name that was used, as an error tells it.
@@ -106,6 +107,11 @@ pub(super) fn mismatch(line: &str) -> Option<Told> {
              kubectl `--tls-server-name={served}`"
         )
     });
+    if let Some(cluster) = k3d::cluster::of_served(&presented) {
+        let mut remedy = k3d::verdict::serve(cluster, &text, &presented);
+        remedy.explain += &instead;
+        return Some(told.remedy(remedy));
+    }
     let file = text.replace([':', '*'], "-");
     Some(told.remedy(
         Remedy::new(format!(
