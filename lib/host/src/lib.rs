@@ -1,6 +1,7 @@
 //! What a long-running program needs of its host, for the operator, its webhook and the node agent.
 //!
 //! - [`backoff`]: how long to wait before something is tried again.
+//! - [`docker`]: the container engine, and the clusters of k3d in it.
 //! - [`durable_file`]: files that are replaced whole.
 //! - [`log`]: to the journal with fields, or to standard error; [`code`]: what each record is of.
 //! - [`http_server`]: a port with limits for its clients; [`metrics_page`]: one that serves metrics.
@@ -11,6 +12,7 @@
 
 pub mod backoff;
 pub mod code;
+pub mod docker;
 pub mod durable_file;
 pub mod handshake;
 pub mod http_server;

@@ -1,0 +1,348 @@
+//! The container engine of this machine, Docker or podman: the containers of k3d, their logs, files out of them.
+//!
+//! Only reads. Labels, environment and arguments hold the cluster's token: what is kept of them is named in
+//! [`weaver_diagnostics::k3d::cluster`].
+
+use std::collections::HashMap;
+use std::io::Read as _;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use bollard::API_DEFAULT_VERSION;
+use bollard::container::LogOutput;
+use bollard::errors::Error;
+use bollard::models::{ContainerInspectResponse, ContainerSummary, PortBinding};
+use bollard::query_parameters::{DownloadFromContainerOptions, ListContainersOptions, LogsOptions};
+use futures::{StreamExt as _, TryStreamExt as _};
+use weaver_diagnostics::k3d::cluster::{Cluster, Container, Published, Role, clusters, flags};
+use weaver_diagnostics::text_file::TextFile;
+
+/// Seconds for an answer.
+const PATIENCE: u64 = 5;
+/// Bytes of a file or a log.
+const LIMIT: usize = 1 << 20;
+/// Where k3s writes the administrator's kubeconfig in a container: where k3d has it, and its own place.
+const KUBECONFIGS: [&str; 2] = ["/output/kubeconfig.yaml", "/etc/rancher/k3s/k3s.yaml"];
+/// Where an engine listens that root or a group of this machine may ask.
+const SYSTEM: [&str; 2] = ["/var/run/docker.sock", "/run/podman/podman.sock"];
+/// The same below the runtime directory of a user without rights of its own.
+const ROOTLESS: [&str; 2] = ["docker.sock", "podman/podman.sock"];
+
+/// The engine cannot be asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+pub struct EngineError {
+    /// Its socket, or what stands for it.
+    pub socket: String,
+    pub why: String,
+}
+
+/// An engine that listens on this machine.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    docker: bollard::Docker,
+    socket: String,
+}
+
+impl Engine {
+    /// The engine that `docker_host` names (the variable `DOCKER_HOST`), else the first that listens where engines do;
+    /// `None` where none does. `real` maps a path of the machine to the path by which it is reached.
+    ///
+    /// # Errors
+    /// `docker_host` names another machine, or a socket that is not there.
+    pub fn find(
+        docker_host: Option<&str>,
+        real: impl Fn(&Path) -> PathBuf,
+    ) -> Result<Option<Self>, EngineError> {
+        let runtime_dir = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let found = socket(docker_host, runtime_dir.as_deref(), |path| real(path).exists())?;
+        let Some(socket) = found else { return Ok(None) };
+        let socket = real(&socket).display().to_string();
+        let docker = bollard::Docker::connect_with_unix(&socket, PATIENCE, API_DEFAULT_VERSION);
+        match docker {
+            Ok(docker) => Ok(Some(Self { docker, socket })),
+            Err(error) => Err(EngineError { why: why(&error), socket }),
+        }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn socket(&self) -> &str {
+        &self.socket
+    }
+
+    /// The clusters of k3d by name, stopped ones too.
+    ///
+    /// # Errors
+    /// The engine does not answer as it should.
+    pub async fn k3d_clusters(&self) -> Result<Vec<Cluster>, EngineError> {
+        let all = ListContainersOptions { all: true, ..ListContainersOptions::default() };
+        let listed = self.docker.list_containers(Some(all)).await.map_err(|error| self.failed(&error))?;
+        let mut containers = Vec::new();
+        for listed in listed.into_iter().filter(is_of_k3d) {
+            let Some(id) = &listed.id else { continue };
+            match self.docker.inspect_container(id, None).await {
+                Ok(inspected) => containers.extend(container(listed, inspected)),
+                // It was deleted since.
+                Err(Error::DockerResponseServerError { status_code: 404, .. }) => {}
+                Err(error) => return Err(self.failed(&error)),
+            }
+        }
+        Ok(clusters(containers))
+    }
+
+    /// A file out of a container, which need not run; `None` where it has none of this path.
+    ///
+    /// # Errors
+    /// The engine does not answer as it should, or the file is no file, or larger than 1 MiB.
+    async fn file(&self, container: &str, path: &str) -> Result<Option<Vec<u8>>, EngineError> {
+        let options = DownloadFromContainerOptions { path: path.to_owned() };
+        let pieces = self.docker.download_from_container(container, Some(options));
+        let archive = pieces.map_err(Some).try_fold(Vec::new(), async |mut archive: Vec<u8>, piece| {
+            archive.extend_from_slice(&piece);
+            // Blocks of tar around it.
+            if archive.len() > LIMIT + 4096 { Err(None) } else { Ok(archive) }
+        });
+        let unusable = |why: &str| EngineError {
+            socket: self.socket.clone(),
+            why: format!("{path} in {container} {why}"),
+        };
+        match archive.await {
+            Ok(archive) => only_file(&archive).map(Some).ok_or_else(|| unusable("is not a file")),
+            Err(None) => Err(unusable("is larger than 1 MiB")),
+            Err(Some(Error::DockerResponseServerError { status_code: 404, .. })) => Ok(None),
+            Err(Some(error)) => Err(self.failed(&error)),
+        }
+    }
+
+    /// The administrator's kubeconfig out of a server's container; messages name it by container and path.
+    ///
+    /// # Errors
+    /// The engine does not answer as it should, or the file is no file, or larger than 1 MiB.
+    pub async fn kubeconfig(&self, container: &str) -> Result<Option<TextFile>, EngineError> {
+        for path in KUBECONFIGS {
+            if let Some(file) = self.text(container, path).await? {
+                return Ok(Some(file));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A text out of a container; messages name it by container and path.
+    ///
+    /// # Errors
+    /// The engine does not answer as it should, or the file is no file, or larger than 1 MiB.
+    pub async fn text(&self, container: &str, path: &str) -> Result<Option<TextFile>, EngineError> {
+        let bytes = self.file(container, path).await?;
+        Ok(bytes.map(|bytes| TextFile::new(format!("{container}:{path}"), String::from_utf8_lossy(&bytes))))
+    }
+
+    /// The last lines of a container's log; as many as there are where the engine stops answering.
+    pub async fn log(&self, container: &str, lines: u32) -> Vec<Vec<u8>> {
+        let options =
+            LogsOptions { stdout: true, stderr: true, tail: lines.to_string(), ..LogsOptions::default() };
+        let mut pieces = self.docker.logs(container, Some(options));
+        let mut text = Vec::new();
+        while let Some(Ok(piece)) = pieces.next().await {
+            text.extend_from_slice(&LogOutput::into_bytes(piece));
+            if text.len() > LIMIT {
+                break;
+            }
+        }
+        text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect()
+    }
+
+    fn failed(&self, error: &Error) -> EngineError {
+        EngineError { socket: self.socket.clone(), why: why(error) }
+    }
+}
+
+/// Why, without what the engine answered where that was not understood: it may hold a token.
+fn why(error: &Error) -> String {
+    match error {
+        Error::DockerResponseServerError { status_code, message } => {
+            format!("it answers {status_code}: {message}")
+        }
+        Error::RequestTimeoutError => format!("no answer within {PATIENCE} s"),
+        Error::SocketNotFoundError(_) => "it is not there".to_owned(),
+        Error::JsonDataError { .. } | Error::JsonSerdeError { .. } => {
+            "its answer is not what Docker answers".to_owned()
+        }
+        error => {
+            let mut source: &dyn std::error::Error = error;
+            while let Some(next) = source.source() {
+                source = next;
+            }
+            source.to_string()
+        }
+    }
+}
+
+/// Where the engine listens, by what exists.
+fn socket(
+    docker_host: Option<&str>,
+    runtime_dir: Option<&Path>,
+    exists: impl Fn(&Path) -> bool,
+) -> Result<Option<PathBuf>, EngineError> {
+    let failed = |why: &str, host: &str| EngineError { socket: host.to_owned(), why: why.to_owned() };
+    if let Some(host) = docker_host.filter(|host| !host.is_empty()) {
+        let path = host
+            .strip_prefix("unix://")
+            .ok_or_else(|| failed("DOCKER_HOST is not a socket of this machine: write unix:///PATH", host))?;
+        return if exists(Path::new(path)) {
+            Ok(Some(path.into()))
+        } else {
+            Err(failed("DOCKER_HOST names it, and it is not there", host))
+        };
+    }
+    let rootless = runtime_dir.into_iter().flat_map(|dir| ROOTLESS.map(|socket| dir.join(socket)));
+    Ok(SYSTEM.map(PathBuf::from).into_iter().chain(rootless).find(|path| exists(path)))
+}
+
+/// The name that the engine shows, without the slash before it.
+fn name(listed: &ContainerSummary) -> &str {
+    let name = listed.names.iter().flatten().next();
+    name.map_or("", |name| name.trim_start_matches('/'))
+}
+
+fn label<'a>(listed: &'a ContainerSummary, label: &str) -> Option<&'a str> {
+    listed.labels.as_ref()?.get(label).map(String::as_str)
+}
+
+fn is_of_k3d(listed: &ContainerSummary) -> bool {
+    label(listed, "k3d.cluster").is_some() || label(listed, "app") == Some("k3d")
+}
+
+/// `None` for one of no cluster, such as a registry of its own.
+fn container(listed: ContainerSummary, inspected: ContainerInspectResponse) -> Option<Container> {
+    let name = name(&listed).to_owned();
+    let cluster = label(&listed, "k3d.cluster")?.to_owned();
+    let role = match label(&listed, "k3d.role") {
+        Some("server") => Role::Server,
+        Some("loadbalancer") => Role::LoadBalancer,
+        _ => Role::Other,
+    };
+    let network = label(&listed, "k3d.cluster.network");
+    let settings = inspected.network_settings.unwrap_or_default();
+    let networks = settings.networks.unwrap_or_default();
+    let joined = network.and_then(|network| networks.get(network)).or_else(|| networks.values().next());
+    let gateway = joined.and_then(|joined| joined.gateway.as_deref()?.parse::<IpAddr>().ok());
+    let arguments = inspected.args.unwrap_or_default();
+    Some(Container {
+        flags: flags(&name, &arguments),
+        name,
+        cluster,
+        role,
+        state: listed.state.map(|state| state.to_string()).unwrap_or_default(),
+        status: listed.status.unwrap_or_default(),
+        image: listed.image.unwrap_or_default(),
+        restarts: inspected.restart_count.and_then(|count| count.try_into().ok()).unwrap_or_default(),
+        published: published(settings.ports.unwrap_or_default()),
+        gateway,
+    })
+}
+
+/// `{"6443/tcp": [{"HostIp": "0.0.0.0", "HostPort": "34067"}]}`.
+fn published(ports: HashMap<String, Option<Vec<PortBinding>>>) -> Vec<Published> {
+    let mut published: Vec<_> = ports
+        .into_iter()
+        .filter_map(|(inside, bindings)| Some((inside.strip_suffix("/tcp")?.parse().ok()?, bindings?)))
+        .flat_map(|(inside, bindings)| {
+            bindings.into_iter().filter_map(move |binding| {
+                let ip = binding.host_ip.filter(|ip| !ip.is_empty()).unwrap_or_else(|| "0.0.0.0".to_owned());
+                let at: SocketAddr = (ip.parse::<IpAddr>().ok()?, binding.host_port?.parse().ok()?).into();
+                Some(Published { inside, at })
+            })
+        })
+        .collect();
+    published.sort_by_key(|port| (port.inside, port.at));
+    published
+}
+
+/// The content of an archive that has one file.
+fn only_file(archive: &[u8]) -> Option<Vec<u8>> {
+    let mut archive = tar::Archive::new(archive);
+    let mut entry = archive.entries().ok()?.next()?.ok()?;
+    let mut content = Vec::new();
+    entry.header().entry_type().is_file().then(|| entry.read_to_end(&mut content).ok()).flatten()?;
+    Some(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_engine_that_is_named_else_the_first_that_listens() {
+        let all =
+            ["/var/run/docker.sock", "/run/podman/podman.sock", "/run/user/1000/docker.sock", "/x.sock"];
+        for (host, there, want) in [
+            (None, &all[..], Ok(Some("/var/run/docker.sock"))),
+            (Some(""), &all[1..], Ok(Some("/run/podman/podman.sock"))),
+            (None, &all[2..], Ok(Some("/run/user/1000/docker.sock"))),
+            (None, &all[3..], Ok(None)),
+            (Some("unix:///x.sock"), &all[..], Ok(Some("/x.sock"))),
+            (Some("unix:///x.sock"), &all[..3], Err("is not there")),
+            (Some("tcp://pi:2375"), &all[..], Err("not a socket of this machine")),
+            (Some("ssh://pi"), &all[..], Err("not a socket of this machine")),
+        ] {
+            let exists = |path: &Path| there.iter().any(|there| Path::new(there) == path);
+            match (socket(host, Some(Path::new("/run/user/1000")), exists), want) {
+                (Ok(found), Ok(want)) => assert_eq!(found.as_deref(), want.map(Path::new), "{host:?}"),
+                (Err(error), Err(want)) => assert!(error.why.contains(want), "{host:?}: {error}"),
+                (found, want) => panic!("{host:?}: {found:?}, not {want:?}"),
+            }
+        }
+    }
+
+    /// As Docker 20.10 shows a server of k3d 5.9.
+    fn shown() -> (ContainerSummary, ContainerInspectResponse) {
+        let listed = json!({
+            "Id": "c0ffee", "Names": ["/k3d-edge-server-0"], "Image": "rancher/k3s:v1.36.3-k3s1",
+            "State": "running", "Status": "Up 2 minutes",
+            "Labels": {
+                "app": "k3d", "k3d.cluster": "edge", "k3d.role": "server", "k3d.cluster.network": "k3d-edge",
+                "k3d.cluster.token": "hunter2",
+            },
+        });
+        let inspected = json!({
+            "RestartCount": 2, "Args": ["server", "--token", "hunter2", "--tls-san", "raspi"],
+            "Config": {"Env": ["K3S_TOKEN=hunter2"]},
+            "NetworkSettings": {
+                "Ports": {"6443/tcp": [{"HostIp": "0.0.0.0", "HostPort": "34067"}], "80/tcp": null},
+                "Networks": {"k3d-edge": {"Gateway": "172.18.0.1", "IPAddress": "172.18.0.2"}},
+            },
+        });
+        (serde_json::from_value(listed).unwrap(), serde_json::from_value(inspected).unwrap())
+    }
+
+    #[test]
+    fn a_container_is_kept_without_the_clusters_token() {
+        let (listed, inspected) = shown();
+        let container = container(listed, inspected).unwrap();
+        assert_eq!(
+            (container.role, container.restarts, container.state.as_str()),
+            (Role::Server, 2, "running")
+        );
+        assert_eq!(container.published, [Published { inside: 6443, at: ([0, 0, 0, 0], 34067).into() }]);
+        assert_eq!(container.gateway, Some([172, 18, 0, 1].into()));
+        assert_eq!(container.flags.iter().map(|flag| flag.value.as_str()).collect::<Vec<_>>(), ["raspi"]);
+        assert!(!format!("{container:?}").contains("hunter2"), "{container:?}");
+    }
+
+    #[test]
+    fn a_file_comes_out_of_the_archive_and_nothing_else_does() {
+        let archive = |kind| {
+            let mut builder = tar::Builder::new(Vec::new());
+            let mut header = tar::Header::new_ustar();
+            header.set_entry_type(kind);
+            header.set_size(4);
+            builder.append_data(&mut header, "ca.crt", &b"PEM\n"[..]).unwrap();
+            builder.into_inner().unwrap()
+        };
+        assert_eq!(only_file(&archive(tar::EntryType::Regular)).as_deref(), Some(&b"PEM\n"[..]));
+        assert_eq!(only_file(&archive(tar::EntryType::Symlink)), None);
+        assert_eq!(only_file(b"no archive"), None);
+    }
+}
