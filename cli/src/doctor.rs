@@ -87,10 +87,8 @@ async fn look(kubeconfig: Option<PathBuf>, report: Option<&Path>) -> Vec<Seen> {
     if let Some(client) = &way.client {
         seen.extend(cluster::look(client).await);
     }
-    if let Some(socket) = containers::socket(std::env::var("DOCKER_HOST").ok()) {
-        let is_bad = seen.iter().any(Seen::is_bad);
-        seen.extend(containers::look(&socket, is_bad).await);
-    }
+    let is_bad = seen.iter().any(Seen::is_bad);
+    seen.extend(containers::look(std::env::var("DOCKER_HOST").ok().as_deref(), is_bad).await);
     // Last, so that no node decides which finding is the first, or what else is looked at.
     if let Some(client) = &way.client {
         seen.extend(reports::look(client, node::name(report, Path::new(REPORT))).await);
