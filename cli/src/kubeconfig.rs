@@ -14,6 +14,7 @@ mod fetch;
 pub mod file;
 pub mod handshake;
 mod judge;
+mod k3d;
 mod merge;
 mod refusal;
 mod remote;

@@ -6,13 +6,12 @@ use anyhow::Context as _;
 use jiff::{Timestamp, ToSpan as _};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use kube::Api;
 use kube::api::PostParams;
+use kube::{Api, Client};
 use weaver_diagnostics::shell::quoted;
 use weaver_tenant::Account;
 
 use super::refusal::Refusal;
-use crate::connection;
 
 /// The token, and when it ends.
 pub struct Credential {
@@ -38,14 +37,21 @@ pub fn account(text: &str) -> Result<Account, &'static str> {
 ///
 /// # Errors
 /// There is no such account, or the API server refuses.
-pub async fn mint(kubeconfig: &Path, account: &Account, days: u16) -> anyhow::Result<Credential> {
+pub async fn mint(
+    client: Client,
+    kubeconfig: Option<&Path>,
+    account: &Account,
+    days: u16,
+) -> anyhow::Result<Credential> {
     let Account { namespace, name } = account;
-    let client = connection::client(Some(kubeconfig)).await?;
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let accounts: Api<ServiceAccount> = Api::namespaced(client, namespace);
     let what = || format!("having a token made of ServiceAccount {namespace}/{name}");
     if accounts.get_opt(name).await.with_context(what)?.is_none() {
-        let kubectl = format!("kubectl --kubeconfig {}", quoted(&kubeconfig.display().to_string()));
+        let kubectl = kubeconfig.map_or_else(
+            || "kubectl".to_owned(),
+            |path| format!("kubectl --kubeconfig {}", quoted(&path.display().to_string())),
+        );
         let is_there = namespaces.get_opt(namespace).await.with_context(what)?.is_some();
         let mut lines = vec![format!(
             "there is no ServiceAccount {namespace}/{name}; create one that may read everything but Secrets:"

@@ -73,6 +73,7 @@ pub async fn export_all(arguments: &ExportAll) -> anyhow::Result<()> {
         let one = Export {
             name: Some(name),
             named: None,
+            k3d: None,
             kubeconfig: arguments.kubeconfig.clone(),
             port: None,
             context: None,

@@ -1,7 +1,7 @@
 //! `weaver kubeconfig export`: a kubeconfig for another machine, by a name that a handshake has just proven.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -18,7 +18,9 @@ use super::arguments::{address, entry_name, host};
 use super::deliver::{Destination, deliver};
 use super::file;
 use super::handshake::{self, anchors};
+use super::k3d;
 use super::refusal::{refusal, told};
+use crate::connection;
 use crate::stdout::note;
 
 #[derive(Args)]
@@ -32,6 +34,9 @@ pub struct Export {
     /// Administrator's kubeconfig to start from
     #[arg(long, value_name = "FILE", default_value = K3S_KUBECONFIG)]
     pub kubeconfig: PathBuf,
+    /// Start from the kubeconfig of this k3d cluster on this machine
+    #[arg(long, value_name = "CLUSTER", conflicts_with = "kubeconfig")]
+    pub k3d: Option<String>,
     /// Port of the API server [default: the port in the kubeconfig]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
@@ -69,19 +74,10 @@ impl Export {
 
 pub async fn export(arguments: &Export) -> anyhow::Result<()> {
     let name = arguments.name()?;
-    let denied = "it holds an administrator's key: run this with sudo, and leave its mode alone";
-    let text = file::read(&arguments.kubeconfig, denied).map_err(told)?;
-    let findings = lint(&text);
-    if let Some(finding) = findings.iter().find(|finding| finding.severity() == Severity::Fail) {
-        let remedy =
-            finding.remedy.as_ref().map(|remedy| format!("; {}", remedy.explain)).unwrap_or_default();
-        return Err(refusal(format!("{}{remedy}", finding.message)));
-    }
-    let source = Source::read(&text).map_err(refusal)?;
-    for finding in findings {
-        // The export itself is the remedy.
-        note!("note: {}", finding.message);
-    }
+    let source = match &arguments.k3d {
+        Some(cluster) => k3d::source(cluster).await?,
+        None => read(&arguments.kubeconfig)?,
+    };
     let tls_server_name = arguments.tls_server_name.as_ref().or(source.tls_server_name.as_ref());
     let peer = if arguments.insecure {
         note!(
@@ -95,7 +91,15 @@ pub async fn export(arguments: &Export) -> anyhow::Result<()> {
     let context = arguments.context.clone().unwrap_or_else(|| name.to_string());
     let minted = match &arguments.as_account {
         None => None,
-        Some(account) => Some(mint(&arguments.kubeconfig, account, arguments.days).await?),
+        Some(account) => {
+            let (client, file) = if arguments.k3d.is_some() {
+                (k3d::client(&source).await?, None)
+            } else {
+                let file = arguments.kubeconfig.as_path();
+                (connection::client(Some(file)).await?, Some(file))
+            };
+            Some(mint(client, file, account, arguments.days).await?)
+        }
     };
     let wanted = Wanted {
         host: name,
@@ -118,13 +122,34 @@ pub async fn export(arguments: &Export) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What the administrator's file has to export.
+fn read(path: &Path) -> anyhow::Result<Source> {
+    let denied = "it holds an administrator's key: run this with sudo, and leave its mode alone";
+    let text = file::read(path, denied).map_err(told)?;
+    let findings = lint(&text);
+    if let Some(finding) = findings.iter().find(|finding| finding.severity() == Severity::Fail) {
+        let remedy =
+            finding.remedy.as_ref().map(|remedy| format!("; {}", remedy.explain)).unwrap_or_default();
+        return Err(refusal(format!("{}{remedy}", finding.message)));
+    }
+    let source = Source::read(&text).map_err(refusal)?;
+    for finding in findings {
+        // The export itself is the remedy.
+        note!("note: {}", finding.message);
+    }
+    Ok(source)
+}
+
 /// The address of the server that proves the name which the exported file will verify.
 async fn prove(
     arguments: &Export,
     source: &Source,
     tls_server_name: Option<&ServingName>,
 ) -> anyhow::Result<Option<IpAddr>> {
-    let file = arguments.kubeconfig.display();
+    let file = arguments.k3d.as_ref().map_or_else(
+        || arguments.kubeconfig.display().to_string(),
+        |cluster| format!("the kubeconfig of the k3d cluster {cluster}"),
+    );
     let endpoint = arguments.api_address.clone().unwrap_or_else(|| source.server.authority());
     let anchors = anchors(&source.ca_data).await.map_err(|why| refusal(format!("{file}: {why}")))?;
     let name = tls_server_name.map_or_else(|| arguments.name(), Ok)?;

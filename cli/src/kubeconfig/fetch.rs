@@ -41,6 +41,9 @@ pub struct Fetch {
     /// DNS name or address by which this machine reaches the API server [default: HOST]
     #[arg(long, value_parser = host)]
     name: Option<ServingName>,
+    /// Export from this k3d cluster on the Pi
+    #[arg(long, value_name = "CLUSTER", value_parser = k3d_cluster)]
+    k3d: Option<String>,
     /// Name of the cluster, user and context entries [default: NAME]
     #[arg(long, value_name = "NAME", value_parser = entry_name)]
     context: Option<String>,
@@ -63,6 +66,16 @@ fn destination(text: &str) -> Result<String, &'static str> {
     let is_odd = |c: char| c.is_whitespace() || c.is_control();
     let is_plain = !text.is_empty() && !text.starts_with('-') && !text.contains(is_odd);
     if is_plain { Ok(text.to_owned()) } else { Err("write HOST or USER@HOST") }
+}
+
+/// A name as k3d takes it, and never a flag.
+fn k3d_cluster(text: &str) -> Result<String, &'static str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    if !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("write the cluster's name as `k3d cluster list` has it")
+    }
 }
 
 pub async fn fetch(arguments: &Fetch) -> anyhow::Result<()> {
@@ -119,8 +132,9 @@ async fn exported(arguments: &Fetch, name: &ServingName) -> anyhow::Result<Strin
     let context = arguments.context.iter().map(|context| format!(" --context {}", quoted(context)));
     let account = arguments.as_account.iter();
     let account = account.map(|account| format!(" --as-account {}/{}", account.namespace, account.name));
-    let export =
-        format!("sudo -n weaver kubeconfig export {name}{}", context.chain(account).collect::<String>());
+    let k3d = arguments.k3d.iter().map(|cluster| format!(" --k3d {}", quoted(cluster)));
+    let flags: String = k3d.chain(context).chain(account).collect();
+    let export = format!("sudo -n weaver kubeconfig export {name}{flags}");
     let mut ssh = Command::new("ssh");
     ssh.args(["--", from, &export]);
     let done = match remote::answer(ssh, from, Limits::default()).await {

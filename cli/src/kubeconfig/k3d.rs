@@ -1,0 +1,68 @@
+//! The administrator's kubeconfig of a cluster of k3d on this machine, out of a server's container.
+
+use std::env;
+use std::path::Path;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use weaver_diagnostics::finding::Finding;
+use weaver_diagnostics::k3d::cluster::Cluster;
+use weaver_diagnostics::k3d::verdict;
+use weaver_diagnostics::kubeconfig_export::{Source, Wanted};
+use weaver_diagnostics::san::ServingName;
+use weaver_host::docker::{Engine, EngineError};
+
+use super::refusal::{Refusal, refusal};
+
+/// What can be exported of the cluster, with the address at which this machine reaches its API server.
+///
+/// # Errors
+/// There is no such cluster, it does not run, or the engine cannot be asked: the finding, with what helps.
+pub async fn source(cluster: &str) -> anyhow::Result<Source> {
+    let unread = |error: EngineError| told(&verdict::unread(&error.socket, &error.why));
+    let engine = Engine::find(env::var("DOCKER_HOST").ok().as_deref(), Path::to_owned).map_err(unread)?;
+    let missing = || told(&verdict::unread("/var/run/docker.sock", "no engine listens on this machine"));
+    let engine = engine.ok_or_else(missing)?;
+    let all = engine.k3d_clusters().await.map_err(unread)?;
+    let chosen = Cluster::choose(&all, Some(cluster)).map_err(|why| told(&verdict::not_chosen(&why)))?;
+    let Some((server, api)) = chosen.running().zip(chosen.api()) else {
+        let found = verdict::judge(chosen, &all, |_| true);
+        return Err(found.first().map_or_else(|| refusal(format!("{cluster} does not run")), told));
+    };
+    let file = engine.kubeconfig(&server.name).await.map_err(unread)?;
+    let file = file.ok_or_else(|| {
+        refusal(format!("k3s in {} has not written its kubeconfig yet: try again in a moment", server.name))
+    })?;
+    let mut source = Source::read(&file).map_err(refusal)?;
+    source.server = format!("https://{api}").parse().map_err(refusal)?;
+    Ok(source)
+}
+
+/// A client with the administrator's credential.
+///
+/// # Errors
+/// The kubeconfig cannot be used.
+pub async fn client(source: &Source) -> anyhow::Result<Client> {
+    // A name that each certificate of k3s has, whatever address the engine publishes.
+    let served = ServingName::Dns("kubernetes".to_owned());
+    let host = source.server.host.parse().map_err(|_| refusal("the address of the API server"))?;
+    let wanted = Wanted {
+        host: &host,
+        port: None,
+        context: "k3d",
+        tls_server_name: Some(&served),
+        insecure: false,
+        token: None,
+    };
+    let document = source.export(&wanted).map_err(refusal)?;
+    // A parser's own message would show the lines around a mistake.
+    let parsed = Kubeconfig::from_yaml(&document.to_yaml()).map_err(|_| refusal("it is no kubeconfig"))?;
+    let config = Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default()).await?;
+    weaver_client::connection::client(&config)
+}
+
+fn told(finding: &Finding) -> anyhow::Error {
+    let Some(remedy) = &finding.remedy else { return refusal(&finding.message) };
+    let first = format!("{}: {}", finding.message, remedy.explain);
+    Refusal(std::iter::once(first).chain(remedy.commands.clone()).collect()).into()
+}
