@@ -6,11 +6,13 @@ use std::{
     fs,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
 use anyhow::Context as _;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use rustls::RootCertStore;
 use weaver_diagnostics::{
     finding::{Finding, Severity},
@@ -24,11 +26,14 @@ use weaver_diagnostics::{
 
 use crate::{
     facts::{board, ca_dates, identity, mounts::Mounts, storage},
-    findings::Findings,
+    findings::{Findings, Runs},
     host_args::HostArgs,
     host_checks::{self, Look},
     host_root::HostRoot,
-    join, k3s_files, override_file, probe,
+    join,
+    k3d::{self, K3d},
+    k3s_files, override_file, probe,
+    run::cluster::Access,
 };
 
 const DEFAULT_PORT: u16 = 6443;
@@ -47,10 +52,14 @@ pub struct Host {
     data_dir: Option<PathBuf>,
     unit: Option<PathBuf>,
     api_address: Option<SocketAddr>,
+    wanted: k3d::Wanted,
+    /// The cluster of k3d that the last check found; of all clones.
+    k3d: Arc<Mutex<Option<Arc<K3d>>>>,
 }
 
 impl From<HostArgs> for Host {
     fn from(args: HostArgs) -> Self {
+        let wanted = args.wanted();
         let HostArgs {
             root,
             k3s_config,
@@ -59,6 +68,9 @@ impl From<HostArgs> for Host {
             admin_kubeconfig,
             api_address,
             boot_dir,
+            cluster: _,
+            names: _,
+            docker_host: _,
             probe_timeout: _,
         } = args;
         Self {
@@ -69,11 +81,42 @@ impl From<HostArgs> for Host {
             data_dir: k3s_data_dir,
             unit: k3s_unit,
             api_address,
+            wanted,
+            k3d: Arc::default(),
         }
     }
 }
 
 impl Host {
+    /// The cluster of k3d that the last check found; `None` where k3s runs on this machine.
+    pub(crate) fn k3d(&self) -> Option<Arc<K3d>> {
+        self.k3d.lock().clone()
+    }
+
+    /// Looks for the cluster again.
+    pub(crate) async fn look_at_k3d(&self) {
+        let found = k3d::look(&self.root, &self.wanted).await;
+        let mut known = self.k3d.lock();
+        *known = found.map(|found| Arc::new(found.after(known.as_deref())));
+    }
+
+    /// Where k3s runs.
+    pub(crate) fn runs(&self) -> Runs {
+        match self.k3d() {
+            None => Runs::Unit(self.role()),
+            Some(k3d) => Runs::K3d {
+                cluster: k3d.cluster.clone().unwrap_or_else(|| "CLUSTER".to_owned()),
+                names: k3d.names(),
+            },
+        }
+    }
+
+    /// The address of the webhook as the API server reaches it: from a container this machine is its network's gateway.
+    pub(crate) fn webhook_address(&self, configured: SocketAddr) -> SocketAddr {
+        let gateway = self.k3d().and_then(|k3d| k3d.gateway).filter(|_| configured.ip().is_loopback());
+        SocketAddr::new(gateway.unwrap_or(configured.ip()), configured.port())
+    }
+
     /// Where k3s keeps its data.
     pub(crate) fn data_dir(&self, effective: &Effective) -> PathBuf {
         let configured = || effective.data_dir.as_ref().map(|setting| setting.value.clone().into());
@@ -88,6 +131,9 @@ impl Host {
 
     /// What k3s will act on, as its files are now.
     pub(crate) fn effective(&self) -> Effective {
+        if let Some(k3d) = self.k3d() {
+            return k3d.effective.clone();
+        }
         k3s_files::effective(&self.root, self.config.as_deref(), self.unit.as_deref())
     }
 
@@ -106,16 +152,42 @@ impl Host {
         self.role() == Role::Agent
     }
 
+    /// How the agent gets into the cluster as its administrator.
+    pub(crate) fn admin(&self) -> Access {
+        match self.k3d() {
+            Some(k3d) => Access::K3d(k3d),
+            None => Access::File(self.root.clone(), self.admin_kubeconfig.clone()),
+        }
+    }
+
     /// By which the agent speaks of this node in the cluster: the administrator's, where the node joins a server the
     /// kubelet's.
-    pub(crate) fn reporting_kubeconfig(&self) -> PathBuf {
-        if self.joins() { self.k3s_data_dir().join(KUBELET) } else { self.admin_kubeconfig.clone() }
+    pub(crate) fn reporter(&self) -> Access {
+        if self.joins() {
+            Access::File(self.root.clone(), self.k3s_data_dir().join(KUBELET))
+        } else {
+            self.admin()
+        }
+    }
+
+    /// The CA of the serving certificates, as it is now.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn server_ca(&self) -> anyhow::Result<Vec<u8>> {
+        if let Some(k3d) = self.k3d() {
+            let ca = k3d.ca.as_ref().context("the cluster of k3d has no CA yet")?;
+            return Ok(ca.text.clone().into_bytes());
+        }
+        let path = k3s_files::server_ca_path(&self.k3s_data_dir());
+        fs::read(self.root.real(&path)).with_context(|| format!("cannot read {}", path.display()))
     }
 
     /// Where the API server is, or will be.
     fn api_address(&self, effective: &Effective) -> SocketAddr {
+        let published = self.k3d().and_then(|k3d| k3d.api);
         let port = effective.https_listen_port.unwrap_or(DEFAULT_PORT);
-        self.api_address.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, port).into())
+        self.api_address.or(published).unwrap_or_else(|| (Ipv4Addr::LOCALHOST, port).into())
     }
 
     /// The directories in which a change is worth a check, as they really are.
@@ -157,12 +229,18 @@ impl Host {
     /// What k3s calls this node; `None` where nothing tells.
     #[must_use]
     pub fn node_name(&self) -> Option<String> {
+        if let Some(k3d) = self.k3d() {
+            return k3d.node_name();
+        }
         let effective = self.effective();
         identity::name(&self.root, &self.data_dir(&effective), &effective)
     }
 
     /// What k3s calls this host and its node, in the certificate too.
     pub(crate) fn own_names(&self, effective: &Effective) -> OwnNames {
+        if let Some(k3d) = self.k3d() {
+            return OwnNames { names: k3d.own_names() };
+        }
         let files = ["/proc/sys/kernel/hostname", "/etc/hostname"].into_iter();
         let names = files.filter_map(|path| Some(self.root.read_if_possible(path)?.text.trim().to_owned()));
         OwnNames { names: names.chain(effective.node_name.iter().map(|name| name.value.clone())).collect() }
@@ -184,8 +262,6 @@ pub struct Check {
     pub proven: bool,
     /// The API server that was asked.
     pub api_address: SocketAddr,
-    /// The file with the CA of its certificate, as the host knows it.
-    pub server_ca: PathBuf,
     /// The handshakes, one a configured name.
     pub seen: Vec<Seen>,
     /// The names of the served certificate; none where it was not seen.
@@ -218,11 +294,14 @@ pub fn preflight_after(host: &Host, not_ready: Option<&str>) -> Preflight {
 fn judge_files(host: &Host, stage: Stage, not_ready: Option<&str>) -> (Findings, Effective) {
     let effective = host.effective();
     let role = host.role();
-    let mut findings = Findings::new(role, override_file::read(&host.root, &host.boot_dir));
+    let mut findings = Findings::new(host.runs(), override_file::read(&host.root, &host.boot_dir));
+    let k3d = host.k3d();
+    findings.extend(k3d.iter().flat_map(|k3d| k3d.findings.clone()));
     findings.extend(host_checks::run(&Look {
         root: &host.root,
         boot_dir: &host.boot_dir,
         role,
+        is_k3d: k3d.is_some(),
         effective: &effective,
         data_dir: host.data_dir(&effective),
         api_port: host.api_address(&effective).port(),
@@ -238,7 +317,6 @@ struct Files {
     findings: Findings,
     effective: Effective,
     anchors: Result<RootCertStore, Box<Finding>>,
-    server_ca: PathBuf,
     kubeconfig: Vec<Finding>,
     own: OwnNames,
     places: Vec<PathBuf>,
@@ -250,17 +328,21 @@ struct Files {
 impl Files {
     fn read(host: &Host) -> Self {
         let (findings, effective) = judge_files(host, Stage::Serving, None);
-        let data_dir = host.data_dir(&effective);
-        let anchors = k3s_files::server_ca(&host.root, &data_dir);
-        let server_ca = k3s_files::server_ca_path(&data_dir);
-        let kubeconfig = k3s_files::admin_kubeconfig(&host.root, &host.admin_kubeconfig);
         let own = host.own_names(&effective);
         let places = host.places(&effective);
-        let future_ca = ca_dates::future_ca(&host.root, &server_ca, Timestamp::now());
-        let causes = Causes { written: host.written(&effective), future_ca };
         let joins = host.joins();
         let target = join::join_target(&host.root, host.node_name());
-        Self { findings, effective, anchors, server_ca, kubeconfig, own, places, causes, joins, target }
+        let (anchors, kubeconfig, causes) = if let Some(k3d) = host.k3d() {
+            (k3d.anchors(), k3d.unusable(), Causes::default())
+        } else {
+            let data_dir = host.data_dir(&effective);
+            let server_ca = k3s_files::server_ca_path(&data_dir);
+            let future_ca = ca_dates::future_ca(&host.root, &server_ca, Timestamp::now());
+            let anchors = k3s_files::server_ca(&host.root, &data_dir);
+            let kubeconfig = k3s_files::admin_kubeconfig(&host.root, &host.admin_kubeconfig);
+            (anchors, kubeconfig, Causes { written: host.written(&effective), future_ca })
+        };
+        Self { findings, effective, anchors, kubeconfig, own, places, causes, joins, target }
     }
 }
 
@@ -288,19 +370,19 @@ pub fn card_speed(host: &Host) -> Finding {
 /// # Errors
 /// The probe itself could not run.
 pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
+    host.look_at_k3d().await;
     let reader = host.clone();
     // A dying card can take seconds to answer: never on the runtime's thread.
     let files = tokio::task::spawn_blocking(move || Files::read(&reader)).await;
     let files = files.context("reading the host's files")?;
-    let Files { mut findings, effective, anchors, server_ca, kubeconfig, own, places, causes, joins, target } =
-        files;
+    let Files { mut findings, effective, anchors, kubeconfig, own, places, causes, joins, target } = files;
     let api_address = host.api_address(&effective);
     if joins {
         if let Some(target) = target {
             findings.extend_by_server(join::look(&target).await);
         }
         let (findings, seen, served) = (findings.finish(), Vec::new(), Vec::new());
-        return Ok(Check { findings, proven: false, api_address, server_ca, seen, served, places });
+        return Ok(Check { findings, proven: false, api_address, seen, served, places });
     }
 
     let (names, _) = serving::wanted(&effective.tls_san, Stage::Serving);
@@ -336,5 +418,5 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
     findings.extend(reach::hidden_names(&seen));
     findings.extend(kubeconfig);
     let findings = findings.finish();
-    Ok(Check { findings, proven, api_address, server_ca, seen, served, places })
+    Ok(Check { findings, proven, api_address, seen, served, places })
 }

@@ -1,30 +1,51 @@
 //! The findings of one look at this host. A finding is complete when it is taken in: no later pass edits it.
 //!
-//! What no single check knows is settled at the door: on a node that joins a server the remedies are those of such a
-//! node, and a failure that the owner has overridden is a warning. What an override never changes is what is proven:
+//! What no single check knows is settled at the door: on a node that joins a server, and where the API server runs in a
+//! cluster of k3d, the remedies are those for it, and a failure that the owner has overridden is a warning. What an override never changes is what is proven:
 //! whether the names to prove are known whole is noted before it is looked at.
 
 use weaver_diagnostics::{
     finding::{Code, Finding, Severity},
     join,
+    k3d::verdict,
     k3s_upgrade::Role,
 };
 
 use crate::override_file::Overrides;
 
+/// Where k3s runs, which decides what is typed.
+#[derive(Debug, Clone)]
+pub enum Runs {
+    /// As a unit of this machine.
+    Unit(Role),
+    /// In this cluster of k3d, which is to serve these names.
+    K3d { cluster: String, names: Vec<String> },
+}
+
+impl Runs {
+    /// A finding with what is typed for it where k3s runs so.
+    pub fn typed_there(&self, finding: Finding) -> Finding {
+        match self {
+            Self::Unit(Role::Server) => finding,
+            Self::Unit(Role::Agent) => join::on_this_node(finding),
+            Self::K3d { cluster, names } => verdict::on_k3d(finding, cluster, names),
+        }
+    }
+}
+
 /// A list that is being made.
 #[derive(Debug)]
 pub struct Findings {
-    role: Role,
+    runs: Runs,
     overrides: Overrides,
     names_are_open: bool,
     list: Vec<Finding>,
 }
 
 impl Findings {
-    /// An empty list, of a host in this role whose owner overrides this.
-    pub const fn new(role: Role, overrides: Overrides) -> Self {
-        Self { role, overrides, names_are_open: false, list: Vec::new() }
+    /// An empty list, of a host whose k3s runs so and whose owner overrides this.
+    pub const fn new(runs: Runs, overrides: Overrides) -> Self {
+        Self { runs, overrides, names_are_open: false, list: Vec::new() }
     }
 
     /// Takes in what the server showed that this node joins: its remedies say themselves where they are typed.
@@ -50,11 +71,8 @@ impl Findings {
 /// Takes in what was found of this host.
 impl Extend<Finding> for Findings {
     fn extend<T: IntoIterator<Item = Finding>>(&mut self, found: T) {
-        let role = self.role;
-        self.extend_by_server(found.into_iter().map(|finding| match role {
-            Role::Server => finding,
-            Role::Agent => join::on_this_node(finding),
-        }));
+        let runs = self.runs.clone();
+        self.extend_by_server(found.into_iter().map(|finding| runs.typed_there(finding)));
     }
 }
 
@@ -76,7 +94,8 @@ mod tests {
 
     #[test]
     fn what_is_overridden_is_a_warning_and_leaves_the_names_open_all_the_same() {
-        let mut findings = Findings::new(Role::Server, override_file::parse("/o", "F-01\nno-code\n"));
+        let mut findings =
+            Findings::new(Runs::Unit(Role::Server), override_file::parse("/o", "F-01\nno-code\n"));
         findings.extend([Finding::new(Code::MemoryCgroupOk, "m")]);
         assert!(!findings.names_are_open());
         findings.extend([Finding::new(Code::K3sConfigInvalid, "m")]);
@@ -97,7 +116,7 @@ mod tests {
     fn commands_name_the_unit_of_the_role_but_those_of_the_server() {
         for (role, want) in [(Role::Server, "restart k3s"), (Role::Agent, "restart k3s-agent")] {
             let misspelled = || [Finding::new(Code::SettingMisspelled, "m")];
-            let mut findings = Findings::new(role, Overrides::default());
+            let mut findings = Findings::new(Runs::Unit(role), Overrides::default());
             findings.extend(misspelled());
             findings.extend_by_server(misspelled());
             let list = findings.finish();

@@ -6,7 +6,12 @@ use std::{
     time::Duration,
 };
 
-use crate::host_root::HostRoot;
+use weaver_diagnostics::{finding::Place, k3s_unit::Setting};
+
+use crate::{
+    host_root::HostRoot,
+    k3d::{ClusterChoice, Wanted},
+};
 
 /// No pause and no life is worth more; larger numbers would overflow a clock.
 pub(crate) const DAY: u64 = 86_400;
@@ -43,6 +48,15 @@ pub struct HostArgs {
     /// API server [default: 127.0.0.1 and the configured https-listen-port, else 6443].
     #[arg(long, value_name = "IP:PORT")]
     pub api_address: Option<SocketAddr>,
+    /// Cluster: k3s of this machine, or a k3d cluster (auto, k3s, k3d or k3d:CLUSTER); auto takes k3s where it is installed.
+    #[arg(long, env = "WEAVER_CLUSTER", value_name = "CLUSTER", default_value = "auto")]
+    pub cluster: ClusterChoice,
+    /// Name that a k3d cluster must serve, besides those it was created with (repeatable).
+    #[arg(long = "name", env = "WEAVER_NAMES", value_name = "NAME", value_delimiter = ',')]
+    pub names: Vec<String>,
+    /// Socket of the container engine that runs k3d [default: Docker's or podman's].
+    #[arg(long, env = "DOCKER_HOST", value_name = "unix:///PATH")]
+    pub docker_host: Option<String>,
     /// Boot partition, where weaver.toml is read and NODE-STATUS.txt is written.
     #[arg(long, value_name = "DIR", default_value = "/boot/firmware")]
     pub boot_dir: PathBuf,
@@ -80,6 +94,21 @@ impl HostArgs {
             *path = std::path::absolute(&*path).map_err(|error| refuse(&error.to_string()))?;
         }
         Ok(())
+    }
+
+    /// Which cluster is meant: k3s where one of its files is named here.
+    pub(crate) fn wanted(&self) -> Wanted {
+        let names_k3s = self.k3s_config.is_some()
+            || self.k3s_data_dir.is_some()
+            || self.k3s_unit.is_some()
+            || self.api_address.is_some();
+        let choice = match &self.cluster {
+            ClusterChoice::Auto if names_k3s => ClusterChoice::K3s,
+            choice => choice.clone(),
+        };
+        let origin = || Place::file("WEAVER_NAMES (--name)");
+        let names = self.names.iter().map(|name| Setting { value: name.clone(), origin: origin() }).collect();
+        Wanted { choice, names, docker_host: self.docker_host.clone() }
     }
 
     /// How long to continue probing.

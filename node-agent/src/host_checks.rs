@@ -26,6 +26,8 @@ pub(crate) struct Look<'a> {
     pub(crate) root: &'a HostRoot,
     pub(crate) boot_dir: &'a Path,
     pub(crate) role: Role,
+    /// Whether the API server and its kubelets run in a cluster of k3d.
+    pub(crate) is_k3d: bool,
     pub(crate) effective: &'a Effective,
     pub(crate) data_dir: PathBuf,
     pub(crate) api_port: u16,
@@ -40,8 +42,12 @@ pub(crate) struct Look<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
     Any,
-    /// Where a kubelet and its pods run.
+    /// Where k3s runs as a unit of this machine.
+    Unit,
+    /// Where a kubelet and its pods run, in containers of k3d too.
     Kubelet,
+    /// Where the kubelet is this machine's own.
+    OwnKubelet,
 }
 
 /// A check: reads its facts and has them judged.
@@ -55,27 +61,27 @@ static CHECKS: [(Of, Run); 19] = [
     (Of::Any, |at| some(board::memory(at.root).and_then(Memory::judge))),
     (Of::Any, |_| some(board::clock(Timestamp::now()).judge())),
     (Of::Any, |at| some(storage::root_space(at.root).and_then(RootSpace::judge))),
-    (Of::Any, |at| {
+    (Of::Unit, |at| {
         some(storage::data_mount(at.root, at.mounts.as_ref(), &at.data_dir).and_then(|data| data.judge()))
     }),
-    (Of::Any, |at| some(network::uplink(at.root, at.not_ready).judge(at.role))),
+    (Of::Unit, |at| some(network::uplink(at.root, at.not_ready).judge(at.role))),
     (Of::Any, |at| {
         some(storage::boot_mount(at.root, at.mounts.as_ref(), at.boot_dir).and_then(|boot| boot.judge()))
     }),
     (Of::Any, |at| some(storage::swaps(at.root, at.mounts.as_ref()).iter().find_map(Swap::judge))),
-    (Of::Any, |at| some(journal::finding(at.root))),
+    (Of::Unit, |at| some(journal::finding(at.root))),
     (Of::Kubelet, |at| some(kernel::cgroup_layout(at.root, at.mounts.as_ref()).judge())),
     (Of::Kubelet, |at| some(kernel::modules(at.root).and_then(|modules| modules.judge()))),
-    (Of::Kubelet, |at| some(names::node_name(at.root, at.effective).and_then(|name| name.judge()))),
-    (Of::Kubelet, |at| some(names::own_name(at.root).and_then(|name| name.judge()))),
+    (Of::OwnKubelet, |at| some(names::node_name(at.root, at.effective).and_then(|name| name.judge()))),
+    (Of::OwnKubelet, |at| some(names::own_name(at.root).and_then(|name| name.judge()))),
     (Of::Kubelet, |at| some(network::iptables(at.root).and_then(|iptables| iptables.judge()))),
-    (Of::Kubelet, |at| {
+    (Of::OwnKubelet, |at| {
         some(
             identity::identity(at.root, &at.data_dir, at.effective)
                 .and_then(|identity| identity.judge(at.role)),
         )
     }),
-    (Of::Any, |at| some(network::ports(at.root, at.api_port, !at.effective.disable_agent).judge())),
+    (Of::Unit, |at| some(network::ports(at.root, at.api_port, !at.effective.disable_agent).judge())),
     (Of::Any, |at| some(board::power(at.root).as_ref().and_then(power::finding))),
 ];
 
@@ -85,6 +91,12 @@ fn some(finding: Option<Finding>) -> Vec<Finding> {
 
 /// What all checks that concern this node find.
 pub(crate) fn run(look: &Look<'_>) -> Vec<Finding> {
-    let checks = CHECKS.iter().filter(|(of, _)| *of == Of::Any || !look.effective.disable_agent);
+    let has_kubelet = !look.effective.disable_agent;
+    let checks = CHECKS.iter().filter(|(of, _)| match of {
+        Of::Any => true,
+        Of::Unit => !look.is_k3d,
+        Of::Kubelet => has_kubelet,
+        Of::OwnKubelet => has_kubelet && !look.is_k3d,
+    });
     checks.flat_map(|(_, run)| run(look)).collect()
 }

@@ -14,7 +14,7 @@ use rustls::{
 };
 use weaver_diagnostics::{
     finding::{Code, Finding, Place, Remedy, Severity},
-    k3s_config::{self, Effective, Setting},
+    k3s_config::{self, DEFAULT_DATA_DIR, Effective, Setting},
     k3s_unit::{self, Flag},
     k3s_upgrade::Role,
     kubeconfig::{self, Unusable},
@@ -35,6 +35,15 @@ const SERVER_CA: &str = "server/tls/server-ca.crt";
 #[must_use]
 pub fn role(root: &HostRoot) -> Role {
     if root.real(AGENT_ROLE).symlink_metadata().is_ok() { Role::Agent } else { Role::Server }
+}
+
+/// Whether k3s is installed here, or was configured to be.
+pub(crate) fn is_installed(root: &HostRoot) -> bool {
+    let units = UNIT_PLACES
+        .into_iter()
+        .flat_map(|place| [format!("{place}/k3s.service"), format!("{place}/k3s-agent.service")]);
+    let others = ["/usr/local/bin/k3s", "/usr/bin/k3s", DEFAULT_CONFIG, DEFAULT_DATA_DIR].map(str::to_owned);
+    units.chain(others).any(|path| root.exists(path))
 }
 
 /// The configuration in force, problems of reading it among its findings. Without `unit`, the one that
@@ -221,8 +230,16 @@ pub fn server_ca(root: &HostRoot, data_dir: &Path) -> Result<RootCertStore, Box<
             return Err(Box::new(cannot_read(&path, &error.to_string()).milder(Severity::Unknown)));
         }
     };
+    trust_anchors(&file)
+}
+
+/// The trust anchors in a file.
+///
+/// # Errors
+/// A finding that says what is wrong with it.
+pub(crate) fn trust_anchors(file: &TextFile) -> Result<RootCertStore, Box<Finding>> {
     let mut anchors = RootCertStore::empty();
-    let broken = |why: String| Box::new(cannot_read(&path, &why));
+    let broken = |why: String| Box::new(cannot_read(Path::new(&file.path), &why));
     for certificate in CertificateDer::pem_slice_iter(file.text.as_bytes()) {
         let certificate = certificate.map_err(|_| broken("it is not valid PEM".to_owned()))?;
         anchors

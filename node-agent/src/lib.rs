@@ -27,6 +27,7 @@ pub mod host_args;
 mod host_checks;
 pub mod host_root;
 pub(crate) mod join;
+pub mod k3d;
 pub mod k3s_block;
 pub mod k3s_files;
 pub mod node_report;

@@ -52,6 +52,14 @@ const LONGEST: usize = 2000;
 /// A step could not be made.
 pub async fn run(args: RepairNamesArgs) -> anyhow::Result<u8> {
     let names = Names { host: args.host.clone().into(), args, k3s_is_down: Mutex::default() };
+    names.host.look_at_k3d().await;
+    if let Some(k3d) = names.host.k3d() {
+        let cluster = k3d.cluster.as_deref().unwrap_or("of k3d");
+        bail!(
+            "the API server runs in the cluster {cluster} of k3d, which gets its names when it is created: \
+             `weaver-node-agent check` prints the commands"
+        );
+    }
     let work = async { if names.args.remove.is_empty() { names.add().await } else { names.remove().await } };
     let mut signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
     let interrupted = async {
@@ -144,7 +152,7 @@ impl Names {
     }
 
     async fn client(&self) -> anyhow::Result<Client> {
-        cluster::connect(&self.host.root, &self.host.admin_kubeconfig).await
+        cluster::connect(&self.host.admin()).await
     }
 
     fn configure(&self, change: &Change) -> anyhow::Result<()> {

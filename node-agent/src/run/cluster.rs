@@ -1,7 +1,7 @@
 //! What `run` does in the cluster, as the administrator: connects, applies the manifests
 //! and mints the operator's token. Every request has a deadline.
 
-use std::{path::Path, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, anyhow, bail};
 use k8s_openapi::api::{
@@ -17,33 +17,67 @@ use kube::{
 };
 use tokio::time::timeout;
 use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
-use weaver_diagnostics::{kubeconfig, yaml_node::first_document};
+use weaver_diagnostics::{kubeconfig, text_file::TextFile, yaml_node::first_document};
 
 use super::{credentials::Token, manifests};
-use crate::host_root::HostRoot;
+use crate::{host_root::HostRoot, k3d::K3d};
 
 /// The owner of what the agent applies.
 pub const MANAGER: &str = "weaver-node-agent";
 const USER_AGENT: &str = concat!("weaver-node-agent/", env!("CARGO_PKG_VERSION"));
 const REQUEST: Duration = Duration::from_secs(15);
 
-/// The administrator's client, from the kubeconfig as it is now: k3s may have
-/// written it again.
+/// A name that each certificate of k3s has.
+const ALWAYS_SERVED: &str = "kubernetes";
+
+/// By which kubeconfig the agent gets into the cluster.
+#[derive(Debug, Clone)]
+pub enum Access {
+    /// A file of the host.
+    File(HostRoot, PathBuf),
+    /// That of a server of k3d, whose API is reached where the engine publishes it.
+    K3d(Arc<K3d>),
+}
+
+impl Access {
+    fn read(&self) -> anyhow::Result<(TextFile, String)> {
+        match self {
+            Self::File(root, path) => {
+                let what = format!("cannot use the kubeconfig {}", path.display());
+                let file = root.read(path).with_context(|| what.clone())?;
+                let missing = || format!("{what}: it is not there; k3s writes it when it has started");
+                Ok((file.with_context(missing)?, what))
+            }
+            Self::K3d(k3d) => {
+                let file = k3d.kubeconfig.clone().context("the cluster of k3d has no kubeconfig yet")?;
+                let what = format!("cannot use the kubeconfig {}", file.path);
+                Ok((file, what))
+            }
+        }
+    }
+}
+
+/// A client by this kubeconfig as it is now: k3s may have written it again.
 ///
 /// # Errors
 /// The file cannot be used; the message names it and repeats none of it: a
 /// parser's own message would show the lines around the mistake, keys included.
-pub async fn connect(root: &HostRoot, kubeconfig: &Path) -> anyhow::Result<Client> {
-    let what = format!("cannot use the kubeconfig {}", kubeconfig.display());
-    let file = root.read(kubeconfig).with_context(|| what.clone())?;
-    let file = file.with_context(|| format!("{what}: it is not there; k3s writes it when it has started"))?;
+pub async fn connect(access: &Access) -> anyhow::Result<Client> {
+    let (file, what) = access.read()?;
     if let Some(unusable) = kubeconfig::unusable(&file) {
         bail!("{unusable}");
     }
-    let parsed: Kubeconfig = serde_saphyr::from_str(first_document(&file.text)).map_err(|error| {
+    let mut parsed: Kubeconfig = serde_saphyr::from_str(first_document(&file.text)).map_err(|error| {
         let line = error.location().map_or(0, |place| place.line());
         anyhow!("{what}: line {line} is not valid in a kubeconfig")
     })?;
+    if let Access::K3d(k3d) = access {
+        let api = k3d.api.context("the cluster of k3d publishes no port of its API server")?;
+        for cluster in parsed.clusters.iter_mut().filter_map(|cluster| cluster.cluster.as_mut()) {
+            cluster.server = Some(format!("https://{api}"));
+            cluster.tls_server_name = Some(ALWAYS_SERVED.to_owned());
+        }
+    }
     let mut config = Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default())
         .await
         .with_context(|| what.clone())?;
@@ -128,7 +162,7 @@ mod tests {
             "current-context: a\ntoken: \"hunter2\n",
         ] {
             std::fs::write(dir.path().join("k.yaml"), text).unwrap();
-            let error = connect(&root, Path::new("/k.yaml")).await.map(drop).unwrap_err();
+            let error = connect(&Access::File(root.clone(), "/k.yaml".into())).await.map(drop).unwrap_err();
             let shown = format!("{error:#} {error:?}");
             assert!(shown.contains("/k.yaml") && !shown.contains("hunter2"), "{shown}");
         }

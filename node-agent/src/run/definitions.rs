@@ -5,7 +5,7 @@
 //! order. A definition that someone changes is looked at within seconds, and whatever happens every
 //! [`RECHECK`]. What goes wrong is in the report.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context as _, anyhow};
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -72,12 +72,12 @@ const ROUND: Duration = Duration::from_mins(3);
 /// holds. And only a running operator lets go of objects in a definition that is
 /// being deleted.
 pub async fn keep(
+    host: Host,
     args: RunArgs,
     status: Status,
     served: watch::Sender<bool>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let host = Host::from(args.host.clone());
     let work = async move {
         let (mut again, mut settle) = (Backoff::new(AGAIN.0), Backoff::new(SETTLE));
         let mut before = None;
@@ -129,11 +129,12 @@ fn is_cured_by_hand(failure: &anyhow::Error) -> bool {
 
 /// One look at everything, and what follows from it; whether a definition was written.
 async fn round(host: &Host, args: &RunArgs, readers: Readers) -> anyhow::Result<(Client, bool)> {
-    let certificates = prepare(args, readers).await?;
-    let client = cluster::connect(&host.root, &host.admin_kubeconfig).await?;
+    let address = host.webhook_address(args.webhook_address);
+    let certificates = prepare(args, address, readers).await?;
+    let client = cluster::connect(&host.admin()).await?;
     let webhook = Webhook {
         service: None,
-        url: format!("https://{}/convert", args.webhook_address),
+        url: format!("https://{address}/convert"),
         ca_bundle: certificates.ca_bundle,
     };
     // Proved each time: a webhook that has stopped answering since is a fault to report.
@@ -154,10 +155,14 @@ async fn round(host: &Host, args: &RunArgs, readers: Readers) -> anyhow::Result<
 }
 
 /// Makes or renews the webhook's certificate, where no other task waits for it.
-async fn prepare(args: &RunArgs, readers: Readers) -> anyhow::Result<certificates::Certificates> {
+async fn prepare(
+    args: &RunArgs,
+    address: SocketAddr,
+    readers: Readers,
+) -> anyhow::Result<certificates::Certificates> {
     let directory = args.certificates.clone();
     let options = certificates::Options {
-        names: vec![args.webhook_address.ip().to_string()],
+        names: vec![address.ip().to_string()],
         readers,
         ..certificates::Options::default()
     };
@@ -177,7 +182,7 @@ fn readers(group: nix::Result<Option<u32>>) -> Readers {
 /// Whether the API server serves what the operator works on, and guards it.
 async fn serves(host: &Host) -> bool {
     let asked = async {
-        let client = cluster::connect(&host.root, &host.admin_kubeconfig).await.ok()?;
+        let client = cluster::connect(&host.admin()).await.ok()?;
         let policy_state = accounts::built_in().ok()?.asked(&client).await.ok()?;
         let api: Api<CustomResourceDefinition> = Api::all(client);
         Some((api.get_opt(ConfigMapSync::crd_name()).await.ok()??, policy_state))

@@ -2,7 +2,7 @@
 //! opens it once, renews the operator's token; under systemd also looks after
 //! the units in each round.
 
-use std::{fs, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -26,6 +26,7 @@ use crate::{
     boot_config,
     checks::{self, Check, Host},
     clock_wait,
+    findings::Runs,
     node_report::Gate,
 };
 
@@ -52,6 +53,8 @@ struct Keeper {
     args: RunArgs,
     status: Status,
     open: watch::Sender<bool>,
+    /// Where the API server reaches the webhook; `None` before the first check.
+    webhook: watch::Sender<Option<SocketAddr>>,
     /// Whether the API server serves what the operator works on.
     served: watch::Receiver<bool>,
     phase: Phase,
@@ -61,13 +64,18 @@ struct Keeper {
     backoff: Backoff,
     /// Changes of the host's files, where the kernel tells of them.
     drift: Option<Drift>,
+    /// The address and the CA that the operator was given.
+    given: Option<(SocketAddr, Vec<u8>)>,
 }
 
 /// Runs until `stop`.
+#[expect(clippy::too_many_arguments, reason = "the ends of the channels to all other tasks")]
 pub async fn keep(
+    host: Host,
     args: RunArgs,
     status: Status,
     open: watch::Sender<bool>,
+    webhook: watch::Sender<Option<SocketAddr>>,
     served: watch::Receiver<bool>,
     units: Option<Units>,
     heartbeat: Heartbeat,
@@ -75,7 +83,6 @@ pub async fn keep(
 ) -> anyhow::Result<()> {
     let work = async {
         // What changes while the first check reads counts too.
-        let host: Host = args.host.clone().into();
         let read = {
             let host = host.clone();
             tokio::task::spawn_blocking(move || (host.all_places(), host.joins()))
@@ -84,11 +91,25 @@ pub async fn keep(
         let was_open = units.is_some() && credentials::kubeconfig_path(&args.runtime_dir).exists();
         let backoff = Backoff::new(Duration::from_secs(args.retry_seconds));
         let phase = Phase::new(joins, was_open);
-        let mut keeper =
-            Keeper { host, args, status, open, served, phase, units, heartbeat, backoff, drift: drift() };
+        let mut keeper = Keeper {
+            host,
+            args,
+            status,
+            open,
+            webhook,
+            served,
+            phase,
+            units,
+            heartbeat,
+            backoff,
+            drift: drift(),
+            given: None,
+        };
         if let Some(drift) = &mut keeper.drift {
             drift.watch(&places);
         }
+        // The webhook does not wait for the first check, which may take as long as the API server.
+        keeper.show_webhook();
         let mut known_bad = false;
         loop {
             // The first "no" is waited for, since a name appears a moment after
@@ -98,6 +119,7 @@ pub async fn keep(
             keeper.heartbeat.beat();
             keeper.guard_k3s().await?;
             let check = checks::check(&keeper.host, patience).await?;
+            keeper.show_webhook();
             if let Some(drift) = &mut keeper.drift {
                 drift.watch(&check.places);
             }
@@ -126,9 +148,18 @@ async fn changed(drift: Option<&mut Drift>) {
 }
 
 impl Keeper {
+    /// Tells the webhook where the API server will ask for it.
+    fn show_webhook(&self) {
+        let address = Some(self.host.webhook_address(self.args.webhook_address));
+        self.webhook.send_if_modified(|known| std::mem::replace(known, address) != address);
+    }
+
     /// k3s first: what holds it back is known without the network.
     async fn guard_k3s(&mut self) -> anyhow::Result<()> {
         let Some(units) = &mut self.units else { return Ok(()) };
+        if self.host.k3d().is_some() {
+            return Ok(());
+        }
         let host = self.host.clone();
         let judged = tokio::task::spawn_blocking(move || checks::preflight(&host).findings).await;
         units.guard_k3s(&judged.context("judging the host")?).await;
@@ -143,20 +174,24 @@ impl Keeper {
         let verdict = verdict(check);
         let good = verdict == Verdict::Good;
         let PolicyState { gate, reason, opening_failure } = self.phase.policy_state(verdict);
+        let runs = self.host.runs();
         match &mut self.units {
             None => self.status.set_gate(gate, reason),
             Some(units) => {
                 let round = Round {
                     gate,
                     good,
-                    // Of a node that joins, only systemd tells whether its k3s comes up.
-                    silent: matches!(self.phase, Phase::Joined)
-                        || is_silent(check)
-                        || opening_failure.is_some(),
+                    // Of a node that joins, only systemd tells whether its k3s comes up; of a cluster of k3d it
+                    // tells nothing.
+                    silent: matches!(runs, Runs::Unit(_))
+                        && (matches!(self.phase, Phase::Joined)
+                            || is_silent(check)
+                            || opening_failure.is_some()),
                     opening_failure: opening_failure.as_deref(),
                 };
                 let mut findings = check.findings.clone();
-                findings.extend(units.attend(round).await);
+                findings
+                    .extend(units.attend(round).await.into_iter().map(|finding| runs.typed_there(finding)));
                 let (root, state_dir) = (self.host.root.clone(), self.args.state_dir.join("boot-config"));
                 // A dying card can take seconds to answer: never on the runtime's thread.
                 let read = tokio::task::spawn_blocking(move || {
@@ -176,11 +211,14 @@ impl Keeper {
 
     /// Gives the operator a token, where the check asks for it.
     async fn attempt(&mut self, check: &Check) {
-        let Some(mint) = self.phase.checked(&verdict(check), Instant::now(), Timestamp::now()) else {
-            return;
-        };
+        let is_another = self.given.as_ref().is_some_and(|(address, ca)| {
+            *address != check.api_address || self.host.server_ca().is_ok_and(|now| now != *ca)
+        });
+        let (now, clock) = (Instant::now(), Timestamp::now());
+        let Some(mint) = self.phase.checked(&verdict(check), is_another, now, clock) else { return };
         if matches!(self.phase, Phase::Open(_)) {
-            info!("the clock was set: renewing the operator's token early");
+            let why = if is_another { "another API server answers" } else { "the clock was set" };
+            info!("{why}: renewing the operator's token early");
         }
         self.mint(check, mint).await;
     }
@@ -189,6 +227,8 @@ impl Keeper {
     async fn pause(&mut self, check: &Check) {
         let asked = |seconds| Duration::from_secs(seconds);
         let longest = match &self.phase {
+            // No file changes when a cluster of k3d comes back.
+            Phase::Open(_) if !check.proven && self.host.k3d().is_some() => SHUT,
             Phase::Open(_) => asked(self.args.recheck_seconds),
             // There is no gate to open: a node that has joined is at rest.
             Phase::Joined if self.units.as_ref().is_some_and(Units::k3s_runs) => {
@@ -240,7 +280,7 @@ impl Keeper {
     /// Mints a token and writes the operator's files.
     async fn renew(&mut self, check: &Check, mint: Mint) -> anyhow::Result<Renewal> {
         let work = async {
-            let client = cluster::connect(&self.host.root, &self.host.admin_kubeconfig).await?;
+            let client = cluster::connect(&self.host.admin()).await?;
             if mint == Mint::ManifestsAndToken {
                 cluster::apply_all(&client).await?;
                 // An operator that starts before its kinds are served only fails.
@@ -252,13 +292,12 @@ impl Keeper {
             cluster::mint(&client, self.args.token_seconds).await
         };
         let token = tokio::time::timeout(OPENING, work).await.with_context(|| self.too_long())??;
-        let server_ca = self.host.root.real(&check.server_ca);
-        let ca =
-            fs::read(&server_ca).with_context(|| format!("cannot read {}", check.server_ca.display()))?;
+        let ca = self.host.server_ca()?;
         let runtime_dir = &self.args.runtime_dir;
         // A child of ours is of our user, and reads them as they are.
         let group = self.units.as_ref().map(|_| credentials::group(runtime_dir)).transpose()?;
         credentials::write(runtime_dir, &token, check.api_address, &ca, group)?;
+        self.given = Some((check.api_address, ca));
         let now = Instant::now();
         let renewal = Renewal::of(&token, Duration::from_secs(self.args.token_renew_seconds), now);
         info!(

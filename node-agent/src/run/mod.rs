@@ -76,7 +76,10 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let status = Status::new(args.runtime_dir.join("report.json"));
     let by_systemd = args.systemd;
-    let mut tasks = start(args, &status, &stop);
+    let host = Host::from(args.host.clone());
+    // No task begins with k3s where the API server runs in a cluster of k3d.
+    host.look_at_k3d().await;
+    let mut tasks = start(host, args, &status, &stop);
     if !by_systemd {
         // Not every process is started by systemd: without its socket this does nothing.
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
@@ -108,10 +111,16 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
 }
 
 /// Starts every task, each of which runs until `stop`.
-fn start(args: RunArgs, status: &Status, stop: &CancellationToken) -> JoinSet<anyhow::Result<()>> {
+fn start(
+    host: Host,
+    args: RunArgs,
+    status: &Status,
+    stop: &CancellationToken,
+) -> JoinSet<anyhow::Result<()>> {
     let (status, stop) = (|| status.clone(), || stop.clone());
     let (open, opened) = watch::channel(false);
     let (serve, served) = watch::channel(false);
+    let (show, shown) = watch::channel(None);
     let mut tasks = JoinSet::new();
     let heartbeat = Heartbeat::new();
     if let Some(address) = args.metrics.0 {
@@ -126,23 +135,21 @@ fn start(args: RunArgs, status: &Status, stop: &CancellationToken) -> JoinSet<an
     if let Some(program) = operator(&args, status()) {
         tasks.spawn(supervisor::supervise(program, opened, stop()));
     }
-    if let Some(program) = webhook(&args, status()) {
-        // Never gated: what is stored must stay readable.
-        tasks.spawn(supervisor::supervise(program, watch::channel(true).1, stop()));
+    if args.webhook.is_some() {
+        tasks.spawn(webhook(args.clone(), shown, status(), stop()));
     }
-    let host = Host::from(args.host.clone());
     let role = host.role();
-    tasks.spawn(reporter::keep(host, status(), stop()));
+    tasks.spawn(reporter::keep(host.clone(), status(), stop()));
     match role {
         Role::Agent => status().joins(),
         Role::Server => {
-            tasks.spawn(definitions::keep(args.clone(), status(), serve, stop()));
+            tasks.spawn(definitions::keep(host.clone(), args.clone(), status(), serve, stop()));
         }
     }
     let units = args
         .systemd
         .then(|| Units::new(Systemctl::new(args.systemctl.clone()), args.runtime_dir.clone(), role));
-    tasks.spawn(keeper::keep(args, status(), open, served, units, heartbeat, stop()));
+    tasks.spawn(keeper::keep(host, args, status(), open, show, served, units, heartbeat, stop()));
     tasks
 }
 
@@ -180,20 +187,46 @@ fn operator(args: &RunArgs, status: Status) -> Option<Program> {
     })
 }
 
-fn webhook(args: &RunArgs, status: Status) -> Option<Program> {
-    Some(Program {
-        name: WEBHOOK,
-        path: args.webhook.clone()?,
-        arguments: vec![
-            "webhook".into(),
-            "--listen".into(),
-            args.webhook_address.to_string().into(),
-            "--certificates".into(),
-            args.certificates.clone().into(),
-        ],
-        runtime_dir: args.runtime_dir.clone(),
-        show: Box::new(move |pid| status.set_webhook(pid)),
-    })
+/// Keeps the webhook running at the address where the API server asks for it: never gated, for what is stored must
+/// stay readable, and started again elsewhere when a cluster of k3d is created with another network.
+async fn webhook(
+    args: RunArgs,
+    mut address: watch::Receiver<Option<SocketAddr>>,
+    status: Status,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    loop {
+        let known = tokio::select! {
+            known = address.wait_for(Option::is_some) => *known.context("the keeper is gone")?,
+            () = stop.cancelled() => return Ok(()),
+        };
+        let (Some(listen), Some(path)) = (known, args.webhook.clone()) else { return Ok(()) };
+        let status = status.clone();
+        let program = Program {
+            name: WEBHOOK,
+            path,
+            arguments: vec![
+                "webhook".into(),
+                "--listen".into(),
+                listen.to_string().into(),
+                "--certificates".into(),
+                args.certificates.clone().into(),
+            ],
+            runtime_dir: args.runtime_dir.clone(),
+            show: Box::new(move |pid| status.set_webhook(pid)),
+        };
+        let moved = stop.child_token();
+        let running = supervisor::supervise(program, watch::channel(true).1, moved.clone());
+        tokio::pin!(running);
+        tokio::select! {
+            ended = &mut running => return ended,
+            other = address.wait_for(|now| *now != known) => {
+                other.context("the keeper is gone")?;
+                moved.cancel();
+            }
+        }
+        running.await?;
+    }
 }
 
 fn prepare(directory: &Path) -> anyhow::Result<()> {

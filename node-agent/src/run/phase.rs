@@ -73,8 +73,15 @@ impl Phase {
         }
     }
 
-    /// A check ended with `verdict`: is the operator to be given a token now?
-    pub fn checked(&mut self, verdict: &Verdict, now: Instant, clock: Timestamp) -> Option<Mint> {
+    /// A check ended with `verdict`: is the operator to be given a token now? `is_another`: what it has is for another
+    /// API server than the one that was checked, after a new CA or in a cluster that was created again.
+    pub fn checked(
+        &mut self,
+        verdict: &Verdict,
+        is_another: bool,
+        now: Instant,
+        clock: Timestamp,
+    ) -> Option<Mint> {
         let is_good = *verdict == Verdict::Good;
         match self {
             Self::Joined => None,
@@ -85,6 +92,7 @@ impl Phase {
             }
             // What is bad now stops neither a running operator nor its token.
             Self::Inherited(_) => Some(Mint::Token),
+            Self::Open(_) if is_good && is_another => Some(Mint::ManifestsAndToken),
             Self::Open(renewal) => renewal.is_out_of_time(now, clock).then_some(Mint::Token),
         }
     }
@@ -196,7 +204,7 @@ mod tests {
     }
 
     fn check(phase: &mut Phase, verdict: &Verdict) -> Option<Mint> {
-        phase.checked(verdict, Instant::now(), Timestamp::UNIX_EPOCH)
+        phase.checked(verdict, false, Instant::now(), Timestamp::UNIX_EPOCH)
     }
 
     #[test]
@@ -259,8 +267,17 @@ mod tests {
         let now = Instant::now();
         let mut phase = Phase::Open(renewal(now));
         let later = now + Duration::from_mins(1);
-        assert_eq!(phase.checked(&Verdict::Good, later, Timestamp::UNIX_EPOCH), None);
-        assert_eq!(phase.checked(&bad(), later, Timestamp::UNIX_EPOCH + HOUR), Some(Mint::Token));
+        assert_eq!(phase.checked(&Verdict::Good, false, later, Timestamp::UNIX_EPOCH), None);
+        assert_eq!(phase.checked(&bad(), false, later, Timestamp::UNIX_EPOCH + HOUR), Some(Mint::Token));
+    }
+
+    #[test]
+    fn another_api_server_gets_the_manifests_and_the_operator_a_token_of_it() {
+        let now = Instant::now();
+        let mut phase = Phase::Open(renewal(now));
+        assert_eq!(phase.checked(&bad(), true, now, Timestamp::UNIX_EPOCH), None, "it is not proven");
+        let good = phase.checked(&Verdict::Good, true, now, Timestamp::UNIX_EPOCH);
+        assert_eq!(good, Some(Mint::ManifestsAndToken));
     }
 
     #[test]

@@ -138,14 +138,14 @@ async fn publish(
     let reader = host.clone();
     let read = spawn_blocking(move || {
         let facts = node::read(&reader.root, &reader.k3s_data_dir());
-        (reader.node_name(), facts, reader.reporting_kubeconfig())
+        (reader.node_name(), facts, reader.reporter())
     });
-    let (name, facts, kubeconfig) = read.await.context("reading the node's facts")?;
+    let (name, facts, access) = read.await.context("reading the node's facts")?;
     let name = name.context("the node has no name: neither node-name nor a host name")?;
     let client = if let Some(client) = &memory.client {
         client.clone()
     } else {
-        let client = cluster::connect(&host.root, &kubeconfig).await?;
+        let client = cluster::connect(&access).await?;
         memory.client.insert(client).clone()
     };
     let version = deadline("asking for the version", client.apiserver_version()).await?.git_version;

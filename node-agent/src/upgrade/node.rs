@@ -24,7 +24,7 @@ use weaver_diagnostics::serving::Outcome;
 use super::args::NodeArgs;
 use super::place::Place;
 use crate::checks::{self, Check, Host, KUBELET};
-use crate::run::cluster;
+use crate::run::cluster::{self, Access};
 use crate::systemctl::Systemctl;
 
 const POLL: Duration = Duration::from_millis(500);
@@ -200,7 +200,8 @@ impl Node {
     }
 
     async fn connect(&self, kubeconfig: &Path) -> Result<Client, String> {
-        cluster::connect(&self.host.root, kubeconfig).await.map_err(|error| short(&format!("{error:#}")))
+        let access = Access::File(self.host.root.clone(), kubeconfig.to_owned());
+        cluster::connect(&access).await.map_err(|error| short(&format!("{error:#}")))
     }
 
     /// What the cluster says that this node runs.
@@ -287,7 +288,6 @@ mod tests {
             findings: Vec::new(),
             proven: false,
             api_address: ([127, 0, 0, 1], 6443).into(),
-            server_ca: PathBuf::new(),
             seen: seen.to_vec(),
             served: certificate,
             places: Vec::new(),

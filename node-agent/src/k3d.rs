@@ -1,0 +1,246 @@
+//! The API server in a cluster of k3d on this machine: which cluster is meant, and what its containers show.
+//!
+//! Looked at again with each check, for a cluster is created, stopped and deleted while the agent runs. The CA and the
+//! administrator's kubeconfig are read out of a server's container and kept in memory only.
+
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr, UdpSocket},
+    path::Path,
+    str::FromStr,
+};
+
+use rustls::RootCertStore;
+use weaver_diagnostics::{
+    finding::{Finding, Severity},
+    k3d::{
+        cluster::{Cluster, NotChosen},
+        verdict,
+    },
+    k3s_config::{DEFAULT_DATA_DIR, Effective},
+    k3s_unit::Setting,
+    kubeconfig::{self, Unusable},
+    serving,
+    text_file::TextFile,
+};
+use weaver_host::docker::{Engine, EngineError};
+
+use crate::{host_root::HostRoot, k3s_files};
+
+/// Which cluster the agent looks after.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ClusterChoice {
+    /// k3s where it is installed, else the only cluster of k3d.
+    #[default]
+    Auto,
+    /// k3s on this machine.
+    K3s,
+    /// A cluster of k3d; without a name the only one.
+    K3d(Option<String>),
+}
+
+impl FromStr for ClusterChoice {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "auto" | "" => Self::Auto,
+            "k3s" => Self::K3s,
+            "k3d" => Self::K3d(None),
+            text => match text.strip_prefix("k3d:") {
+                Some(name) if !name.is_empty() => Self::K3d(Some(name.to_owned())),
+                _ => return Err("write auto, k3s, k3d or k3d:CLUSTER"),
+            },
+        })
+    }
+}
+
+/// Which cluster is meant, and how the engine is asked.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wanted {
+    pub(crate) choice: ClusterChoice,
+    /// Names to be served besides those that the cluster was created with.
+    pub(crate) names: Vec<Setting>,
+    /// `DOCKER_HOST`.
+    pub(crate) docker_host: Option<String>,
+}
+
+/// A cluster of k3d as it was last looked at; without a name where none could be chosen.
+#[derive(Default)]
+pub struct K3d {
+    pub(crate) cluster: Option<String>,
+    /// The container that was read.
+    pub(crate) server: Option<String>,
+    pub(crate) effective: Effective,
+    /// Where this machine reaches the API.
+    pub(crate) api: Option<SocketAddr>,
+    /// This machine as the containers reach it.
+    pub(crate) gateway: Option<IpAddr>,
+    pub(crate) ca: Option<TextFile>,
+    pub(crate) kubeconfig: Option<TextFile>,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Without the kubeconfig, which holds a key.
+impl fmt::Debug for K3d {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("K3d").field("cluster", &self.cluster).field("api", &self.api).finish_non_exhaustive()
+    }
+}
+
+impl K3d {
+    /// What the node is called.
+    pub(crate) fn node_name(&self) -> Option<String> {
+        let configured = self.effective.node_name.as_ref().map(|name| name.value.clone());
+        configured.or_else(|| self.server.clone())
+    }
+
+    /// What the certificate has without being asked for: the containers' names, and any address.
+    pub(crate) fn own_names(&self) -> Vec<String> {
+        let balancer = self.cluster.iter().map(|cluster| format!("k3d-{cluster}-serverlb"));
+        self.node_name().into_iter().chain(self.server.clone()).chain(balancer).collect()
+    }
+
+    /// The same after an earlier look: a cluster that does not run shows no gateway, and comes back with the old one.
+    pub(crate) fn after(self, before: Option<&Self>) -> Self {
+        let same = before.filter(|before| self.cluster.is_none() || before.cluster == self.cluster);
+        Self { gateway: self.gateway.or_else(|| same?.gateway), ..self }
+    }
+
+    /// The names that it is to serve.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let own = self.own_names();
+        let names = self.effective.tls_san.iter().map(|name| name.value.clone());
+        names.filter(|name| !own.contains(name)).collect()
+    }
+
+    /// The trust anchors of the serving certificates.
+    ///
+    /// # Errors
+    /// A finding that says what is missing.
+    pub(crate) fn anchors(&self) -> Result<RootCertStore, Box<Finding>> {
+        match (&self.ca, &self.server, self.api) {
+            (_, _, None) => Err(Box::new(serving::unknown("there is no API server to look at"))),
+            (Some(ca), ..) => k3s_files::trust_anchors(ca),
+            (None, server, _) => {
+                let server = server.as_deref().unwrap_or_default();
+                Err(Box::new(serving::unknown(&format!("k3s in {server} has not made its CA yet"))))
+            }
+        }
+    }
+
+    /// What keeps the administrator's kubeconfig from being used.
+    pub(crate) fn unusable(&self) -> Vec<Finding> {
+        self.kubeconfig.iter().filter_map(kubeconfig::unusable).map(Unusable::of_administrator).collect()
+    }
+
+    fn unknown(finding: Finding, is_chosen: bool) -> Self {
+        // Where k3d was not asked for, its absence is no fault; the names are not proven all the same.
+        let finding = if is_chosen { finding } else { finding.milder(Severity::Unknown) };
+        Self { findings: vec![finding], ..Self::default() }
+    }
+}
+
+/// Looks for the cluster; `None` where the API server is that of k3s on this machine.
+pub(crate) async fn look(root: &HostRoot, wanted: &Wanted) -> Option<K3d> {
+    let (name, is_chosen) = match &wanted.choice {
+        ClusterChoice::K3s => return None,
+        ClusterChoice::Auto if k3s_files::is_installed(root) => return None,
+        ClusterChoice::Auto => (None, false),
+        ClusterChoice::K3d(name) => (name.as_deref(), true),
+    };
+    let seen = match clusters(root, wanted.docker_host.as_deref()).await {
+        Ok(seen) => seen,
+        Err(EngineError { socket, why }) => {
+            return Some(K3d::unknown(verdict::unread(&socket, &why), is_chosen));
+        }
+    };
+    let (engine, all) = match seen {
+        Some((engine, all)) => (engine, all),
+        None if is_chosen => {
+            let finding = verdict::unread("/var/run/docker.sock", "no engine listens on this machine");
+            return Some(K3d::unknown(finding, true));
+        }
+        None => return None,
+    };
+    match Cluster::choose(&all, name) {
+        // Neither is here: k3s may be about to be installed.
+        Err(why @ NotChosen::None) => Some(K3d::unknown(verdict::not_chosen(&why), is_chosen)),
+        Err(why) => Some(K3d::unknown(verdict::not_chosen(&why), true)),
+        Ok(cluster) => Some(read(&engine, cluster, &all, &wanted.names).await),
+    }
+}
+
+async fn clusters(
+    root: &HostRoot,
+    docker_host: Option<&str>,
+) -> Result<Option<(Engine, Vec<Cluster>)>, EngineError> {
+    let Some(engine) = Engine::find(docker_host, |path| root.real(path))? else { return Ok(None) };
+    let clusters = engine.k3d_clusters().await?;
+    Ok(Some((engine, clusters)))
+}
+
+/// What the servers' containers tell. One that is deleted meanwhile is reported by what could not be read.
+async fn read(engine: &Engine, cluster: &Cluster, all: &[Cluster], names: &[Setting]) -> K3d {
+    let mut findings = verdict::judge(cluster, all, is_own);
+    let mut effective = cluster.effective();
+    let has =
+        |effective: &Effective, name: &Setting| effective.tls_san.iter().any(|has| has.value == name.value);
+    for name in names {
+        if !has(&effective, name) {
+            effective.tls_san.push(name.clone());
+        }
+    }
+    let server = cluster.running().or_else(|| cluster.servers.first()).map(|server| server.name.clone());
+    let mut k3d = K3d {
+        cluster: Some(cluster.name.clone()),
+        effective,
+        api: cluster.api(),
+        gateway: cluster.gateway(),
+        ..K3d::default()
+    };
+    if let Some(server) = &server {
+        let ca = k3s_files::server_ca_path(Path::new(DEFAULT_DATA_DIR));
+        match engine.text(server, &ca.display().to_string()).await {
+            Ok(ca) => k3d.ca = ca,
+            Err(error) => findings.push(verdict::unread(&error.socket, &error.why)),
+        }
+        match engine.kubeconfig(server).await {
+            Ok(kubeconfig) => k3d.kubeconfig = kubeconfig,
+            Err(error) => findings.push(verdict::unread(&error.socket, &error.why)),
+        }
+    }
+    K3d { server, findings, ..k3d }
+}
+
+/// Whether this machine has the address: only such a one can be bound.
+fn is_own(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_chosen() {
+        for (text, want) in [
+            ("auto", Some(ClusterChoice::Auto)),
+            ("k3s", Some(ClusterChoice::K3s)),
+            ("k3d", Some(ClusterChoice::K3d(None))),
+            ("k3d:edge", Some(ClusterChoice::K3d(Some("edge".into())))),
+            ("k3d:", None),
+            ("edge", None),
+        ] {
+            assert_eq!(text.parse().ok(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_kubeconfig_is_not_shown() {
+        let kubeconfig = Some(TextFile::new("k3d-edge-server-0:/output/kubeconfig.yaml", "hunter2"));
+        let k3d = K3d { kubeconfig, cluster: Some("edge".into()), ..K3d::default() };
+        assert!(!format!("{k3d:?}").contains("hunter2"));
+        assert!(is_own([127, 0, 0, 1].into()) && !is_own([192, 0, 2, 1].into()));
+    }
+}
