@@ -95,7 +95,8 @@ impl Host {
 
     /// Looks for the cluster again.
     pub(crate) async fn look_at_k3d(&self) {
-        let found = k3d::look(&self.root, &self.wanted).await;
+        let before = self.k3d();
+        let found = k3d::look(&self.root, &self.wanted, before.as_deref()).await;
         let mut known = self.k3d.lock();
         *known = found.map(|found| Arc::new(found.after(known.as_deref())));
     }

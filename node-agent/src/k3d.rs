@@ -141,8 +141,9 @@ impl K3d {
     }
 }
 
-/// Looks for the cluster; `None` where the API server is that of k3s on this machine.
-pub(crate) async fn look(root: &HostRoot, wanted: &Wanted) -> Option<K3d> {
+/// Looks for the cluster; `None` where the API server is that of k3s on this machine. One that was found `before` stays
+/// the one that is meant when another is created next to it.
+pub(crate) async fn look(root: &HostRoot, wanted: &Wanted, before: Option<&K3d>) -> Option<K3d> {
     let (name, is_chosen) = match &wanted.choice {
         ClusterChoice::K3s => return None,
         ClusterChoice::Auto if k3s_files::is_installed(root) => return None,
@@ -163,7 +164,9 @@ pub(crate) async fn look(root: &HostRoot, wanted: &Wanted) -> Option<K3d> {
         }
         None => return None,
     };
-    match Cluster::choose(&all, name) {
+    let known = before.and_then(|before| before.cluster.as_deref());
+    let known = known.filter(|known| all.iter().any(|cluster| cluster.name == *known));
+    match Cluster::choose(&all, name.or(known)) {
         // Neither is here: k3s may be about to be installed.
         Err(why @ NotChosen::None) => Some(K3d::unknown(verdict::not_chosen(&why), is_chosen)),
         Err(why) => Some(K3d::unknown(verdict::not_chosen(&why), true)),

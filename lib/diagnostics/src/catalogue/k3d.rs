@@ -28,7 +28,7 @@ macro_rules! k3d_rows {
             cause: "The agent proves the names of one cluster and starts one operator.",
             remedy: "name the cluster",
             commands: [
-                "echo 'WEAVER_CLUSTER=k3d:CLUSTER' | sudo tee -a /etc/weaver/node-agent.env",
+                "echo 'WEAVER_CLUSTER=k3d:NAME' | sudo tee -a /etc/weaver/node-agent.env",
                 "sudo systemctl restart weaver-node-agent",
             ],
         }

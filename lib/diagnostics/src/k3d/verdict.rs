@@ -31,7 +31,7 @@ pub fn not_chosen(why: &NotChosen) -> Finding {
                 names.join(", ")
             );
             let remedy =
-                Code::K3dClusterNotChosen.row().remedy_for("CLUSTER", names.first().map_or("", |name| name));
+                Code::K3dClusterNotChosen.row().remedy_for("NAME", names.first().map_or("", |name| name));
             Finding::new(Code::K3dClusterNotChosen, message).remedy(remedy)
         }
     }
