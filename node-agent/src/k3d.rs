@@ -79,6 +79,7 @@ pub struct K3d {
     pub(crate) ca: Option<TextFile>,
     pub(crate) kubeconfig: Option<TextFile>,
     pub(crate) findings: Vec<Finding>,
+    engine: Option<Engine>,
 }
 
 /// Without the kubeconfig, which holds a key.
@@ -134,6 +135,14 @@ impl K3d {
         self.kubeconfig.iter().filter_map(kubeconfig::unusable).map(Unusable::of_administrator).collect()
     }
 
+    /// Returns when a container of k3d has changed.
+    pub(crate) async fn changed(&self) {
+        match &self.engine {
+            Some(engine) => engine.changed().await,
+            None => std::future::pending().await,
+        }
+    }
+
     fn unknown(finding: Finding, is_chosen: bool) -> Self {
         // Where k3d was not asked for, its absence is no fault; the names are not proven all the same.
         let finding = if is_chosen { finding } else { finding.milder(Severity::Unknown) };
@@ -167,9 +176,10 @@ pub(crate) async fn look(root: &HostRoot, wanted: &Wanted, before: Option<&K3d>)
     let known = before.and_then(|before| before.cluster.as_deref());
     let known = known.filter(|known| all.iter().any(|cluster| cluster.name == *known));
     match Cluster::choose(&all, name.or(known)) {
-        // Neither is here: k3s may be about to be installed.
-        Err(why @ NotChosen::None) => Some(K3d::unknown(verdict::not_chosen(&why), is_chosen)),
-        Err(why) => Some(K3d::unknown(verdict::not_chosen(&why), true)),
+        Err(why) => {
+            let is_fault = is_chosen || why != NotChosen::None;
+            Some(K3d { engine: Some(engine), ..K3d::unknown(verdict::not_chosen(&why), is_fault) })
+        }
         Ok(cluster) => Some(read(&engine, cluster, &all, &wanted.names).await),
     }
 }
@@ -200,6 +210,7 @@ async fn read(engine: &Engine, cluster: &Cluster, all: &[Cluster], names: &[Sett
         effective,
         api: cluster.api(),
         gateway: cluster.gateway(),
+        engine: Some(engine.clone()),
         ..K3d::default()
     };
     if let Some(server) = &server {

@@ -4,6 +4,7 @@
 
 mod faults;
 mod gate;
+mod k3d;
 mod names;
 mod node_report;
 mod upgrade;

@@ -78,17 +78,13 @@ impl Scene {
     }
 
     pub fn run(&self, flags: &[&str]) -> Agent {
-        let (runtime, log) = (self.dir.path().join("weaver"), self.dir.path().join("agent.log"));
-        let output = File::options().create(true).append(true).open(&log).unwrap();
         let mut command = self.agent("run");
-        command.arg("--runtime-dir").arg(&runtime);
         command.arg("--operator").arg(given("WEAVER_TEST_BIN_DIR").join("weaver-operator"));
         command.arg("--webhook").arg(&self.webhook);
         command.arg("--webhook-address").arg(format!("127.0.0.1:{}", self.webhook_port));
         command.arg("--certificates").arg(self.dir.path().join("webhook"));
         command.args(["--probe-timeout", "2", "--recheck-seconds", "1"]).args(flags);
-        command.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
-        Agent { log, child: command.spawn().unwrap(), runtime }
+        Agent::of(command, self.dir.path())
     }
 
     /// Who the API server takes this kubeconfig for.
@@ -135,6 +131,15 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// Starts it by this command, with its log and its runtime directory in `dir`.
+    pub fn of(mut command: Command, dir: &Path) -> Self {
+        let (runtime, log) = (dir.join("weaver"), dir.join("agent.log"));
+        let output = File::options().create(true).append(true).open(&log).unwrap();
+        command.arg("--runtime-dir").arg(&runtime);
+        command.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
+        Self { log, child: command.spawn().unwrap(), runtime }
+    }
+
     /// The first report of which this is true.
     #[track_caller]
     pub fn wait_for(&self, what: &str, says: impl Fn(&Value) -> bool) -> Value {

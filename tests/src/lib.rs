@@ -11,6 +11,7 @@ pub mod agent;
 pub mod alone;
 pub mod audit;
 pub mod cli;
+pub mod engine;
 pub mod exposition;
 #[cfg(test)]
 mod house;

@@ -12,7 +12,9 @@ use bollard::API_DEFAULT_VERSION;
 use bollard::container::LogOutput;
 use bollard::errors::Error;
 use bollard::models::{ContainerInspectResponse, ContainerSummary, PortBinding};
-use bollard::query_parameters::{DownloadFromContainerOptions, ListContainersOptions, LogsOptions};
+use bollard::query_parameters::{
+    DownloadFromContainerOptions, EventsOptions, ListContainersOptions, LogsOptions,
+};
 use futures::{StreamExt as _, TryStreamExt as _};
 use weaver_diagnostics::k3d::cluster::{Cluster, Container, Published, Role, clusters, flags};
 use weaver_diagnostics::text_file::TextFile;
@@ -150,6 +152,20 @@ impl Engine {
             }
         }
         text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect()
+    }
+
+    /// Returns when a container of k3d was created, started, stopped or deleted; never, where the engine does not tell.
+    pub async fn changed(&self) {
+        let list = |values: &[&str]| values.iter().map(|&value| value.to_owned()).collect::<Vec<_>>();
+        let filters = HashMap::from([
+            ("type".to_owned(), list(&["container"])),
+            ("label".to_owned(), list(&["app=k3d"])),
+            ("event".to_owned(), list(&["create", "start", "die", "destroy"])),
+        ]);
+        let options = EventsOptions { filters: Some(filters), ..EventsOptions::default() };
+        if !matches!(self.docker.events(Some(options)).next().await, Some(Ok(_))) {
+            std::future::pending::<()>().await;
+        }
     }
 
     fn failed(&self, error: &Error) -> EngineError {

@@ -2,7 +2,7 @@
 //! opens it once, renews the operator's token; under systemd also looks after
 //! the units in each round.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{future::pending, net::SocketAddr, time::Duration};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -27,6 +27,7 @@ use crate::{
     checks::{self, Check, Host},
     clock_wait,
     findings::Runs,
+    k3d::K3d,
     node_report::Gate,
 };
 
@@ -140,10 +141,23 @@ fn drift() -> Option<Drift> {
     drift.inspect_err(|error| warn!("changes of files are noticed only at the next check: {error}")).ok()
 }
 
-async fn changed(drift: Option<&mut Drift>) {
-    match drift {
-        Some(drift) => drift.changed().await,
-        None => std::future::pending().await,
+/// Returns when a file or a container has changed.
+async fn changed(drift: Option<&mut Drift>, k3d: Option<&K3d>) {
+    let files = async {
+        match drift {
+            Some(drift) => drift.changed().await,
+            None => pending().await,
+        }
+    };
+    let containers = async {
+        match k3d {
+            Some(k3d) => k3d.changed().await,
+            None => pending().await,
+        }
+    };
+    tokio::select! {
+        () = files => {}
+        () = containers => {}
     }
 }
 
@@ -227,7 +241,7 @@ impl Keeper {
     async fn pause(&mut self, check: &Check) {
         let asked = |seconds| Duration::from_secs(seconds);
         let longest = match &self.phase {
-            // No file changes when a cluster of k3d comes back.
+            // The API server of a cluster is there a while after its container.
             Phase::Open(_) if !check.proven && self.host.k3d().is_some() => SHUT,
             Phase::Open(_) => asked(self.args.recheck_seconds),
             // There is no gate to open: a node that has joined is at rest.
@@ -238,11 +252,12 @@ impl Keeper {
         };
         let earliest = Instant::now() + self.phase.pause();
         let next_check = Instant::now() + jittered(self.backoff.next(longest)).max(self.phase.pause());
+        let k3d = self.host.k3d();
         loop {
             let renewal = self.phase.renewal().filter(|(at, _)| *at < next_check);
             tokio::select! {
                 () = tokio::time::sleep_until(renewal.map_or(next_check, |(at, _)| at)) => {}
-                () = changed(self.drift.as_mut()) => {
+                () = changed(self.drift.as_mut(), k3d.as_deref()) => {
                     self.backoff.reset();
                     // Each attempt to open the gate costs a token, anyone who writes what.
                     tokio::time::sleep_until(earliest).await;
