@@ -126,6 +126,18 @@ fn v1alpha1_requires_nothing_and_defaults_the_account() {
 }
 
 #[test]
+fn a_number_of_32_bits_in_a_spec_has_bounds_of_its_own() {
+    let mut found = Vec::new();
+    each_field(&mut |path, schema| {
+        let is_open = schema["minimum"].is_null() || schema["maximum"].is_null();
+        if path.contains(".spec.") && schema["format"] == "int32" && is_open {
+            found.push(path.to_owned());
+        }
+    });
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
 fn every_field_is_described_and_says_its_default() {
     let mut found = Vec::new();
     each_field(&mut |path, schema| {

@@ -71,7 +71,9 @@ pub struct ConfigMapSyncSpec {
     pub sync_to_namespaces: Vec<String>,
 
     /// Has no effect. Kept because upstream's manifests may hold it.
+    // Not every API server holds to `format: int32`: that of k3s 1.36 does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = i32::MIN, max = i32::MAX))]
     pub test_num: Option<i32>,
 
     /// What v1alpha1 cannot show and the annotation `weaver.example.com/converted` has no room for. Written by
