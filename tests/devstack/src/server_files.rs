@@ -19,7 +19,7 @@ pub fn config(names: &[String]) -> String {
     let settings = json!({ "disable-agent": true, "node-name": "devstack", "tls-san": names });
     format!(
         "# Written by weaver-devstack at each start of the API server. Your own settings\n\
-         # belong into config.yaml.d/*.yaml next_to this file (`tls-san+:` appends).\n{settings}\n"
+         # belong into config.yaml.d/*.yaml next to this file (`tls-san+:` appends).\n{settings}\n"
     )
 }
 
@@ -70,6 +70,10 @@ pub fn arguments(layout: &Layout, port: u16, audit: bool, extra: &[String]) -> V
         [
             "--egress-selector-mode=disabled",
             "--disable=coredns,servicelb,traefik,local-storage,metrics-server",
+            // Several servers run at once: what listens at a port of the machine is left out.
+            "--kube-controller-manager-arg=secure-port=0",
+            "--disable-scheduler",
+            "--disable-cloud-controller",
         ]
         .map(OsString::from),
     );
