@@ -155,7 +155,7 @@ fn a_root_that_is_no_partition_is_told_and_untouched() {
     for machine in [Machine::new("/dev/mapper/root", None), Machine::new("overlay", None)] {
         let output = machine.grow();
         assert_eq!(output.status.code(), Some(1));
-        assert!(said(&output).contains("which is no partition of a disk"), "{}", said(&output));
+        assert!(said(&output).contains("which is not a partition of a disk"), "{}", said(&output));
         assert_eq!(machine.changes(), Vec::<String>::new());
     }
 }
@@ -166,7 +166,7 @@ fn a_mount_table_that_cannot_be_read_is_told() {
     machine.fake("findmnt", "exit 1");
     let output = machine.grow();
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("<3>grow-root: cannot tell what / is mounted from"), "{}", said(&output));
+    assert!(said(&output).contains("<3>grow-root: the device of / is unknown"), "{}", said(&output));
 }
 
 const KEYS: [&str; 2] = ["ssh_host_ed25519_key", "ssh_host_ecdsa_key"];
@@ -232,7 +232,7 @@ fn a_key_that_is_none_is_named_with_the_remedy_and_not_replaced() {
     fs::set_permissions(dir.path().join(KEYS[0]), fs::Permissions::from_mode(0o600)).unwrap();
     let output = make_keys(dir.path());
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("ssh_host_ed25519_key is no key: remove it and run"), "{}", said(&output));
+    assert!(said(&output).contains("ssh_host_ed25519_key is not a key: remove it and run"), "{}", said(&output));
     assert_eq!(read(dir.path(), KEYS[0]), "garbage");
 }
 
