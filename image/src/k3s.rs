@@ -196,10 +196,10 @@ fn given(path: &Path, pinned: &Asset, work: &Path) -> Result<K3s> {
         let version = pinned.version.clone();
         return Ok(K3s { path: copied, sha256, version, variant: Variant::Release });
     }
-    let version = version(&copied).with_context(|| format!("{place} is not taken for k3s"))?;
+    let version = version(&copied).with_context(|| format!("{place} is not accepted as k3s"))?;
     let variant = variant_of(&version);
     eprintln!(
-        "!!! {place} says that it is k3s {version}, and is not the pinned {}: its SHA-256 is {sha256}.\n\
+        "!!! {place} reports k3s {version}, and is not the pinned {}: its SHA-256 is {sha256}.\n\
          !!! The image is marked {:?}; only you know where this file comes from.",
         pinned.version,
         variant.id().unwrap_or_default()
@@ -227,7 +227,7 @@ fn version(path: &Path) -> Result<String> {
     let first = said.lines().next().unwrap_or_default();
     match first.strip_prefix("k3s version ").and_then(|rest| rest.split_whitespace().next()) {
         Some(version) => Ok(version.to_owned()),
-        None => bail!("`--version` says {first:?} instead of `k3s version …`"),
+        None => bail!("`--version` printed {first:?} instead of `k3s version …`"),
     }
 }
 

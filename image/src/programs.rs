@@ -173,7 +173,7 @@ pub(crate) fn cargo(source: &Path, profile: Profile, target: &str, flags: &[&str
 pub(crate) fn built(command: &mut Command) -> Result<BTreeMap<String, PathBuf>> {
     command.stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output().context("cannot start cargo; https://rustup.rs installs it")?;
-    ensure!(output.status.success(), "cargo build failed ({}); its messages stand above", output.status);
+    ensure!(output.status.success(), "cargo build failed ({}); see its messages above", output.status);
     Ok(executables(&String::from_utf8_lossy(&output.stdout)))
 }
 
@@ -246,7 +246,7 @@ pub fn prepare(
     let said = emulation::version(&stripped)?;
     ensure!(
         said.split_whitespace().last() == Some(version),
-        "it says {:?} about itself, and should be version {version}; was it built from this checkout?",
+        "it reports {:?}, and should be version {version}; was it built from this checkout?",
         said.trim()
     );
 

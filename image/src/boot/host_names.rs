@@ -62,7 +62,7 @@ fn hosts(names: &[String], machine: &str) -> Result<String> {
             && !name.starts_with(['.', '-'])
             && !name.ends_with('.');
         if !good {
-            bail!("`{name}` cannot stand in a hosts file; use a DNS name such as pi.test");
+            bail!("`{name}` is not valid in a hosts file; use a DNS name such as pi.test");
         }
         text.push_str("127.0.0.1 ");
         text.push_str(name);
@@ -86,7 +86,7 @@ mod tests {
     fn what_is_no_name_is_refused() {
         for bad in ["", "a b", "a\nb", "*.test", ".test", "pi.test.", "-x", "a#b"] {
             let error = hosts(&[bad.to_owned()], "").unwrap_err().to_string();
-            assert!(error.contains("cannot stand in a hosts file"), "{bad:?}: {error}");
+            assert!(error.contains("is not valid in a hosts file"), "{bad:?}: {error}");
         }
     }
 

@@ -50,13 +50,13 @@ impl Qmp {
     /// Connects once and greets.
     ///
     /// # Errors
-    /// When no one listens or QEMU does not greet within `limit`.
+    /// When no one listens or QEMU sent no greeting within `limit`.
     pub fn connect(path: &Path, limit: Duration) -> Result<Self> {
         let stream = UnixStream::connect(path)
             .with_context(|| format!("cannot connect to QEMU at {}", path.display()))?;
         let mut client =
             Self { stream: BufReader::new(stream), pending: Vec::new(), next_id: 0, events: Vec::new() };
-        let greeting = client.message(Instant::now() + limit).context("QEMU does not greet")?;
+        let greeting = client.message(Instant::now() + limit).context("QEMU sent no greeting")?;
         if greeting.as_ref().is_none_or(|greeting| greeting.get("QMP").is_none()) {
             bail!("what listens at {} is not QEMU", path.display());
         }
@@ -81,12 +81,12 @@ impl Qmp {
         loop {
             let answer =
                 self.message(deadline).with_context(|| format!("{command}: QEMU does not answer"))?;
-            let mut answer = answer.ok_or_else(|| anyhow!("{command}: QEMU hung up"))?;
+            let mut answer = answer.ok_or_else(|| anyhow!("{command}: QEMU closed the connection"))?;
             if answer.get("event").is_some() {
                 self.events.push(answer);
             } else if answer["id"] == id {
                 if let Some(error) = answer.get("error") {
-                    bail!("{command}: QEMU says: {}", error["desc"].as_str().unwrap_or("no reason"));
+                    bail!("{command}: QEMU reports: {}", error["desc"].as_str().unwrap_or("no reason"));
                 }
                 return Ok(answer["return"].take());
             }
@@ -102,7 +102,7 @@ impl Qmp {
         let said = self.execute("human-monitor-command", &json!({ "command-line": line }), limit)?;
         match said.as_str().map(str::trim) {
             None | Some("") => Ok(()),
-            Some(words) => bail!("{line}: QEMU says: {words}"),
+            Some(words) => bail!("{line}: QEMU reports: {words}"),
         }
     }
 
@@ -112,7 +112,7 @@ impl Qmp {
     /// When QEMU neither says more nor hangs up within `limit`.
     pub fn reason(&mut self, limit: Duration) -> Result<Option<Reason>> {
         let deadline = Instant::now() + limit;
-        while let Some(message) = self.message(deadline).context("QEMU does not hang up")? {
+        while let Some(message) = self.message(deadline).context("QEMU does not close the connection")? {
             self.events.push(message);
         }
         let last = self.events.iter().rev().find(|event| event["event"] == "SHUTDOWN");
@@ -124,7 +124,7 @@ impl Qmp {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                bail!("the time is over");
+                bail!("timed out");
             }
             self.stream.get_ref().set_read_timeout(Some(left))?;
             match self.stream.read_until(b'\n', &mut self.pending) {
@@ -137,7 +137,7 @@ impl Qmp {
                     io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted => {}
                     // QEMU was killed with words of ours unread.
                     io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => return Ok(None),
-                    _ => return Err(error).context("cannot hear QEMU"),
+                    _ => return Err(error).context("cannot read from QEMU"),
                 },
             }
         }
@@ -221,7 +221,7 @@ mod tests {
             fake(&["{\"return\": \"late\", ", "\"id\": 2}\n{\"return\": \"mine\", \"id\": ID}"]);
         let mut qmp = Qmp::connect(&path, A_SECOND).unwrap();
         let text = format!("{:#}", qmp.execute("one", &json!({}), Duration::from_millis(50)).unwrap_err());
-        assert_eq!(text, "one: QEMU does not answer: the time is over");
+        assert_eq!(text, "one: QEMU does not answer: timed out");
         assert_eq!(qmp.execute("two", &json!({}), A_SECOND).unwrap(), json!("mine"));
         server.join().unwrap();
     }
@@ -251,7 +251,7 @@ mod tests {
         let path = dir.path().join("mute");
         let _listener = UnixListener::bind(&path).unwrap();
         let text = format!("{:#}", Qmp::connect(&path, Duration::from_millis(50)).unwrap_err());
-        assert_eq!(text, "QEMU does not greet: the time is over");
+        assert_eq!(text, "QEMU sent no greeting: timed out");
     }
 
     #[test]

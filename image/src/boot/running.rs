@@ -119,7 +119,7 @@ fn start_once(dir: &Path, start: &Start<'_>, tell: impl Fn(u32)) -> Result<Runni
 
 fn said(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
-    if text.trim().is_empty() { "QEMU said nothing".to_owned() } else { text.trim().to_owned() }
+    if text.trim().is_empty() { "QEMU printed nothing".to_owned() } else { text.trim().to_owned() }
 }
 
 impl Running {

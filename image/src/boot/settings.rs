@@ -88,7 +88,7 @@ fn setting(settings: &mut Settings, line: &Line) -> Result<()> {
         return Ok(());
     }
     if KEYS.contains(&name) && (key != name || value.starts_with([' ', '\t'])) {
-        bail!("the firmware takes no blank next to `=`; write `{name}={}`", value.trim());
+        bail!("the firmware allows no space next to `=`; write `{name}={}`", value.trim());
     }
     let text = || Some(value.to_owned()).filter(|value| !value.is_empty());
     match key {
@@ -100,10 +100,10 @@ fn setting(settings: &mut Settings, line: &Line) -> Result<()> {
         "upstream_kernel" => settings.upstream_kernel = is_on(value),
         "initramfs" => bail!("this key has no `=`; write `initramfs {value} followkernel`"),
         "auto_initramfs" if is_on(value) => {
-            bail!("`auto_initramfs` is not played by this harness; write `initramfs FILE followkernel`")
+            bail!("`auto_initramfs` is not supported by this harness; write `initramfs FILE followkernel`")
         }
         "ramfsfile" | "ramfsaddr" => {
-            bail!("`{key}` is not played by this harness; write `initramfs FILE followkernel`")
+            bail!("`{key}` is not supported by this harness; write `initramfs FILE followkernel`")
         }
         _ => {}
     }
@@ -115,7 +115,7 @@ fn initramfs(file: Option<&str>, place: Option<&str>) -> Result<String> {
         bail!("`initramfs` names no file; write `initramfs FILE followkernel`");
     };
     if file.contains(',') {
-        bail!("several initramfs files are not played by this harness; join them with cat, name one");
+        bail!("several initramfs files are not supported by this harness; join them with cat, name one");
     }
     // Where it is loaded is QEMU's affair; a word that is no address is a slip, though.
     let address = |word: &str| {
@@ -193,17 +193,20 @@ mod tests {
             ("initramfs i behind", "config.txt:1: `behind` is no address; write `initramfs i followkernel`"),
             (
                 "initramfs i,j followkernel",
-                "config.txt:1: several initramfs files are not played by this harness; join them with cat, name one",
+                "config.txt:1: several initramfs files are not supported by this harness; join them with \
+                 cat, name one",
             ),
             (
                 "auto_initramfs=1",
-                "config.txt:1: `auto_initramfs` is not played by this harness; write `initramfs FILE followkernel`",
+                "config.txt:1: `auto_initramfs` is not supported by this harness; write `initramfs FILE \
+                 followkernel`",
             ),
             (
                 "ramfsfile=i",
-                "config.txt:1: `ramfsfile` is not played by this harness; write `initramfs FILE followkernel`",
+                "config.txt:1: `ramfsfile` is not supported by this harness; write `initramfs FILE \
+                 followkernel`",
             ),
-            ("kernel = a", "config.txt:1: the firmware takes no blank next to `=`; write `kernel=a`"),
+            ("kernel = a", "config.txt:1: the firmware allows no space next to `=`; write `kernel=a`"),
         ] {
             assert_eq!(read(text, Board::Pi4).unwrap_err().to_string(), want, "{text:?}");
         }

@@ -153,7 +153,7 @@ pub fn verify(boot: &Path, kernel: &Kernel, chosen: DebianKernel) -> Result<()> 
     if faults.is_empty() {
         return Ok(());
     }
-    bail!("the boot files are not fit:\n  {}", faults.join("\n  "))
+    bail!("the boot files are not usable:\n  {}", faults.join("\n  "))
 }
 
 /// Debian's kernel needs no cgroup token, and the firmware reads one line.

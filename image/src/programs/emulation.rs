@@ -52,7 +52,7 @@ pub fn version_within(program: &Path, seconds: u32) -> Result<String> {
     }
     let place = format!("`{} --version`", program.display());
     if output.status.code() == Some(TIMED_OUT) {
-        bail!("{place} said nothing within {seconds} s; it is not what it should be");
+        bail!("{place} printed nothing within {seconds} s; it is not the expected program");
     }
     let errors = String::from_utf8_lossy(&output.stderr);
     let last = errors.lines().last().unwrap_or("it printed nothing");
@@ -65,6 +65,9 @@ fn emulator() -> Result<PathBuf> {
     let dirs: Vec<_> = env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default();
     let mut places = dirs.iter().flat_map(|dir| names.map(|name| dir.join(name)));
     places.find(|place| place.is_file()).ok_or_else(|| {
-        anyhow!("{} is needed to hear a program's version; `apt-get install qemu-user` brings it", names[0])
+        anyhow!(
+            "{} is needed to run a program for its version; `apt-get install qemu-user` brings it",
+            names[0]
+        )
     })
 }

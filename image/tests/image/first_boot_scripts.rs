@@ -232,7 +232,11 @@ fn a_key_that_is_none_is_named_with_the_remedy_and_not_replaced() {
     fs::set_permissions(dir.path().join(KEYS[0]), fs::Permissions::from_mode(0o600)).unwrap();
     let output = make_keys(dir.path());
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("ssh_host_ed25519_key is not a key: remove it and run"), "{}", said(&output));
+    assert!(
+        said(&output).contains("ssh_host_ed25519_key is not a key: remove it and run"),
+        "{}",
+        said(&output)
+    );
     assert_eq!(read(dir.path(), KEYS[0]), "garbage");
 }
 

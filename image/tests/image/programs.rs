@@ -104,7 +104,7 @@ fn each_unfit_program_is_refused_and_the_one_before_it_stays() {
     let failing = r#"int main(void) { fputs("no room\n", stderr); return 7; }"#;
     let large = r#"char large[20 << 20] = "x"; int main(void) { puts("tool 1.2.3"); }"#;
     for (source, flags, words) in [
-        (other, &[][..], "says \"tool 1.2.2\" about itself, and should be version 1.2.3"),
+        (other, &[][..], "reports \"tool 1.2.2\", and should be version 1.2.3"),
         (silent, &[], "it printed nothing"),
         (failing, &[], "failed (exit status: 7): no room"),
         (large, &[], "the budget is 20 MiB"),
@@ -137,7 +137,7 @@ fn a_program_that_never_ends_is_ended() {
     let bench = Bench::new();
     let endless = bench.compiled("int main(void) { for (;;) ; }", &[]);
     let text = format!("{:#}", emulation::version_within(&endless, 1).unwrap_err());
-    assert!(text.contains("said nothing within 1 s"), "{text}");
+    assert!(text.contains("printed nothing within 1 s"), "{text}");
 }
 
 #[test]
@@ -160,6 +160,6 @@ fn a_person_s_k3s_is_taken_for_what_it_says_it_is() {
     }
     for said in ["k0s version v1", "k3s version ", "K3S VERSION v1"] {
         let text = format!("{:#}", chosen(said, &[]).unwrap_err());
-        assert!(text.contains("is not taken for k3s") && text.contains(said), "{text}");
+        assert!(text.contains("is not accepted as k3s") && text.contains(said), "{text}");
     }
 }
