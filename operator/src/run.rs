@@ -105,7 +105,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             }
         };
         health.stands(if options.standalone { Leadership::Standalone } else { Leadership::Leading });
-        service_manager::ready("serving the tenants that ask for it");
+        service_manager::ready("reconciling");
         let means =
             Means { client, transport, metrics, clock: clock.clone(), health: health.clone(), options };
         work(means, lead, &admin, &trust, &mut signals).await

@@ -157,7 +157,7 @@ const MISSING: [(&str, &str, Cause, &str); 17] = [
     ("servicetokens", "get", Cause::Start, "reconciliation failed"),
     ("servicetokens", "list", Cause::Start, "ServiceTokens are not reconciled"),
     ("servicetokens", "watch", Cause::Start, "watching our kinds"),
-    ("serviceaccounts", "get", Cause::NewToken, "could not be looked up"),
+    ("serviceaccounts", "get", Cause::NewToken, "could not be read"),
     ("configmapsyncs/status", "patch", Cause::NewSync, "reconciliation failed"),
     ("servicetokens/status", "patch", Cause::NewToken, "reconciliation failed"),
     ("namespaces", "list", Cause::Start, "watching namespaces"),

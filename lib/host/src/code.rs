@@ -13,10 +13,11 @@ macro_rules! log_codes {
 }
 
 log_codes! {
-    FAILED = "failed": "the program ends by an error, which is the whole message";
+    FAILED = "failed": "the program exits with an error, which is the message";
     METRICS_SERVED = "metrics-served": "metrics and health are served at `address`";
-    METRICS_NOT_SERVED = "metrics-not-served": "they are not; tried again";
-    JOURNAL_UNAVAILABLE = "journal-unavailable": "logged to standard error instead";
+    METRICS_NOT_SERVED = "metrics-not-served": "metrics and health are not served; retried";
+    JOURNAL_UNAVAILABLE = "journal-unavailable": "journald is not available, and the log goes to standard \
+        error";
     HTTP_CONNECTION_LOST = "http-connection-lost": "a connection to one of our ports broke before it was used";
     HTTP_CUT_OFF = "http-cut-off": "requests to one of our ports were still under way when the program ended";
 }

@@ -111,9 +111,8 @@ pub enum MigrateError {
     NotServed(String),
     /// Some objects could not be rewritten.
     #[error(
-        "{name}: {} of its objects could not be rewritten, so {} stays in its storedVersions:{}\nMend or \
-         delete \
-         them, then run it again", failed.len(), kept.join(", "), some(failed)
+        "{name}: {} of its objects could not be rewritten, so {} stays in its storedVersions:{}\nFix or \
+         delete them, then run it again", failed.len(), kept.join(", "), some(failed)
     )]
     Objects {
         name: String,

@@ -140,7 +140,7 @@ pub enum InstallError {
     /// Its names are another definition's.
     #[error(
         "{name} was written, and the API server does not accept its names: {message}. Nothing was deleted. \
-         Another definition has them (`kubectl get crd`); remove that one, if it may go, or live without ours"
+         Another definition has them (`kubectl get crd`); remove that one if it is not needed"
     )]
     NamesRefused {
         name: String,

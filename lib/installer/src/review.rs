@@ -51,18 +51,18 @@ pub enum ReviewFault {
     Refused(String),
     /// It takes connections and shows no certificate.
     #[error(
-        "has no certificate to show: it waits for leaf.pem; both sides have to use the same directory \
+        "has no certificate: it waits for leaf.pem; both sides have to use the same directory \
          (`--certificates`), and the webhook has to be allowed to read it"
     )]
     NoCertificate,
     /// It shows a certificate that this CA did not sign.
     #[error(
-        "shows a certificate of another CA: something else listens there, or it uses another directory \
+        "sends a certificate of another CA: something else listens there, or it uses another directory \
          (`--certificates`) than this installation"
     )]
     OtherCa,
     /// It shows a certificate for other names.
-    #[error("shows a certificate that is not valid for this host: add the name to its certificate ({0})")]
+    #[error("sends a certificate that is not valid for this host: add the name to its certificate ({0})")]
     OtherName(String),
     /// Something else about the certificate.
     #[error("cannot be trusted: {0}; is the clock right? (`timedatectl`)")]

@@ -160,7 +160,7 @@ fn refused<W: Work>(reason: &'static str, why: &str) -> Vec<Verdict> {
 fn no_token<W: Work>(error: &MintError) -> Vec<Verdict> {
     let authorized = unauthorized(error);
     let unknown = |&kind| {
-        let why = format!("not looked at: there is no token for the {}", W::ACCOUNT);
+        let why = format!("not checked: no token for the {}", W::ACCOUNT);
         Verdict::new(kind, Truth::Unknown, authorized.reason, why)
     };
     let others: Vec<Verdict> = W::ABOUT.iter().chain(&[CONFLICTED]).map(unknown).collect();

@@ -77,8 +77,8 @@ impl Permits {
             limit
         };
         let waits = Waits::begin(&self.waiting);
-        let own = limit.clone().acquire_owned().await.expect("a limit is open");
-        let overall = self.overall.clone().acquire_owned().await.expect("the room for all is open");
+        let own = limit.clone().acquire_owned().await.expect("a limit is never closed");
+        let overall = self.overall.clone().acquire_owned().await.expect("the overall limit is never closed");
         drop(waits);
         let came = enter(&self.inside);
         Permit { inside: self.inside.clone(), came, _overall: overall, _own: own, _tenant: limit }

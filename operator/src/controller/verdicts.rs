@@ -19,7 +19,8 @@ const NAMED: usize = 10;
 #[must_use]
 pub fn migrated(faults: &[SpecFault], carried: &[String]) -> Verdict {
     let missing: Vec<_> = faults.iter().filter(|fault| is_missing(fault)).collect();
-    let ignored = || format!("in the annotation {ANNOTATION}, kept and not used: {}", listed(carried));
+    let ignored =
+        || format!("the annotation {ANNOTATION} has content that is kept but not used: {}", listed(carried));
     if !missing.is_empty() {
         let mut said: Vec<String> = missing.iter().map(ToString::to_string).collect();
         said.extend((!carried.is_empty()).then(ignored));

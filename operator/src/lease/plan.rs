@@ -73,7 +73,7 @@ pub enum Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Absent => "there was none",
+            Self::Absent => "there was no lease",
             Self::Released => "it was free",
             Self::Gone => "the process that held it is gone",
             Self::Expired => "it was not renewed in time",

@@ -95,17 +95,17 @@ fn of_key(key: &Key) -> TokenStatus {
 fn words(key: &Key, trouble: &Trouble) -> String {
     let Account { namespace, name } = &key.account;
     match trouble {
-        Trouble::NotYet(until) => format!("it is not minted before {until}"),
+        Trouble::NotYet(until) => format!("the next request is not before {until}"),
         Trouble::NoAccount => format!(
             "{} does not exist; create it: kubectl -n {namespace} create serviceaccount {name}",
             key.account
         ),
         Trouble::NotAgreed => format!(
-            "the owner of {} has not agreed; if they do: kubectl -n {namespace} label serviceaccount {name} \
-             {ALLOW_TOKENS_LABEL}=true",
+            "the owner of {} has not allowed tokens; to allow them: kubectl -n {namespace} label \
+             serviceaccount {name} {ALLOW_TOKENS_LABEL}=true",
             key.account
         ),
-        Trouble::Unknown(words) => format!("{} could not be looked up: {words}", key.account),
+        Trouble::Unknown(words) => format!("{} could not be read: {words}", key.account),
         Trouble::NotMinted(error @ MintError::Forbidden(_)) => {
             format!("{error}; allow it: {}", minting::command(namespace, name))
         }
@@ -198,7 +198,7 @@ impl Work {
         match &self.missing {
             Ok(missing) if !missing.is_empty() => {
                 let message = format!(
-                    "changes of the Secret are not seen at once, there is a look from time to time instead: {}",
+                    "the Secret is polled instead of watched: {}",
                     explain_writer(&self.writer, &self.secret, missing)
                 );
                 Verdict::new(AUTHORIZED, Truth::True, "Polled", message)

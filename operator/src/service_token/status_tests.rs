@@ -79,8 +79,12 @@ fn what_is_in_the_way_is_named_with_its_remedy() {
             "NotMinted",
             "minting a token for ServiceAccount team-a/robot failed: away",
         ),
-        (Trouble::Unknown("away".into()), "AccountUnknown", "could not be looked up: away"),
-        (Trouble::NotYet(Timestamp::UNIX_EPOCH), "NotYet", "it is not minted before 1970-01-01T00:00:00Z"),
+        (Trouble::Unknown("away".into()), "AccountUnknown", "could not be read: away"),
+        (
+            Trouble::NotYet(Timestamp::UNIX_EPOCH),
+            "NotYet",
+            "the next request is not before 1970-01-01T00:00:00Z",
+        ),
     ] {
         let status = of(work(vec![key(Some(trouble.clone()))]));
         let ready = shown(&status, READY);

@@ -57,11 +57,11 @@ impl Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Missing => "there was none",
-            Self::NotAToken => "what stood there was no token",
+            Self::Missing => "there was no token",
+            Self::NotAToken => "the value was not a token",
             Self::OtherAccount => "it was another account's",
             Self::AccountRecreated => "its account was recreated",
-            Self::OtherAudiences => "it was meant for other audiences",
+            Self::OtherAudiences => "it was for other audiences",
             Self::OtherSecret => "it was not bound to this Secret",
             Self::Expired => "it had expired",
             Self::NotYetValid => "it was issued in the future",

@@ -63,8 +63,8 @@ fn done(work: &Work) -> Vec<Event> {
         places.map(|(namespace, _)| ObjectKey::of_copy(&work.spec, namespace).to_string()).collect()
     };
     [
-        (Change::Replace, REPLACED, "deleted and made again, because it was immutable or of another type"),
-        (Change::Update(Before::Theirs), ADOPTED, "made a copy, and not by this ConfigMapSync before"),
+        (Change::Replace, REPLACED, "deleted and created again, because it was immutable or of another type"),
+        (Change::Update(Before::Theirs), ADOPTED, "adopted as a copy; not created by this ConfigMapSync"),
         (Change::Update(Before::Upstreams), TAKEN_OVER, "taken over from the upstream operator"),
     ]
     .into_iter()
@@ -95,9 +95,9 @@ mod tests {
         ]));
         let told: Vec<_> =
             events.iter().map(|event| (event.reason.as_str(), event.note.as_deref().unwrap())).collect();
-        let replaced = "deleted and made again, because it was immutable or of another type: \
-                        ConfigMap c/settings; ConfigMap d/settings";
-        let adopted = "made a copy, and not by this ConfigMapSync before: ConfigMap e/settings";
+        let replaced = "deleted and created again, because it was immutable or of another type: ConfigMap \
+                        c/settings; ConfigMap d/settings";
+        let adopted = "adopted as a copy; not created by this ConfigMapSync: ConfigMap e/settings";
         assert_eq!(told, [("Replaced", replaced), ("Adopted", adopted)]);
     }
 }

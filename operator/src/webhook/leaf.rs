@@ -143,7 +143,7 @@ impl Watched {
 
 fn consequence(serving: bool) -> &'static str {
     if serving {
-        "cannot use the new certificate, going on with the old one"
+        "cannot use the new certificate, keeping the old one"
     } else {
         "cannot use the certificate, waiting for another (`weaver crd install`)"
     }

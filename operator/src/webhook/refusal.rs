@@ -41,7 +41,7 @@ pub enum Refusal {
         column: usize,
     },
     /// A JSON object of another kind, or a review of another version.
-    #[error("this webhook answers a {} of {}, not a {kind:?} of {api_version:?}", REVIEW.1, REVIEW.0)]
+    #[error("this webhook accepts a {} of {}, not a {kind:?} of {api_version:?}", REVIEW.1, REVIEW.0)]
     OtherKind {
         /// `apiVersion` as it was given, or empty.
         api_version: String,

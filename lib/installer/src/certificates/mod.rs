@@ -96,8 +96,8 @@ pub struct Certificates {
 pub enum CertificateError {
     /// The CA's file is there and of no use. It is not replaced: someone may have the right one.
     #[error(
-        "{} cannot be used as the webhook's CA: {fault}; put the right file back, or remove it (`rm {}`) and \
-         run the installation again, which makes a new CA and tells the API server",
+        "{} cannot be used as the webhook's CA: {fault}; put the right file back, or remove it (`rm {}`) \
+         and run the installation again, which creates a new CA and registers it with the API server",
         path.display(), path.display()
     )]
     Authority {

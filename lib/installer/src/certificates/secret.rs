@@ -45,9 +45,8 @@ pub enum SecretError {
     /// Its CA is of no use. It is not replaced: someone may have the right one.
     #[error(
         "ca.pem in the Secret {service} cannot be used as the webhook's CA: {fault}; put the right one \
-         back, or delete the \
-         Secret (`kubectl -n {} delete secret {}`) and run the installation again, which makes a new CA and tells the API \
-         server", service.namespace, service.name
+         back, or delete the Secret (`kubectl -n {} delete secret {}`) and run the installation again, \
+         which creates a new CA and registers it with the API server", service.namespace, service.name
     )]
     Authority {
         /// Its name is the Service's.

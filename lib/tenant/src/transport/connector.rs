@@ -94,7 +94,7 @@ impl Connector {
         let connected = timeout(DEADLINE, async {
             let stream = self.handshake().await?;
             if !is_http2(&stream) {
-                return Err("the API server has spoken HTTP/2 and does not any more".into());
+                return Err("the API server no longer speaks HTTP/2".into());
             }
             let (sender, mut connection) = http2::Builder::new(TokioExecutor::new())
                 .timer(TokioTimer::new())

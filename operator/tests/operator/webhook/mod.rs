@@ -153,7 +153,7 @@ async fn a_bad_certificate_is_told_and_the_old_one_continues_serving() {
         assert_eq!(trust.shown().await, old, "{words}");
     }
     fs::remove_file(&leaf).unwrap();
-    webhook.logs("going on with the old one: entity not found").await;
+    webhook.logs("keeping the old one: entity not found").await;
     assert_eq!(trust.shown().await, old);
     let log = webhook.log();
     let secrets = [&text, &others].map(|text| key(text).lines().nth(1).unwrap().to_owned());
