@@ -183,7 +183,7 @@ mod tests {
     fn a_file_that_only_the_firmware_can_tell_is_none() {
         for (config, at, because) in [
             ("[gpio4=1]\ncmdline=a.txt\n", "/boot/firmware/config.txt:2", "the level of a pin"),
-            ("[pi4]\ncmdline=a.txt\n", "/boot/firmware/config.txt:2", "the model, which is not known here"),
+            ("[pi4]\ncmdline=a.txt\n", "/boot/firmware/config.txt:2", "the model, which is unknown here"),
             ("include ../a.txt\n", "/boot/firmware/config.txt:1", "outside of the boot partition"),
             ("include dir\n", "/boot/firmware/config.txt:1", "not a regular file"),
         ] {

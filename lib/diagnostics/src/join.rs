@@ -51,14 +51,15 @@ pub fn judge(url: &str, name: &ServingName, own: Option<&str>, shown: &Shown) ->
         Outcome::Dates(why) => {
             let message = format!("the certificate at {url} is not valid at this node's time: {why}");
             let remedy = Remedy::new(
-                "compare the clocks of both machines; where both are right, restart k3s on the server, \
-                 which renews what has expired",
+                "compare the clocks of both machines; if both are right, restart k3s on the server, which \
+                 renews expired certificates",
             );
             let finding = Finding::new(Code::CertificateDates, message).saw(place(), why);
             findings.push(finding.remedy(remedy.command("timedatectl")));
         }
         Outcome::Untrusted(why) => {
-            let message = format!("the server at {url} has a certificate of another CA than it says");
+            let message =
+                format!("the server at {url} has a certificate that is not signed by the CA that it sends");
             findings.push(Finding::new(Code::JoinOtherServer, message).saw(place(), why));
         }
         Outcome::Unreachable(silence) => findings.push(silent(url, silence.why())),

@@ -219,7 +219,7 @@ fn misspelled(key: &str, place: Place) -> Option<Finding> {
         let known = plain(known);
         given == known || given.strip_suffix('s') == Some(&known)
     })?;
-    let message = format!("k3s does not know `{key}` and passes over it; `{meant}` is what it knows");
+    let message = format!("k3s does not know `{key}` and ignores it; it knows `{meant}`");
     let finding = Finding::new(Code::SettingMisspelled, message);
     let is_plain = key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     let finding = if is_plain {
@@ -229,7 +229,7 @@ fn misspelled(key: &str, place: Place) -> Option<Finding> {
         } else {
             "sudo systemctl restart k3s"
         };
-        let remedy = Remedy::new(format!("write `{meant}`, and have k3s take it"))
+        let remedy = Remedy::new(format!("write `{meant}`, then restart k3s"))
             .command(format!("sudo sed -i 's/^{key}/{meant}/' {file}"))
             .command(then);
         finding.remedy(remedy)
@@ -301,14 +301,14 @@ fn shadow_finding(by: &Place, shadowed: &[Shadowed]) -> Finding {
     let names = replaced.iter().map(|s| s.setting.value.as_str()).collect::<Vec<_>>().join(", ");
     let remedy = if replaced.iter().any(|lost| lost.by_flag) {
         after_the_unit_changed(format!(
-            "take --tls-san out of {} and write the names into a drop-in as `tls-san+:`",
+            "remove --tls-san from {} and write the names into a drop-in as `tls-san+:`",
             by.file
         ))
     } else {
         Remedy::new(format!(
-            "in {} write `tls-san+:` instead of `tls-san:`, which then adds to the earlier files; where \
-             that file is not \
-             yours to change, `repair names` adds the names by one of its own. It restarts k3s as well",
+            "in {} write `tls-san+:` instead of `tls-san:`, which then adds to the earlier files; if that \
+             file is not yours to change, `repair names` adds the names in a file of its own. It also \
+             restarts k3s",
             by.file
         ))
         .command("sudo weaver-node-agent repair names")

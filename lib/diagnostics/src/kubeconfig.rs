@@ -66,8 +66,9 @@ pub fn unusable(file: &TextFile) -> Option<Unusable> {
 pub fn exposed(path: &str, mode: u32) -> Option<Finding> {
     let mode = mode & 0o7777;
     (mode & 0o077 != 0).then(|| {
-        let message =
-            format!("{path} has mode {mode:04o}: others than its owner may take over the cluster with it");
+        let message = format!(
+            "{path} has mode {mode:04o}: users other than its owner can take over the cluster with it"
+        );
         Finding::new(Code::KubeconfigExposed, message)
             .saw(Place::file(path), format!("mode {mode:04o}"))
             .remedy(

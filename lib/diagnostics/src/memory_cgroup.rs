@@ -43,7 +43,7 @@ pub fn knows_cgroup_enable(release: Option<&str>) -> bool {
 pub fn findings(facts: &Facts) -> Vec<Finding> {
     let verdict = match &facts.controller {
         Controller::Unknown(why) => {
-            let message = format!("cannot tell whether the kernel offers the memory controller: {why}");
+            let message = format!("it is unknown whether the kernel has the memory controller: {why}");
             Finding::new(Code::MemoryCgroupUnknown, message)
         }
         Controller::Present(place, saw) => present(facts).saw(place.clone(), saw),
@@ -56,7 +56,7 @@ pub fn findings(facts: &Facts) -> Vec<Finding> {
 fn boot_file(boot_file: &BootFile) -> Option<Finding> {
     match boot_file {
         BootFile::Undecided { place, why } => {
-            let message = format!("cannot tell which kernel command line the firmware reads: {why}");
+            let message = format!("it is unknown which kernel command line the firmware reads: {why}");
             let remedy = Remedy::new(format!(
                 "name one file for every start in {}: `cmdline=cmdline.txt` below [all], at its end; until \
                  then this file is changed by hand",
@@ -206,7 +206,7 @@ fn missing_parameter(facts: &Facts, file: &TextFile) -> Finding {
             .saw(at(stub, &parameter), parameter.text)
             .saw(Place::line(&file.path, 1), "no cgroup_enable=memory");
     }
-    let message = format!("the memory controller is off: {} does not say cgroup_enable=memory", file.path);
+    let message = format!("the memory controller is off: {} lacks cgroup_enable=memory", file.path);
     Finding::new(Code::MemoryCgroupAbsent, message).saw(Place::line(&file.path, 1), "no cgroup_enable=memory")
 }
 
@@ -254,7 +254,7 @@ fn reboot_needed(file: &TextFile) -> Finding {
 }
 
 fn no_boot_file(boot_file: &BootFile) -> Finding {
-    let message = "the memory controller is off, and no readable boot file says why";
+    let message = "the memory controller is off, and no readable boot file shows why";
     let finding = Finding::new(Code::MemoryCgroupAbsent, message);
     if let BootFile::Undecided { place, .. } = boot_file {
         return finding.remedy(
@@ -268,7 +268,7 @@ fn no_boot_file(boot_file: &BootFile) -> Finding {
     }
     finding.remedy(
         Remedy::new(
-            "mount the boot partition at /boot/firmware and check again; elsewhere than on a Pi add \
+            "mount the boot partition at /boot/firmware and check again; on other boards add \
              cgroup_enable=memory to the kernel's parameters in the boot loader and reboot",
         )
         .command("sudo mount /boot/firmware")

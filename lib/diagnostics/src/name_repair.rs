@@ -92,7 +92,7 @@ pub fn next(progress: Progress, state: &State<'_>) -> Step {
         && progress != Progress::Configured
     {
         return Step::GiveUp(
-            "k3s has shown no certificate yet: `sudo weaver-node-agent check` says why".to_owned(),
+            "k3s has sent no certificate yet: `sudo weaver-node-agent check` says why".to_owned(),
         );
     }
     let ended = |test: fn(&Outcome) -> bool| state.seen.iter().find(|(_, seen)| test(&seen.outcome));
@@ -207,12 +207,11 @@ pub fn stale_finding(endpoint: &str, names: &[&str]) -> Option<Finding> {
     Some(
         finding.saw(Place::file(endpoint), "the certificate's names").remedy(
             Remedy::new(
-            "to have them taken out (k3s is stopped and started; pods run on); the name of another server \
-             of the same \
-             cluster is at home there, and would be back:",
-        )
-                .command(format!("sudo weaver-node-agent repair names --dry-run {remove}"))
-                .command(format!("sudo weaver-node-agent repair names {remove}")),
+                "to remove them (k3s is stopped and started; pods keep running); the name of another server \
+             of the same cluster belongs there, and would come back:",
+            )
+            .command(format!("sudo weaver-node-agent repair names --dry-run {remove}"))
+            .command(format!("sudo weaver-node-agent repair names {remove}")),
         ),
     )
 }
@@ -223,11 +222,11 @@ pub fn stale_finding(endpoint: &str, names: &[&str]) -> Option<Finding> {
 /// Why not, and what to do instead.
 pub fn may_be_removed(name: &str, effective: &Effective, own: &OwnNames) -> Result<(), String> {
     if let Some(setting) = effective.tls_san.iter().find(|setting| setting.value.eq_ignore_ascii_case(name)) {
-        return Err(format!("{name} is configured: take it out of {} first", setting.origin));
+        return Err(format!("{name} is configured: remove it from {} first", setting.origin));
     }
     // An address may be removed: one that the host still has comes back.
     if own.names.iter().any(|own| own.eq_ignore_ascii_case(name)) || is_inner(name) {
-        return Err(format!("{name} is a name that k3s gives itself: it would be back at the next start"));
+        return Err(format!("{name} is a name that k3s adds itself: it would come back at the next start"));
     }
     Ok(())
 }

@@ -36,7 +36,7 @@ pub fn finding(power: &Power) -> Option<Finding> {
         Power::Alarm(place, alarm) => (place, "1".to_owned(), if *alarm { vec![FLAGS[0].1] } else { vec![] }),
         Power::NoReader => {
             let message =
-                "this kernel has no reader for the board's power: whether it is enough is not known";
+                "this kernel does not report the board's power: whether it is sufficient is unknown";
             // Nothing is known of it.
             return Some(Finding::new(Code::UnderVoltage, message).milder(Severity::Unknown));
         }
@@ -44,8 +44,8 @@ pub fn finding(power: &Power) -> Option<Finding> {
     let message = format!("the board has reported {} since it started", what.join(", "));
     (!what.is_empty()).then(|| {
         Finding::new(Code::UnderVoltage, message).saw(place.clone(), saw).remedy(Remedy::new(
-            "use the supply made for the board and a short cable, and give it air; a card that is written to while the \
-             voltage is low may lose data",
+            "use the board's own power supply and a short cable, and cool the board; a card that is written \
+             to at low voltage may lose data",
         ))
     })
 }
@@ -60,7 +60,7 @@ pub fn heat(place: Place, millidegrees: i64) -> Option<Finding> {
         let message = "the processor is at 80 °C or above, where the firmware slows it down";
         Finding::new(Code::UnderVoltage, message)
             .saw(place, format!("{} °C", millidegrees / 1000))
-            .remedy(Remedy::new("give the board air: a heat sink, a fan, a case with holes"))
+            .remedy(Remedy::new("cool the board: a heat sink, a fan, a case with holes"))
     })
 }
 
@@ -96,7 +96,7 @@ mod tests {
             (Power::Flags(place(), 0xfff0_fff0), None, ""),
             (Power::Alarm(place(), true), Some(Severity::Warn), "reported under-voltage since"),
             (Power::Alarm(place(), false), None, ""),
-            (Power::NoReader, Some(Severity::Unknown), "no reader"),
+            (Power::NoReader, Some(Severity::Unknown), "does not report"),
         ] {
             let found = finding(&power);
             assert_eq!(found.as_ref().map(Finding::severity), severity, "{power:?}");

@@ -26,11 +26,12 @@ pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>, is_node: 
     let place = Place::file(format!("{name}"));
     match found {
         Err(why) => Some(
-            Finding::new(Code::NameNotFound, format!("this machine does not find {name}: {why}"))
+            Finding::new(Code::NameNotFound, format!("this machine cannot resolve {name}: {why}"))
                 .saw(place, why)
                 .remedy(
                     Remedy::new(
-                        "with the address of the Pi in place of ADDRESS, or a name or address that is found",
+                        "add the name with the address of the Pi in place of ADDRESS, or use a name or \
+                         address that resolves",
                     )
                     .command(format!("echo 'ADDRESS {name}' | sudo tee -a /etc/hosts")),
                 ),
@@ -48,8 +49,11 @@ pub fn lookup(name: &ServingName, found: &Result<Vec<IpAddr>, String>, is_node: 
             name.is_mdns().then(|| {
                 Finding::new(Code::NameNotFound, words)
                     .milder(Severity::Warn)
-                    .saw(place, "found by this machine, perhaps by mDNS")
-                    .remedy(Remedy::new("where it says so").command(lines.next().unwrap_or_default().trim()))
+                    .saw(place, "resolved by this machine, perhaps by mDNS")
+                    .remedy(
+                        Remedy::new("on a machine where kubectl reports it, add the name")
+                            .command(lines.next().unwrap_or_default().trim()),
+                    )
             })
         }
     }
@@ -63,11 +67,10 @@ fn is_localhost(name: &ServingName) -> bool {
 /// Debian writes `127.0.1.1` with the own name into /etc/hosts: two machines of one name find themselves.
 fn leads_here(name: &ServingName, addresses: &[IpAddr]) -> Finding {
     let address = addresses.first().map(ToString::to_string).unwrap_or_default();
-    let message = format!("{name} leads to this machine itself ({address})");
+    let message = format!("{name} resolves to this machine itself ({address})");
     let remedy = Remedy::new(
-        "unless a tunnel to the Pi ends here: see which line of /etc/hosts has it, and write the address of \
-         the Pi there; \
-         two machines of one name need another name",
+        "unless a tunnel to the Pi ends here: find the line of /etc/hosts that has it, and write the \
+         address of the Pi there; if both machines have this name, rename one",
     )
     .command(format!("getent hosts {}", quoted(&name.to_string())));
     Finding::new(Code::NameNotFound, message)
@@ -103,9 +106,11 @@ pub fn hidden_names(seen: &[Seen]) -> Option<Finding> {
 fn perhaps_not_found(names: &[&Wanted], why: &str, or: &str) -> Option<Finding> {
     let first = names.first()?;
     let list = names.iter().map(|wanted| wanted.name.to_string()).collect::<Vec<_>>().join(", ");
-    let message = format!("whether laptops find {list} is not known here: {why}");
-    let explain =
-        format!("where kubectl says \"no such host\", with the address of this Pi in place of ADDRESS{or}");
+    let message = format!("whether laptops can resolve {list} is unknown here: {why}");
+    let explain = format!(
+        "if kubectl prints \"no such host\", add the name there, with the address of this Pi in place of \
+         ADDRESS{or}"
+    );
     let remedy =
         Remedy::new(explain).command(format!("echo 'ADDRESS {}' | sudo tee -a /etc/hosts", first.name));
     // Only the laptops could tell.
@@ -318,7 +323,7 @@ mod tests {
         };
         assert_eq!(of(&["raspi.lan", "192.168.1.7", "localhost"]), None);
         let found = of(&["raspi.lan", "raspi", "pi"]).unwrap();
-        assert!(found.message.contains("find raspi, pi is not known"), "{}", found.message);
+        assert!(found.message.contains("resolve raspi, pi is unknown"), "{}", found.message);
         assert_eq!((found.severity(), found.evidence.len()), (Severity::Unknown, 2));
     }
 
@@ -333,7 +338,7 @@ mod tests {
         };
         assert_eq!(hidden_names(&of(&["pi", "pi.lan", "192.168.1.7", "local"])), None);
         let found = hidden_names(&of(&["pi.lan", "Pi.local", "b.local"])).unwrap();
-        assert!(found.message.contains("find pi.local, b.local is not known"), "{}", found.message);
+        assert!(found.message.contains("resolve pi.local, b.local is unknown"), "{}", found.message);
         assert_eq!((found.severity(), found.evidence.len()), (Severity::Unknown, 2));
         assert_eq!(found.remedy.unwrap().commands, ["echo 'ADDRESS pi.local' | sudo tee -a /etc/hosts"]);
     }

@@ -70,7 +70,7 @@ pub fn name(text: &str) -> Result<String, &'static str> {
     }
     if port.is_none() && !host.contains('.') && host != "localhost" {
         return Err(
-            "an image of that name would be looked for on docker.io: write a name with a dot, or with the port",
+            "an image of that name would be pulled from docker.io: write a name with a dot, or with the port",
         );
     }
     Ok(text.to_owned())

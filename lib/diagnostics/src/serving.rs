@@ -39,7 +39,7 @@ pub enum Outcome {
     Unreachable(Silence),
 }
 
-/// Why a server showed no certificate.
+/// Why a server sent no certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Silence {
     /// Nothing listens there: the connection was refused, in the system's text.
@@ -158,7 +158,7 @@ fn not_a_name(setting: &Setting, error: &NameError, stage: Stage) -> Finding {
     let consequence = match error.fate {
         Fate::Dropped => "is not a name, k3s drops it and will never serve it",
         Fate::Unusable => "is not a name, no client can ask for it",
-        Fate::Unprovable => "cannot be proven by the agent, although k3s takes it",
+        Fate::Unprovable => "cannot be proven by the agent, although k3s accepts it",
     };
     let message = format!("`{}` in tls-san {consequence}: {}", setting.value, error.why);
     let finding = Finding::new(Code::NameInvalid, message)
@@ -278,7 +278,7 @@ fn untrusted(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
         Outcome::Untrusted(why) => Some(why),
         _ => None,
     })?;
-    let message = format!("the certificate at {endpoint} is not one of this cluster's CA: {why}");
+    let message = format!("the certificate at {endpoint} is not signed by this cluster's CA: {why}");
     let finding = Finding::new(Code::CertificateUntrusted, message).saw(Place::file(endpoint), why).remedy(
         Remedy::new(
             "find out which program listens there: another k3s, or one with another data directory; \
@@ -295,7 +295,7 @@ fn unreachable(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
         Outcome::Unreachable(silence) => Some(silence.why()),
         _ => None,
     })?;
-    let finding = unknown(&format!("{endpoint} showed no certificate ({why}), so nothing is proven yet"))
+    let finding = unknown(&format!("{endpoint} sent no certificate ({why}), so nothing is proven yet"))
         .saw(Place::file(endpoint), why);
     Some(with_origins(finding, &chosen))
 }

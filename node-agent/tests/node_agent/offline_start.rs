@@ -43,7 +43,7 @@ fn without_a_network_k3s_is_given_an_address_until_the_next_boot() {
 
     // k3s is started again, and there is a network now.
     let host = host.file(ROUTES, format!("{HEAD}{WIRED}")).file("/sys/class/net/weaver0/mtu", "1500\n");
-    host.preflight().finding("H-16").says("by eth0").remedied_by("sudo systemctl restart k3s");
+    host.preflight().finding("H-16").says("eth0 has one now").remedied_by("sudo systemctl restart k3s");
     let host = host.file("/ip.log", "");
     let verdict = gate(&host, "");
     assert!(!verdict.has("H-16") && !host.path(OFFLINE).exists());

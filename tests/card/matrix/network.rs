@@ -52,7 +52,7 @@ fn without_a_network_the_node_works_and_takes_a_network_that_comes_later_by_the_
     until("the finding that there is a network now", || {
         let findings = report(&machine)?["findings"].as_array().cloned().unwrap_or_default();
         let late = findings.iter().find(|f| f["code"] == "H-16" && f["remedy"].is_object());
-        let says = late.is_some_and(|f| f["message"].to_string().contains("there is one now, by e"));
+        let says = late.is_some_and(|f| f["message"].to_string().contains("has one now"));
         Ok(if says { Ok(()) } else { Err(format!("{findings:?}")) })
     });
 

@@ -42,7 +42,7 @@ pub fn cmdline_file(config: &ConfigTxt, names: impl Fn(&str) -> Vec<String>) -> 
         file: line.file.clone(),
         line: line.number,
         why: match &line.condition {
-            Some(condition) => format!("whether `{}` applies is not known: {condition}", line.text),
+            Some(condition) => format!("whether `{}` applies is unknown: {condition}", line.text),
             None => format!("`{}` is outside of the boot partition", line.text),
         },
     })

@@ -131,7 +131,7 @@ fn verdict(name: &str, hardware: &Hardware) -> Option<(Kind, Verdict)> {
     let of_board = |is: &dyn Fn(&[&str], u32) -> bool| match board {
         Some((_, filters, board_type)) if is(filters, board_type) => Verdict::Yes,
         Some(_) => Verdict::No,
-        None => at_power_on("the model, which is not known here"),
+        None => at_power_on("the model, which is unknown here"),
     };
     if name == "none" {
         Some((Kind::None, Verdict::No))
@@ -185,7 +185,7 @@ fn board(model: &str) -> Option<(&'static str, &'static [&'static str], u32)> {
 fn serial(wanted: u64, serial: Option<u64>, unknown: impl Fn(&str) -> Verdict) -> Verdict {
     let low = |number: u64| number & u64::from(u32::MAX);
     match serial {
-        None => unknown("the serial number, which is not known here"),
+        None => unknown("the serial number, which is unknown here"),
         Some(serial) if low(serial) != low(wanted) => Verdict::No,
         Some(_) if wanted == low(wanted) => Verdict::Yes,
         Some(_) => unknown("more than the last eight digits of a serial number"),

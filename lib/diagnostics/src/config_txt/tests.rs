@@ -165,7 +165,7 @@ fn a_board_that_is_not_known_is_told() {
     let line = config.value("cmdline").unwrap_err();
     assert_eq!(
         line.condition.as_deref(),
-        Some("[0x12345678] depends on the serial number, which is not known here")
+        Some("[0x12345678] depends on the serial number, which is unknown here")
     );
 }
 
@@ -207,7 +207,8 @@ fn the_file_of_the_command_line() {
         // Not to be known.
         (
             "[gpio4=1]\nos_prefix=test-\n",
-            "?2: whether `os_prefix=test-` applies is not known: [gpio4=1] depends on the level of a pin at power-on",
+            "?2: whether `os_prefix=test-` applies is unknown: [gpio4=1] depends on the level of a pin at \
+             power-on",
         ),
         ("cmdline=../etc/shadow\n", "?1: `cmdline=../etc/shadow` is outside of the boot partition"),
         ("cmdline=/../etc/shadow\n", "?1: `cmdline=/../etc/shadow` is outside of the boot partition"),

@@ -48,7 +48,7 @@ pub struct Clock {
     pub date: String,
 }
 
-/// Seconds since 1970 at 1980-01-01T00:00:00Z: before it k3s ends itself ("server time isn't set properly").
+/// Seconds since 1970 at 1980-01-01T00:00:00Z: before it k3s exits ("server time isn't set properly").
 const CLOCK_FLOOR: i64 = 315_532_800;
 
 impl Clock {
@@ -57,11 +57,11 @@ impl Clock {
     pub fn judge(&self) -> Option<Finding> {
         (self.second < CLOCK_FLOOR).then(|| {
             // The time is no part of the message: each second would be news, and news are written to the card.
-            let message = "the clock says a time before 1980: k3s ends itself with such a clock";
+            let message = "the clock is before 1980: k3s exits with such a date";
             Finding::new(Code::ClockBeforeFloor, message).saw(Place::file("clock"), &self.date).remedy(
                 Remedy::new(
-                    "connect the network so that the time servers set the clock (k3s is then started by itself), \
-                     or set it by hand to the date of today:",
+                    "connect the network so that the time servers set the clock (k3s then starts by \
+                     itself), or set it by hand to the date of today:",
                 )
                 .command("sudo date -s '2026-01-31 12:00:00'"),
             )
@@ -91,7 +91,7 @@ impl ClockSync {
         let (why, remedy) = match self {
             Self::Set => return None,
             Self::NotSet => {
-                (String::new(), "connect the network, or see why by `timedatectl timesync-status`")
+                (String::new(), "connect the network, or find the reason with `timedatectl timesync-status`")
             }
             Self::NoRoute(patience) => (
                 format!(
@@ -102,8 +102,8 @@ impl ClockSync {
             ),
             Self::NoAnswer(limit) => (
                 format!(": no time server answered within {} s", limit.as_secs()),
-                "see why by `timedatectl timesync-status`; a network may let only its own time servers through: \
-                 name them under [time] in weaver.toml",
+                "find the reason with `timedatectl timesync-status`; some networks allow only their own \
+                 time servers: name them under [time] in weaver.toml",
             ),
         };
         let message = format!("the clock is not synchronised{why}");

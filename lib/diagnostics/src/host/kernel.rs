@@ -41,7 +41,7 @@ impl CgroupLayout {
                 self.has_version_1.then_some(("version 1", MOUNTS))?
             };
             let message = format!(
-                "this host has cgroups of {layout}: the kubelet of Kubernetes 1.35 and later ends itself on it"
+                "this host has cgroups of {layout}: the kubelet of Kubernetes 1.35 and later exits on it"
             );
             // An older k3s runs on it, and a newer one can be told to: this alone must not stop it.
             let finding = of(Code::CgroupV1Refused, message, place, layout);
@@ -51,7 +51,7 @@ impl CgroupLayout {
         let missing: Vec<_> = NEEDED_CONTROLLERS.into_iter().filter(|needed| !has(needed)).collect();
         if !missing.is_empty() {
             let message = format!(
-                "the kernel offers no {} controller, and k3s ends itself without it",
+                "the kernel has no {} controller, and k3s exits without it",
                 missing.join(" and no ")
             );
             return Some(of(Code::CgroupControllerMissing, message, CONTROLLERS, list));
@@ -59,7 +59,8 @@ impl CgroupLayout {
         let kind = self.root_type.as_deref()?.trim();
         kind.contains("threaded").then(|| {
             let message = format!(
-                "the root of the cgroups is of type `{kind}`: its memory controller cannot be handed on to pods"
+                "the root of the cgroups is of type `{kind}`: its memory controller cannot be delegated to \
+                 pods"
             );
             of(Code::CgroupRootThreaded, message, ROOT_TYPE, kind)
         })
@@ -88,8 +89,8 @@ impl Modules {
         let (message, saw) = match missing {
             None => (
                 format!(
-                    "the modules of the running kernel {release} are gone: it was upgraded, and not \
-                     booted since"
+                    "the modules of the running kernel {release} are missing: the kernel was upgraded, and \
+                     the host not rebooted since"
                 ),
                 "missing".to_owned(),
             ),
@@ -146,7 +147,7 @@ mod tests {
             (Some(vec![]), None),
             (Some(vec!["vxlan"]), Some("the kernel 6.12 has no module vxlan")),
             (Some(vec!["overlay", "vxlan"]), Some("no module overlay, vxlan")),
-            (None, Some("not booted since")),
+            (None, Some("not rebooted since")),
         ] {
             let modules = Modules { release: "6.12".into(), missing };
             let found = modules.judge().map(|found| found.message);

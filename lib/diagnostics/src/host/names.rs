@@ -32,7 +32,8 @@ impl NodeName {
         let why = match fault {
             Some(fault) => fault,
             None if is_everyones => {
-                "every machine is called so: two of them would be one node, and no laptop finds it"
+                "every machine has this name for itself: two of them would be one node, and no laptop can \
+                 resolve it"
             }
             None => return None,
         };
@@ -75,7 +76,7 @@ impl OwnName {
         if MODULES.into_iter().any(has) || has("dns") && servers.any(|server| STUBS.contains(&server)) {
             return None;
         }
-        let message = format!("this host does not find its own name {name} without a name server");
+        let message = format!("this host cannot resolve its own name {name} without a DNS server");
         let command = format!("echo {} | sudo tee -a /etc/hosts", quoted(&format!("127.0.1.1 {name}")));
         Some(
             Finding::new(Code::OwnNameNotFound, message)
@@ -116,7 +117,7 @@ impl Identity {
         let mut remedy = Code::IdentityDrift.row().remedy_for("OLD", registered);
         if role == Role::Agent {
             // Who may delete a node is on the server.
-            remedy.explain += "; what is typed to `k3s kubectl` is typed on the server";
+            remedy.explain += "; type the `k3s kubectl` commands on the server";
         }
         let message = format!(
             "this node registered as {registered}, and k3s would start it as {wanted}: a second node"
@@ -209,10 +210,7 @@ mod tests {
             let remedy = found.remedy.unwrap();
             assert!(remedy.commands[1].contains(&format!("node-name: {registered}")));
             let joined = identity.judge(Role::Agent).unwrap().remedy.unwrap();
-            assert_eq!(
-                joined.explain,
-                remedy.explain + "; what is typed to `k3s kubectl` is typed on the server"
-            );
+            assert_eq!(joined.explain, remedy.explain + "; type the `k3s kubectl` commands on the server");
         }
     }
 }

@@ -37,8 +37,8 @@ impl Uplink {
             return Some(offline_start(self.device.as_deref()));
         }
         (self.is_known && self.device.is_none()).then(|| {
-            let message = "there is no default route: k3s takes its address from it and ends itself without one, unless `node-ip` and \
-                           `advertise-address` are set";
+            let message = "there is no default route: k3s takes its address from it and exits without one, \
+                           unless `node-ip` and `advertise-address` are set";
             let finding = Finding::new(Code::NoDefaultRoute, message)
                 .milder(Severity::Warn)
                 .saw(Place::file(ROUTES), "no route to 0.0.0.0/0");
@@ -61,17 +61,18 @@ fn offline_start(device: Option<&str>) -> Finding {
     let (message, is_to_do, saw) = match device {
         None => (
             format!(
-                "there was no network when k3s was to start: it has {OFFLINE_ADDRESS}, an address that the card gave itself \
-                 until the next boot. Nothing else is missing; connect a network, and this line says what to do then"
+                "there was no network when k3s started: it has {OFFLINE_ADDRESS}, which the card set until \
+                 the next boot. Nothing else is missing; once a network is connected, this finding says \
+                 what to do"
             ),
             false,
             format!("no route to 0.0.0.0/0 but by {OFFLINE_DEVICE}"),
         ),
         Some(device) => (
             format!(
-                "k3s was started without a network, and there is one now, by {device}. Started again, k3s takes its \
-                 address there instead of {OFFLINE_ADDRESS}: the node says so, the certificate has it as well, and other \
-                 nodes can join"
+                "k3s was started without a network, and {device} has one now. After a restart k3s uses the \
+                 address there instead of {OFFLINE_ADDRESS}: the node reports it, the certificate has it, \
+                 and other nodes can join"
             ),
             true,
             format!("a default route by {device}"),
@@ -108,7 +109,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// A warning where another program has one: k3s ends itself, and starts again for ever. No more than a warning,
+    /// A warning where another program has one: k3s exits and restarts in a loop. No more than a warning,
     /// since two programs can have one port at different addresses.
     #[must_use]
     pub fn judge(&self) -> Option<Finding> {
@@ -143,8 +144,8 @@ impl Iptables {
     pub fn judge(&self) -> Option<Finding> {
         let name = self.leads_to.rsplit('/').next()?;
         let (place, tables) = self.legacy_tables.as_ref().filter(|_| name.contains("nft"))?;
-        let message = "iptables makes rules of the newer kind (nft), and tables of the older one are loaded next to them: whether \
-                       they hold rules is not known";
+        let message = "iptables uses nft, and tables of legacy iptables are loaded as well: whether they \
+                       hold rules is unknown";
         Some(
             Finding::new(Code::IptablesMixed, message)
                 .saw(Place::file(&self.program), format!("leads to {}", self.leads_to))
@@ -165,7 +166,7 @@ mod tests {
             (true, Some("eth0"), false, None),
             (true, None, true, Some((Code::OfflineStart, "until the next boot", false))),
             (false, None, true, Some((Code::OfflineStart, "until the next boot", false))),
-            (true, Some("eth0"), true, Some((Code::OfflineStart, "by eth0. Started again", true))),
+            (true, Some("eth0"), true, Some((Code::OfflineStart, "eth0 has one now. After a restart", true))),
         ] {
             let device = device.map(Into::into);
             let uplink = Uplink { is_known, device, is_offline_start, not_ready: None };

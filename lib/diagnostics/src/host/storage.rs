@@ -40,14 +40,16 @@ impl DataMount {
         let Self { data_dir, mount_point, state } = self;
         (*state == Mount::ReadOnly).then(|| {
             let message =
-                format!("{mount_point} is mounted read-only: k3s cannot write to {data_dir}, and ends itself");
-            Finding::new(Code::CardFails, message).saw(Place::file(MOUNTS), format!("{mount_point}: ro")).remedy(
-                Remedy::new(
-                    "the kernel does so after a fault of the card; see what it says, save what you need, and use another \
-                     card and supply; where it was done on purpose, mount it writable",
+                format!("{mount_point} is mounted read-only: k3s cannot write to {data_dir} and exits");
+            Finding::new(Code::CardFails, message)
+                .saw(Place::file(MOUNTS), format!("{mount_point}: ro"))
+                .remedy(
+                    Remedy::new(
+                        "the kernel does this after an error of the card: read its log, copy your data, and \
+                     replace the card and the supply; if it was done on purpose, mount it writable",
+                    )
+                    .command("sudo dmesg --level err,warn"),
                 )
-                .command("sudo dmesg --level err,warn"),
-            )
         })
     }
 }
@@ -79,10 +81,12 @@ impl BootMount {
         let (place, saw, message, remedy) = match self.state {
             Mount::Absent => (
                 Place::line(FSTAB, self.fstab_line),
-                "it is to be mounted there".to_owned(),
+                "it should be mounted there".to_owned(),
                 format!("{boot_dir} is not mounted: the board may not start again"),
-                Remedy::new("see why; where the partition is lost, save the data, and write the card again")
-                    .command(format!("sudo mount {name}")),
+                Remedy::new(
+                    "find the reason; if the partition is lost, copy your data and flash the card again",
+                )
+                .command(format!("sudo mount {name}")),
             ),
             Mount::ReadOnly if self.is_for_writing => (
                 Place::file(boot_dir),
@@ -91,7 +95,8 @@ impl BootMount {
                 // Not by the place alone: mount then adds what fstab says, and the kernel refuses `dirsync` on
                 // a remount.
                 Remedy::new(
-                    "the kernel does so after a fault of its file system: power off and check the card in another computer; or",
+                    "the kernel does this after a file system error: power off and check the card in \
+                     another computer; or",
                 )
                 .command(format!("sudo mount -o remount,rw \"$(findmnt -no SOURCE {name})\" {name}")),
             ),
@@ -132,13 +137,13 @@ impl RootSpace {
         let Self { size, free } = self;
         let (code, message, remedy) = if size < LEAST_SIZE {
             let message =
-                format!("the root file system has {size} MiB, k3s with its containers wants {LEAST_SIZE}");
+                format!("the root file system has {size} MiB, k3s with its containers needs {LEAST_SIZE}");
             (Code::CardTooSmall, message, Remedy::new("write the image to a card of 8 GB or more"))
         } else if free.saturating_mul(100) < size.saturating_mul(LEAST_FREE) {
             // What is free is no part of the message: each change would be news, and news are written to the card.
             let message =
                 format!("less than {LEAST_FREE} % of the root file system are free: k3s evicts containers");
-            let remedy = Remedy::new("see what fills it, and remove what is not needed:")
+            let remedy = Remedy::new("find what fills it, and remove what is not needed:")
                 .command("sudo du -xh / | sort -h | tail -n 20");
             (Code::DiskPressure, message, remedy)
         } else {
@@ -203,7 +208,7 @@ impl CardSpeed {
             Err(why) => return self.unknown(why),
         };
         times.sort();
-        let Some(&worst) = times.last() else { return self.unknown("no write ended in time") };
+        let Some(&worst) = times.last() else { return self.unknown("no write finished in time") };
         let p99 = times[(times.len() * 99).div_ceil(100) - 1];
         let median = times[times.len() / 2];
         let figures = format!(
@@ -221,7 +226,7 @@ impl CardSpeed {
     }
 
     fn unknown(&self, why: &str) -> Finding {
-        let message = format!("how fast {} is could not be measured: {why}", self.directory);
+        let message = format!("the speed of {} could not be measured: {why}", self.directory);
         Finding::new(Code::CardSlow, message).milder(Severity::Unknown)
     }
 }
@@ -267,7 +272,7 @@ mod tests {
             assert!(found.is_none_or(|found| found.message.contains(want.unwrap())), "{state:?} {free:?}");
         }
         let lost = boot(Mount::Absent, true, None).unwrap();
-        assert_eq!(lost.evidence[0].to_string(), "/etc/fstab:2: it is to be mounted there");
+        assert_eq!(lost.evidence[0].to_string(), "/etc/fstab:2: it should be mounted there");
     }
 
     /// Seen on the card: with the place alone mount(8) hands on fstab's `dirsync`, which vfat refuses on a remount.
@@ -341,6 +346,6 @@ mod tests {
         assert_eq!(judged(Ok(Vec::new())).severity(), Severity::Unknown);
         let unknown = judged(Err("it is not there".into()));
         assert_eq!(unknown.severity(), Severity::Unknown);
-        assert_eq!(unknown.message, "how fast /var is could not be measured: it is not there");
+        assert_eq!(unknown.message, "the speed of /var could not be measured: it is not there");
     }
 }

@@ -98,8 +98,7 @@ pub fn lint_k3s_arg(value: &str) -> Vec<String> {
         match group_of(filter) {
             Err(fault) => faults.push(fault),
             Ok(Group::Agents | Group::All) if argument.starts_with("--tls-san") => faults.push(format!(
-                "`{filter}` are not servers alone, and an agent that is given --tls-san ends itself: \
-                 write {argument}@server:*"
+                "`{filter}` includes agents, and an agent with --tls-san exits: write {argument}@server:*"
             )),
             Ok(Group::LoadBalancer) => {
                 faults.push(format!("`{filter}` runs no k3s: write {argument}@server:*"));
@@ -131,7 +130,7 @@ enum Group {
 fn group_of(filter: &str) -> Result<Group, String> {
     if let Some((group, rest)) = filter.split_once('[') {
         let subset = rest.trim_end_matches(']');
-        return Err(format!("`{filter}` is how k3d 4 had it: write {group}:{subset}"));
+        return Err(format!("`{filter}` is the form of k3d 4: write {group}:{subset}"));
     }
     let mut parts = filter.splitn(3, ':');
     let group = match parts.next().unwrap_or_default() {
@@ -218,11 +217,11 @@ mod tests {
             ("--tls-san=raspi@server:0:direct", None),
             ("--tls-san=raspi", Some("write --tls-san=raspi@server:*")),
             ("--tls-san 192.168.1.5@server:0", Some("write --tls-san=192.168.1.5")),
-            ("--tls-san=raspi@agent:*", Some("ends itself: write --tls-san=raspi@server:*")),
-            ("--tls-san=raspi@all", Some("ends itself")),
-            ("--tls-san=raspi@server:0;agent:0", Some("ends itself")),
+            ("--tls-san=raspi@agent:*", Some("--tls-san exits: write --tls-san=raspi@server:*")),
+            ("--tls-san=raspi@all", Some("--tls-san exits")),
+            ("--tls-san=raspi@server:0;agent:0", Some("--tls-san exits")),
             ("--tls-san=raspi@loadbalancer", Some("runs no k3s")),
-            ("--tls-san=raspi@server[0]", Some("is how k3d 4 had it: write server:0")),
+            ("--tls-san=raspi@server[0]", Some("is the form of k3d 4: write server:0")),
             ("--tls-san=raspi@server", Some("write server:* for all")),
             ("--tls-san=raspi@master:0", Some("`master` is not a node filter")),
             ("--tls-san=raspi@server:first", Some("`first` names no nodes")),

@@ -115,7 +115,7 @@ fn names_that_lost_are_reported_with_who_replaced_them() {
     let merged = merge(&[base], &[flag("tls-san", "x")]);
     assert!(merged.findings[0].message.contains("k3s.service:9"), "{}", merged.findings[0].message);
     let remedy = merged.findings[0].remedy.as_ref().unwrap();
-    assert!(remedy.explain.contains("take --tls-san out of /etc/systemd/system/k3s.service"));
+    assert!(remedy.explain.contains("remove --tls-san from /etc/systemd/system/k3s.service"));
     assert_eq!(remedy.commands, ["sudo systemctl daemon-reload", "sudo systemctl restart k3s"]);
 }
 
@@ -234,7 +234,7 @@ fn a_key_that_k3s_passes_over_is_named_with_what_was_meant() {
         let found = effective.findings.iter().find(|finding| finding.code == Code::SettingMisspelled);
         assert_eq!(found.is_some(), meant.is_some(), "{key}");
         if let (Some(found), Some(meant)) = (found, meant) {
-            assert!(found.message.contains(&format!("`{meant}` is what")), "{}", found.message);
+            assert!(found.message.contains(&format!("it knows `{meant}`")), "{}", found.message);
             assert_eq!(found.evidence[0].place.line, Some(1));
             assert!(effective.tls_san.is_empty());
             let commands = &found.remedy.as_ref().unwrap().commands;

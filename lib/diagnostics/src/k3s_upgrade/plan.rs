@@ -165,7 +165,7 @@ fn of_the_node(facts: &Facts, request: Request, refuse: &mut impl FnMut(String, 
     }
     let Some(unit) = facts.unit else {
         let what = "neither k3s.service nor k3s-agent.service runs or is enabled".to_owned();
-        return refuse(what, "`sudo systemctl enable --now` that which this node is to be");
+        return refuse(what, "`sudo systemctl enable --now` the one for this node's role");
     };
     // Who goes back has a k3s that does not work, perhaps.
     if request == Request::RollBack {
@@ -179,7 +179,7 @@ fn of_the_node(facts: &Facts, request: Request, refuse: &mut impl FnMut(String, 
         refuse(what, "`sudo weaver doctor` says why, or `sudo weaver node rollback`");
     }
     if let Err(why) = &facts.installed {
-        let what = format!("the k3s in place does not tell its version ({why})");
+        let what = format!("the installed k3s does not report its version ({why})");
         refuse(what, "`sudo weaver node rollback`, or reinstall k3s");
     }
 }
@@ -193,7 +193,7 @@ fn of_the_program(candidate: &Candidate, refuse: &mut impl FnMut(String, &str)) 
         Hash::Unknown | Hash::Right => {}
         Hash::Missing { list } => {
             let remedy = format!("put the release's {list} next to it, or pass the hash with --sha256 HEX");
-            refuse(format!("nothing says which SHA-256 {shown} should have"), &remedy);
+            refuse(format!("the expected SHA-256 of {shown} is unknown"), &remedy);
         }
         Hash::Wrong { wanted, found } => {
             let what = format!("{shown} has SHA-256 {found} and should have {wanted}");
@@ -201,9 +201,9 @@ fn of_the_program(candidate: &Candidate, refuse: &mut impl FnMut(String, &str)) 
         }
     }
     match (&candidate.version, &candidate.asked) {
-        (Some(Err(why)), _) => refuse(format!("{shown} is not taken for k3s: {why}"), "name k3s itself"),
+        (Some(Err(why)), _) => refuse(format!("{shown} is not accepted as k3s: {why}"), "name k3s itself"),
         (Some(Ok(found)), Some(asked)) if found != asked => {
-            refuse(format!("{shown} says that it is {found}"), "do not use it; fetch it again");
+            refuse(format!("{shown} is {found} by its own report"), "do not use it; fetch it again");
         }
         _ => {}
     }
@@ -218,12 +218,12 @@ fn of_versions(
 ) {
     match version.after(installed) {
         Err(Skew::Down) => {
-            let what = format!("from {installed} down to {version}: it may not read what is stored by now");
+            let what = format!(
+                "from {installed} down to {version}: the older one may not read the present database"
+            );
             let remedy = match request {
                 Request::Upgrade => "take a version of the same minor version, or a newer one",
-                Request::RollBack => {
-                    "restore the database that the older one has written, and put it in place by hand"
-                }
+                Request::RollBack => "restore the database of the older version, and install it by hand",
             };
             refuse(what, remedy);
         }

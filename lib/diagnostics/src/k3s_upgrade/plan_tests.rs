@@ -27,7 +27,7 @@ fn fine() -> Facts {
 }
 
 fn not_root() -> Refusal {
-    Refusal { what: "it cannot be written".to_owned(), remedy: "type `sudo` in front".to_owned() }
+    Refusal { what: "it cannot be written".to_owned(), remedy: "put `sudo` in front".to_owned() }
 }
 
 fn with(candidate: impl FnOnce(&mut Candidate)) -> Facts {
@@ -95,7 +95,7 @@ fn the_same_version_of_a_k3s_that_does_not_work_is_not_called_fine() {
 fn each_thing_that_stands_against_it_is_told_with_what_to_do() {
     let asked = |to: &str| with(|new| new.version = Some(Ok(version(to))));
     for (facts, want) in [
-        (Facts { may_not_write: Some(not_root()), ..fine() }, "it cannot be written: type `sudo` in front"),
+        (Facts { may_not_write: Some(not_root()), ..fine() }, "it cannot be written: put `sudo` in front"),
         (
             Facts { unit: None, ..fine() },
             "neither k3s.service nor k3s-agent.service runs or is enabled: `sudo systemctl enable",
@@ -109,7 +109,7 @@ fn each_thing_that_stands_against_it_is_told_with_what_to_do() {
             "not ready now, so nothing could be proven afterwards (refused)",
         ),
         (Facts { held_back: Some("N-01".to_owned()), ..fine() }, "stopped, k3s would not come back: N-01"),
-        (Facts { installed: Err("it hangs".to_owned()), ..fine() }, "does not tell its version (it hangs)"),
+        (Facts { installed: Err("it hangs".to_owned()), ..fine() }, "does not report its version (it hangs)"),
         (
             Facts { server: Some(version("v1.35.9+k3s1")), ..fine() },
             "newer than the server, which runs v1.35.9+k3s1: upgrade the server first",
@@ -125,15 +125,15 @@ fn each_thing_that_stands_against_it_is_told_with_what_to_do() {
         ),
         (
             with(|new| new.version = Some(Err("`--version` hangs".to_owned()))),
-            "is not taken for k3s: `--version` hangs",
+            "is not accepted as k3s: `--version` hangs",
         ),
         (
             with(|new| new.asked = Some(version("v1.36.5+k3s1"))),
-            "says that it is v1.36.4+k3s1: do not use it",
+            "is v1.36.4+k3s1 by its own report: do not use it",
         ),
         (
             asked("v1.35.9+k3s1"),
-            "from v1.36.3+k3s1 down to v1.35.9+k3s1: it may not read what is stored by now",
+            "from v1.36.3+k3s1 down to v1.35.9+k3s1: the older one may not read the present database",
         ),
         (asked("v1.38.0+k3s1"), "is more than one minor version: upgrade to v1.37 first"),
         (

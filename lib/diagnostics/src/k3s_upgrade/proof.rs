@@ -48,9 +48,9 @@ pub fn missing(wanted: &Wanted, seen: &Seen) -> Vec<String> {
     }
     match (&wanted.version, &seen.version) {
         (Some(wanted), Some(Ok(version))) if wanted.to_string() != *version => {
-            missing.push(format!("the cluster sees {version}, and not {wanted}"));
+            missing.push(format!("the cluster reports {version} instead of {wanted}"));
         }
-        (_, Some(Err(why))) => missing.push(format!("the cluster does not tell the version: {why}")),
+        (_, Some(Err(why))) => missing.push(format!("the cluster does not report the version: {why}")),
         _ => {}
     }
     missing
@@ -88,7 +88,7 @@ mod tests {
             (Seen { names: Vec::new(), ..seen() }, &["not served any more: pi.lan, 10.0.0.2"]),
             (
                 Seen { version: Some(Ok("v1.36.3+k3s1".to_owned())), ..seen() },
-                &["the cluster sees v1.36.3+k3s1, and not v1.36.4+k3s1"],
+                &["the cluster reports v1.36.3+k3s1 instead of v1.36.4+k3s1"],
             ),
             (
                 Seen {
@@ -96,7 +96,7 @@ mod tests {
                     version: Some(Err("connection refused".to_owned())),
                     ..seen()
                 },
-                &["k3s.service is failed", "the cluster does not tell the version: connection refused"],
+                &["k3s.service is failed", "the cluster does not report the version: connection refused"],
             ),
         ] {
             assert_eq!(missing(&wanted(Role::Server), &seen), want);

@@ -86,7 +86,7 @@ impl Record {
         if matches!(phase, Phase::Done | Phase::WentBack) || is_under_way {
             return None;
         }
-        let message = format!("an upgrade of k3s from {} to {} was cut off", from.version, to.version);
+        let message = format!("an upgrade of k3s from {} to {} was interrupted", from.version, to.version);
         Some(Finding::new(Code::UpgradeCutOff, message).saw(place, format!("begun {begun}")))
     }
 }

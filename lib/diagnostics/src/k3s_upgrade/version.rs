@@ -74,7 +74,7 @@ impl Version {
         let version = first.strip_prefix("k3s version ").and_then(|rest| rest.split_whitespace().next());
         version
             .and_then(|version| version.parse().ok())
-            .ok_or_else(|| format!("`--version` says {first:?} and not `k3s version v…`"))
+            .ok_or_else(|| format!("`--version` printed {first:?} and not `k3s version v…`"))
     }
 
     /// Whether this version may follow `from`: within a minor version either way, else one up.

@@ -88,7 +88,7 @@ pub fn hard_to_find(name: &ServingName, address: Option<IpAddr>) -> Option<Strin
     };
     let address = address.map_or_else(|| "ADDRESS-OF-THE-PI".to_owned(), |address| address.to_string());
     Some(format!(
-        "kubectl may not find {name}: {why}. If it says \"no such host\", type on the laptop:\n    \
+        "kubectl may not find {name}: {why}. If it prints \"no such host\", type on the laptop:\n    \
          echo '{address} {name}' | sudo tee -a /etc/hosts"
     ))
 }

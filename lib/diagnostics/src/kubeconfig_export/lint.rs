@@ -87,8 +87,8 @@ fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
         }
         Err(UrlError::Fallback) => {
             let message = format!(
-                "the server at {place} is localhost:8080: kubectl uses it where it has no kubeconfig, and \
-                 no cluster is there"
+                "the server at {place} is localhost:8080: kubectl uses it when it has no kubeconfig, and \
+                 there is no cluster"
             );
             let remedy = Remedy::new(
                 "name the kubeconfig of the cluster: on the server of k3s it is that of the last command",

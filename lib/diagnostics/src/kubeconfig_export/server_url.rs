@@ -22,7 +22,7 @@ pub struct ServerUrl {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     #[error(
-        "is localhost:8080, which kubectl uses where it has no kubeconfig: name the one of the cluster with \
+        "is localhost:8080, which kubectl uses when it has no kubeconfig: name the one of the cluster with \
          --kubeconfig"
     )]
     Fallback,

@@ -12,7 +12,7 @@ pub(super) const LATER: &str = "after the system has rewritten cmdline.txt, as e
 
 /// The controller is there, and will be gone.
 pub(super) fn lost(when: &str) -> Finding {
-    let message = format!("the memory controller is available now and will be gone {when}");
+    let message = format!("the memory controller is available now and will be missing {when}");
     Finding::new(Code::MemoryCgroupLostAtBoot, message)
 }
 
@@ -28,7 +28,7 @@ pub(super) fn repair(facts: &Facts) -> Option<Repair> {
     let to = "cgroup_enable=memory\n".to_owned();
     let remedy = Remedy {
         explain: format!(
-            "in {EXTRA_CMDLINE}: write cgroup_enable=memory, or the next update of the kernel takes it away"
+            "write cgroup_enable=memory into {EXTRA_CMDLINE}, or the next kernel update removes it"
         ),
         commands: vec![format!("echo cgroup_enable=memory | sudo tee {EXTRA_CMDLINE}")],
         diff: Some(format!("--- {EXTRA_CMDLINE}\n+++ {EXTRA_CMDLINE}\n@@ -0,0 +1 @@\n+{to}")),

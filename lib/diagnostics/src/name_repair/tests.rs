@@ -139,9 +139,9 @@ fn which_names_are_stale_and_which_may_go() {
     for (name, want) in [
         ("old.lan", None),
         ("192.168.1.9", None),
-        ("PI.LAN", Some("take it out of /etc/rancher/k3s/config.yaml:1:11 first")),
-        ("raspi", Some("k3s gives itself")),
-        ("kubernetes", Some("k3s gives itself")),
+        ("PI.LAN", Some("remove it from /etc/rancher/k3s/config.yaml:1:11 first")),
+        ("raspi", Some("k3s adds itself")),
+        ("kubernetes", Some("k3s adds itself")),
     ] {
         let refused = may_be_removed(name, &wanted, &own).err();
         assert_eq!(refused.is_some(), want.is_some(), "{name} {refused:?}");

@@ -11,7 +11,7 @@ pub(super) fn controller(line: &str) -> Option<Told> {
     Some(if named.contains("memory") {
         Told::default()
     } else {
-        Told::message(format!("the kernel offers no {} controller, which k3s needs", named.trim())).remedy(
+        Told::message(format!("the kernel has no {} controller, which k3s needs", named.trim())).remedy(
             Remedy::new("look for `cgroup_disable=` on the kernel's command line, and boot a kernel that has the controller")
                 .command("cat /proc/cmdline"),
         )
@@ -54,9 +54,7 @@ pub(super) fn cgroup_v1(line: &str) -> Option<Told> {
 }
 
 pub(super) fn slow_database(_: &str) -> Told {
-    Told::message(
-        "the database of k3s answers slowly; it needs writes that end within 10 ms, or leases are lost",
-    )
+    Told::message("the database of k3s is slow; it needs writes that take at most 10 ms, or leases are lost")
 }
 
 pub(super) fn evicting(line: &str) -> Option<Told> {

@@ -12,9 +12,9 @@ pub(super) fn webhook_fails(line: &str) -> Option<Told> {
     let of = after(line, "conversion webhook for ", &[' ', ','])?;
     let why = line.split_once(" failed: ").map(|(_, why)| why)?;
     let why = if why.contains("connection refused") {
-        "nothing answers where it should"
+        "nothing answers at its address"
     } else if why.contains("x509: ") || why.contains("tls: ") {
-        "its certificate is not one of the CA that the definition has"
+        "its certificate is not signed by the CA in the definition"
     } else if why.contains("deadline exceeded") || why.contains("timeout") {
         "it does not answer in time"
     } else {
@@ -32,14 +32,14 @@ fn k3d_container(line: &str) -> Option<&str> {
 
 pub(super) fn k3d_node(line: &str) -> Option<Told> {
     let container = k3d_container(line)?;
-    Some(container_log(Told::message(format!("{container} does not come up")), container))
+    Some(container_log(Told::message(format!("{container} does not start")), container))
 }
 
 /// The last line of a k3d that hangs.
 pub(super) fn starts_k3d_server(line: &str) -> Option<Told> {
     let container = k3d_container(line)?;
     let starts = line.contains("Starting Node '") || line.contains("Starting node '");
-    let message = format!("k3d stopped at starting {container}, and nothing came after");
+    let message = format!("k3d printed that it starts {container}, and nothing after that");
     (starts && container.contains("-server-")).then(|| container_log(Told::message(message), container))
 }
 
@@ -56,7 +56,7 @@ fn container_log(told: Told, container: &str) -> Told {
 pub(super) fn registry_service(line: &str) -> Option<Told> {
     let name = after(line, "services \"", &['"'])?;
     (line.contains("not found") && name.contains("registry")).then(|| {
-        Told::message(format!("`{name}` is looked for among the Services, and a registry of k3d is none"))
+        Told::message(format!("`{name}` is looked up as a Service, and a registry of k3d is not one"))
     })
 }
 
@@ -77,7 +77,7 @@ pub(super) fn image_without_registry(line: &str) -> Option<Told> {
         .any(|words| lower.contains(words));
     refused.then(|| {
         Told::message(format!(
-            "`{}` has no registry in front, so it is looked for on docker.io",
+            "`{}` has no registry in front, so it is pulled from docker.io",
             image.trim_end_matches(':')
         ))
     })
@@ -90,11 +90,11 @@ pub(super) fn not_found(line: &str) -> Told {
         .or_else(|| after(line, "resolve hostname ", END))
         .filter(|name| !name.is_empty());
     let Some(name) = name else { return Told::default() };
-    let told = Told::message(format!("the name `{name}` is not found"));
+    let told = Told::message(format!("the name `{name}` cannot be resolved"));
     if !asks_the_api_server(line) {
         return told.remedy(Remedy::new(
-            "where it is the Pi's: a line in /etc/hosts of the machine that connects makes it known, or the address does; \
-             else see whether there is a network, and a DNS server that knows it",
+            "if it is the Pi's name, add it to /etc/hosts of the machine that connects, or use the address; \
+             otherwise check the network and the DNS server",
         ));
     }
     match name.parse::<ServingName>().ok().and_then(|name| hard_to_find(&name, None)) {
@@ -124,7 +124,7 @@ pub(super) fn fallback_server(line: &str) -> Option<Told> {
 
 pub(super) fn listening_address(line: &str) -> Option<Told> {
     line.contains("refused")
-        .then(|| Told::message("0.0.0.0 is where a server listens, and no address to connect to"))
+        .then(|| Told::message("0.0.0.0 is an address to listen at, not one to connect to"))
 }
 
 pub(super) fn this_machine(line: &str) -> Option<Told> {

@@ -15,7 +15,7 @@ use super::{
 /// Keys set elsewhere, and what to use instead.
 const OWNED: &[(&str, &str)] = &[
     ("tls-san", "write the names into `names` below [api]"),
-    ("node-name", "write `hostname`; the node is called so from its first start on"),
+    ("node-name", "write `hostname`; the node has that name from its first start"),
     ("token", "write `token` below [k3s]"),
     ("token-file", "write `token` below [k3s]"),
     ("data-dir", "remove it: the card's services expect k3s' data where they are"),
@@ -79,7 +79,7 @@ fn key(name: &str) -> Result<String, Mistake> {
     if SECRET.contains(&long) {
         let remedy = "remove it and write it, on the host, into a file of /etc/rancher/k3s/config.yaml.d \
             that only root reads";
-        return wrong("is a secret, and this file lies in clear on the card", remedy.to_owned());
+        return wrong("is a secret, and this file is not encrypted", remedy.to_owned());
     }
     Ok(name.to_owned())
 }

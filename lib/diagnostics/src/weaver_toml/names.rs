@@ -41,7 +41,7 @@ fn host_name_mistake(text: &str) -> Option<&'static str> {
     } else if text.chars().all(|c| c.is_ascii_digit()) {
         Some("is only digits, for which no certificate can be checked")
     } else if text == "localhost" {
-        Some("is what every host calls itself")
+        Some("is the name of every host for itself")
     } else {
         None
     }
@@ -59,7 +59,7 @@ pub(super) fn api_name(text: &str) -> Result<String, Mistake> {
     }
     match text.parse::<ServingName>() {
         Ok(ServingName::Ip(address)) if is_of_no_host(address) => wrong(
-            "is the address of no host",
+            "is not the address of a host",
             "write the address of this host, such as 192.168.1.20".to_owned(),
         ),
         Ok(name) => Ok(name.to_string()),
@@ -132,9 +132,9 @@ mod tests {
             ("192.168.1.20/24", "slash", "write \"192.168.1.20\""),
             ("", "empty", "write a name such as"),
             ("1.2.3.400", "is none", "write a name such as"),
-            ("0.0.0.0", "no host", "the address of this host"),
-            ("::", "no host", "the address of this host"),
-            ("224.0.0.1", "no host", "the address of this host"),
+            ("0.0.0.0", "not the address of a host", "the address of this host"),
+            ("::", "not the address of a host", "the address of this host"),
+            ("224.0.0.1", "not the address of a host", "the address of this host"),
         ] {
             check(api_name, text, why, remedy);
         }

@@ -65,10 +65,7 @@ fn address(text: &str) -> Result<Address, Mistake> {
         return match text.parse::<IpAddr>() {
             Ok(ip) => {
                 let usual = if ip.is_ipv4() { 24 } else { 64 };
-                wrong(
-                    "says nothing about its network",
-                    format!("write \"{text}/{usual}\" if that is its size"),
-                )
+                wrong("has no size of its network", format!("write \"{text}/{usual}\" if that is its size"))
             }
             Err(_) => wrong("is not an IP address", example()),
         };
@@ -83,7 +80,7 @@ fn address(text: &str) -> Result<Address, Mistake> {
         );
     };
     if is_of_no_host(ip) || ip.is_loopback() {
-        return wrong("can be that of no host in a network", example());
+        return wrong("is reserved, and no host can have it", example());
     }
     let host = number(ip) & !mask(bits, prefix);
     if ip.is_ipv4() && prefix < 31 && (host == 0 || host == !mask(bits, prefix) & u128::from(u32::MAX)) {
@@ -162,8 +159,8 @@ mod tests {
             ("fd00::1/129", "no prefix length", "1 to 128"),
             ("192.168.1.0/24", "first or last", "between"),
             ("192.168.1.255/24", "first or last", "between"),
-            ("127.0.0.1/8", "no host", "192.168.1.20/24"),
-            ("0.0.0.0/24", "no host", "192.168.1.20/24"),
+            ("127.0.0.1/8", "no host can", "192.168.1.20/24"),
+            ("0.0.0.0/24", "no host can", "192.168.1.20/24"),
             ("raspi/24", "not an IP", "192.168.1.20/24"),
             ("", "not an IP", "192.168.1.20/24"),
             (" 192.168.1.20/24", "not an IP", "192.168.1.20/24"),

@@ -49,14 +49,18 @@ pub fn clash(file: &str, config: &Config, owners: Option<&Radio>) -> Option<Find
     let (place, message, ours, theirs) = match owners? {
         Radio::Wifi(place) => (
             place,
-            format!("{} and {file} both ask for a Wi-Fi: either may be joined", place.file),
+            format!("{} and {file} both set a Wi-Fi network: either may be joined", place.file),
             "a network that may be joined",
             "another network, or the same one: then the file whose name comes last wins, and [wifi] is \
              90-weaver.yaml",
         ),
         Radio::NoWifi(place) => (
             place,
-            format!("{} has {RADIO} as no Wi-Fi, and {file} asks for one: none is set up", place.file),
+            format!(
+                "{} sets {RADIO} as another device than Wi-Fi, and {file} sets a Wi-Fi network: none is set \
+                 up",
+                place.file
+            ),
             "a network that is left out: netplan would refuse every network, the wired one with it",
             "not below `wifis:`",
         ),

@@ -173,7 +173,7 @@ mod tests {
             ("https://raspi.lan:+443", "from 1 to 65535", "write \"https://raspi.lan:6443\""),
             ("https://raspi.lan:6443/v1", "behind its port", "write it like"),
             ("https://ras pi:6443", "white space", "write it like"),
-            ("https://0.0.0.0:6443", "no host", "write it like"),
+            ("https://0.0.0.0:6443", "not the address of a host", "write it like"),
             ("https://worker:6443", "is this card itself", "different names"),
             ("https://worker.local:6443", "is this card itself", "different names"),
             ("https://localhost:6443", "is this card itself", "name the server"),

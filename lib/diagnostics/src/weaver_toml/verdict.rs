@@ -50,9 +50,9 @@ pub fn unreadable(file: &str, why: &str) -> Finding {
 #[must_use]
 pub fn in_force(file: &str, config: Option<&Config>, key_owner: &str) -> Finding {
     let message = match config {
-        None => format!("there is no {file}: nothing is asked of the host"),
+        None => format!("there is no {file}: no settings to apply"),
         Some(config) => match asked(config, key_owner).as_slice() {
-            [] => format!("{file} asks nothing of the host"),
+            [] => format!("{file} has no settings"),
             asked => format!("{file} was applied: {}", asked.join(", ")),
         },
     };
@@ -115,7 +115,7 @@ pub fn clash(file: &str, config: &Config, user_data: &UserData) -> Option<Findin
 #[must_use]
 pub fn wifi_clash(file: &str, config: &Config, other: Option<&Place>) -> Option<Finding> {
     let (wifi, other) = (config.wifi.as_ref()?, other?);
-    let message = format!("{} and {file} both ask for a Wi-Fi: {file} wins", other.file);
+    let message = format!("{} and {file} both set a Wi-Fi network: {file} wins", other.file);
     let finding = Finding::new(Code::UserDataClash, message)
         .saw(Place::at(file, wifi.line, wifi.column), "the network that is joined")
         .saw(other.clone(), "a network that is not")
@@ -129,7 +129,7 @@ pub fn wifi_clash(file: &str, config: &Config, other: Option<&Place>) -> Option<
 pub fn network_config_unknown(config: &Config, unknown: Unknown) -> Option<Finding> {
     config.wifi.as_ref()?;
     let message =
-        format!("{} could not be read: whether it asks for a Wi-Fi, too, is not known", unknown.place.file);
+        format!("{} could not be read: whether it also sets a Wi-Fi network is unknown", unknown.place.file);
     let finding = Finding::new(Code::UserDataClash, message)
         .saw(unknown.place, unknown.why)
         .remedy(Remedy::new("correct it, or remove it"));
@@ -214,8 +214,7 @@ pub fn join_unproven(file: &str, config: &Config, host: &Host) -> Option<Finding
         SecretSetting::Keep => !host.has_token || host.has_whole_token,
         SecretSetting::None => true,
     };
-    let message =
-        format!("nothing proves that {server} is the server meant: the token has no hash of its CA");
+    let message = format!("the identity of {server} is not verified: the token has no hash of its CA");
     let remedy = Remedy::new("write the whole token, which begins with K10, into weaver.toml; on the server")
         .command("sudo cat /var/lib/rancher/k3s/server/node-token");
     let finding = Finding::new(Code::JoinUnproven, message).remedy(remedy);
@@ -241,9 +240,9 @@ pub fn join_without_token(file: &str, config: &Config, host: &Host) -> Option<Fi
 /// Something that is asked for could not be made.
 #[must_use]
 pub fn not_configured(path: &str, why: &str) -> Finding {
-    let message = format!("{path} could not be made what the card asks for");
+    let message = format!("{path} could not be changed as the card asks");
     Finding::new(Code::HostNotConfigured, message).saw(Place::file(path), why).remedy(
-        Remedy::new("make room or mount the disk for writing, then")
+        Remedy::new("free space or mount the disk writable, then")
             .command("sudo weaver-node-agent boot-config"),
     )
 }
@@ -254,7 +253,7 @@ pub fn networks_refused(program: &str, why: &str) -> Finding {
     let message = "netplan refuses the networks: at the next boot none of them is set up";
     Finding::new(Code::HostNotConfigured, message)
         .saw(Place::file(program), why)
-        .remedy(Remedy::new("see which line, and correct it").command("sudo netplan generate"))
+        .remedy(Remedy::new("find the line and correct it").command("sudo netplan generate"))
 }
 
 #[cfg(test)]
@@ -333,7 +332,7 @@ mod tests {
             in_force("/w", Some(&all), "ada").message,
             "/w was applied: host name pi, 2 API names, a token"
         );
-        assert_eq!(in_force("/w", Some(&Config::default()), "ada").message, "/w asks nothing of the host");
+        assert_eq!(in_force("/w", Some(&Config::default()), "ada").message, "/w has no settings");
         assert!(in_force("/w", None, "ada").message.starts_with("there is no /w"));
         let agent = config("[k3s]\nrole = \"agent\"\nserver = \"https://a:6443\"\ntoken = \"s3cret\"\n");
         assert_eq!(
