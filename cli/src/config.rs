@@ -135,7 +135,8 @@ fn init(file: Option<&Path>, text: &str) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    let mut new = new.with_context(|| format!("cannot make {}; it is not written over", path.display()))?;
+    let mut new = new
+        .with_context(|| format!("cannot create {}; an existing file is not overwritten", path.display()))?;
     if let Err(error) = new.write_all(text.as_bytes()) {
         // Half a file would be in the way of the next attempt.
         let _ = fs::remove_file(path);
@@ -174,8 +175,8 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
     let other_wifi = other_wifi.map(|other| other.place);
     let owner = user_data.user.as_deref().unwrap_or(plan::ADMIN);
     match verdict::asked(&read.config, owner).as_slice() {
-        [] => say(format_args!("{file} has no fault, and asks nothing of the host")),
-        asked => say(format_args!("{file} has no fault; it asks for: {}", asked.join(", "))),
+        [] => say(format_args!("{file} is valid, and has no settings")),
+        asked => say(format_args!("{file} is valid; it sets: {}", asked.join(", "))),
     }
     let of_names = verdict::clash(&file, &read.config, &user_data);
     let of_networks = verdict::wifi_clash(&file, &read.config, other_wifi.as_ref());
@@ -236,7 +237,7 @@ mod tests {
         }
         init(Some(&path), &filled(Some("pi"), &[], &[], None)).unwrap();
         let error = init(Some(&path), SAMPLE).unwrap_err();
-        assert!(format!("{error:#}").contains("it is not written over"), "{error:#}");
+        assert!(format!("{error:#}").contains("is not overwritten"), "{error:#}");
         assert!(fs::read_to_string(&path).unwrap().contains("hostname = \"pi\""));
     }
 

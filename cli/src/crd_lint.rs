@@ -81,7 +81,7 @@ fn definitions(objects: Vec<Value>) -> Result<Vec<CustomResourceDefinition>, Str
 /// One that has what names it. Everything else may be missing, or such as the API server would refuse.
 fn definition(object: Value) -> Result<CustomResourceDefinition, String> {
     let definition: CustomResourceDefinition =
-        serde_json::from_value(object).map_err(|error| format!("is no {KIND}: {error}"))?;
+        serde_json::from_value(object).map_err(|error| format!("is not a {KIND}: {error}"))?;
     let spec = &definition.spec;
     for (field, is_missing) in [
         ("spec.group", spec.group.is_empty()),
@@ -89,7 +89,7 @@ fn definition(object: Value) -> Result<CustomResourceDefinition, String> {
         ("spec.versions", spec.versions.is_empty()),
     ] {
         if is_missing {
-            return Err(format!("is no {KIND}: it has no {field}"));
+            return Err(format!("is not a {KIND}: it has no {field}"));
         }
     }
     let name = format!("{}.{}", spec.names.plural, spec.group);
@@ -129,14 +129,14 @@ mod tests {
                 "document 2 is a CustomResourceDefinition of apiextensions.k8s.io/v1beta1: write it at \
                  apiextensions.k8s.io/v1",
             ),
-            (vec![but("/spec", json!("x"))], "document 1 is no CustomResourceDefinition: "),
+            (vec![but("/spec", json!("x"))], "document 1 is not a CustomResourceDefinition: "),
             (
                 vec![but("/spec/versions", json!([]))],
-                "document 1 is no CustomResourceDefinition: it has no spec.versions",
+                "document 1 is not a CustomResourceDefinition: it has no spec.versions",
             ),
             (
                 vec![but("/spec/group", json!(""))],
-                "document 1 is no CustomResourceDefinition: it has no spec.group",
+                "document 1 is not a CustomResourceDefinition: it has no spec.group",
             ),
             (
                 vec![but("/metadata/name", json!("x"))],

@@ -43,7 +43,8 @@ enum Output {
 }
 
 pub fn code(text: &str) -> Result<Code, String> {
-    catalogue::find(text).ok_or_else(|| "it is no code; docs/reference/codes.md has all of them".to_owned())
+    catalogue::find(text)
+        .ok_or_else(|| "it is not a code; docs/reference/codes.md lists all codes".to_owned())
 }
 
 pub fn run(options: &Explain) -> Result<ExitCode> {

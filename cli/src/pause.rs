@@ -80,7 +80,7 @@ pub async fn pause(options: &Pause) -> anyhow::Result<()> {
 pub async fn resume(options: &Resume) -> anyhow::Result<()> {
     let what = set(&options.target, Value::Null).await?;
     if options.target.resource.is_some() {
-        say(format_args!("{what} is not paused any more"));
+        say(format_args!("{what} is no longer paused"));
         if let Some(reason) = paused_everywhere().await {
             say(format_args!("all resources are paused too ({reason}): weaver resume"));
         }

@@ -184,7 +184,10 @@ fn led(leader: &Leader) -> String {
     let renewed = leader.renewed_seconds_ago.map_or_else(
         || "never renewed".to_owned(),
         |ago| {
-            format!("renewed {ago} s ago{}", if leader.late { ": LATE, it is gone or cut off" } else { "" })
+            format!(
+                "renewed {ago} s ago{}",
+                if leader.late { ": LATE, it has exited or lost its connection" } else { "" }
+            )
         },
     );
     format!("{}, priority {}, {renewed}", named(&leader.holder), leader.priority)

@@ -84,7 +84,7 @@ async fn compare(client: &Client, sync: &ConfigMapSync, spec: &ValidSync) -> any
     let objects: Api<Object> = Api::namespaced_with(client.clone(), &place.namespace, &place.kind);
     match objects.get_opt(&place.name).await {
         Ok(Some(source)) => {
-            say(format_args!("source {place} is there"));
+            say(format_args!("source {place} exists"));
             match Content::of(&source).chosen(&spec.keys) {
                 Ok(content) => {
                     let metadata = Metadata::new(&owner, &source_reference(&place), &source.metadata, spec);
@@ -100,8 +100,8 @@ async fn compare(client: &Client, sync: &ConfigMapSync, spec: &ValidSync) -> any
                 Err(clash) => say(clash),
             }
         }
-        Ok(None) => say(format_args!("source {place} is not there")),
-        Err(error) => say(format_args!("source {place} could not be read by you: {error}")),
+        Ok(None) => say(format_args!("source {place} does not exist")),
+        Err(error) => say(format_args!("source {place} could not be read with your rights: {error}")),
     }
     let missing = denied(needed(spec, &targets), |right| review::allowed(client, &account, right)).await?;
     if missing.is_empty() {
@@ -116,7 +116,7 @@ async fn compare(client: &Client, sync: &ConfigMapSync, spec: &ValidSync) -> any
                 "namespace {namespace} does not exist: create it, or take it out of the spec; there is nothing to grant in it"
             )),
             Presence::Hidden(why) => {
-                say(format_args!("whether namespace {namespace} exists is not shown to you: {why}"));
+                say(format_args!("it is unknown whether namespace {namespace} exists: {why}"));
             }
         }
     }
@@ -177,7 +177,9 @@ async fn targets(client: &Client, spec: &ValidSync) -> BTreeSet<String> {
             });
             targets.extend(selected.map(kube::ResourceExt::name_any));
         }
-        Err(error) => say(format_args!("which namespaces are selected could not be seen by you: {error}")),
+        Err(error) => {
+            say(format_args!("the selected namespaces could not be listed with your rights: {error}"))
+        }
     }
     targets
 }
@@ -186,18 +188,18 @@ async fn of_target(client: &Client, copy: &Desired, spec: &ValidSync, namespace:
     let objects: Api<Object> = Api::namespaced_with(client.clone(), namespace, &copy.kind);
     let found = match objects.get_opt(&copy.name).await {
         Ok(found) => found,
-        Err(error) => return format!("could not be read by you: {error}"),
+        Err(error) => return format!("could not be read with your rights: {error}"),
     };
     let takes = Takes { unmarked: spec.conflict_policy == ConflictPolicy::Adopt, ..Takes::default() };
     let differs = || found.as_ref().map(|found| copy.differences(found).join(", ")).unwrap_or_default();
     match by_object(copy, takes, found.as_ref()) {
         Step::Keep => "holds the copy".into(),
-        Step::Create => "is not there".into(),
+        Step::Create => "does not exist".into(),
         Step::Update(Before::Ours, _) => format!("is a copy and differs: {}", differs()),
-        Step::Update(..) => "is not a copy yet and would be made one".into(),
-        Step::Replace(_) => format!("is a copy that can only be deleted and made again: {}", differs()),
-        Step::Refuse(foreign) => format!("is left alone: {foreign}"),
-        Step::Inspect => "has not been judged".into(),
+        Step::Update(..) => "is not a copy yet and would be adopted".into(),
+        Step::Replace(_) => format!("is a copy that can only be deleted and created again: {}", differs()),
+        Step::Refuse(foreign) => format!("is not touched: {foreign}"),
+        Step::Inspect => "was not checked".into(),
     }
 }
 

@@ -63,8 +63,7 @@ pub async fn run(options: &Uninstall) -> anyhow::Result<()> {
     }
     namespace::remove(&client, deadline).await?;
     definitions::remove(&client, &found.reports, &found.definitions, deadline).await?;
-    say("Config Weaver is out of this cluster; an operator or a webhook that still runs has nothing to \
-         do: stop it");
+    say("Config Weaver is removed from this cluster; stop any operator or webhook that still runs");
     if let Some(copies) = found::copies_told(found::copies(&client).await?) {
         say(copies);
     }
@@ -77,7 +76,7 @@ fn agree(yes: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     ensure!(io::stdin().is_terminal(), "nothing was changed: no terminal to ask on; pass --yes");
-    print("Type yes to do it: ")?;
+    print("Type yes to continue: ")?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).context("reading your answer")?;
     ensure!(answer.trim() == "yes", "nothing was done");

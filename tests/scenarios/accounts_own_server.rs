@@ -130,7 +130,7 @@ async fn turned_off_it_stays_off_and_what_was_deleted_or_changed_comes_back() {
 
     let tampered = json!({"spec": {"matchConditions": [{"name": "never", "expression": "false"}]}});
     scene.policies().patch(NAME, &PatchParams::default(), &Patch::Merge(&tampered)).await.unwrap();
-    warns("not those of this version");
+    warns("of another version");
     scene.is_let_through().await;
     scene.own.install().await.unwrap();
     scene.is_refused().await;

@@ -58,7 +58,7 @@ async fn an_editors_text_a_patch_and_a_file_each_change_an_object() {
     assert_eq!(std::fs::read_to_string(directory.path().join("rights")).unwrap(), "600\n");
     assert_eq!(kept(&directory), Vec::<PathBuf>::new());
     let said = edit(&directory, &home, "true").await;
-    assert!(said.done && said.out.ends_with(" not changed: it is so already\n"), "{said:?}");
+    assert!(said.done && said.out.ends_with(" unchanged: the object has this content already\n"), "{said:?}");
 
     let patch = r#"{"spec": {"resyncSeconds": 1200}, "metadata": {"labels": {"a": "b"}}}"#;
     done(&["sync", "edit", "sync", "-n", &home, "--patch", patch, "--dry-run=server"]).await;

@@ -53,7 +53,7 @@ async fn a_token_is_applied_waited_for_and_its_secret_left_behind_unseen() {
     // Meanwhile the Secret held no token; the operator puts one there again.
     world.tokens_that(&team, "robot", "are back", |tokens| tokens.contains_key("token")).await;
     let said = weaver(&["token", "delete", "robot", "-n", &team, "--orphan"]).await;
-    assert!(said.done && said.out.ends_with("robot deleted, what it made stays\n"), "{said:?}");
+    assert!(said.done && said.out.ends_with("robot deleted, the objects that it made stay\n"), "{said:?}");
     eventually_within(COLLECTED, "the resource is gone", || async {
         world.service_tokens(&team).get_opt("robot").await.unwrap().map_or(Ok(()), Err)
     })

@@ -68,7 +68,7 @@ async fn deleting_with_orphan_leaves_the_copies() {
     let (team, foo) = world.synced().await;
     world.condition(&team, "sync", "Ready", "True", "Synced").await;
     let said = done(&["sync", "delete", "sync", "-n", &team, "--orphan", "--wait"]).await;
-    let deleted = "configmapsync.weaver.example.com/sync deleted, what it made stays";
+    let deleted = "configmapsync.weaver.example.com/sync deleted, the objects that it made stay";
     assert!(said.starts_with(&format!("{deleted}\ncopies stay in {foo}: `weaver orphans list`")), "{said}");
     assert!(world.syncs(&team).get_opt("sync").await.unwrap().is_none());
     world.holds(&foo, "settings", &[("a", "1")]).await;

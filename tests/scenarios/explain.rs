@@ -14,12 +14,12 @@ async fn what_is_desired_what_is_there_and_which_right_is_missing_are_explained(
     let (done, said) = weaver(&["sync", "explain", "sync", "-n", &team]);
     assert!(done, "{said}");
     for line in [
-        format!("source ConfigMap {team}/settings is there"),
+        format!("source ConfigMap {team}/settings exists"),
         format!("ConfigMap {foo}/settings: holds the copy"),
         format!(
-            "ConfigMap {bar}/settings: is left alone: an object of this name exists and was not made by this ConfigMapSync"
+            "ConfigMap {bar}/settings: is not touched: an object of this name exists and was not made by this ConfigMapSync"
         ),
-        format!("ConfigMap {baz}/settings: is not there"),
+        format!("ConfigMap {baz}/settings: does not exist"),
         format!(
             "ServiceAccount {team}/sync may not create, delete, get, list, update, watch ConfigMaps in namespace {baz}"
         ),

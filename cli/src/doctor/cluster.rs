@@ -51,11 +51,11 @@ async fn definitions(client: &Client) -> Vec<Finding> {
         match crd_diff::between(installed.as_ref(), built_in, webhook) {
             Ok(diff) if diff.is_empty() => {}
             Ok(_) if installed.is_none() => {
-                let message = format!("{name} is not installed: nothing of ours works in this cluster");
+                let message = format!("{name} is not installed: Config Weaver does not work in this cluster");
                 findings.push(Finding::new(Code::DefinitionDiffers, message).saw(place, "missing"));
             }
             Ok(diff) => {
-                let message = format!("{name} is not as this version of weaver has it");
+                let message = format!("{name} differs from that of this version");
                 let lines = diff.lines().filter(|line| line.starts_with(['+', '-'])).count();
                 // It may be the older one of the two, and still be right.
                 let finding = Finding::new(Code::DefinitionDiffers, message).milder(Severity::Warn);
@@ -88,10 +88,10 @@ async fn conversion(client: &Client) -> Finding {
     let spec = json!({"serviceAccount": {}, "testNum": 1});
     let object = DynamicObject::new("weaver-doctor", &old).data(json!({"spec": spec}));
     let params = PostParams { dry_run: true, ..PostParams::default() };
-    let what = "having an object converted (dry run)";
+    let what = "converting an object (dry run)";
     match asked_for(CONVERTING, what, api.create(&params, &object)).await {
         Ok(_) => {
-            let message = "our kinds are installed, and an object was converted";
+            let message = "the CRDs are installed, and an object was converted";
             Finding::new(Code::KindsOk, message)
         }
         Err(finding) => *finding,
@@ -110,7 +110,8 @@ async fn minting(client: &Client) -> Option<Finding> {
     match timeout(PATIENCE, review::allowed(client, &operator, what)).await {
         Ok(Ok(true)) => Some(Finding::new(
             Code::MintingTooWide,
-            "the operator may mint tokens of every account of the cluster, not only of those that tenants allowed",
+            "the operator may mint tokens of every ServiceAccount in the cluster, not only of those that \
+             tenants allowed",
         )),
         // Who may not ask about others has nothing to mend here either.
         _ => None,

@@ -75,7 +75,7 @@ async fn a_server_that_restarts_is_named_with_what_its_log_says() {
         codes,
         [(Code::K3dNodeRestarting, Severity::Fail), (Code::MemoryCgroupAbsent, Severity::Fail)]
     );
-    assert!(seen[0].finding.evidence[0].saw.contains("started again 12 times"), "{:?}", seen[0]);
+    assert!(seen[0].finding.evidence[0].saw.contains("restarted 12 times"), "{:?}", seen[0]);
     assert!(seen[1].finding.evidence[0].place.file.contains("k3d-my-server-0"), "{:?}", seen[1]);
 }
 

@@ -122,7 +122,7 @@ fn is_held(lock: &Path) -> bool {
 }
 
 fn its_log() -> Remedy {
-    Remedy::new("see what the agent says").command("journalctl -u weaver-node-agent -n 30")
+    Remedy::new("read the agent's log").command("journalctl -u weaver-node-agent -n 30")
 }
 
 fn told(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> Vec<Seen> {
@@ -132,7 +132,8 @@ fn told(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> 
             let stays = |code| OF_THE_AGENT.contains(&code) && (lives || !OF_ITS_LIFE.contains(&code));
             now.extend(report.findings.into_iter().filter(|finding| stays(finding.code)));
             if !lives {
-                let message = "the node agent does not run: nothing is watched, and what is stopped stays so";
+                let message =
+                    "the node agent is not running: nothing is checked, and what is stopped is not started";
                 now.push(
                     Finding::new(Code::OperatorNotStarted, message)
                         // What it started may run all the same.
@@ -154,7 +155,7 @@ fn told(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> 
     }
     if !report.definitions.installed && !report.joins {
         let message =
-            format!("the agent could not install our kinds: {}", quoted(&report.definitions.reason, LONGEST));
+            format!("the agent could not install the CRDs: {}", quoted(&report.definitions.reason, LONGEST));
         findings.push(
             Finding::new(Code::DefinitionDiffers, message)
                 .saw(place(), "definitions not installed")

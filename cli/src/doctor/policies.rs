@@ -58,7 +58,7 @@ fn unguarded(watched: &Watched, policy_state: PolicyState) -> Option<Finding> {
         PolicyState::InForce => return None,
         PolicyState::Absent(kind) => (watched.missing, format!("there is no {kind} {name}")),
         PolicyState::OtherRules => {
-            let message = format!("the rules of the admission policy {name} are not those of this version");
+            let message = format!("the rules of the admission policy {name} are of another version");
             (watched.changed, message)
         }
         PolicyState::Off(words) => (watched.changed, format!("the admission policy {name}: {words}")),

@@ -44,7 +44,7 @@ fn told(node: &str, report: Option<&NodeReport>) -> Vec<Finding> {
     let not_shown =
         |why: String| Finding::new(Code::NodeReportNotShown, format!("on the node {node}, {why}"));
     let Some(report) = report else {
-        return vec![not_shown("the report is not understood".into()).saw(place, "not understood")];
+        return vec![not_shown("the report cannot be parsed".into()).saw(place, "not understood")];
     };
     let all = report.status.iter().flat_map(|status| &status.findings);
     let bad = all.filter_map(|finding| Some((severity(finding.severity)?, finding)));

@@ -78,8 +78,7 @@ async fn of_kind<K: Asked>(client: &Client) -> Vec<Finding> {
     let more = bad.len().saturating_sub(NAMED);
     bad.truncate(NAMED);
     if more > 0 {
-        let message =
-            format!("{more} more {}s are not as they should be: `kubectl get {} -A`", K::kind(&()), K::SHORT);
+        let message = format!("{more} more {}s have problems: `kubectl get {} -A`", K::kind(&()), K::SHORT);
         bad.push(Finding::new(Code::SyncNotReady, message));
     }
     bad
@@ -88,7 +87,7 @@ async fn of_kind<K: Asked>(client: &Client) -> Vec<Finding> {
 fn not_understood<K: Asked>(metadata: &ObjectMeta, why: &str) -> Finding {
     let name =
         [&metadata.namespace, &metadata.name].map(|part| part.as_deref().unwrap_or_default()).join("/");
-    let message = format!("{name} is not understood by this version: {why}");
+    let message = format!("{name} cannot be parsed by this version: {why}");
     Finding::new(Code::SyncNotReady, message)
         .saw(Place::file(format!("{} {name}", K::kind(&()))), "not understood")
 }
@@ -120,11 +119,11 @@ fn judge<K: Asked>(resource: &K, now: Timestamp) -> Option<Finding> {
     // Anyone who may write the status decides what it says.
     let said = format!("({}) {}", ready.reason, ready.message.lines().next().unwrap_or_default());
     let message = format!("{namespace}/{name} is not ready");
-    let remedy = Remedy::new("see what it says, and follow that")
+    let remedy = Remedy::new("read its conditions and follow their remedy")
         .command(format!("{} {name} -n {namespace}", K::MORE));
     Some(
         Finding::new(Code::SyncNotReady, message)
-            .saw(place, format!("Ready={}, it says {}", ready.status, quoted(&said, LONGEST)))
+            .saw(place, format!("Ready={}, message {}", ready.status, quoted(&said, LONGEST)))
             .remedy(remedy),
     )
 }

@@ -50,8 +50,8 @@ fn verdict(seen: &[Seen]) -> String {
         let open = seen.iter().filter(|seen| seen.finding.severity() > Severity::Ok).count();
         return match open {
             0 => "All is well.\n".to_owned(),
-            1 => "Nothing is known to be bad; one thing is worth a look, above.\n".to_owned(),
-            open => format!("Nothing is known to be bad; {open} things are worth a look, above.\n"),
+            1 => "No problem was found; one finding above is worth a look.\n".to_owned(),
+            open => format!("No problem was found; {open} findings above are worth a look.\n"),
         };
     };
     let whose = match first.side {
@@ -63,7 +63,7 @@ fn verdict(seen: &[Seen]) -> String {
     let others = seen.iter().filter(|seen| seen.is_bad()).count() - 1;
     let then =
         if others > 0 { ", then look again: other things may follow from it" } else { ", then look again" };
-    format!("The fault is {whose}: {}. Follow what it says to do{then}.\n", first.finding.code)
+    format!("The fault is {whose}: {}. Follow its remedy{then}.\n", first.finding.code)
 }
 
 /// The findings for a program.
@@ -103,7 +103,7 @@ mod tests {
             "{words}"
         );
         assert!(words.contains("other things may follow"), "{words}");
-        assert_eq!(verdict(&all[..1]), "Nothing is known to be bad; one thing is worth a look, above.\n");
+        assert_eq!(verdict(&all[..1]), "No problem was found; one finding above is worth a look.\n");
         assert_eq!(verdict(&[seen(Side::Here, Severity::Ok)]), "All is well.\n");
     }
 

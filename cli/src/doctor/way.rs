@@ -181,17 +181,17 @@ impl Way {
         let clocks = there.map(|there| clocks(there.timestamp().as_second()));
         let status = answer.status();
         if status.as_u16() == 401 {
-            let message = format!("{endpoint} does not take the credentials of the kubeconfig (401)");
+            let message = format!("{endpoint} rejects the credentials of the kubeconfig (401)");
             return self.note(Side::Here, [bad(Code::CredentialsRefused, message)]);
         }
         if !status.is_success() {
             return self
-                .note(Side::Node, [bad(Code::K3sNotAnswering, format!("{endpoint} answers {status}"))]);
+                .note(Side::Node, [bad(Code::K3sNotAnswering, format!("{endpoint} returns {status}"))]);
         }
         let version = match timeout(PATIENCE, answer.into_body().collect_bytes()).await {
             Ok(Ok(body)) => serde_json::from_slice::<Info>(&body).map_err(|error| error.to_string()),
             Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("its answer has no end within {} s", PATIENCE.as_secs())),
+            Err(_) => Err(format!("its answer is not complete within {} s", PATIENCE.as_secs())),
         };
         let version = match version {
             Ok(version) => version.git_version,
@@ -199,7 +199,7 @@ impl Way {
                 return self.note(Side::Node, [bad(Code::K3sNotAnswering, format!("{endpoint}: {why}"))]);
             }
         };
-        let message = format!("{endpoint} answers, and takes the credentials; it is {version}");
+        let message = format!("{endpoint} answers and accepts the credentials; its version is {version}");
         self.note(Side::Node, [Finding::new(Code::Reached, message)]);
         self.note(Side::Node, reach::version(&version));
         self.note(Side::Node, clocks.and_then(reach::clocks));

@@ -46,7 +46,7 @@ pub async fn mint(
     let Account { namespace, name } = account;
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let accounts: Api<ServiceAccount> = Api::namespaced(client, namespace);
-    let what = || format!("having a token made of ServiceAccount {namespace}/{name}");
+    let what = || format!("requesting a token of ServiceAccount {namespace}/{name}");
     if accounts.get_opt(name).await.with_context(what)?.is_none() {
         let kubectl = kubeconfig.map_or_else(
             || "kubectl".to_owned(),
@@ -75,7 +75,7 @@ pub async fn mint(
     let token = status
         .token
         .filter(|token| !token.is_empty())
-        .with_context(|| format!("{}: no token came", what()))?;
+        .with_context(|| format!("{}: the answer has no token", what()))?;
     let expires =
         status.expiration_timestamp.map_or_else(|| Timestamp::now() + seconds.seconds(), |time| time.0);
     Ok(Credential { token, expires })

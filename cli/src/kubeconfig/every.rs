@@ -85,7 +85,7 @@ pub async fn export_all(arguments: &ExportAll) -> anyhow::Result<()> {
             to: Destination { output: Some(file), force: arguments.force, merge: None, switch: false },
         };
         let shown = directory.display();
-        export(&one).await.with_context(|| format!("{shown} is not whole; repeat with --force"))?;
+        export(&one).await.with_context(|| format!("{shown} is incomplete; repeat with --force"))?;
     }
     Ok(())
 }

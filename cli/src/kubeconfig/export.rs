@@ -168,14 +168,12 @@ async fn prove(
              k3s renews its certificate with `sudo systemctl restart k3s`"
         ))),
         Outcome::Untrusted(why) => Err(refusal(format!(
-            "the certificate at {endpoint} is not one of the CA in {file}: {why}; name the kubeconfig of \
-             the cluster \
-             that answers there with --kubeconfig, or the right server with --api-address"
+            "the certificate at {endpoint} is not signed by the CA in {file}: {why}; name the kubeconfig of \
+             the cluster that answers there with --kubeconfig, or the right server with --api-address"
         ))),
         Outcome::Unreachable(why) => bail!(
-            "{endpoint} showed no certificate, so nothing is proven: {why}; look at `systemctl status k3s`, \
-             or name \
-             the API server with --api-address HOST:PORT"
+            "{endpoint} sent no certificate, so nothing is proven: {why}; look at `systemctl status k3s`, \
+             or name the API server with --api-address HOST:PORT"
         ),
     }
 }

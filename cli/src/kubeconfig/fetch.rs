@@ -114,13 +114,12 @@ pub async fn fetch(arguments: &Fetch) -> anyhow::Result<()> {
 /// Whether the answer is about the server that was asked for. The name is the user's, never the answer's.
 fn is_as_asked(source: &Source, name: &ServingName) -> Result<(), String> {
     if source.server.host.parse().as_ref() != Ok(name) {
-        return Err(format!("leads to another server than {name}: nothing of it is used"));
+        return Err(format!("leads to another server than {name}: it is not used"));
     }
     match &source.tls_server_name {
         Some(other) if other != name => Err(format!(
-            "has another name verified than {name}: take tls-server-name out of the kubeconfig there, or \
-             export on the Pi \
-             and carry the file here for `weaver kubeconfig merge`"
+            "verifies another name than {name}: remove tls-server-name from the kubeconfig there, or export \
+             on the Pi and copy the file here for `weaver kubeconfig merge`"
         )),
         _ => Ok(()),
     }
@@ -143,7 +142,7 @@ async fn exported(arguments: &Fetch, name: &ServingName) -> anyhow::Result<Strin
             return Err(error)
                 .context("ssh cannot be run: install it, or export on the Pi and copy the file");
         }
-        Err(failed) => return Err(refusal(format!("{from} {failed}: nothing of it is used"))),
+        Err(failed) => return Err(refusal(format!("{from} {failed}: its output is not used"))),
     };
     match done.code {
         Some(0) => {}
@@ -170,7 +169,7 @@ async fn reached(source: &Source, name: &ServingName) -> anyhow::Result<Option<S
         Outcome::Proven => Ok(None),
         Outcome::Unreachable(why) => {
             let advice = hard_to_find(name, None).map_or_else(String::new, |advice| format!("; {advice}"));
-            Ok(Some(format!("{endpoint} is not reached from this machine: {why}{advice}")))
+            Ok(Some(format!("{endpoint} cannot be reached from this machine: {why}{advice}")))
         }
         Outcome::NotServed | Outcome::Untrusted(_) => Err(refusal(format!(
             "{endpoint} leads to another server than the one that exported the kubeconfig: give the name or \
@@ -180,9 +179,8 @@ async fn reached(source: &Source, name: &ServingName) -> anyhow::Result<Option<S
         // Only the dates are wrong: it is the node, whose clock was wrong at its start, or this machine's is.
         Outcome::Dates(why) => Ok(Some(format!(
             "the server at {endpoint} has a certificate of this CA for {name}, but by the clock of this \
-             machine {why}, and \
-             kubectl refuses it until that is mended: compare `timedatectl` here and on the node; where both clocks are \
-             right, type on the node:\n    sudo systemctl restart k3s"
+             machine {why}, and kubectl refuses it until that is fixed: compare `timedatectl` here and on \
+             the node; if both clocks are right, type on the node:\n    sudo systemctl restart k3s"
         ))),
     }
 }

@@ -98,8 +98,8 @@ impl FileError {
 fn way_out(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::PermissionDenied => "run this as the owner of its directory, or name another file",
-        ErrorKind::NotFound => "make its directory first",
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room, or name a file elsewhere",
+        ErrorKind::NotFound => "create its directory first",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space, or name a file elsewhere",
         _ => "name a file elsewhere",
     }
 }

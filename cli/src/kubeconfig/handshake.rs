@@ -35,7 +35,7 @@ pub async fn prove(endpoint: &str, anchors: RootCertStore, name: &ServingName) -
         ServingName::Ip(address) => (*address).into(),
         ServingName::Dns(name) | ServingName::Wildcard(name) => match ServerName::try_from(name.clone()) {
             Ok(name) => name,
-            Err(_) => return nothing(format!("{name} cannot be asked for by TLS")),
+            Err(_) => return nothing(format!("{name} cannot be used in a TLS handshake")),
         },
     };
     let seen = handshake(endpoint, Arc::clone(&verifier), NO_NAME.into(), judged.clone()).await;

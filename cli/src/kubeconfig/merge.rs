@@ -49,7 +49,7 @@ pub async fn merge(arguments: &Merge) -> anyhow::Result<()> {
     let shown = arguments.file.display();
     if !arguments.file.exists() {
         return Err(refusal(format!(
-            "{shown} is not there: name a file that `weaver kubeconfig export` wrote"
+            "{shown} does not exist: name a file that `weaver kubeconfig export` wrote"
         )));
     }
     let text = file::read(&arguments.file, "run this as its owner").map_err(told)?;
@@ -65,8 +65,8 @@ pub async fn merge(arguments: &Merge) -> anyhow::Result<()> {
     let context = arguments.context.clone().unwrap_or_else(|| source.context.clone());
     if context == K3S_NAME {
         return Err(refusal(format!(
-            "{shown} calls its context `{K3S_NAME}`, as every k3s does: two of them would be one; export it on the Pi with \
-             `sudo weaver kubeconfig export NAME`, or give it a name with --context"
+            "{shown} calls its context `{K3S_NAME}`, as every k3s does: two of them would collide; export \
+             it on the Pi with `sudo weaver kubeconfig export NAME`, or give it a name with --context"
         )));
     }
     let context = entry_name(&context).map_err(|why| refusal(format!("{shown}: {why}; give --context")))?;

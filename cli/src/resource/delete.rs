@@ -51,7 +51,7 @@ async fn one(store: &Store, name: &str, options: &Delete) -> anyhow::Result<()> 
     let seen = store.existing(name).await?;
     let manner = Manner { orphan: options.orphan, dry_run: options.dry_run.is_asked_for() };
     delete(store, name, &seen, manner).await?;
-    let kept = if options.orphan { ", what it made stays" } else { "" };
+    let kept = if options.orphan { ", the objects that it made stay" } else { "" };
     print(&format!("{} deleted{kept}{}\n", store.kind.reference(name), options.dry_run.suffix()))?;
     if options.orphan && store.kind == Kind::Sync {
         say(copies_that_stay(&seen));
@@ -136,8 +136,8 @@ async fn wait(store: &Store, seen: &DynamicObject, seconds: u64) -> anyhow::Resu
     let waited = store.objects.wait(&name, Duration::from_secs(seconds), judge).await;
     waited.map(|_| ()).map_err(|error| match error.why {
         Why::TimedOut { reason, .. } => anyhow!(
-            "{} is still there after {seconds} s: {reason}; it goes once that is mended, and `weaver {} get \
-             {name}` shows it until then",
+            "{} is still there after {seconds} s: {reason}; it is deleted once that is fixed, and `weaver \
+             {} get {name}` shows it until then",
             store.place(&name),
             store.kind.noun()
         ),

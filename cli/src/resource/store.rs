@@ -126,14 +126,14 @@ fn words(kind: Kind, status: &Status) -> String {
     let (name, said) = (kind.name(), clean(status.message.trim()));
     match Refusal::of(status) {
         Refusal::KindUnknown => format!(
-            "this cluster does not know {name}s: `weaver crd diff` compares, `weaver crd install` puts \
-             them there"
+            "this cluster does not know {name}s: `weaver crd diff` compares, `weaver crd install` installs \
+             them"
         ),
         Refusal::FieldUnknown => {
             let kind = kind.resource().plural;
-            format!("{said}; `weaver crd explain {kind}.spec` says which fields there are")
+            format!("{said}; `weaver crd explain {kind}.spec` lists the fields")
         }
-        Refusal::RightMissing => format!("{said}; `kubectl auth can-i --list` says what you may do"),
+        Refusal::RightMissing => format!("{said}; `kubectl auth can-i --list` lists your rights"),
         _ => said,
     }
 }

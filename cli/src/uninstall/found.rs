@@ -126,10 +126,9 @@ impl Found {
         }
         ensure!(
             self.reports.is_empty() || agents_stopped,
-            "nothing was done: a node agent reports {}, and one that runs puts all of this back. On each of \
-             these nodes: \
-             `sudo systemctl disable --now weaver-node-agent weaver-operator weaver-webhook.socket \
-             weaver-webhook`; then run this with --agents-stopped",
+            "nothing was done: a node agent reports {}, and a running agent installs all of this again. On \
+             each of these nodes: `sudo systemctl disable --now weaver-node-agent weaver-operator \
+             weaver-webhook.socket weaver-webhook`; then run this with --agents-stopped",
             named(&self.reports)
         );
         Ok(())
@@ -144,7 +143,7 @@ impl Found {
         } else {
             let made = match copies {
                 Copies::Keep => "what they made stays",
-                Copies::Delete => "what they made goes too, unless they say that it stays",
+                Copies::Delete => "what they made is deleted too, unless their spec keeps it",
             };
             for kind in Kind::ALL {
                 let places: Vec<String> = self.of(kind).iter().map(|object| kind.place(object)).collect();
@@ -154,7 +153,7 @@ impl Found {
             }
             lines.push(format!("copies: {}", self.copies));
             lines.push(self.leader.as_ref().map_or_else(
-                || "no operator leads: what it would do is done here, with your rights".to_owned(),
+                || "no operator leads: this command does its part, with your rights".to_owned(),
                 |leader| format!("{} leads, and does its part", status::named(&leader.holder)),
             ));
             let parts = self.rights.iter().chain(&self.policy).chain(&self.lease);
@@ -166,7 +165,10 @@ impl Found {
             lines.push(namespace::stays(&self.strangers));
         }
         lines.extend(self.changed.iter().map(|changed| {
-            format!("{changed} stays: it is not as `weaver tenant allow` writes it; see whether you need it")
+            format!(
+                "{changed} stays: it differs from what `weaver tenant allow` writes; check whether you need \
+                it"
+            )
         }));
         lines.into_iter().map(|line| clean(&line) + "\n").collect()
     }

@@ -38,8 +38,8 @@ pub fn stays(strangers: &[String]) -> String {
 /// What is in the namespace and not ours, of all kinds that the API server can list.
 pub async fn strangers(client: &Client) -> anyhow::Result<Vec<String>> {
     let discovery = Discovery::new(client.clone()).run().await.context(
-        "asking which kinds there are: an APIService that does not answer (`kubectl get apiservices`) is to be mended or \
-         deleted first, since no namespace can go before",
+        "listing the kinds: first fix or delete any APIService that does not answer (`kubectl get \
+         apiservices`), since no namespace can be deleted before",
     )?;
     let mut strangers = Vec::new();
     // Each kind at some version, whichever its group prefers.

@@ -109,8 +109,8 @@ impl Part {
             let Some(found) = found.filter(|found| found.metadata.uid == self.uid) else { return Ok(()) };
             ensure!(
                 Instant::now() < deadline,
-                "{self} is being deleted and still there (finalizers: {}): `kubectl describe` says what holds it; run \
-                 this again then",
+                "{self} is being deleted but still exists (finalizers: {}): `kubectl describe` shows what \
+                 holds it; then run this again",
                 found.metadata.finalizers.unwrap_or_default().join(", ")
             );
             sleep(LOOK).await;

@@ -183,7 +183,7 @@ fn is_copy_of(owner: &Owner, source: &Source, copy: &Marked) -> bool {
 fn source(sync: &DynamicObject) -> Result<Source, String> {
     let sync: ConfigMapSync = serde_json::to_value(sync)
         .and_then(serde_json::from_value)
-        .map_err(|odd| format!("it cannot be understood: {odd}"))?;
+        .map_err(|odd| format!("it cannot be parsed: {odd}"))?;
     if convert::lost(&sync.metadata).is_some() {
         return Err("part of its spec is lost".into());
     }
@@ -259,7 +259,9 @@ mod tests {
         ] {
             assert_eq!(source(&sync(metadata, spec.clone())).err().as_deref(), expected, "{spec}");
         }
-        assert!(source(&sync(json!({}), json!({"suspend": "often"}))).unwrap_err().contains("understood"));
+        assert!(
+            source(&sync(json!({}), json!({"suspend": "often"}))).unwrap_err().contains("cannot be parsed")
+        );
         assert!(source(&sync(json!({}), Value::Null)).unwrap_err().contains("its spec is gone"));
     }
 

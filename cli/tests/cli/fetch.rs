@@ -71,7 +71,7 @@ fn what_the_pi_exports_is_merged_here() {
     let (code, said) = scene.fetch(&["pi@localhost", "--context", "it's my pi"]);
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("-- pi@localhost\n") && said.contains("wrote context it's my pi to "), "{said}");
-    assert!(!said.contains("is not reached"), "{said}");
+    assert!(!said.contains("cannot be reached"), "{said}");
     let config = scene.config().unwrap();
     let url = format!("https://localhost:{}", server.address.port());
     assert!(config.contains(&url) && config.contains(KEY) && config.contains("name: it's my pi"), "{config}");
@@ -123,7 +123,7 @@ fn what_a_hostile_pi_adds_is_not_merged() {
         (honest.replace(user, "as: root, client-certificate-data: "), "`as`"),
         (honest.replace(cluster, "    proxy-url: http://evil\n    server: "), "`proxy-url`"),
         (honest.replace("https://localhost", "https://work"), "another server than localhost"),
-        (honest.replace(cluster, "    tls-server-name: work\n    server: "), "another name verified"),
+        (honest.replace(cluster, "    tls-server-name: work\n    server: "), "verifies another name"),
         (honest.replace("kind: Config", "kind: Config\n\u{1b}[2J: 1"), "what pi@localhost sent"),
         (
             honest.replace("current-context: default", "current-context: \"\\e]0;owned\\a\""),
@@ -268,7 +268,7 @@ fn a_server_that_is_not_reached_from_here_is_a_note() {
     let scene = unreached(&Ca::new());
     let (code, said) = scene.fetch(&["pi@localhost"]);
     assert_eq!(code, 0, "{said}");
-    assert!(said.contains("is not reached from this machine"), "{said}");
+    assert!(said.contains("cannot be reached from this machine"), "{said}");
     assert!(scene.config().is_some());
 }
 

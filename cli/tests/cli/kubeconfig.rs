@@ -169,7 +169,7 @@ fn another_served_name_can_be_verified_instead() {
 fn a_certificate_that_cannot_be_trusted_is_refused() {
     let (ca, other) = (Ca::new(), Ca::new());
     for (leaf, want) in [
-        (other.leaf(&["pi.lan"]), ["not one of the CA in", "it is signed by another CA"]),
+        (other.leaf(&["pi.lan"]), ["not signed by the CA in", "it is signed by another CA"]),
         (ca.leaf_of(&["pi.lan"], (2001, 2002)), ["it expired on 2002-01-01", "timedatectl"]),
         (ca.leaf_of(&["pi.lan"], (2090, 2091)), ["it is valid only from 2090-01-01", "timedatectl"]),
     ] {
@@ -185,9 +185,9 @@ fn a_server_that_does_not_answer_proves_nothing() {
     scene.fails(
         1,
         &["pi.lan", "--api-address", &address],
-        &["error: ", "showed no certificate", "systemctl status k3s", "--api-address HOST:PORT"],
+        &["error: ", "sent no certificate", "systemctl status k3s", "--api-address HOST:PORT"],
     );
-    scene.fails(1, &["pi.lan", "--api-address", "no-such-host.invalid:1"], &["showed no certificate"]);
+    scene.fails(1, &["pi.lan", "--api-address", "no-such-host.invalid:1"], &["sent no certificate"]);
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn a_file_of_its_own() {
     scene.fails(
         1,
         &["pi.lan", "--output", "no/pi.yaml"],
-        &["error: cannot write no/pi.yaml", "make its directory"],
+        &["error: cannot write no/pi.yaml", "create its directory"],
     );
 }
 

@@ -71,7 +71,7 @@ fn what_would_not_work_here_is_refused() {
         ("k3s.yaml", "127.0.0.1: this machine, and not the one that k3s runs on; export it on"),
         ("torn.yaml", "torn.yaml"),
         ("no.yaml", "no.yaml"),
-        ("none.yaml", "none.yaml is not there"),
+        ("none.yaml", "none.yaml does not exist"),
         ("mended.yaml", "as every k3s does"),
         ("paths.yaml", "client-key name files"),
     ] {

@@ -216,10 +216,10 @@ fn an_unwritable_place_is_named_with_a_way_out() {
         assert!(!error.is_refusal());
     }
     let error = write(&dir.path().join("no/config"), &document(PI), false).unwrap_err().to_string();
-    assert!(error.contains("make its directory first"), "{error}");
+    assert!(error.contains("create its directory first"), "{error}");
     for (kind, want) in [
         (ErrorKind::PermissionDenied, "run this as the owner of its directory, or name another file"),
-        (ErrorKind::StorageFull, "make room"),
+        (ErrorKind::StorageFull, "free space"),
         (ErrorKind::ReadOnlyFilesystem, "name a file elsewhere"),
     ] {
         assert!(way_out(&kind.into()).contains(want));
