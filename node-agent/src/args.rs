@@ -23,7 +23,7 @@ pub struct Args {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Check the host and the served names; exit 0, 10 (known bad) or 11 (reboot needed).
+    /// Check the host and the served names; exit 0, 10 (a check failed) or 11 (reboot needed).
     Check {
         /// Where to look.
         #[command(flatten)]

@@ -394,7 +394,7 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
         Err(finding) => findings.extend([*finding]),
         Ok(_) if names.is_empty() && names_are_open => {
             findings.extend([serving::unknown(
-                "the names to prove are not known, the configuration was not read whole",
+                "the configured names are unknown: the configuration could not be read completely",
             )]);
         }
         Ok(anchors) => {

@@ -24,7 +24,7 @@ pub(crate) const STATE_DIR: &str = "/var/lib/weaver";
 /// A relative path could start at the working directory or at the root given.
 pub(crate) fn absolute(text: &str) -> Result<PathBuf, &'static str> {
     let path = Path::new(text);
-    if path.is_absolute() { Ok(path.to_owned()) } else { Err("name the path from the host's `/` on") }
+    if path.is_absolute() { Ok(path.to_owned()) } else { Err("pass the path as seen from the host's `/`") }
 }
 
 /// Where the host's files and the API server are.
@@ -89,7 +89,7 @@ impl HostArgs {
             }
             let refuse = |why: &str| format!("{flag} {}: {why}", path.display());
             if !is_real {
-                return Err(refuse("with --root, name the path from the host's `/` on"));
+                return Err(refuse("with --root, pass the path as seen from the host's `/`"));
             }
             *path = std::path::absolute(&*path).map_err(|error| refuse(&error.to_string()))?;
         }

@@ -114,7 +114,7 @@ async fn bundle(server: Uri) -> anyhow::Result<Answer> {
     let time = time.and_then(|date| rfc2822::parse(date).ok()).map(|time| time.timestamp().as_second());
     let status = answer.status();
     let body = Limited::new(answer.into_body(), BUNDLE).collect().await;
-    let Ok(body) = body.map(http_body_util::Collected::to_bytes) else { bail!("its answer has no end") };
+    let Ok(body) = body.map(http_body_util::Collected::to_bytes) else { bail!("its answer is incomplete") };
     // Another status has another body, which is then no bundle.
     let bundle = if status.is_success() { body.to_vec() } else { status.to_string().into_bytes() };
     Ok(Answer { bundle, time })

@@ -41,8 +41,8 @@ pub fn causes(findings: &[Finding]) -> Vec<Finding> {
 /// It cannot be written; k3s is then not held back.
 pub fn write(runtime_dir: &Path, causes: &[Finding]) -> Result<(), WriteError> {
     let text = format!(
-        "k3s is not started, because of what is known to be bad on this host.\n\
-         To start it all the same, write the code on a line of /boot/firmware/weaver-override.\n\n{}",
+        "k3s is not started, because checks of this host failed.\n\
+         To start it anyway, write the code on a line of /boot/firmware/weaver-override.\n\n{}",
         report::text(causes)
     );
     if fs::read(path(runtime_dir)).is_ok_and(|there| there == text.as_bytes()) {

@@ -85,11 +85,11 @@ pub fn effective_without(
 /// k3s does without its usual file, and not without one that it is told of.
 fn missing_config(named: &Setting) -> Finding {
     let Setting { value: path, origin } = named;
-    let message = format!("{path} is not there, {origin} names it, and k3s does not start without it");
+    let message = format!("{path} does not exist, {origin} names it, and k3s does not start without it");
     Finding::new(Code::K3sFileUnreadable, message)
         .saw(origin.clone(), format!("configuration file {path}"))
         .remedy(
-            Remedy::new(format!("write {path}, or take its name out of {origin}"))
+            Remedy::new(format!("write {path}, or remove its name from {origin}"))
                 .command("sudo systemctl daemon-reload")
                 .command("sudo systemctl restart k3s"),
         )
@@ -222,7 +222,8 @@ pub fn server_ca(root: &HostRoot, data_dir: &Path) -> Result<RootCertStore, Box<
     let file = match root.read(&path) {
         Ok(Some(file)) => file,
         Ok(None) => {
-            let finding = serving::unknown(&format!("{shown} is not there: k3s has not made its CA yet"));
+            let finding =
+                serving::unknown(&format!("{shown} does not exist: k3s has not created its CA yet"));
             return Err(Box::new(finding.saw(Place::file(shown.to_string()), "missing")));
         }
         // k3s may read it all the same.
@@ -261,7 +262,7 @@ pub fn admin_kubeconfig(root: &HostRoot, path: &Path) -> Vec<Finding> {
     let file = match root.read(path) {
         Ok(Some(file)) => file,
         Ok(None) => {
-            let finding = unusable("it is not there; k3s writes it when it has started".to_owned());
+            let finding = unusable("it does not exist; k3s writes it when it has started".to_owned());
             // As it is before each first start.
             return vec![finding.milder(Severity::Unknown)];
         }
@@ -405,7 +406,7 @@ mod tests {
         let effective = judged(&[("/k3s.service", "[Service]\nExecStart=k3s server --config /none.yaml\n")]);
         let [found] = effective.findings.as_slice() else { panic!("{effective:?}") };
         assert_eq!((found.severity(), found.code), (Severity::Fail, Code::K3sFileUnreadable));
-        assert!(found.message.starts_with("/none.yaml is not there, /k3s.service:2 names it"));
+        assert!(found.message.starts_with("/none.yaml does not exist, /k3s.service:2 names it"));
         assert_eq!(judged(&[]).findings, [], "the usual file may be missing");
     }
 

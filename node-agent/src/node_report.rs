@@ -86,7 +86,7 @@ impl Report {
         Self {
             node: None,
             gate: Gate::Shut,
-            reason: "no check has ended yet".to_owned(),
+            reason: "no check has finished yet".to_owned(),
             joins: false,
             findings: Vec::new(),
             operator: None,

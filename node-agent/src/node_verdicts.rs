@@ -159,14 +159,9 @@ impl Rule {
             _ => false,
         };
         if looked {
-            Verdict::new(
-                self.condition,
-                Truth::True,
-                "NothingFound",
-                "nothing was found that is not as it should be",
-            )
+            Verdict::new(self.condition, Truth::True, "NothingFound", "no problem was found")
         } else {
-            Verdict::new(self.condition, Truth::Unknown, "NotSeen", "nothing on this node tells")
+            Verdict::new(self.condition, Truth::Unknown, "NotSeen", "nothing on this node reports it")
         }
     }
 }
@@ -269,7 +264,7 @@ pub fn news(told: &mut BTreeMap<String, node_report::Severity>, now: &[node_repo
             is_open || finding.code == *id && finding.severity != node_report::Severity::Ok
         });
         if !stays {
-            let note = format!("{code}: no longer so");
+            let note = format!("{code}: resolved");
             news.push(News { reason: code.reason(), is_bad: false, note });
         }
         stays

@@ -122,19 +122,19 @@ fn news_are_what_turned_bad_and_what_is_known_to_be_gone() {
         // Overridden, and no longer so: the finding is another, and not gone.
         (vec![(Fail, slow)], vec![(Warn, slow)], vec![(true, "N-01: m")]),
         (vec![(Warn, full)], vec![(Unknown, full)], vec![]),
-        (vec![(Warn, full)], vec![], vec![(false, "H-03 disk-pressure: no longer so")]),
+        (vec![(Warn, full)], vec![], vec![(false, "H-03 disk-pressure: resolved")]),
         // k3s restarts: nothing is known of its names.
         (vec![(Warn, Code::NameStale)], vec![(Unknown, Code::ServingNamesUnknown)], vec![]),
         (vec![(Fail, name)], vec![(Unknown, Code::ServingNamesUnknown)], vec![]),
         (
             vec![(Fail, name)],
             vec![(Ok, Code::ServingNamesOk)],
-            vec![(false, "T-02 name-not-served: no longer so")],
+            vec![(false, "T-02 name-not-served: resolved")],
         ),
         (
             vec![(Warn, full)],
             vec![(Fail, slow)],
-            vec![(true, "N-01: m"), (false, "H-03 disk-pressure: no longer so")],
+            vec![(true, "N-01: m"), (false, "H-03 disk-pressure: resolved")],
         ),
     ] {
         let mut known = told(&entries(&before));

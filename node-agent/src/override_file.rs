@@ -71,7 +71,7 @@ impl Overrides {
     pub fn applied_to(&self, mut finding: Finding) -> Finding {
         let line = self.codes.get(&finding.code).filter(|_| finding.severity() == Severity::Fail);
         let Some(line) = line else { return finding };
-        finding.message.push_str(" (known bad, and overridden by the owner)");
+        finding.message.push_str(" (a failure that the node owner has overridden)");
         let place = Place::line(self.file.clone(), *line);
         let id = finding.code.id();
         finding.milder(Severity::Warn).saw(place, id)
@@ -88,10 +88,10 @@ impl Overrides {
         }
         let (_, first) = self.unknown.first()?;
         let near = nearest(first);
-        let message = format!("{} holds what is no code: `{first}`; the nearest code is {near}", self.file);
-        let remedy = Remedy::new(
-            "write one code per line, as it stands in a finding, such as N-01; `#` begins a comment",
-        );
+        let message =
+            format!("{} has a line that is not a code: `{first}`; the nearest code is {near}", self.file);
+        let remedy =
+            Remedy::new("write one code per line, as a finding shows it, such as N-01; `#` begins a comment");
         let finding = Finding::new(Code::OverrideNotACode, message).remedy(remedy);
         let shown = self.unknown.iter().take(SHOWN);
         Some(shown.fold(finding, |finding, (line, word)| {

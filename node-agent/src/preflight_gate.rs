@@ -94,7 +94,7 @@ pub async fn run(args: PreflightArgs) -> anyhow::Result<Vec<Finding>> {
     if let Err(failure) = outcome.map_err(anyhow::Error::from).and_then(|outcome| outcome) {
         error!("cannot publish the report: {failure:#}");
     }
-    blocked.context("k3s should be blocked, and is not held back")?;
+    blocked.context("k3s should be blocked, but could not be")?;
     Ok(findings)
 }
 
@@ -128,7 +128,7 @@ async fn settle_network(host: &Host, ip: PathBuf, first_wait: Option<Duration>) 
 
 /// What a look finds; one that panics is an error and no verdict.
 async fn judged(look: impl FnOnce() -> Vec<Finding> + Send + 'static) -> anyhow::Result<Vec<Finding>> {
-    spawn_blocking(look).await.context("this program failed at judging the host; k3s is not held back")
+    spawn_blocking(look).await.context("the checks of the host did not run to their end; k3s is not blocked")
 }
 
 fn publish(mut publisher: Publisher, report: &Report, runtime_dir: &Path) -> anyhow::Result<()> {
@@ -152,10 +152,7 @@ fn agent_runs(runtime_dir: &Path) -> bool {
 /// The report before the agent has made its first.
 fn report(findings: Vec<Finding>, causes: &[Finding], is_blocked: bool) -> Report {
     let reason = match (causes.is_empty(), is_blocked) {
-        (true, _) => {
-            "the host is fit for k3s as far as it is known; k3s may start, its names are proved next"
-                .to_owned()
-        }
+        (true, _) => "no check failed; k3s may start, and its names are proven next".to_owned(),
         (false, true) => format!("k3s is blocked: {}", sentence(causes)),
         (false, false) => format!("k3s starts although it will fail: {}", sentence(causes)),
     };
@@ -192,7 +189,7 @@ mod tests {
     async fn a_panic_is_an_error_and_no_verdict() {
         let error = judged(|| panic!("a fault of ours")).await.unwrap_err();
         let shown = format!("{error:#}");
-        assert!(shown.contains("not held back") && shown.contains("a fault of ours"), "{shown}");
+        assert!(shown.contains("not blocked") && shown.contains("a fault of ours"), "{shown}");
         assert!(judged(Vec::new).await.unwrap().is_empty());
     }
 

@@ -119,7 +119,7 @@ async fn handshake(
     name: &ServingName,
 ) -> Observation {
     let Some((asked, judged)) = server_names(address, name) else {
-        let silence = Silence::Unanswered(format!("{name} cannot be asked for by TLS"));
+        let silence = Silence::Unanswered(format!("{name} cannot be used in a TLS handshake"));
         return Observation { outcome: Outcome::Unreachable(silence), served: Vec::new() };
     };
     let seen = handshake::handshake(address, verifier, asked, judged).await;

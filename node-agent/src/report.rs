@@ -20,9 +20,9 @@ pub fn text(findings: &[Finding]) -> String {
         out.extend([&finding_text::text(finding), "\n"]);
     }
     out.push_str(match exit_code::of(findings) {
-        exit_code::FINE => "Nothing is known to be bad.\n",
-        exit_code::REBOOT_NEEDED => "Known bad, and a reboot cures it.\n",
-        _ => "Known bad: follow the remedies above, then check again.\n",
+        exit_code::FINE => "No problem was found.\n",
+        exit_code::REBOOT_NEEDED => "A problem was found that a reboot fixes.\n",
+        _ => "Problems were found: follow the remedies above, then check again.\n",
     });
     out
 }
@@ -41,7 +41,7 @@ pub fn log(finding: &Finding) {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckReport<'a> {
-    /// The exit code of the process: 0, 10 (known bad) or 11 (a reboot cures it).
+    /// The exit code of the process: 0, 10 (a check failed) or 11 (a reboot fixes it).
     pub exit_code: u8,
     /// What was found.
     pub findings: &'a [Finding],

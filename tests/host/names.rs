@@ -152,7 +152,7 @@ mod own_server {
         let laptop = scene.laptops_kubeconfig();
         let (code, said) = scene.repair(&[]);
         assert_eq!((code, scene.systemd.calls().as_str()), (Some(0), ""), "{said}");
-        assert!(said.contains("served, nothing was to be done: pi.example"), "{said}");
+        assert!(said.contains("served, nothing had to be done: pi.example"), "{said}");
 
         // Asked for and not served: a restart is enough.
         scene.drop_in("50.yaml", "tls-san+: [late.example]\n");
@@ -264,7 +264,7 @@ mod own_server {
         scene.drop_in("50.yaml", "tls-san+: [old.example]\n");
         assert_eq!(scene.repair(&[]).0, Some(0));
         let laptop = scene.laptops_kubeconfig();
-        for (name, want) in [("old.example", "take it out of "), ("kubernetes", "k3s gives itself")] {
+        for (name, want) in [("old.example", "remove it from "), ("kubernetes", "k3s adds itself")] {
             let (code, said) = scene.repair(&["--remove", name]);
             assert_eq!(code, Some(2), "{said}");
             assert!(said.contains(want), "{said}");

@@ -258,7 +258,7 @@ mod own_server {
 
         let (code, said) = scene.node(&["rollback"]);
         assert_eq!((code, scene.systemd.calls().as_str()), (Some(0), "stop start"), "{said}");
-        assert!(said.contains("was cut off") && said.contains("is installed but failed"), "{said}");
+        assert!(said.contains("was interrupted") && said.contains("is installed but failed"), "{said}");
         scene.runs(&old, Some(&old));
     }
 
@@ -296,7 +296,7 @@ mod own_server {
             (&["--k3s", script][..], &["it is a script, and no program", "--sha256 HEX"][..]),
             (&["--k3s", &place, "--sha256", &hash], &["should have aaaa", "do not use it"]),
             (&["--k3s", "v1.99.0+k3s1"], &["is more than one minor version: upgrade to v1."]),
-            (&["--k3s", "v1.9.0+k3s1"], &["it may not read what is stored by now"]),
+            (&["--k3s", "v1.9.0+k3s1"], &["the older one may not read the present database"]),
         ] {
             let words: Vec<_> = ["upgrade"].iter().chain(words).copied().collect();
             let (code, said) = scene.node(&words);
@@ -314,7 +314,7 @@ mod own_server {
         for want in [
             &format!("cannot fetch http://{nowhere}/"),
             "sha256sum-",
-            "bring both here",
+            "copy both here",
             "nothing was changed",
         ] {
             assert!(said.contains(want), "{said}");

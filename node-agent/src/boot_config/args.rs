@@ -42,7 +42,7 @@ mod tests {
         assert_eq!(args.root.to_str(), Some("/"));
         for wrong in [&["--file", "weaver.toml"], &["--state-dir", "state"]] {
             let error = parse(wrong).unwrap_err().to_string();
-            assert!(error.contains("from the host's `/` on"), "{error}");
+            assert!(error.contains("seen from the host's `/`"), "{error}");
         }
     }
 }

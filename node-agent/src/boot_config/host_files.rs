@@ -92,7 +92,8 @@ impl<'a> HostFiles<'a> {
         let old = OpenOptions::new().write(true).open(&real).map_err(|error| refused(error.to_string()))?;
         let mode = old.metadata().map_err(|error| refused(error.to_string()))?.permissions().mode() & 0o7777;
         fat_file::replace(&real, content, mode).map_err(|error| refused(cause(&error)))?;
-        overwrite(&old).map_err(|error| refused(format!("its former place was not overwritten: {error}")))
+        overwrite(&old)
+            .map_err(|error| refused(format!("the old content on the card was not overwritten: {error}")))
     }
 
     /// Removes what `fsck.vfat` saved in a directory of a boot that was cut off, where it holds this secret.

@@ -23,8 +23,8 @@ pub fn path(state_dir: &Path) -> PathBuf {
 pub fn read_report(root: &HostRoot, state_dir: &Path) -> Vec<Finding> {
     let path = path(state_dir);
     let unknown = |why: &str| {
-        let message = "what boot-config found at boot could not be read";
-        let remedy = Remedy::new("see what it said").command("journalctl -b -u weaver-boot-config");
+        let message = "the report of boot-config cannot be read";
+        let remedy = Remedy::new("read its log").command("journalctl -b -u weaver-boot-config");
         let place = Place::file(path.display().to_string());
         vec![Finding::new(Code::BootConfigUnknown, message).saw(place, why).remedy(remedy)]
     };

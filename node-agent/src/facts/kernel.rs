@@ -67,7 +67,7 @@ fn memory_controller(root: &HostRoot) -> Controller {
     }
     match absent {
         Some((path, saw)) => Controller::Absent(Place::file(path), saw),
-        None => Controller::Unknown(format!("neither {CONTROLLERS} nor a cgroup v1 hierarchy is there")),
+        None => Controller::Unknown(format!("neither {CONTROLLERS} nor a cgroup v1 hierarchy exists")),
     }
 }
 

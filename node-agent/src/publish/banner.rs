@@ -38,7 +38,7 @@ pub fn banner(page: &Page<'_>, card_fault: Option<&str>, full_text: &str) -> Str
     if let Some(fault) = card_fault {
         out.extend(["card: not up to date: ", &line(fault), "\n"]);
     }
-    out.extend(["all of it: sudo cat ", &line(full_text), "\n\n"]);
+    out.extend(["full report: sudo cat ", &line(full_text), "\n\n"]);
     out
 }
 
@@ -68,7 +68,7 @@ mod tests {
         let banner = shown(vec![warn, bad], "raspi", Some("no room"));
         assert!(banner.starts_with("Config Weaver ") && banner.contains(" on raspi  \\4  \\6\n"), "{banner}");
         for part in [
-            "gate shut: no check has ended yet\n",
+            "gate shut: no check has finished yet\n",
             "k3s is not started\n",
             "N-12 FAIL memory-too-small: 451 MB\n     do: use another board\n",
             "card: not up to date: no room\n",

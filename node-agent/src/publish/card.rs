@@ -58,13 +58,13 @@ impl Card {
         match Mounts::read(&self.root).unwrap_or_default().at(&self.directory) {
             Mount::Absent => {
                 return Outcome::Unwritable(format!(
-                    "no boot partition is mounted at {directory}; `sudo mount {directory}` says why not"
+                    "no boot partition is mounted at {directory}; `sudo mount {directory}` shows why"
                 ));
             }
             Mount::ReadOnly => {
                 return Outcome::Unwritable(format!(
-                    "{directory} is mounted read-only, as after a fault of its file system; power off and \
-                     check the card in another computer (H-15)"
+                    "{directory} is mounted read-only, which the kernel does after a file system error; \
+                     power off and check the card in another computer (H-15)"
                 ));
             }
             Mount::Writable => {}
@@ -112,7 +112,7 @@ impl Outcome {
             Self::Written | Self::Current => None,
             Self::Deferred(next) => {
                 let next = Timestamp::from_second(next.as_second()).unwrap_or(*next);
-                Some(format!("it was written {A_DAY} times in a day; the next is allowed at {next}"))
+                Some(format!("it was written {A_DAY} times in a day; the next write is allowed at {next}"))
             }
             Self::Unwritable(why) | Self::Failed(why) => Some(why.clone()),
         }

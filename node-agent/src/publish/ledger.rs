@@ -53,7 +53,7 @@ impl Ledger {
             warn!("cannot make {}: {error}", parent.display());
         }
         if let Err(error) = durable_file::replace(&self.path, text.as_bytes(), 0o640) {
-            warn!("{error}; writes of the boot partition are counted until this program ends");
+            warn!("{error}; writes of the boot partition are counted until this program exits");
             // What it holds would be taken for the truth the next time.
             drop(fs::remove_file(&self.path));
         }

@@ -45,7 +45,8 @@ const HOST_NAMES: [&str; 2] = ["/proc/sys/kernel/hostname", "/etc/hostname"];
 pub enum PublishError {
     /// Another program holds the lock.
     #[error(
-        "{} is locked by another program for more than {} s: stop it, `sudo fuser` on that file names it",
+        "{} has been locked by another program for more than {} s: stop it, `sudo fuser` on that file shows \
+         it",
         path.display(), PATIENCE.as_secs()
     )]
     Busy { path: PathBuf },

@@ -84,9 +84,11 @@ impl Page<'_> {
         let failures: Vec<_> = self.failures().map(|f| format!("{} {}", f.code.id(), f.name)).collect();
         let verdict = match (&failures[..], exit_code::of(&self.report.findings)) {
             ([], _) if self.report.gate == Gate::Open => "fine: every configured name is proven".to_owned(),
-            ([], _) => format!("nothing is known to be bad, and not all is proven: {}", self.report.reason),
-            (_, exit_code::REBOOT_NEEDED) => format!("known bad, a reboot cures it: {}", failures.join(", ")),
-            _ => format!("known bad: {}", failures.join(", ")),
+            ([], _) => format!("no problem was found, but not everything is proven: {}", self.report.reason),
+            (_, exit_code::REBOOT_NEEDED) => {
+                format!("failed, a reboot fixes it: {}", failures.join(", "))
+            }
+            _ => format!("failed: {}", failures.join(", ")),
         };
         finding_text::cut(&verdict, LINE)
     }
@@ -175,7 +177,7 @@ fn tail(text: &str, longest: usize) -> String {
     }
     let rest = &text[from..];
     let rest = rest.split_once('\n').map_or(rest, |(_, lines)| lines);
-    format!("(the beginning is left off, it is too long; `weaver-node-agent check` prints all)\n\n{rest}")
+    format!("(the beginning is cut off; `weaver-node-agent check` prints everything)\n\n{rest}")
 }
 
 /// Whether another evidence is another finding: of weaver.toml, where another fault may be in another line; and
@@ -226,9 +228,9 @@ mod tests {
         let reboot = Finding::new(Code::RebootNeeded, "r");
         for (gate, findings, want) in [
             (Gate::Open, vec![], "fine"),
-            (Gate::Shut, vec![], "not all is proven: no check has ended yet"),
-            (Gate::Shut, vec![reboot.clone()], "a reboot cures it: N-04 reboot-needed"),
-            (Gate::Open, vec![bad(), reboot], "known bad: N-12 memory-too-small, N-04"),
+            (Gate::Shut, vec![], "not everything is proven: no check has finished yet"),
+            (Gate::Shut, vec![reboot.clone()], "a reboot fixes it: N-04 reboot-needed"),
+            (Gate::Open, vec![bad(), reboot], "failed: N-12 memory-too-small, N-04"),
         ] {
             let report = Report { gate, ..report(findings) };
             let verdict = page(&report).verdict();
@@ -246,7 +248,7 @@ mod tests {
             "Config Weaver ",
             "status of the node raspi\r\n",
             "1970-01-01T00:00:00Z (clock not synchronised)\r\n",
-            "gate     shut: no check has ended yet\r\n",
+            "gate     shut: no check has finished yet\r\n",
             "k3s      not started",
             "N-12  FAIL    memory-too-small\r\n",
             "451 MB\\u{1b}[31m",
@@ -266,7 +268,7 @@ mod tests {
         let page = Page { host_name: &"h".repeat(100_000), ..page(&report) };
         let text = page.text_for_windows();
         assert!(text.len() <= LIMIT && text.contains("N-12  FAIL"), "{}", text.len());
-        assert!(text.contains("the beginning is left off"));
+        assert!(text.contains("the beginning is cut off"));
         let json = page.json();
         assert!(serde_json::to_string_pretty(&json).unwrap().len() <= LIMIT);
         assert_eq!(json["findings"][0]["code"], "N-12");

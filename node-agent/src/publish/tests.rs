@@ -60,7 +60,7 @@ fn all_places_say_the_same_and_nothing_is_written_twice() {
         ["boot/firmware/NODE-STATUS.txt", "run/weaver/node-status.txt", "run/issue.d/50-weaver.issue"];
     for file in files {
         assert!(
-            case.text(file).contains("raspi") && case.text(file).contains("no check has ended"),
+            case.text(file).contains("raspi") && case.text(file).contains("no check has finished"),
             "{file}"
         );
     }

@@ -40,7 +40,7 @@ impl Ledger {
         fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
         let path = directory.join("repair.lock");
         let lock = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        lock.try_lock().context("another repair is under way: wait for its end")?;
+        lock.try_lock().context("another repair is running: wait until it has finished")?;
         Ok(Self { path: directory.join(NAME), _lock: lock })
     }
 
@@ -84,7 +84,10 @@ impl Ledger {
             text => text.with_context(|| format!("cannot read {}", self.path.display()))?,
         };
         serde_json::from_str(&text).with_context(|| {
-            format!("{} is damaged; move it away, and what it knew of repairs with it", self.path.display())
+            format!(
+                "{} is damaged; move it away, which also discards the record of repairs",
+                self.path.display()
+            )
         })
     }
 

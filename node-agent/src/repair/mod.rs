@@ -44,7 +44,7 @@ pub fn run(args: &RepairFilesArgs) -> anyhow::Result<u8> {
     let changes: Vec<_> = remedies.iter().flat_map(|remedy| &remedy.changes).collect();
     if changes.is_empty() {
         say(&report::text(&findings))?;
-        say("Nothing was changed: there is no change that this command can make.\n")?;
+        say("Nothing was changed: this command has no repair for these findings.\n")?;
         return Ok(exit_code::of(&findings));
     }
     for diff in remedies.iter().filter_map(|remedy| remedy.diff.as_ref()) {
@@ -58,7 +58,7 @@ pub fn run(args: &RepairFilesArgs) -> anyhow::Result<u8> {
     let codes: Vec<_> = findings.iter().filter(is_changed).map(|finding| finding.code.id()).collect();
     repair(&root, &ledger()?, &codes.join(" "), &changes)?;
     if remedies.iter().any(|remedy| needs_reboot(remedy)) {
-        say(&format!("Changed. It counts from the next boot: {REBOOT}\n"))?;
+        say(&format!("Changed. It takes effect at the next boot: {REBOOT}\n"))?;
         return Ok(exit_code::REBOOT_NEEDED);
     }
     say("Changed.\n")?;

@@ -245,7 +245,7 @@ impl Names {
         let mut back = Vec::new();
         for attempt in 0.. {
             if look.check.served.is_empty() {
-                say("k3s shows no certificate: `systemctl status k3s` says whether it runs.\n")?;
+                say("k3s sends no certificate: `systemctl status k3s` shows whether it runs.\n")?;
                 return Ok(exit_code::KNOWN_BAD);
             }
             let served = self.still_served(&look, &back);
@@ -257,7 +257,7 @@ impl Names {
             }
             if self.args.dry_run {
                 say(&format!(
-                    "would take {names} off the list in Secret kube-system/{}, stop k3s, renew its \
+                    "would remove {names} from the list in Secret kube-system/{}, stop k3s, renew its \
                      certificate and start it\nNothing was changed.\n",
                     name_repair::SECRET
                 ))?;
@@ -265,9 +265,8 @@ impl Names {
             }
             if attempt == ATTEMPTS {
                 say(&format!(
-                    "{names} is served again: right after its start k3s takes in what a client asks for. \
-                     Find the client \
-                     that still uses it, then repeat this.\n"
+                    "{names} is served again: right after its start k3s adds any name that a client asks \
+                     for. Find the client that still uses it, then repeat this.\n"
                 ))?;
                 break;
             }
@@ -326,11 +325,11 @@ fn end(step: &Step, progress: Progress, look: &Look) -> anyhow::Result<u8> {
         for finding in &left {
             say(&finding_text::text(finding))?;
         }
-        say(&format!("What can be served is served: {}\n", names.join(", ")))?;
+        say(&format!("Every name that can be served is served: {}\n", names.join(", ")))?;
         return Ok(exit_code::KNOWN_BAD);
     }
     let reached = match progress {
-        Progress::Ground => "nothing was to be done",
+        Progress::Ground => "nothing had to be done",
         Progress::Configured | Progress::Restarted => "after a restart",
         Progress::Rotated => "after its certificate was renewed",
     };
@@ -360,7 +359,7 @@ fn would(step: &Step) -> String {
     match step {
         Step::Configure(change) => change.diff(),
         Step::Restart => {
-            "would restart k3s, which reads its configuration only at start (pods run on)\n".to_owned()
+            "would restart k3s, which reads its configuration only at start (pods keep running)\n".to_owned()
         }
         Step::Rotate => {
             "where a name is still missing then: would stop k3s, `k3s certificate rotate --service \

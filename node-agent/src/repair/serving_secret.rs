@@ -71,14 +71,14 @@ pub async fn forget(client: &Client, data_dir: &Path, names: &[String]) -> anyho
                 .await
                 .context("no answer in time")
                 .and_then(|answer| Ok(answer?))
-                .with_context(|| format!("taking {} off the list in Secret {SECRET}", names.join(", ")))?;
+                .with_context(|| format!("removing {} from the list in Secret {SECRET}", names.join(", ")))?;
         }
         if !keys.is_empty() || !listed(&stored(&file)?, names).is_empty() {
             seen = Instant::now();
         }
         if begun.elapsed() > PATIENCE {
             bail!(
-                "{} is added to the list of names again and again; does a client connect by it?",
+                "{} is added to the list of names after each removal; does a client connect by it?",
                 names.join(", ")
             );
         }

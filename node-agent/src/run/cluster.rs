@@ -45,7 +45,7 @@ impl Access {
             Self::File(root, path) => {
                 let what = format!("cannot use the kubeconfig {}", path.display());
                 let file = root.read(path).with_context(|| what.clone())?;
-                let missing = || format!("{what}: it is not there; k3s writes it when it has started");
+                let missing = || format!("{what}: it does not exist; k3s writes it when it has started");
                 Ok((file.with_context(missing)?, what))
             }
             Self::K3d(k3d) => {

@@ -74,7 +74,7 @@ pub fn group(runtime_dir: &Path) -> anyhow::Result<u32> {
     let metadata = fs::metadata(runtime_dir);
     metadata
         .map(|metadata| metadata.gid())
-        .with_context(|| format!("cannot look at {}; is it there?", runtime_dir.display()))
+        .with_context(|| format!("cannot read {}; does it exist?", runtime_dir.display()))
 }
 
 fn kubeconfig(token: &Path, address: SocketAddr, server_ca: &[u8]) -> anyhow::Result<String> {

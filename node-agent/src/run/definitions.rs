@@ -43,10 +43,9 @@ use crate::{args::RunArgs, checks::Host};
 /// Group of the webhook on an appliance, which may read its certificate and key.
 const WEBHOOK_GROUP: &str = "weaver-webhook";
 /// What is logged where it is missing.
-const NO_GROUP: &str = "the group weaver-webhook is not found, so only the owner of the webhook's key can \
-read it, and \
-    weaver-webhook.service cannot: type `sudo systemd-sysusers /usr/lib/sysusers.d/weaver.conf`, which makes the group; the \
-    agent gives the key to it within a minute";
+const NO_GROUP: &str = "the group weaver-webhook does not exist, so only the owner of the webhook's key can \
+read it, and weaver-webhook.service cannot: type `sudo systemd-sysusers /usr/lib/sysusers.d/weaver.conf`, \
+which creates the group; the agent gives it the key within a minute";
 /// Pause between two looks where nothing seems to have changed.
 const RECHECK: Duration = Duration::from_secs(30);
 /// Pauses after a failure that may pass by itself: the first, and the longest.

@@ -114,7 +114,7 @@ impl Drift {
                 return;
             }
         }
-        self.deaf("the kernel tells nothing any more");
+        self.deaf("the kernel sends no more events");
         std::future::pending::<()>().await;
     }
 

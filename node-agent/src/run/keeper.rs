@@ -211,7 +211,7 @@ impl Keeper {
                 let read = tokio::task::spawn_blocking(move || {
                     (clock_wait::at_once(&root).judge(), boot_config::read_report(&root, &state_dir))
                 });
-                let (clock, booted) = read.await.context("reading what the boot left")?;
+                let (clock, booted) = read.await.context("reading the reports of this boot")?;
                 findings.extend(clock);
                 findings.extend(booted);
                 self.status.set_round(findings, units.k3s_is_blocked(), gate, reason);

@@ -62,24 +62,25 @@ impl Counts {
             let found = Found { code: finding.code.id(), severity: finding.severity().to_string() };
             findings.get_or_create(&found).inc();
         }
-        registry.register("findings", "Findings of the last round by code and severity", findings);
+        registry.register("findings", "Findings of the last check by code and severity", findings);
         let blocked = report.k3s_blocked.unwrap_or_default();
-        registry.register("k3s_blocked", "Whether k3s is kept from being started", gauge(blocked));
+        registry.register("k3s_blocked", "1 while k3s is blocked", gauge(blocked));
         let rounds = Counter::<u64>::default();
         rounds.inc_by(self.0.rounds.load(Relaxed));
-        registry.register("rounds", "Rounds of checks that have ended", rounds);
+        registry.register("rounds", "Finished checks of the host", rounds);
         let took = Gauge::<f64, AtomicU64>::default();
         took.set(Duration::from_micros(self.0.last_round_micros.load(Relaxed)).as_secs_f64());
-        registry.register_with_unit("round", "How long the last round of checks took", Unit::Seconds, took);
+        registry.register_with_unit("round", "Duration of the last check of the host", Unit::Seconds, took);
         // Of what only a server's agent does, nothing is told elsewhere, and no alert begins.
         if !report.joins {
-            registry.register("gate_open", "Whether the operator may run", gauge(report.gate == Gate::Open));
+            registry.register("gate_open", "1 while the operator may run", gauge(report.gate == Gate::Open));
             let installed = gauge(report.definitions.installed);
-            let help = "Whether our kinds are installed and converted";
+            let help = "1 if the CRDs are installed and conversion works";
             registry.register("definitions_installed", help, installed);
             let expires: Gauge = Gauge::default();
             expires.set(self.0.token_expires.load(Relaxed));
-            let help = "When the operator's token expires, since 1970; 0: it has none of this agent";
+            let help =
+                "Expiry of the operator's token, in seconds since 1970; 0 if this agent has issued none";
             registry.register_with_unit("operator_token_expires", help, Unit::Seconds, expires);
         }
         let mut text = String::new();

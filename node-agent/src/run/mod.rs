@@ -64,7 +64,7 @@ pub struct NeedsHuman;
 ///
 /// # Errors
 /// The runtime directory cannot be used (then a [`NeedsHuman`] is in the error
-/// where time does not cure it), another agent uses it, or a task ended by itself.
+/// where time does not cure it), another agent uses it, or a task ended unexpectedly.
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     prepare(&args.runtime_dir)?;
     let _lock = lock(&args.runtime_dir)?;
@@ -87,7 +87,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let outcome = tokio::select! {
         _ = signals.next() => Ok(()),
         Some(ended) = tasks.join_next() => match ended.context("a task was lost") {
-            Ok(Ok(())) => Err(anyhow!("a task ended by itself")),
+            Ok(Ok(())) => Err(anyhow!("a task ended unexpectedly")),
             Ok(Err(error)) | Err(error) => Err(error),
         },
     };

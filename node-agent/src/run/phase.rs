@@ -142,7 +142,7 @@ impl Phase {
             (Self::Shut, Verdict::Good) => PolicyState::shut("the names are proven".to_owned()),
             (Self::Opening(failure) | Self::Inherited(Some(failure)), Verdict::Good) => PolicyState {
                 gate: Gate::Shut,
-                reason: format!("the names are proven, and the operator has no credentials: {}", failure.why),
+                reason: format!("the names are proven, but the operator has no credentials: {}", failure.why),
                 opening_failure: Some(failure.why.clone()),
             },
             (Self::Inherited(failure), verdict) => {

@@ -98,7 +98,7 @@ pub async fn keep(host: Host, status: Status, stop: CancellationToken) -> anyhow
             let failure = round.as_ref().err().map(|failure| format!("{failure:#}"));
             if failure != said {
                 let failed = failure.as_deref().map(|failure| format!("is not written: {failure}"));
-                info!("the NodeReport {}", failed.as_deref().unwrap_or("says what was found"));
+                info!("the NodeReport {}", failed.as_deref().unwrap_or("is written"));
             }
             said = failure;
             let look = if round.is_ok() {
@@ -289,7 +289,7 @@ async fn tell(client: Client, about: &ObjectReference, news: &mut Vec<News>) -> 
             action: "Check".to_owned(),
             secondary: None,
         };
-        if let Err(failure) = deadline("telling an event", recorder.publish(&event, about)).await {
+        if let Err(failure) = deadline("creating an event", recorder.publish(&event, about)).await {
             match failure.downcast_ref() {
                 // Whatever is done, the API server will not take it: it holds up no other.
                 Some(kube::Error::Api(refusal)) if (400..500).contains(&refusal.code) => {

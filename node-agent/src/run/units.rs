@@ -146,12 +146,10 @@ impl Units {
                 warn!("{failure}");
                 let path = k3s_block::path(&self.runtime_dir).display().to_string();
                 let why = failure.source().map_or_else(|| failure.to_string(), ToString::to_string);
-                let remedy =
-                    Remedy::new("make room in /run, which is memory; it is tried again all the time")
-                        .command("df -h /run")
-                        .command(format!("sudo ls -l {path}*"));
-                let message = "something is known to be bad, and the block that keeps k3s from being \
-                    started cannot be written";
+                let remedy = Remedy::new("free space in /run, which is memory; the agent keeps retrying")
+                    .command("df -h /run")
+                    .command(format!("sudo ls -l {path}*"));
+                let message = "a check failed, but the block of k3s cannot be written";
                 Some(not_started(message).saw(Place::file(path), why).remedy(remedy))
             }
         }
@@ -164,7 +162,7 @@ impl Units {
             let remedy = Remedy::new("remove it and start k3s")
                 .command(format!("sudo rm -r {}", path.display()))
                 .command(format!("sudo systemctl start {unit}"));
-            let message = "the cause that blocked k3s is gone, and the block cannot be removed";
+            let message = "the cause of the block of k3s is gone, but the block cannot be removed";
             return Some(
                 not_started(message)
                     .saw(Place::file(path.display().to_string()), failure.to_string())
@@ -229,8 +227,8 @@ impl Units {
             }
             Err(failure) => {
                 warn!("{failure}");
-                let message = "the gate is open, and systemd does not start the operator";
-                let remedy = Remedy::new("it is tried again with the next check; or start it")
+                let message = "the gate is open, but systemd does not start the operator";
+                let remedy = Remedy::new("the agent retries at the next check; or start it")
                     .command(format!("sudo systemctl start {OPERATOR}"));
                 Some(operator_fault(message, &failure.to_string()).remedy(remedy))
             }
@@ -263,15 +261,15 @@ impl Units {
 
 fn start_fault(unit: &str, active: &str, lasting: Duration, patience: Duration) -> Option<Finding> {
     let missing =
-        if unit == K3S { "its API server does not answer as it should" } else { "has not joined its server" };
+        if unit == K3S { "its API server does not answer correctly" } else { "has not joined its server" };
     let message = match active {
         "activating" if lasting >= patience => {
             format!("k3s has been starting for more than {} s, and {missing}", patience.as_secs())
         }
-        "failed" => "k3s has failed, and systemd does not start it again".to_owned(),
+        "failed" => "k3s has failed, and systemd does not restart it".to_owned(),
         _ => return None,
     };
-    let remedy = Remedy::new("see what it waits for, or why it ended; then start it again")
+    let remedy = Remedy::new("read its log to see why it waits or failed, then start it again")
         .command(format!("sudo journalctl -b -u {unit} | tail -n 50"))
         .command(format!("sudo systemctl restart --no-block {unit}"));
     Some(not_started(&message).saw(Place::file(unit), format!("ActiveState={active}")).remedy(remedy))
@@ -284,10 +282,9 @@ fn opening_fault(active: &str, lasting: Duration, why: &str) -> Finding {
         let finding = Finding::new(Code::OperatorNotStarted, message).milder(Severity::Unknown);
         return finding.saw(Place::file(K3S), why);
     }
-    let remedy = Remedy::new("it is tried again all the time; k3s says more")
+    let remedy = Remedy::new("the agent keeps retrying; the log of k3s has the reason")
         .command("sudo journalctl -b -u k3s | tail -n 50");
-    operator_fault("the names are proven, and the operator could not be given its credentials", why)
-        .remedy(remedy)
+    operator_fault("the names are proven, but the operator did not get its credentials", why).remedy(remedy)
 }
 
 fn not_started(message: &str) -> Finding {

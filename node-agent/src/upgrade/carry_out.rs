@@ -39,7 +39,7 @@ impl Upgrade<'_> {
     pub async fn forward(&mut self, steps: &[Step]) -> anyhow::Result<u8> {
         let mut stop = Stop::listen()?;
         let (from, to) = (self.record.from.clone(), self.record.to.clone());
-        say(&format!("k3s {} takes the place of {}", to.version, from.version));
+        say(&format!("k3s {} replaces {}", to.version, from.version));
         for step in steps {
             let acted = tokio::select! {
                 acted = self.act(*step, &to) => acted,
@@ -113,7 +113,7 @@ impl Upgrade<'_> {
             Step::PutBack => node.place.put_back(),
             Step::Restart => {
                 say(&format!(
-                    "Restarting {} (pods run on), and proving it for up to {} s",
+                    "Restarting {} (pods keep running), and verifying it for up to {} s",
                     role.unit(),
                     node.wait.as_secs()
                 ));
@@ -163,7 +163,7 @@ impl Upgrade<'_> {
             ));
         } else {
             say(&format!(
-                "{version} is in place again, and is not proven either: {error:#}\nIts log says why; then \
+                "{version} is in place again, but is not proven either: {error:#}\nIts log says why; then \
                  try once more:\n  \
                  sudo weaver explain --journal {}\n  sudo weaver node rollback",
                 unit.trim_end_matches(".service")

@@ -25,7 +25,7 @@ pub async fn fetch(address: &str, mut take: impl FnMut(&[u8]) -> anyhow::Result<
     let body = open(address).await.with_context(|| format!("cannot fetch {address}"))?;
     let mut body = body.into_body();
     while let Some(part) = body.frame().await {
-        let part = part.with_context(|| format!("{address} ended in the midst of it"))?;
+        let part = part.with_context(|| format!("{address}: the download broke off"))?;
         if let Ok(bytes) = part.into_data() {
             take(&bytes)?;
         }
@@ -58,7 +58,7 @@ async fn open(address: &str) -> anyhow::Result<Response<Body>> {
         ensure!(answer.status().is_redirection(), "the server answered {}", answer.status());
         let to = answer.headers().get(header::LOCATION).and_then(|to| to.to_str().ok());
         let next: Uri =
-            to.and_then(|to| to.parse().ok()).context("the server sends elsewhere, and not where")?;
+            to.and_then(|to| to.parse().ok()).context("the server redirects without an address")?;
         ensure!(next.scheme() == uri.scheme(), "the server redirects from {:?} to {next}", uri.scheme_str());
         uri = next;
     }
@@ -130,13 +130,13 @@ mod tests {
         let forever = answer("302 Found", "Location: HERE/again\r\n", "");
         for (answers, want) in [
             (vec![answer("404 Not Found", "", "no")], "the server answered 404 Not Found"),
-            (vec![answer("302 Found", "", "")], "the server sends elsewhere, and not where"),
+            (vec![answer("302 Found", "", "")], "the server redirects without an address"),
             (
                 vec![answer("302 Found", "Location: https://127.0.0.1:1/\r\n", "")],
                 "redirects from Some(\"http\") to",
             ),
             (vec![forever; REDIRECTIONS], "too many redirects"),
-            (vec![answer("200 OK", "", "abc").replace("Length: 3", "Length: 9")], "ended in the midst of it"),
+            (vec![answer("200 OK", "", "abc").replace("Length: 3", "Length: 9")], "the download broke off"),
             (vec![answer("200 OK", "", &"a".repeat(TEXT + 1))], "too long for a list of hashes"),
             (vec![], "cannot fetch http://127.0.0.1"),
         ] {

@@ -35,7 +35,10 @@ pub fn last(directory: &Path) -> anyhow::Result<Option<Record>> {
     };
     let record = serde_json::from_str(&text);
     record.map(Some).with_context(|| {
-        format!("{} is damaged; move it away, and what it knew of the last upgrade with it", path.display())
+        format!(
+            "{} is damaged; move it away, which also discards the record of the last upgrade",
+            path.display()
+        )
     })
 }
 
@@ -58,7 +61,7 @@ impl Journal {
         fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
         let path = directory.join(LOCK);
         let lock = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        lock.try_lock().context("another upgrade of k3s is under way: wait for its end")?;
+        lock.try_lock().context("another upgrade of k3s is running: wait until it has finished")?;
         Ok(Self { path: directory.join(NAME), _lock: lock })
     }
 
@@ -90,8 +93,8 @@ mod tests {
             Record { begun, from, to, names: Vec::new(), to_the_one_before: false, phase: Phase::Forward };
         assert_eq!(told(), None);
         for (phase, want) in [
-            (Phase::Forward, Some("an upgrade of k3s from v1.36.3+k3s1 to v1.36.4+k3s1 was cut off")),
-            (Phase::Back, Some("an upgrade of k3s from v1.36.3+k3s1 to v1.36.4+k3s1 was cut off")),
+            (Phase::Forward, Some("an upgrade of k3s from v1.36.3+k3s1 to v1.36.4+k3s1 was interrupted")),
+            (Phase::Back, Some("an upgrade of k3s from v1.36.3+k3s1 to v1.36.4+k3s1 was interrupted")),
             (Phase::Done, None),
             (Phase::WentBack, None),
         ] {
@@ -117,7 +120,7 @@ mod tests {
         journal.note(&mut record, Phase::Back).unwrap();
         assert_eq!(last(&state).unwrap().unwrap().phase, Phase::Back);
         let error = Journal::lock(&state).map(drop).unwrap_err().to_string();
-        assert!(error.contains("another upgrade of k3s is under way"), "{error}");
+        assert!(error.contains("another upgrade of k3s is running"), "{error}");
         drop(journal);
         drop(Journal::lock(&state).unwrap());
         fs::write(state.join(NAME), "{\"phase\":").unwrap();

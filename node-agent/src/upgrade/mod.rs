@@ -191,7 +191,7 @@ fn end(plan: &Plan, facts: &Facts) -> Option<u8> {
     match plan {
         Plan::Go(..) => None,
         Plan::Nothing(version) => {
-            say(&format!("k3s is {version} already: nothing was to be done."));
+            say(&format!("k3s is already {version}: nothing had to be done."));
             Some(exit_code::FINE)
         }
         Plan::Refused(refusals) => {
@@ -231,7 +231,7 @@ fn cut_off(last: &Record, resume: Resume) -> String {
     let Record { begun, from, to, .. } = last;
     let (from, to) = (&from.version, &to.version);
     let state = match resume {
-        Resume::Nothing => "it had come to its end".to_owned(),
+        Resume::Nothing => "it had finished".to_owned(),
         Resume::Forget => format!("{to} was not put in place yet"),
         Resume::LeaveAlone => "another k3s was installed since, which is left as it is".to_owned(),
         Resume::Prove => format!("{to} is in place and was not proven: it is restarted and proven"),
@@ -240,7 +240,7 @@ fn cut_off(last: &Record, resume: Resume) -> String {
             format!("{from} is in place again and was not proven: it is restarted and proven")
         }
     };
-    format!("An upgrade of k3s from {from} to {to}, begun {begun}, was cut off; {state}.")
+    format!("An upgrade of k3s from {from} to {to}, begun {begun}, was interrupted; {state}.")
 }
 
 fn would(facts: &Facts, role: Role, names: &[String], node: &Node) -> String {
@@ -248,17 +248,17 @@ fn would(facts: &Facts, role: Role, names: &[String], node: &Node) -> String {
     let Candidate { shown, asked, version, .. } = &facts.candidate;
     let from = facts.installed.as_ref().map_or("an unknown version".to_owned(), ToString::to_string);
     let to = version.as_ref().and_then(|version| version.as_ref().ok()).or(asked.as_ref());
-    let to = to.map_or("a version that it tells when it may be run".to_owned(), ToString::to_string);
+    let to = to.map_or("a version that is known once it may be run".to_owned(), ToString::to_string);
     let file = |path: &Path| path.display().to_string();
     let proof = match role {
         Role::Server if names.is_empty() => "/readyz and the version".to_owned(),
         Role::Server => format!("/readyz, the version and the names {}", names.join(", ")),
-        Role::Agent => "what the cluster sees of it".to_owned(),
+        Role::Agent => "the version that the cluster reports".to_owned(),
     };
     format!(
         "would go from {from} to {to}: {shown}\n\
          would keep {} as {} and put the new one in its place\n\
-         would restart {} (pods run on)\n\
+         would restart {} (pods keep running)\n\
          would prove within {} s: {} is active, {proof}\n\
          else would put the old one back, restart and prove it\n\
          Nothing was changed.",

@@ -75,7 +75,7 @@ impl Node {
         let error = access(directory, AccessFlags::W_OK).err()?;
         let what = format!("{} cannot be written ({})", directory.display(), error.desc());
         let remedy =
-            if nix::unistd::geteuid().is_root() { "mount it for writing" } else { "type `sudo` in front" };
+            if nix::unistd::geteuid().is_root() { "mount it for writing" } else { "put `sudo` in front" };
         Some(Refusal { what, remedy: remedy.to_owned() })
     }
 
@@ -258,7 +258,7 @@ pub async fn version_of(program: &Path) -> Result<Version, String> {
         command.env("PATH", path);
     }
     let output = timeout(SAYING, command.output()).await;
-    let output = output.map_err(|_| format!("`--version` says nothing within {} s", SAYING.as_secs()))?;
+    let output = output.map_err(|_| format!("`--version` printed nothing within {} s", SAYING.as_secs()))?;
     let output = output.map_err(|error| format!("it cannot be run: {error}"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
@@ -300,7 +300,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for (number, (script, want)) in [
             ("echo k3s version v1.36.4+k3s1", "v1.36.4+k3s1"),
-            ("echo hello", "`--version` says \"hello\""),
+            ("echo hello", "`--version` printed \"hello\""),
             (
                 "printf 'no \\033[31mroom\\n' >&2; exit 3",
                 "`--version` fails (exit status: 3) no \\u{1b}[31mroom",

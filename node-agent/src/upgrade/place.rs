@@ -109,7 +109,7 @@ impl Place {
     pub fn exchange(&self) -> anyhow::Result<()> {
         let (installed, previous) = (&self.installed, &self.previous());
         renameat2(AT_FDCWD, installed, AT_FDCWD, previous, RenameFlags::RENAME_EXCHANGE).with_context(
-            || format!("{} and {} cannot change places", installed.display(), previous.display()),
+            || format!("{} and {} cannot be exchanged", installed.display(), previous.display()),
         )?;
         self.to_the_disk()
     }
@@ -202,8 +202,7 @@ fn link(from: &Path, to: &Path) -> anyhow::Result<()> {
 }
 
 fn rename(from: &Path, to: &Path) -> anyhow::Result<()> {
-    fs::rename(from, to)
-        .with_context(|| format!("cannot put {} in the place of {}", from.display(), to.display()))?;
+    fs::rename(from, to).with_context(|| format!("cannot move {} to {}", from.display(), to.display()))?;
     // Of two names of one file the kernel leaves both.
     remove(from)
 }
@@ -295,7 +294,7 @@ mod tests {
     fn what_cannot_change_places_stays_where_it_was() {
         let (_dir, place) = place("old");
         let error = format!("{:#}", place.exchange().unwrap_err());
-        assert!(error.contains("k3s.previous cannot change places"), "{error}");
+        assert!(error.contains("k3s.previous cannot be exchanged"), "{error}");
         assert_eq!(all(&place), pairs(&[("k3s", "old")]));
     }
 

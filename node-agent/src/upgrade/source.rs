@@ -117,35 +117,36 @@ impl Source {
     /// # Errors
     /// It cannot be fetched, read or written.
     pub async fn stage(&self, place: &Place, candidate: &mut Candidate) -> anyhow::Result<()> {
-        let wanted =
-            match self {
-                Self::File { path, sha256 } => {
-                    let wanted = expected(path, sha256.as_deref())?;
-                    let (place, path) = (place.clone(), path.clone());
-                    let copying = move || {
-                        let mut writing = place.begin()?;
-                        writing.copy(&path)?;
-                        writing.end()
-                    };
-                    tokio::task::spawn_blocking(copying).await.context("copying the new program")??;
-                    wanted
-                }
-                Self::Release { version, releases, files, sha256 } => {
-                    let fetched = fetch(place, version, releases, *files, sha256.as_deref()).await;
-                    Some(fetched.map_err(|error| {
+        let wanted = match self {
+            Self::File { path, sha256 } => {
+                let wanted = expected(path, sha256.as_deref())?;
+                let (place, path) = (place.clone(), path.clone());
+                let copying = move || {
+                    let mut writing = place.begin()?;
+                    writing.copy(&path)?;
+                    writing.end()
+                };
+                tokio::task::spawn_blocking(copying).await.context("copying the new program")??;
+                wanted
+            }
+            Self::Release { version, releases, files, sha256 } => {
+                let fetched = fetch(place, version, releases, *files, sha256.as_deref()).await;
+                Some(fetched.map_err(|error| {
                     anyhow!(
-                        "{error:#}; nothing was changed. Fetch {} and {} of {version} where that address is \
-                         reached, bring \
-                         both here, then `sudo weaver node upgrade --k3s /path/to/{}`",
-                        files.program, files.sums, files.program
+                        "{error:#}; nothing was changed. Fetch {} and {} of {version} on a machine that \
+                         reaches the address, copy both here, then `sudo weaver node upgrade --k3s \
+                         /path/to/{}`",
+                        files.program,
+                        files.sums,
+                        files.program
                     )
                 })?)
-                }
-                Self::Previous { sha256 } => {
-                    place.take_previous()?;
-                    sha256.clone()
-                }
-            };
+            }
+            Self::Previous { sha256 } => {
+                place.take_previous()?;
+                sha256.clone()
+            }
+        };
         let path = place.staged();
         let Candidate { kind, size, .. } = of_file(&path)?;
         (candidate.kind, candidate.size) = (kind, size);

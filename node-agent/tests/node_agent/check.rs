@@ -91,7 +91,7 @@ fn a_configuration_that_only_the_agent_cannot_read_leaves_the_proof_open() {
     let verdict = Host::debian().server_ca(&ca.pem()).file(CONFIG, large).check(server.address, 1);
     assert_eq!(verdict.code, 0);
     verdict.finding("F-03").is("unknown").remedied_by("sudo weaver-node-agent check");
-    verdict.finding("T-09").is("unknown").says("names to prove are not known");
+    verdict.finding("T-09").is("unknown").says("configured names are unknown");
     assert!(!verdict.has("T-00"));
 }
 
@@ -153,7 +153,7 @@ fn a_server_that_speaks_no_tls_is_unknown() {
 fn before_the_first_start_of_k3s_nothing_is_bad() {
     let verdict = Host::debian().file(CONFIG, "tls-san: [box.example]\n").check(closed_port(), 1);
     assert_eq!(verdict.code, 0);
-    verdict.finding("T-09").is("unknown").says("server-ca.crt is not there");
+    verdict.finding("T-09").is("unknown").says("server-ca.crt does not exist");
 }
 
 #[test]

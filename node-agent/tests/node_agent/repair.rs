@@ -92,7 +92,7 @@ fn each_layout_is_mended_in_the_file_that_counts_and_then_only_a_reboot_is_missi
         let host = host.file(file, text);
         let (code, said) = repair(&host, &[]);
         assert_eq!(code, 11, "{file}: {said}");
-        assert!(said.ends_with("Changed. It counts from the next boot: sudo reboot\n"), "{said}");
+        assert!(said.ends_with("Changed. It takes effect at the next boot: sudo reboot\n"), "{said}");
         assert_eq!(host.read(file), MENDED, "{file}");
         assert_eq!(host.read(&before(file)), text, "{file}");
         let verdict = host.preflight();
@@ -103,7 +103,7 @@ fn each_layout_is_mended_in_the_file_that_counts_and_then_only_a_reboot_is_missi
         assert_eq!(code, 11, "{said}");
         assert!(
             said.contains("N-04  FAIL")
-                && said.ends_with("Nothing was changed: there is no change that this command can make.\n")
+                && said.ends_with("Nothing was changed: this command has no repair for these findings.\n")
         );
     }
 }
@@ -179,7 +179,7 @@ fn what_no_change_of_a_file_cures_is_said_so() {
         let (code, said) = repair(&host, &[]);
         assert_eq!(code, 10, "{said}");
         assert!(
-            said.ends_with("Nothing was changed: there is no change that this command can make.\n"),
+            said.ends_with("Nothing was changed: this command has no repair for these findings.\n"),
             "{said}"
         );
         assert_eq!(host.read(CMDLINE), text);

@@ -236,7 +236,7 @@ pub fn build_testbed(source: &Path, target: TestbedFor) -> Result<PathBuf> {
         needs.join(" or ")
     );
     run_build(source, target.flags())?
-        .ok_or_else(|| anyhow!("tests/testbed/build.sh did not build; its messages stand above"))
+        .ok_or_else(|| anyhow!("tests/testbed/build.sh did not build; see its messages above"))
 }
 
 /// Runs the testbed's build; the path is its only line of output.
@@ -252,7 +252,7 @@ fn run_build(source: &Path, arguments: &[&str]) -> Result<Option<PathBuf>> {
     }
     ensure!(
         output.status.success(),
-        "{} failed ({}); its messages stand above",
+        "{} failed ({}); see its messages above",
         script.display(),
         output.status
     );

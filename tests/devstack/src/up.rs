@@ -49,9 +49,9 @@ pub fn up(dir: &Path, programs: &Programs, preferred: u16, replicas: usize) -> R
         files::replace(&layout.config(), server_files::config(&names).as_bytes(), 0o600)?;
     }
     if let Some(words) = Agent::new(programs, &layout, preferred).verdict(&["preflight"])? {
-        return Ok(known_bad("known bad before the start (see above); nothing was started", &words));
+        return Ok(known_bad("a check of the host failed (see above); nothing was started", &words));
     }
-    steps.done("host checked", "fit for k3s");
+    steps.done("host checked", "no check failed");
 
     let record = ensure_server(&layout, programs, preferred, &mut steps)?;
     let agent = Agent::new(programs, &layout, record.port);
