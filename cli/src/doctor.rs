@@ -1,9 +1,9 @@
-//! `weaver doctor`: is all well, and if not, whose fault is it?
+//! `weaver doctor`: what is wrong, on which machine, and what to type.
 //!
-//! Goes the way that kubectl goes, from the kubeconfig on this machine over the network to the cluster, and
-//! stops where it ends: the first failure is the cause. On the machine of the agent its last report is shown
-//! too, and of the other nodes what their agents say in the cluster. Nothing is changed: what
-//! comes closest to a write is a dry run, which has one object converted.
+//! Follows the path of kubectl, from the kubeconfig on this machine over the network to the cluster, and
+//! stops at the first failure, which is the cause. On the agent's machine it also shows the agent's last
+//! report, and of the other nodes what their agents report in the cluster. It changes nothing: the closest to
+//! a write is a dry run, which has one object converted.
 
 mod ask;
 mod cluster;

@@ -1,4 +1,4 @@
-//! What an account may do, asked by a person who may ask it of others.
+//! Access reviews: what an account may do, asked by a user who may ask it of others.
 
 use anyhow::Context as _;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};

@@ -1,9 +1,9 @@
-//! `weaver uninstall`: takes Config Weaver out of a cluster, with the rights of the person who types.
+//! `weaver uninstall`: removes Config Weaver from a cluster, with the user's rights.
 //!
-//! Guarantees: nothing is written before all was told; each deletion names the uid of what was seen; the
-//! operator loses its rights before the policy that guards them goes; a definition goes last, when no object of
-//! it is left. What is not ours is left alone. Failure: what was done stays done, the error names the object,
-//! and the next run continues from there.
+//! Guarantees: nothing is written before everything was listed; each deletion names the uid that was listed;
+//! the operator loses its rights before the policy that limits them is deleted; a CRD is deleted last, when
+//! it has no objects. Objects of others are not touched. Failure: what was done stays done, the error names
+//! the object, and the next run continues from there.
 
 mod definitions;
 mod found;

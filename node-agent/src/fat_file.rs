@@ -1,12 +1,13 @@
-//! Replaces a file of the boot partition so that the next boot's fsck.vfat leaves it whole.
+//! Replaces a file of the boot partition so that fsck.vfat keeps it whole after a power cut.
 //!
-//! In the middle of a rename two names of a FAT lead to the same clusters. After a cut there fsck.vfat takes
-//! them from the name that stands second in the directory, which is emptied: that must be the one that was to
-//! go. So the new file is made behind the old one: holes before it, which deleted files leave and the kernel
-//! fills first, are taken by empty files meanwhile. And the old content is given up when the new name is on the
-//! card for certain: a card that remembered only the former would have the file under clusters that are free.
-//! Guarantees: as [`durable_file::replace`]'s; elsewhere than on a FAT it is nothing else. Failure: as there;
-//! where the directory has more holes than are filled, the file is replaced all the same.
+//! During a rename two directory entries of a FAT point to the same clusters. After a power cut fsck.vfat
+//! empties the second one, so that must be the entry to delete. The new file therefore gets an entry behind
+//! the old one: free entries before it, which the kernel would fill first, are taken by empty files
+//! meanwhile. The old content is freed only once the new entry is on the card, or a card that kept the old
+//! entry would have it point to free clusters.
+//!
+//! Guarantees: those of [`durable_file::replace`]; on other file systems it does nothing else. Failure: the
+//! same; if the directory has more free entries than are filled, the file is replaced anyway.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

@@ -1,8 +1,8 @@
-//! The file that keeps k3s from being started: `k3s.blocked` in the runtime
-//! directory. k3s' unit has `ConditionPathExists=!` on it.
+//! The file that blocks k3s: `k3s.blocked` in the runtime directory. k3s' unit has `ConditionPathExists=!` on
+//! it.
 //!
-//! It is there only where something is known to be bad, and holds what and why.
-//! It lives in memory: a reboot always begins without it.
+//! It exists only if a check failed, and holds which and why. It is in memory: a reboot always begins without
+//! it.
 
 use std::{
     fs::{self, DirBuilder},

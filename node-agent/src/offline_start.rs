@@ -1,11 +1,11 @@
-//! A start without a network: k3s takes its address from the default route and ends itself without one, so the card
-//! gives itself a route that leads nowhere, and pins k3s to its address.
+//! A start without a network: k3s takes its address from the default route and exits without one, so the card
+//! adds a route that leads nowhere, and passes its address to k3s.
 //!
-//! Guarantees: only `preflight --gate --offline-start` changes anything, and nothing where there is a way to a network,
-//! where the owner has set `node-ip`, where the node joins another server, or later than k3s' first start of a
-//! boot. What it makes is gone after a reboot: an interface, and a file in memory from which k3s' unit takes
-//! its flag. Each look before k3s starts takes both back once there is a network. Failure: what could not be
-//! made is reported with the warning that there is no route, and k3s is held back by none of it.
+//! Guarantees: only `preflight --gate --offline-start` changes anything, and only on a server without a
+//! route, without the owner's `node-ip`, before k3s' first start of a boot. The interface, and the file in
+//! memory from which k3s' unit takes its flag, are gone after a reboot; each check before a start of k3s
+//! removes both once there is a network. Failure: reported with the warning that there is no route; k3s is
+//! never blocked by it.
 
 use std::{fs::DirBuilder, io, os::unix::fs::DirBuilderExt as _, path::Path};
 

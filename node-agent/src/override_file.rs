@@ -1,11 +1,10 @@
-//! The owner's override: a file on the boot partition, one code per line. A
-//! known bad verdict with such a code becomes a warning that says so.
+//! The owner's override: a file on the boot partition, one code per line. A failed check with such a code
+//! becomes a warning that names the override.
 //!
-//! A line is a code's id or its name, in any case; `#` begins a comment, line
-//! ends may be those of Windows. A line that is no code changes nothing and is
-//! reported with the nearest code; so is a file that cannot be read. What is
-//! overridden is the next step's stop and never a proof: a name that is not
-//! served stays unproven.
+//! A line is a code's id or name, in any case; `#` begins a comment; line ends may be those of Windows. A
+//! line that is not a code changes nothing and is reported with the nearest code; so is a file that cannot be
+//! read. An override removes the block of the next step and proves nothing: a name that is not served stays
+//! unproven.
 
 use std::{collections::BTreeMap, path::Path};
 

@@ -1,13 +1,11 @@
 //! `preflight --gate`: what systemd runs before k3s.
 //!
-//! In this order: an old block of k3s is removed; the clock is waited for; with
-//! `--offline-start`, a host without a network is made ready for k3s; the host
-//! is judged; where something is known to be bad, k3s is blocked; the report is
-//! published. So whatever goes wrong on the way, a crash of this program
-//! included, leaves k3s free to start: only a verdict blocks it.
+//! In this order: removes an old block of k3s; waits for the clock; with `--offline-start`, prepares a host
+//! without a network for k3s; checks the host; blocks k3s if a check failed; publishes the report. Any other
+//! failure on the way, a crash of this program included, leaves k3s free to start: only a failed check blocks
+//! it.
 //!
-//! Where an agent runs (k3s is started again by hand, say), it is the agent that
-//! publishes: it knows more.
+//! If an agent is running (k3s was restarted by hand, say), the agent publishes: it knows more.
 
 use std::{
     fs::File,

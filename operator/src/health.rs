@@ -1,11 +1,11 @@
-//! Is this process alive, and does it do its duty? Pure but for the clock.
+//! Whether this process is alive and ready. Pure except for the clock.
 //!
-//! Alive: each loop has made an attempt within its bound, and no reconciliation takes for ever. An API server
-//! that cannot be reached, that refuses or is busy, is an attempt; a restart would cure none of it. Ready: it
-//! waits for its turn, or it leads and all its watches have a verdict. What is told holds no name of a tenant,
-//! so anyone who may ask learns of no one.
+//! Alive: each loop has made an attempt within its bound, and no reconciliation runs forever. A request that
+//! an API server refuses or does not answer is an attempt too, since a restart would not help. Ready: it
+//! waits for the lease, or it leads and all its watches have an answer. The report names no tenant, so it is
+//! safe to show to anyone.
 //!
-//! Time is that of a clock which stands still while the machine is suspended: anyone who wakes is not late.
+//! The clock stops while the machine is suspended, so nothing is late after a resume.
 
 use std::sync::Arc;
 use std::time::Duration;

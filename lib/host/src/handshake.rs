@@ -1,13 +1,13 @@
-//! One TLS handshake that is verified as a client would and notes which names were shown.
+//! One TLS handshake, verified as a client would, which records the names of the certificate.
 //!
-//! For `weaver kubeconfig` and the node agent. The name that is sent and the name that is verified are given
-//! apart: k3s' listener may add every name it is asked for to its certificate, for ever. Failure: why it
-//! ended is in [`Seen::outcome`]; nothing of a credential is needed or sent.
+//! For `weaver kubeconfig` and the node agent. The name that is sent and the name that is verified are
+//! separate arguments: k3s' listener may add each name that a client asks for to its certificate,
+//! permanently. No credential is needed or sent. Failure: the reason is in [`Seen::outcome`].
 //!
-//! Guarantees: where [`Seen::outcome`] blames the dates, only the dates are wrong. The verifier looks at the
-//! dates before it looks for an issuer, so an expired certificate of anybody's would be blamed for its dates as
-//! well. Chain, name and the server's key are therefore verified for a time within the certificate's own dates;
-//! a fault of theirs is what is reported.
+//! Guarantees: if [`Seen::outcome`] blames the dates, only the dates are wrong. The verifier checks the dates
+//! before the issuer, so an expired certificate of any issuer would be blamed for its dates. Chain, name and
+//! the server's key are therefore verified at a time within the certificate's own dates, and a fault of
+//! theirs is reported instead.
 
 use std::io;
 use std::net::IpAddr;

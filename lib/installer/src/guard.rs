@@ -1,8 +1,8 @@
 //! An admission policy of ours, and the binding that puts it in force.
 //!
-//! The policy is ours: one that differs is replaced. Its binding belongs to anyone who administrates the
-//! cluster, who turns the policy off by it: it is made where there is none, and otherwise left as it is.
-//! Failure: an [`InstallError`]; what was written before stays.
+//! The policy is ours: one that differs is replaced. The binding belongs to the administrator, who may turn
+//! the policy off with it: a missing one is created, an existing one is left as it is. Failure: an
+//! [`InstallError`]; what was written before stays.
 
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,

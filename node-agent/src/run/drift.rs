@@ -1,9 +1,9 @@
-//! Tells when someone has changed what the checks read, by inotify, so that no one has to look all the time.
+//! Reports changes of the files that the checks read, by inotify, so that the checks need not poll.
 //!
-//! Directories are watched, since files are replaced by others of their name; of one that does not exist the nearest
-//! that does, for the name that is missing. What the agent itself writes on the boot partition is no change.
-//! Best effort: what the kernel does not tell (`/proc`, the served certificate, a card on another machine) is seen at
-//! the next look, which is never far.
+//! Directories are watched, since files are replaced by rename; for a missing directory, the nearest one that
+//! exists is watched for the missing name. The agent's own writes to the boot partition do not count. Best
+//! effort: what inotify does not report (`/proc`, the served certificate, other machines) is found by the
+//! next periodic check.
 
 use std::{
     collections::{HashMap, HashSet},

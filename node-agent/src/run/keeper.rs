@@ -1,6 +1,5 @@
-//! Keeps the gate: checks when something has changed and from time to time,
-//! opens it once, renews the operator's token; under systemd also looks after
-//! the units in each round.
+//! Keeps the gate: checks after each change and at intervals, opens the gate once, renews the operator's
+//! token; under systemd it also starts the units in each round.
 
 use std::{future::pending, net::SocketAddr, time::Duration};
 

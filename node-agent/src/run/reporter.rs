@@ -1,12 +1,12 @@
-//! Keeps the `NodeReport` of this node in the API, its Node's labels, and tells events: for who asks the cluster and
-//! not the board.
+//! Writes this node's `NodeReport` and the labels of its Node, and creates Events, for users who look at the
+//! cluster and not at the board.
 //!
-//! Guarantees: written on change only, and the more seldom the more often something changes, since the API's
-//! database is on the same card: after ten minutes at the latest, and what came and went in between is not
-//! told. A look every ten minutes or so finds what someone else has changed. An event is reported once for each
-//! finding that turns bad and once when it is known to be gone; what an agent before this one has told is in
-//! the API. One that could not be told is told later, unless the agent ends before. Whatever fails is tried
-//! again and holds up nothing else.
+//! Guarantees: it writes on change only, and less often the more often something changes, since the API's
+//! database is on the same card: after ten minutes at the latest; what appeared and disappeared in between is
+//! not reported. A read every ten minutes or so finds what others have changed. Each finding gets one Event
+//! when it turns bad and one when it is resolved; what an earlier agent reported is read from the API.
+//! Failures are retried and block nothing else; an Event that failed is created later, unless the agent exits
+//! before.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,10 +1,10 @@
-//! `upgrade` and `rollback`: another k3s in the place of the one that runs, proven, or the old one again.
+//! `upgrade` and `rollback`: replace k3s by another version and prove it, or restore the old one.
 //!
-//! What stands against it and what counts as proof is decided in `weaver_diagnostics::k3s_upgrade`; here it is
-//! collected and done. Guarantees: nothing is touched before all checks have passed; there is always a whole
-//! k3s in place; what is under way is written down first, so that the next run finishes what was cut off; what
-//! is not proven in its time goes back by itself. Failure: it is said which k3s is in place now and what is not
-//! as it was.
+//! `weaver_diagnostics::k3s_upgrade` decides what prevents an upgrade and what proves it; this module
+//! collects the facts and acts. Guarantees: nothing is changed before all checks have passed; the installed
+//! k3s is always a whole file; each step is recorded before it is taken, so that the next run completes an
+//! interrupted one; a version that is not proven in time is rolled back. Failure: the error names the
+//! installed k3s and what differs from before.
 
 pub mod args;
 mod carry_out;

@@ -1,12 +1,11 @@
-//! Acquires the Lease, renews it, and gives it back.
+//! Acquires the Lease, renews it, and releases it.
 //!
-//! A candidate looks every ten seconds; a leader writes every forty. One that cannot renew tries again and
-//! again: when the API server is back and no one else has taken over, it continues. One that has lost the
-//! Lease is to end, since what its parts were doing is not theirs any more; anyone who starts it again has a
-//! candidate.
+//! A candidate reads it every ten seconds; a leader renews it every forty. A leader that cannot renew
+//! retries: once the API server is back and no one else has taken over, it continues. A leader that has lost
+//! the Lease must exit, since its parts may no longer write; restarted, it is a candidate.
 //!
-//! Candidates put themselves on a list in the Lease, where everybody can see them. A leader that finds one of higher
-//! priority there, when it renews, ends its work and gives the Lease back, and all others leave it to that one.
+//! Candidates are listed in the Lease. A leader that finds one of higher priority there at a renewal finishes
+//! its work and releases the Lease, and all other candidates leave it to that one.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
-//! Watches on several namespaces, told as one watch.
+//! Merges the watches on several namespaces into one.
 //!
-//! Guarantees: the first list is told when each part has shown all it has, or has failed in a way that counts as its
-//! last word, so that anyone who waits for it knows all that can be known: what is missing in it is not there
-//! or may not be seen, and is not only late. What is gone when a part shows all again is reported as a deletion.
+//! Guarantees: the first list is emitted when each part has listed its objects or failed for good, so that a
+//! consumer that waits for it knows all that can be known: an object that is missing then does not exist or
+//! may not be read, and is not just late. An object that a later list of its part lacks is emitted as a
+//! deletion.
 
 use std::collections::{BTreeMap, BTreeSet};
 

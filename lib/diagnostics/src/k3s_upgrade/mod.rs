@@ -1,6 +1,6 @@
-//! Replacing the k3s of a node by another one: may it be, what is done, is it proven, and what was cut off.
+//! Replacing the k3s of a node: whether it is allowed, in which steps, what proves it, how to resume. Pure.
 //!
-//! Anyone who acts collects what is so, asks here, and does what is answered.
+//! The caller collects the facts, asks for a plan, and carries it out.
 
 pub mod plan;
 pub mod program;
