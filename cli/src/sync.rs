@@ -178,7 +178,7 @@ async fn targets(client: &Client, spec: &ValidSync) -> BTreeSet<String> {
             targets.extend(selected.map(kube::ResourceExt::name_any));
         }
         Err(error) => {
-            say(format_args!("the selected namespaces could not be listed with your rights: {error}"))
+            say(format_args!("the selected namespaces could not be listed with your rights: {error}"));
         }
     }
     targets

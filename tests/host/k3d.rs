@@ -86,7 +86,7 @@ mod own_server {
 
         scene.engine.show([Shown { state: "exited", ..Shown::of("edge", &first, &["raspi"]) }]);
         let report = agent.wait_for("report of a stopped cluster", |report| has(report, "D-04"));
-        assert_eq!(report["gate"], "open", "what runs goes on");
+        assert_eq!(report["gate"], "open", "what runs continues");
         assert_eq!(finding(&report, "D-04")["remedy"]["commands"][0], "k3d cluster start edge");
 
         scene.engine.show([]);

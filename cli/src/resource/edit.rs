@@ -118,7 +118,7 @@ async fn change(store: &Store, current: DynamicObject, change: Change, options: 
     match updated.await {
         Ok(Updated::Changed(_)) => say(format_args!("{reference} edited{}", options.dry_run.suffix())),
         Ok(Updated::Unchanged(_)) => {
-            say(format_args!("{reference} unchanged: the object has this content already"))
+            say(format_args!("{reference} unchanged: the object has this content already"));
         }
         Err(error) => {
             return Err(error.downcast().map_or_else(|own| own, |failed| said(store, place, failed)));
