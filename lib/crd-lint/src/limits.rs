@@ -81,9 +81,17 @@ pub(super) fn tightened(old: &JSONSchemaProps, new: &JSONSchemaProps) -> Vec<Cha
 fn bounds(old: &JSONSchemaProps, new: &JSONSchemaProps) -> [Option<Change>; 9] {
     let lower = |schema: &JSONSchemaProps| (schema.minimum, schema.exclusive_minimum);
     let upper = |schema: &JSONSchemaProps| (schema.maximum, schema.exclusive_maximum);
+    // Clients held to the format before it was spelled out as bounds.
+    let (least_of_format, most_of_format) = match old.format.as_deref() {
+        Some("int32") => (Some(f64::from(i32::MIN)), Some(f64::from(i32::MAX))),
+        _ => (None, None),
+    };
+    let (was_lower, was_upper) = (lower(old), upper(old));
+    let was_lower = (was_lower.0.or(least_of_format), was_lower.1);
+    let was_upper = (was_upper.0.or(most_of_format), was_upper.1);
     [
-        bound(["minimum", "exclusiveMinimum"], Ordering::Greater, lower(old), lower(new)),
-        bound(["maximum", "exclusiveMaximum"], Ordering::Less, upper(old), upper(new)),
+        bound(["minimum", "exclusiveMinimum"], Ordering::Greater, was_lower, lower(new)),
+        bound(["maximum", "exclusiveMaximum"], Ordering::Less, was_upper, upper(new)),
         multiple(old.multiple_of, new.multiple_of),
         least("minLength", old.min_length, new.min_length),
         most("maxLength", old.max_length, new.max_length),

@@ -35,6 +35,13 @@ fn numbers() {
             ),
             (json!({"multipleOf": 10}), json!({"multipleOf": 4}), ": multipleOf was 10, is 4", json!({})),
             (json!({}), json!({"multipleOf": 2}), ": multipleOf was absent, is 2", json!({"nullable": true})),
+            // What the format allows is no new bound.
+            (
+                json!({"format": "int32"}),
+                json!({"format": "int32", "minimum": -5}),
+                ": minimum was -2147483648, is -5",
+                json!({"format": "int32", "minimum": -2_147_483_648_i64, "maximum": 2_147_483_647}),
+            ),
             // 0.3 / 0.1 is not 3 to a computer.
             (
                 json!({"multipleOf": 0.3}),
