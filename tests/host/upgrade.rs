@@ -219,7 +219,7 @@ mod own_server {
 
         let (code, said) = scene.node(&["upgrade", "--k3s", place]);
         assert_eq!((code, scene.systemd.calls().as_str()), (Some(0), ""), "{said}");
-        assert!(said.contains(&format!("k3s is {new} already")), "{said}");
+        assert!(said.contains(&format!("k3s is already {new}")), "{said}");
 
         let (code, said) = scene.node(&["rollback"]);
         assert_eq!((code, scene.systemd.calls().as_str()), (Some(0), "stop start"), "{said}");
