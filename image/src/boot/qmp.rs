@@ -207,9 +207,9 @@ mod tests {
         ]);
         let mut qmp = Qmp::connect(&path, A_SECOND).unwrap();
         let text = qmp.execute("cont", &json!({}), A_SECOND).unwrap_err().to_string();
-        assert_eq!(text, "cont: QEMU says: no such thing");
+        assert_eq!(text, "cont: QEMU reports: no such thing");
         let text = qmp.monitor("savevm x", A_SECOND).unwrap_err().to_string();
-        assert_eq!(text, "savevm x: QEMU says: Error: no room");
+        assert_eq!(text, "savevm x: QEMU reports: Error: no room");
         assert_eq!(qmp.reason(A_SECOND).unwrap(), None);
         server.join().unwrap();
     }
