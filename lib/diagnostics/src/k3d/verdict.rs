@@ -99,7 +99,7 @@ fn shared(cluster: &Cluster, all: &[Cluster]) -> Option<Finding> {
 pub fn server(server: &Container) -> Option<Finding> {
     let Container { name, cluster, state, status, restarts, .. } = server;
     let saw = |finding: Finding| {
-        finding.saw(Place::file(name), format!("{state}: {status}; started again {restarts} times"))
+        finding.saw(Place::file(name), format!("{state}: {status}; restarted {restarts} times"))
     };
     let restarting = |message: String| {
         let remedy = Code::K3dNodeRestarting.row().remedy_for("k3d-CLUSTER-server-0", &quoted(name));
@@ -109,7 +109,7 @@ pub fn server(server: &Container) -> Option<Finding> {
         "restarting" => Some(restarting(format!("{name} exits and is restarted again and again"))),
         "running" if *restarts < RESTARTS => None,
         "running" => {
-            let message = format!("{name} runs, and has exited {restarts} times before");
+            let message = format!("{name} runs now, and exited {restarts} times before");
             // It runs now.
             Some(restarting(message).milder(Severity::Warn))
         }
