@@ -8,17 +8,12 @@ mod own_server {
     };
 
     use serde_json::Value;
-    use weaver_tests::agent::{PATIENCE, Scene, pid, send, until};
+    use weaver_tests::agent::{PATIENCE, Scene, finding, pid, send, until};
 
     /// A process that has ended and waits to be collected does not run.
     fn runs(pid: u64) -> bool {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
-    }
-
-    fn finding<'a>(report: &'a Value, code: &str) -> &'a Value {
-        let findings = report["findings"].as_array().unwrap();
-        findings.iter().find(|f| f["code"] == code).unwrap_or_else(|| panic!("no {code}: {report:#}"))
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod own_server {
     use tempfile::TempDir;
     use weaver_devstack::ports;
     use weaver_devstack::server::{Server, ServerBinary, ServerOptions};
-    use weaver_tests::agent::{Agent, until};
+    use weaver_tests::agent::{Agent, finding, until};
     use weaver_tests::engine::{Engine, Shown, TOKEN};
     use weaver_tests::world::given;
 
@@ -57,11 +57,6 @@ mod own_server {
             command.args(["--recheck-seconds", "1"]);
             Agent::of(command, self.dir.path())
         }
-    }
-
-    fn finding<'a>(report: &'a Value, code: &str) -> &'a Value {
-        let findings = report["findings"].as_array().unwrap();
-        findings.iter().find(|f| f["code"] == code).unwrap_or_else(|| panic!("no {code}: {report:#}"))
     }
 
     fn has(report: &Value, code: &str) -> bool {

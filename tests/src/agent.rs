@@ -216,6 +216,16 @@ pub fn send(pid: u64, signal: &str) {
     assert!(Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status().unwrap().success());
 }
 
+/// The finding of this code.
+///
+/// # Panics
+/// The report has none.
+#[must_use]
+pub fn finding<'a>(report: &'a Value, code: &str) -> &'a Value {
+    let findings = report["findings"].as_array().unwrap();
+    findings.iter().find(|finding| finding["code"] == code).unwrap_or_else(|| panic!("no {code}: {report:#}"))
+}
+
 /// The operator's process of a report.
 #[must_use]
 pub fn pid(report: &Value) -> u64 {
