@@ -13,7 +13,6 @@ use std::{
 use anyhow::Context as _;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use rustls::RootCertStore;
 use weaver_diagnostics::{
     finding::{Finding, Severity},
     future_ca::FutureCa,
@@ -22,6 +21,7 @@ use weaver_diagnostics::{
     name_repair::{self, OwnNames},
     power, reach,
     serving::{self, Causes, Outcome, Seen, Stage, Written},
+    text_file::TextFile,
 };
 
 use crate::{
@@ -171,19 +171,6 @@ impl Host {
         }
     }
 
-    /// The CA of the serving certificates, as it is now.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub(crate) fn server_ca(&self) -> anyhow::Result<Vec<u8>> {
-        if let Some(k3d) = self.k3d() {
-            let ca = k3d.ca.as_ref().context("the cluster of k3d has no CA yet")?;
-            return Ok(ca.text.clone().into_bytes());
-        }
-        let path = k3s_files::server_ca_path(&self.k3s_data_dir());
-        fs::read(self.root.real(&path)).with_context(|| format!("cannot read {}", path.display()))
-    }
-
     /// Where the API server is, or will be.
     fn api_address(&self, effective: &Effective) -> SocketAddr {
         let published = self.k3d().and_then(|k3d| k3d.api);
@@ -263,6 +250,8 @@ pub struct Check {
     pub proven: bool,
     /// The API server that was asked.
     pub api_address: SocketAddr,
+    /// The CA of the serving certificates in PEM, where there is one.
+    pub server_ca: Option<String>,
     /// The handshakes, one a configured name.
     pub seen: Vec<Seen>,
     /// The names of the served certificate; none where it was not seen.
@@ -317,7 +306,7 @@ fn judge_files(host: &Host, stage: Stage, not_ready: Option<&str>) -> (Findings,
 struct Files {
     findings: Findings,
     effective: Effective,
-    anchors: Result<RootCertStore, Box<Finding>>,
+    server_ca: Result<TextFile, Box<Finding>>,
     kubeconfig: Vec<Finding>,
     own: OwnNames,
     places: Vec<PathBuf>,
@@ -333,17 +322,17 @@ impl Files {
         let places = host.places(&effective);
         let joins = host.joins();
         let target = join::join_target(&host.root, host.node_name());
-        let (anchors, kubeconfig, causes) = if let Some(k3d) = host.k3d() {
-            (k3d.anchors(), k3d.unusable(), Causes::default())
+        let (server_ca, kubeconfig, causes) = if let Some(k3d) = host.k3d() {
+            (k3d.server_ca(), k3d.unusable(), Causes::default())
         } else {
             let data_dir = host.data_dir(&effective);
-            let server_ca = k3s_files::server_ca_path(&data_dir);
-            let future_ca = ca_dates::future_ca(&host.root, &server_ca, Timestamp::now());
-            let anchors = k3s_files::server_ca(&host.root, &data_dir);
+            let future_ca =
+                ca_dates::future_ca(&host.root, &k3s_files::server_ca_path(&data_dir), Timestamp::now());
+            let server_ca = k3s_files::server_ca(&host.root, &data_dir);
             let kubeconfig = k3s_files::admin_kubeconfig(&host.root, &host.admin_kubeconfig);
-            (anchors, kubeconfig, Causes { written: host.written(&effective), future_ca })
+            (server_ca, kubeconfig, Causes { written: host.written(&effective), future_ca })
         };
-        Self { findings, effective, anchors, kubeconfig, own, places, causes, joins, target }
+        Self { findings, effective, server_ca, kubeconfig, own, places, causes, joins, target }
     }
 }
 
@@ -376,14 +365,16 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
     // A dying card can take seconds to answer: never on the runtime's thread.
     let files = tokio::task::spawn_blocking(move || Files::read(&reader)).await;
     let files = files.context("reading the host's files")?;
-    let Files { mut findings, effective, anchors, kubeconfig, own, places, causes, joins, target } = files;
+    let Files { mut findings, effective, server_ca, kubeconfig, own, places, causes, joins, target } = files;
     let api_address = host.api_address(&effective);
+    let anchors = server_ca.as_ref().map_err(Clone::clone).and_then(k3s_files::trust_anchors);
+    let server_ca = server_ca.ok().map(|file| file.text);
     if joins {
         if let Some(target) = target {
             findings.extend_by_server(join::look(&target).await);
         }
         let (findings, seen, served) = (findings.finish(), Vec::new(), Vec::new());
-        return Ok(Check { findings, proven: false, api_address, seen, served, places });
+        return Ok(Check { findings, proven: false, api_address, server_ca, seen, served, places });
     }
 
     let (names, _) = serving::wanted(&effective.tls_san, Stage::Serving);
@@ -419,5 +410,5 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
     findings.extend(reach::hidden_names(&seen));
     findings.extend(kubeconfig);
     let findings = findings.finish();
-    Ok(Check { findings, proven, api_address, seen, served, places })
+    Ok(Check { findings, proven, api_address, server_ca, seen, served, places })
 }

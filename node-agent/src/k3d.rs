@@ -10,7 +10,6 @@ use std::{
     str::FromStr,
 };
 
-use rustls::RootCertStore;
 use weaver_diagnostics::{
     finding::{Finding, Severity},
     k3d::{
@@ -168,8 +167,7 @@ pub(crate) async fn look(root: &HostRoot, wanted: &Wanted, before: Option<&K3d>)
     let (engine, all) = match seen {
         Some((engine, all)) => (engine, all),
         None if is_chosen => {
-            let finding = verdict::unread("/var/run/docker.sock", "no engine listens on this machine");
-            return Some(K3d::unknown(finding, true));
+            return Some(K3d::unknown(verdict::no_engine(), true));
         }
         None => return None,
     };
@@ -197,10 +195,8 @@ async fn clusters(
 async fn read(engine: &Engine, cluster: &Cluster, all: &[Cluster], names: &[Setting]) -> K3d {
     let mut findings = verdict::judge(cluster, all, is_own);
     let mut effective = cluster.effective();
-    let has =
-        |effective: &Effective, name: &Setting| effective.tls_san.iter().any(|has| has.value == name.value);
     for name in names {
-        if !has(&effective, name) {
+        if effective.tls_san.iter().all(|has| has.value != name.value) {
             effective.tls_san.push(name.clone());
         }
     }

@@ -212,26 +212,23 @@ pub fn server_ca_path(data_dir: &Path) -> PathBuf {
     data_dir.join(SERVER_CA)
 }
 
-/// The trust anchors of the serving certificates.
+/// The CA of the serving certificates.
 ///
 /// # Errors
 /// A finding that says what is missing: `unknown` before k3s' first start.
-pub fn server_ca(root: &HostRoot, data_dir: &Path) -> Result<RootCertStore, Box<Finding>> {
+pub fn server_ca(root: &HostRoot, data_dir: &Path) -> Result<TextFile, Box<Finding>> {
     let path = server_ca_path(data_dir);
     let shown = path.display();
-    let file = match root.read(&path) {
-        Ok(Some(file)) => file,
+    match root.read(&path) {
+        Ok(Some(file)) => Ok(file),
         Ok(None) => {
             let finding =
                 serving::unknown(&format!("{shown} does not exist: k3s has not created its CA yet"));
-            return Err(Box::new(finding.saw(Place::file(shown.to_string()), "missing")));
+            Err(Box::new(finding.saw(Place::file(shown.to_string()), "missing")))
         }
         // k3s may read it all the same.
-        Err(error) => {
-            return Err(Box::new(cannot_read(&path, &error.to_string()).milder(Severity::Unknown)));
-        }
-    };
-    trust_anchors(&file)
+        Err(error) => Err(Box::new(cannot_read(&path, &error.to_string()).milder(Severity::Unknown))),
+    }
 }
 
 /// The trust anchors in a file.

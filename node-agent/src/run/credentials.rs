@@ -50,7 +50,7 @@ pub fn write(
     runtime_dir: &Path,
     token: &Token,
     address: SocketAddr,
-    server_ca: &[u8],
+    server_ca: &str,
     group: Option<u32>,
 ) -> anyhow::Result<()> {
     // Without a newline: clients send the file as it is.
@@ -77,7 +77,7 @@ pub fn group(runtime_dir: &Path) -> anyhow::Result<u32> {
         .with_context(|| format!("cannot read {}; does it exist?", runtime_dir.display()))
 }
 
-fn kubeconfig(token: &Path, address: SocketAddr, server_ca: &[u8]) -> anyhow::Result<String> {
+fn kubeconfig(token: &Path, address: SocketAddr, server_ca: &str) -> anyhow::Result<String> {
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",
@@ -90,7 +90,7 @@ fn kubeconfig(token: &Path, address: SocketAddr, server_ca: &[u8]) -> anyhow::Re
             "name": "local",
             "cluster": {
                 "server": format!("https://{address}"),
-                "certificate-authority-data": ByteString(server_ca.to_vec()),
+                "certificate-authority-data": ByteString(server_ca.into()),
             },
         }],
         "users": [{"name": "weaver-operator", "user": {"tokenFile": token}}],
@@ -112,14 +112,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let token =
             Token { secret: "abc".into(), lifetime: Duration::from_mins(10), expires: Timestamp::MAX };
-        write(dir.path(), &token, ([127, 0, 0, 1], 16443).into(), &[0xb5; 600], None).unwrap();
+        write(dir.path(), &token, ([127, 0, 0, 1], 16443).into(), &"abc".repeat(200), None).unwrap();
         let text = fs::read_to_string(kubeconfig_path(dir.path())).unwrap();
         assert!(text.lines().any(|line| line.len() > 800), "the CA is on one line: {text}");
         assert_eq!(fs::read(token_path(dir.path())).unwrap(), b"abc");
         let config = kube::config::Kubeconfig::read_from(kubeconfig_path(dir.path())).unwrap();
         let cluster = config.clusters[0].cluster.as_ref().unwrap();
         assert_eq!(cluster.server.as_deref(), Some("https://127.0.0.1:16443"));
-        assert_eq!(cluster.certificate_authority_data.as_deref(), Some("tbW1".repeat(200).as_str()));
+        assert_eq!(cluster.certificate_authority_data.as_deref(), Some("YWJj".repeat(200).as_str()));
         let user = config.auth_infos[0].auth_info.as_ref().unwrap();
         assert_eq!(user.token_file.as_deref(), token_path(dir.path()).to_str());
         assert!(user.token.is_none());
@@ -138,7 +138,7 @@ mod tests {
             assert_eq!(group, other, "without the group weaver it is that of the directory");
         }
         let token = Token { secret: "t".into(), lifetime: Duration::from_mins(10), expires: Timestamp::MAX };
-        write(dir.path(), &token, ([127, 0, 0, 1], 1).into(), b"ca", Some(other)).unwrap();
+        write(dir.path(), &token, ([127, 0, 0, 1], 1).into(), "ca", Some(other)).unwrap();
         for path in [token_path(dir.path()), kubeconfig_path(dir.path())] {
             let metadata = fs::metadata(path).unwrap();
             assert_eq!((metadata.gid(), metadata.mode() & 0o7777), (other, 0o640));

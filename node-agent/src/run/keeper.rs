@@ -65,7 +65,7 @@ struct Keeper {
     /// Changes of the host's files, where the kernel tells of them.
     drift: Option<Drift>,
     /// The address and the CA that the operator was given.
-    given: Option<(SocketAddr, Vec<u8>)>,
+    given: Option<(SocketAddr, String)>,
 }
 
 /// Runs until `stop`.
@@ -225,7 +225,7 @@ impl Keeper {
     /// Gives the operator a token, where the check asks for it.
     async fn attempt(&mut self, check: &Check) {
         let is_another = self.given.as_ref().is_some_and(|(address, ca)| {
-            *address != check.api_address || self.host.server_ca().is_ok_and(|now| now != *ca)
+            *address != check.api_address || check.server_ca.as_ref().is_some_and(|now| now != ca)
         });
         let (now, clock) = (Instant::now(), Timestamp::now());
         let Some(mint) = self.phase.checked(&verdict(check), is_another, now, clock) else { return };
@@ -306,7 +306,7 @@ impl Keeper {
             cluster::mint(&client, self.args.token_seconds).await
         };
         let token = tokio::time::timeout(OPENING, work).await.with_context(|| self.too_long())??;
-        let ca = self.host.server_ca()?;
+        let ca = check.server_ca.clone().context("the CA of the API server is not known")?;
         let runtime_dir = &self.args.runtime_dir;
         // A child of ours is of our user, and reads them as they are.
         let group = self.units.as_ref().map(|_| credentials::group(runtime_dir)).transpose()?;

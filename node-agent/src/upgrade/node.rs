@@ -288,6 +288,7 @@ mod tests {
             findings: Vec::new(),
             proven: false,
             api_address: ([127, 0, 0, 1], 6443).into(),
+            server_ca: None,
             seen: seen.to_vec(),
             served: certificate,
             places: Vec::new(),
