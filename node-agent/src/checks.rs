@@ -227,7 +227,7 @@ impl Host {
     /// What k3s calls this host and its node, in the certificate too.
     pub(crate) fn own_names(&self, effective: &Effective) -> OwnNames {
         if let Some(k3d) = self.k3d() {
-            return OwnNames { names: k3d.own_names() };
+            return OwnNames { names: k3d.own_names.iter().cloned().chain(k3d.node_name()).collect() };
         }
         let files = ["/proc/sys/kernel/hostname", "/etc/hostname"].into_iter();
         let names = files.filter_map(|path| Some(self.root.read_if_possible(path)?.text.trim().to_owned()));

@@ -71,6 +71,8 @@ pub struct K3d {
     /// The container that was read.
     pub(crate) server: Option<String>,
     pub(crate) effective: Effective,
+    /// The names of its servers and load balancer, which the certificate has without being asked for.
+    pub(crate) own_names: Vec<String>,
     /// Where this machine reaches the API.
     pub(crate) api: Option<SocketAddr>,
     /// This machine as the containers reach it.
@@ -95,12 +97,6 @@ impl K3d {
         configured.or_else(|| self.server.clone())
     }
 
-    /// What the certificate has without being asked for: the containers' names, and any address.
-    pub(crate) fn own_names(&self) -> Vec<String> {
-        let balancer = self.cluster.iter().map(|cluster| format!("k3d-{cluster}-serverlb"));
-        self.node_name().into_iter().chain(self.server.clone()).chain(balancer).collect()
-    }
-
     /// The same after an earlier look: a cluster that does not run shows no gateway, and comes back with the old one.
     pub(crate) fn after(self, before: Option<&Self>) -> Self {
         let same = before.filter(|before| self.cluster.is_none() || before.cluster == self.cluster);
@@ -109,19 +105,19 @@ impl K3d {
 
     /// The names that it is to serve.
     pub(crate) fn names(&self) -> Vec<String> {
-        let own = self.own_names();
+        let own = &self.own_names;
         let names = self.effective.tls_san.iter().map(|name| name.value.clone());
         names.filter(|name| !own.contains(name)).collect()
     }
 
-    /// The trust anchors of the serving certificates.
+    /// The CA of the serving certificates.
     ///
     /// # Errors
     /// A finding that says what is missing.
-    pub(crate) fn anchors(&self) -> Result<RootCertStore, Box<Finding>> {
+    pub(crate) fn server_ca(&self) -> Result<TextFile, Box<Finding>> {
         match (&self.ca, &self.server, self.api) {
             (_, _, None) => Err(Box::new(serving::unknown("there is no API server to look at"))),
-            (Some(ca), ..) => k3s_files::trust_anchors(ca),
+            (Some(ca), ..) => Ok(ca.clone()),
             (None, server, _) => {
                 let server = server.as_deref().unwrap_or_default();
                 Err(Box::new(serving::unknown(&format!("k3s in {server} has not made its CA yet"))))
@@ -204,6 +200,7 @@ async fn read(engine: &Engine, cluster: &Cluster, all: &[Cluster], names: &[Sett
     let mut k3d = K3d {
         cluster: Some(cluster.name.clone()),
         effective,
+        own_names: cluster.own_names(),
         api: cluster.api(),
         gateway: cluster.gateway(),
         engine: Some(engine.clone()),

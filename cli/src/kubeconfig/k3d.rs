@@ -21,8 +21,7 @@ use super::refusal::{Refusal, refusal};
 pub async fn source(cluster: &str) -> anyhow::Result<Source> {
     let unread = |error: EngineError| told(&verdict::unread(&error.socket, &error.why));
     let engine = Engine::find(env::var("DOCKER_HOST").ok().as_deref(), Path::to_owned).map_err(unread)?;
-    let missing = || told(&verdict::unread("/var/run/docker.sock", "no engine listens on this machine"));
-    let engine = engine.ok_or_else(missing)?;
+    let engine = engine.ok_or_else(|| told(&verdict::no_engine()))?;
     let all = engine.k3d_clusters().await.map_err(unread)?;
     let chosen = Cluster::choose(&all, Some(cluster)).map_err(|why| told(&verdict::not_chosen(&why)))?;
     let Some((server, api)) = chosen.running().zip(chosen.api()) else {

@@ -67,12 +67,6 @@ impl Engine {
         }
     }
 
-    /// Where it listens.
-    #[must_use]
-    pub fn socket(&self) -> &str {
-        &self.socket
-    }
-
     /// The clusters of k3d by name, stopped ones too.
     ///
     /// # Errors
@@ -251,7 +245,6 @@ fn container(listed: ContainerSummary, inspected: ContainerInspectResponse) -> O
         role,
         state: listed.state.map(|state| state.to_string()).unwrap_or_default(),
         status: listed.status.unwrap_or_default(),
-        image: listed.image.unwrap_or_default(),
         restarts: inspected.restart_count.and_then(|count| count.try_into().ok()).unwrap_or_default(),
         published: published(settings.ports.unwrap_or_default()),
         gateway,

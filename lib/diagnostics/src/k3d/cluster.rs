@@ -44,7 +44,6 @@ pub struct Container {
     pub name: String,
     pub cluster: String,
     pub role: Role,
-    pub image: String,
     /// The engine's word, such as `running` or `exited`.
     pub state: String,
     /// The engine's sentence, such as `Up 3 minutes`.
@@ -142,16 +141,23 @@ impl Cluster {
         let flags: Vec<_> = self.servers.iter().flat_map(|server| server.flags.clone()).collect();
         let mut effective = k3s_config::merge(&[], &flags);
         effective.tls_san.retain(|name| !ANY.contains(&name.value.as_str()));
-        effective.shadowed.clear();
         effective
     }
 
-    /// The names that clients are meant to use, without those of k3d's own containers.
+    /// The names that the certificate has without being asked for: those of the servers and of the load balancer, which
+    /// k3d names in the arguments where there is none too.
+    #[must_use]
+    pub fn own_names(&self) -> Vec<String> {
+        let servers = self.servers.iter().map(|server| server.name.clone());
+        servers.chain([format!("k3d-{}-serverlb", self.name)]).collect()
+    }
+
+    /// The names that clients are meant to use.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        let own = format!("k3d-{}-", self.name);
+        let own = self.own_names();
         let names = self.effective().tls_san.into_iter().map(|name| name.value);
-        names.filter(|name| !name.starts_with(&own)).collect()
+        names.filter(|name| !own.contains(name)).collect()
     }
 
     /// The cluster of this name; without a name the only one.
@@ -204,7 +210,6 @@ pub(crate) mod tests {
             name,
             cluster: cluster.to_owned(),
             role: Role::Server,
-            image: "rancher/k3s:v1.36.3-k3s1".to_owned(),
             state: "running".to_owned(),
             status: "Up 2 minutes".to_owned(),
             restarts: 0,
@@ -230,6 +235,21 @@ pub(crate) mod tests {
         assert_eq!(effective.tls_san[1].origin, Place::file("arguments of k3d-edge-server-0"));
         assert_eq!(edge.names(), ["raspi"]);
         assert!(!format!("{edge:?}").contains("token"), "{edge:?}");
+    }
+
+    #[test]
+    fn the_names_of_its_containers_are_not_for_clients() {
+        let second = |mut server: Container| {
+            server.name = "k3d-edge-server-1".to_owned();
+            server
+        };
+        let arguments =
+            ["server", "--tls-san=k3d-edge-serverlb", "--tls-san=k3d-edge-registry", "--tls-san=raspi"];
+        let [edge] = &clusters([server("edge", &arguments), second(server("edge", &[]))])[..] else {
+            panic!()
+        };
+        assert_eq!(edge.own_names(), ["k3d-edge-server-0", "k3d-edge-server-1", "k3d-edge-serverlb"]);
+        assert_eq!(edge.names(), ["k3d-edge-registry", "raspi"]);
     }
 
     #[test]

@@ -44,6 +44,12 @@ pub fn unread(socket: &str, why: &str) -> Finding {
     Finding::new(Code::ContainerEngineUnreadable, message).saw(Place::file(socket), why)
 }
 
+/// No container engine listens on this machine.
+#[must_use]
+pub fn no_engine() -> Finding {
+    unread("/var/run/docker.sock", "no engine listens on this machine")
+}
+
 /// What is wrong with `cluster`, which is one of `all`. `is_own` tells whether an address is one of this machine.
 #[must_use]
 pub fn judge(cluster: &Cluster, all: &[Cluster], is_own: impl Fn(IpAddr) -> bool) -> Vec<Finding> {
@@ -54,7 +60,8 @@ pub fn judge(cluster: &Cluster, all: &[Cluster], is_own: impl Fn(IpAddr) -> bool
     if cluster.api().is_none() {
         let message =
             format!("the cluster {} publishes no port of its API server on this machine", cluster.name);
-        findings.push(of(cluster, Code::K3dApiNotPublished, message));
+        let remedy = Code::K3dApiNotPublished.row().remedy_for("CLUSTER", &quoted(&cluster.name));
+        findings.push(Finding::new(Code::K3dApiNotPublished, message).remedy(remedy));
     }
     if let Some(gateway) = cluster.gateway().filter(|gateway| !is_own(*gateway)) {
         let message = format!(
@@ -68,15 +75,11 @@ pub fn judge(cluster: &Cluster, all: &[Cluster], is_own: impl Fn(IpAddr) -> bool
     findings
 }
 
-fn of(cluster: &Cluster, code: Code, message: String) -> Finding {
-    Finding::new(code, message).remedy(code.row().remedy_for("CLUSTER", &quoted(&cluster.name)))
-}
-
 /// A name that two running clusters serve leads to either, by the port alone.
 fn shared(cluster: &Cluster, all: &[Cluster]) -> Option<Finding> {
     let names = cluster.names();
-    let others = all.iter().filter(|other| other.name != cluster.name && other.running().is_some());
-    others.into_iter().find_map(|other| {
+    let mut others = all.iter().filter(|other| other.name != cluster.name && other.running().is_some());
+    others.find_map(|other| {
         let both: Vec<_> = other.names().into_iter().filter(|name| names.contains(name)).collect();
         let port =
             |cluster: &Cluster| cluster.api().map_or_else(|| "none".to_owned(), |at| at.port().to_string());
