@@ -273,7 +273,8 @@ pub fn news(told: &mut BTreeMap<String, node_report::Severity>, now: &[node_repo
 }
 
 const fn is_bad(finding: &node_report::Finding) -> bool {
-    matches!(finding.severity, node_report::Severity::Warn | node_report::Severity::Fail)
+    use node_report::Severity::{Fail, Other, Warn};
+    matches!(finding.severity, Warn | Fail | Other)
 }
 
 #[cfg(test)]

@@ -77,7 +77,8 @@ fn told(node: &str, report: Option<&NodeReport>) -> Vec<Finding> {
 fn severity(told: api::Severity) -> Option<Severity> {
     match told {
         api::Severity::Warn => Some(Severity::Warn),
-        api::Severity::Fail => Some(Severity::Fail),
+        // As bad as the code is here.
+        api::Severity::Fail | api::Severity::Other => Some(Severity::Fail),
         api::Severity::Ok | api::Severity::Unknown => None,
     }
 }
@@ -118,6 +119,7 @@ pub fn reported<'a>(
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::json;
     use weaver_api::v1beta1::{NodeReportFields, NodeReportStatus};
     use weaver_diagnostics::finding_text::{is_unprintable, text};
 
@@ -174,6 +176,10 @@ mod tests {
             let [finding] = &of(vec![bad(code, "x")])[..] else { panic!() };
             assert_eq!(finding.code, Code::NodeReportNotShown);
         }
+        let newer: api::Finding =
+            serde_json::from_value(json!({"code": "H-10", "severity": "grave"})).unwrap();
+        let [finding] = &of(vec![newer])[..] else { panic!() };
+        assert_eq!(finding.severity(), Severity::Warn);
         let unknown = api::Finding { severity: api::Severity::Unknown, ..bad("T-02", "x") };
         assert_eq!(of(vec![unknown]), []);
         let all = Code::ALL.iter().map(|code| bad(code.id(), &"x".repeat(100_000))).collect();

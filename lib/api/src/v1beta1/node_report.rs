@@ -159,7 +159,9 @@ pub struct Finding {
     #[schemars(length(min = 1, max = 32))]
     pub code: String,
 
-    /// How bad it is.
+    /// How bad it is: `ok`, `warn`, `fail`, or `unknown` where it could not be judged. Later releases may have others:
+    /// take one that you do not know for as bad as its code.
+    #[schemars(with = "String")]
     pub severity: Severity,
 
     /// What was found, for people.
@@ -189,4 +191,7 @@ pub enum Severity {
     /// Could not be judged.
     #[default]
     Unknown,
+    /// A value that this version does not have.
+    #[serde(other)]
+    Other,
 }
