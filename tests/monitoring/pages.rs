@@ -226,12 +226,13 @@ fn no_panel_covers_another() {
 }
 
 /// Where reasons of our kinds' conditions are said; nowhere else is a verdict made.
-const SAY_REASONS: [&str; 5] = [
+const SAY_REASONS: [&str; 6] = [
     "controller/outcome.rs",
     "controller/pause.rs",
     "controller/verdicts.rs",
     "service_token/status.rs",
     "sync/verdicts.rs",
+    "sync/progress.rs",
 ];
 
 /// Source of the operator without its tests, by path.

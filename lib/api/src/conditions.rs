@@ -22,8 +22,12 @@ pub const PAUSED: &str = "Paused";
 /// What was written at an older version of the API says all that is needed now.
 pub const MIGRATED: &str = "Migrated";
 
+/// The targets are being written, and that takes long. Of a rollout that is stuck it says nothing: `Ready` does.
+pub const PROGRESSING: &str = "Progressing";
+
 /// Types of a `ConfigMapSync`'s conditions, in the order in which they are shown.
-pub const ORDER: [&str; 7] = [READY, SOURCE_FOUND, AUTHORIZED, TARGETS_SYNCED, CONFLICTED, PAUSED, MIGRATED];
+pub const ORDER: [&str; 8] =
+    [READY, SOURCE_FOUND, AUTHORIZED, TARGETS_SYNCED, CONFLICTED, PAUSED, MIGRATED, PROGRESSING];
 
 /// Every token that is asked for is in the Secret and is valid.
 pub const TOKENS_FRESH: &str = "TokensFresh";

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION};
 use http::{Method, Request, Response};
@@ -27,6 +28,7 @@ struct Inner {
     forbidden: BTreeSet<String>,
     missing: BTreeSet<String>,
     broken: BTreeSet<String>,
+    slow: Option<(String, Duration)>,
     failing_reviews: u32,
     grants_everywhere: bool,
     lists_of_all: usize,
@@ -65,6 +67,11 @@ impl FakeServer {
     /// A webhook of someone else cannot be reached for objects of this namespace.
     pub fn breaks(&self, namespace: &str) {
         self.lock().broken.insert(namespace.into());
+    }
+
+    /// Answers about objects of this namespace take so long from now on.
+    pub fn answers_late(&self, namespace: &str, after: Duration) {
+        self.lock().slow = Some((namespace.into(), after));
     }
 
     /// The next so many questions about all rights in a namespace fail.
@@ -117,6 +124,12 @@ impl FakeServer {
                 let (parts, body) = request.into_parts();
                 let body = body.collect_bytes().await?;
                 let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+                let slow = server.lock().slow.clone();
+                if let Some((namespace, after)) = slow
+                    && parts.uri.path().contains(&format!("/namespaces/{namespace}/"))
+                {
+                    tokio::time::sleep(after).await;
+                }
                 let mut inner = server.lock();
                 let write = format!("{} {}", parts.method, parts.uri.path());
                 let is_write = parts.method != Method::GET

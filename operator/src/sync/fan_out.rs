@@ -4,13 +4,14 @@
 //! targets is remembered, for the next reconciliation to begin with.
 
 use std::collections::{BTreeMap, BTreeSet};
-use weaver_tenant::TenantClient;
 
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
+use weaver_api::v1beta1::ConfigMapSync;
 
 use super::Context;
 use super::execute::{self, Change, Mode, TargetState};
+use super::progress::Progress;
 use super::state::SyncState;
 use super::watches::Watches;
 use crate::metrics::Written;
@@ -18,6 +19,7 @@ use crate::watch::Consent;
 use weaver_copies::copy::Desired;
 use weaver_copies::object::ObjectKey;
 use weaver_copies::plan::{Seen, Step, Takes, by_metadata};
+use weaver_tenant::TenantClient;
 
 /// Writes in flight at once, per reconciliation.
 pub(super) const CONCURRENCY: usize = 16;
@@ -42,13 +44,14 @@ pub struct Job<'a> {
 pub async fn fan_out(
     context: &Context,
     state: &mut SyncState,
+    sync: &ConfigMapSync,
     job: Job<'_>,
     desired: &BTreeSet<String>,
     outdated: impl Fn(&Watches, usize) -> bool,
 ) -> Option<BTreeMap<String, TargetState>> {
     let now = Instant::now();
     let order = in_order(desired, state.resume_at.as_deref());
-    let done: Vec<(String, Option<TargetState>)> = stream::iter(order.clone())
+    let tries = stream::iter(order.clone())
         .enumerate()
         .map(|(begun, namespace)| {
             let place = job.copy.place(&namespace);
@@ -71,9 +74,8 @@ pub async fn fan_out(
                 (namespace, outcome)
             }
         })
-        .buffer_unordered(CONCURRENCY)
-        .collect()
-        .await;
+        .buffer_unordered(CONCURRENCY);
+    let done = Progress::of(context, &mut state.common, sync, order.len()).collect(tries).await;
 
     let mut outcomes = BTreeMap::new();
     for (namespace, outcome) in done {

@@ -37,9 +37,35 @@ async fn a_resource_is_claimed_synced_and_reported() {
             ["TargetsSynced", "True"],
             ["Conflicted", "False"],
             ["Paused", "False"],
-            ["Migrated", "True"]
+            ["Migrated", "True"],
+            ["Progressing", "False"]
         ])
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fan_out_that_takes_long_shows_how_far_it_is() {
+    let world = World::new(Duration::ZERO).await;
+    world.create(&spec(&["foo", "bar"]), &[FINALIZER]);
+    world.server.answers_late("bar", Duration::from_secs(7));
+    let meanwhile = async {
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let status = world.sync()["status"].clone();
+            if status["conditions"].is_array() {
+                return status;
+            }
+        }
+    };
+    let (ended, meanwhile) = tokio::join!(world.reconcile(), meanwhile);
+    ended.unwrap();
+    let conditions = meanwhile["conditions"].as_array().unwrap();
+    let said = |kind: &str| conditions.iter().find(|condition| condition["type"] == kind).unwrap();
+    assert_eq!(said("Progressing")["message"], "1 of 2 targets are done, 1 of them hold the copy");
+    assert_eq!(said("Progressing")["status"], "True");
+    assert_eq!(said("Ready")["status"], "Unknown", "the first fan-out has not ended");
+    assert_eq!(world.condition("Progressing")["status"], "False");
+    assert_eq!(world.condition("Ready")["status"], "True");
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ use weaver_api::v1beta1::{ConfigMapSyncStatus, Counts, MAX_TARGETS_SHOWN, Target
 
 use super::execute::{Change, TargetState};
 use super::outcome::{Outcome, SourceState, Work};
-use super::verdicts::{KEYS_CLASH, NOT_COPIED, NOT_SERVED, not_accepted, untouched};
+use super::verdicts::{KEYS_CLASH, NOT_COPIED, NOT_SERVED, at_rest, not_accepted, untouched};
 use weaver_copies::plan::{Before, Foreign};
 
 /// Longest message about one target, in bytes.
@@ -31,7 +31,8 @@ pub fn status(
     generation: Option<i64>,
     now: &Time,
 ) -> ConfigMapSyncStatus {
-    let verdicts = outcome.verdicts(carried);
+    let mut verdicts = outcome.verdicts(carried);
+    verdicts.push(at_rest());
     let mut status = ConfigMapSyncStatus {
         observed_generation: generation,
         conditions: conditions::fold(&conditions::ORDER, &before.conditions, &verdicts, generation, now),

@@ -6,7 +6,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use weaver_api::conditions::{AUTHORIZED, CONFLICTED, PAUSED, SOURCE_FOUND, TARGETS_SYNCED, Truth, Verdict};
+use weaver_api::conditions::{
+    AUTHORIZED, CONFLICTED, PAUSED, PROGRESSING, SOURCE_FOUND, TARGETS_SYNCED, Truth, Verdict,
+};
 use weaver_api::marks::ACCEPT_FROM_ANNOTATION;
 use weaver_api::v1beta1::SourceDeletionPolicy;
 use weaver_api::validate::ValidSync;
@@ -259,6 +261,12 @@ fn at_limit(account: &Account, unwatched: usize) -> String {
 /// What is said of an object that stands where a copy is to be.
 pub(super) fn untouched(spec: &ValidSync, namespace: &str, foreign: &Foreign) -> String {
     format!("{} was left untouched: {foreign}", ObjectKey::of_copy(spec, namespace))
+}
+
+/// No fan-out runs.
+#[must_use]
+pub fn at_rest() -> Verdict {
+    Verdict::new(PROGRESSING, Truth::False, "AtRest", "")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use weaver_api::conditions::{MIGRATED, READY};
+use weaver_api::conditions::{MIGRATED, ORDER, PROGRESSING, READY};
 use weaver_api::v1beta1::{ConfigMapSyncSpec, Source, SourceKind, Targets};
 use weaver_api::validate::validate;
 use weaver_copies::object::ObjectKey;
@@ -156,7 +156,8 @@ fn every_condition_is_judged_in_every_reconciliation() {
     ] {
         let mut kinds: Vec<_> = reconciled.verdicts(&[]).iter().map(|verdict| verdict.kind).collect();
         kinds.sort_unstable();
-        let mut all = weaver_api::conditions::ORDER;
+        // What runs is no part of an outcome.
+        let mut all: Vec<_> = ORDER.into_iter().filter(|kind| *kind != PROGRESSING).collect();
         all.sort_unstable();
         assert_eq!(kinds, all, "{reconciled:?}");
     }

@@ -144,7 +144,7 @@ impl Pass<'_> {
             // A source that changes faster than it can be read would be copied never.
             (changed && begun >= CONCURRENCY) || is_outdated(self.context, self.sync)
         };
-        fan_out(self.context, state, job, desired, outdated).await
+        fan_out(self.context, state, self.sync, job, desired, outdated).await
     }
 
     /// Removes copies that are not wanted any more. In a namespace that is `asked` for, one still is, also

@@ -320,8 +320,8 @@ pub struct ConfigMapSyncStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Ready, SourceFound, Authorized, TargetsSynced, Conflicted, Paused, Migrated: all present from the first
-    /// reconciliation.
+    /// Ready, SourceFound, Authorized, TargetsSynced, Conflicted, Paused, Migrated, Progressing: all present from the
+    /// first reconciliation.
     #[serde(deserialize_with = "readable", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
