@@ -175,6 +175,22 @@ async fn a_list_and_a_watch_at_v1alpha1_show_what_changes_at_v1beta1() {
 }
 
 #[tokio::test]
+async fn what_waits_for_conditions_of_the_upstream_operator_is_answered() {
+    let world = World::new("upstream-conditions").await;
+    let (team, _) = world.synced().await;
+    for condition in ["Available", "SourceConfigMapFound", "AllTargetsSynced"] {
+        let condition = format!("--for=condition={condition}");
+        let resource = "configmapsyncs.v1alpha1.weaver.example.com/sync";
+        kubectl(&["wait", "-n", &team, &condition, "--timeout=30s", resource]);
+    }
+    let stored = new(&world, &team).get("sync").await.unwrap();
+    let stored = stored.data["status"]["conditions"].as_array().unwrap().clone();
+    let types: Vec<_> = stored.iter().map(|condition| condition["type"].as_str().unwrap()).collect();
+    assert_eq!(types, weaver_api::conditions::ORDER);
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn without_a_spec_everything_but_the_spec_can_be_written_and_others_go_on() {
     let world = World::new("no-spec-writes").await;
     let (team, _) = world.synced().await;

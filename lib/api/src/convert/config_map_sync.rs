@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::conditions;
 use super::fields::{Default, Field, Spec, fill, get, pick, put, set};
 use super::side::{self, Apart, Side};
 use super::types::fits;
@@ -16,6 +17,7 @@ pub(super) const OLD: Side = Side {
         spec.entry("serviceAccount").or_insert_with(|| json!({"name": "default"}));
     },
     status: &["test"],
+    conditions: conditions::OF_SYNC,
 };
 
 pub(super) const NEW: Side = Side {
@@ -26,6 +28,7 @@ pub(super) const NEW: Side = Side {
     form: |field, value| fits("ConfigMapSync", &[field], value),
     fill: |spec| fill(spec, NEW_ONLY),
     status: &[],
+    conditions: &[],
 };
 
 const OLD_ONLY: &[Field] = &[Field { path: &["testNum"], default: None }];

@@ -12,6 +12,7 @@
 //!
 //! Only a request that is not about our kinds and versions at all is refused.
 
+mod conditions;
 mod config_map_sync;
 mod fields;
 mod object;

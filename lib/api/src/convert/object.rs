@@ -7,6 +7,7 @@
 
 use serde_json::Value;
 
+use super::conditions;
 use super::fields::{Spec, merge};
 use super::round_trip::{self, RoundTrip};
 use super::side::{Apart, OLD, Side};
@@ -176,7 +177,7 @@ fn ignore(carried: &mut RoundTrip, there: &Side, fields: Spec) {
     }
 }
 
-/// Conditions are the same in both versions, numbers and lists of targets are computed again.
+/// Conditions are the same in both versions but for those that v1alpha1 shows in addition; numbers and lists of targets are computed again.
 fn convert_status(
     status: Option<Value>,
     found: Spec,
@@ -199,6 +200,10 @@ fn convert_status(
             }
         }
         status.retain(|field, _| field == "conditions");
+        if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
+            conditions::remove(conditions, here.conditions);
+            conditions::add(conditions, there.conditions);
+        }
     }
     for (field, value) in found {
         if there.status.contains(&field.as_str()) && value.is_string() {

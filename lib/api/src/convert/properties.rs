@@ -47,7 +47,15 @@ fn any_old_sync() -> impl Strategy<Value = Value> {
         ("testNum", some(one_of(&json!([0, -1, 2_147_483_647])))),
     ]);
     let status = fields(vec![
-        ("conditions", some(one_of(&json!([[], [{"type": "Ready"}]])))),
+        (
+            "conditions",
+            some(one_of(&json!([
+                [],
+                [{"type": "Ready"}, {"type": "Available"}],
+                [{"type": "Available", "status": "True"}, {"type": "Ready"}],
+                [{"type": "AllTargetsSynced"}],
+            ]))),
+        ),
         ("test", some(one_of(&json!(["", "x"])))),
     ]);
     (fields(vec![("spec", some(spec)), ("status", some(status))])).prop_map(old_sync)
@@ -87,7 +95,14 @@ pub(super) fn any_new_sync() -> impl Strategy<Value = Value> {
     ]);
     fields(vec![
         ("spec", spec.prop_map(Some).boxed()),
-        ("status", some(one_of(&json!([{}, {"conditions": [{"type": "Ready"}]}])))),
+        (
+            "status",
+            some(one_of(&json!([
+                {},
+                {"conditions": [{"type": "Ready"}, {"type": "TargetsSynced", "status": "False"}]},
+                {"conditions": [{"type": "Ready"}, {"type": "Available", "status": "Unknown"}]},
+            ]))),
+        ),
     ])
     .prop_map(new_sync)
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::conditions;
 use super::fields::{Default, Field, Spec, fill, pick, put, set};
 use super::side::{self, Apart, Side};
 use super::types::fits;
@@ -16,6 +17,7 @@ pub(super) const OLD: Side = Side {
         spec.entry("expirationSeconds").or_insert_with(|| LIFETIME.into());
     },
     status: &[],
+    conditions: &[conditions::AVAILABLE],
 };
 
 pub(super) const NEW: Side = Side {
@@ -26,6 +28,7 @@ pub(super) const NEW: Side = Side {
     form: |field, value| new_allows(&[field], value),
     fill: fill_new,
     status: &[],
+    conditions: &[],
 };
 
 /// Key of the token that v1alpha1 shows.

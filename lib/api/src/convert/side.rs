@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::conditions::Derived;
 use super::fields::Spec;
 
 /// The deprecated version.
@@ -25,6 +26,8 @@ pub(super) struct Side {
     pub fill: fn(&mut Spec),
     /// Fields of a status that the other version does not have and that no one could compute again; all are text.
     pub status: &'static [&'static str],
+    /// Conditions that only this version shows.
+    pub conditions: &'static [Derived],
 }
 
 /// A spec, apart. Equal parts have equal meaning.

@@ -298,7 +298,45 @@ fn numbers_and_targets_of_a_status_are_computed_again() {
     let mut stored = to("v1beta1", &old_sync(minimal()));
     stored["status"] = json!({"observedGeneration": 3, "counts": {"desired": 1}, "targets": [], "truncated": false,
                               "conditions": [{"type": "Ready"}]});
-    assert_eq!(to("v1alpha1", &stored)["status"], json!({"conditions": [{"type": "Ready"}]}));
+    let shown = json!({"conditions": [{"type": "Ready"}, {"type": "Available"}]});
+    assert_eq!(to("v1alpha1", &stored)["status"], shown);
+}
+
+#[test]
+fn v1alpha1_shows_the_conditions_that_clients_of_the_upstream_operator_wait_for() {
+    let condition = |kind: &str, status: &str, reason: &str| json!({"type": kind, "status": status, "reason": reason, "message": "m", "observedGeneration": 3});
+    for (stored, shown) in [
+        (["SourceFound", "True", "Found"], ["SourceConfigMapFound", "True", "ConfigMapFound"]),
+        (["SourceFound", "False", "SourceMissing"], ["SourceConfigMapFound", "False", "ConfigMapMissing"]),
+        (
+            ["SourceFound", "Unknown", "SourceForbidden"],
+            ["SourceConfigMapFound", "Unknown", "SourceForbidden"],
+        ),
+        (["TargetsSynced", "True", "Synced"], ["AllTargetsSynced", "True", "AllConfigMapsSynced"]),
+        (["TargetsSynced", "False", "TargetsFailed"], ["AllTargetsSynced", "False", "SyncsFailed"]),
+        (["Ready", "False", "Conflict"], ["Available", "False", "Conflict"]),
+    ] {
+        let [stored, shown] = [stored, shown].map(|[kind, status, reason]| condition(kind, status, reason));
+        let sync = new_sync(json!({"status": {"conditions": [stored]}}));
+        assert_eq!(to("v1alpha1", &sync)["status"]["conditions"], json!([stored, shown]));
+        assert_eq!(round(&sync, "v1alpha1")["status"], sync["status"]);
+    }
+    let token = object(
+        "ServiceToken",
+        "v1beta1",
+        &json!({"status": {"conditions": [condition("Ready", "True", "R")]}}),
+    );
+    assert_eq!(to("v1alpha1", &token)["status"]["conditions"][1], condition("Available", "True", "R"));
+}
+
+#[test]
+fn what_the_upstream_operator_says_itself_is_neither_hidden_nor_lost() {
+    let own = json!([{"type": "Ready", "status": "True"}, {"type": "SourceConfigMapFound", "status": "True"},
+                     {"type": "SourceFound", "status": "False"}, {"type": "Available", "status": "True"}]);
+    let sent = old_sync(json!({"status": {"conditions": own}}));
+    let stored = to("v1beta1", &sent);
+    assert_eq!(stored["status"]["conditions"], json!([own[0], own[1], own[2]]));
+    assert_eq!(to("v1alpha1", &stored)["status"], sent["status"]);
 }
 
 #[test]

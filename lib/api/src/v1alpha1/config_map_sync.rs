@@ -106,8 +106,9 @@ pub struct Source {
 /// Observed state of a ConfigMapSync.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ConfigMapSyncStatus {
-    /// Ready, SourceFound, Authorized, TargetsSynced, Conflicted, Paused, Migrated: all present from the first
-    /// reconciliation.
+    /// Ready, SourceFound, Authorized, TargetsSynced, Conflicted, Paused, Migrated, Progressing: all present from the
+    /// first reconciliation. Available, SourceConfigMapFound and AllTargetsSynced are Ready, SourceFound and
+    /// TargetsSynced under upstream's names.
     #[serde(default, deserialize_with = "readable", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

@@ -82,6 +82,7 @@ pub struct ServiceTokenSpec {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ServiceTokenStatus {
     /// Ready, Authorized, TokensFresh, Conflicted, Paused, Migrated: all present from the first reconciliation.
+    /// Available is Ready.
     #[serde(default, deserialize_with = "readable", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
