@@ -7,18 +7,21 @@ use std::process::ExitCode;
 use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
 use weaver_diagnostics::exit_code;
-use weaver_diagnostics::finding_text;
+use weaver_diagnostics::finding_text::{self, quoted};
 use weaver_diagnostics::ingress::lint;
 use weaver_diagnostics::text_file::TextFile;
 
-use crate::stdout::print;
+use crate::stdout::{note, print};
 
 /// What all Ingresses of a cluster are worth.
 const LIMIT: u64 = 64 * 1024 * 1024;
 
 #[derive(Subcommand)]
 pub enum Verb {
-    /// List annotations that Traefik ignores: `kubectl get ingress -A -o yaml | weaver ingress lint`
+    /// List annotations that Traefik ignores: `kubectl get ingress,ingressclass -A -o yaml | weaver ingress lint`
+    ///
+    /// Ingresses of another controller's class are passed over and counted on standard error. The class `traefik` is
+    /// Traefik's; of others the IngressClasses in the input say whose they are.
     ///
     /// Exit status: 0 none; 1 the input could not be read; 2 wrong usage; 10 found some.
     #[command(verbatim_doc_comment)]
@@ -41,13 +44,16 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
             std::fs::File::open(&path).and_then(|file| file.take(LIMIT).read_to_string(&mut text))
         };
         read.with_context(|| format!("cannot read {shown}"))?;
-        let findings = lint(&TextFile::new(shown.clone(), text)).map_err(|error| {
+        let report = lint(&TextFile::new(shown.clone(), text)).map_err(|error| {
             let line = error.line.map_or_else(String::new, |line| format!(":{line}"));
             anyhow!("{shown}{line}: no valid YAML: {}", error.message)
         })?;
-        for finding in &findings {
+        for finding in &report.findings {
             any = true;
             print(&format!("{}\n", finding_text::text(finding)))?;
+        }
+        for (class, count) in &report.others {
+            note!("{shown}: {count} of class {}, which is not Traefik's, not checked", quoted(class, 80));
         }
     }
     Ok(if any { exit_code::KNOWN_BAD.into() } else { ExitCode::SUCCESS })

@@ -1,8 +1,13 @@
 //! Annotations of an Ingress that Traefik, which k3s brings, ignores without a word: those of other
-//! controllers, and those of its own first version. Pure.
+//! controllers, and those of its own first version. An Ingress of another class is not Traefik's to read. Pure.
+//!
+//! Whose a class is, an IngressClass among the manifests says; without one only `traefik` is Traefik's. An Ingress without
+//! a class gets the default one, which is Traefik's in k3s.
 //!
 //! Sources: <https://doc.traefik.io/traefik/reference/routing-configuration/kubernetes/ingress/>, the annotations of
 //! ingress-nginx, and Traefik's migration guide from version 1.
+
+use std::collections::BTreeMap;
 
 use crate::{
     finding::{Code, Finding, Place, Remedy},
@@ -12,8 +17,23 @@ use crate::{
 
 const NGINX: &str = "nginx.ingress.kubernetes.io/";
 const TRAEFIK: &str = "traefik.ingress.kubernetes.io/";
-const OTHERS: [&str; 5] =
-    ["alb.ingress.kubernetes.io/", "haproxy.org/", "haproxy-ingress.github.io/", "konghq.com/", "nginx.org/"];
+const OTHERS: [&str; 8] = [
+    "alb.ingress.kubernetes.io/",
+    "appgw.ingress.kubernetes.io/",
+    "haproxy.org/",
+    "haproxy-ingress.github.io/",
+    "ingress.citrix.com/",
+    "konghq.com/",
+    "nginx.com/",
+    "nginx.org/",
+];
+/// Of no controller in particular: the first ones shared it, and older guides to k3d have it.
+const SHARED: &str = "ingress.kubernetes.io/";
+
+/// Where the class of an Ingress stood before it had a field, which wins over the field.
+const CLASS: &str = "kubernetes.io/ingress.class";
+/// What an IngressClass calls Traefik.
+const CONTROLLER: &str = "traefik.io/ingress-controller";
 
 /// What has the effect with Traefik that the annotation has with ingress-nginx.
 const INSTEAD: [(&str, &str); 12] = [
@@ -42,35 +62,63 @@ const OLD: [&str; 7] = [
     "request-modifier",
 ];
 
-/// What is ignored in these manifests, each with its place. Other kinds are passed over.
+/// What was found in manifests.
+#[derive(Debug, Default, PartialEq)]
+pub struct Report {
+    /// What Traefik ignores, each with its place.
+    pub findings: Vec<Finding>,
+    /// Ingresses of other controllers by their class.
+    pub others: BTreeMap<String, usize>,
+}
+
+/// What Traefik ignores in these manifests. Kinds that are none of Ingresses are passed over.
 ///
 /// # Errors
 /// One of them is no YAML.
-pub fn lint(file: &TextFile) -> Result<Vec<Finding>, SyntaxError> {
-    let mut findings = Vec::new();
+pub fn lint(file: &TextFile) -> Result<Report, SyntaxError> {
+    let mut objects = Vec::new();
     let mut first_line = 0;
     for document in file.text.split_inclusive('\n').collect::<Vec<_>>().split(|line| line.trim_end() == "---")
     {
         let text = document.concat();
         let root = yaml_node::parse(&text)
             .map_err(|error| SyntaxError { line: error.line.map(|line| line + first_line), ..error })?;
-        let all = match root.get("items") {
-            Some(items) => items.items(),
-            None => std::slice::from_ref(&root),
-        };
-        for object in all {
-            findings.extend(of_object(&file.path, first_line, object));
+        match root.get("items") {
+            Some(items) => objects.extend(items.items().iter().map(|object| (first_line, object.clone()))),
+            None => objects.push((first_line, root)),
         }
         first_line += document.len() as u64 + 1;
     }
-    Ok(findings)
+    let of_kind =
+        |kind: &'static str| objects.iter().filter(move |(_, object)| text(object.get("kind")) == kind);
+    let traefiks: Vec<(&str, bool)> = of_kind("IngressClass")
+        .map(|(_, class)| {
+            let controller = text(class.get("spec").and_then(|spec| spec.get("controller")));
+            (text(class.get("metadata").and_then(|metadata| metadata.get("name"))), controller == CONTROLLER)
+        })
+        .collect();
+    let mut report = Report::default();
+    for (first_line, object) in of_kind("Ingress") {
+        let of = |name: &str| traefiks.iter().find(|(class, _)| *class == name).map(|(_, is)| *is);
+        match class(object).filter(|class| !of(class).unwrap_or(*class == "traefik")) {
+            Some(class) => *report.others.entry(class.to_owned()).or_default() += 1,
+            None => report.findings.extend(of_ingress(&file.path, *first_line, object)),
+        }
+    }
+    Ok(report)
 }
 
-fn of_object(path: &str, first_line: u64, object: &Node) -> Vec<Finding> {
-    let text = |node: Option<&Node>| node.and_then(Node::as_str).unwrap_or_default().to_owned();
-    if text(object.get("kind")) != "Ingress" {
-        return Vec::new();
-    }
+fn text(node: Option<&Node>) -> &str {
+    node.and_then(Node::as_str).unwrap_or_default()
+}
+
+fn class(ingress: &Node) -> Option<&str> {
+    let annotations = ingress.get("metadata").and_then(|metadata| metadata.get("annotations"));
+    let by_annotation = annotations.and_then(|all| all.get(CLASS)).and_then(Node::as_str);
+    by_annotation.or_else(|| ingress.get("spec")?.get("ingressClassName")?.as_str())
+}
+
+fn of_ingress(path: &str, first_line: u64, object: &Node) -> Vec<Finding> {
     let Some(metadata) = object.get("metadata") else { return Vec::new() };
     let name = [text(metadata.get("namespace")), text(metadata.get("name"))].join("/");
     let name = name.trim_start_matches('/');
@@ -103,6 +151,10 @@ fn ignored(annotation: &str) -> Option<(&'static str, String)> {
             .to_owned();
         return OLD.contains(&key).then_some(("it is one of Traefik 1", remedy));
     }
+    if annotation.starts_with(SHARED) {
+        let remedy = "remove it: HTTP is not redirected unless a Middleware does it; for all else look for a Middleware";
+        return Some(("it is of controllers that are gone", remedy.to_owned()));
+    }
     let other = OTHERS.iter().any(|prefix| annotation.starts_with(prefix));
     other.then(|| ("it is one of another controller", "remove it, or install that controller".to_owned()))
 }
@@ -113,8 +165,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn places(text: &str) -> Vec<String> {
-        let findings = lint(&TextFile::new("/i.yaml", text)).unwrap();
-        findings.into_iter().map(|finding| finding.evidence[0].to_string()).collect()
+        let report = lint(&TextFile::new("/i.yaml", text)).unwrap();
+        report.findings.into_iter().map(|finding| finding.evidence[0].to_string()).collect()
     }
 
     #[test]
@@ -145,7 +197,7 @@ metadata:
                 "/i.yaml:16:5: konghq.com/strip-path",
             ]
         );
-        let finding = lint(&TextFile::new("/i", text)).unwrap().remove(0);
+        let finding = lint(&TextFile::new("/i", text)).unwrap().findings.remove(0);
         assert!(finding.message.starts_with("Ingress team-a/app: Traefik ignores"), "{}", finding.message);
         assert!(finding.remedy.unwrap().explain.contains("replacePathRegex"));
     }
@@ -157,6 +209,39 @@ metadata:
         assert_eq!(places(""), Vec::<String>::new());
         let error = lint(&TextFile::new("/i", "a: b\n---\nkind: [\n")).unwrap_err();
         assert!(error.line >= Some(3), "{error:?}");
+    }
+
+    #[test]
+    fn an_ingress_of_another_controller_is_not_traefiks_to_read() {
+        let ingress =
+            |class: &str| format!("kind: Ingress\nmetadata:\n  annotations:\n    nginx.org/x: y\n{class}");
+        let kind = "---\nkind: IngressClass\nmetadata: {name: nginx}\nspec: {controller: traefik.io/ingress-controller}\n---\n\
+                    kind: IngressClass\nmetadata: {name: traefik}\nspec: {controller: k8s.io/ingress-nginx}\n";
+        for (class, with_kinds, found) in [
+            ("", false, true),
+            ("spec: {ingressClassName: traefik}\n", false, true),
+            ("spec: {ingressClassName: nginx}\n", false, false),
+            ("    kubernetes.io/ingress.class: nginx\nspec: {ingressClassName: traefik}\n", false, false),
+            ("    kubernetes.io/ingress.class: traefik\n", false, true),
+            ("spec: {ingressClassName: nginx}\n", true, true),
+            ("spec: {ingressClassName: traefik}\n", true, false),
+            ("spec: {ingressClassName: null}\n", true, true),
+        ] {
+            let file = ingress(class) + if with_kinds { kind } else { "" };
+            let report = lint(&TextFile::new("/i", &*file)).unwrap();
+            assert_eq!(
+                (report.findings.len(), report.others.len()),
+                (found.into(), (!found).into()),
+                "{file}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_first_controllers_shared_is_ignored_too() {
+        let text =
+            "kind: Ingress\nmetadata:\n  annotations:\n    ingress.kubernetes.io/ssl-redirect: \"false\"\n";
+        assert_eq!(places(text), ["/i.yaml:4:5: ingress.kubernetes.io/ssl-redirect"]);
     }
 
     proptest! {

@@ -13,7 +13,7 @@ const SECRET: &str = "hunter2hunter2";
 
 fuzz_target!(|text: &str| {
     let file = TextFile::new("/file", text);
-    for finding in ingress::lint(&file).unwrap_or_default() {
+    for finding in ingress::lint(&file).unwrap_or_default().findings {
         let shown = finding_text::text(&finding);
         assert!(!shown.contains(|c| c != '\n' && is_unprintable(c)), "{shown:?}");
     }

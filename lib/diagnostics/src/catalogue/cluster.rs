@@ -35,7 +35,7 @@ macro_rules! cluster_rows {
                 Traefik does not report it.",
             remedy: "use the equivalent of Traefik: usually a Middleware, referenced in \
                 `traefik.ingress.kubernetes.io/router.middlewares`",
-            commands: ["kubectl get ingress -A -o yaml | weaver ingress lint"],
+            commands: ["kubectl get ingress,ingressclass -A -o yaml | weaver ingress lint"],
             links: ["https://doc.traefik.io/traefik/reference/routing-configuration/kubernetes/ingress/"],
         }
     }
