@@ -6,7 +6,8 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use weaver_api::names::dns_label;
 use weaver_diagnostics::exit_code::KNOWN_BAD;
-use weaver_diagnostics::k3d::create::{Cluster, lint_k3s_arg};
+use weaver_diagnostics::k3d::create::{Cluster, Registry, Volume, volume};
+use weaver_diagnostics::k3d::node_filter::lint_k3s_arg;
 use weaver_diagnostics::san::ServingName;
 
 use crate::kubeconfig::arguments::host;
@@ -48,6 +49,21 @@ pub struct Config {
     /// Registry made by `k3d registry create`: its name in `k3d registry list`, and its port inside the network
     #[arg(long, value_name = "NAME:PORT", value_parser = registry)]
     registry: Option<String>,
+    /// Make a registry with the cluster; PORT of this machine is where images are pushed, else a random one
+    #[arg(long, value_name = "NAME[:PORT]", value_parser = new_registry, conflicts_with = "registry")]
+    registry_create: Option<Registry>,
+    /// Number of nodes that run the API server: 1, or an odd number from 3 on, which keep etcd
+    #[arg(long, default_value = "1", value_parser = servers)]
+    servers: u16,
+    /// Number of nodes that do not
+    #[arg(long, default_value = "0", value_parser = clap::value_parser!(u16).range(..=100))]
+    agents: u16,
+    /// Image of k3s, such as rancher/k3s:v1.36.3-k3s1; k3d's own otherwise
+    #[arg(long, value_parser = image)]
+    image: Option<String>,
+    /// Directory of this machine in the nodes, such as /srv/data:/data@agent:0; in all without a filter (repeatable)
+    #[arg(long = "volume", value_name = "HERE:THERE[@FILTER]", value_parser = volume)]
+    volumes: Vec<Volume>,
     /// Print the command instead of the file; k3d then listens only on the address of the first name
     #[arg(long)]
     command: bool,
@@ -56,9 +72,18 @@ pub struct Config {
 pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     let (text, code) = match verb {
         Verb::Config(options) => {
-            let Config { cluster: name, names, api_port, ports, registry, command } = options;
-            let cluster = Cluster { name, names, api_port, ports, registry };
-            (if command { cluster.command() } else { cluster.config() }, ExitCode::SUCCESS)
+            let cluster = Cluster {
+                name: options.cluster,
+                names: options.names,
+                api_port: options.api_port,
+                ports: options.ports,
+                registry: options.registry.map(Registry::Use).or(options.registry_create),
+                servers: options.servers,
+                agents: options.agents,
+                image: options.image,
+                volumes: options.volumes,
+            };
+            (if options.command { cluster.command() } else { cluster.config() }, ExitCode::SUCCESS)
         }
         Verb::Lint { values } => {
             let faults: String = values
@@ -100,6 +125,33 @@ fn registry(text: &str) -> Result<String, &'static str> {
     }
 }
 
+fn new_registry(text: &str) -> Result<Registry, &'static str> {
+    const WRITE: &str = "write NAME or NAME:PORT, such as registry.localhost:5000";
+    let (name, port) = match text.split_once(':') {
+        Some((name, port)) => (name, Some(port.parse().ok().filter(|port| *port > 0).ok_or(WRITE)?)),
+        None => (text, None),
+    };
+    let is_name = name.len() <= 63 && name.split('.').all(|label| dns_label(label).is_ok());
+    if is_name { Ok(Registry::Create { name: name.to_owned(), port }) } else { Err(WRITE) }
+}
+
+fn servers(text: &str) -> Result<u16, &'static str> {
+    match text.parse() {
+        Ok(number @ 1..=9) if number % 2 == 1 => Ok(number),
+        Ok(2..=9) => {
+            Err("with an even number etcd stands still as soon as with one server less: write an odd one")
+        }
+        _ => Err("write 1, 3, 5, 7 or 9"),
+    }
+}
+
+fn image(text: &str) -> Result<String, &'static str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._/:@".contains(c);
+    let is_good =
+        !text.is_empty() && text.chars().all(is_plain) && !text.starts_with(['-', '.', '/', ':', '@']);
+    if is_good { Ok(text.to_owned()) } else { Err("write an image's name, such as rancher/k3s:v1.36.3-k3s1") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +172,14 @@ mod tests {
         );
         assert_eq!(ports("8080:80").unwrap(), (8080, 80));
         assert!(["80", "0:80", "80:", "x:y"].iter().all(|text| ports(text).is_err()));
+        assert!(servers("1").is_ok() && servers("3").is_ok());
+        assert!(["0", "2", "11", "x"].iter().all(|text| servers(text).is_err()));
+        assert!(
+            image("rancher/k3s:v1.36.3-k3s1").is_ok() && image("registry.lan:5000/k3s@sha256:0a").is_ok()
+        );
+        assert!(["", "a b", "-x", "a;b"].iter().all(|text| image(text).is_err()));
+        assert!(new_registry("registry.localhost").is_ok() && new_registry("reg:5000").is_ok());
+        assert!(["", "a:b", "a:0", "a b", "a:1:2"].iter().all(|text| new_registry(text).is_err()));
         assert!(registry("k3d-reg:5000").is_ok() && registry("reg").is_err() && registry("a b:1").is_err());
     }
 }

@@ -18,7 +18,7 @@ fuzz_target!(|text: &str| {
         assert!(!shown.contains(|c| c != '\n' && is_unprintable(c)), "{shown:?}");
     }
     let _ = (user_data::read(&file), network_config::read(&file), owners_netplan::read(&file));
-    let _ = k3d::create::lint_k3s_arg(text);
+    let _ = k3d::node_filter::lint_k3s_arg(text);
     let seeded = TextFile::new("/file", format!("{text}\npassword: {SECRET}\nwifis: [{SECRET}"));
     let errors = [
         ingress::lint(&seeded).err().map(|error| error.to_string()),

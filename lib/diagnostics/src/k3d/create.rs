@@ -1,12 +1,16 @@
-//! k3d: the command, or the configuration file, of a cluster that is reached by chosen names; and what is wrong with a
-//! value that ends in a node filter. Pure; of k3d 5.
+//! k3d: the command, or the configuration file, of a cluster that is reached by chosen names. Pure; of k3d 5.
 //!
 //! k3d gives each server the name of `--api-port` and every `--tls-san`. By the file the API listens at all
 //! addresses; by the command k3d binds what the name means on this machine, which on Debian may be 127.0.1.1.
 
 use std::fmt::Write as _;
 
+use serde_json::json;
+
+use super::node_filter::{Group, group_of};
 use crate::san::ServingName;
+use crate::shell::quoted;
+use crate::yaml_text::{Ordered, write};
 
 /// What a cluster shall be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,14 +23,49 @@ pub struct Cluster {
     pub api_port: u16,
     /// Of the load balancer: port here and port there.
     pub ports: Vec<(u16, u16)>,
-    /// A registry of k3d that is there already, as NAME:PORT.
-    pub registry: Option<String>,
+    /// Where its images come from, besides registries of the internet.
+    pub registry: Option<Registry>,
+    /// Nodes that run the API server; 1 unless said otherwise.
+    pub servers: u16,
+    /// Nodes that do not.
+    pub agents: u16,
+    /// Of k3s; k3d has one of its own release.
+    pub image: Option<String>,
+    /// Directories of this machine in the nodes.
+    pub volumes: Vec<Volume>,
+}
+
+/// A registry next to the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Registry {
+    /// One that `k3d registry create` made, as NAME:PORT.
+    Use(String),
+    /// One that is made with the cluster, and the port of this machine by which images are pushed; else a random one.
+    Create { name: String, port: Option<u16> },
+}
+
+/// A directory of this machine in some nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Volume {
+    /// HERE:THERE, as Docker takes it; may end in `:ro`.
+    pub volume: String,
+    /// Which nodes have it; all without one.
+    pub filter: Option<String>,
 }
 
 impl Cluster {
     fn arguments(&self) -> impl Iterator<Item = String> + '_ {
         // The first is k3d's own matter.
         self.names.iter().skip(1).map(|name| format!("--tls-san={name}"))
+    }
+
+    fn filters<'a>(&self, volume: &'a Volume) -> Vec<&'a str> {
+        match &volume.filter {
+            Some(filter) => filter.split(';').collect(),
+            // `all` would be the load balancer too; a filter that fits no node is refused by k3d.
+            None if self.agents == 0 => vec!["server:*"],
+            None => vec!["server:*", "agent:*"],
+        }
     }
 
     #[must_use]
@@ -38,8 +77,30 @@ impl Cluster {
         for (here, there) in &self.ports {
             let _ = write!(command, " -p '{here}:{there}@loadbalancer'");
         }
-        if let Some(registry) = &self.registry {
-            let _ = write!(command, " --registry-use {registry}");
+        if self.servers != 1 {
+            let _ = write!(command, " --servers {}", self.servers);
+        }
+        if self.agents != 0 {
+            let _ = write!(command, " --agents {}", self.agents);
+        }
+        if let Some(image) = &self.image {
+            let _ = write!(command, " --image {}", quoted(image));
+        }
+        for volume in &self.volumes {
+            let all = format!("{}@{}", volume.volume, self.filters(volume).join(";"));
+            let _ = write!(command, " --volume {}", quoted(&all));
+        }
+        match &self.registry {
+            Some(Registry::Use(registry)) => {
+                let _ = write!(command, " --registry-use {registry}");
+            }
+            Some(Registry::Create { name, port: None }) => {
+                let _ = write!(command, " --registry-create {name}");
+            }
+            Some(Registry::Create { name, port: Some(port) }) => {
+                let _ = write!(command, " --registry-create {name}:0.0.0.0:{port}");
+            }
+            None => {}
         }
         for argument in self.arguments() {
             let _ = write!(command, " --k3s-arg '{argument}@server:*'");
@@ -50,123 +111,85 @@ impl Cluster {
     /// The same as a file for `k3d cluster create --config`.
     #[must_use]
     pub fn config(&self) -> String {
-        let mut file =
-            format!("apiVersion: k3d.io/v1alpha5\nkind: Simple\nmetadata:\n  name: {}\n", self.name);
+        let mut file = vec![
+            ("apiVersion", json!("k3d.io/v1alpha5")),
+            ("kind", json!("Simple")),
+            ("metadata", json!({"name": self.name})),
+        ];
+        if self.servers != 1 {
+            file.push(("servers", json!(self.servers)));
+        }
+        if self.agents != 0 {
+            file.push(("agents", json!(self.agents)));
+        }
+        file.extend(self.image.as_ref().map(|image| ("image", json!(image))));
         if let Some(first) = self.names.first() {
-            let _ = write!(
-                file,
-                "kubeAPI:\n  host: \"{first}\"\n  hostIP: \"0.0.0.0\"\n  hostPort: \"{}\"\n",
-                self.api_port
-            );
+            let port = self.api_port.to_string();
+            let api = json!({"host": first.to_string(), "hostIP": "0.0.0.0", "hostPort": port});
+            file.push(("kubeAPI", api));
         }
-        if !self.ports.is_empty() {
-            file.push_str("ports:\n");
+        let ports = self
+            .ports
+            .iter()
+            .map(|(here, there)| json!({"port": format!("{here}:{there}"), "nodeFilters": ["loadbalancer"]}));
+        let volumes = self
+            .volumes
+            .iter()
+            .map(|volume| json!({"volume": volume.volume, "nodeFilters": self.filters(volume)}));
+        for (field, all) in [("ports", ports.collect::<Vec<_>>()), ("volumes", volumes.collect())] {
+            if !all.is_empty() {
+                file.push((field, all.into()));
+            }
         }
-        for (here, there) in &self.ports {
-            let _ = write!(file, "- port: {here}:{there}\n  nodeFilters: [loadbalancer]\n");
+        file.extend(self.registry.as_ref().map(|registry| match registry {
+            Registry::Use(name) => ("registries", json!({"use": [name]})),
+            Registry::Create { name, port: None } => ("registries", json!({"create": {"name": name}})),
+            Registry::Create { name, port: Some(port) } => {
+                let create = json!({"name": name, "host": "0.0.0.0", "hostPort": port.to_string()});
+                ("registries", json!({"create": create}))
+            }
+        }));
+        let arguments = self.arguments().map(|arg| json!({"arg": arg, "nodeFilters": ["server:*"]}));
+        let arguments: Vec<_> = arguments.collect();
+        if !arguments.is_empty() {
+            file.push(("options", json!({"k3s": {"extraArgs": arguments}})));
         }
-        if let Some(registry) = &self.registry {
-            let _ = write!(file, "registries:\n  use: [\"{registry}\"]\n");
-        }
-        let mut arguments = self.arguments().peekable();
-        if arguments.peek().is_some() {
-            file.push_str("options:\n  k3s:\n    extraArgs:\n");
-        }
-        for argument in arguments {
-            let _ = write!(file, "    - arg: \"{argument}\"\n      nodeFilters: [\"server:*\"]\n");
-        }
-        file
+        write(&Ordered(file))
     }
 }
 
-/// What is wrong with a value of `--k3s-arg`, such as `--tls-san=raspi@server:*`; nothing where all is well.
-#[must_use]
-pub fn lint_k3s_arg(value: &str) -> Vec<String> {
-    let (argument, filters) = value.split_once('@').map_or((value, None), |(a, f)| (a, Some(f)));
-    let mut faults = Vec::new();
-    if let Some((flag, rest)) = argument.split_once(char::is_whitespace) {
-        faults.push(format!(
-            "k3s reads `{argument}` as one word and prints \"flag provided but not defined\": write {flag}={}",
-            rest.trim()
+/// A volume as k3d's `--volume` takes it, HERE:THERE[:ro][@FILTER].
+///
+/// # Errors
+/// What is wrong with it, and what to write.
+pub fn volume(text: &str) -> Result<Volume, String> {
+    let (volume, filter) = text.rsplit_once('@').map_or((text, None), |(v, f)| (v, Some(f)));
+    let parts: Vec<&str> = volume.split(':').collect();
+    let ([here, there] | [here, there, "ro" | "rw" | "z" | "Z"]) = parts[..] else {
+        return Err(format!("`{volume}` is not HERE:THERE: write such as /srv/data:/data"));
+    };
+    if here.is_empty() || !there.starts_with('/') {
+        return Err(format!("`{volume}` needs a directory or volume here and an absolute path in the nodes"));
+    }
+    if here.starts_with(['.', '~']) || (here.contains('/') && !here.starts_with('/')) {
+        return Err(format!(
+            "`{here}` is relative, and k3d takes it from where it is started: write its absolute path"
         ));
     }
-    let Some(filters) = filters else {
-        faults.push(format!("it names no nodes: write {argument}@server:*"));
-        return faults;
-    };
-    for filter in filters.split(';') {
-        match group_of(filter) {
-            Err(fault) => faults.push(fault),
-            Ok(Group::Agents | Group::All) if argument.starts_with("--tls-san") => faults.push(format!(
-                "`{filter}` includes agents, and an agent with --tls-san exits: write {argument}@server:*"
-            )),
-            Ok(Group::LoadBalancer) => {
-                faults.push(format!("`{filter}` runs no k3s: write {argument}@server:*"));
-            }
-            Ok(_) => {}
+    if let Some(line) = volume.chars().find(|c| c.is_control()) {
+        return Err(format!("`{}` cannot be in a path", line.escape_default()));
+    }
+    for filter in filter.into_iter().flat_map(|filters| filters.split(';')) {
+        if group_of(filter)? == Group::LoadBalancer {
+            return Err(format!("`{filter}` runs no pods: write server:* or agent:*"));
         }
     }
-    if let Some(name) = argument.strip_prefix("--tls-san=") {
-        for name in name.split(',') {
-            if let Err(error) = name.parse::<ServingName>() {
-                let meant =
-                    error.suggestion.as_ref().map_or_else(String::new, |meant| format!("; write {meant}"));
-                faults.push(format!("`{name}` is not a valid name for a certificate: {error}{meant}"));
-            }
-        }
-    }
-    faults
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Group {
-    Servers,
-    Agents,
-    LoadBalancer,
-    All,
-}
-
-/// The group of `group[:subset[:suffix]]`.
-fn group_of(filter: &str) -> Result<Group, String> {
-    if let Some((group, rest)) = filter.split_once('[') {
-        let subset = rest.trim_end_matches(']');
-        return Err(format!("`{filter}` is the form of k3d 4: write {group}:{subset}"));
-    }
-    let mut parts = filter.splitn(3, ':');
-    let group = match parts.next().unwrap_or_default() {
-        "server" | "servers" => Group::Servers,
-        "agent" | "agents" => Group::Agents,
-        "loadbalancer" => Group::LoadBalancer,
-        "all" => Group::All,
-        other => {
-            return Err(format!("`{other}` is not a node filter: use server, agent, loadbalancer or all"));
-        }
-    };
-    match (group, parts.next()) {
-        (Group::Servers | Group::Agents, None) => Err(format!(
-            "`{filter}` does not say which of them: write {filter}:* for all, {filter}:0 for the first"
-        )),
-        (_, Some(subset)) if !is_subset(subset) => {
-            Err(format!("`{subset}` names no nodes: write *, 0, 0,2 or 1-3"))
-        }
-        _ => Ok(group),
-    }
-}
-
-fn is_subset(subset: &str) -> bool {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let is_bound = |text: &str| is_number(text) || text.is_empty() || text == "*";
-    let is_part = |part: &str| match part.split_once('-') {
-        Some((from, to)) => is_bound(from) && is_bound(to) && (is_number(from) || is_number(to)),
-        None => is_number(part),
-    };
-    subset == "*" || subset.split(',').all(is_part)
+    Ok(Volume { volume: volume.to_owned(), filter: filter.map(str::to_owned) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     fn cluster() -> Cluster {
         Cluster {
@@ -174,7 +197,11 @@ mod tests {
             names: ["raspik3d", "10.0.0.7"].iter().map(|name| name.parse().unwrap()).collect(),
             api_port: 6443,
             ports: vec![(9000, 80), (8443, 443)],
-            registry: Some("k3d-myregistry:5000".to_owned()),
+            registry: Some(Registry::Use("k3d-myregistry:5000".to_owned())),
+            servers: 1,
+            agents: 0,
+            image: None,
+            volumes: vec![],
         }
     }
 
@@ -190,58 +217,78 @@ mod tests {
 
     #[test]
     fn the_file() {
+        let file: serde_json::Value = serde_saphyr::from_str(&cluster().config()).unwrap();
         assert_eq!(
-            cluster().config(),
-            "apiVersion: k3d.io/v1alpha5\nkind: Simple\nmetadata:\n  name: edge\nkubeAPI:\n  host: \
-             \"raspik3d\"\n  \
-             hostIP: \"0.0.0.0\"\n  hostPort: \"6443\"\nports:\n- port: 9000:80\n  nodeFilters: [loadbalancer]\n- port: \
-             8443:443\n  nodeFilters: [loadbalancer]\nregistries:\n  use: [\"k3d-myregistry:5000\"]\noptions:\n  k3s:\n    \
-             extraArgs:\n    - arg: \"--tls-san=10.0.0.7\"\n      nodeFilters: [\"server:*\"]\n"
+            file,
+            json!({
+                "apiVersion": "k3d.io/v1alpha5", "kind": "Simple", "metadata": {"name": "edge"},
+                "kubeAPI": {"host": "raspik3d", "hostIP": "0.0.0.0", "hostPort": "6443"},
+                "ports": [{"port": "9000:80", "nodeFilters": ["loadbalancer"]},
+                          {"port": "8443:443", "nodeFilters": ["loadbalancer"]}],
+                "registries": {"use": ["k3d-myregistry:5000"]},
+                "options": {"k3s": {"extraArgs": [{"arg": "--tls-san=10.0.0.7", "nodeFilters": ["server:*"]}]}},
+            })
         );
         let least =
             Cluster { ports: vec![], registry: None, names: vec!["pi".parse().unwrap()], ..cluster() };
-        let file: serde_json::Value = serde_saphyr::from_str(&least.config()).unwrap();
-        assert_eq!(file["kubeAPI"]["host"], "pi");
-        assert!(file.get("ports").is_none() && file.get("options").is_none());
+        assert_eq!(
+            least.config(),
+            "apiVersion: k3d.io/v1alpha5\nkind: Simple\nmetadata:\n  name: edge\n\
+             kubeAPI:\n  host: pi\n  hostIP: \"0.0.0.0\"\n  hostPort: \"6443\"\n"
+        );
     }
 
     #[test]
-    fn node_filters() {
-        for (value, want) in [
-            ("--tls-san=raspi@server:*", None),
-            ("--tls-san=raspi@server:0", None),
-            ("--tls-san=raspi,10.0.0.7@servers:0,2", None),
-            ("--disable=traefik@server:1-3", None),
-            ("--node-label=a=b@agent:*;server:0-", None),
-            ("--node-label=a=b@all", None),
-            ("--tls-san=raspi@server:0:direct", None),
-            ("--tls-san=raspi", Some("write --tls-san=raspi@server:*")),
-            ("--tls-san 192.168.1.5@server:0", Some("write --tls-san=192.168.1.5")),
-            ("--tls-san=raspi@agent:*", Some("--tls-san exits: write --tls-san=raspi@server:*")),
-            ("--tls-san=raspi@all", Some("--tls-san exits")),
-            ("--tls-san=raspi@server:0;agent:0", Some("--tls-san exits")),
-            ("--tls-san=raspi@loadbalancer", Some("runs no k3s")),
-            ("--tls-san=raspi@server[0]", Some("is the form of k3d 4: write server:0")),
-            ("--tls-san=raspi@server", Some("write server:* for all")),
-            ("--tls-san=raspi@master:0", Some("`master` is not a node filter")),
-            ("--tls-san=raspi@server:first", Some("`first` names no nodes")),
-            ("--tls-san=raspi@server:", Some("names no nodes")),
-            ("--tls-san=raspi@server:-", Some("names no nodes")),
-            ("--tls-san=https://raspi@server:0", Some("it is a URL, not a name; write raspi")),
-        ] {
-            let faults = lint_k3s_arg(value);
-            match want {
-                None => assert_eq!(faults, Vec::<String>::new(), "{value}"),
-                Some(want) => assert!(faults.iter().any(|fault| fault.contains(want)), "{value}: {faults:?}"),
-            }
-        }
+    fn agents_an_image_volumes_and_a_registry_of_its_own() {
+        let all = Cluster {
+            servers: 3,
+            agents: 2,
+            image: Some("rancher/k3s:v1.36.3-k3s1".to_owned()),
+            volumes: ["/srv/it's/x:/data@agent:0", "/mnt:/mnt"].map(|text| volume(text).unwrap()).into(),
+            registry: Some(Registry::Create { name: "registry.localhost".to_owned(), port: Some(5000) }),
+            ports: vec![],
+            names: vec!["pi".parse().unwrap()],
+            ..cluster()
+        };
+        let file: serde_json::Value = serde_saphyr::from_str(&all.config()).unwrap();
+        assert_eq!(
+            file,
+            json!({
+                "apiVersion": "k3d.io/v1alpha5", "kind": "Simple", "metadata": {"name": "edge"},
+                "kubeAPI": {"host": "pi", "hostIP": "0.0.0.0", "hostPort": "6443"},
+                "servers": 3, "agents": 2, "image": "rancher/k3s:v1.36.3-k3s1",
+                "volumes": [{"volume": "/srv/it's/x:/data", "nodeFilters": ["agent:0"]},
+                            {"volume": "/mnt:/mnt", "nodeFilters": ["server:*", "agent:*"]}],
+                "registries": {"create": {"name": "registry.localhost", "host": "0.0.0.0", "hostPort": "5000"}},
+            })
+        );
+        assert_eq!(
+            all.command(),
+            "k3d cluster create edge --api-port pi:6443 --servers 3 --agents 2 --image rancher/k3s:v1.36.3-k3s1 \
+             --volume '/srv/it'\\''s/x:/data@agent:0' --volume '/mnt:/mnt@server:*;agent:*' \
+             --registry-create registry.localhost:0.0.0.0:5000\n"
+        );
+        let one = Cluster { agents: 0, ..all };
+        assert!(one.command().contains("'/mnt:/mnt@server:*'"));
     }
 
-    proptest! {
-        #[test]
-        fn never_panics_and_what_we_print_is_well(value in "\\PC{0,40}", name in "[a-z][a-z0-9]{0,8}") {
-            let _ = lint_k3s_arg(&value);
-            prop_assert_eq!(lint_k3s_arg(&format!("--tls-san={name}@server:*")), Vec::<String>::new());
+    #[test]
+    fn which_volumes_are_taken() {
+        for good in ["/a:/b", "/a:/b:ro", "data:/b", "/a:/b@server:0;agent:*"] {
+            assert!(volume(good).is_ok(), "{good}");
+        }
+        for (bad, want) in [
+            ("/a", "write such as /srv/data:/data"),
+            ("/a:b", "an absolute path in the nodes"),
+            ("./a:/b", "write its absolute path"),
+            ("a/b:/b", "write its absolute path"),
+            ("/a:/b@loadbalancer", "runs no pods"),
+            ("/a:/b@agent", "write agent:* for all"),
+            ("/a:/b:rx", "is not HERE:THERE"),
+            ("/a\n:/b", "cannot be in a path"),
+        ] {
+            let fault = volume(bad).unwrap_err();
+            assert!(fault.contains(want), "{bad}: {fault}");
         }
     }
 }

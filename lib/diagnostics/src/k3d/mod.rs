@@ -2,4 +2,5 @@
 
 pub mod cluster;
 pub mod create;
+pub mod node_filter;
 pub mod verdict;
