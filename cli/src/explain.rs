@@ -18,7 +18,7 @@ use crate::stdout::note;
 
 /// A line is judged in pieces of at most so many bytes: what never ends a line must not fill the memory.
 const LONGEST: u64 = 64 * 1024;
-/// Lines of the journal's past that are read.
+/// Lines of the past that are read before what is new.
 const PAST: &str = "2000";
 
 #[derive(Args)]
@@ -26,9 +26,12 @@ pub struct Explain {
     /// Codes to explain, such as `N-01` or `memory-cgroup-absent` [default: read errors from standard input]
     #[arg(value_name = "CODE", value_parser = code, conflicts_with = "journal")]
     codes: Vec<Code>,
-    /// Read the journal of this unit since the last boot, and follow it
+    /// Read the journal of this unit since the last boot
     #[arg(long, value_name = "UNIT")]
     journal: Option<String>,
+    /// Go on with what is logged from now on, until it is interrupted
+    #[arg(long, requires = "journal")]
+    follow: bool,
     /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,
@@ -56,7 +59,7 @@ pub fn run(options: &Explain) -> Result<ExitCode> {
             }
             explain(&mut stdin.lock(), "stdin", options.output)
         }
-        ([], Some(unit)) => journal(unit, options.output),
+        ([], Some(unit)) => journal(unit, options.follow, options.output),
         (codes, _) => codes.iter().try_for_each(|code| print(&catalogue::text(*code))),
     };
     // Anyone who reads has read enough.
@@ -76,9 +79,10 @@ fn print(text: &str) -> Result<()> {
     Ok(out.write_all(b"\n").and_then(|()| out.flush())?)
 }
 
-fn journal(unit: &str, output: Output) -> Result<()> {
+fn journal(unit: &str, follows: bool, output: Output) -> Result<()> {
     let mut child = Command::new("journalctl")
-        .args(["--boot", "--follow", "--no-pager", "--output", "cat", "--lines", PAST])
+        .args(["--boot", "--no-pager", "--output", "cat"])
+        .args(follows.then_some(["--follow", "--lines", PAST]).into_iter().flatten())
         .arg(format!("--unit={unit}"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -124,12 +124,12 @@ fn anyone_who_has_read_enough_may_go() {
 }
 
 /// A `journalctl` of the test's own, which runs this script.
-fn with_journal(script: &str, unit: &str) -> (tempfile::TempDir, Command) {
+fn with_journal(script: &str, arguments: &[&str]) -> (tempfile::TempDir, Command) {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("journalctl");
     fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = weaver(&["--journal", unit]);
+    let mut command = weaver(&[&["--journal", "k3s"], arguments].concat());
     command.env("PATH", format!("{}:/usr/bin:/bin", dir.path().display()));
     (dir, command)
 }
@@ -138,7 +138,7 @@ fn with_journal(script: &str, unit: &str) -> (tempfile::TempDir, Command) {
 fn the_journal_of_a_unit_is_followed() {
     // Ends when no one reads any more.
     let script = "echo \"$@\" >&2; echo leaderelection lost; while echo well; do sleep 0.1; done";
-    let (_dir, mut command) = with_journal(script, "k3s");
+    let (_dir, mut command) = with_journal(script, &["--follow"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // It is told while the journal continues.
     let mut first = String::new();
@@ -152,8 +152,17 @@ fn the_journal_of_a_unit_is_followed() {
 }
 
 #[test]
+fn the_journal_of_a_unit_is_read_to_its_end() {
+    let script = "case \"$*\" in *--follow*|*--lines*) exec sleep 100;; esac; echo leaderelection lost";
+    let done = with_journal(script, &[]).1.output().unwrap();
+    assert!(done.status.success() && text(&done.stdout).starts_with("L-01  WARN"), "{done:?}");
+    let done = weaver(&["--follow"]).output().unwrap();
+    assert_eq!(done.status.code(), Some(2), "there is no journal to follow");
+}
+
+#[test]
 fn a_journal_that_cannot_be_read_is_an_error() {
-    let (_dir, mut command) = with_journal("echo No journal files were found. >&2; exit 1", "k3s");
+    let (_dir, mut command) = with_journal("echo No journal files were found. >&2; exit 1", &[]);
     let done = command.output().unwrap();
     assert_eq!(done.status.code(), Some(1));
     assert!(text(&done.stderr).contains("error: journalctl ended"), "{done:?}");
