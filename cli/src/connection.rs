@@ -1,29 +1,116 @@
-//! The connection to the API server, with the rights of the person who types.
+//! The connection to the API server, with the rights of the person who types: by `--kubeconfig` and `--context`, else as
+//! kubectl would connect, else, on a node of k3s where the person has no kubeconfig, by k3s' own.
 
-use std::path::Path;
+use std::env;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
-use anyhow::anyhow;
-use http::HeaderValue;
+use anyhow::Context as _;
+use clap::Args;
 use kube::{Client, Config};
+use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
 
-/// For an answer: longer than the API server's own limit.
-const LONGEST: Duration = Duration::from_secs(70);
+use crate::kubeconfig::file::default_kubeconfig;
+use crate::stdout::note;
+
+/// For the longest request, a watch by which nothing is told.
+const LONGEST: Duration = Duration::from_secs(285);
 
 /// Sent with every request, so that an audit log tells a person's from an operator's.
 pub const USER_AGENT: &str = concat!("weaver/", env!("CARGO_PKG_VERSION"));
 
-/// A client by `kubeconfig`, else as kubectl would connect.
-pub async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
-    let config = if let Some(path) = kubeconfig {
-        weaver_client::connection::config(Some(path), LONGEST, USER_AGENT).await?
+/// Flags of every verb, as kubectl has them.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Flags {
+    /// Kubeconfig [default: KUBECONFIG, else ~/.kube/config; on a node without one, that of k3s]
+    #[arg(long, global = true, value_name = "FILE", display_order = 900)]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: the current one]
+    #[arg(long, global = true, value_name = "NAME", display_order = 900)]
+    context: Option<String>,
+}
+
+/// What the command line says, for the whole process.
+static FLAGS: OnceLock<Flags> = OnceLock::new();
+
+/// Whether it was said that k3s' own kubeconfig is used.
+static SAID: Once = Once::new();
+
+/// To be called before anything is connected to.
+pub fn set(flags: Flags) {
+    // Only `main` calls it.
+    let _ = FLAGS.set(flags);
+}
+
+/// The context that was asked for.
+pub fn context() -> Option<&'static str> {
+    FLAGS.get()?.context.as_deref()
+}
+
+/// The kubeconfig that was asked for, or that of k3s where the person has none of his own; which is said once. `None` is
+/// what kubectl would take.
+pub fn kubeconfig() -> Option<PathBuf> {
+    if let Some(named) = FLAGS.get().and_then(|flags| flags.kubeconfig.clone()) {
+        return Some(named);
+    }
+    if !is_by_k3s(env::var_os("KUBECONFIG").as_deref(), default_kubeconfig().as_deref(), Path::exists) {
+        return None;
+    }
+    SAID.call_once(|| note!("using {K3S_KUBECONFIG}: there is no ~/.kube/config here"));
+    Some(PathBuf::from(K3S_KUBECONFIG))
+}
+
+/// The same as a file to read, where a person has one without saying so.
+pub fn kubeconfig_file() -> Option<PathBuf> {
+    kubeconfig().or_else(default_kubeconfig)
+}
+
+fn is_by_k3s(variable: Option<&OsStr>, own: Option<&Path>, exists: impl Fn(&Path) -> bool) -> bool {
+    variable.is_none_or(OsStr::is_empty) && !own.is_some_and(&exists) && exists(Path::new(K3S_KUBECONFIG))
+}
+
+/// A client with the rights of the person.
+pub async fn client() -> anyhow::Result<Client> {
+    let path = kubeconfig();
+    let config = weaver_client::connection::config(path.as_deref(), context(), LONGEST, USER_AGENT).await;
+    let of_k3s = path.is_some_and(|path| path == Path::new(K3S_KUBECONFIG));
+    client_by(if of_k3s {
+        config.context("only root can read it: use sudo, or pass --kubeconfig")
     } else {
-        // A parser's own message would show the lines around the mistake, keys included.
-        let mut config = Config::infer().await.map_err(|_| {
-            anyhow!("no usable kubeconfig (KUBECONFIG, else ~/.kube/config): see `kubectl config view`")
-        })?;
-        config.headers.push((http::header::USER_AGENT, HeaderValue::from_static(USER_AGENT)));
         config
-    };
+    }?)
+}
+
+/// A client by this kubeconfig.
+pub async fn client_of(kubeconfig: &Path) -> anyhow::Result<Client> {
+    client_by(weaver_client::connection::config(Some(kubeconfig), None, LONGEST, USER_AGENT).await?)
+}
+
+fn client_by(mut config: Config) -> anyhow::Result<Client> {
+    // A person tries once; an API server that is asked too much, or that ends, answers the next time.
+    config.default_retry = true;
     weaver_client::connection::client(&config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn k3s_own_kubeconfig_is_for_who_has_none_on_a_node() {
+        for (variable, own, is_node, expected) in [
+            (None, false, true, true),
+            (Some(""), false, true, true),
+            (None, true, true, false),
+            (Some("/mine"), false, true, false),
+            (None, false, false, false),
+        ] {
+            let exists = |path: &Path| if path == Path::new(K3S_KUBECONFIG) { is_node } else { own };
+            let home = Path::new("/root/.kube/config");
+            let by_k3s = is_by_k3s(variable.map(OsStr::new), Some(home), exists);
+            assert_eq!(by_k3s, expected, "{variable:?} {own} {is_node}");
+        }
+    }
 }

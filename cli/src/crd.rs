@@ -90,11 +90,7 @@ pub enum Verb {
     /// Rewrite all stored objects in the current version and drop older ones from `status.storedVersions`
     ///
     /// Run it once before a release that removes an older version. Can be interrupted and run again.
-    Migrate {
-        /// Kubeconfig (default: KUBECONFIG, else ~/.kube/config)
-        #[arg(long, value_name = "FILE")]
-        kubeconfig: Option<PathBuf>,
-    },
+    Migrate,
 }
 
 #[derive(Args)]
@@ -105,9 +101,6 @@ pub struct Cluster {
     /// Service of a webhook that runs in the cluster; a Secret of the same name holds its certificates
     #[arg(long, value_name = "NAMESPACE/NAME[:PORT]")]
     service: Option<Service>,
-    /// Kubeconfig (default: KUBECONFIG, else ~/.kube/config)
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
 }
 
 impl Cluster {
@@ -135,8 +128,8 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Install { certificates, cluster } => install(certificates, cluster).await,
         Verb::Diff { cluster } => Ok(compared(diff(cluster).await)),
         Verb::Lint { old, new } => Ok(compared(crd_lint::run(&old, &new))),
-        Verb::Migrate { kubeconfig } => {
-            let client = connection::client(kubeconfig.as_deref()).await?;
+        Verb::Migrate => {
+            let client = connection::client().await?;
             for migrated in installer::migrate(&client, |progress| say(progress)).await? {
                 say(migrated);
             }
@@ -169,7 +162,7 @@ fn manifests(name: Option<&str>) -> anyhow::Result<String> {
 
 async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCode> {
     // First, so that a wrong kubeconfig leaves no certificates behind.
-    let client = connection::client(cluster.kubeconfig.as_deref()).await?;
+    let client = connection::client().await?;
     let now = Timestamp::now();
     let (place, certificates) = if let Some(service) = &cluster.service {
         (format!("the Secret {service}"), secret::ensure(&client, service, now).await?)
@@ -208,7 +201,7 @@ async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCod
 
 /// Is the cluster's the same as what is built in?
 async fn diff(cluster: Cluster) -> anyhow::Result<bool> {
-    let client = connection::client(cluster.kubeconfig.as_deref()).await?;
+    let client = connection::client().await?;
     let api: Api<CustomResourceDefinition> = Api::all(client);
     let mut same = true;
     for built_in in weaver_api::crds::all() {

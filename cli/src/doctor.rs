@@ -33,9 +33,6 @@ const REPORT: &str = "/run/weaver/report.json";
 
 #[derive(Args)]
 pub struct Doctor {
-    /// Kubeconfig to check [default: the first of KUBECONFIG, else ~/.kube/config]
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
     /// Report of the node agent on this machine [default: /run/weaver/report.json, if it exists]
     #[arg(long, value_name = "FILE", env = "WEAVER_REPORT")]
     report: Option<PathBuf>,
@@ -62,7 +59,7 @@ pub async fn run(options: &Doctor) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let seen = look(options.kubeconfig.clone(), options.report.as_deref()).await;
+    let seen = look(options.report.as_deref()).await;
     match options.output {
         Output::Text => show::text(&seen)?,
         Output::Json => print(&show::json(&seen)?).map(|_| ())?,
@@ -76,13 +73,13 @@ pub async fn run(options: &Doctor) -> anyhow::Result<ExitCode> {
 /// It could not be written as JSON.
 pub async fn report() -> anyhow::Result<String> {
     let named = std::env::var_os("WEAVER_REPORT").map(PathBuf::from);
-    show::json(&look(None, named.as_deref()).await)
+    show::json(&look(named.as_deref()).await)
 }
 
-async fn look(kubeconfig: Option<PathBuf>, report: Option<&Path>) -> Vec<Seen> {
+async fn look(report: Option<&Path>) -> Vec<Seen> {
     let mut seen = node::report(report, Path::new(REPORT), node::check);
     let is_node = !seen.is_empty() || Path::new(K3S_KUBECONFIG).exists();
-    let way = way::look(kubeconfig, is_node).await;
+    let way = way::look(is_node).await;
     seen.extend(way.seen);
     if let Some(client) = &way.client {
         seen.extend(cluster::look(client).await);

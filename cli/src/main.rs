@@ -42,6 +42,8 @@ use crate::stdout::{failed, note};
 #[derive(Parser)]
 #[command(name = "weaver", version)]
 struct Args {
+    #[command(flatten)]
+    connection: connection::Flags,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -181,6 +183,7 @@ async fn main() -> ExitCode {
     let called = called(std::env::args_os().next().as_deref());
     let matches = command(called).get_matches();
     let args = Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    connection::set(args.connection);
     let done = match args.verb {
         Verb::Apply(options) => resource::apply::run(&options).await,
         Verb::Completion(options) => generated::completion(&options, command("weaver")),

@@ -95,7 +95,7 @@ impl Orphan {
 }
 
 pub async fn run(verb: Verb) -> anyhow::Result<()> {
-    let client = connection::client(None).await?;
+    let client = connection::client().await?;
     match verb {
         Verb::List { scope } => {
             for orphan in find(&client, &scope).await? {

@@ -107,7 +107,7 @@ async fn set(target: &Target, value: Value) -> anyhow::Result<String> {
 }
 
 async fn everywhere(change: Value) -> anyhow::Result<()> {
-    let namespaces: Api<Namespace> = Api::all(connection::client(None).await?);
+    let namespaces: Api<Namespace> = Api::all(connection::client().await?);
     let params = PatchParams { field_manager: Some("weaver".into()), ..PatchParams::default() };
     let found = namespaces.get_metadata_opt(OPERATOR_NAMESPACE).await.map_err(said)?;
     ensure!(
@@ -122,7 +122,7 @@ async fn everywhere(change: Value) -> anyhow::Result<()> {
 
 /// Why everything is paused. Who may not look there is told nothing.
 async fn paused_everywhere() -> Option<String> {
-    let namespaces: Api<Namespace> = Api::all(connection::client(None).await.ok()?);
+    let namespaces: Api<Namespace> = Api::all(connection::client().await.ok()?);
     let found = namespaces.get_metadata_opt(OPERATOR_NAMESPACE).await.ok()??;
     found.metadata.annotations?.remove(PAUSED_ANNOTATION)
 }

@@ -86,7 +86,7 @@ struct Counts {
 }
 
 pub async fn run(options: &Options) -> anyhow::Result<()> {
-    let client = connection::client(None).await?;
+    let client = connection::client().await?;
     let (lease, paused) = (lease(&client).await, paused(&client).await);
     let now = Timestamp::now();
     let record = lease.as_ref().ok().and_then(Option::as_ref).map(Record::of);

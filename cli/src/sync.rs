@@ -55,7 +55,7 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
 }
 
 async fn explain(name: &str, namespace: Option<String>) -> anyhow::Result<()> {
-    let client = connection::client(None).await?;
+    let client = connection::client().await?;
     let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
     let syncs: Api<ConfigMapSync> = Api::namespaced(client.clone(), &namespace);
     let sync =

@@ -57,7 +57,7 @@ pub async fn run(verb: Verb) -> anyhow::Result<()> {
 
 async fn check(namespace: String, account: String) -> anyhow::Result<()> {
     valid(&namespace, &account)?;
-    let client = connection::client(None).await?;
+    let client = connection::client().await?;
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
     let exists = accounts.get_opt(&account).await.context("looking up the ServiceAccount")?.is_some();
     let remedy = format!("kubectl -n {namespace} create serviceaccount {account}");
@@ -98,7 +98,7 @@ async fn may_mint(client: &Client, namespace: &str, account: Option<&str>) -> an
 
 async fn revoke(namespace: String, account: String) -> anyhow::Result<()> {
     valid(&namespace, &account)?;
-    let client = connection::client(None).await?;
+    let client = connection::client().await?;
     let (role, _) = minting::grant(&namespace, &account);
     let name = role.metadata.name.unwrap_or_default();
     // The binding first: without it the Role grants nothing.
@@ -142,7 +142,7 @@ async fn allow(namespace: String, account: String, dry_run: bool) -> anyhow::Res
         return Ok(());
     }
 
-    let client = connection::client(None).await?;
+    let client = connection::client().await?;
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
     let found = accounts
         .get_opt(&account)

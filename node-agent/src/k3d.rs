@@ -127,7 +127,11 @@ impl K3d {
 
     /// What keeps the administrator's kubeconfig from being used.
     pub(crate) fn unusable(&self) -> Vec<Finding> {
-        self.kubeconfig.iter().filter_map(kubeconfig::unusable).map(Unusable::of_administrator).collect()
+        self.kubeconfig
+            .iter()
+            .filter_map(|file| kubeconfig::unusable(file, None))
+            .map(Unusable::of_administrator)
+            .collect()
     }
 
     /// Returns when a container of k3d has changed.

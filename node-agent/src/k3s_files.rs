@@ -267,7 +267,7 @@ pub fn admin_kubeconfig(root: &HostRoot, path: &Path) -> Vec<Finding> {
     };
     let mode = std::fs::metadata(root.real(path)).ok().map(|m| m.permissions().mode());
     let exposed = mode.and_then(|mode| kubeconfig::exposed(&file.path, mode));
-    kubeconfig::unusable(&file).map(Unusable::of_administrator).into_iter().chain(exposed).collect()
+    kubeconfig::unusable(&file, None).map(Unusable::of_administrator).into_iter().chain(exposed).collect()
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let trust = Trust::read(options.kubeconfig.as_deref());
     let process = this_process();
     let agent = user_agent(&process.0);
-    let config = connection::config(options.kubeconfig.as_deref(), options.watch, &agent).await;
+    let config = connection::config(options.kubeconfig.as_deref(), None, options.watch, &agent).await;
     let config = config.map_err(unusable)?;
     info!(code = code::STARTING, server = %config.cluster_url, version = env!("CARGO_PKG_VERSION"), "starting");
     let timing = Timing::of(options.lease);

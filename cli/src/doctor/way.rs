@@ -1,7 +1,6 @@
 //! From the kubeconfig to an answer of the API server, step by step.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{Request, header::DATE};
@@ -12,7 +11,6 @@ use kube::{Client, Config};
 use rustls::RootCertStore;
 use rustls::pki_types::ServerName;
 use tokio::time::timeout;
-use weaver_client::connection;
 use weaver_diagnostics::finding::{Code, Finding, Place};
 use weaver_diagnostics::kubeconfig_export::lint::lint_for_use;
 use weaver_diagnostics::reach::{self, Clocks};
@@ -20,8 +18,8 @@ use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::{Observation, Outcome};
 
 use super::seen::{Seen, Side};
-use crate::connection::USER_AGENT;
-use crate::kubeconfig::file::{self, default_kubeconfig};
+use crate::connection;
+use crate::kubeconfig::file;
 use crate::kubeconfig::handshake;
 
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -39,9 +37,9 @@ pub struct Way {
 }
 
 /// Goes it as far as it leads.
-pub async fn look(kubeconfig: Option<PathBuf>, is_node: bool) -> Way {
+pub async fn look(is_node: bool) -> Way {
     let mut way = Way { seen: Vec::new(), client: None, is_node };
-    way.client = way.go(kubeconfig).await;
+    way.client = way.go().await;
     way
 }
 
@@ -55,8 +53,8 @@ impl Way {
     }
 
     /// Ends where something is known to be bad.
-    async fn go(&mut self, kubeconfig: Option<PathBuf>) -> Option<Client> {
-        let (path, config) = self.kubeconfig(kubeconfig).await?;
+    async fn go(&mut self) -> Option<Client> {
+        let (path, config) = self.kubeconfig().await?;
         let host = config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let port = config.cluster_url.port_u16().unwrap_or(443);
         let verified = config.tls_server_name.clone().unwrap_or_else(|| host.clone());
@@ -94,7 +92,7 @@ impl Way {
             self.note(Side::Here, leads_here);
             return None;
         }
-        let client = match connection::client(&config) {
+        let client = match weaver_client::connection::client(&config) {
             Ok(client) => client,
             Err(error) => {
                 self.unusable(&path, format!("{error:#}"));
@@ -114,8 +112,8 @@ impl Way {
         self.note(Side::Here, [finding.saw(Place::file(file), "unusable")]);
     }
 
-    async fn kubeconfig(&mut self, named: Option<PathBuf>) -> Option<(String, Config)> {
-        let Some(path) = named.or_else(default_kubeconfig) else {
+    async fn kubeconfig(&mut self) -> Option<(String, Config)> {
+        let Some(path) = connection::kubeconfig_file() else {
             let finding = Finding::new(Code::KubeconfigFallback, "there is no kubeconfig");
             self.note(Side::Here, [finding]);
             return None;
@@ -124,16 +122,22 @@ impl Way {
             Ok(text) => text,
             Err(error) => {
                 let code = if path.exists() { Code::KubeconfigUnreadable } else { Code::KubeconfigFallback };
-                let message = format!("{:#}", anyhow::Error::from(error));
-                self.note(Side::Here, [Finding::new(code, message)]);
+                self.note(Side::Here, [Finding::new(code, error.to_string())]);
                 return None;
             }
         };
-        self.note(Side::Here, lint_for_use(&text, self.is_node));
+        self.note(Side::Here, lint_for_use(&text, connection::context(), self.is_node));
         if self.is_at_an_end() {
             return None;
         }
-        match connection::config(Some(&path), LONGEST, USER_AGENT).await {
+        match weaver_client::connection::config(
+            Some(&path),
+            connection::context(),
+            LONGEST,
+            connection::USER_AGENT,
+        )
+        .await
+        {
             Ok(config) => Some((text.path, config)),
             Err(error) => {
                 self.unusable(&text.path, format!("{error:#}"));

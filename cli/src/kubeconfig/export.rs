@@ -96,7 +96,7 @@ pub async fn export(arguments: &Export) -> anyhow::Result<()> {
                 (k3d::client(&source).await?, None)
             } else {
                 let file = arguments.kubeconfig.as_path();
-                (connection::client(Some(file)).await?, Some(file))
+                (connection::client_of(file).await?, Some(file))
             };
             Some(mint(client, file, account, arguments.days).await?)
         }

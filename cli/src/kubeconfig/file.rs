@@ -119,8 +119,11 @@ pub fn read(path: &Path, denied: &'static str) -> Result<TextFile, FileError> {
         path: path.to_owned(),
         remedy: match source.kind() {
             ErrorKind::PermissionDenied => denied,
-            ErrorKind::NotFound => {
+            ErrorKind::NotFound if path.ends_with("k3s.yaml") => {
                 "k3s writes it when it starts; is it running here, or is there another file?"
+            }
+            ErrorKind::NotFound => {
+                "name one that is there, or fetch one: `weaver kubeconfig fetch USER@HOST`"
             }
             ErrorKind::InvalidData => "a kubeconfig is UTF-8 text: name one",
             _ => "name a kubeconfig",

@@ -11,16 +11,17 @@ use weaver_diagnostics::kubeconfig::exposed;
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
 use weaver_diagnostics::kubeconfig_export::lint::lint_for_use;
 
-use super::file::{self, default_kubeconfig};
+use super::file;
 use super::refusal::told;
+use crate::connection;
 use crate::stdout::{say, show};
 
 pub fn judge(file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let file = file.or_else(default_kubeconfig).context("name a kubeconfig")?;
+    let file = file.or_else(connection::kubeconfig_file).context("name a kubeconfig")?;
     let text = file::read(&file, "run this as the user whose kubeconfig it is").map_err(told)?;
     // Where k3s has its own, this is the machine that it runs on.
     let is_server = Path::new(K3S_KUBECONFIG).exists();
-    let mut findings = lint_for_use(&text, is_server);
+    let mut findings = lint_for_use(&text, connection::context(), is_server);
     let mode = std::fs::metadata(&file).map(|metadata| metadata.permissions().mode());
     findings.extend(mode.ok().and_then(|mode| exposed(&text.path, mode)));
     for finding in &findings {

@@ -55,7 +55,7 @@ pub async fn merge(arguments: &Merge) -> anyhow::Result<()> {
     let text = file::read(&arguments.file, "run this as its owner").map_err(told)?;
     let read = Source::read(&text);
     let is_raw = read.as_ref().is_ok_and(|source| source.context == K3S_NAME);
-    let findings = lint_for_use(&text, false);
+    let findings = lint_for_use(&text, None, false);
     let is_bad = |finding: &&Finding| finding.severity() == Severity::Fail || is_raw;
     if let Some(finding) = findings.iter().find(is_bad) {
         let remedy = finding.remedy.iter().map(|remedy| format!("; {}", remedy.explain));

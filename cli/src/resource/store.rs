@@ -35,7 +35,7 @@ pub struct Store {
 impl Store {
     /// In `namespace`, else in that of the kubeconfig's context.
     pub async fn connect(kind: Kind, namespace: Option<&str>) -> anyhow::Result<Self> {
-        let client = connection::client(None).await?;
+        let client = connection::client().await?;
         let namespace = namespace.map_or_else(|| client.default_namespace().to_owned(), str::to_owned);
         Ok(Self::all(kind, &client).at(kind, Some(&namespace)))
     }

@@ -15,15 +15,25 @@ use kube::{Client, Config};
 use weaver_diagnostics::kubeconfig::unusable;
 use weaver_diagnostics::text_file::TextFile;
 
-/// How to reach the API server: by `kubeconfig`, else as kubectl would, else as a pod. `watch` is the length of
-/// the longest request. Requests carry the `user_agent`.
+/// How to reach the API server: by `kubeconfig`, else as kubectl would, else as a pod; by this `context` of it, else by
+/// its current one. `watch` is the length of the longest request. Requests carry the `user_agent`.
 ///
 /// # Errors
 /// If there is no usable kubeconfig; the message names the file and the line.
-pub async fn config(kubeconfig: Option<&Path>, watch: Duration, user_agent: &str) -> anyhow::Result<Config> {
-    let mut config = match kubeconfig {
-        Some(path) => from_file(path).await?,
-        None => Config::infer().await.map_err(|_| {
+pub async fn config(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+    watch: Duration,
+    user_agent: &str,
+) -> anyhow::Result<Config> {
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    // A parser's own message would show the lines around the mistake, keys included.
+    let mut config = match (kubeconfig, context) {
+        (Some(path), _) => from_file(path, &options).await?,
+        (None, Some(context)) => Config::from_kubeconfig(&options).await.map_err(|_| {
+            anyhow!("no usable kubeconfig (KUBECONFIG, ~/.kube/config) with the context `{context}`: see `kubectl config get-contexts`")
+        })?,
+        (None, None) => Config::infer().await.map_err(|_| {
             anyhow!(
                 "no usable kubeconfig (KUBECONFIG, ~/.kube/config) and not in a pod: pass --kubeconfig FILE"
             )
@@ -57,12 +67,12 @@ pub fn without_credentials(config: &Config) -> Config {
     config
 }
 
-async fn from_file(path: &Path) -> anyhow::Result<Config> {
+async fn from_file(path: &Path, options: &KubeConfigOptions) -> anyhow::Result<Config> {
     let shown = path.display();
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read the kubeconfig {shown}"))?;
     let file = TextFile { path: shown.to_string(), text };
-    if let Some(unusable) = unusable(&file) {
+    if let Some(unusable) = unusable(&file, options.context.as_deref()) {
         bail!("{unusable}");
     }
     if let Err(error) = serde_saphyr::from_str::<Kubeconfig>(&file.text) {
@@ -71,7 +81,7 @@ async fn from_file(path: &Path) -> anyhow::Result<Config> {
     }
     // Read once more by kube, which resolves relative paths against the file's own directory.
     let parsed = Kubeconfig::read_from(path).map_err(|_| anyhow!("cannot use the kubeconfig {shown}"))?;
-    Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default())
+    Config::from_custom_kubeconfig(parsed, options)
         .await
         .with_context(|| format!("cannot use the kubeconfig {shown}"))
 }
@@ -84,7 +94,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("operator.kubeconfig");
         std::fs::write(&path, text).unwrap();
-        let error = config(Some(&path), Duration::from_secs(5), "test").await.unwrap_err();
+        let error = config(Some(&path), None, Duration::from_secs(5), "test").await.unwrap_err();
         let words = format!("{error:#}");
         assert!(words.contains("operator.kubeconfig"), "{words}");
         words
@@ -95,6 +105,27 @@ mod tests {
         assert!(
             refused("current-context: nope\ncontexts: []\n").await.contains("context `nope` is not in it")
         );
+    }
+
+    #[tokio::test]
+    async fn the_context_that_is_asked_for_is_taken_and_one_that_is_not_there_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("two.yaml");
+        let entry = |name: &str| {
+            format!(
+                "- {{name: {name}, cluster: {{server: 'https://{name}:6443'}}, user: {{token: t}}, \
+                 context: {{cluster: {name}, user: {name}, namespace: of-{name}}}}}\n"
+            )
+        };
+        let both = entry("one") + &entry("two");
+        let file = format!("current-context: one\nclusters:\n{both}users:\n{both}contexts:\n{both}");
+        std::fs::write(&path, file).unwrap();
+        let by = async |context| config(Some(&path), context, Duration::from_secs(5), "test").await;
+        assert_eq!(by(None).await.unwrap().default_namespace, "of-one");
+        let two = by(Some("two")).await.unwrap();
+        assert_eq!((two.cluster_url.host(), &*two.default_namespace), (Some("two"), "of-two"));
+        let refused = by(Some("three")).await.unwrap_err().to_string();
+        assert!(refused.contains("context `three` is not in it"), "{refused}");
     }
 
     #[tokio::test]

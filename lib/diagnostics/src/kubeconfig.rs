@@ -45,9 +45,9 @@ impl Unusable {
     }
 }
 
-/// What keeps the file from being used, if anything.
+/// What keeps the file from being used, if anything; by this context, else by its current one.
 #[must_use]
-pub fn unusable(file: &TextFile) -> Option<Unusable> {
+pub fn unusable(file: &TextFile, context: Option<&str>) -> Option<Unusable> {
     let root = match yaml_node::parse(&file.text) {
         Ok(root) => root,
         Err(error) => {
@@ -55,7 +55,7 @@ pub fn unusable(file: &TextFile) -> Option<Unusable> {
             return Some(Unusable { place, why: format!("it is not valid YAML: {error}") });
         }
     };
-    missing_part(&root).map(|(node, why)| {
+    missing_part(&root, context).map(|(node, why)| {
         let place = node.map_or_else(|| Place::file(&file.path), |n| Place::at(&file.path, n.line, n.column));
         Unusable { place, why }
     })
@@ -81,20 +81,18 @@ pub fn exposed(path: &str, mode: u32) -> Option<Finding> {
     })
 }
 
-fn missing_part(root: &Node) -> Option<(Option<&Node>, String)> {
-    let entry = |list: &str, name: &Node| {
-        let wanted = name.as_str()?;
-        root.get(list)?.items().iter().find(|item| item.get("name").and_then(Node::as_str) == Some(wanted))
+fn missing_part<'a>(root: &'a Node, context: Option<&str>) -> Option<(Option<&'a Node>, String)> {
+    let entry = |list: &str, name: &str| {
+        root.get(list)?.items().iter().find(|item| item.get("name").and_then(Node::as_str) == Some(name))
     };
-    let named =
-        |node: &Node, what: &str| format!("{what} `{}` is not in it", node.as_str().unwrap_or_default());
+    let named = |name: &str, what: &str| format!("{what} `{name}` is not in it");
 
-    let Some(current) = root.get("current-context").filter(|c| c.as_str().is_some_and(|c| !c.is_empty()))
-    else {
+    let current = root.get("current-context");
+    let Some(name) = context.or_else(|| current?.as_str()).filter(|name| !name.is_empty()) else {
         return Some((None, "it has no current-context".to_owned()));
     };
-    let Some(context) = entry("contexts", current).and_then(|c| c.get("context")) else {
-        return Some((Some(current), named(current, "context")));
+    let Some(context) = entry("contexts", name).and_then(|entry| entry.get("context")) else {
+        return Some((current.filter(|_| context.is_none()), named(name, "context")));
     };
     for (key, list, body, needs) in [
         ("cluster", "clusters", "cluster", &["server"][..]),
@@ -105,17 +103,14 @@ fn missing_part(root: &Node) -> Option<(Option<&Node>, String)> {
             &["client-certificate-data", "client-certificate", "token", "tokenFile", "exec"][..],
         ),
     ] {
-        let Some(name) = context.get(key).filter(|n| n.as_str().is_some()) else {
+        let Some((node, name)) = context.get(key).and_then(|node| Some((node, node.as_str()?))) else {
             return Some((Some(context), format!("the context names no {key}")));
         };
         let Some(body) = entry(list, name).and_then(|e| e.get(body)) else {
-            return Some((Some(name), named(name, key)));
+            return Some((Some(node), named(name, key)));
         };
         if !needs.iter().any(|need| body.get(need).is_some()) {
-            return Some((
-                Some(body),
-                format!("{key} `{}` has no {}", name.as_str().unwrap_or_default(), needs[0]),
-            ));
+            return Some((Some(body), format!("{key} `{name}` has no {}", needs[0])));
         }
     }
     None
@@ -142,7 +137,7 @@ users:
 ";
 
     fn problem(text: &str) -> Option<String> {
-        unusable(&TextFile::new("/k.yaml", text)).map(|unusable| {
+        unusable(&TextFile::new("/k.yaml", text), None).map(|unusable| {
             assert!(!format!("{unusable:?}").contains("c2VjcmV0"), "{unusable:?}");
             let message = unusable.to_string();
             let used = unusable.clone().in_use(Remedy::new("other"));
@@ -199,7 +194,7 @@ users:
     proptest! {
         #[test]
         fn never_panics(text in "\\PC*|(current-context|contexts|name|: |- |a|\n|\\{|\\}){0,20}") {
-            let _ = unusable(&TextFile::new("/k", text));
+            let _ = unusable(&TextFile::new("/k", text), None);
         }
     }
 }

@@ -73,7 +73,7 @@ impl Source {
     /// # Errors
     /// Something is missing, cannot work on another machine, or is a setting that is never passed on.
     pub fn read(file: &TextFile) -> Result<Self, ExportError> {
-        if let Some(unusable) = unusable(file) {
+        if let Some(unusable) = unusable(file, None) {
             return Err(ExportError::Unusable(cut(&without_tokens(&unusable.to_string()), 400)));
         }
         let whole = Document::parse(file)?;

@@ -64,7 +64,7 @@ impl Access {
 /// parser's own message would show the lines around the mistake, keys included.
 pub async fn connect(access: &Access) -> anyhow::Result<Client> {
     let (file, what) = access.read()?;
-    if let Some(unusable) = kubeconfig::unusable(&file) {
+    if let Some(unusable) = kubeconfig::unusable(&file, None) {
         bail!("{unusable}");
     }
     let mut parsed: Kubeconfig = serde_saphyr::from_str(first_document(&file.text)).map_err(|error| {

@@ -11,7 +11,7 @@ use weaver_diagnostics::text_file::TextFile;
 
 fuzz_target!(|text: &str| {
     let file = TextFile::new("/kubeconfig", text);
-    let _ = unusable(&file);
+    let _ = unusable(&file, None);
     let _ = lint(&file);
     let _ = Source::read(&file);
     let Ok(document) = Document::parse(&file) else { return };

@@ -24,25 +24,25 @@ enum Here {
 /// What is wrong with it; nothing where all is well.
 #[must_use]
 pub fn lint(file: &TextFile) -> Vec<Finding> {
-    match unusable(file) {
+    match unusable(file, None) {
         Some(unusable) => vec![unusable.of_administrator()],
-        None => judge(file, Here::Server),
+        None => judge(file, None, Here::Server),
     }
 }
 
 /// The same for who is about to use it: a file that cannot be used is a failure, and on another machine than the server
-/// a loopback address is a fault too.
+/// a loopback address is a fault too. By this context, else by the current one.
 #[must_use]
-pub fn lint_for_use(file: &TextFile, is_server: bool) -> Vec<Finding> {
-    match unusable(file) {
+pub fn lint_for_use(file: &TextFile, context: Option<&str>, is_server: bool) -> Vec<Finding> {
+    match unusable(file, context) {
         Some(unusable) => vec![unusable.in_use(on_the_pi())],
-        None => judge(file, if is_server { Here::Server } else { Here::Laptop }),
+        None => judge(file, context, if is_server { Here::Server } else { Here::Laptop }),
     }
 }
 
-fn judge(file: &TextFile, here: Here) -> Vec<Finding> {
+fn judge(file: &TextFile, context: Option<&str>, here: Here) -> Vec<Finding> {
     let Ok(root) = yaml_node::parse(&file.text) else { return Vec::new() };
-    let Some((name, cluster)) = cluster_in_force(&root) else { return Vec::new() };
+    let Some((name, cluster)) = cluster_in_force(&root, context) else { return Vec::new() };
     let mut findings = Vec::new();
     if let Some(server) = cluster.get("server") {
         let place = Place::at(&file.path, server.line, server.column);
@@ -58,14 +58,14 @@ fn on_the_pi() -> Remedy {
 }
 
 /// The cluster of the context in force, and the name of its entry.
-fn cluster_in_force(root: &Node) -> Option<(&str, &Node)> {
-    let entry = |list: &str, name: &Node| {
+fn cluster_in_force<'a>(root: &'a Node, context: Option<&str>) -> Option<(&'a str, &'a Node)> {
+    let entry = |list: &str, name: &str| {
         let items = root.get(list)?.items();
-        items.iter().find(|item| item.get("name").and_then(Node::as_str) == name.as_str())
+        items.iter().find(|item| item.get("name").and_then(Node::as_str) == Some(name))
     };
-    let context = entry("contexts", root.get("current-context")?)?.get("context")?;
-    let name = context.get("cluster")?;
-    Some((name.as_str()?, entry("clusters", name)?.get("cluster")?))
+    let name = context.or_else(|| root.get("current-context")?.as_str())?;
+    let name = entry("contexts", name)?.get("context")?.get("cluster")?.as_str()?;
+    Some((name, entry("clusters", name)?.get("cluster")?))
 }
 
 fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
@@ -197,8 +197,8 @@ mod tests {
                  user: {{token: x}}}}\nclusters:\n- name: c\n  cluster: {{server: '{server}'}}\n"
             );
             let file = TextFile::new("/k", text);
-            assert_eq!(lint_for_use(&file, false).len(), want, "{server}");
-            assert_eq!(lint_for_use(&file, true), lint(&file), "{server}");
+            assert_eq!(lint_for_use(&file, None, false).len(), want, "{server}");
+            assert_eq!(lint_for_use(&file, None, true), lint(&file), "{server}");
         }
     }
 
@@ -206,14 +206,14 @@ mod tests {
     fn a_file_without_a_cluster() {
         let found = lint(&TextFile::new("/k", "kind: Config\n"));
         assert_eq!(found.iter().map(|f| f.code).collect::<Vec<_>>(), [Code::KubeconfigUnusable]);
-        let found = lint_for_use(&TextFile::new("/k", "kind: Config\n"), true).remove(0);
+        let found = lint_for_use(&TextFile::new("/k", "kind: Config\n"), None, true).remove(0);
         assert_eq!((found.code, found.severity()), (Code::KubeconfigUnusable, Severity::Fail));
     }
 
     proptest! {
         #[test]
         fn never_panics(text in "\\PC*", server in "\\PC{0,20}") {
-            let _ = lint_for_use(&TextFile::new("/k", text), false);
+            let _ = lint_for_use(&TextFile::new("/k", text), None, false);
             let _ = address(&Place::file("/k"), &server, Here::Laptop);
         }
     }
