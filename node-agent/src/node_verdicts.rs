@@ -18,7 +18,7 @@ use crate::{facts::node::NodeFacts, publish::page::evidence_counts, rounding::ro
 
 /// Bytes of a message, of a remedy, and of one line of what was seen.
 const MESSAGE: usize = 4096;
-const SEEN: usize = 512;
+const SEEN: usize = 384;
 /// Entries of what was seen that are shown.
 const MOST_SEEN: usize = 16;
 

@@ -29,6 +29,44 @@ macro_rules! cluster_rows {
                 Docker assigned",
             commands: ["k3d registry list", "docker ps --filter label=k3d.role=registry"],
         }
+        ImageForOtherProcessor = "R-05" "image-for-other-processor" Fail {
+            title: "An image, or a program in it, is built for another processor.",
+            cause: "A Raspberry Pi is arm64, and the image has no build for it. `exec format error` is also said \
+                of a script without `#!` in its first line.",
+            remedy: "choose an image or tag with linux/arm64, or build it for that",
+            commands: ["skopeo inspect --raw docker://IMAGE:TAG", "docker buildx build --platform linux/arm64 --push -t IMAGE:TAG ."],
+        }
+        ImageNotFound = "R-06" "image-not-found" Fail {
+            title: "The registry does not have this image or tag.",
+            cause: "The name or the tag is wrong, or the image was never pushed.",
+            remedy: "compare the name with the tags that there are",
+            commands: ["skopeo list-tags docker://IMAGE"],
+        }
+        ImagePullsLimited = "R-07" "image-pulls-limited" Fail {
+            title: "The registry limits the number of pulls.",
+            cause: "Docker Hub counts pulls by address, and all machines of a household have one.",
+            remedy: "wait some hours, log in with an account, or use a mirror of docker.io in registries.yaml",
+            links: [K3S_REGISTRIES],
+        }
+        RegistryUnreachable = "R-08" "registry-unreachable" Fail {
+            title: "The node does not reach the registry.",
+            cause: "The node has no network, its DNS server does not know the name, or a firewall or proxy is in between.",
+            remedy: "check network and DNS of the node, not of the laptop; without a network import the image \
+                from a file",
+            commands: ["getent hosts registry-1.docker.io", "ip route", "sudo k3s ctr images import FILE.tar"],
+            links: [K3S_AIRGAP],
+        }
+        RegistryAccessDenied = "R-09" "registry-access-denied" Fail {
+            title: "The registry refuses access to the image.",
+            cause: "The image is private and no credentials were sent, they are wrong, or the repository does not \
+                exist: many registries answer the same.",
+            remedy: "check the name; for a private image give the pod an imagePullSecret, or k3s the credentials \
+                in registries.yaml",
+            commands: [
+                "kubectl -n NAMESPACE create secret docker-registry pull --docker-server=REGISTRY --docker-username=USER --docker-password=TOKEN",
+            ],
+            links: [K3S_REGISTRIES],
+        }
         IngressAnnotationIgnored = "R-04" "ingress-annotation-ignored" Warn {
             title: "Traefik ignores an annotation of an Ingress.",
             cause: "k3s ships Traefik, and the annotation belongs to another controller or to Traefik 1. \
@@ -52,6 +90,17 @@ macro_rules! cluster_rows {
             cause: "It is a subresource of ServiceAccounts.",
             remedy: "request a token instead",
             commands: ["kubectl create token ACCOUNT -n NAMESPACE"],
+        }
+        OtherWebhookFailed = "C-10" "other-webhook-failed" Fail {
+            title: "A webhook that is not Config Weaver's fails.",
+            cause: "The API server asks a webhook of another program, and it does not answer: its Service is gone, \
+                its pod does not run, or its certificate is not the one that its configuration names.",
+            remedy: "look at the program whose webhook it is; reinstall it, or, if it is gone for good, remove its \
+                webhook configuration or CRD",
+            commands: [
+                "kubectl get pods -A",
+                "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
+            ],
         }
         ConversionWebhookFailed = "C-03" "conversion-webhook-failed" Fail {
             title: "The conversion webhook fails.",

@@ -85,6 +85,13 @@ macro_rules! connection_rows {
             commands: ["weaver kubeconfig fetch USER@NAME"],
             links: [K3S_ACCESS],
         }
+        ServerPlainHttp = "K-12" "server-plain-http" Fail {
+            title: "The kubeconfig's address and port speak plain HTTP.",
+            cause: "Something else than the API server listens there, or a proxy that takes TLS off.",
+            remedy: "use the port of the API server, which is 6443 for k3s and what `k3d kubeconfig get CLUSTER` \
+                says for k3d",
+            commands: ["kubectl config view --minify", "weaver doctor"],
+        }
         OperatorNotStarted = "K-08" "operator-not-started" Fail {
             title: "All names are served, but the operator could not get its credentials or could not start.",
             cause: "A step between the proof of the names and the start of the operator failed.",

@@ -31,6 +31,18 @@ macro_rules! host_rows {
             remedy: "delete what is not needed",
             commands: ["df -h /", "sudo k3s crictl rmi --prune"],
         }
+        OutOfMemory = "H-17" "out-of-memory" Fail {
+            title: "The kernel ended a process because memory ran out.",
+            cause: "All processes together need more than the board has, or a container more than its limit.",
+            remedy: "see what uses the memory; give less to run on this board, or the container a higher limit",
+            commands: ["free -m", "sudo dmesg | grep -i oom", "kubectl top pods -A"],
+        }
+        PodEvicted = "H-18" "pod-evicted" Warn {
+            title: "The kubelet evicted a pod because the node was low on memory or disk.",
+            cause: "Evicted pods stay in the list as Failed; what they used is free again.",
+            remedy: "make room, or set requests so that the pod runs where there is room",
+            commands: ["kubectl describe node NODE", "df -h /", "free -m"],
+        }
         CardFails = "H-07" "card-fails" Fail {
             title: "The card is failing, or is mounted read-only.",
             cause: "The kernel could not read or write the card and mounted it read-only to protect the data.",

@@ -29,6 +29,14 @@ macro_rules! join_rows {
                 server",
             commands: ["sudo nano /boot/firmware/weaver.toml"],
         }
+        DatastoreTokenDiffers = "J-05" "datastore-token-differs" Fail {
+            title: "The datastore was made with another token.",
+            cause: "k3s encrypts its CA in the datastore with the token. It was started with another one, or without \
+                one where the datastore is shared or left from before.",
+            remedy: "start k3s with the token that made the datastore; there is a copy on each server that used it",
+            commands: ["sudo cat /var/lib/rancher/k3s/server/token"],
+            links: [K3S_TOKEN],
+        }
         JoinNameTaken = "J-04" "join-name-taken" Warn {
             title: "The node's name is probably taken on the server.",
             cause: "Another node has this name, or this node had it before its card was flashed again: the \

@@ -50,6 +50,24 @@ macro_rules! k3s_rows {
             commands: ["sudo journalctl -b -u k3s | grep 'Unknown flag'", RESTART_K3S],
             links: [K3S_CONFIGURATION],
         }
+        DatastoreDamaged = "F-09" "datastore-damaged" Fail {
+            title: "The datastore of k3s is damaged.",
+            cause: "Mostly power was lost while it was written, or the card returns other data than was written.",
+            remedy: "copy the directory before anything else, then restore a backup: of etcd with \
+                `--cluster-reset-restore-path`, of SQLite its file; without one, what SQLite can still read",
+            commands: [
+                "sudo systemctl stop k3s",
+                "sudo cp -a /var/lib/rancher/k3s/server/db /root/db.broken",
+                "sudo sqlite3 /root/db.broken/state.db .recover | sqlite3 state.db",
+            ],
+        }
+        VolumeWaits = "F-10" "volume-waits" Warn {
+            title: "A pod waits for a volume that nothing provides.",
+            cause: "Its PersistentVolumeClaim names no StorageClass that exists, or asks for what the class cannot \
+                do: k3s' local-path gives ReadWriteOnce only.",
+            remedy: "compare the claim with the classes that there are",
+            commands: ["kubectl get storageclass", "kubectl get pvc -A", "kubectl describe pvc -n NAMESPACE NAME"],
+        }
         UpgradeCutOff = "F-08" "k3s-upgrade-cut-off" Warn {
             title: "An upgrade of k3s was interrupted and not verified.",
             cause: "Power failed or the process was ended while the new k3s was being verified or the old \

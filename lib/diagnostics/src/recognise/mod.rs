@@ -6,11 +6,13 @@
 //! accounts, namespaces) is untrusted: it becomes part of a command only where it can be nothing but such a name.
 
 mod host;
+mod images;
 mod rights;
 mod servers;
 mod signatures;
 mod tls;
 mod told;
+mod webhooks;
 
 #[cfg(test)]
 mod tests;

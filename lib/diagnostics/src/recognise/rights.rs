@@ -1,13 +1,7 @@
 //! What the API server refuses.
 
-use super::told::{Told, after};
+use super::told::{Told, after, is_plain};
 use crate::finding::Remedy;
-
-/// Of a name in Kubernetes, of a resource or of a group: nothing that a shell would read otherwise.
-fn is_plain(name: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-._/".contains(c);
-    !name.is_empty() && name.chars().all(plain) && !name.starts_with('-')
-}
 
 /// Namespace and name of the ServiceAccount that was refused.
 fn account(line: &str) -> Option<(&str, &str)> {

@@ -8,21 +8,6 @@ use crate::san::ServingName;
 /// Ends of a name in a message.
 const END: &[char] = &[' ', ':', ',', ';', '"', '\'', ')'];
 
-pub(super) fn webhook_fails(line: &str) -> Option<Told> {
-    let of = after(line, "conversion webhook for ", &[' ', ','])?;
-    let why = line.split_once(" failed: ").map(|(_, why)| why)?;
-    let why = if why.contains("connection refused") {
-        "nothing answers at its address"
-    } else if why.contains("x509: ") || why.contains("tls: ") {
-        "its certificate is not signed by the CA in the definition"
-    } else if why.contains("deadline exceeded") || why.contains("timeout") {
-        "it does not answer in time"
-    } else {
-        "it answers with an error"
-    };
-    Some(Told::message(format!("the conversion webhook of {of} fails: {why}")))
-}
-
 /// The container of a line of k3d, if it is one.
 fn k3d_container(line: &str) -> Option<&str> {
     let name = &line[line.find("k3d-")?..];
@@ -53,36 +38,6 @@ fn container_log(told: Told, container: &str) -> Told {
     )
 }
 
-pub(super) fn registry_service(line: &str) -> Option<Told> {
-    let name = after(line, "services \"", &['"'])?;
-    (line.contains("not found") && name.contains("registry")).then(|| {
-        Told::message(format!("`{name}` is looked up as a Service, and a registry of k3d is not one"))
-    })
-}
-
-pub(super) fn plain_http(line: &str) -> Told {
-    let server = after(line, "https://", &['/', '"', ' '])
-        .or_else(|| after(line, "container registry ", &[' ', ':', '"']))
-        .filter(|server| !server.is_empty());
-    server.map_or_else(Told::default, |server| {
-        Told::message(format!("{server} speaks plain HTTP and was asked for HTTPS"))
-    })
-}
-
-pub(super) fn image_without_registry(line: &str) -> Option<Told> {
-    let image = after(line, "docker.io/library/", &[' ', '"', ',', '@'])?;
-    let lower = line.to_ascii_lowercase();
-    let refused = ["pull access denied", "insufficient_scope", "not found", "authorization failed"]
-        .iter()
-        .any(|words| lower.contains(words));
-    refused.then(|| {
-        Told::message(format!(
-            "`{}` has no registry in front, so it is pulled from docker.io",
-            image.trim_end_matches(':')
-        ))
-    })
-}
-
 pub(super) fn not_found(line: &str) -> Told {
     let name = after(line, "lookup ", &[' ', ':', '"'])
         .filter(|name| *name != "address")
@@ -105,9 +60,49 @@ pub(super) fn not_found(line: &str) -> Told {
 
 /// Does the line tell of the API server, and not of any server?
 pub(super) fn asks_the_api_server(line: &str) -> bool {
-    ["Unable to connect to the server", "/api?timeout", "luster unreachable", "/cacerts", ":6443", ":6444"]
-        .iter()
-        .any(|words| line.contains(words))
+    is_of_a_client(line)
+        || ["/api?timeout", "/version", "/cacerts", ":6443", ":6444"].iter().any(|words| line.contains(words))
+}
+
+/// Is it kubectl or helm who speaks, and not a part of the cluster, which asks before others are ready?
+fn is_of_a_client(line: &str) -> bool {
+    [
+        "Unable to connect to the server",
+        "couldn't get current server API group list",
+        "luster unreachable",
+        "The connection to the server ",
+    ]
+    .iter()
+    .any(|words| line.contains(words))
+}
+
+/// A client that waits for the API server until it gives up.
+pub(super) fn silent(line: &str) -> Option<Told> {
+    if !is_of_a_client(line) {
+        return None;
+    }
+    if line.contains("TLS handshake timeout") {
+        let message = "the connection was accepted, and then the server did not answer: it is overloaded, or something in \
+                       between takes its packets";
+        return Some(Told::message(message).remedy(
+            Remedy::new("wait a minute and try again; on the Pi see what keeps it busy").command("uptime"),
+        ));
+    }
+    Some(Told::default())
+}
+
+/// A client that asks for HTTPS where plain HTTP is spoken.
+pub(super) fn plain_http(line: &str) -> Option<Told> {
+    asks_the_api_server(line).then(Told::default)
+}
+
+/// Nothing answers, as client libraries say it.
+pub(super) fn refused_to_client(line: &str) -> Option<Told> {
+    if !is_of_a_client(line) {
+        return None;
+    }
+    let server = after(line, "dial tcp ", &[' ']).map(|server| server.trim_end_matches(':'));
+    Some(server.map_or_else(Told::default, |server| Told::message(format!("nothing answers at {server}"))))
 }
 
 fn server_refused(line: &str) -> Option<&str> {
@@ -116,10 +111,7 @@ fn server_refused(line: &str) -> Option<&str> {
 }
 
 pub(super) fn fallback_server(line: &str) -> Option<Told> {
-    let is_kubectls = ["The connection to the server", "/api", "/version", "luster unreachable"]
-        .iter()
-        .any(|words| line.contains(words));
-    (is_kubectls && line.contains("refused")).then(Told::default)
+    (asks_the_api_server(line) && line.contains("refused")).then(Told::default)
 }
 
 pub(super) fn listening_address(line: &str) -> Option<Told> {

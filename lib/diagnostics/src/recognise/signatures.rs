@@ -6,7 +6,7 @@
 //! names the codes that no one else's output says.
 
 use super::told::Told;
-use super::{host, rights, servers, tls};
+use super::{host, images, rights, servers, tls, webhooks};
 use crate::finding::Code;
 
 /// What an error that prints itself looks like.
@@ -56,7 +56,14 @@ pub(super) fn wordings() -> impl Iterator<Item = (Code, &'static Wording)> {
 
 pub(super) const SIGNATURES: &[(Code, &[Wording])] = &[
     // They wrap errors of every other kind.
-    (Code::ConversionWebhookFailed, &[judged("conversion webhook for ", servers::webhook_fails)]),
+    (Code::ConversionWebhookFailed, &[judged("conversion webhook for ", webhooks::ours)]),
+    (
+        Code::OtherWebhookFailed,
+        &[
+            judged("conversion webhook for ", webhooks::conversion_of_others),
+            judged("failed calling webhook \"", webhooks::admission),
+        ],
+    ),
     (
         Code::K3dNodeRestarting,
         &[
@@ -84,7 +91,7 @@ pub(super) const SIGNATURES: &[(Code, &[Wording])] = &[
         &[says("no matches for kind \"tokenrequest\""), says("a resource type \"tokenrequest")],
     ),
     (Code::CascadeOrphanDeletes, &[says("\"orphan\" not found")]),
-    (Code::RegistryNotAService, &[judged("services \"", servers::registry_service)]),
+    (Code::RegistryNotAService, &[judged("services \"", images::registry_service)]),
     (
         Code::SanFlagRefused,
         &[
@@ -108,6 +115,15 @@ pub(super) const SIGNATURES: &[(Code, &[Wording])] = &[
     // Objects.
     (Code::FinalizerWaits, &[says("finalizers remaining: weaver.example.com/")]),
     (Code::OwnerInOtherNamespace, &[says("ownerrefinvalidnamespace")]),
+    // A client's credentials, before its certificate is taken for a server's.
+    (
+        Code::CredentialsRefused,
+        &[
+            judged("unable to authenticate the request", tls::of_a_client),
+            says("you must be logged in to the server"),
+            says("the server has asked for the client to provide credentials"),
+        ],
+    ),
     // TLS.
     (
         Code::NameNotInCertificate,
@@ -139,9 +155,51 @@ pub(super) const SIGNATURES: &[(Code, &[Wording])] = &[
             tells("unable to get local issuer certificate", tls::untrusted),
         ],
     ),
-    // Registries.
-    (Code::RegistryPlainHttp, &[tells("server gave http response to https client", servers::plain_http)]),
-    (Code::ImageWithoutRegistry, &[judged("docker.io/library/", servers::image_without_registry)]),
+    // Images, then registries.
+    (
+        Code::ImageForOtherProcessor,
+        &[
+            says("no match for platform in manifest"),
+            says("no matching manifest for linux/"),
+            says("exec format error"),
+            says("does not match the specified platform"),
+            says("does not match the detected host platform"),
+        ],
+    ),
+    (
+        Code::ImagePullsLimited,
+        &[
+            says("you have reached your pull rate limit"),
+            says("you have reached your unauthenticated pull rate limit"),
+            judged("toomanyrequests", images::too_many),
+            judged("429 too many requests", images::too_many),
+        ],
+    ),
+    (Code::ImageWithoutRegistry, &[judged("docker.io/library/", images::without_registry)]),
+    (
+        Code::RegistryAccessDenied,
+        &[
+            says("pull access denied"),
+            says("no basic auth credentials"),
+            says("requested access to the resource is denied"),
+            judged("401 unauthorized", images::denied),
+            judged("403 forbidden", images::denied),
+            judged("unauthorized: authentication required", images::denied),
+            judged("insufficient_scope: authorization failed", images::denied),
+        ],
+    ),
+    (
+        Code::ImageNotFound,
+        &[
+            says("manifest unknown"),
+            says("repository name not known to registry"),
+            judged("failed to resolve reference \"", images::not_found),
+            judged("not found in repository ", images::tag_not_found),
+        ],
+    ),
+    (Code::ServerPlainHttp, &[judged("server gave http response to https client", servers::plain_http)]),
+    (Code::RegistryPlainHttp, &[judged("server gave http response to https client", images::plain_http)]),
+    (Code::RegistryUnreachable, &[judged("/v2/", images::unreachable)]),
     // Connections.
     (
         Code::NameNotFound,
@@ -151,7 +209,13 @@ pub(super) const SIGNATURES: &[(Code, &[Wording])] = &[
             tells("failed to lookup address information", servers::not_found),
         ],
     ),
-    (Code::KubeconfigFallback, &[judged("localhost:8080", servers::fallback_server)]),
+    (
+        Code::KubeconfigFallback,
+        &[
+            judged("localhost:8080", servers::fallback_server),
+            says("no configuration has been provided, try setting kubernetes_master"),
+        ],
+    ),
     (
         Code::KubeconfigUnspecified,
         &[
@@ -161,7 +225,13 @@ pub(super) const SIGNATURES: &[(Code, &[Wording])] = &[
             judged("the connection to the server [::1]:", servers::this_machine),
         ],
     ),
-    (Code::ConnectionRefused, &[judged("the connection to the server ", servers::refused)]),
+    (
+        Code::ConnectionRefused,
+        &[
+            judged("the connection to the server ", servers::refused),
+            judged("connect: connection refused", servers::refused_to_client),
+        ],
+    ),
     // The host.
     (
         Code::MemoryCgroupAbsent,
@@ -170,6 +240,7 @@ pub(super) const SIGNATURES: &[(Code, &[Wording])] = &[
             judged("failed to find cpuset cgroup", host::controller),
             judged("failed to find cpu cgroup", host::controller),
             judged("missing required cgroups: ", host::controller),
+            says("cgroup subsystem not mounted: [memory]"),
         ],
     ),
     (
@@ -180,6 +251,58 @@ pub(super) const SIGNATURES: &[(Code, &[Wording])] = &[
         ],
     ),
     (Code::JoinNameTaken, &[says("node password rejected")]),
+    (Code::JoinOtherServer, &[says("token ca hash does not match the cluster ca certificate hash")]),
+    (
+        Code::DatastoreTokenDiffers,
+        &[
+            says("bootstrap data already found and encrypted with different token"),
+            says("bootstrap data already found and encrypted with a different token"),
+            says("cipher: message authentication failed"),
+        ],
+    ),
+    (
+        Code::K3sConfigInvalid,
+        &[says("level=fatal msg=\"yaml: "), says("failed to parse config file: yaml: ")],
+    ),
+    (
+        Code::DatastoreDamaged,
+        &[
+            says("database disk image is malformed"),
+            says("wal: crc mismatch"),
+            says("walpb: crc mismatch"),
+            says("freepages: failed to get all reachable pages"),
+        ],
+    ),
+    (
+        Code::VolumeWaits,
+        &[
+            says("unbound immediate persistentvolumeclaims"),
+            says("no persistent volumes available for this claim and no storage class is set"),
+            says("nodepath only supports readwriteonce"),
+            says("only support readwriteonce access mode"),
+        ],
+    ),
+    (
+        Code::ModuleMissing,
+        &[
+            judged("modprobe: fatal: module ", host::module),
+            says("can't initialize iptables table"),
+            judged("vxlan", host::no_vxlan),
+        ],
+    ),
+    (
+        Code::ClocksDiffer,
+        &[says("prober found high clock drift"), says("the clock difference against peer ")],
+    ),
+    (
+        Code::OutOfMemory,
+        &[
+            tells("out of memory: killed process ", host::out_of_memory),
+            tells("oom-kill:constraint=", host::out_of_memory),
+            tells("system oom encountered, victim process", host::out_of_memory),
+        ],
+    ),
+    (Code::PodEvicted, &[says("the node was low on resource: ")]),
     (
         Code::NoDefaultRoute,
         &[
@@ -202,6 +325,9 @@ pub(super) const SIGNATURES: &[(Code, &[Wording])] = &[
             judged("read-only file system", host::read_only),
             says("remounting filesystem read-only"),
             judged("i/o error, dev ", host::device_fails),
+            judged(": error -", host::card_error),
+            says("timeout waiting for hardware interrupt"),
+            says("ext4-fs error (device mmcblk"),
         ],
     ),
     (
@@ -218,8 +344,19 @@ pub(super) const SIGNATURES: &[(Code, &[Wording])] = &[
             says("leaderelection lost"),
             says("failed to renew lease"),
             says("leader election lost"),
-            tells("slow sql", host::slow_database),
+            judged("slow sql", host::slow_database),
         ],
     ),
     (Code::ClockBeforeFloor, &[says("server time isn't set properly")]),
+    // Last: who waits for an answer says little of why.
+    (
+        Code::ServerSilent,
+        &[
+            judged("tls handshake timeout", servers::silent),
+            judged("i/o timeout", servers::silent),
+            judged("no route to host", servers::silent),
+            judged("context deadline exceeded", servers::silent),
+            judged("client.timeout exceeded while awaiting headers", servers::silent),
+        ],
+    ),
 ];

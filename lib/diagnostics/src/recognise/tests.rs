@@ -26,9 +26,11 @@ fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 #[test]
 fn each_recorded_text_is_exactly_its_code() {
-    for (code, line) in known() {
-        assert_eq!(judge(line).map_or("none", |finding| finding.code.id()), code, "{line}");
-    }
+    let wrong: Vec<_> = known()
+        .map(|(code, line)| (code, judge(line).map_or("none", |finding| finding.code.id()), line))
+        .filter(|(code, judged, _)| code != judged)
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]
@@ -61,10 +63,10 @@ fn each_code_has_wordings_once_or_is_said_by_us_alone() {
         "B-00 B-01 B-02 B-03 B-04 B-05 B-06 B-07",
         "C-00 C-07 C-08 C-09",
         "D-03 D-04 D-05 D-06 D-07",
-        "F-01 F-02 F-03 F-04 F-05 F-06 F-07 F-08",
-        "H-05 H-06 H-08 H-09 H-10 H-11 H-12 H-13 H-14 H-15 H-16",
-        "J-01 J-02 J-03",
-        "K-00 K-06 K-07 K-08 K-09 K-10 K-11",
+        "F-02 F-03 F-04 F-05 F-06 F-07 F-08",
+        "H-05 H-06 H-09 H-10 H-12 H-13 H-14 H-15 H-16",
+        "J-01 J-03",
+        "K-00 K-06 K-07 K-08 K-09",
         "N-00 N-02 N-03 N-04 N-05 N-09 N-10 N-11 N-12 N-13 N-14 N-15 N-16 N-17",
         "R-04",
         "T-00 T-02 T-03 T-06 T-08 T-09",

@@ -127,6 +127,19 @@ pub(super) fn mismatch(line: &str) -> Option<Told> {
     ))
 }
 
+/// A client that came with a certificate of its own, as the API server's log tells; its clock is the server's.
+pub(super) fn of_a_client(line: &str) -> Option<Told> {
+    line.contains("certificate has expired").then(|| {
+        Told::message("a client's certificate has expired; the line does not say whose").remedy(
+            Remedy::new(
+                "people: export the kubeconfig again and replace the old copies, also those of programs that run in the \
+                 background; k3s' own certificates are renewed when it starts, so restart it only if one of them has expired",
+            )
+            .command("sudo k3s certificate check --output table"),
+        )
+    })
+}
+
 pub(super) fn untrusted(line: &str) -> Told {
     if asks_the_api_server(line) {
         return Told::default();

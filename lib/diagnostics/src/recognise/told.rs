@@ -24,3 +24,9 @@ pub(super) fn after<'a>(text: &'a str, before: &str, end: &[char]) -> Option<&'a
     let rest = &text[text.find(before)? + before.len()..];
     Some(rest.split(end).next().unwrap_or_default())
 }
+
+/// Of a name in Kubernetes, of a resource or of a group: nothing that a shell would read otherwise.
+pub(super) fn is_plain(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._/".contains(c);
+    !name.is_empty() && name.chars().all(plain) && !name.starts_with('-')
+}

@@ -1,0 +1,98 @@
+//! What is said of images and registries. A registry is another server than the API server, and what is wrong with an
+//! image is not what is wrong with the way to it.
+
+use super::servers::asks_the_api_server;
+use super::told::{Told, after};
+
+/// Ends of an image's name.
+const END: &[char] = &[' ', '"', ',', '@', '\''];
+
+pub(super) fn registry_service(line: &str) -> Option<Told> {
+    let name = after(line, "services \"", &['"'])?;
+    (line.contains("not found") && name.contains("registry")).then(|| {
+        Told::message(format!("`{name}` is looked up as a Service, and a registry of k3d is not one"))
+    })
+}
+
+pub(super) fn plain_http(line: &str) -> Option<Told> {
+    if asks_the_api_server(line) {
+        return None;
+    }
+    let server = after(line, "https://", &['/', '"', ' '])
+        .or_else(|| after(line, "container registry ", &[' ', ':', '"']))
+        .filter(|server| !server.is_empty());
+    Some(server.map_or_else(Told::default, |server| {
+        Told::message(format!("{server} speaks plain HTTP and was asked for HTTPS"))
+    }))
+}
+
+/// A repository that docker.io does not have: a tag that it lacks is said otherwise.
+pub(super) fn without_registry(line: &str) -> Option<Told> {
+    let image = after(line, "docker.io/library/", END)?;
+    let lower = line.to_ascii_lowercase();
+    let refused = ["pull access denied", "insufficient_scope", "authorization failed"]
+        .iter()
+        .any(|words| lower.contains(words));
+    refused.then(|| {
+        Told::message(format!(
+            "`{}` has no registry in front, so it is pulled from docker.io, which does not have it",
+            image.trim_end_matches(':')
+        ))
+    })
+}
+
+/// A registry that has the repository and not the tag, as containerd says it.
+pub(super) fn not_found(line: &str) -> Option<Told> {
+    let image = after(line, "failed to resolve reference \"", &['"'])?;
+    line.trim_end_matches(['"', ' ']).contains(": not found").then(|| {
+        let own = if image.starts_with("docker.io/library/") {
+            "; where it is an image of your own, its name lacks the registry in front"
+        } else {
+            ""
+        };
+        Told::message(format!("the registry has no `{image}`{own}"))
+    })
+}
+
+/// Docker's words for the same.
+pub(super) fn tag_not_found(line: &str) -> Option<Told> {
+    let tag = after(line, "Tag ", &[' '])?;
+    let repository = after(line, "not found in repository ", END)?;
+    Some(Told::message(format!("`{repository}` has no tag `{tag}`")))
+}
+
+/// Of an image, and not of any other thing that is asked for too often.
+pub(super) fn too_many(line: &str) -> Option<Told> {
+    ["pull", "/manifests/", "/v2/", "docker.io", "toomanyrequests:"]
+        .iter()
+        .any(|words| line.contains(words))
+        .then(Told::default)
+}
+
+/// Nothing came back from the registry.
+pub(super) fn unreachable(line: &str) -> Option<Told> {
+    let why = [
+        "no such host",
+        "i/o timeout",
+        "connection refused",
+        "network is unreachable",
+        "no route to host",
+        "server misbehaving",
+        "TLS handshake timeout",
+        "connection reset by peer",
+    ]
+    .into_iter()
+    .find(|why| line.contains(why))?;
+    let host =
+        after(line, "https://", &['/', '"', ' ']).or_else(|| after(line, "http://", &['/', '"', ' ']))?;
+    (line.contains("/v2/") && !asks_the_api_server(line))
+        .then(|| Told::message(format!("the node does not reach {host}: {why}")))
+}
+
+/// Refused by a registry, and not by any server.
+pub(super) fn denied(line: &str) -> Option<Told> {
+    ["/v2/", "pull", "registry", "oauth2", "/token", "anonymous token", "docker.io", "ghcr.io", "image"]
+        .iter()
+        .any(|words| line.contains(words))
+        .then(Told::default)
+}

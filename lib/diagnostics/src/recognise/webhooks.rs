@@ -1,0 +1,73 @@
+//! What the API server says of webhooks: ours, and those of others.
+
+use super::told::{Told, after, is_plain};
+use crate::finding::Remedy;
+
+/// The group of our kinds.
+const OURS: &str = "weaver.example.com/";
+
+pub(super) fn ours(line: &str) -> Option<Told> {
+    let of = converts(line)?;
+    of.starts_with(OURS)
+        .then(|| Told::message(format!("the conversion webhook of {of} fails: {}", why(line))))
+}
+
+pub(super) fn conversion_of_others(line: &str) -> Option<Told> {
+    let of = converts(line)?;
+    Some(of_others(line, &format!("the conversion webhook of {of}, which is not Config Weaver's,")))
+}
+
+pub(super) fn admission(line: &str) -> Option<Told> {
+    let name = after(line, "failed calling webhook \"", &['"'])?;
+    // The API server continues without it.
+    (!line.contains("failing open")).then(|| of_others(line, &format!("the webhook {name}")))
+}
+
+fn converts(line: &str) -> Option<&str> {
+    line.contains(" failed: ").then(|| after(line, "conversion webhook for ", &[' ', ',']))?
+}
+
+fn of_others(line: &str, whose: &str) -> Told {
+    let told = Told::message(format!("{whose} fails: {}", why(line)));
+    // Only what can be nothing but a namespace becomes part of a command.
+    let host = after(line, "https://", &['/', ':', '?']).unwrap_or_default();
+    let namespace = host.strip_suffix(".svc").and_then(|host| Some(host.split_once('.')?.1));
+    match namespace.filter(|namespace| is_plain(namespace)) {
+        Some(namespace) => told.remedy(
+            Remedy::new(
+                "look at the program in that namespace; reinstall it, or, if it is gone for good, remove its webhook \
+                 configuration or CRD",
+            )
+            .command(format!("kubectl -n {namespace} get pods,services,endpointslices")),
+        ),
+        None => told,
+    }
+}
+
+/// What was answered: a URL, which every such line has, tells nothing of it.
+fn why(line: &str) -> &'static str {
+    let answer = line
+        .rsplit_once(" failed: ")
+        .or_else(|| line.split_once("failed calling webhook "))
+        .map_or(line, |(_, rest)| rest);
+    let answer = answer
+        .split_once("https://")
+        .and_then(|(_, rest)| rest.split_once("\": "))
+        .map_or(answer, |(_, rest)| rest);
+    let says = |words: &[&str]| words.iter().any(|words| answer.contains(words));
+    if says(&["not found"]) && says(&["service "]) {
+        "its Service is not there"
+    } else if says(&["no endpoints available"]) {
+        "no pod of its Service is ready"
+    } else if says(&["connection refused"]) {
+        "nothing answers at its address"
+    } else if says(&["x509: ", "tls: "]) {
+        "its certificate is not signed by the CA in its configuration"
+    } else if says(&["deadline exceeded", "Client.Timeout", "i/o timeout", "timed out"]) {
+        "it does not answer in time"
+    } else if says(&["no such host"]) {
+        "the API server cannot resolve its name"
+    } else {
+        "it answers with an error"
+    }
+}
