@@ -13,7 +13,7 @@ mod export;
 mod fetch;
 pub mod file;
 pub mod handshake;
-mod judge;
+pub mod judge;
 mod k3d;
 mod merge;
 mod refusal;

@@ -12,7 +12,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::ServerName;
 use tokio::time::timeout;
 use weaver_diagnostics::finding::{Code, Finding, Place};
-use weaver_diagnostics::kubeconfig_export::lint::lint_for_use;
+use weaver_diagnostics::kubeconfig_export::lint::on_the_pi;
 use weaver_diagnostics::reach::{self, Clocks};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::{Observation, Outcome};
@@ -21,6 +21,7 @@ use super::seen::{Seen, Side};
 use crate::connection;
 use crate::kubeconfig::file;
 use crate::kubeconfig::handshake;
+use crate::kubeconfig::judge;
 
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -108,8 +109,8 @@ impl Way {
     }
 
     fn unusable(&mut self, file: &str, why: String) {
-        let finding = Finding::new(Code::KubeconfigUnusable, why);
-        self.note(Side::Here, [finding.saw(Place::file(file), "unusable")]);
+        let finding = Finding::new(Code::KubeconfigUnusable, why).saw(Place::file(file), "unusable");
+        self.note(Side::Here, [finding.remedy(on_the_pi())]);
     }
 
     async fn kubeconfig(&mut self) -> Option<(String, Config)> {
@@ -126,7 +127,7 @@ impl Way {
                 return None;
             }
         };
-        self.note(Side::Here, lint_for_use(&text, connection::context(), self.is_node));
+        self.note(Side::Here, judge::lint(&text, self.is_node));
         if self.is_at_an_end() {
             return None;
         }

@@ -327,6 +327,25 @@ fn lint(file: Option<&Path>, kubeconfig: Option<&Path>) -> (i32, String) {
 }
 
 #[test]
+fn a_copy_that_kubectl_would_refuse_is_not_called_fine_and_k3s_is_left_alone() {
+    let scene = Scene::new(&Ca::new(), "https://pi.lan:6443");
+    fs::set_permissions(&scene.k3s, fs::Permissions::from_mode(0o600)).unwrap();
+    let refused = |said: &str, want: &str| {
+        let (code, shown) = lint(Some(&scene.k3s), None);
+        assert_eq!(code, 10, "{said}: {shown}");
+        assert!(shown.contains("K-06  FAIL") && shown.contains(want), "{said}: {shown}");
+        assert!(!shown.contains("systemctl restart k3s"), "{said}: {shown}");
+    };
+    scene.change("https://pi.lan:6443", "https://2001:db8::10:6443");
+    refused("an address without brackets", "write https://[2001:db8::10]:6443");
+    scene.change("https://2001:db8::10:6443", "http://pi.lan:6443");
+    refused("no TLS", "write https://pi.lan:6443");
+    scene.change("http://pi.lan:6443", "https://pi.lan:6443");
+    scene.change("certificate-authority-data:", "certificate-authority: gone.crt\n    unused:");
+    refused("a CA that is not there", "gone.crt, which cannot be read");
+}
+
+#[test]
 fn a_kubeconfig_is_judged_without_a_connection() {
     let scene = Scene::new(&Ca::new(), "https://pi.lan:6443");
     fs::set_permissions(&scene.k3s, fs::Permissions::from_mode(0o600)).unwrap();

@@ -21,6 +21,7 @@ pub mod lint;
 pub mod merge;
 mod part;
 mod pem;
+pub mod references;
 pub mod server_url;
 
 use serde_json::{Value, json};

@@ -46,10 +46,11 @@ macro_rules! connection_rows {
             commands: ["sudo ss -ltnp", "sudo systemctl start k3s"],
         }
         KubeconfigUnusable = "K-06" "kubeconfig-unusable" Fail {
-            title: "The administrator's kubeconfig is not usable.",
-            cause: "A part is missing, or it is not valid YAML.",
-            remedy: "restart k3s, which writes the file again",
-            commands: [RESTART_K3S],
+            title: "The kubeconfig is not usable.",
+            cause: "A part or a file that it names is missing, its address is no URL, or it is not valid YAML.",
+            remedy: "the file that k3s itself writes, /etc/rancher/k3s/k3s.yaml, is written again when k3s \
+                restarts; a copy, as on a laptop, is to be corrected or exported again",
+            commands: ["weaver kubeconfig lint FILE", "weaver kubeconfig fetch USER@NAME"],
         }
         KubeconfigExposed = "K-07" "kubeconfig-exposed" Warn {
             title: "Other users can read the administrator's kubeconfig.",

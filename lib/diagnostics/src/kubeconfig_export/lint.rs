@@ -52,7 +52,9 @@ fn judge(file: &TextFile, context: Option<&str>, here: Here) -> Vec<Finding> {
     findings
 }
 
-fn on_the_pi() -> Remedy {
+/// For who has a copy of the kubeconfig, and not the file that k3s writes.
+#[must_use]
+pub fn on_the_pi() -> Remedy {
     Remedy::new("export it on the machine that k3s runs on, with a name that the server's certificate has")
         .command("sudo weaver kubeconfig export NAME")
 }
@@ -97,8 +99,40 @@ fn address(place: &Place, server: &str, here: Here) -> Option<Finding> {
             let finding = Finding::new(Code::KubeconfigFallback, message);
             Some(finding.saw(place.clone(), "localhost:8080").remedy(remedy))
         }
-        _ => None,
+        Err(error) => {
+            let message = format!("the server at {place} {error}");
+            let remedy = meant(server).map_or_else(on_the_pi, |meant| Remedy::new(format!("write {meant}")));
+            let finding =
+                Finding::new(Code::KubeconfigUnusable, message).saw(place.clone(), error.to_string());
+            // kubectl itself adds the scheme where there is a CA.
+            let is_bare = error == UrlError::NotHttps && !server.contains("://");
+            Some(if is_bare { finding.milder(Severity::Warn) } else { finding }.remedy(remedy))
+        }
+        Ok(_) => None,
     }
+}
+
+/// What was meant by an address that is no URL, where it can be told.
+fn meant(server: &str) -> Option<String> {
+    let (scheme, rest) = server.split_once("://").unwrap_or(("https", server));
+    let (authority, _) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    if authority.contains('@') || !["http", "https"].contains(&scheme.to_ascii_lowercase().as_str()) {
+        return None;
+    }
+    let port = |text: &str| text.parse::<u16>().ok().filter(|port| *port != 0);
+    let (host, number) =
+        authority.rsplit_once(':').map_or((authority, None), |(host, last)| (host, port(last)));
+    let twice = host.rsplit_once(':').filter(|(_, last)| port(last) == number && number.is_some());
+    let is_v6 = |text: &str| text.parse::<std::net::Ipv6Addr>().is_ok();
+    let url = match (number, twice) {
+        // The last group is a port rather than a part of the address, which mostly has one.
+        (Some(number), _) if is_v6(host) => format!("https://[{host}]:{number}"),
+        _ if is_v6(authority) => format!("https://[{authority}]:6443"),
+        (Some(number), Some((host, _))) => format!("https://{host}:{number}"),
+        (Some(_), None) => format!("https://{authority}"),
+        _ => format!("https://{authority}:6443"),
+    };
+    url.parse::<ServerUrl>().is_ok().then_some(url)
 }
 
 /// With the command, where kubectl's path to the entry can hold its name.
@@ -167,8 +201,33 @@ mod tests {
             ("https://[::]:6443", vec![(KubeconfigUnspecified, Warn)]),
             ("http://localhost:8080", vec![(KubeconfigFallback, Fail)]),
             ("localhost:8080", vec![(KubeconfigFallback, Fail)]),
+            ("https://2001:db8::10:6443", vec![(KubeconfigUnusable, Fail)]),
+            ("https://192.168.1.5:6443:6443", vec![(KubeconfigUnusable, Fail)]),
+            ("http://raspi.lan:6443", vec![(KubeconfigUnusable, Fail)]),
+            ("raspi.lan:6443", vec![(KubeconfigUnusable, Warn)]),
+            ("https://", vec![(KubeconfigUnusable, Fail)]),
+            ("https://raspi:port", vec![(KubeconfigUnusable, Fail)]),
+            ("https://me:hunter2@raspi:6443", vec![(KubeconfigUnusable, Fail)]),
         ] {
             assert_eq!(codes(server, ""), want, "{server}");
+        }
+    }
+
+    #[test]
+    fn what_was_meant_is_a_url_or_is_not_guessed() {
+        for (server, want) in [
+            ("https://2001:db8::10:6443", Some("https://[2001:db8::10]:6443")),
+            ("https://fe80::1", Some("https://[fe80::1]:6443")),
+            ("https://192.168.1.5:6443:6443", Some("https://192.168.1.5:6443")),
+            ("http://raspi.lan:6443", Some("https://raspi.lan:6443")),
+            ("http://raspi.lan/", Some("https://raspi.lan:6443")),
+            ("raspi.lan:6443", Some("https://raspi.lan:6443")),
+            ("raspi.lan", Some("https://raspi.lan:6443")),
+            ("https://", None),
+            ("ftp://raspi", None),
+            ("https://me:hunter2@raspi:6443", None),
+        ] {
+            assert_eq!(meant(server).as_deref(), want, "{server}");
         }
     }
 
@@ -215,6 +274,7 @@ mod tests {
         fn never_panics(text in "\\PC*", server in "\\PC{0,20}") {
             let _ = lint_for_use(&TextFile::new("/k", text), None, false);
             let _ = address(&Place::file("/k"), &server, Here::Laptop);
+            let _ = meant(&server);
         }
     }
 }
