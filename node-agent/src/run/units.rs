@@ -5,10 +5,14 @@
 //! nothing; each request that failed is made again in the next round and is in the report until then. The
 //! decisions are pure, systemd is asked only where a decision needs it.
 
-use std::{error::Error as _, path::PathBuf, time::Duration};
+use std::error::Error as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use sd_notify::NotifyState;
-use tokio::time::Instant;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_diagnostics::k3s_upgrade::Role;
@@ -28,6 +32,12 @@ const STARTING: Duration = Duration::from_secs(90);
 /// How long the operator may wait for its credentials while k3s is starting: its API server proves names long before
 /// it can create anything, minutes on a slow card.
 const OPENING: Duration = Duration::from_mins(5);
+
+/// Where a kubelet says that it is healthy. The agent of k3s starts its kubelet when the server has accepted the node, and
+/// tells systemd so minutes later on a board that is busy.
+const KUBELET: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
+/// For a connection on this machine.
+const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// How a round of checks ended, as far as it concerns the units.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +71,8 @@ pub struct Units {
     block_fault: Option<Finding>,
     /// What the last look found about k3s' start.
     start_fault: Option<Finding>,
+    /// [`KUBELET`].
+    kubelet: SocketAddr,
 }
 
 /// What becomes of k3s' block.
@@ -99,6 +111,7 @@ impl Units {
             starting_since: None,
             block_fault: None,
             start_fault: None,
+            kubelet: KUBELET,
         }
     }
 
@@ -207,6 +220,9 @@ impl Units {
             let patience = if round.opening_failure.is_some() { OPENING } else { STARTING };
             // Between two looks, what was seen in the last one.
             self.start_fault = self.k3s.clone().and_then(|state| self.judge_start(&state, patience));
+            if self.start_fault.is_some() && self.has_joined().await {
+                self.start_fault = None;
+            }
         } else {
             self.starting_since = None;
             self.start_fault = None;
@@ -244,6 +260,11 @@ impl Units {
         self.last_look = Some(Instant::now());
         self.k3s = looked.as_ref().ok().cloned();
         Some(looked)
+    }
+
+    /// Whether this is a node that its server has accepted, whatever its unit says.
+    async fn has_joined(&self) -> bool {
+        self.unit != K3S && matches!(timeout(AT_ONCE, TcpStream::connect(self.kubelet)).await, Ok(Ok(_)))
     }
 
     fn judge_start(&mut self, state: &UnitState, patience: Duration) -> Option<Finding> {

@@ -301,6 +301,23 @@ async fn a_k3s_that_hangs_while_starting_is_reported_and_forgotten_once_it_answe
 }
 
 #[tokio::test]
+async fn a_node_that_has_joined_is_not_called_outside_because_its_unit_says_so_late() {
+    let fake = Fake::new("activating");
+    let kubelet = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    for (role, joined) in [(Role::Agent, true), (Role::Server, false)] {
+        let mut units = fake.units_as(role);
+        units.kubelet = kubelet.local_addr().unwrap();
+        units.starting_since = Instant::now().checked_sub(STARTING);
+        assert_eq!(units.attend(SHUT).await.is_empty(), joined, "{role:?}");
+    }
+    let mut units = fake.units_as(Role::Agent);
+    units.kubelet = kubelet.local_addr().unwrap();
+    drop(kubelet);
+    units.starting_since = Instant::now().checked_sub(STARTING);
+    assert!(units.attend(SHUT).await[0].message.ends_with("has not joined its server"));
+}
+
+#[tokio::test]
 async fn a_hanging_k3s_is_reported_on_a_bad_host_too() {
     let fake = Fake::new("activating");
     let mut units = fake.units();
