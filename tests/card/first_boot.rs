@@ -178,6 +178,7 @@ fn the_node_made_its_own_identity_and_took_its_owners_settings() {
         "permitrootlogin no\npasswordauthentication no"
     );
     assert_eq!(run("findmnt -no OPTIONS /boot/firmware | grep -c dirsync"), "1");
+    assert_eq!(run("runuser -u weaver-admin -- ping -c 1 127.0.0.1 | grep -c ' 0% packet loss'"), "1");
     assert_eq!(run("cat /sys/class/watchdog/watchdog0/timeout"), "14");
 }
 
