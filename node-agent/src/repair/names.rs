@@ -6,6 +6,7 @@
 //! working; a file is written as `repair` writes it, and `repair --undo` takes it back. Failure: it is said how
 //! far it came; once k3s answers, the same command continues.
 
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -39,6 +40,8 @@ const K3S: &str = "k3s.service";
 /// Longest time for `k3s certificate rotate`, which unpacks k3s where that was not done yet.
 const ROTATING: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(500);
+/// How often it is said that k3s is waited for; it takes minutes on a board that is busy.
+const TOLD: Duration = Duration::from_secs(10);
 /// For one answer to whether the API is ready.
 const ANSWER: Duration = Duration::from_secs(5);
 /// How often a name is taken out that is back after the start.
@@ -75,6 +78,12 @@ pub async fn run(args: RepairNamesArgs) -> anyhow::Result<u8> {
         done = work => done,
         _ = interrupted => bail!("interrupted; k3s was started again"),
     }
+}
+
+/// What is being done, for who waits; the result is on standard output.
+fn progress(doing: &str) {
+    // No one may be there to read it.
+    let _ = writeln!(io::stderr(), "{doing}");
 }
 
 struct Names {
@@ -170,8 +179,15 @@ impl Names {
         let systemctl = Systemctl::new(self.args.systemctl.clone());
         let data_dir = self.real(&self.host.data_dir(effective));
         let down = self.k3s_is_down.lock().await;
+        progress("stopping k3s; its pods keep running");
         let stopped = systemctl.stop(K3S).await;
-        let rotated = if rotate && stopped.is_ok() { self.rotate(&data_dir).await } else { Ok(()) };
+        let rotated = if rotate && stopped.is_ok() {
+            progress("renewing its certificate");
+            self.rotate(&data_dir).await
+        } else {
+            Ok(())
+        };
+        progress("starting it");
         if systemctl.start(K3S).await.is_err() {
             systemctl.start(K3S).await.context("k3s is stopped now: `sudo systemctl start k3s`")?;
         }
@@ -181,7 +197,13 @@ impl Names {
         let since = Instant::now();
         let patience = Duration::from_secs(self.args.start_timeout);
         let mut is_ready = self.is_ready().await;
+        let mut told = Duration::ZERO;
         while !is_ready && since.elapsed() < patience {
+            if since.elapsed() >= told + TOLD {
+                told = since.elapsed();
+                let (seconds, most) = (told.as_secs(), patience.as_secs());
+                progress(&format!("waiting for its API server: {seconds} of at most {most} s"));
+            }
             sleep(POLL).await;
             is_ready = self.is_ready().await;
         }
