@@ -161,7 +161,8 @@ fn edit(fat: &Fat, edits: &Edits, key: &Key) -> Result<()> {
     let before = edits.weaver_toml.clone().or_else(|| on_card.clone()).unwrap_or_default();
     let keys = if edits.no_access { Vec::new() } else { vec![key.public()?] };
     let text = weaver_toml::with_values(&before, "ssh", "keys", &keys)?;
-    let text = weaver_toml::with_values(&text, "api", "names", &edits.names)?;
+    let names = weaver_toml::names_to_add(&text, &edits.names);
+    let text = weaver_toml::with_values(&text, "api", "names", &names)?;
     if on_card.unwrap_or_default() != text {
         fat.write(weaver_toml::FILE, text.as_bytes())?;
     }

@@ -6,6 +6,7 @@
 //! how to write it.
 
 use anyhow::{Result, bail};
+use toml_edit::{DocumentMut, Item, Value};
 
 /// The file, on the card.
 pub const FILE: &str = "weaver.toml";
@@ -59,6 +60,25 @@ pub fn with_values(text: &str, table: &str, key: &str, values: &[String]) -> Res
     Ok(format!("{before}{}{header}{key} = [{list}]\n{after}", newline(before)))
 }
 
+/// Those of the names that the card can be given besides what its file says: none that is there, and none of a card that
+/// joins another, which has no names; the card refuses the whole file for either. What is no TOML is the card's to refuse.
+#[must_use]
+pub fn names_to_add(text: &str, names: &[String]) -> Vec<String> {
+    let Ok(document) = text.trim_start_matches('\u{feff}').parse::<DocumentMut>() else {
+        return names.to_vec();
+    };
+    let item = |table: &str, key: &str| document.get(table)?.get(key);
+    if item("k3s", "role").and_then(Item::as_str) == Some("agent") {
+        return Vec::new();
+    }
+    let there = item("api", "names").and_then(Item::as_array);
+    let is_there = |name: &String| {
+        there
+            .is_some_and(|all| all.iter().filter_map(Value::as_str).any(|one| one.eq_ignore_ascii_case(name)))
+    };
+    names.iter().filter(|name| !is_there(name)).cloned().collect()
+}
+
 /// A TOML string. JSON's escapes are among TOML's.
 fn quoted(value: &str) -> String {
     serde_json::Value::from(value).to_string()
@@ -91,6 +111,22 @@ mod tests {
             assert_eq!(with_key(text).unwrap(), want, "{text:?}");
         }
         assert_eq!(with_values("x", "ssh", "keys", &[]).unwrap(), "x");
+    }
+
+    #[test]
+    fn a_name_that_is_there_or_of_a_card_that_joins_is_not_added() {
+        let names = ["pi.test".to_owned(), "raspi".to_owned()];
+        for (text, want) in [
+            ("", &["pi.test", "raspi"][..]),
+            ("\u{feff}[api]\nnames = [\"Pi.Test\"]\n", &["raspi"]),
+            ("api = { names = ['raspi', \"pi.test\"] }\n", &[]),
+            ("api.names = ['raspi']\n", &["pi.test"]),
+            ("[k3s]\nrole = \"server\"\n", &["pi.test", "raspi"]),
+            ("[k3s]\nrole = \"agent\"\nserver = \"https://a:6443\"\n", &[]),
+            ("[api\n", &["pi.test", "raspi"]),
+        ] {
+            assert_eq!(names_to_add(text, &names), want, "{text:?}");
+        }
     }
 
     #[test]
