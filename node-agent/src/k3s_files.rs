@@ -18,7 +18,7 @@ use weaver_diagnostics::{
     k3s_unit::{self, Flag},
     k3s_upgrade::Role,
     kubeconfig::{self, Unusable},
-    serving,
+    registries_yaml, serving,
     text_file::TextFile,
     weaver_toml::plan::AGENT_ROLE,
 };
@@ -79,7 +79,20 @@ pub fn effective_without(
     effective.data_dir = effective.data_dir.or(start.data_dir);
     effective.node_name = effective.node_name.or(start.node_name);
     effective.findings.append(&mut unreadable);
+    effective.findings.extend(registries(root));
     effective
+}
+
+/// What is wrong with the file of the registries.
+fn registries(root: &HostRoot) -> Vec<Finding> {
+    let path = Path::new(registries_yaml::FILE);
+    match root.read(path) {
+        Ok(file) => file.map_or_else(Vec::new, |file| {
+            let is_there = |path: &str| matches!(root.read(Path::new(path)), Ok(Some(_)));
+            registries_yaml::lint(&file, is_there)
+        }),
+        Err(error) => vec![cannot_read(path, &error.to_string()).milder(Severity::Unknown)],
+    }
 }
 
 /// k3s does without its usual file, and not without one that it is told of.
@@ -365,6 +378,23 @@ mod tests {
             let name = effective_without(&root, None, None, Some(Path::new(OURS))).node_name;
             assert_eq!(name.map(|setting| setting.value).as_deref(), want, "{files:?}");
         }
+    }
+
+    #[test]
+    fn the_file_of_the_registries_is_read_too() {
+        const NAMED: &str = "configs:\n  a.lan:\n    tls: {ca_file: /etc/ca.crt}\n";
+        for (text, want) in [
+            ("mirrors:\n\tdocker.io:\n", &[(Code::K3sConfigInvalid, Severity::Fail)][..]),
+            ("mirrors:\n  configs: {}\n", &[(Code::RegistriesWithoutEffect, Severity::Warn)]),
+            (NAMED, &[]),
+        ] {
+            let effective = judged(&[(registries_yaml::FILE, text), ("/etc/ca.crt", "PEM")]);
+            let found: Vec<_> =
+                effective.findings.iter().map(|finding| (finding.code, finding.severity())).collect();
+            assert_eq!(found, want, "{text}");
+        }
+        let (_dir, root) = host(&[(registries_yaml::FILE, NAMED)]);
+        assert_eq!(registries(&root)[0].code, Code::RegistriesWithoutEffect, "the CA is not there");
     }
 
     #[test]

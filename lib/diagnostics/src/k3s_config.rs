@@ -73,7 +73,7 @@ pub fn merge(files: &[TextFile], flags: &[Flag]) -> Effective {
             Ok(root) => effective.add_file(file, &root),
             Err(error) => {
                 let place = Place { file: file.path.clone(), line: error.line, column: error.column };
-                effective.findings.push(invalid(place, &error.message));
+                effective.findings.push(not_yaml(place, &error.message));
             }
         }
     }
@@ -90,7 +90,7 @@ impl Effective {
             other => {
                 let place = Place::at(&file.path, root.line, root.column);
                 self.findings
-                    .push(invalid(place, &format!("the file holds {}, not keys and values", other.kind())));
+                    .push(not_yaml(place, &format!("the file holds {}, not keys and values", other.kind())));
                 return;
             }
         };
@@ -267,7 +267,8 @@ fn split_commas(text: &str, origin: &Place) -> Vec<Setting> {
         .collect()
 }
 
-fn invalid(place: Place, message: &str) -> Finding {
+/// A file without which k3s starts, and with which as it is it does not.
+pub(crate) fn not_yaml(place: Place, message: &str) -> Finding {
     let line = place.line.map_or_else(String::new, |line| format!("sed -n {line}p {}", place.file));
     let mut remedy = Remedy::new(format!("correct {}; k3s does not start with it as it is", place.file));
     if !line.is_empty() {

@@ -33,6 +33,7 @@ pub mod name_repair;
 pub mod power;
 pub mod reach;
 pub mod recognise;
+pub mod registries_yaml;
 pub mod registry;
 pub mod san;
 pub mod serving;

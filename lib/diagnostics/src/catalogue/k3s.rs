@@ -61,6 +61,14 @@ macro_rules! k3s_rows {
                 "sudo sqlite3 /root/db.broken/state.db .recover | sqlite3 state.db",
             ],
         }
+        RegistriesWithoutEffect = "F-11" "registries-without-effect" Warn {
+            title: "A part of registries.yaml has no effect.",
+            cause: "k3s takes a setting in the wrong place, or by a name that no endpoint has, for nothing; \
+                containerd then fails at the registry without naming the file.",
+            remedy: "correct the line that the finding names, and restart k3s",
+            commands: ["weaver registry config REGISTRY:PORT", RESTART_K3S],
+            links: [K3S_REGISTRIES],
+        }
         VolumeWaits = "F-10" "volume-waits" Warn {
             title: "A pod waits for a volume that nothing provides.",
             cause: "Its PersistentVolumeClaim names no StorageClass that exists, or asks for what the class cannot \

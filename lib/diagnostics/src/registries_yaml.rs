@@ -1,0 +1,218 @@
+//! k3s' `registries.yaml`: what keeps k3s from starting, and what it reads without effect. Pure.
+//!
+//! k3s takes a setting in the wrong place for nothing, and containerd then fails at the registry with an error that does
+//! not name the file. User names and passwords are never repeated. Form:
+//! <https://docs.k3s.io/installation/private-registry>.
+
+use crate::finding::{Code, Finding, Place, Remedy};
+use crate::k3s_config::not_yaml;
+use crate::text_file::TextFile;
+use crate::yaml_node::{self, Node, Value};
+
+/// Where k3s reads it.
+pub const FILE: &str = "/etc/rancher/k3s/registries.yaml";
+
+/// What is wrong with the file; `is_there` says whether a file of the host can be read.
+#[must_use]
+pub fn lint(file: &TextFile, is_there: impl Fn(&str) -> bool) -> Vec<Finding> {
+    let root = match yaml_node::parse(&file.text) {
+        Ok(root) => root,
+        Err(error) => {
+            let place = Place { file: file.path.clone(), line: error.line, column: error.column };
+            return vec![not_yaml(place, &error.message)];
+        }
+    };
+    let mut found = Found { file, findings: Vec::new() };
+    if !matches!(root.value, Value::Map(_) | Value::Null) {
+        found.none(&root, "the file is not a mapping", "write `mirrors:` and `configs:` at its top");
+    }
+    for (key, name) in named(Some(&root)).filter(|(_, name)| !["mirrors", "configs", "auths"].contains(name))
+    {
+        found.none(
+            key,
+            &format!("k3s reads no `{name}` here"),
+            "at the top it reads `mirrors` and `configs`",
+        );
+    }
+    let mirrors: Vec<Mirror<'_>> =
+        named(root.get("mirrors")).map(|(key, name)| found.mirror(&root, key, name)).collect();
+    for (key, name) in named(root.get("configs")) {
+        found.config(&root, key, name, &mirrors, &is_there);
+    }
+    found.findings
+}
+
+/// Whose images are fetched elsewhere, and where: hosts of the endpoints that are URLs.
+struct Mirror<'a> {
+    name: &'a str,
+    endpoints: Vec<&'a str>,
+}
+
+/// The entries of a mapping by their names.
+fn named(node: Option<&Node>) -> impl Iterator<Item = (&Node, &str)> {
+    node.map_or(&[][..], Node::entries).iter().filter_map(|(key, _)| Some((key, key.as_str()?)))
+}
+
+struct Found<'a> {
+    file: &'a TextFile,
+    findings: Vec<Finding>,
+}
+
+impl Found<'_> {
+    fn none(&mut self, at: &Node, what: &str, remedy: &str) {
+        let place = Place::at(&self.file.path, at.line, at.column);
+        let message = format!("{place}: {what}");
+        let remedy = Remedy::new(format!("{remedy}; k3s reads the file when it starts"))
+            .command("sudo systemctl restart k3s");
+        let finding = Finding::new(Code::RegistriesWithoutEffect, message);
+        self.findings.push(finding.saw(place, what).remedy(remedy));
+    }
+
+    fn mirror<'r>(&mut self, root: &'r Node, key: &Node, name: &'r str) -> Mirror<'r> {
+        let mut mirror = Mirror { name, endpoints: Vec::new() };
+        let Some(body) = root.get("mirrors").and_then(|mirrors| mirrors.get(name)) else { return mirror };
+        if name == "configs" {
+            self.none(
+                key,
+                "`configs` is indented below `mirrors`, and is taken for a registry of that name",
+                "move it to the first column",
+            );
+            return mirror;
+        }
+        for (key, field) in named(Some(body)).filter(|(_, field)| !["endpoint", "rewrite"].contains(field)) {
+            let remedy = "a mirror has `endpoint` and `rewrite`; credentials and TLS are in `configs`, by the endpoint's host";
+            self.none(key, &format!("a mirror has no `{field}`"), remedy);
+        }
+        let Some(endpoint) = body.get("endpoint") else { return mirror };
+        if endpoint.items().is_empty() && endpoint.as_str().is_some() {
+            self.none(endpoint, "`endpoint` is a text", "write a list: `endpoint: [\"https://HOST\"]`");
+        }
+        for node in endpoint.items() {
+            let Some(url) = node.as_str() else { continue };
+            match host(url) {
+                Some(host) => mirror.endpoints.push(host),
+                None => self.none(
+                    node,
+                    "an endpoint does not say whether it speaks https or http",
+                    "write it as a URL: https://HOST:PORT, or http://HOST:PORT for a registry without TLS",
+                ),
+            }
+            // It may be the host that `configs` means all the same.
+            if host(url).is_none() && !url.contains(['@', ' ']) {
+                mirror.endpoints.extend(url.split('/').next());
+            }
+        }
+        mirror
+    }
+
+    fn config(
+        &mut self,
+        root: &Node,
+        key: &Node,
+        name: &str,
+        mirrors: &[Mirror<'_>],
+        is_there: &impl Fn(&str) -> bool,
+    ) {
+        if name.contains('/') {
+            self.none(
+                key,
+                "`configs` has a URL or a path as a key",
+                "write the host alone, with its port: HOST:PORT",
+            );
+        }
+        let is_host = mirrors.iter().any(|mirror| mirror.endpoints.contains(&name));
+        let elsewhere = mirrors.iter().find(|mirror| mirror.name == name).map(|mirror| &mirror.endpoints);
+        if let Some(endpoint) = elsewhere.filter(|_| !is_host).and_then(|endpoints| endpoints.first()) {
+            self.none(
+                key,
+                &format!("`configs` names the mirrored registry `{name}`, whose images come from {endpoint}: it is not used there"),
+                &format!("write the endpoint's host as the key: `{endpoint}:`"),
+            );
+        }
+        let Some(tls) = root.get("configs").and_then(|configs| configs.get(name)?.get("tls")) else { return };
+        for field in ["ca_file", "cert_file", "key_file"] {
+            let Some(node) = tls.get(field) else { continue };
+            if let Some(path) = node.as_str().filter(|path| !path.is_empty() && !is_there(path)) {
+                self.none(
+                    node,
+                    &format!("{field} names {path}, which cannot be read"),
+                    "copy the file to that path, or correct it",
+                );
+            }
+        }
+    }
+}
+
+/// Host and port of a URL; `None` for what is none.
+fn host(url: &str) -> Option<&str> {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
+    let host = rest.split('/').next()?;
+    (!host.is_empty() && !host.contains(['@', ' '])).then_some(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn found(text: &str) -> Vec<(Code, String)> {
+        let findings = lint(&TextFile::new("/r.yaml", text), |path| path == "/etc/ca.crt");
+        findings.into_iter().map(|finding| (finding.code, finding.message)).collect()
+    }
+
+    #[test]
+    fn what_k3s_reads_is_left_alone() {
+        for text in [
+            "",
+            "mirrors:\n  docker.io:\n    endpoint: [\"https://mirror.lan:5000/v2\"]\n    rewrite: {\"(.*)\": \"hub/$1\"}\n\
+             configs:\n  \"mirror.lan:5000\":\n    auth: {username: u, password: hunter2}\n    tls: {ca_file: /etc/ca.crt}\n",
+            "configs:\n  ghcr.io:\n    auth: {token: hunter2}\n",
+            "mirrors:\n  \"*\":\n    endpoint:\n    - \"http://registry.lan:5000\"\n",
+            "mirrors:\n  docker.io:\n",
+        ] {
+            assert_eq!(found(text), [], "{text}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_effect_is_named_with_its_line() {
+        for (text, want) in [
+            (
+                "mirrors:\n  abc.local:\n    endpoint: [\"https://abc.local:443\"]\n  configs:\n    \"abc.local:443\":\n      auth: {password: hunter2}\n",
+                "/r.yaml:4:3: `configs` is indented below `mirrors`",
+            ),
+            (
+                "mirrors:\n  docker.io:\n    endpoint: [\"https://192.168.1.59/proxy\"]\nconfigs:\n  docker.io:\n    tls: {insecure_skip_verify: true}\n",
+                "/r.yaml:5:3: `configs` names the mirrored registry `docker.io`, whose images come from 192.168.1.59",
+            ),
+            ("mirrors:\n  a.lan:\n    endpoint: [a.lan/x]\n", "/r.yaml:3:16: an endpoint does not say"),
+            ("mirrors:\n  a.lan:\n    endpoint: https://a.lan\n", "/r.yaml:3:15: `endpoint` is a text"),
+            ("mirrors:\n  a.lan:\n    tls: {}\n", "/r.yaml:3:5: a mirror has no `tls`"),
+            ("registries: {}\n", "/r.yaml:1:1: k3s reads no `registries` here"),
+            ("configs:\n  https://a.lan: {}\n", "/r.yaml:2:3: `configs` has a URL"),
+            ("configs:\n  a.lan:\n    tls: {ca_file: /gone.crt}\n", "/r.yaml:3:20: ca_file names /gone.crt"),
+            ("- mirrors\n", "/r.yaml:1:1: the file is not a mapping"),
+        ] {
+            let found = found(text);
+            assert_eq!(found.len(), 1, "{text}: {found:?}");
+            assert_eq!(found[0].0, Code::RegistriesWithoutEffect);
+            assert!(found[0].1.starts_with(want), "{text}: {found:?}");
+            assert!(!found[0].1.contains("hunter2"));
+        }
+    }
+
+    #[test]
+    fn a_tab_keeps_k3s_from_starting() {
+        let found = found("mirrors:\n  \"registry.lan:5000\":\n\tendpoint:\n");
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].0, Code::K3sConfigInvalid);
+        assert!(found[0].1.starts_with("/r.yaml:3"), "{}", found[0].1);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "\\PC*|(mirrors:|configs:|  a.lan:|    endpoint: |    tls: |- |https://a|\n){0,20}") {
+            let _ = lint(&TextFile::new("/r", text), |_| false);
+        }
+    }
+}
