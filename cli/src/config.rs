@@ -18,7 +18,7 @@ use weaver_diagnostics::text_file::TextFile;
 use weaver_diagnostics::weaver_toml::{
     self, FILE_LIMIT,
     companion::{self, Unknown},
-    network_config, plan,
+    network_config, network_lint, plan,
     user_data::{self, UserData},
     verdict,
 };
@@ -173,6 +173,8 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
         None
     });
     let other_wifi = other_wifi.map(|other| other.place);
+    let has_wifi = read.config.wifi.is_some();
+    let of_network = said(path, "network-config", |file| Ok(network_lint::lint(file, has_wifi)));
     let owner = user_data.user.as_deref().unwrap_or(plan::ADMIN);
     match verdict::asked(&read.config, owner).as_slice() {
         [] => say(format_args!("{file} is valid, and has no settings")),
@@ -182,7 +184,8 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
     let of_networks = verdict::wifi_clash(&file, &read.config, other_wifi.as_ref());
     // What the card has imported is not known here.
     let unproven = verdict::join_unproven(&file, &read.config, &plan::Host::default());
-    for finding in unknown.iter().chain(&of_names).chain(&of_networks).chain(&unproven) {
+    let of_network = of_network.unwrap_or_default();
+    for finding in unknown.iter().chain(&of_network).chain(&of_names).chain(&of_networks).chain(&unproven) {
         show(finding_text::text(finding));
     }
     Ok(ExitCode::SUCCESS)

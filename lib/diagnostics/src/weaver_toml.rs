@@ -18,6 +18,7 @@ mod limits;
 mod names;
 mod network;
 pub mod network_config;
+pub mod network_lint;
 pub mod owners_netplan;
 pub mod plan;
 mod role;

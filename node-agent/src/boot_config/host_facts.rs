@@ -15,6 +15,7 @@ use weaver_diagnostics::{
         companion::{self, Unknown},
         join_token::{self, Form},
         network_config::{self, OtherWifi},
+        network_lint,
         owners_netplan::{self, Radio},
         plan::{
             self, CLOUD_INITS_NETPLAN, HEADER, HOSTNAME_FILE, HOSTS_FILE, Host, Hosts, K3S, KEYS_DIR,
@@ -59,6 +60,8 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
         findings.extend(verdict::network_config_unknown(config, unknown));
         None
     });
+    let network_config = root.read_if_possible(weaver_toml.with_file_name("network-config"));
+    findings.extend(network_config.iter().flat_map(|file| network_lint::lint(file, config.wifi.is_some())));
     let (owners_radio, unknown) = owners_radio(root);
     findings.extend(unknown.into_iter().filter_map(|file| verdict::network_config_unknown(config, file)));
     let name_in = |path: &Path| {

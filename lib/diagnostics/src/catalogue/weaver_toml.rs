@@ -21,6 +21,13 @@ macro_rules! weaver_toml_rows {
             remedy: "check the partition",
             commands: ["findmnt /boot/firmware", "sudo fsck.vfat -n /dev/disk/by-label/WEAVERBOOT"],
         }
+        NetworkConfigFault = "B-08" "network-config-fault" Warn {
+            title: "cloud-init's `network-config` has a setting with which the card is not found.",
+            cause: "A Wi-Fi's name that a program encoded twice, an address without the length of its network, two \
+                default routes, no country.",
+            remedy: "correct the line that the finding names; cloud-init takes the file at the first start",
+            commands: ["weaver config check weaver.toml"],
+        }
         UserDataClash = "B-03" "user-data-clash" Warn {
             title: "`weaver.toml` contradicts cloud-init's `user-data` or `network-config`, or a netplan \
                 file.",

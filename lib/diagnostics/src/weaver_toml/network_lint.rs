@@ -1,0 +1,185 @@
+//! What is wrong with cloud-init's `network-config` apart from its syntax: a card with it starts and is then not to be found.
+//! Pure; passwords are never repeated.
+
+use std::net::IpAddr;
+
+use crate::finding::{Code, Finding, Place, Remedy};
+use crate::text_file::TextFile;
+use crate::yaml_node::{self, Node};
+
+/// Kinds of interfaces that have addresses.
+const KINDS: [&str; 4] = ["ethernets", "wifis", "bridges", "vlans"];
+
+/// What is wrong with it. The radio is left out where `weaver.toml` has one, which then counts. Nothing where it is no
+/// YAML, which is told elsewhere.
+#[must_use]
+pub fn lint(file: &TextFile, wifi_is_ours: bool) -> Vec<Finding> {
+    let Ok(root) = yaml_node::parse(&file.text) else { return Vec::new() };
+    // cloud-init takes the content of `network:` on its own, too.
+    let network = root.get("network").unwrap_or(&root);
+    let mut found = Found { file, findings: Vec::new() };
+    if let Some(version) = network.get("version").filter(|node| !matches!(node.as_str(), Some("1" | "2"))) {
+        found.fault(version, "there are versions 1 and 2 only", "write `version: 2`");
+    }
+    let (mut routes, mut addresses) = (Vec::new(), Vec::new());
+    for kind in KINDS.into_iter().filter(|kind| !(wifi_is_ours && *kind == "wifis")) {
+        for (name, body) in network.get(kind).map_or(&[][..], Node::entries) {
+            let Some(name) = name.as_str() else { continue };
+            found.interface(name, body, &mut routes, &mut addresses);
+            if kind == "wifis" {
+                found.radio(body);
+            }
+        }
+    }
+    if let [(first, _), (second, at)] = routes[..] {
+        let what = format!("{first} and {second} both have a default route of the same weight");
+        found.fault(at, &what, "keep one, or give the second a larger `metric` in `routes`");
+    }
+    found.findings
+}
+
+struct Found<'a> {
+    file: &'a TextFile,
+    findings: Vec<Finding>,
+}
+
+impl Found<'_> {
+    fn fault(&mut self, at: &Node, what: &str, remedy: &str) {
+        let place = Place::at(&self.file.path, at.line, at.column);
+        let finding = Finding::new(Code::NetworkConfigFault, format!("{place}: {what}"));
+        self.findings.push(finding.saw(place, what).remedy(Remedy::new(remedy)));
+    }
+
+    fn interface<'n>(
+        &mut self,
+        name: &'n str,
+        body: &'n Node,
+        routes: &mut Vec<(&'n str, &'n Node)>,
+        addresses: &mut Vec<(&'n str, &'n str)>,
+    ) {
+        for node in body.get("addresses").map_or(&[][..], Node::items) {
+            let Some(text) = node.as_str() else { continue };
+            let (address, prefix) = text.split_once('/').unwrap_or((text, ""));
+            match address.parse::<IpAddr>() {
+                Err(_) => self.fault(node, "it is no address", "write such as 192.168.1.5/24"),
+                Ok(_) if prefix.is_empty() => {
+                    let remedy = format!(
+                        "write how long the network's part is: {address}/{}",
+                        if address.contains(':') { 64 } else { 24 }
+                    );
+                    self.fault(node, "an address needs the length of its network", &remedy);
+                }
+                Ok(_) => match addresses.iter().find(|(one, _)| *one == address) {
+                    Some((_, other)) => self.fault(
+                        node,
+                        &format!("{name} has the address of {other}"),
+                        "give each interface an address of its own",
+                    ),
+                    None => addresses.push((address, name)),
+                },
+            }
+        }
+        let default = |route: &&Node| {
+            let to = route.get("to").and_then(Node::as_str);
+            matches!(to, Some("default" | "0.0.0.0/0")) && route.get("metric").is_none()
+        };
+        let route = body.get("routes").and_then(|routes| routes.items().iter().find(default));
+        routes.extend(body.get("gateway4").or(route).map(|node| (name, node)));
+    }
+
+    fn radio(&mut self, body: &Node) {
+        if let Some(country) = body.get("regulatory-domain") {
+            let text = country.as_str().unwrap_or_default();
+            if text.len() != 2 || !text.bytes().all(|c| c.is_ascii_uppercase()) {
+                self.fault(
+                    country,
+                    "it is no country, so the radio stays silent on most channels",
+                    "write the two letters of ISO 3166, such as DE or GB",
+                );
+            }
+        }
+        for (name, _) in body.get("access-points").map_or(&[][..], Node::entries) {
+            let Some(meant) = name.as_str().and_then(encoded_twice) else { continue };
+            self.fault(
+                name,
+                "the Wi-Fi's name is encoded twice, so no network of that name will be found",
+                &format!("write it as it is: \"{meant}\"; or use [wifi] in weaver.toml"),
+            );
+        }
+    }
+}
+
+/// What a name was before each byte of its UTF-8 was taken for a character.
+fn encoded_twice(name: &str) -> Option<String> {
+    let bytes: Option<Vec<u8>> = name.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
+    let bytes = bytes.filter(|bytes| bytes.iter().any(|byte| !byte.is_ascii()))?;
+    let meant = String::from_utf8(bytes).ok()?;
+    (!meant.chars().any(char::is_control)).then_some(meant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn found(text: &str) -> Vec<String> {
+        let findings = lint(&TextFile::new("/n", text), false);
+        assert!(!format!("{findings:?}").contains("hunter2"), "{findings:?}");
+        findings
+            .into_iter()
+            .map(|finding| finding.message + " | " + &finding.remedy.unwrap().explain)
+            .collect()
+    }
+
+    #[test]
+    fn each_fault_is_named_with_its_line_and_what_to_write() {
+        for (text, want) in [
+            (
+                "network:\n  version: 2\n  wifis:\n    wlan0:\n      access-points:\n        \"\\xe4\\xb8\\x9c\\xe4\\xba\\xac\": {password: hunter2}\n",
+                "/n:6:9: the Wi-Fi's name is encoded twice, so no network of that name will be found | write it as it is: \"东京\"",
+            ),
+            ("network: {version: 3}\n", "/n:1:20: there are versions 1 and 2 only | write `version: 2`"),
+            (
+                "ethernets:\n  end0:\n    addresses: [192.168.1.5]\n",
+                "/n:3:17: an address needs the length of its network | write how long the network's part is: 192.168.1.5/24",
+            ),
+            ("ethernets:\n  end0:\n    addresses: [raspi]\n", "/n:3:17: it is no address"),
+            (
+                "ethernets:\n  end0: {addresses: [10.0.0.2/24]}\n  end1: {addresses: [10.0.0.2/24]}\n",
+                "/n:3:22: end1 has the address of end0",
+            ),
+            (
+                "ethernets:\n  end0: {gateway4: 10.0.0.1}\n  end1: {routes: [{to: default, via: 10.0.1.1}]}\n",
+                "/n:3:19: end0 and end1 both have a default route",
+            ),
+            ("wifis: {wlan0: {regulatory-domain: germany}}\n", "/n:1:36: it is no country"),
+        ] {
+            let found = found(text);
+            assert_eq!(found.len(), 1, "{text}: {found:?}");
+            assert!(found[0].starts_with(want), "{text}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_fine_is_left_alone() {
+        for text in [
+            "",
+            include_str!("../../../../tests/fixtures/imager/wifi/network-config"),
+            "wifis: {wlan0: {regulatory-domain: DE, access-points: {\"Café Zürich\": {}, plain: {}, 东京: {}}}}\n",
+            "ethernets:\n  end0: {gateway4: 10.0.0.1, addresses: [\"fd00::2/64\"]}\n  end1: {routes: [{to: default, via: 10.0.1.1, metric: 200}]}\n",
+            "network: [\n",
+        ] {
+            assert_eq!(found(text), Vec::<String>::new(), "{text}");
+        }
+        let twice = "wifis: {wlan0: {access-points: {\"\\xc3\\xbc\": {}}}}\n";
+        assert_eq!(found(twice).len(), 1);
+        assert_eq!(lint(&TextFile::new("/n", twice), true), [], "weaver.toml has the radio");
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "\\PC*|(ethernets:|  end0:|    addresses: |\\[10.0.0.2\\]|wifis:|\n){0,20}") {
+            let _ = lint(&TextFile::new("/n", text), false);
+        }
+    }
+}
