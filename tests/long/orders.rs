@@ -86,6 +86,7 @@ async fn appear(world: &World, order: &Order) {
         "Conflicted=False",
         "Paused=False",
         "Migrated=True",
+        "Progressing=False",
     ];
     assert_eq!(truths, expected, "{order}");
 }
