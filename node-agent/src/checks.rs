@@ -115,6 +115,7 @@ impl Host {
     /// The address of the webhook as the API server reaches it: from a container this machine is its network's gateway.
     pub(crate) fn webhook_address(&self, configured: SocketAddr) -> SocketAddr {
         let gateway = self.k3d().and_then(|k3d| k3d.gateway).filter(|_| configured.ip().is_loopback());
+        let gateway = gateway.map(|gateway| gateway.ip);
         SocketAddr::new(gateway.unwrap_or(configured.ip()), configured.port())
     }
 

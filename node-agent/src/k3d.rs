@@ -13,7 +13,7 @@ use std::{
 use weaver_diagnostics::{
     finding::{Finding, Severity},
     k3d::{
-        cluster::{Cluster, NotChosen},
+        cluster::{Cluster, Gateway, NotChosen},
         verdict,
     },
     k3s_config::{DEFAULT_DATA_DIR, Effective},
@@ -76,7 +76,7 @@ pub struct K3d {
     /// Where this machine reaches the API.
     pub(crate) api: Option<SocketAddr>,
     /// This machine as the containers reach it.
-    pub(crate) gateway: Option<IpAddr>,
+    pub(crate) gateway: Option<Gateway>,
     pub(crate) ca: Option<TextFile>,
     pub(crate) kubeconfig: Option<TextFile>,
     pub(crate) findings: Vec<Finding>,

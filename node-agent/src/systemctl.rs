@@ -89,6 +89,14 @@ impl Systemctl {
         patient.call(&["stop", unit]).await.map(drop)
     }
 
+    /// Has the unit files read again.
+    ///
+    /// # Errors
+    /// The request could not be made.
+    pub async fn reload(&self) -> Result<(), SystemctlError> {
+        self.call(&["daemon-reload"]).await.map(drop)
+    }
+
     /// The state of a unit.
     ///
     /// # Errors

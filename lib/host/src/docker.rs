@@ -16,7 +16,7 @@ use bollard::query_parameters::{
     DownloadFromContainerOptions, EventsOptions, ListContainersOptions, LogsOptions,
 };
 use futures::{StreamExt as _, TryStreamExt as _};
-use weaver_diagnostics::k3d::cluster::{Cluster, Container, Published, Role, clusters, flags};
+use weaver_diagnostics::k3d::cluster::{Cluster, Container, Gateway, Published, Role, clusters, flags};
 use weaver_diagnostics::text_file::TextFile;
 
 /// Seconds for an answer.
@@ -236,7 +236,13 @@ fn container(listed: ContainerSummary, inspected: ContainerInspectResponse) -> O
     let settings = inspected.network_settings.unwrap_or_default();
     let networks = settings.networks.unwrap_or_default();
     let joined = network.and_then(|network| networks.get(network)).or_else(|| networks.values().next());
-    let gateway = joined.and_then(|joined| joined.gateway.as_deref()?.parse::<IpAddr>().ok());
+    let gateway = joined.and_then(|joined| {
+        let ip: IpAddr = joined.gateway.as_deref()?.parse().ok()?;
+        let alone = if ip.is_ipv4() { 32 } else { 128 };
+        let prefix =
+            joined.ip_prefix_len.and_then(|length| length.try_into().ok()).filter(|length| *length <= alone);
+        Some(Gateway { ip, prefix: prefix.unwrap_or(alone) })
+    });
     let arguments = inspected.args.unwrap_or_default();
     Some(Container {
         flags: flags(&name, &arguments),
@@ -320,7 +326,7 @@ mod tests {
             "Config": {"Env": ["K3S_TOKEN=hunter2"]},
             "NetworkSettings": {
                 "Ports": {"6443/tcp": [{"HostIp": "0.0.0.0", "HostPort": "34067"}], "80/tcp": null},
-                "Networks": {"k3d-edge": {"Gateway": "172.18.0.1", "IPAddress": "172.18.0.2"}},
+                "Networks": {"k3d-edge": {"Gateway": "172.18.0.1", "IPPrefixLen": 16, "IPAddress": "172.18.0.2"}},
             },
         });
         (serde_json::from_value(listed).unwrap(), serde_json::from_value(inspected).unwrap())
@@ -335,7 +341,7 @@ mod tests {
             (Role::Server, 2, "running")
         );
         assert_eq!(container.published, [Published { inside: 6443, at: ([0, 0, 0, 0], 34067).into() }]);
-        assert_eq!(container.gateway, Some([172, 18, 0, 1].into()));
+        assert_eq!(container.gateway, Some(Gateway { ip: [172, 18, 0, 1].into(), prefix: 16 }));
         assert_eq!(container.flags.iter().map(|flag| flag.value.as_str()).collect::<Vec<_>>(), ["raspi"]);
         assert!(!format!("{container:?}").contains("hunter2"), "{container:?}");
     }

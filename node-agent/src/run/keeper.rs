@@ -14,6 +14,7 @@ use super::{
     cluster, credentials,
     drift::Drift,
     gate::{Verdict, is_silent, verdict},
+    k3d_units::Reach,
     phase::{Mint, Phase, PolicyState},
     renewal::Renewal,
     status::Status,
@@ -120,6 +121,7 @@ pub async fn keep(
             keeper.guard_k3s().await?;
             let check = checks::check(&keeper.host, patience).await?;
             keeper.show_webhook();
+            keeper.place_webhook(&check).await;
             if let Some(drift) = &mut keeper.drift {
                 drift.watch(&check.places);
             }
@@ -165,6 +167,18 @@ impl Keeper {
     fn show_webhook(&self) {
         let address = Some(self.host.webhook_address(self.args.webhook_address));
         self.webhook.send_if_modified(|known| std::mem::replace(known, address) != address);
+    }
+
+    /// The same for the webhook that systemd runs. A cluster that has stopped shows no gateway, and comes back with it.
+    async fn place_webhook(&mut self, check: &Check) {
+        let (port, api) = (self.args.webhook_address.port(), check.api_address);
+        let k3d = self.host.k3d();
+        let reach = k3d.as_ref().and_then(|k3d| k3d.gateway).map(|gateway| Reach { gateway, api, port });
+        if let Some(units) = &mut self.units
+            && k3d.is_some() == reach.is_some()
+        {
+            units.place_webhook(reach).await;
+        }
     }
 
     /// k3s first: what holds it back is known without the network.

@@ -18,6 +18,7 @@ mod credentials;
 mod definitions;
 mod drift;
 mod gate;
+mod k3d_units;
 mod keeper;
 mod manifests;
 pub mod metrics;
@@ -146,9 +147,10 @@ fn start(
             tasks.spawn(definitions::keep(host.clone(), args.clone(), status(), serve, stop()));
         }
     }
-    let units = args
-        .systemd
-        .then(|| Units::new(Systemctl::new(args.systemctl.clone()), args.runtime_dir.clone(), role));
+    let units = args.systemd.then(|| {
+        let drop_ins = HostRoot::new(args.host.root.clone()).real(k3d_units::DIRECTORY);
+        Units::new(Systemctl::new(args.systemctl.clone()), args.runtime_dir.clone(), drop_ins, role)
+    });
     tasks.spawn(keeper::keep(host, args, status(), open, show, served, units, heartbeat, stop()));
     tasks
 }

@@ -17,6 +17,7 @@ use tracing::{info, warn};
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_diagnostics::k3s_upgrade::Role;
 
+use super::k3d_units::{self, K3dUnits, Reach};
 use crate::systemctl::{Systemctl, SystemctlError, UnitState};
 use crate::{k3s_block, node_report::Gate};
 
@@ -54,6 +55,7 @@ pub struct Round<'a> {
 #[derive(Debug)]
 pub struct Units {
     systemctl: Systemctl,
+    k3d: K3dUnits,
     runtime_dir: PathBuf,
     /// The unit of k3s, by the node's role.
     unit: &'static str,
@@ -71,6 +73,8 @@ pub struct Units {
     block_fault: Option<Finding>,
     /// What the last look found about k3s' start.
     start_fault: Option<Finding>,
+    /// Why the webhook is not where a cluster of k3d asks for it.
+    webhook_fault: Option<Finding>,
     /// [`KUBELET`].
     kubelet: SocketAddr,
 }
@@ -99,8 +103,9 @@ const fn step(is_bad: bool, is_blocked: bool, is_due: bool) -> Step {
 impl Units {
     /// The units as a new agent finds them.
     #[must_use]
-    pub const fn new(systemctl: Systemctl, runtime_dir: PathBuf, role: Role) -> Self {
+    pub fn new(systemctl: Systemctl, runtime_dir: PathBuf, drop_ins: PathBuf, role: Role) -> Self {
         Self {
+            k3d: K3dUnits::new(drop_ins, systemctl.clone()),
             systemctl,
             runtime_dir,
             unit: role.unit(),
@@ -111,6 +116,7 @@ impl Units {
             starting_since: None,
             block_fault: None,
             start_fault: None,
+            webhook_fault: None,
             kubelet: KUBELET,
         }
     }
@@ -195,6 +201,27 @@ impl Units {
         None
     }
 
+    /// Has the webhook's socket where the containers of this cluster of k3d reach it; without one, where its unit has it.
+    pub async fn place_webhook(&mut self, reach: Option<Reach>) {
+        self.webhook_fault = match self.k3d.apply(reach).await {
+            Ok(moved) => {
+                if let Some(reach) = reach.filter(|_| moved) {
+                    info!("the webhook's socket is at {}:{}", reach.gateway.ip, reach.port);
+                }
+                None
+            }
+            Err(failure) => {
+                warn!("{failure}");
+                let remedy = Remedy::new("the agent keeps retrying; the log of systemd has the reason")
+                    .command(format!("sudo systemctl status {}", k3d_units::SOCKET))
+                    .command("sudo journalctl -b -n 20 _PID=1");
+                let message = "the socket of the conversion webhook is not where the containers reach it";
+                let finding = Finding::new(Code::K3dWebhookUnreachable, message);
+                Some(finding.saw(Place::file(k3d_units::SOCKET), failure.to_string()).remedy(remedy))
+            }
+        };
+    }
+
     /// Starts the operator where it is due, looks after a k3s that does not
     /// answer; returns what is to be reported.
     pub async fn attend(&mut self, round: Round<'_>) -> Vec<Finding> {
@@ -227,7 +254,8 @@ impl Units {
             self.starting_since = None;
             self.start_fault = None;
         }
-        findings.extend(self.block_fault.iter().chain(&self.start_fault).cloned());
+        let faults = [&self.block_fault, &self.start_fault, &self.webhook_fault];
+        findings.extend(faults.into_iter().flatten().cloned());
         findings
     }
 

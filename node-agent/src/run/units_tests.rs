@@ -44,7 +44,8 @@ impl Fake {
     }
 
     fn units_as(&self, role: Role) -> Units {
-        Units::new(Systemctl::new(self.dir.path().join("systemctl")), self.dir.path().to_owned(), role)
+        let dir = self.dir.path().to_owned();
+        Units::new(Systemctl::new(dir.join("systemctl")), dir.clone(), dir, role)
     }
 }
 

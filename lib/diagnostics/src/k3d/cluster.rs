@@ -38,6 +38,13 @@ pub struct Published {
     pub at: SocketAddr,
 }
 
+/// The address of this machine in a network of the engine, and how many bits of it are the network's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gateway {
+    pub ip: IpAddr,
+    pub prefix: u8,
+}
+
 /// A container of k3d.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
@@ -53,8 +60,8 @@ pub struct Container {
     /// What k3s is given.
     pub flags: Vec<Flag>,
     pub published: Vec<Published>,
-    /// The address of this machine in the cluster's network.
-    pub gateway: Option<IpAddr>,
+    /// This machine in the cluster's network.
+    pub gateway: Option<Gateway>,
 }
 
 /// The arguments that matter here, of all that a container's k3s is given.
@@ -128,9 +135,9 @@ impl Cluster {
         self.servers.iter().find(|server| server.is_running())
     }
 
-    /// The address of this machine as the servers reach it.
+    /// This machine as the servers reach it.
     #[must_use]
-    pub fn gateway(&self) -> Option<IpAddr> {
+    pub fn gateway(&self) -> Option<Gateway> {
         self.servers.iter().find_map(|server| server.gateway)
     }
 
@@ -214,7 +221,7 @@ pub(crate) mod tests {
             status: "Up 2 minutes".to_owned(),
             restarts: 0,
             published: vec![Published { inside: API, at: ([0, 0, 0, 0], 34067).into() }],
-            gateway: Some([172, 18, 0, 1].into()),
+            gateway: Some(Gateway { ip: [172, 18, 0, 1].into(), prefix: 16 }),
         }
     }
 

@@ -63,7 +63,7 @@ pub fn judge(cluster: &Cluster, all: &[Cluster], is_own: impl Fn(IpAddr) -> bool
         let remedy = Code::K3dApiNotPublished.row().remedy_for("CLUSTER", &quoted(&cluster.name));
         findings.push(Finding::new(Code::K3dApiNotPublished, message).remedy(remedy));
     }
-    if let Some(gateway) = cluster.gateway().filter(|gateway| !is_own(*gateway)) {
+    if let Some(gateway) = cluster.gateway().map(|gateway| gateway.ip).filter(|ip| !is_own(*ip)) {
         let message = format!(
             "the servers of {} reach this machine at {gateway}, and that is not one of its addresses: the \
              conversion webhook cannot be reached",
@@ -207,7 +207,7 @@ fn typed_there(command: &str, cluster: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cluster::{clusters, tests::server};
+    use super::super::cluster::{Gateway, clusters, tests::server};
     use super::*;
 
     fn codes(findings: &[Finding]) -> Vec<(Code, Severity)> {
@@ -229,7 +229,7 @@ mod tests {
             (Container { restarts: 1, ..good() }, vec![]),
             (Container { published: vec![], ..good() }, vec![(K3dApiNotPublished, Fail)]),
             (
-                Container { gateway: Some([10, 0, 2, 2].into()), ..good() },
+                Container { gateway: Some(Gateway { ip: [10, 0, 2, 2].into(), prefix: 24 }), ..good() },
                 vec![(K3dWebhookUnreachable, Fail)],
             ),
         ] {
