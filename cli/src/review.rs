@@ -11,6 +11,22 @@ use weaver_tenant::Account;
 /// # Errors
 /// If it cannot be asked, or does not let the person ask.
 pub async fn allowed(client: &Client, account: &Account, what: ResourceAttributes) -> anyhow::Result<bool> {
+    let answer = ask(client, account, what).await;
+    answer.with_context(|| format!("asking about the rights of {account}"))
+}
+
+/// The same, and `false` where the person may not ask: to grant once more what is granted changes nothing.
+///
+/// # Errors
+/// If it cannot be asked.
+pub async fn known(client: &Client, account: &Account, what: ResourceAttributes) -> anyhow::Result<bool> {
+    match ask(client, account, what).await {
+        Err(kube::Error::Api(status)) if status.is_forbidden() => Ok(false),
+        answer => answer.with_context(|| format!("asking about the rights of {account}")),
+    }
+}
+
+async fn ask(client: &Client, account: &Account, what: ResourceAttributes) -> kube::Result<bool> {
     let Account { namespace, name } = account;
     // The groups that every token of an account carries.
     let groups = vec![
@@ -28,7 +44,6 @@ pub async fn allowed(client: &Client, account: &Account, what: ResourceAttribute
         ..SubjectAccessReview::default()
     };
     let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
-    let answer = reviews.create(&PostParams::default(), &review).await;
-    let answer = answer.with_context(|| format!("asking about the rights of {account}"))?;
+    let answer = reviews.create(&PostParams::default(), &review).await?;
     Ok(answer.status.is_some_and(|status| status.allowed))
 }

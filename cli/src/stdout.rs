@@ -6,9 +6,9 @@
 //! (`finding_text::clean`). If the reader of a pipe is gone, as after `| head`, that is no failure: a verb does its work all the same.
 
 use std::fmt::Display;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use weaver_diagnostics::finding_text::{clean, clean_lines};
 
 /// Prints a document for programs as it is: JSON, YAML, a script. Its own escapes keep a terminal from obeying it.
@@ -34,6 +34,22 @@ pub fn show(text: impl Display) {
 /// Prints one line that a verb can do without.
 pub fn say(line: impl Display) {
     drop(document(&(one_line(&line.to_string()) + "\n")));
+}
+
+/// Has the person said yes, by a flag or on the terminal?
+///
+/// # Errors
+/// They have not, or there is no terminal to ask on.
+pub fn agree(yes: bool) -> anyhow::Result<()> {
+    if yes {
+        return Ok(());
+    }
+    ensure!(io::stdin().is_terminal(), "nothing was changed: no terminal to ask on; pass --yes");
+    print("Type yes to continue: ")?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).context("reading your answer")?;
+    ensure!(answer.trim() == "yes", "nothing was done");
+    Ok(())
 }
 
 /// One line on standard error, with the arguments of `format!`.

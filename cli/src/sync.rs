@@ -1,34 +1,35 @@
 //! `weaver sync`: ConfigMapSyncs; and `explain`, why one is as it is, looked at with the rights of the person
 //! who types.
 //!
-//! To explain, the same code decides here as in the operator; nothing is written, and of content only the names of keys
-//! are shown.
+//! To explain, the same code decides here as in the operator; nothing is written but what `--grant` asks for, and of content
+//! only the names of keys are shown.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
 use clap::Subcommand;
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, ListParams};
-use kube::{Client, ResourceExt as _};
+use jiff::Timestamp;
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+use weaver_api::marks::SYNC_NOW_ANNOTATION;
 use weaver_api::v1beta1::{ConfigMapSync, ConflictPolicy};
 use weaver_api::validate::{ValidSync, validate};
 use weaver_copies::content::Content;
 use weaver_copies::copy::owner;
 use weaver_copies::copy::{Desired, source_reference};
 use weaver_copies::metadata::Metadata;
-use weaver_copies::namespace::{Traits, selects};
 use weaver_copies::object::{Object, ObjectKey};
 use weaver_copies::plan::{Before, Step, Takes, by_object};
-use weaver_copies::rights::{self, EXPLAINED, Right, for_source, for_target};
+use weaver_copies::rights::{self, EXPLAINED};
 use weaver_tenant::Account;
-use weaver_tenant::review::denied;
 
+use crate::missing::{self, Missing};
 use crate::resource::kind::Kind;
 use crate::resource::{self, sync_flags};
-use crate::stdout::{say, show};
-use crate::{connection, review};
+use crate::stdout::{agree, say, show};
+use crate::{connection, grant};
 
 #[derive(Subcommand)]
 pub enum Verb {
@@ -43,6 +44,12 @@ pub enum Verb {
         /// Namespace (default: that of the kubeconfig's context)
         #[arg(short, long)]
         namespace: Option<String>,
+        /// Grant what is missing, with your rights, and have the operator retry; asks before it does
+        #[arg(long)]
+        grant: bool,
+        /// Grant without asking
+        #[arg(long, requires = "grant")]
+        yes: bool,
     },
 }
 
@@ -50,11 +57,13 @@ pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
     match verb {
         Verb::Create(options) => sync_flags::run(&options).await,
         Verb::Resource(verb) => resource::run(Kind::Sync, verb).await,
-        Verb::Explain { name, namespace } => explain(&name, namespace).await.map(|()| ExitCode::SUCCESS),
+        Verb::Explain { name, namespace, grant, yes } => {
+            explain(&name, namespace, grant.then_some(yes)).await.map(|()| ExitCode::SUCCESS)
+        }
     }
 }
 
-async fn explain(name: &str, namespace: Option<String>) -> anyhow::Result<()> {
+async fn explain(name: &str, namespace: Option<String>, grants: Option<bool>) -> anyhow::Result<()> {
     let client = connection::client().await?;
     let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
     let syncs: Api<ConfigMapSync> = Api::namespaced(client.clone(), &namespace);
@@ -66,7 +75,14 @@ async fn explain(name: &str, namespace: Option<String>) -> anyhow::Result<()> {
         say(format_args!("{}={} ({}) {first}", condition.type_, condition.status, condition.reason));
     }
     match validate(sync.desired()) {
-        Ok(spec) => compare(&client, &sync, &spec).await,
+        Ok(spec) => {
+            let targets = compare(&client, &sync, &spec).await;
+            let account = Account { namespace, name: spec.account.clone() };
+            match grants {
+                Some(yes) => mend(&client, &account, &spec, &targets, name, yes).await,
+                None => name_missing(&client, &account, &spec, &targets).await,
+            }
+        }
         Err(faults) => {
             for fault in faults {
                 say(fault);
@@ -76,10 +92,10 @@ async fn explain(name: &str, namespace: Option<String>) -> anyhow::Result<()> {
     }
 }
 
-async fn compare(client: &Client, sync: &ConfigMapSync, spec: &ValidSync) -> anyhow::Result<()> {
+/// Says what there is; returns the targets.
+async fn compare(client: &Client, sync: &ConfigMapSync, spec: &ValidSync) -> BTreeSet<String> {
     let owner = owner(sync);
-    let account = Account { namespace: owner.namespace.clone(), name: spec.account.clone() };
-    let targets = targets(client, spec).await;
+    let targets = missing::targets(client, spec).await;
     let place = ObjectKey::of_source(spec);
     let objects: Api<Object> = Api::namespaced_with(client.clone(), &place.namespace, &place.kind);
     match objects.get_opt(&place.name).await {
@@ -103,85 +119,52 @@ async fn compare(client: &Client, sync: &ConfigMapSync, spec: &ValidSync) -> any
         Ok(None) => say(format_args!("source {place} does not exist")),
         Err(error) => say(format_args!("source {place} could not be read with your rights: {error}")),
     }
-    let missing = denied(needed(spec, &targets), |right| review::allowed(client, &account, right)).await?;
-    if missing.is_empty() {
+    targets
+}
+
+async fn name_missing(
+    client: &Client,
+    account: &Account,
+    spec: &ValidSync,
+    targets: &BTreeSet<String>,
+) -> anyhow::Result<()> {
+    let asked = targets.iter().take(EXPLAINED).cloned().collect();
+    let Missing { rights, exist, any } = missing::named(client, account, spec, &asked).await?;
+    if !any {
         say(format_args!("{account} holds every right that is needed"));
-        return Ok(());
     }
-    let presence = presence(client, &missing).await;
-    for (namespace, presence) in &presence {
-        match presence {
-            Presence::There => {}
-            Presence::Absent => say(format_args!(
-                "namespace {namespace} does not exist: create it, or take it out of the spec; there is nothing to grant in it"
-            )),
-            Presence::Hidden(why) => {
-                say(format_args!("it is unknown whether namespace {namespace} exists: {why}"));
-            }
-        }
-    }
-    let (grantable, exist) = grantable(missing, &presence);
-    if !grantable.is_empty() {
-        show(rights::explain(&account, &grantable, exist));
+    if !rights.is_empty() {
+        show(rights::explain(account, &rights, exist));
     }
     Ok(())
 }
 
-/// A namespace, as the person who types may see it.
-#[derive(Debug, Eq, PartialEq)]
-enum Presence {
-    There,
-    Absent,
-    /// The API server does not say. Why.
-    Hidden(String),
-}
-
-/// Each namespace in which a right is missing.
-async fn presence(client: &Client, missing: &BTreeSet<Right>) -> BTreeMap<String, Presence> {
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let names: BTreeSet<&String> = missing.iter().map(|right| &right.namespace).collect();
-    let mut presence = BTreeMap::new();
-    for name in names {
-        let seen = match namespaces.get_metadata_opt(name).await {
-            Ok(Some(_)) => Presence::There,
-            Ok(None) => Presence::Absent,
-            Err(error) => Presence::Hidden(error.to_string()),
-        };
-        presence.insert(name.clone(), seen);
+/// Makes what the account lacks, and has the operator look again. Who wrote the spec chose source and targets, and need
+/// not be who grants: so that is shown and asked.
+async fn mend(
+    client: &Client,
+    account: &Account,
+    spec: &ValidSync,
+    targets: &BTreeSet<String>,
+    name: &str,
+    yes: bool,
+) -> anyhow::Result<()> {
+    let missing = missing::to_grant(client, account, spec, targets).await?;
+    let parts = grant::lacking(client, account, &missing).await?;
+    if parts.is_empty() {
+        say(format_args!("there is nothing to grant to {account}"));
+        return Ok(());
     }
-    presence
-}
-
-/// Those of the `missing` rights that a Role can grant, since a namespace that does not exist holds none; and
-/// do all the others' namespaces exist for certain?
-fn grantable(missing: BTreeSet<Right>, presence: &BTreeMap<String, Presence>) -> (BTreeSet<Right>, bool) {
-    let of = |right: &Right| presence.get(&right.namespace);
-    let grantable: BTreeSet<Right> =
-        missing.into_iter().filter(|right| of(right) != Some(&Presence::Absent)).collect();
-    let exist = grantable.iter().all(|right| of(right) == Some(&Presence::There));
-    (grantable, exist)
-}
-
-/// Named and, as far as who types may list namespaces, selected ones.
-async fn targets(client: &Client, spec: &ValidSync) -> BTreeSet<String> {
-    let mut targets = spec.targets.clone();
-    if spec.selector.is_none() {
-        return targets;
-    }
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    match namespaces.list_metadata(&ListParams::default()).await {
-        Ok(list) => {
-            let selected = list.iter().filter(|namespace| {
-                let traits = Traits::of(&namespace.metadata);
-                !traits.terminating && selects(spec, &namespace.name_any(), &traits)
-            });
-            targets.extend(selected.map(kube::ResourceExt::name_any));
-        }
-        Err(error) => {
-            say(format_args!("the selected namespaces could not be listed with your rights: {error}"));
-        }
-    }
-    targets
+    say(format_args!("{account} is to get:"));
+    grant::show(&parts);
+    agree(yes)?;
+    grant::make(client, &parts).await?;
+    let syncs: Api<ConfigMapSync> = Api::namespaced(client.clone(), &account.namespace);
+    let now = json!({"metadata": {"annotations": {SYNC_NOW_ANNOTATION: Timestamp::now().to_string()}}});
+    let asked = syncs.patch_metadata(name, &PatchParams::default(), &Patch::Merge(now)).await;
+    asked.with_context(|| format!("asking the operator to retry {}/{name} at once", account.namespace))?;
+    say("the operator retries now");
+    Ok(())
 }
 
 async fn of_target(client: &Client, copy: &Desired, spec: &ValidSync, namespace: &str) -> String {
@@ -200,42 +183,5 @@ async fn of_target(client: &Client, copy: &Desired, spec: &ValidSync, namespace:
         Step::Replace(_) => format!("is a copy that can only be deleted and created again: {}", differs()),
         Step::Refuse(foreign) => format!("is not touched: {foreign}"),
         Step::Inspect => "was not checked".into(),
-    }
-}
-
-fn needed(spec: &ValidSync, targets: &BTreeSet<String>) -> Vec<Right> {
-    let source = for_source(spec.source_kind, &spec.source_namespace, &spec.source_name);
-    let targets = targets.iter().take(EXPLAINED).flat_map(|target| for_target(spec.source_kind, target));
-    source.into_iter().chain(targets).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use weaver_api::v1beta1::SourceKind;
-
-    use super::*;
-
-    #[test]
-    fn no_role_is_printed_for_a_namespace_that_does_not_exist() {
-        let missing = || -> BTreeSet<Right> {
-            ["there", "absent", "hidden"]
-                .into_iter()
-                .flat_map(|name| for_target(SourceKind::ConfigMap, name))
-                .collect()
-        };
-        let presence = |hidden: Presence| -> BTreeMap<String, Presence> {
-            [("there", Presence::There), ("absent", Presence::Absent), ("hidden", hidden)]
-                .map(|(name, presence)| (name.to_owned(), presence))
-                .into()
-        };
-        for (hidden, printed, known) in [
-            (Presence::Hidden("403".into()), vec!["hidden", "there"], false),
-            (Presence::There, vec!["hidden", "there"], true),
-            (Presence::Absent, vec!["there"], true),
-        ] {
-            let (grantable, exist) = grantable(missing(), &presence(hidden));
-            let names: BTreeSet<&str> = grantable.iter().map(|right| right.namespace.as_str()).collect();
-            assert_eq!((names.into_iter().collect::<Vec<_>>(), exist), (printed, known));
-        }
     }
 }

@@ -1,26 +1,40 @@
-//! `weaver tenant`: grants the operator the right to mint tokens for one account of one namespace, and takes it back.
+//! `weaver tenant`: grants the operator the right to mint tokens for one account of one namespace, and takes it back;
+//! makes namespace and account as well.
 //! Anyone who asks whether it is granted needs the right to ask about others' rights.
 //!
 //! Applied twice it changes nothing. Anyone who runs it needs the right to write Roles in that namespace.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context as _, anyhow, ensure};
 use clap::Subcommand;
-use k8s_openapi::api::authorization::v1::ResourceAttributes;
-use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::{Api, DeleteParams, Patch, PatchParams};
-use kube::{Client, Resource};
-use serde::Serialize;
+use kube::Resource;
+use kube::api::{Api, DeleteParams};
 use serde::de::DeserializeOwned;
 use weaver_api::names::{dns_label, dns_subdomain};
-use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
+use weaver_api::{OPERATOR_ACCOUNT, minting};
+use weaver_diagnostics::yaml_text;
 use weaver_tenant::Account;
 
+use crate::resource::kind::Kind;
+use crate::resource::store::{self, Store};
 use crate::stdout::{say, show};
-use crate::{connection, review};
+use crate::{connection, grant};
 
 #[derive(Subcommand)]
 pub enum Verb {
+    /// Create namespace and account where they are missing, and allow the operator to act as ACCOUNT
+    Init {
+        /// Namespace of the tenant
+        namespace: String,
+        /// ServiceAccount in that namespace
+        #[arg(default_value = "sync")]
+        account: String,
+        /// Print what is missing as manifests without creating it
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Allow the operator to act as ACCOUNT of NAMESPACE
     Allow {
         /// Namespace of the tenant
@@ -49,27 +63,31 @@ pub enum Verb {
 
 pub async fn run(verb: Verb) -> anyhow::Result<()> {
     match verb {
+        Verb::Init { namespace, account, dry_run } => init(namespace, account, dry_run).await,
         Verb::Allow { namespace, account, dry_run } => allow(namespace, account, dry_run).await,
         Verb::Check { namespace, account } => check(namespace, account).await,
         Verb::Revoke { namespace, account } => revoke(namespace, account).await,
     }
 }
 
+fn of(namespace: &str, account: &str) -> Account {
+    Account { namespace: namespace.into(), name: account.into() }
+}
+
 async fn check(namespace: String, account: String) -> anyhow::Result<()> {
     valid(&namespace, &account)?;
     let client = connection::client().await?;
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
-    let exists = accounts.get_opt(&account).await.context("looking up the ServiceAccount")?.is_some();
+    let exists = grant::exists(&client, &of(&namespace, &account)).await?;
     let remedy = format!("kubectl -n {namespace} create serviceaccount {account}");
     let there = if exists { "exists".to_owned() } else { format!("does not exist: {remedy}") };
     say(format_args!("ServiceAccount {namespace}/{account} {there}"));
-    let allowed = may_mint(&client, &namespace, Some(&account)).await?;
+    let allowed = grant::may_mint(&client, &namespace, Some(&account)).await?;
     if allowed {
         say("the operator may act as it");
     } else {
         say(format_args!("the operator may not act as it: {}", minting::command(&namespace, &account)));
     }
-    if may_mint(&client, &namespace, None).await? {
+    if grant::may_mint(&client, &namespace, None).await? {
         say(format_args!(
             "WARNING: the operator may act as every account of {namespace}, those of other programs too: \
              find the Role \
@@ -79,21 +97,6 @@ async fn check(namespace: String, account: String) -> anyhow::Result<()> {
     }
     ensure!(exists && allowed, "no resource uses ServiceAccount {namespace}/{account}");
     Ok(())
-}
-
-/// Does the API server let the operator mint tokens for this account; or, without one, for every account there?
-async fn may_mint(client: &Client, namespace: &str, account: Option<&str>) -> anyhow::Result<bool> {
-    let operator = Account { namespace: OPERATOR_NAMESPACE.into(), name: OPERATOR_ACCOUNT.into() };
-    let minting = ResourceAttributes {
-        group: Some(String::new()),
-        resource: Some("serviceaccounts".into()),
-        subresource: Some("token".into()),
-        verb: Some("create".into()),
-        namespace: Some(namespace.into()),
-        name: account.map(Into::into),
-        ..ResourceAttributes::default()
-    };
-    review::allowed(client, &operator, minting).await
 }
 
 async fn revoke(namespace: String, account: String) -> anyhow::Result<()> {
@@ -138,39 +141,40 @@ async fn allow(namespace: String, account: String, dry_run: bool) -> anyhow::Res
     valid(&namespace, &account)?;
     let (role, binding) = minting::grant(&namespace, &account);
     if dry_run {
-        show(format_args!("{}---\n{}", manifest(&role)?, manifest(&binding)?));
+        show(format_args!("{}---\n{}", yaml_text::write(&role), yaml_text::write(&binding)));
         return Ok(());
     }
-
     let client = connection::client().await?;
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
-    let found = accounts
-        .get_opt(&account)
-        .await
-        .with_context(|| format!("looking up ServiceAccount {namespace}/{account}"))?;
     ensure!(
-        found.is_some(),
+        grant::exists(&client, &of(&namespace, &account)).await?,
         "ServiceAccount {namespace}/{account} does not exist: create it with `kubectl -n {namespace} \
-         create serviceaccount {account}`"
+         create serviceaccount {account}`, or both with `weaver tenant init {namespace} {account}`"
     );
-    apply(&Api::<Role>::namespaced(client.clone(), &namespace), &role).await?;
-    apply(&Api::<RoleBinding>::namespaced(client, &namespace), &binding).await?;
+    grant::apply(&client, &role).await?;
+    grant::apply(&client, &binding).await?;
     say(format_args!("the operator may now act as ServiceAccount {namespace}/{account}"));
     Ok(())
 }
 
-async fn apply<K>(api: &Api<K>, object: &K) -> anyhow::Result<()>
-where
-    K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + std::fmt::Debug,
-{
-    let name = object.meta().name.as_deref().unwrap_or_default();
-    api.patch(name, &PatchParams::apply("weaver").force(), &Patch::Apply(object))
-        .await
-        .with_context(|| format!("writing {} {name}", K::kind(&())))?;
+async fn init(namespace: String, account: String, dry_run: bool) -> anyhow::Result<()> {
+    valid(&namespace, &account)?;
+    let client = connection::client().await?;
+    let account = of(&namespace, &account);
+    let store = Store::all(Kind::Sync, &client);
+    let exists = store.has_namespace(&namespace).await;
+    let parts = grant::lacking(&client, &account, &BTreeSet::new()).await?;
+    if dry_run {
+        let made = (exists == Some(false)).then(|| yaml_text::write(&store::namespace(&namespace)));
+        let all: Vec<String> = made.into_iter().chain(parts.iter().map(grant::Part::manifest)).collect();
+        show(all.join("---\n"));
+        return Ok(());
+    }
+    if exists == Some(false) {
+        say(format_args!("Namespace {namespace}"));
+        store.create_namespace(&namespace, false).await?;
+    }
+    grant::show(&parts);
+    grant::make(&client, &parts).await?;
+    say(format_args!("the operator may act as {account}"));
     Ok(())
-}
-
-/// An object as YAML. Not every type of k8s-openapi writes its apiVersion by itself; these do.
-fn manifest<K: Serialize>(object: &K) -> anyhow::Result<String> {
-    serde_saphyr::to_string(object).context("writing a manifest as YAML")
 }

@@ -11,15 +11,13 @@ mod namespace;
 mod part;
 mod resources;
 
-use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
 use clap::Args;
 use tokio::time::Instant;
 
 use crate::connection;
-use crate::stdout::{print, say};
+use crate::stdout::{agree, print, say};
 use found::{Copies, Found};
 
 #[derive(Args)]
@@ -67,18 +65,5 @@ pub async fn run(options: &Uninstall) -> anyhow::Result<()> {
     if let Some(copies) = found::copies_told(found::copies(&client).await?) {
         say(copies);
     }
-    Ok(())
-}
-
-/// Has the person said yes?
-fn agree(yes: bool) -> anyhow::Result<()> {
-    if yes {
-        return Ok(());
-    }
-    ensure!(io::stdin().is_terminal(), "nothing was changed: no terminal to ask on; pass --yes");
-    print("Type yes to continue: ")?;
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer).context("reading your answer")?;
-    ensure!(answer.trim() == "yes", "nothing was done");
     Ok(())
 }

@@ -239,6 +239,11 @@ fn first_copy() {
 }
 
 #[test]
+fn copy_in_a_minute() {
+    page_works("docs/tutorials/copy-in-a-minute.md", &["cafe", "cafe-web", "cafe-shop"], "");
+}
+
+#[test]
 fn change_the_host() {
     let before = "mkdir ~/.ssh; echo 'ssh-ed25519 \
                   AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g me@laptop' > ~/.ssh/id_ed25519.pub";

@@ -19,6 +19,7 @@ mod contention;
 mod explain;
 mod footprint_own_server;
 mod foreign;
+mod grant;
 mod health_own_server;
 mod installer_own_server;
 mod join_own_server;

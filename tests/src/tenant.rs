@@ -74,6 +74,11 @@ impl World {
         account.metadata.name = Some(ACCOUNT.into());
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), team);
         accounts.create(&PostParams::default(), &account).await.unwrap();
+        self.is_tenant(team);
+    }
+
+    /// The operator acts as accounts of this namespace, however they were made.
+    pub fn is_tenant(&self, team: &str) {
         self.tenants.lock().unwrap().push(team.to_owned());
     }
 
@@ -186,7 +191,7 @@ impl World {
         }
     }
 
-    pub(crate) async fn apply_role(&self, namespace: &str, name: &str, rules: Value, subjects: Value) {
+    pub async fn apply_role(&self, namespace: &str, name: &str, rules: Value, subjects: Value) {
         let metadata = json!({"name": name, "namespace": namespace});
         let role = json!({"apiVersion": format!("{GROUP}/v1"), "kind": "Role", "metadata": metadata, "rules": rules});
         let binding = json!({

@@ -32,7 +32,7 @@ pub struct Create {
     #[arg(long = "create-namespace")]
     makes_namespace: bool,
     #[command(flatten)]
-    dry_run: DryRun,
+    pub dry_run: DryRun,
     /// Print the created object in this format
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
@@ -80,7 +80,7 @@ pub async fn run(kind: Kind, options: &Create, flags: Option<Flags<'_>>) -> anyh
     Ok(ExitCode::SUCCESS)
 }
 
-fn object(kind: Kind, name: &str, spec: &Value) -> Value {
+pub fn object(kind: Kind, name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": format!("{GROUP}/{STORED}"), "kind": kind.name(), "metadata": {"name": name}, "spec": spec,
     })
@@ -120,6 +120,16 @@ async fn create(store: &Store, wanted: Checked, options: &Create) -> anyhow::Res
     };
     print(&text)?;
     Ok(())
+}
+
+/// Whether the namespace is to be made first; an error where it is missing and no one asked for it.
+pub async fn lacks_namespace(store: &Store, options: &Create) -> anyhow::Result<bool> {
+    let namespace = store.namespace.as_deref().unwrap_or_default();
+    let is_missing = store.has_namespace(namespace).await == Some(false);
+    if is_missing && !options.makes_namespace {
+        return Err(missing_namespace(namespace));
+    }
+    Ok(is_missing)
 }
 
 /// That a namespace has to be there first.

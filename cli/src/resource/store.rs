@@ -58,6 +58,11 @@ impl Store {
         self.objects.clone().managed_by(APPLIER)
     }
 
+    /// The connection to the cluster.
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// The object as a sentence names it.
     pub fn place(&self, name: &str) -> String {
         self.kind.key(self.namespace.as_deref().unwrap_or("*"), name)
@@ -93,10 +98,8 @@ impl Store {
     /// Creates a namespace; one that is there by now is as good.
     pub async fn create_namespace(&self, namespace: &str, dry_run: bool) -> anyhow::Result<()> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        let mut object = Namespace::default();
-        object.metadata.name = Some(namespace.to_owned());
         let params = PostParams { dry_run, field_manager: Some(EDITOR.into()) };
-        match namespaces.create(&params, &object).await {
+        match namespaces.create(&params, &self::namespace(namespace)).await {
             Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
             Err(error) => {
                 Err(self.said(Why::from(error))).with_context(|| format!("creating namespace {namespace}"))
@@ -136,6 +139,13 @@ fn words(kind: Kind, status: &Status) -> String {
         Refusal::RightMissing => format!("{said}; `kubectl auth can-i --list` lists your rights"),
         _ => said,
     }
+}
+
+/// A namespace of this name and nothing else.
+pub fn namespace(name: &str) -> Namespace {
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(name.to_owned());
+    namespace
 }
 
 /// A condition under which the API server changes nothing but this object, as it was seen.

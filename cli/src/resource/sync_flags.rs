@@ -1,24 +1,31 @@
-//! A ConfigMapSync from flags. Pure but for the call of `create`.
+//! A ConfigMapSync from flags, and with `--grant` what its account needs.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::str::FromStr;
 
+use anyhow::{anyhow, bail};
 use clap::Args;
 use serde_json::{Value, json};
-use weaver_api::v1beta1::SourceKind;
+use weaver_api::v1beta1::{ConfigMapSyncSpec, SourceKind};
+use weaver_api::validate::validate;
+use weaver_diagnostics::yaml_text;
+use weaver_tenant::Account;
 
 use super::create::{self, Create, Flags};
 use super::kind::Kind;
+use super::manifest::{self, Checked};
+use super::store::{self, Store};
+use crate::stdout::{print, say};
+use crate::{grant, missing};
 
 #[derive(Args)]
 pub struct SyncFlags {
     /// Name of the ConfigMapSync
-    #[arg(requires = "account", requires = "source")]
+    #[arg(requires = "Who", requires = "source")]
     name: Option<String>,
-    /// ServiceAccount of this namespace that reads the source and writes the copies
-    #[arg(long, value_name = "ACCOUNT", requires = "name")]
-    account: Option<String>,
+    #[command(flatten)]
+    who: Who,
     /// Object to copy, by default a ConfigMap of this namespace: `settings`, `Secret/team-a/registry`
     #[arg(long, value_name = "[KIND/][NAMESPACE/]NAME", requires = "name")]
     source: Option<Source>,
@@ -30,6 +37,18 @@ pub struct SyncFlags {
     selector: Vec<Label>,
     #[command(flatten)]
     create: Create,
+}
+
+/// Whose rights are used.
+#[derive(Args)]
+#[group(multiple = true)]
+struct Who {
+    /// ServiceAccount of this namespace that reads the source and writes the copies; with --grant by default NAME
+    #[arg(long, value_name = "ACCOUNT", requires = "name")]
+    account: Option<String>,
+    /// Create the account and grant it what it needs, with your rights; with --dry-run print all manifests instead
+    #[arg(long, requires = "name")]
+    grant: bool,
 }
 
 /// What is copied.
@@ -80,10 +99,14 @@ impl FromStr for Label {
 }
 
 impl SyncFlags {
+    fn account(&self) -> Option<&String> {
+        self.who.account.as_ref().or(self.name.as_ref().filter(|_| self.who.grant))
+    }
+
     /// The spec, for a resource in `namespace`: what was not said is left to the schema's defaults.
     fn spec(&self, namespace: &str) -> Value {
         let mut spec = json!({"targets": {}});
-        if let Some(account) = &self.account {
+        if let Some(account) = self.account() {
             spec["serviceAccount"] = json!({"name": account});
         }
         if let Some(Source { kind, namespace: own, name }) = &self.source {
@@ -106,16 +129,56 @@ impl SyncFlags {
 pub async fn run(options: &SyncFlags) -> anyhow::Result<ExitCode> {
     let spec = |namespace: &str| options.spec(namespace);
     let flags = options.name.as_deref().map(|name| Flags { name, spec: &spec });
+    if let Some(name) = options.name.as_deref().filter(|_| options.who.grant)
+        && !grant(options, name).await?
+    {
+        return Ok(ExitCode::SUCCESS);
+    }
     create::run(Kind::Sync, &options.create, flags).await
+}
+
+/// Makes what the account needs; whether the ConfigMapSync is still to be made. In a dry run all of it is printed.
+async fn grant(options: &SyncFlags, name: &str) -> anyhow::Result<bool> {
+    let store = Store::connect(Kind::Sync, options.create.namespace.as_deref()).await?;
+    let namespace = store.namespace.clone().unwrap_or_default();
+    let written = options.spec(&namespace);
+    // All that can be wrong is said before anything is made.
+    let Checked { object, .. } =
+        manifest::check(create::object(Kind::Sync, name, &written), 1, None, &namespace)?;
+    let spec: ConfigMapSyncSpec = serde_json::from_value(written)?;
+    let spec = validate(Some(&spec)).map_err(|_| anyhow!("{} is not valid", store.place(name)))?;
+    if store.objects.get(name).await.map_err(|error| store.said(error.why))?.is_some() {
+        bail!(
+            "{} exists already and was not changed: `weaver sync explain {name} -n {namespace} --grant` grants what it lacks",
+            store.place(name)
+        );
+    }
+    let lacks_namespace = create::lacks_namespace(&store, &options.create).await?;
+    let client = store.client();
+    let targets = missing::targets(client, &spec).await;
+    let account = Account { namespace: namespace.clone(), name: spec.account.clone() };
+    let missing = missing::to_grant(client, &account, &spec, &targets).await?;
+    let parts = grant::lacking(client, &account, &missing).await?;
+    if options.create.dry_run.is_asked_for() {
+        let home = lacks_namespace.then(|| yaml_text::write(&store::namespace(&namespace)));
+        let parts = parts.iter().map(grant::Part::manifest);
+        let all = home.into_iter().chain(parts).chain([yaml_text::write(&object)]);
+        print(&all.collect::<Vec<_>>().join("---\n"))?;
+        return Ok(false);
+    }
+    if lacks_namespace {
+        say(format_args!("Namespace {namespace}"));
+        store.create_namespace(&namespace, false).await?;
+    }
+    grant::show(&parts);
+    grant::make(client, &parts).await?;
+    Ok(true)
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-    use weaver_api::v1beta1::ConfigMapSyncSpec;
-    use weaver_api::validate::validate;
-
     use super::*;
+    use clap::Parser;
 
     #[derive(Parser)]
     struct Line {
@@ -164,6 +227,14 @@ mod tests {
         let faults = validate(Some(&spec)).unwrap_err();
         assert_eq!(faults[0].field(), "spec.targets", "{faults:?}");
         let said = Line::try_parse_from(["create", "settings", "--source", "a"]).err().unwrap().to_string();
-        assert!(said.contains("--account"), "{said}");
+        assert!(said.contains("--account") && said.contains("--grant"), "{said}");
+    }
+
+    #[test]
+    fn an_account_that_is_made_is_called_like_the_sync() {
+        let made = spec("settings --source a --to foo --grant");
+        assert_eq!(made["serviceAccount"], json!({"name": "settings"}));
+        let named = spec("settings --source a --to foo --grant --account sync");
+        assert_eq!(named["serviceAccount"], json!({"name": "sync"}));
     }
 }

@@ -60,6 +60,10 @@ impl Right {
     pub fn is_for_watching(&self) -> bool {
         self.verb == "watch" || (self.verb == "list" && self.object.is_some())
     }
+
+    fn concerned(&self) -> Concerned<'_> {
+        (self.kind, &self.namespace, self.object.as_deref())
+    }
 }
 
 /// The rights that a source needs.
@@ -104,13 +108,19 @@ pub fn explain(account: &Account, missing: &BTreeSet<Right>, exist: bool) -> Str
         text.push_str(NO_NAMESPACE);
     }
     let printed = places.iter().take(PRINTED);
-    let roles: Vec<String> =
-        printed.map(|(kind, namespace, object)| role_of(account, *kind, namespace, *object)).collect();
+    let roles: Vec<String> = printed.map(|place| yaml(&role_of(account, place))).collect();
     let _ = write!(text, "grant it with:\n{}", roles.join("---\n"));
     if places.len() > PRINTED {
         let _ = writeln!(text, "# … and the same in {} more namespaces", places.len() - PRINTED);
     }
     text
+}
+
+/// Each Role that, bound, grants a part of what is missing, with its binding.
+#[must_use]
+pub fn roles(account: &Account, missing: &BTreeSet<Right>) -> Vec<(Role, RoleBinding)> {
+    let places: BTreeSet<Concerned<'_>> = missing.iter().map(Right::concerned).collect();
+    places.iter().map(|place| role_of(account, place)).collect()
 }
 
 /// The same for what the writer of the Secret `name` lacks.
@@ -119,7 +129,7 @@ pub fn explain_writer(account: &Account, name: &str, missing: &BTreeSet<Right>) 
     let (mut text, _) = sentences(account, missing);
     let rules = vec![rule("secrets", Some(name), &WRITER_VERBS), rule("secrets", None, &["create"])];
     let role = role(account, &account.namespace, &format!("tokens:{name}"), rules);
-    let _ = write!(text, "grant it with:\n{role}");
+    let _ = write!(text, "grant it with:\n{}", yaml(&role));
     text
 }
 
@@ -130,8 +140,7 @@ type Concerned<'a> = (SourceKind, &'a str, Option<&'a str>);
 fn sentences<'a>(account: &Account, missing: &'a BTreeSet<Right>) -> (String, Vec<Concerned<'a>>) {
     let mut verbs_of: BTreeMap<Concerned<'a>, Vec<&str>> = BTreeMap::new();
     for right in missing {
-        let what = (right.kind, right.namespace.as_str(), right.object.as_deref());
-        verbs_of.entry(what).or_default().push(right.verb);
+        verbs_of.entry(right.concerned()).or_default().push(right.verb);
     }
     // Namespaces that miss the same share a sentence.
     let mut sentences: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
@@ -150,7 +159,7 @@ fn sentences<'a>(account: &Account, missing: &'a BTreeSet<Right>) -> (String, Ve
 /// The whole Role, not only what is missing of it: applied, it replaces the one that was printed before. Its
 /// name says whose it is and for what, since two tenants, or two sources, may meet in one namespace; `:` is
 /// allowed in names of Roles and in no part of this one.
-fn role_of(account: &Account, kind: SourceKind, namespace: &str, object: Option<&str>) -> String {
+fn role_of(account: &Account, &(kind, namespace, object): &Concerned<'_>) -> (Role, RoleBinding) {
     let resources = kind.plural();
     let suffix =
         object.map_or_else(|| format!("target:{resources}"), |name| format!("source:{resources}:{name}"));
@@ -168,7 +177,7 @@ fn rule(resource: &str, object: Option<&str>, verbs: &[&str]) -> PolicyRule {
     }
 }
 
-fn role(account: &Account, namespace: &str, suffix: &str, rules: Vec<PolicyRule>) -> String {
+fn role(account: &Account, namespace: &str, suffix: &str, rules: Vec<PolicyRule>) -> (Role, RoleBinding) {
     let name = format!("weaver:{}:{}:{suffix}", account.namespace, account.name);
     let metadata = ObjectMeta {
         name: Some(name.clone()),
@@ -185,7 +194,11 @@ fn role(account: &Account, namespace: &str, suffix: &str, rules: Vec<PolicyRule>
             ..Subject::default()
         }]),
     };
-    format!("{}---\n{}", yaml_text::write(&Role { metadata, rules: Some(rules) }), yaml_text::write(&binding))
+    (Role { metadata, rules: Some(rules) }, binding)
+}
+
+fn yaml((role, binding): &(Role, RoleBinding)) -> String {
+    format!("{}---\n{}", yaml_text::write(role), yaml_text::write(binding))
 }
 
 #[cfg(test)]

@@ -1,0 +1,249 @@
+//! What an account needs for a tenant's work, made with the rights of the person who types: the ServiceAccount, the
+//! operator's right to request its tokens, and the Roles at the source and in the targets.
+//!
+//! Each object is shown before it is made. An account is never changed; a Role of ours is replaced whole, so that what
+//! is done twice changes nothing. What the person may not grant, the API server refuses.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, anyhow};
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::core::NamespaceResourceScope;
+use kube::{Client, Resource, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE, minting};
+use weaver_copies::rights::{self, Right};
+use weaver_diagnostics::yaml_text;
+use weaver_tenant::Account;
+
+use crate::review;
+use crate::stdout::say;
+
+/// Who makes the objects, as the API server records it.
+const MANAGER: &str = "weaver";
+
+/// An object that is missing.
+pub enum Part {
+    Account(ServiceAccount),
+    Role(Role),
+    Binding(RoleBinding),
+}
+
+/// What has to be made for `account`, in the order in which it can be.
+fn parts(account: &Account, exists: bool, may_mint: bool, missing: &BTreeSet<Right>) -> Vec<Part> {
+    let mut parts = Vec::new();
+    if !exists {
+        let mut made = ServiceAccount::default();
+        made.metadata.name = Some(account.name.clone());
+        made.metadata.namespace = Some(account.namespace.clone());
+        parts.push(Part::Account(made));
+    }
+    let minting = (!may_mint).then(|| minting::grant(&account.namespace, &account.name));
+    for (role, binding) in minting.into_iter().chain(rights::roles(account, missing)) {
+        parts.extend([Part::Role(role), Part::Binding(binding)]);
+    }
+    parts
+}
+
+/// What of the account, of the operator's right to act as it, and of its `missing` rights is to be made.
+///
+/// # Errors
+/// The API server does not say what there is.
+pub async fn lacking(
+    client: &Client,
+    account: &Account,
+    missing: &BTreeSet<Right>,
+) -> anyhow::Result<Vec<Part>> {
+    let exists = exists(client, account).await?;
+    let may_mint =
+        review::known(client, &operator(), minting(&account.namespace, Some(&account.name))).await?;
+    Ok(parts(account, exists, may_mint, missing))
+}
+
+pub async fn exists(client: &Client, account: &Account) -> anyhow::Result<bool> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &account.namespace);
+    let found = accounts.get_opt(&account.name).await.with_context(|| format!("looking up {account}"))?;
+    Ok(found.is_some())
+}
+
+/// Does the API server let the operator mint tokens for this account; or, without one, for every account there?
+pub async fn may_mint(client: &Client, namespace: &str, account: Option<&str>) -> anyhow::Result<bool> {
+    review::allowed(client, &operator(), minting(namespace, account)).await
+}
+
+fn operator() -> Account {
+    Account { namespace: OPERATOR_NAMESPACE.into(), name: OPERATOR_ACCOUNT.into() }
+}
+
+fn minting(namespace: &str, account: Option<&str>) -> ResourceAttributes {
+    ResourceAttributes {
+        group: Some(String::new()),
+        resource: Some("serviceaccounts".into()),
+        subresource: Some("token".into()),
+        verb: Some("create".into()),
+        namespace: Some(namespace.into()),
+        name: account.map(Into::into),
+        ..ResourceAttributes::default()
+    }
+}
+
+/// Names each object, in a line.
+pub fn show(parts: &[Part]) {
+    for part in parts {
+        say(part.line());
+    }
+}
+
+/// Makes each object.
+///
+/// # Errors
+/// The API server refuses one; those before it are there.
+pub async fn make(client: &Client, parts: &[Part]) -> anyhow::Result<()> {
+    for part in parts {
+        match part {
+            Part::Account(account) => create(client, account).await,
+            Part::Role(role) => apply(client, role).await,
+            Part::Binding(binding) => apply(client, binding).await,
+        }?;
+    }
+    Ok(())
+}
+
+/// An account that someone has made meanwhile is as good.
+async fn create(client: &Client, account: &ServiceAccount) -> anyhow::Result<()> {
+    let api: Api<ServiceAccount> = Api::namespaced(client.clone(), &account.namespace().unwrap_or_default());
+    let params = PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() };
+    match api.create(&params, account).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+        Err(kube::Error::Api(status)) => Err(anyhow!("{}", status.message)),
+        Err(error) => Err(error.into()),
+    }
+    .with_context(|| format!("creating {}", reference(account)))
+}
+
+pub async fn apply<K>(client: &Client, object: &K) -> anyhow::Result<()>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Serialize
+        + DeserializeOwned
+        + Clone
+        + std::fmt::Debug,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
+    let params = PatchParams::apply(MANAGER).force();
+    match api.patch(&object.name_any(), &params, &Patch::Apply(object)).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) => Err(anyhow!("{}", status.message)),
+        Err(error) => Err(error.into()),
+    }
+    .with_context(|| format!("writing {}", reference(object)))
+}
+
+fn reference<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    format!("{} {}/{}", K::kind(&()), object.namespace().unwrap_or_default(), object.name_any())
+}
+
+impl Part {
+    /// What it is, and what it grants.
+    fn line(&self) -> String {
+        match self {
+            Self::Account(account) => reference(account),
+            Self::Role(role) => {
+                let rules: Vec<String> = role.rules.iter().flatten().map(allows).collect();
+                format!("{}: {}", reference(role), rules.join("; "))
+            }
+            Self::Binding(binding) => {
+                let subjects = binding.subjects.iter().flatten();
+                let subjects: Vec<String> = subjects
+                    .map(|one| {
+                        format!("{} {}/{}", one.kind, one.namespace.as_deref().unwrap_or_default(), one.name)
+                    })
+                    .collect();
+                format!("{}: to {}", reference(binding), subjects.join(", "))
+            }
+        }
+    }
+
+    /// As `kubectl apply` takes it.
+    pub fn manifest(&self) -> String {
+        match self {
+            Self::Account(account) => yaml_text::write(account),
+            Self::Role(role) => yaml_text::write(role),
+            Self::Binding(binding) => yaml_text::write(binding),
+        }
+    }
+}
+
+/// `get, list, watch configmaps settings`.
+fn allows(rule: &PolicyRule) -> String {
+    let resources = rule.resources.iter().flatten().chain(rule.resource_names.iter().flatten());
+    format!("{} {}", rule.verbs.join(", "), resources.map(String::as_str).collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use weaver_api::v1beta1::SourceKind;
+    use weaver_copies::rights::{for_source, for_target};
+
+    use super::*;
+
+    fn account() -> Account {
+        Account { namespace: "team-a".into(), name: "sync".into() }
+    }
+
+    fn lines(exists: bool, may_mint: bool, missing: &BTreeSet<Right>) -> Vec<String> {
+        parts(&account(), exists, may_mint, missing).iter().map(Part::line).collect()
+    }
+
+    #[test]
+    fn what_is_there_is_not_made_again() {
+        assert_eq!(lines(true, true, &BTreeSet::new()), Vec::<String>::new());
+        assert_eq!(lines(false, true, &BTreeSet::new()), ["ServiceAccount team-a/sync"]);
+        assert_eq!(
+            lines(true, false, &BTreeSet::new()),
+            [
+                "Role team-a/weaver-mint-sync: create serviceaccounts/token sync",
+                "RoleBinding team-a/weaver-mint-sync: to ServiceAccount config-weaver/weaver-operator",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_role_for_each_place_that_lacks_a_right_and_no_more_than_it_needs() {
+        let source = for_source(SourceKind::Secret, "team-a", "registry");
+        let all: BTreeSet<Right> = source.into_iter().chain(for_target(SourceKind::Secret, "foo")).collect();
+        let one_each: BTreeSet<Right> = all.iter().filter(|right| right.verb == "get").cloned().collect();
+        for missing in [&all, &one_each] {
+            assert_eq!(
+                lines(true, true, missing),
+                [
+                    "Role foo/weaver:team-a:sync:target:secrets: create, delete, get, list, update, watch secrets",
+                    "RoleBinding foo/weaver:team-a:sync:target:secrets: to ServiceAccount team-a/sync",
+                    "Role team-a/weaver:team-a:sync:source:secrets:registry: get, list, watch secrets registry",
+                    "RoleBinding team-a/weaver:team-a:sync:source:secrets:registry: to ServiceAccount team-a/sync",
+                ]
+            );
+        }
+    }
+
+    #[test]
+    fn each_manifest_says_what_it_is() {
+        let missing = for_target(SourceKind::ConfigMap, "foo").into_iter().collect();
+        let parts = parts(&account(), false, false, &missing);
+        let kinds: Vec<String> = parts
+            .iter()
+            .map(|part| {
+                let value: serde_json::Value = serde_saphyr::from_str(&part.manifest()).unwrap();
+                format!("{} {}", value["apiVersion"].as_str().unwrap(), value["kind"].as_str().unwrap())
+            })
+            .collect();
+        let rbac = "rbac.authorization.k8s.io/v1";
+        let role = [format!("{rbac} Role"), format!("{rbac} RoleBinding")];
+        assert_eq!(kinds, [&["v1 ServiceAccount".to_owned()][..], &role, &role].concat());
+    }
+}

@@ -1,0 +1,133 @@
+//! `--grant`: account, rights and resource in one command, with the rights of the person who types it and no others.
+
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams};
+use serde_json::{Value, json};
+use weaver_tests::cli::{done, ended, program, weaver};
+use weaver_tests::person;
+use weaver_tests::proxy::Hooks;
+use weaver_tests::world::World;
+
+#[tokio::test]
+async fn one_command_makes_account_rights_and_sync_and_the_copy_follows() {
+    let world = World::new("grant-create").await;
+    let (team, foo, bar) =
+        (world.namespace("team").await, world.namespace("foo").await, world.namespace("bar").await);
+    world.is_tenant(&team);
+    world.config_map(&team, "settings", &[("a", "1")]).await;
+    let to = format!("{foo},{bar}");
+    let create = ["sync", "create", "mine", "-n", &team, "--source", "settings", "--to", &to, "--grant"];
+
+    // What a dry run prints is the same, and makes nothing.
+    let manifest = done(&[&create[..], &["--dry-run"]].concat()).await;
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&manifest).unwrap();
+    let kinds: Vec<&str> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
+    let roles = ["Role", "RoleBinding"];
+    assert_eq!(kinds, [&["ServiceAccount"][..], &roles.repeat(4), &["ConfigMapSync"]].concat());
+    let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), &team);
+    assert!(accounts.get_opt("mine").await.unwrap().is_none());
+
+    let said = done(&create).await;
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines[0], format!("ServiceAccount {team}/mine"));
+    assert_eq!(lines.len(), 1 + 8 + 1, "{said}");
+    assert_eq!(lines.last(), Some(&"configmapsync.weaver.example.com/mine created"));
+    for target in [&foo, &bar] {
+        world.holds(target, "settings", &[("a", "1")]).await;
+    }
+    world.condition(&team, "mine", "Ready", "True", "Synced").await;
+    world.config_map(&team, "settings", &[("a", "2")]).await;
+    world.holds(&bar, "settings", &[("a", "2")]).await;
+
+    // The account got what it needs and nothing else.
+    let bound: Api<RoleBinding> = Api::namespaced(world.client.clone(), &foo);
+    assert_eq!(bound.list(&ListParams::default()).await.unwrap().items.len(), 1);
+    let granted: Api<Role> = Api::namespaced(world.client.clone(), &team);
+    let names: Vec<_> = granted.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(names.len(), 2, "minting and the source: {names:?}");
+
+    weaver(&create).await.refused("exists already and was not changed: `weaver sync explain mine");
+    let said = done(&["sync", "explain", "mine", "-n", &team, "--grant", "--yes"]).await;
+    assert!(said.ends_with(&format!("there is nothing to grant to ServiceAccount {team}/mine\n")), "{said}");
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn what_explain_names_is_granted_after_a_yes_and_the_sync_is_retried_at_once() {
+    let world = World::new("grant-explain").await;
+    let (team, foo) = world.synced().await;
+    let (bar, gone) = (world.namespace("bar").await, world.name("gone"));
+    world.sync(&team, "sync", world.spec(&team, &[&foo, &bar, &gone])).await;
+    world.condition(&team, "sync", "Ready", "False", "MissingRights").await;
+    let explain = ["sync", "explain", "sync", "-n", &team, "--grant"];
+    let said = weaver(&explain).await;
+    assert!(!said.done && said.err.contains("no terminal to ask on; pass --yes"), "{said:?}");
+    let line = format!(
+        "Role {bar}/weaver:{team}:sync:target:configmaps: create, delete, get, list, update, watch configmaps"
+    );
+    assert!(said.out.lines().any(|found| found == line), "{said:?}");
+    assert!(said.out.contains(&format!("namespace {gone} does not exist")), "{said:?}");
+    world.lacks(&bar, "settings").await;
+    done(&[&explain[..], &["--yes"]].concat()).await;
+    world.holds(&bar, "settings", &[("a", "1")]).await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn who_administers_both_namespaces_grants_and_no_one_grants_more_than_they_hold() {
+    let world = World::new("grant-person").await;
+    let (team, foo, bar) =
+        (world.namespace("team").await, world.namespace("foo").await, world.namespace("bar").await);
+    world.config_map(&team, "settings", &[("a", "1")]).await;
+    let directory = tempfile::tempdir().unwrap();
+    let proxy = person::proxy(Hooks::none()).await;
+    let kubeconfig = person::kubeconfig(&world, &team, &proxy, directory.path()).await;
+    world.is_tenant(&team);
+    let name = kubeconfig.file_stem().unwrap().to_str().unwrap();
+    let subjects = json!([{"kind": "ServiceAccount", "name": name, "namespace": team}]);
+    let all = |groups: &[&str]| json!([{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}]);
+    world.apply_role(&foo, "all", all(&["*"]), subjects.clone()).await;
+    // To write Roles and bindings, and no right on what they grant.
+    let roles = json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"],
+                        "verbs": ["get", "create", "patch"]}]);
+    world.apply_role(&bar, "roles", roles, subjects).await;
+    let create = async |name: &str, to: &str| {
+        let line = ["sync", "create", name, "-n", &team, "--source", "settings", "--to", to, "--grant"];
+        let mut command = program("weaver", &line);
+        command.env("KUBECONFIG", &kubeconfig);
+        ended(command).await
+    };
+    let said = create("fine", &foo).await;
+    assert!(said.done, "who may not ask about others' rights grants what is needed: {said:?}");
+    world.holds(&foo, "settings", &[("a", "1")]).await;
+    let said = create("greedy", &bar).await;
+    assert!(
+        !said.done && said.err.contains("is attempting to grant RBAC permissions not currently held"),
+        "{said:?}"
+    );
+    assert!(world.syncs(&team).get_opt("greedy").await.unwrap().is_none());
+    world.lacks(&bar, "settings").await;
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_tenant_is_made_from_nothing_and_twice_is_as_good() {
+    let world = World::new("grant-tenant").await;
+    // What the audit log is to have seen of this world.
+    world.namespace("other").await;
+    let team = world.name("team");
+    let manifest = done(&["tenant", "init", &team, "--dry-run"]).await;
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&manifest).unwrap();
+    let kinds: Vec<&str> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["Namespace", "ServiceAccount", "Role", "RoleBinding"]);
+    let said = done(&["tenant", "init", &team]).await;
+    assert!(said.starts_with(&format!("Namespace {team}\nServiceAccount {team}/sync\n")), "{said}");
+    let again = done(&["tenant", "init", &team]).await;
+    assert_eq!(again, format!("the operator may act as ServiceAccount {team}/sync\n"));
+    done(&["tenant", "check", &team, "sync"]).await;
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    namespaces.delete(&team, &DeleteParams::default()).await.unwrap();
+    world.finish().await;
+}
