@@ -120,7 +120,7 @@ enum Verb {
     /// reason. Deleting a ConfigMapSync waits while all are paused; if only that one is paused, its copies stay.
     #[command(verbatim_doc_comment)]
     Pause(pause::Pause),
-    /// Configure k3s for a private registry
+    /// Configure k3s for a private registry, and check one
     Registry {
         #[command(subcommand)]
         verb: registry::Verb,
@@ -200,7 +200,7 @@ async fn main() -> ExitCode {
         Verb::Node { verb } => node::run(verb),
         Verb::Orphans { verb } => orphans::run(verb).await.map(|()| ExitCode::SUCCESS),
         Verb::Pause(options) => pause::pause(&options).await.map(|()| ExitCode::SUCCESS),
-        Verb::Registry { verb } => Ok(registry::run(verb)),
+        Verb::Registry { verb } => registry::run(verb).await,
         Verb::Resume(options) => pause::resume(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::Status(options) => status::run(&options).await.map(|()| ExitCode::SUCCESS),
         Verb::SupportBundle(options) => support_bundle::run(&options).await.map(|()| ExitCode::SUCCESS),

@@ -1,4 +1,10 @@
-//! `weaver registry`: what k3s is to be told of a registry of one's own. Prints, and changes nothing.
+//! `weaver registry`: what k3s is to be told of a registry of one's own, and what is wrong with one. Changes nothing.
+
+mod check;
+mod client;
+mod contents;
+mod look;
+mod trust;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,10 +32,26 @@ pub enum Verb {
         #[arg(long, value_name = "FILE")]
         ca_file: Option<PathBuf>,
     },
+    /// Check a registry: HTTPS or HTTP, certificate, credentials, contents, ports of k3d
+    ///
+    /// Asks by HTTPS and by HTTP, as containerd would, and lists what is there. What it trusts is what this machine
+    /// trusts: run it on a node to see what the node sees. Containers with registries are found by Docker's socket;
+    /// without Docker they are left out. The credentials in --registries are sent to the registry if it asks for them,
+    /// over verified HTTPS, or over plain HTTP where the file has it so; never to another host. Changes nothing.
+    ///
+    /// Exit status: 0 nothing is known to be wrong; 1 could not check; 2 wrong usage; 10 something is wrong.
+    #[command(verbatim_doc_comment)]
+    Check(check::Check),
 }
 
-pub fn run(verb: Verb) -> ExitCode {
-    let Verb::Config { registry, http, ca_file } = verb;
+pub async fn run(verb: Verb) -> anyhow::Result<ExitCode> {
+    match verb {
+        Verb::Config { registry, http, ca_file } => Ok(config(registry, http, ca_file)),
+        Verb::Check(options) => check::run(&options).await,
+    }
+}
+
+fn config(registry: String, http: bool, ca_file: Option<PathBuf>) -> ExitCode {
     let by = match ca_file {
         Some(file) => By::HttpsWithCa(file.display().to_string()),
         None if http => By::Http,

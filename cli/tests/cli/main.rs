@@ -9,5 +9,6 @@ mod fetch;
 mod kubeconfig;
 mod merge;
 mod pipes;
+mod registry;
 mod support;
 mod support_bundle;

@@ -3,6 +3,10 @@
 //! containerd asks every registry by HTTPS, and when that fails, shows the error of that last attempt and not of the
 //! endpoint that was configured. Form: <https://docs.k3s.io/installation/private-registry>.
 
+pub mod api;
+pub mod check;
+pub mod configured;
+
 use std::fmt::Write as _;
 
 /// A registry, and how it is reached.

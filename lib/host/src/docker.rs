@@ -3,6 +3,8 @@
 //! Only reads. Labels, environment and arguments hold the cluster's token: what is kept of them is named in
 //! [`weaver_diagnostics::k3d::cluster`].
 
+mod registries;
+
 use std::collections::HashMap;
 use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr};

@@ -71,6 +71,28 @@ pub async fn handshake(
     Seen { outcome, served, peer }
 }
 
+/// How a client judges a certificate that it was given as a CA itself, which webpki accepts from no server: Go and
+/// OpenSSL trust it, for its names and between its dates.
+#[must_use]
+pub fn of_itself(certificate: &CertificateDer<'_>, judged: &ServerName<'_>, now: UnixTime) -> Outcome {
+    let parsed = rustls::server::ParsedCertificate::try_from(certificate);
+    let Ok((_, dates)) = X509Certificate::from_der(certificate) else {
+        return Outcome::Untrusted("it cannot be read".to_owned());
+    };
+    if let Err(error) = parsed.and_then(|parsed| rustls::client::verify_server_name(&parsed, judged)) {
+        return of_tls(&error);
+    }
+    let at = |seconds: i64| UnixTime::since_unix_epoch(Duration::from_secs(seconds.try_into().unwrap_or(0)));
+    let (begins, ends) = (dates.validity().not_before.timestamp(), dates.validity().not_after.timestamp());
+    if now < at(begins) {
+        Outcome::Dates(format!("it is valid only from {} on", date(at(begins))))
+    } else if now > at(ends) {
+        Outcome::Dates(format!("it expired on {}", date(at(ends))))
+    } else {
+        Outcome::Proven
+    }
+}
+
 fn of_connection(error: &io::Error) -> Outcome {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     tls.map_or_else(|| Outcome::Unreachable(Silence::from(error)), of_tls)
@@ -285,6 +307,26 @@ fn names_of(certificate: &CertificateDer<'_>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_certificate_that_is_its_own_ca() {
+        let mut params = rcgen::CertificateParams::new(["reg.lan".to_owned()]).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2030, 1, 1);
+        let certificate = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+        let judge = |name: &'static str, seconds| {
+            let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+            of_itself(certificate.der(), &ServerName::try_from(name).unwrap(), now)
+        };
+        assert_eq!(judge("reg.lan", 1_795_361_468), Outcome::Proven);
+        assert_eq!(judge("other.lan", 1_795_361_468), Outcome::NotServed);
+        assert!(matches!(judge("reg.lan", 0), Outcome::Dates(_)));
+        assert!(matches!(judge("reg.lan", 4_000_000_000), Outcome::Dates(_)));
+        let name = ServerName::try_from("reg.lan").unwrap();
+        let none = of_itself(&CertificateDer::from(vec![1]), &name, UnixTime::now());
+        assert!(matches!(none, Outcome::Untrusted(_)));
+    }
 
     #[test]
     fn the_date_of_an_answer() {

@@ -67,6 +67,19 @@ macro_rules! cluster_rows {
             ],
             links: [K3S_REGISTRIES],
         }
+        RegistryCertificateUntrusted = "R-10" "registry-certificate-untrusted" Fail {
+            title: "The certificate of a registry is not trusted.",
+            cause: "A registry of one's own often has a certificate that it signed itself, or that a CA of the \
+                household signed, which the nodes do not know; or the certificate has another name, or has expired.",
+            remedy: "copy the CA's certificate to each node and name it in registries.yaml; image names have to \
+                use a name of the certificate",
+            commands: [
+                "weaver registry check REGISTRY:PORT --ca CA.crt",
+                "weaver registry config REGISTRY:PORT --ca-file /etc/rancher/k3s/registry-ca.crt",
+                RESTART_K3S,
+            ],
+            links: [K3S_REGISTRIES],
+        }
         IngressAnnotationIgnored = "R-04" "ingress-annotation-ignored" Warn {
             title: "Traefik ignores an annotation of an Ingress.",
             cause: "k3s ships Traefik, and the annotation belongs to another controller or to Traefik 1. \

@@ -3,4 +3,5 @@
 pub mod cluster;
 pub mod create;
 pub mod node_filter;
+pub mod registry;
 pub mod verdict;

@@ -89,6 +89,14 @@ pub(super) fn unreachable(line: &str) -> Option<Told> {
         .then(|| Told::message(format!("the node does not reach {host}: {why}")))
 }
 
+/// Of a registry, and not for its dates: there the clock of the node is the first to be doubted.
+pub(super) fn certificate(line: &str) -> Option<Told> {
+    let host = after(line, "https://", &['/', '"', ' '])?;
+    let is_of_dates = line.contains("has expired or is not yet valid");
+    (line.contains("/v2/") && !is_of_dates && !asks_the_api_server(line))
+        .then(|| Told::message(format!("the certificate of the registry {host} is not trusted")))
+}
+
 /// Refused by a registry, and not by any server.
 pub(super) fn denied(line: &str) -> Option<Told> {
     ["/v2/", "pull", "registry", "oauth2", "/token", "anonymous token", "docker.io", "ghcr.io", "image"]

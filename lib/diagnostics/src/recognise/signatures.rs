@@ -124,7 +124,8 @@ pub(super) const SIGNATURES: &[(Code, &[Wording])] = &[
             says("the server has asked for the client to provide credentials"),
         ],
     ),
-    // TLS.
+    // TLS: first of registries, whose certificates are not k3s'.
+    (Code::RegistryCertificateUntrusted, &[judged("x509: ", images::certificate)]),
     (
         Code::NameNotInCertificate,
         &[

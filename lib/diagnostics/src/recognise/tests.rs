@@ -194,12 +194,26 @@ fn a_missing_right_comes_with_the_role_that_gives_it() {
 #[test]
 fn what_concerns_another_server_changes_nothing_of_k3s() {
     for line in [
-        r#"failed to resolve image: failed to do request: Head "https://registry.example/v2/a": x509: certificate is valid for a, not registry.example"#,
-        r#"Head "https://registry.example/v2/a": x509: certificate signed by unknown authority"#,
+        r#"Get "https://grafana.example/api/a": x509: certificate is valid for a, not grafana.example"#,
+        r#"Get "https://grafana.example/api/a": x509: certificate signed by unknown authority"#,
         "dial tcp: lookup registry.example on 192.168.1.1:53: no such host",
     ] {
         let finding = judge(line).unwrap();
         assert_eq!(finding.remedy.unwrap().commands, Vec::<String>::new(), "{line}");
+    }
+}
+
+#[test]
+fn a_registrys_certificate_is_not_that_of_k3s() {
+    for (words, want) in [
+        ("certificate signed by unknown authority", Code::RegistryCertificateUntrusted),
+        ("certificate is valid for a, not reg.lan", Code::RegistryCertificateUntrusted),
+        // The clock of a Pi is the usual cause.
+        ("certificate has expired or is not yet valid: current time 1970", Code::CertificateDates),
+    ] {
+        let finding =
+            judge(&format!(r#"Head "https://reg.lan:5000/v2/a/manifests/1": x509: {words}"#)).unwrap();
+        assert_eq!(finding.code, want, "{words}");
     }
 }
 

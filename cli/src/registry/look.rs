@@ -1,0 +1,235 @@
+//! Looks at a registry by all its ways, at most until the deadline.
+
+use std::env;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustls::pki_types::ServerName;
+use tokio::net::lookup_host;
+use tokio::time::{Instant, timeout_at};
+use weaver_diagnostics::k3d::registry::Container;
+use weaver_diagnostics::registry::api::{Image, Platform, repository_name};
+use weaver_diagnostics::registry::check::{Facts, Https, Reply, Sent, Wanted, split};
+use weaver_diagnostics::registry::configured::{Configured, Credentials};
+use weaver_diagnostics::serving::{Outcome, Silence};
+use weaver_host::docker::Engine;
+
+use super::client::Client;
+use super::contents::{self, NoList, Repository};
+use super::trust::{Judged, Trust};
+
+/// How the registry is looked at.
+pub struct How {
+    pub registry: String,
+    pub trust: Trust,
+    /// The file of CAs, besides those of this machine.
+    pub ca: Option<String>,
+    pub configured: Option<(String, Configured)>,
+    pub timeout: Duration,
+}
+
+/// What is asked besides.
+pub enum Question {
+    /// The repositories, and the tags of the first so many.
+    All {
+        with_tags: usize,
+    },
+    Repository(String),
+    Image(Image, Platform),
+}
+
+/// What the registry holds.
+pub struct Contents {
+    pub repositories: Vec<Repository>,
+    /// Those whose tags were not asked for.
+    pub unlisted: Vec<String>,
+    /// There are no more repositories.
+    pub is_all: bool,
+    /// Why there is no list.
+    pub error: Option<String>,
+}
+
+const IN_TIME: &str = "no answer in time";
+
+/// The facts, and what the registry holds, if it was asked.
+///
+/// # Errors
+/// This machine cannot verify anything.
+pub async fn look(how: How, question: &Question) -> anyhow::Result<(Facts, Option<Contents>)> {
+    let deadline = Instant::now() + how.timeout;
+    let (host, port) = split(&how.registry);
+    let found = |default: u16| timeout_at(deadline, addresses(host, port.unwrap_or(default)));
+    let ((secure, plain), containers) =
+        tokio::join!(async { (found(443).await, found(80).await) }, containers());
+    let in_time = || Err(IN_TIME.to_owned());
+    let (secure, plain) = (secure.unwrap_or_else(|_| in_time()), plain.unwrap_or_else(|_| in_time()));
+    let is_here = match &secure {
+        Ok(addresses) => Ok(addresses.iter().all(|address| address.ip().is_loopback())),
+        Err(why) => Err(why.clone()),
+    };
+    let name: ServerName<'static> = match host.parse::<IpAddr>() {
+        Ok(address) => address.into(),
+        Err(_) => ServerName::try_from(host.to_owned())
+            .with_context(|| format!("{host} cannot be a host's name"))?,
+    };
+    let ((https, secure), (http, plain)) = tokio::try_join!(by_https(&how, secure, name, deadline), async {
+        Ok(by_http(&how, plain, deadline).await)
+    })?;
+    let mut facts = Facts {
+        registry: how.registry,
+        is_here,
+        https,
+        http,
+        ca: how.ca,
+        configured: how.configured,
+        containers,
+        missing: None,
+        image: None,
+    };
+    let client = match facts.reply() {
+        Some(("https", _)) => secure,
+        Some(_) => plain,
+        None => None,
+    };
+    let Some(client) = client else { return Ok((facts, None)) };
+    let contents = match question {
+        Question::All { with_tags } => all(&client, *with_tags).await,
+        Question::Repository(name) => match contents::repository(&client, name, true).await {
+            Ok(repository) => Contents { repositories: vec![repository], ..Contents::none() },
+            Err(NoList::Missing) => {
+                facts.missing = Some(name.clone());
+                return Ok((facts, None));
+            }
+            Err(NoList::Other(why)) => Contents { error: Some(why), ..Contents::none() },
+        },
+        Question::Image(image, platform) => {
+            let found = contents::build(&client, image).await;
+            facts.image = Some(Wanted { image: image.clone(), platform: platform.clone(), found });
+            return Ok((facts, None));
+        }
+    };
+    Ok((facts, Some(contents)))
+}
+
+async fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+    let found: Vec<_> = lookup_host((host, port)).await.map_err(|error| error.to_string())?.collect();
+    if found.is_empty() { Err("it has no address".to_owned()) } else { Ok(found) }
+}
+
+async fn by_https(
+    how: &How,
+    addresses: Result<Vec<SocketAddr>, String>,
+    name: ServerName<'static>,
+    deadline: Instant,
+) -> anyhow::Result<(Https, Option<Client>)> {
+    let silent = |why: String| {
+        let outcome = Outcome::Unreachable(Silence::Unanswered(why.clone()));
+        Https { outcome, served: Vec::new(), reply: Err(why) }
+    };
+    let addresses = match addresses {
+        Ok(addresses) => addresses,
+        Err(why) => return Ok((silent(why), None)),
+    };
+    let Ok(judged) = timeout_at(deadline, how.trust.judge(&addresses, name.clone())).await else {
+        return Ok((silent(IN_TIME.to_owned()), None));
+    };
+    let Judged { outcome, served, connector } = judged?;
+    let Some(connector) = connector else {
+        let why = match &outcome {
+            Outcome::Unreachable(why) => why.to_string(),
+            _ => "the handshake was not repeated".to_owned(),
+        };
+        return Ok((Https { outcome, served, reply: Err(why) }, None));
+    };
+    let client = Client {
+        addresses,
+        tls: Some((connector, name)),
+        registry: how.registry.clone(),
+        credentials: credentials(how, outcome == Outcome::Proven),
+        deadline,
+    };
+    let reply = ping(&client).await;
+    Ok((Https { outcome, served, reply }, Some(client)))
+}
+
+async fn by_http(
+    how: &How,
+    addresses: Result<Vec<SocketAddr>, String>,
+    deadline: Instant,
+) -> (Result<Reply, String>, Option<Client>) {
+    let addresses = match addresses {
+        Ok(addresses) => addresses,
+        Err(why) => return (Err(why), None),
+    };
+    // What k3s does by that file.
+    let is_told = how.configured.as_ref().is_some_and(|(_, configured)| configured.is_plain(&how.registry));
+    let client = Client {
+        addresses,
+        tls: None,
+        registry: how.registry.clone(),
+        credentials: credentials(how, is_told),
+        deadline,
+    };
+    (ping(&client).await, Some(client))
+}
+
+async fn ping(client: &Client) -> Result<Reply, String> {
+    client.get("/v2/", "application/json").await.map(|answer| answer.reply())
+}
+
+/// What may be sent by a way that is safe, or was chosen.
+fn credentials(how: &How, is_safe: bool) -> Result<Credentials, Sent> {
+    let credentials = how.configured.as_ref().and_then(|(_, configured)| configured.credentials.clone());
+    let credentials = credentials.ok_or(Sent::None)?;
+    if is_safe { Ok(credentials) } else { Err(Sent::Unverified) }
+}
+
+impl Contents {
+    fn none() -> Self {
+        Self { repositories: Vec::new(), unlisted: Vec::new(), is_all: true, error: None }
+    }
+}
+
+/// The repositories, with the tags of some.
+async fn all(client: &Client, with_tags: usize) -> Contents {
+    let found = match contents::catalogue(client).await {
+        Ok(found) => found,
+        Err(NoList::Missing) => {
+            return Contents { error: Some("the registry has no catalogue".to_owned()), ..Contents::none() };
+        }
+        Err(NoList::Other(why)) => return Contents { error: Some(why), ..Contents::none() },
+    };
+    let mut contents = Contents { is_all: found.is_all, ..Contents::none() };
+    let mut names = found.names.into_iter();
+    for name in names.by_ref().take(with_tags) {
+        let without = |error: &str| Repository {
+            name: name.clone(),
+            tags: Vec::new(),
+            complete: true,
+            error: Some(error.to_owned()),
+        };
+        let repository = match repository_name(&name) {
+            Err(_) => without("not a name that can be asked for"),
+            Ok(_) => match contents::repository(client, &name, false).await {
+                Ok(repository) => repository,
+                Err(NoList::Missing) => without("no tags"),
+                Err(NoList::Other(why)) => without(&why),
+            },
+        };
+        contents.repositories.push(repository);
+    }
+    contents.unlisted = names.collect();
+    contents
+}
+
+/// Registries in containers of this machine; else why they are not known.
+async fn containers() -> Result<Vec<Container>, String> {
+    let engine = Engine::find(env::var("DOCKER_HOST").ok().as_deref(), Path::to_owned);
+    let failed = |error: weaver_host::docker::EngineError| format!("{}: {}", error.socket, error.why);
+    match engine.map_err(failed)? {
+        Some(engine) => engine.registries().await.map_err(failed),
+        None => Err("no container engine listens on this machine".to_owned()),
+    }
+}

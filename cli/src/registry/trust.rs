@@ -1,0 +1,175 @@
+//! Which certificates are trusted, as containerd does it: the CAs of the system, and those of a file.
+//!
+//! A registry whose certificate is not trusted is looked at all the same, so that all that is wrong is said at once.
+//! Nothing secret is sent to it.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail, ensure};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use weaver_diagnostics::serving::{Outcome, Silence};
+use weaver_host::handshake::{Seen, handshake, of_itself};
+
+/// More than any file of CAs has.
+const LARGEST: u64 = 4 << 20;
+
+/// The certificates that are trusted.
+pub struct Trust {
+    roots: Arc<RootCertStore>,
+    /// Those of the file, of which one may be the server's own.
+    own: Vec<CertificateDer<'static>>,
+}
+
+/// How a server's certificate was judged, and how to connect to that server again.
+pub struct Judged {
+    pub outcome: Outcome,
+    pub served: Vec<String>,
+    /// `None` where TLS is not spoken.
+    pub connector: Option<TlsConnector>,
+}
+
+impl Trust {
+    /// The CAs of this machine, and those of the file.
+    pub fn new(file: Option<&Path>) -> anyhow::Result<Self> {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        let own = file.map(certificates).transpose()?.unwrap_or_default();
+        for certificate in &own {
+            if roots.add(certificate.clone()).is_err() {
+                bail!("{}: a certificate in it cannot be read", file.unwrap_or(Path::new("")).display());
+            }
+        }
+        Ok(Self { roots: Arc::new(roots), own })
+    }
+
+    /// Judges the certificate at these addresses for this name.
+    pub async fn judge(&self, addresses: &[SocketAddr], name: ServerName<'static>) -> anyhow::Result<Judged> {
+        let verifier = WebPkiServerVerifier::builder(Arc::clone(&self.roots)).build();
+        let verifier =
+            verifier.context("this machine trusts no CA: install ca-certificates, or pass --ca")?;
+        let Seen { outcome, served, .. } = handshake(addresses, verifier, name.clone(), name.clone()).await;
+        let mut outcome = in_words(outcome);
+        let connector = match &outcome {
+            Outcome::Unreachable(_) => None,
+            Outcome::Proven => Some(
+                ClientConfig::builder().with_root_certificates(Arc::clone(&self.roots)).with_no_client_auth(),
+            ),
+            _ => {
+                let shown = shown(addresses, name.clone()).await;
+                if let Some(shown) = shown.as_ref().filter(|shown| self.own.contains(shown)) {
+                    outcome = of_itself(shown, &name, UnixTime::now());
+                }
+                shown.map(|shown| believing(Some(shown)))
+            }
+        };
+        let connector = connector.map(|config| TlsConnector::from(Arc::new(config)));
+        Ok(Judged { outcome, served, connector })
+    }
+}
+
+/// What rustls says of the two most usual cases, for people.
+fn in_words(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Unreachable(why) if why.why().contains("InvalidContentType") => {
+            Outcome::Unreachable(Silence::Unanswered("no TLS is spoken at this port".to_owned()))
+        }
+        Outcome::Untrusted(why) if why.contains("CaUsedAsEndEntity") => {
+            Outcome::Untrusted("it is its own CA, which is not known here".to_owned())
+        }
+        other => other,
+    }
+}
+
+fn certificates(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let shown = file.display();
+    let mut pem = Vec::new();
+    let opened = File::open(file).with_context(|| format!("cannot open the CA file {shown}"))?;
+    opened.take(LARGEST).read_to_end(&mut pem).with_context(|| format!("cannot read the CA file {shown}"))?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let certificates = certificates.ok().with_context(|| format!("{shown} is no valid PEM file"))?;
+    ensure!(
+        !certificates.is_empty(),
+        "{shown} has no certificate: it has to begin with -----BEGIN CERTIFICATE-----"
+    );
+    Ok(certificates)
+}
+
+/// The certificate that a server shows, whatever it is.
+async fn shown(addresses: &[SocketAddr], name: ServerName<'static>) -> Option<CertificateDer<'static>> {
+    let connector = TlsConnector::from(Arc::new(believing(None)));
+    let shaking = async {
+        let stream = TcpStream::connect(addresses).await.ok()?;
+        let stream = connector.connect(name, stream).await.ok()?;
+        Some(stream.get_ref().1.peer_certificates()?.first()?.clone().into_owned())
+    };
+    tokio::time::timeout(weaver_host::handshake::DEADLINE, shaking).await.ok().flatten()
+}
+
+fn believing(only: Option<CertificateDer<'static>>) -> ClientConfig {
+    let algorithms = CryptoProvider::get_default().map_or_else(
+        || rustls::crypto::ring::default_provider().signature_verification_algorithms,
+        |it| it.signature_verification_algorithms,
+    );
+    ClientConfig::builder()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Believing { only, algorithms }))
+        .with_no_client_auth()
+}
+
+/// Takes this one certificate, or any where none is given; the server has to have its key.
+#[derive(Debug)]
+struct Believing {
+    only: Option<CertificateDer<'static>>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for Believing {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match &self.only {
+            Some(only) if only != end_entity => {
+                Err(Error::General("another certificate than before".to_owned()))
+            }
+            _ => Ok(ServerCertVerified::assertion()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,61 @@
+//! What was seen of a registry, for a program.
+
+use serde_json::{Value, json};
+
+use super::{Build, Facts, Https, Reply};
+use crate::k3d::registry::Container;
+use crate::serving::Outcome;
+
+/// The facts as JSON, without credentials.
+#[must_use]
+pub fn document(facts: &Facts) -> Value {
+    let configured = facts.configured.as_ref().map(|(file, configured)| {
+        let endpoints: Vec<_> = configured.endpoints.iter().map(ToString::to_string).collect();
+        json!({"file": file, "endpoints": endpoints, "credentials": configured.credentials.is_some()})
+    });
+    let containers = match &facts.containers {
+        Ok(containers) => json!(containers.iter().map(Container::summary).collect::<Vec<_>>()),
+        Err(why) => json!({"unknown": why}),
+    };
+    json!({
+        "registry": facts.registry,
+        "https": https(&facts.https),
+        "http": reply(&facts.http),
+        "registriesYaml": configured,
+        "containers": containers,
+        "image": facts.image.as_ref().map(|wanted| json!({
+            "name": wanted.image.to_string(),
+            "wanted": wanted.platform.to_string(),
+            "found": build(&wanted.found),
+        })),
+    })
+}
+
+fn https(https: &Https) -> Value {
+    let verdict = match &https.outcome {
+        Outcome::Proven => "trusted",
+        Outcome::NotServed => "otherName",
+        Outcome::Dates(_) => "outOfDates",
+        Outcome::Untrusted(_) => "untrusted",
+        Outcome::Unreachable(_) => return reply(&https.reply),
+    };
+    let mut answer = reply(&https.reply);
+    answer["certificate"] = json!({"verdict": verdict, "names": https.served});
+    answer
+}
+
+fn reply(reply: &Result<Reply, String>) -> Value {
+    match reply {
+        Ok(reply) => json!(reply),
+        Err(why) => json!({"error": why}),
+    }
+}
+
+fn build(found: &Build) -> Value {
+    match found {
+        Build::For(platforms) => json!({"platforms": platforms}),
+        Build::Missing => json!({"error": "not found"}),
+        Build::Denied => json!({"error": "access denied"}),
+        Build::Unusable(why) | Build::Unknown(why) => json!({"error": why}),
+    }
+}

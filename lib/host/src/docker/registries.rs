@@ -1,0 +1,107 @@
+//! Containers of this machine that run a registry: those that k3d made, and those of the usual image.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use bollard::models::{ContainerSummary, PortSummary};
+use bollard::query_parameters::ListContainersOptions;
+use weaver_diagnostics::k3d::cluster::Published;
+use weaver_diagnostics::k3d::registry::{Container, PORT};
+
+use super::{Engine, EngineError, label, name};
+
+impl Engine {
+    /// The registries by name, stopped ones too.
+    ///
+    /// # Errors
+    /// The engine does not answer as it should.
+    pub async fn registries(&self) -> Result<Vec<Container>, EngineError> {
+        let all = ListContainersOptions { all: true, ..ListContainersOptions::default() };
+        let listed = self.docker.list_containers(Some(all)).await.map_err(|error| self.failed(&error))?;
+        let mut found: Vec<_> = listed.iter().filter_map(container).collect();
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+}
+
+/// `None` for one that runs no registry.
+fn container(listed: &ContainerSummary) -> Option<Container> {
+    let is_of_k3d = label(listed, "k3d.role") == Some("registry");
+    if !is_of_k3d && !listed.image.as_deref().is_some_and(is_registry) {
+        return None;
+    }
+    let ports = listed.ports.as_deref().unwrap_or_default();
+    // k3d says `k3s` in this one.
+    let said = label(listed, "k3s.registry.port.internal").and_then(|port| port.parse().ok());
+    let networks = listed.network_settings.as_ref().and_then(|settings| settings.networks.as_ref());
+    let mut networks: Vec<_> = networks
+        .into_iter()
+        .flat_map(|networks| networks.keys().filter(|network| network.starts_with("k3d-")).cloned())
+        .collect();
+    networks.sort();
+    let mut published: Vec<_> = ports.iter().filter_map(published).collect();
+    published.sort_by_key(|port| (port.inside, port.at));
+    Some(Container {
+        name: name(listed).to_owned(),
+        is_running: listed.state.is_some_and(|state| state.to_string() == "running"),
+        is_of_k3d,
+        inside: said.or_else(|| published.first().map(|port| port.inside)).unwrap_or(PORT),
+        published,
+        networks,
+    })
+}
+
+/// `registry:2`, with or without a registry in front of it.
+fn is_registry(image: &str) -> bool {
+    let last = image.rsplit('/').next().unwrap_or(image);
+    last.split([':', '@']).next() == Some("registry")
+}
+
+fn published(port: &PortSummary) -> Option<Published> {
+    let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let ip = port.ip.as_deref().filter(|ip| !ip.is_empty()).map_or(Some(any), |ip| ip.parse().ok())?;
+    Some(Published { inside: port.private_port, at: (ip, port.public_port?).into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// As Docker's list shows it.
+    fn listed(image: &str, labels: &serde_json::Value) -> ContainerSummary {
+        serde_json::from_value(json!({
+            "Names": ["/k3d-registry.localhost"], "Image": image, "State": "running", "Labels": labels,
+            "Ports": [
+                {"IP": "::", "PrivatePort": 5000, "PublicPort": 5111, "Type": "tcp"},
+                {"IP": "0.0.0.0", "PrivatePort": 5000, "PublicPort": 5111, "Type": "tcp"},
+                {"PrivatePort": 5001, "Type": "tcp"},
+            ],
+            "NetworkSettings": {"Networks": {"bridge": {}, "k3d-demo": {}}},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_registry_of_k3d_has_both_its_ports() {
+        let labels = json!({"k3d.role": "registry", "k3s.registry.port.internal": "5000"});
+        let container = container(&listed("docker.io/library/registry:2", &labels)).unwrap();
+        assert_eq!((container.name.as_str(), container.inside), ("k3d-registry.localhost", 5000));
+        assert_eq!(container.here().as_deref(), Some("localhost:5111"));
+        assert_eq!(container.networks, ["k3d-demo"]);
+        assert!(container.is_running && container.is_of_k3d);
+    }
+
+    #[test]
+    fn which_containers_run_a_registry() {
+        for (image, role, want) in [
+            ("registry:2", "", Some(false)),
+            ("mirror.lan:5000/library/registry@sha256:00", "", Some(false)),
+            ("zot:latest", "registry", Some(true)),
+            ("rancher/k3s:v1.36.3-k3s1", "server", None),
+            ("registry-ui:2", "", None),
+        ] {
+            let found = container(&listed(image, &json!({"k3d.role": role})));
+            assert_eq!(found.map(|found| found.is_of_k3d), want, "{image}");
+        }
+    }
+}
