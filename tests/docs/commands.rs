@@ -244,6 +244,11 @@ fn copy_in_a_minute() {
 }
 
 #[test]
+fn k3d_on_a_pi() {
+    page_works("docs/tutorials/k3d-on-a-pi.md", &[], "");
+}
+
+#[test]
 fn change_the_host() {
     let before = "mkdir ~/.ssh; echo 'ssh-ed25519 \
                   AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g me@laptop' > ~/.ssh/id_ed25519.pub";
