@@ -1,23 +1,23 @@
-//! Reads the boot partition: which `cmdline.txt` is in force, the stub that is
-//! not, and what Debian's generator adds.
+//! Reads what decides about the next boot: the boot partition, the configuration of other boot loaders, the stub that no
+//! one reads, and what Debian's generator adds. Which of it counts is decided in [`next_boot`].
+
+use std::fs;
 
 use weaver_diagnostics::{
-    config_txt::{
-        self, BOOT_DIR, ConfigTxt, FILE, Hardware, Included, OLD_BOOT_DIR, OLD_CMDLINE,
-        cmdline_file::{CmdlineFile, cmdline_file},
-    },
+    config_txt::{BOOT_DIR, Hardware, OLD_BOOT_DIR, OLD_CMDLINE},
     finding::Place,
     kernel_cmdline::is_moved_stub,
-    memory_cgroup::{BootFile, EXTRA_CMDLINE},
+    memory_cgroup::{EXTRA_CMDLINE, PROC_CMDLINE},
+    next_boot::{self, BootFile, Content, Files, Machine, NextBoot},
     text_file::TextFile,
 };
 
-use crate::host_root::{HostRoot, ReadError};
+use crate::{facts::mounts::Mounts, host_root::HostRoot};
 
 #[derive(Debug)]
 pub struct BootFiles {
-    /// The file in force.
-    pub cmdline: BootFile,
+    /// What the next boot takes.
+    pub next: NextBoot,
     /// The stub in the old place, if there is one.
     pub stub: Option<TextFile>,
     /// `/etc/default/raspi-extra-cmdline`.
@@ -29,61 +29,119 @@ pub struct BootFiles {
 
 /// Run at each change of a kernel.
 const HOOK: &str = "/etc/kernel/postinst.d/z50-raspi-firmware";
+/// What the firmware says of this boot.
+const BOOTLOADER: &str = "/proc/device-tree/chosen/bootloader";
+/// `boot-mode` of a start from a network, and of one from a web server.
+const NETWORK: [u32; 2] = [2, 7];
+
+/// Directories below the boot partition that are looked into: `os_prefix` may have a directory in it.
+const DEPTH: usize = 2;
+/// Files on it that are looked at; Ubuntu with both slots has some 150.
+const MOST_FILES: usize = 5000;
+/// Hundreds of files, and none that counts here.
+const OVERLAYS: &str = "overlays";
+/// Ends of names of what is no text.
+const NO_TEXT: [&str; 10] = ["dtb", "dtbo", "elf", "dat", "img", "bin", "gz", "efi", "fd", "sig"];
+const NO_TEXT_START: [&str; 4] = ["vmlinuz", "initrd", "initramfs", "System.map"];
 
 /// Reads them all; never fails, what cannot be read is said so.
 #[must_use]
 pub fn read(root: &HostRoot) -> BootFiles {
-    let (stub, old) = match root.read_if_possible(OLD_CMDLINE) {
-        Some(file) if is_moved_stub(&file.text) => (Some(file), None),
-        other => (None, other),
-    };
-    let is_in_new = [FILE, "cmdline.txt"].iter().any(|name| root.exists(format!("{BOOT_DIR}/{name}")));
-    let directory = if old.is_some() && !is_in_new { OLD_BOOT_DIR } else { BOOT_DIR };
+    let stub = root.read_if_possible(OLD_CMDLINE).filter(|file| is_moved_stub(&file.text));
     let extra = root.read(EXTRA_CMDLINE);
     let hook = root.read_if_possible(HOOK).is_some_and(|hook| hook.text.contains(EXTRA_CMDLINE));
     // What cannot be read cannot be added to either.
     let generator = hook && extra.is_ok();
-    BootFiles { cmdline: cmdline(root, directory), stub, generator, extra: extra.ok().flatten() }
+    BootFiles { next: next(root), stub, generator, extra: extra.ok().flatten() }
 }
 
-/// The command line on the boot partition that is mounted at `directory`.
-fn cmdline(root: &HostRoot, directory: &str) -> BootFile {
-    let config = match config(root, directory) {
-        Ok(config) => config,
-        Err(error) => {
-            let path = format!("{directory}/{FILE}");
-            return BootFile::Undecided { why: error.to_string(), place: Place::file(path) };
+fn next(root: &HostRoot) -> NextBoot {
+    let mut files = Files::default();
+    let mut left = MOST_FILES;
+    for directory in [BOOT_DIR, OLD_BOOT_DIR] {
+        let depth = if directory == BOOT_DIR { DEPTH } else { 0 };
+        if let Err(why) = walk(root, directory, depth, &mut left, &mut files) {
+            let file = BootFile::Undecided { place: Place::file(directory), why };
+            return NextBoot { file, staged: None };
         }
-    };
-    let names = |below: &str| root.list(format!("{directory}/{below}")).unwrap_or_default();
-    let (path, is_default) = match cmdline_file(&config, names) {
-        CmdlineFile::File { path, is_default } => (format!("{directory}/{path}"), is_default),
-        CmdlineFile::Undecided { file, line, why } => {
-            return BootFile::Undecided { place: Place::line(format!("{directory}/{file}"), line), why };
+    }
+    for path in next_boot::FILES {
+        if root.exists(path) {
+            files.insert(path, content(root, path));
         }
-    };
-    match root.read(&path) {
-        Ok(Some(file)) => BootFile::Read(file),
-        Ok(None) if is_default => BootFile::Missing,
-        Ok(None) => BootFile::Unreadable { why: format!("{FILE} names it, and it does not exist"), path },
-        Err(error) => BootFile::Unreadable { path, why: error.to_string() },
+    }
+    for directory in next_boot::DIRECTORIES {
+        for name in root.list(directory).unwrap_or_default() {
+            let path = format!("{directory}/{name}");
+            files.insert(path.clone(), content(root, &path));
+        }
+    }
+    next_boot::forecast(&files, &machine(root))
+}
+
+/// All files of a directory and of those below it.
+fn walk(
+    root: &HostRoot,
+    directory: &str,
+    depth: usize,
+    left: &mut usize,
+    files: &mut Files,
+) -> Result<(), String> {
+    let names = root.list(directory).map_err(|error| format!("{directory} cannot be listed: {error}"))?;
+    for name in names {
+        let path = format!("{directory}/{name}");
+        if root.is_dir(&path) {
+            // A directory where a file is expected is found as one that cannot be read.
+            files.insert(path.clone(), Content::Unreadable("it is not a regular file".to_owned()));
+            if depth > 0 && name != OVERLAYS {
+                walk(root, &path, depth - 1, left, files)?;
+            }
+            continue;
+        }
+        *left = left.checked_sub(1).ok_or_else(|| format!("there are more than {MOST_FILES} files on it"))?;
+        let is_text = !NO_TEXT_START.iter().any(|start| name.starts_with(start))
+            && !NO_TEXT
+                .iter()
+                .any(|end| name.rsplit_once('.').is_some_and(|(_, it)| it.eq_ignore_ascii_case(end)));
+        let content = if is_text { content(root, &path) } else { Content::Named };
+        files.insert(path, content);
+    }
+    Ok(())
+}
+
+fn content(root: &HostRoot, path: &str) -> Content {
+    match root.read_lossy(path) {
+        Ok(Some((text, damage))) => Content::Text { text, damage: damage.map(|error| error.to_string()) },
+        Ok(None) => Content::Unreadable("it leads nowhere".to_owned()),
+        Err(error) => Content::Unreadable(error.to_string()),
     }
 }
 
-fn config(root: &HostRoot, directory: &str) -> Result<ConfigTxt, ReadError> {
-    let hardware = Hardware { model: root.device_model(), serial: root.device_serial() };
-    let text = root.read_lossy(format!("{directory}/{FILE}"))?.unwrap_or_default();
-    let include = |name: &str| {
-        if name.split('/').any(|part| part == "..") {
-            return Included::Unreadable("it is outside of the boot partition".to_owned());
-        }
-        match root.read_lossy(format!("{directory}/{name}")) {
-            Ok(Some(text)) => Included::Text(text),
-            Ok(None) => Included::Missing,
-            Err(error) => Included::Unreadable(error.to_string()),
-        }
+fn machine(root: &HostRoot) -> Machine {
+    let number = |name: &str| {
+        let bytes = fs::read(root.real(format!("{BOOTLOADER}/{name}"))).ok()?;
+        Some(u32::from_be_bytes(bytes.try_into().ok()?))
     };
-    Ok(config_txt::read(&text, &hardware, include))
+    let model = root.device_model();
+    Machine {
+        hardware: Hardware { model, serial: root.device_serial(), is_tryboot: false },
+        running: root.read_if_possible(PROC_CMDLINE).map(|file| file.text),
+        is_trial: number("tryboot").map(|flag| flag != 0),
+        booted_partition: number("partition").filter(|partition| *partition > 0),
+        mounted_partition: Mounts::read(root).and_then(|mounts| partition(mounts.device_at(BOOT_DIR)?)),
+        is_from_network: number("boot-mode").is_some_and(|mode| NETWORK.contains(&mode)),
+    }
+}
+
+/// The number of a partition: `/dev/mmcblk0p1`, `/dev/nvme0n1p1`, `/dev/sda1`.
+fn partition(device: &str) -> Option<u32> {
+    let name = device.strip_prefix("/dev/")?;
+    let number = if ["mmcblk", "nvme"].iter().any(|start| name.starts_with(start)) {
+        name.rsplit_once('p')?.1
+    } else {
+        name.trim_start_matches(|c: char| !c.is_ascii_digit())
+    };
+    number.parse().ok().filter(|number| *number > 0)
 }
 
 #[cfg(test)]
@@ -137,6 +195,7 @@ mod tests {
             (
                 vec![
                     ("/boot/firmware/config.txt", "os_prefix=current/\n"),
+                    ("/boot/firmware/kernel8.img", ""),
                     ("/boot/firmware/cmdline.txt", "a"),
                     ("/boot/firmware/current/cmdline.txt", "b"),
                 ],
@@ -171,7 +230,7 @@ mod tests {
             ),
         ] {
             let (_dir, root) = host(&files);
-            let path = match read(&root).cmdline {
+            let path = match read(&root).next.file {
                 BootFile::Read(file) => Some(file.path),
                 _ => None,
             };
@@ -193,12 +252,69 @@ mod tests {
                 ("/boot/firmware/a.txt", "b"),
                 ("/boot/firmware/dir/c.txt", ""),
             ]);
-            let BootFile::Undecided { place, why } = read(&root).cmdline else { panic!("{config}") };
+            let BootFile::Undecided { place, why } = read(&root).next.file else { panic!("{config}") };
             assert_eq!(place.to_string(), at, "{config}");
             assert!(why.contains(because), "{why}");
         }
         let (_dir, root) = host(&[("/boot/firmware/config.txt/x", ""), ("/boot/firmware/cmdline.txt", "a")]);
-        assert!(matches!(read(&root).cmdline, BootFile::Undecided { .. }), "config.txt cannot be read");
+        assert!(matches!(read(&root).next.file, BootFile::Undecided { .. }), "config.txt cannot be read");
+    }
+
+    #[test]
+    fn hostile_partitions_are_read_to_an_end() {
+        let undecided = |root: &HostRoot| match read(root).next.file {
+            BootFile::Undecided { why, .. } | BootFile::Unreadable { why, .. } => why,
+            other => panic!("{other:?}"),
+        };
+        let large = "a".repeat(10 * 1024 * 1024);
+        let (_dir, root) = host(&[("/boot/firmware/cmdline.txt", &large)]);
+        assert_eq!(undecided(&root), "it is larger than 256 KiB");
+        let (_dir, root) =
+            host(&[("/boot/firmware/config.txt", &large), ("/boot/firmware/cmdline.txt", "a")]);
+        assert!(undecided(&root).contains("larger than"), "{}", undecided(&root));
+        let (_dir, root) = host(&[("/boot/firmware/cmdline.txt", "a\0b\n")]);
+        assert_eq!(undecided(&root), "it is binary, not text");
+        let (dir, root) = host(&[("/boot/firmware/config.txt", "include mine.txt\n")]);
+        let boot = dir.path().join("boot/firmware");
+        std::os::unix::fs::symlink("mine.txt", boot.join("mine.txt")).unwrap();
+        assert!(undecided(&root).contains("mine.txt"), "{}", undecided(&root));
+        // Directories within each other, and more files than any card has.
+        let (dir, root) = host(&[("/boot/firmware/cmdline.txt", "a")]);
+        let boot = dir.path().join("boot/firmware");
+        std::os::unix::fs::symlink(".", boot.join("again")).unwrap();
+        assert!(matches!(read(&root).next.file, BootFile::Read(_)));
+        (0..=MOST_FILES).for_each(|number| fs::write(boot.join(format!("{number}.dtbo")), "").unwrap());
+        assert_eq!(undecided(&root), "there are more than 5000 files on it");
+    }
+
+    #[test]
+    fn what_the_firmware_says_of_this_boot() {
+        let (dir, root) = host(&[
+            ("/proc/device-tree/chosen/bootloader/tryboot", "\0\0\0\u{1}"),
+            ("/proc/device-tree/chosen/bootloader/partition", "\0\0\0\u{2}"),
+            ("/proc/device-tree/chosen/bootloader/boot-mode", "\0\0\0\u{2}"),
+            ("/proc/self/mountinfo", "36 25 179:3 / /boot/firmware rw - vfat /dev/mmcblk0p3 rw\n"),
+        ]);
+        let found = machine(&root);
+        assert_eq!(
+            (found.is_trial, found.booted_partition, found.mounted_partition),
+            (Some(true), Some(2), Some(3))
+        );
+        assert!(found.is_from_network);
+        fs::write(dir.path().join("proc/device-tree/chosen/bootloader/tryboot"), "short").unwrap();
+        assert_eq!(machine(&root).is_trial, None);
+        for (device, want) in [
+            ("/dev/mmcblk0p12", Some(12)),
+            ("/dev/nvme0n1p1", Some(1)),
+            ("/dev/sda2", Some(2)),
+            ("/dev/mmcblk0", None),
+            ("/dev/nvme0n1", None),
+            ("/dev/sda", None),
+            ("/dev/", None),
+            ("tmpfs", None),
+        ] {
+            assert_eq!(partition(device), want, "{device}");
+        }
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl HostRoot {
         let path = path.as_ref();
         let Some(bytes) = self.read_bytes(path)? else { return Ok(None) };
         let text = String::from_utf8(bytes).map_err(|_| ReadError::Binary)?;
-        if text.chars().any(|c| c.is_control() && !matches!(c, '\t' | '\n' | '\r')) {
+        if has_control_characters(&text) {
             return Err(ReadError::Binary);
         }
         Ok(Some(TextFile::new(path.display().to_string(), text)))
@@ -82,13 +82,24 @@ impl HostRoot {
         Some(text.trim_end_matches('\0').trim().to_owned())
     }
 
-    /// The text of a file whose comments may be in any encoding, `None` where there is no such file.
+    /// The text of a file whose comments may be in any encoding, and why [`Self::read`] would refuse it; `None` where
+    /// there is no such file.
     ///
     /// # Errors
     /// It is there and cannot be read.
-    pub fn read_lossy(&self, path: impl AsRef<Path>) -> Result<Option<String>, ReadError> {
-        let bytes = self.read_bytes(path.as_ref())?;
-        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    pub fn read_lossy(
+        &self,
+        path: impl AsRef<Path>,
+    ) -> Result<Option<(String, Option<ReadError>)>, ReadError> {
+        let Some(bytes) = self.read_bytes(path.as_ref())? else { return Ok(None) };
+        let lossy = |bytes: &[u8]| (String::from_utf8_lossy(bytes).into_owned(), Some(ReadError::Binary));
+        Ok(Some(String::from_utf8(bytes).map_or_else(
+            |error| lossy(error.as_bytes()),
+            |text| {
+                let damage = has_control_characters(&text).then_some(ReadError::Binary);
+                (text, damage)
+            },
+        )))
     }
 
     /// The board's serial number, sixteen hexadecimal digits in the device tree.
@@ -147,6 +158,10 @@ impl HostRoot {
         names.sort();
         Ok(names)
     }
+}
+
+fn has_control_characters(text: &str) -> bool {
+    text.chars().any(|c| c.is_control() && !matches!(c, '\t' | '\n' | '\r'))
 }
 
 fn is_absent(error: &io::Error) -> bool {

@@ -43,7 +43,7 @@ const RULES: [Rule; 5] = [
             Code::CgroupParameterInStub,
         ],
         open: &[Code::MemoryCgroupUnknown],
-        good: &[Code::MemoryCgroupOk, Code::MemoryCgroupLostAtBoot],
+        good: &[Code::MemoryCgroupOk, Code::MemoryCgroupLostAtBoot, Code::BootFileUnreadable],
     },
     Rule {
         condition: SERVING_NAMES_COVERED,

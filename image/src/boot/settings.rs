@@ -52,7 +52,7 @@ const KEYS: [&str; 10] = [
 /// When a line that applies asks for something that cannot be played.
 pub fn read(text: &[u8], board: Board, file: impl Fn(&str) -> Result<Option<Vec<u8>>>) -> Result<Settings> {
     // Its serial number is that of no board.
-    let hardware = Hardware { model: Some(board.model().to_owned()), serial: Some(0) };
+    let hardware = Hardware { model: Some(board.model().to_owned()), serial: Some(0), is_tryboot: false };
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let include = |name: &str| match file(name) {
         Ok(Some(bytes)) => Included::Text(lossy(&bytes)),

@@ -35,6 +35,8 @@ const LINE_LIMIT: usize = 98;
 /// Files that are included at most, nested or not. The documentation names no limit; without one a file that includes
 /// itself would never end.
 const INCLUDE_LIMIT: usize = 32;
+/// What editors of Windows put in front of a text.
+const MARK: char = '\u{feff}';
 
 /// What an `include` finds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,12 +121,22 @@ impl ConfigTxt {
     }
 }
 
-/// Reads the text of [`FILE`] as the firmware of this board does in a regular start.
+/// Reads the text of [`FILE`] as the firmware of this board does.
 ///
 /// `include` returns the file of that name, which is relative to the boot partition.
 pub fn read(text: &str, hardware: &Hardware, include: impl FnMut(&str) -> Included) -> ConfigTxt {
+    read_file(FILE, text, hardware, include)
+}
+
+/// The same for another file of that format.
+pub fn read_file(
+    file: &str,
+    text: &str,
+    hardware: &Hardware,
+    include: impl FnMut(&str) -> Included,
+) -> ConfigTxt {
     let mut reader = Reader { lines: Vec::new(), filters: Filters::new(hardware), include, included: 0 };
-    reader.read(FILE, text, None);
+    reader.read(file, text, None);
     ConfigTxt { lines: reader.lines }
 }
 
@@ -140,6 +152,11 @@ impl<F: FnMut(&str) -> Included> Reader<'_, F> {
     fn read(&mut self, file: &str, text: &str, outer: Option<&str>) {
         for (number, line) in (1..).zip(text.split('\n')) {
             let line = blank_trimmed(cut(line));
+            // The documentation knows no mark; a firmware that takes it for text sees another first line.
+            if let Some(rest) = line.strip_prefix(MARK) {
+                self.marked(file, number, blank_trimmed(rest));
+                continue;
+            }
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
@@ -174,6 +191,25 @@ impl<F: FnMut(&str) -> Included> Reader<'_, F> {
                     self.lines.push(Line { condition: Some(condition), ..line.clone() });
                 }
             }
+        }
+    }
+
+    /// A first line behind a byte order mark.
+    fn marked(&mut self, file: &str, number: u64, line: &str) {
+        let why = format!("{file} begins with a byte order mark");
+        if line == "[all]" && self.filters.verdict() == Verdict::Yes {
+            // Read or not, it changes nothing.
+            return;
+        }
+        if line.starts_with('[') {
+            self.filters.enter(line);
+        }
+        if line.starts_with('[') || include(line).is_some() {
+            self.filters.doubt(&why);
+        }
+        if !line.is_empty() && !line.starts_with(['#', '[']) {
+            let (file, text) = (file.to_owned(), line.to_owned());
+            self.lines.push(Line { file, number, text, condition: Some(why) });
         }
     }
 

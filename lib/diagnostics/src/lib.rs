@@ -30,6 +30,7 @@ pub mod kubeconfig;
 pub mod kubeconfig_export;
 pub mod memory_cgroup;
 pub mod name_repair;
+pub mod next_boot;
 pub mod power;
 pub mod reach;
 pub mod recognise;

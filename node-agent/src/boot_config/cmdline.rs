@@ -8,7 +8,8 @@ use std::path::Path;
 use weaver_diagnostics::{
     config_txt::BOOT_DIR,
     kept_cmdline::{Kept, kept},
-    memory_cgroup::{BootFile, EXTRA_CMDLINE},
+    memory_cgroup::EXTRA_CMDLINE,
+    next_boot::BootFile,
     weaver_toml::plan::File,
 };
 
@@ -24,7 +25,7 @@ impl Run<'_> {
         if !matches!(source::is_mounted(self.root, Path::new(BOOT_DIR)), Ok(None | Some(true))) {
             return;
         }
-        let BootFile::Read(cmdline) = boot_files::read(self.root).cmdline else { return };
+        let BootFile::Read(cmdline) = boot_files::read(self.root).next.file else { return };
         let extra = match self.root.read(EXTRA_CMDLINE) {
             Ok(file) => file.map(|file| file.text).unwrap_or_default(),
             Err(error) => {

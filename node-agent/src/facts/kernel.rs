@@ -27,7 +27,7 @@ pub(crate) fn memory_cgroup(root: &HostRoot) -> Facts {
         kernel_release: release(root),
         controller: memory_controller(root),
         running: root.read_if_possible(PROC_CMDLINE).map(|file| file.text),
-        boot_file: boot.cmdline,
+        next: boot.next,
         stub: boot.stub,
         extra: boot.extra,
         generator: boot.generator,

@@ -56,6 +56,12 @@ impl Mounts {
         nearest?.mount_source.as_deref()
     }
 
+    /// The device that is mounted in a place.
+    pub(crate) fn device_at(&self, directory: &str) -> Option<&str> {
+        let mount = self.0.iter().rfind(|mount| mount.mount_point == Path::new(directory))?;
+        mount.mount_source.as_deref()
+    }
+
     /// The device whose file system is `/`, such as `mmcblk0p2`. Without an initramfs the kernel calls it `/dev/root`,
     /// and its numbers say which it is.
     pub(crate) fn root_device(&self, root: &HostRoot) -> Option<String> {

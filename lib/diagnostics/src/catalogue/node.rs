@@ -79,15 +79,16 @@ macro_rules! node_rows {
         }
         MemoryCgroupLostAtBoot = "N-09" "memory-cgroup-lost-at-next-boot" Warn {
             title: "The memory controller is available now but will be missing after the next boot.",
-            cause: "The running kernel has the controller, but the boot file no longer enables it.",
+            cause: "The running kernel has the controller, but a boot file of the next start does not enable \
+                it: cmdline.txt, that of a slot which the next boot tries, or the configuration of GRUB or U-Boot.",
             remedy: "add `cgroup_enable=memory` to the single line in cmdline.txt before the next boot",
             commands: [DRY_RUN, REPAIR],
         }
         BootFileUnreadable = "N-10" "boot-file-unreadable" Warn {
             title: "A boot file could not be read.",
-            cause: "It is empty, not text, or damaged; or config.txt names a file that does not exist. If \
-                config.txt names it under a filter such as [gpio4=1], which only the firmware can evaluate, \
-                the finding is `unknown` and nothing is repaired.",
+            cause: "It is empty, not text, or damaged; or config.txt names a file that does not exist. If what \
+                the next boot takes depends on something that no file says, such as a filter [gpio4=1], another \
+                partition or a compiled boot script, the finding is `unknown` and nothing is repaired.",
             remedy: "restore it from a backup, or write cmdline.txt again as a single line",
             commands: ["cat /proc/cmdline"],
         }

@@ -71,17 +71,22 @@ fn prefix(config: &ConfigTxt, names: impl Fn(&str) -> Vec<String>) -> Result<&st
         None if config.value("upstream_kernel")?.is_some_and(is_on) => "upstream/",
         None => return Ok(""),
     };
-    let exists = |name: &str| {
+    let exists = |prefix: &str, name: &str| {
         let path = name.strip_prefix('/').map_or_else(|| format!("{prefix}{name}"), str::to_owned);
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", &path));
         names(directory).iter().any(|found| found.eq_ignore_ascii_case(name))
     };
-    let kernel = match config.value("kernel")? {
-        Some(kernel) => exists(kernel),
-        None => KERNELS.into_iter().any(exists),
+    let kernel = config.value("kernel")?;
+    let has_kernel = |prefix: &str| match kernel {
+        Some(kernel) => exists(prefix, kernel),
+        None => KERNELS.into_iter().any(|kernel| exists(prefix, kernel)),
     };
+    if !has_kernel("") {
+        // Dropped, it would lead to a start without a kernel: what there is to start is behind the prefix.
+        return Ok(prefix);
+    }
     let tree = if let Some(tree) = config.value("device_tree")? {
-        exists(tree)
+        exists(prefix, tree)
     } else {
         let (directory, start) = prefix.rsplit_once('/').unwrap_or(("", prefix));
         let is_tree = |name: &String| {
@@ -90,5 +95,5 @@ fn prefix(config: &ConfigTxt, names: impl Fn(&str) -> Vec<String>) -> Result<&st
         };
         names(directory).iter().any(is_tree)
     };
-    Ok(if kernel && tree { prefix } else { "" })
+    Ok(if has_kernel(prefix) && tree { prefix } else { "" })
 }

@@ -9,6 +9,8 @@ pub struct Hardware {
     pub model: Option<String>,
     /// `/proc/device-tree/serial-number`.
     pub serial: Option<u64>,
+    /// Whether it is the start that `reboot "0 tryboot"` asks for: set for one start and cleared by it.
+    pub is_tryboot: bool,
 }
 
 /// Boards by the name in their device tree, the model filters that they see, and their type in the revision code.
@@ -136,8 +138,7 @@ fn verdict(name: &str, hardware: &Hardware) -> Option<(Kind, Verdict)> {
     if name == "none" {
         Some((Kind::None, Verdict::No))
     } else if name == "tryboot" {
-        // Set for one start and cleared by it: no other start sees these lines, and repairs are for those.
-        Some((Kind::Tryboot, Verdict::No))
+        Some((Kind::Tryboot, if hardware.is_tryboot { Verdict::Yes } else { Verdict::No }))
     } else if is_model(name) {
         Some((Kind::Model, of_board(&|filters, _| filters.contains(&name))))
     } else if let Some(wanted) = name.strip_prefix("board-type=") {

@@ -6,7 +6,7 @@ use super::*;
 const PI4: &str = "Raspberry Pi 4 Model B Rev 1.5";
 
 fn hardware(model: Option<&str>) -> Hardware {
-    Hardware { model: model.map(str::to_owned), serial: Some(0x1000_0000_1234_5678) }
+    Hardware { model: model.map(str::to_owned), serial: Some(0x1000_0000_1234_5678), is_tryboot: false }
 }
 
 /// The value of `cmdline`: `-` if there is none, and where it is not known the line with the reason.
@@ -107,6 +107,10 @@ fn every_rule_of_the_documentation() {
             "[gpio4=1]\ninclude five.txt\n[pi4]\ncmdline=a\n",
             "?config.txt:4",
         ),
+        ("a byte order mark", "\u{feff}cmdline=a\n", "?config.txt:1"),
+        ("a byte order mark, overruled", "\u{feff}cmdline=a\n[all]\ncmdline=b\n", "b"),
+        ("[all] behind a byte order mark", "\u{feff}[all]\ncmdline=a\n", "a"),
+        ("a filter behind a byte order mark", "\u{feff}[pi5]\ncmdline=a\n", "?config.txt:2"),
         ("a file that includes itself ends", "include self.txt\ncmdline=a\n", "?self.txt:2"),
         ("no file is named", "include\ncmdline=a\n", "a"),
     ] {
@@ -119,6 +123,15 @@ fn every_rule_of_the_documentation() {
             ("self.txt", "include self.txt\ninclude self.txt\n"),
         ];
         assert_eq!(cmdline(text, Some(PI4), &files), want, "{rule}: {text:?}");
+    }
+}
+
+#[test]
+fn a_tryboot_sees_the_lines_below_its_filter() {
+    let text = "os_prefix=current/\n[tryboot]\nos_prefix=new/\n";
+    let tryboot = Hardware { is_tryboot: true, ..hardware(Some(PI4)) };
+    for (hardware, want) in [(hardware(Some(PI4)), "current/"), (tryboot, "new/")] {
+        assert_eq!(read(text, &hardware, |_| Included::Missing).value("os_prefix"), Ok(Some(want)));
     }
 }
 
@@ -173,6 +186,7 @@ fn a_board_that_is_not_known_is_told() {
 fn the_file_of_the_command_line() {
     let files = [
         "vmlinuz",
+        "kernel8.img",
         "cmdline.txt",
         "current/vmlinuz",
         "current/bcm2711-rpi-4-b.dtb",
@@ -204,6 +218,8 @@ fn the_file_of_the_command_line() {
         ("os_prefix=treeless/\ncmdline=a.txt\n", "a.txt"),
         ("kernel=vmlinuz\nos_prefix=current/\ndevice_tree=other.dtb\n", "cmdline.txt"),
         ("os_prefix=none/\n", "cmdline.txt"),
+        // Without a prefix there is no kernel either.
+        ("kernel=Image\nos_prefix=none/\n", "none/cmdline.txt"),
         // Not to be known.
         (
             "[gpio4=1]\nos_prefix=test-\n",

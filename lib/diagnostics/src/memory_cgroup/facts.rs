@@ -1,6 +1,6 @@
 //! What is read of the host for this verdict.
 
-use crate::{finding::Place, text_file::TextFile};
+use crate::{finding::Place, next_boot::NextBoot, text_file::TextFile};
 
 /// Where the running kernel's parameters are.
 pub const PROC_CMDLINE: &str = "/proc/cmdline";
@@ -17,27 +17,6 @@ pub enum Controller {
     Unknown(String),
 }
 
-/// The file whose first line the firmware hands to the kernel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BootFile {
-    /// There is none: not a Pi, or the boot partition is not mounted.
-    Missing,
-    /// It is there and is no readable text.
-    Unreadable {
-        path: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// Which file it is depends on what only the firmware knows.
-    Undecided {
-        /// What names it, in `config.txt`.
-        place: Place,
-        /// Why it is not known.
-        why: String,
-    },
-    Read(TextFile),
-}
-
 /// All that a reader collects for this verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
@@ -47,8 +26,8 @@ pub struct Facts {
     pub controller: Controller,
     /// `/proc/cmdline`.
     pub running: Option<String>,
-    /// The boot file in force.
-    pub boot_file: BootFile,
+    /// What the next boot takes.
+    pub next: NextBoot,
     /// `/boot/cmdline.txt` where it is the stub that nothing reads.
     pub stub: Option<TextFile>,
     /// `/etc/default/raspi-extra-cmdline`.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::next_boot::{Loader, LoaderLine, NextBoot};
 use proptest::prelude::*;
 
 const RPI: &str = "6.12.47+rpt-rpi-v8";
@@ -26,7 +27,10 @@ fn facts(release: &str, pending: Option<&str>, running: &str, present: bool) -> 
             Controller::Absent(place, "cpu".into())
         },
         running: Some(running.into()),
-        boot_file: pending.map_or(BootFile::Missing, |p| BootFile::Read(text(FILE, p))),
+        next: NextBoot {
+            file: pending.map_or(BootFile::Missing, |p| BootFile::Read(text(FILE, p))),
+            staged: None,
+        },
         stub: None,
         extra: None,
         generator: false,
@@ -214,7 +218,7 @@ fn a_token_in_the_stub_names_both_files() {
 fn unknown_never_fails_and_an_unreadable_file_is_a_warning_of_its_own() {
     let mut facts = facts(RPI, None, "", true);
     facts.controller = Controller::Unknown("no cgroup file system".into());
-    facts.boot_file = BootFile::Unreadable { path: FILE.into(), why: "binary".into() };
+    facts.next.file = BootFile::Unreadable { path: FILE.into(), why: "binary".into() };
     let found = findings(&facts);
     assert_eq!((found[0].severity(), found[0].code), (Severity::Unknown, Code::MemoryCgroupUnknown));
     assert_eq!((found[1].severity(), found[1].code), (Severity::Warn, Code::BootFileUnreadable));
@@ -223,7 +227,7 @@ fn unknown_never_fails_and_an_unreadable_file_is_a_warning_of_its_own() {
 #[test]
 fn a_file_that_only_the_firmware_knows_is_unknown_and_nothing_is_changed() {
     let mut facts = facts(RPI, None, RUNNING_OFF, false);
-    facts.boot_file =
+    facts.next.file =
         BootFile::Undecided { place: Place::line("/boot/firmware/config.txt", 2), why: "a pin".into() };
     let found = findings(&facts);
     assert_eq!((found[0].severity(), found[0].code), (Severity::Fail, Code::MemoryCgroupAbsent));
@@ -234,6 +238,102 @@ fn a_file_that_only_the_firmware_knows_is_unknown_and_nothing_is_changed() {
             remedy.changes.is_empty() && remedy.explain.contains("/boot/firmware/config.txt"),
             "{remedy:?}"
         );
+    }
+}
+
+const NEW: &str = "/boot/firmware/new/cmdline.txt";
+
+fn staged(facts: &mut Facts, content: &str, is_certain: bool) {
+    let because = (Place::file("/boot/firmware/new/state"), "new/ is to be tried".to_owned());
+    facts.next.staged = Some(Staged { file: BootFile::Read(text(NEW, content)), because, is_certain });
+}
+
+#[test]
+fn each_slot_that_the_next_boot_may_take_is_judged_and_mended() {
+    use {Code::*, Severity::*};
+    for (release, regular, new, running, present, is_certain, want, mended) in [
+        (RPI, PLAIN, PLAIN, RUNNING_OFF, false, true, (Fail, MemoryCgroupAbsent), &[FILE, NEW][..]),
+        (RPI, ON, PLAIN, RUNNING_OFF, false, true, (Fail, MemoryCgroupAbsent), &[NEW]),
+        (RPI, ON, ON, RUNNING_OFF, false, true, (Fail, RebootNeeded), &[]),
+        (RPI, ON, OFF, RUNNING_OFF, false, true, (Fail, MemoryCgroupDisabled), &[NEW]),
+        (RPI, PLAIN, ON, RUNNING_OFF, false, true, (Fail, MemoryCgroupAbsent), &[FILE]),
+        (RPI, ON, PLAIN, RUNNING_ON, true, true, (Warn, MemoryCgroupLostAtBoot), &[NEW]),
+        (RPI, ON, SECOND, RUNNING_ON, true, true, (Warn, MemoryCgroupLostAtBoot), &[NEW]),
+        (RPI, PLAIN, PLAIN, RUNNING_ON, true, false, (Warn, MemoryCgroupLostAtBoot), &[FILE, NEW]),
+        // Perhaps it is tried: never more than a doubt.
+        (RPI, ON, PLAIN, RUNNING_ON, true, false, (Unknown, BootFileUnreadable), &[NEW]),
+        (RPI, ON, ON, RUNNING_ON, true, true, (Ok, MemoryCgroupOk), &[]),
+        // A kernel that came up with it and no parameter needs none.
+        (RPI, PLAIN, PLAIN, PLAIN, true, true, (Ok, MemoryCgroupOk), &[]),
+        (RPI, PLAIN, OFF, PLAIN, true, true, (Warn, MemoryCgroupLostAtBoot), &[NEW]),
+        (DEBIAN, PLAIN, PLAIN, PLAIN, true, true, (Ok, MemoryCgroupOk), &[]),
+        (DEBIAN, PLAIN, OFF, PLAIN, true, true, (Warn, MemoryCgroupLostAtBoot), &[NEW]),
+        (DEBIAN, OFF, OFF, OFF, false, true, (Fail, MemoryCgroupDisabled), &[FILE, NEW]),
+    ] {
+        let mut facts = facts(release, Some(regular), running, present);
+        staged(&mut facts, new, is_certain);
+        assert_eq!(verdict(&facts), want, "{regular:?} {new:?} {present}");
+        let found = findings(&facts).remove(0);
+        let changes = found.remedy.map(|remedy| remedy.changes).unwrap_or_default();
+        let files: Vec<_> = changes.iter().map(|change| change.file.as_str()).collect();
+        assert_eq!(files, mended, "{regular:?} {new:?} {present}");
+        if mended.contains(&NEW) {
+            let places: Vec<_> = found.evidence.iter().map(|it| it.place.file.as_str()).collect();
+            assert!(release == DEBIAN || places.contains(&"/boot/firmware/new/state"), "{places:?}");
+        }
+    }
+}
+
+#[test]
+fn a_slot_that_is_not_known_keeps_the_verdict_from_being_fine() {
+    let mut facts = facts(RPI, Some(ON), RUNNING_ON, true);
+    staged(&mut facts, ON, true);
+    let place = Place::line("/boot/firmware/config.txt", 3);
+    facts.next.staged.as_mut().unwrap().file = BootFile::Undecided { place, why: "a pin".into() };
+    assert_eq!(verdict(&facts), (Severity::Unknown, Code::BootFileUnreadable));
+}
+
+/// The parameters of GRUB's lines and whether there is a doubt, to the verdict.
+#[test]
+fn the_files_of_another_boot_loader_are_judged_and_left_alone() {
+    use {Code::*, Severity::*};
+    let (on, off) = ("root=a cgroup_enable=memory", "root=a cgroup_disable=memory");
+    for (release, lines, unsure, running, present, want) in [
+        (RPI, &["root=a"][..], false, RUNNING_OFF, false, (Fail, MemoryCgroupAbsent)),
+        (RPI, &[off], false, RUNNING_OFF, false, (Fail, MemoryCgroupDisabled)),
+        (RPI, &[on, on], false, RUNNING_OFF, false, (Fail, RebootNeeded)),
+        (RPI, &[on], false, RUNNING_ON, false, (Fail, MemoryCgroupAbsent)),
+        (RPI, &[], true, RUNNING_OFF, false, (Fail, MemoryCgroupAbsent)),
+        (RPI, &[on, "root=a"], false, RUNNING_OFF, false, (Fail, MemoryCgroupAbsent)),
+        (RPI, &[on], true, RUNNING_ON, true, (Ok, MemoryCgroupOk)),
+        (RPI, &["root=a"], false, RUNNING_ON, true, (Warn, MemoryCgroupLostAtBoot)),
+        (RPI, &[on, "root=a"], false, RUNNING_ON, true, (Unknown, BootFileUnreadable)),
+        (RPI, &["root=a $x"], true, RUNNING_ON, true, (Unknown, BootFileUnreadable)),
+        (RPI, &[], false, RUNNING_ON, true, (Unknown, BootFileUnreadable)),
+        // It came up with the controller and needs no parameter, as on a PC.
+        (RPI, &["root=a"], false, "root=a", true, (Ok, MemoryCgroupOk)),
+        (RPI, &[], true, "root=a", true, (Ok, MemoryCgroupOk)),
+        (RPI, &[off], false, "root=a", true, (Warn, MemoryCgroupLostAtBoot)),
+        (DEBIAN, &["root=a"], false, "root=a", true, (Ok, MemoryCgroupOk)),
+        (DEBIAN, &[off, off], false, "root=a", true, (Warn, MemoryCgroupLostAtBoot)),
+        (DEBIAN, &[off], false, off, false, (Fail, MemoryCgroupDisabled)),
+    ] {
+        let mut facts = facts(release, None, running, present);
+        let line =
+            |text: &&str| LoaderLine { place: Place::line("/grub.cfg", 3), parameters: (*text).to_owned() };
+        facts.next.file = BootFile::Loader(Box::new(Loader {
+            name: "GRUB",
+            lines: lines.iter().map(line).collect(),
+            unsure: unsure.then(|| (Place::file("/grub.cfg"), "variables".to_owned())),
+            to_enable: Remedy::new("edit /etc/default/grub by hand").command("sudo update-grub"),
+            to_stop_disabling: Remedy::new("edit /etc/default/grub by hand").command("sudo update-grub"),
+        }));
+        assert_eq!(verdict(&facts), want, "{release} {lines:?} {running:?} {present}");
+        let found = findings(&facts).remove(0);
+        let remedy = found.remedy.unwrap_or_else(|| Remedy::new(""));
+        assert!(remedy.changes.is_empty() && remedy.diff.is_none(), "{remedy:?}");
+        let is_by_hand = remedy.explain.contains("/etc/default/grub");
+        assert!(is_by_hand || matches!(want.1, MemoryCgroupOk | RebootNeeded) || lines == [on], "{remedy:?}");
     }
 }
 

@@ -1,0 +1,285 @@
+//! What the firmware of a Raspberry Pi takes.
+//!
+//! - `autoboot.txt` may name another partition; it is limited to 512 bytes
+//!   (<https://www.raspberrypi.com/documentation/computers/config_txt.html#autoboot-txt>).
+//! - A start with the flag `tryboot` reads `tryboot.txt`; with `tryboot_a_b=1` in `autoboot.txt` it reads `config.txt` and
+//!   sees what is below `[tryboot]`.
+//! - Ubuntu's piboot-try makes such a start by itself: where the file `state` of the directory that `[tryboot]` names says
+//!   `unknown`, the next boot tries that directory, and keeps it where it starts. After a failure the state is
+//!   `bad`, and `good` once it was kept. While it is tried it is `trying`
+//!   (<https://canonical-ubuntu-boards.readthedocs-hosted.com/en/latest/explanations/piboot-ab/>).
+
+use std::path::Path;
+
+use super::answer::{BootFile, Loader, Machine, NextBoot, Staged};
+use super::files::{Content, Files};
+use super::loader;
+use crate::{
+    config_txt::{
+        self, BOOT_DIR, ConfigTxt, FILE, Hardware, Included, OLD_BOOT_DIR, OLD_CMDLINE,
+        cmdline_file::{CmdlineFile, cmdline_file},
+        is_on,
+    },
+    finding::Place,
+    kernel_cmdline::{is_moved_stub, lines, parameters},
+    text_file::TextFile,
+};
+
+const AUTOBOOT: &str = "autoboot.txt";
+const TRYBOOT: &str = "tryboot.txt";
+/// "autoboot.txt is limited to 512 bytes".
+const AUTOBOOT_LIMIT: usize = 512;
+/// Where a directory's state is kept by piboot-try.
+const STATE: &str = "state";
+
+/// What decides is not known: where, and why.
+type Unknown = (Place, String);
+
+pub(super) fn next(files: &Files, machine: &Machine) -> NextBoot {
+    let firmware = Firmware { files, machine, directory: directory(files) };
+    let file = firmware.regular().unwrap_or_else(undecided);
+    let staged = if matches!(file, BootFile::Loader(_)) { None } else { firmware.staged(&file) };
+    NextBoot { file, staged }
+}
+
+fn undecided((place, why): Unknown) -> BootFile {
+    BootFile::Undecided { place, why }
+}
+
+/// Where the boot partition is mounted.
+fn directory(files: &Files) -> &'static str {
+    let old = files.text(OLD_CMDLINE).is_some_and(|(_, text)| !is_moved_stub(text));
+    let is_in_new =
+        [FILE, "cmdline.txt"].iter().any(|name| files.get(&format!("{BOOT_DIR}/{name}")).is_some());
+    if old && !is_in_new { OLD_BOOT_DIR } else { BOOT_DIR }
+}
+
+struct Firmware<'a> {
+    files: &'a Files,
+    machine: &'a Machine,
+    directory: &'static str,
+}
+
+impl Firmware<'_> {
+    fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.directory)
+    }
+
+    /// The file of a regular start.
+    fn regular(&self) -> Result<BootFile, Unknown> {
+        if self.machine.is_from_network {
+            let why = "this boot came from a network, where its command line is too".to_owned();
+            return Err((Place::file("/proc/device-tree/chosen/bootloader/boot-mode"), why));
+        }
+        self.partition()?;
+        let hardware = Hardware { is_tryboot: false, ..self.machine.hardware.clone() };
+        let config = self.config(FILE, &hardware)?;
+        if self.value(&config, "boot_ramdisk")?.is_some_and(is_on) {
+            let line = config.line("boot_ramdisk").map_or(1, |line| line.number);
+            let why = "`boot_ramdisk` has the firmware take all files out of boot.img".to_owned();
+            return Err((Place::line(self.path(FILE), line), why));
+        }
+        let file = self.file(&config)?;
+        Ok(match self.other_loader(&config) {
+            Some(place) if !self.hands_on(&file) => {
+                BootFile::Loader(Box::new(self.loader(place.0, &place.1, &file)))
+            }
+            _ => file,
+        })
+    }
+
+    fn loader(&self, place: Place, kernel: &str, file: &BootFile) -> Loader {
+        loader::present(self.files).unwrap_or_else(|| loader::unknown(place, kernel, file))
+    }
+
+    /// Whether `autoboot.txt` lets the firmware start what is mounted here.
+    fn partition(&self) -> Result<(), Unknown> {
+        let Some((path, config)) = self.autoboot()? else { return Ok(()) };
+        let place = |line: &config_txt::Line| Place::line(path.clone(), line.number);
+        let line = match config.value("boot_partition") {
+            Err(line) => {
+                let condition = line.condition.clone().unwrap_or_default();
+                return Err((
+                    place(line),
+                    format!("whether `{}` applies is unknown: {condition}", line.text),
+                ));
+            }
+            Ok(None) => return Ok(()),
+            Ok(Some(_)) => config.line("boot_partition"),
+        };
+        let Some((line, (_, wanted))) = line.and_then(|line| Some((line, line.setting()?))) else {
+            return Ok(());
+        };
+        let here = self.machine.mounted_partition.or(self.machine.booted_partition);
+        match (wanted.trim().parse::<u32>(), here) {
+            // The first one that can be started.
+            (Ok(0), _) => Ok(()),
+            (Ok(wanted), Some(here)) if wanted == here => Ok(()),
+            (Ok(wanted), Some(here)) => {
+                let why = format!(
+                    "`{}` has the next boot start partition {wanted}; mounted at {} is partition {here}",
+                    line.text, self.directory
+                );
+                Err((place(line), why))
+            }
+            (Ok(_), None) => {
+                let why =
+                    format!("whether {} is the partition of `{}` is unknown", self.directory, line.text);
+                Err((place(line), why))
+            }
+            (Err(_), _) => Err((place(line), format!("`{}` is no number of a partition", line.text))),
+        }
+    }
+
+    /// `autoboot.txt`, as a regular start reads it, and its path.
+    fn autoboot(&self) -> Result<Option<(String, ConfigTxt)>, Unknown> {
+        let Some((path, text)) = self.text(AUTOBOOT)? else { return Ok(None) };
+        if text.len() > AUTOBOOT_LIMIT {
+            let why = format!("it has more than the {AUTOBOOT_LIMIT} bytes that the firmware reads");
+            return Err((Place::file(path), why));
+        }
+        let no_include = |_: &str| Included::Unreadable(format!("{AUTOBOOT} includes no files"));
+        let hardware = Hardware { is_tryboot: false, ..self.machine.hardware.clone() };
+        let config = config_txt::read_file(AUTOBOOT, text, &hardware, no_include);
+        Ok(Some((path.to_owned(), config)))
+    }
+
+    /// A file of the partition and its path; `None` where there is none.
+    fn text(&self, name: &str) -> Result<Option<(&str, &str)>, Unknown> {
+        let why = match self.files.get(&self.path(name)) {
+            None => return Ok(None),
+            Some((path, Content::Text { text, .. })) if !text.contains('\0') => {
+                return Ok(Some((path, text)));
+            }
+            // What a file is full of after a power cut.
+            Some((path, Content::Text { .. })) => (path, "it has NUL bytes in it"),
+            Some((path, Content::Unreadable(why))) => (path, why.as_str()),
+            Some((path, Content::Named)) => (path, "it was not read"),
+        };
+        Err((Place::file(why.0), format!("{} cannot be read: {}", why.0, why.1)))
+    }
+
+    fn config(&self, name: &str, hardware: &Hardware) -> Result<ConfigTxt, Unknown> {
+        let text = self.text(name)?.map_or("", |(_, text)| text);
+        let include = |name: &str| {
+            if name.split('/').any(|part| part == "..") {
+                return Included::Unreadable("it is outside of the boot partition".to_owned());
+            }
+            match self.text(name) {
+                Ok(Some((_, text))) => Included::Text(text.to_owned()),
+                Ok(None) => Included::Missing,
+                Err((_, why)) => Included::Unreadable(why),
+            }
+        };
+        Ok(config_txt::read_file(name, text, hardware, include))
+    }
+
+    fn value<'c>(&self, config: &'c ConfigTxt, key: &str) -> Result<Option<&'c str>, Unknown> {
+        config.value(key).map_err(|line| {
+            let why = line.condition.clone().unwrap_or_default();
+            let place = Place::line(self.path(&line.file), line.number);
+            (place, format!("whether `{}` applies is unknown: {why}", line.text))
+        })
+    }
+
+    /// The command line that such a configuration names.
+    fn file(&self, config: &ConfigTxt) -> Result<BootFile, Unknown> {
+        let names = |below: &str| self.files.names(&self.path(below));
+        let (name, is_default) = match cmdline_file(config, names) {
+            CmdlineFile::File { path, is_default } => (path, is_default),
+            CmdlineFile::Undecided { file, line, why } => {
+                return Err((Place::line(self.path(&file), line), why));
+            }
+        };
+        Ok(match self.files.get(&self.path(&name)) {
+            Some((path, Content::Text { text, damage: None })) => BootFile::Read(TextFile::new(path, text)),
+            Some((path, Content::Text { damage: Some(why), .. } | Content::Unreadable(why))) => {
+                BootFile::Unreadable { path: path.to_owned(), why: why.clone() }
+            }
+            Some((path, Content::Named)) => {
+                BootFile::Unreadable { path: path.to_owned(), why: "it is no text".to_owned() }
+            }
+            None if is_default => BootFile::Missing,
+            None => BootFile::Unreadable {
+                why: format!("{FILE} names it, and it does not exist"),
+                path: self.path(&name),
+            },
+        })
+    }
+
+    /// The line with which the firmware starts a boot loader in place of the kernel.
+    fn other_loader(&self, config: &ConfigTxt) -> Option<(Place, String)> {
+        let starts_other = |line: &&config_txt::Line| {
+            let Some((key, value)) = line.setting() else { return false };
+            let value = value.to_ascii_lowercase();
+            let ends = |with: &str| Path::new(&value).extension().is_some_and(|end| end == with);
+            match key {
+                "kernel" => value.contains("u-boot") || value.contains("uboot") || ends("efi"),
+                "armstub" => ends("fd") || value.contains("uefi"),
+                _ => false,
+            }
+        };
+        let is_last = |line: &&config_txt::Line| {
+            let key = line.setting().map(|(key, _)| key).unwrap_or_default();
+            line.condition.is_some() || config.line(key) == Some(*line)
+        };
+        let line = config.lines().iter().filter(starts_other).rfind(is_last)?;
+        Some((Place::line(self.path(&line.file), line.number), line.text.clone()))
+    }
+
+    /// Whether the running kernel got all that the file says: then the boot loader passes it on, as Ubuntu's did. Parameters
+    /// of ours may have been changed since.
+    fn hands_on(&self, file: &BootFile) -> bool {
+        let (BootFile::Read(file), Some(running)) = (file, &self.machine.running) else { return false };
+        let running: Vec<_> = parameters(running, 1).into_iter().map(|parameter| parameter.text).collect();
+        // The firmware writes another name for the serial port.
+        let is_ours = |text: &str| text.starts_with("cgroup_") || text.starts_with("console=");
+        let mut wanted =
+            parameters(lines(&file.text)[0], 1).into_iter().map(|it| it.text).filter(|it| !is_ours(it));
+        let Some(first) = wanted.next() else { return false };
+        running.contains(&first) && wanted.all(|parameter| running.contains(&parameter))
+    }
+
+    /// The file that piboot-try has the next boot try.
+    fn staged(&self, regular: &BootFile) -> Option<Staged> {
+        let has_flag =
+            |(_, config): (String, ConfigTxt)| config.value("tryboot_a_b").ok().flatten().is_some_and(is_on);
+        let is_in_config = self.autoboot().ok().flatten().is_some_and(has_flag)
+            || self.files.get(&self.path(TRYBOOT)).is_none();
+        let name = if is_in_config { FILE } else { TRYBOOT };
+        let hardware = Hardware { is_tryboot: true, ..self.machine.hardware.clone() };
+        let file = self.config(name, &hardware).and_then(|config| {
+            let names = |below: &str| self.files.names(&self.path(below));
+            let prefix = match cmdline_file(&config, names) {
+                CmdlineFile::File { path, .. } => path.rsplit_once('/').map(|(prefix, _)| prefix.to_owned()),
+                CmdlineFile::Undecided { .. } => None,
+            };
+            Ok((prefix, self.file(&config)?))
+        });
+        let (slot, file) = match file {
+            Ok((prefix, file)) if file != *regular => (prefix?, file),
+            Ok(_) => return None,
+            // Whichever it is: this is the one of Ubuntu.
+            Err(unknown) => ("new".to_owned(), undecided(unknown)),
+        };
+        self.state(&slot, file)
+    }
+
+    fn state(&self, slot: &str, file: BootFile) -> Option<Staged> {
+        let (path, content) = self.files.get(&self.path(&format!("{slot}/{STATE}")))?;
+        let state = match content {
+            Content::Text { text, .. } => text.trim(),
+            Content::Unreadable(_) | Content::Named => "unreadable",
+        };
+        let is_certain = match (state, self.machine.is_trial) {
+            ("good" | "bad", _) | ("trying", Some(false)) => return None,
+            ("unknown", _) => true,
+            _ => false,
+        };
+        Some(Staged {
+            file,
+            because: (Place::file(path), format!("{slot}/ is to be tried: {state}")),
+            is_certain,
+        })
+    }
+}
