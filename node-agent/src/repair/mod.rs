@@ -20,10 +20,18 @@ use weaver_diagnostics::{
     config_txt::BOOT_DIR,
     exit_code,
     finding::{Change, Finding, REBOOT, Remedy},
+    host::storage::Mount,
     memory_cgroup,
 };
 
-use crate::{args::RepairFilesArgs, boot_config, facts::kernel, fat_file, host_root::HostRoot, report};
+use crate::{
+    args::RepairFilesArgs,
+    boot_config,
+    facts::{kernel, mounts::Mounts},
+    fat_file,
+    host_root::HostRoot,
+    report,
+};
 use ledger::Ledger;
 
 /// What the file before a repair is called, next to the file.
@@ -87,7 +95,9 @@ fn repair(root: &HostRoot, ledger: &Ledger, codes: &str, changes: &[&Change]) ->
             change.file
         );
     }
+    let mounts = Mounts::read(root).unwrap_or_default();
     for change in changes {
+        can_be_replaced(root, &mounts, &change.file)?;
         as_seen(root, &change.file, change.from.as_deref())?;
     }
     ledger.note(Timestamp::now(), codes, changes)?;
@@ -96,6 +106,19 @@ fn repair(root: &HostRoot, ledger: &Ledger, codes: &str, changes: &[&Change]) ->
             write(root, &format!("{}.{BEFORE}", change.file), &change.file, from)?;
         }
         write(root, &change.file, &change.file, &change.to)?;
+    }
+    Ok(())
+}
+
+/// Whether a file can be replaced, before the first one of them is.
+fn can_be_replaced(root: &HostRoot, mounts: &Mounts, file: &str) -> anyhow::Result<()> {
+    if let Some((place, Mount::ReadOnly)) = mounts.holding(Path::new(file)) {
+        let place = place.display();
+        bail!("{file} is on {place}, which is mounted read-only: `sudo mount -o remount,rw {place}`");
+    }
+    // Replaced, it would be a file of its own, and what it leads to as before.
+    if fs::symlink_metadata(root.real(file)).is_ok_and(|about| about.is_symlink()) {
+        bail!("{file} is a symbolic link and is left as it is: change the file that it leads to");
     }
     Ok(())
 }

@@ -108,6 +108,120 @@ fn each_layout_is_mended_in_the_file_that_counts_and_then_only_a_reboot_is_missi
     }
 }
 
+const CURRENT: &str = "/boot/firmware/current/cmdline.txt";
+const NEW: &str = "/boot/firmware/new/cmdline.txt";
+
+/// Ubuntu from 25.10 on, an update of its kernel staged.
+fn with_staged_slot() -> Host {
+    let host = Host::raspberry_pi_without_memory(PLAIN)
+        .file("/boot/firmware/autoboot.txt", "[all]\ntryboot_a_b=1\n")
+        .file(
+            "/boot/firmware/config.txt",
+            "[all]\nkernel=vmlinuz\nos_prefix=current/\n[tryboot]\nos_prefix=new/\n",
+        )
+        .file("/boot/firmware/new/state", "unknown\n")
+        .file("/boot/firmware/current/state", "good\n");
+    ["current", "new"].into_iter().fold(host, |host, slot| {
+        let at = |name: &str| format!("/boot/firmware/{slot}/{name}");
+        host.file(&at("vmlinuz"), "").file(&at("bcm2712-rpi-5-b.dtb"), "").file(&at("cmdline.txt"), PLAIN)
+    })
+}
+
+#[test]
+fn the_slot_that_is_staged_is_mended_with_the_one_in_force() {
+    let host = with_staged_slot();
+    let (code, said) = repair(&host, &[]);
+    assert_eq!(code, 11, "{said}");
+    assert_eq!((host.read(CURRENT), host.read(NEW)), (MENDED.to_owned(), MENDED.to_owned()));
+    // Of no use to anyone, and left alone.
+    assert_eq!(host.read(CMDLINE), PLAIN);
+    host.preflight().finding("N-04").seen_at("/boot/firmware/new/cmdline.txt:1:30");
+    let (code, said) = repair(&host, &["--undo"]);
+    assert_eq!((code, said.lines().count()), (0, 2), "{said}");
+    assert_eq!((host.read(CURRENT), host.read(NEW)), (PLAIN.to_owned(), PLAIN.to_owned()));
+    // Staged after the first repair, from a copy that is older.
+    let host = host.file(CURRENT, MENDED);
+    host.preflight().finding("N-01").says("new/cmdline.txt lacks").seen_at("/boot/firmware/new/state");
+    assert_eq!(repair(&host, &[]).0, 11);
+    assert_eq!(host.read(NEW), MENDED);
+}
+
+#[test]
+fn killed_between_the_slots_it_continues_and_takes_both_back() {
+    let mut kills = 0;
+    for nth in 1.. {
+        let host = with_staged_slot();
+        let plain = host.agent("repair");
+        let mut traced = Command::new("strace");
+        traced.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("inject=rename:signal=KILL:when={nth}")]);
+        let output = traced.arg(plain.get_program()).args(plain.get_args()).output().expect("strace");
+        if output.status.code() == Some(11) {
+            break;
+        }
+        kills += 1;
+        for slot in [CURRENT, NEW] {
+            assert!([PLAIN, MENDED].contains(&host.read(slot).as_str()), "{slot} at rename {nth}");
+        }
+        assert_eq!(repair(&host, &[]).0, 11, "rename {nth}");
+        assert_eq!(
+            (host.read(CURRENT), host.read(NEW)),
+            (MENDED.to_owned(), MENDED.to_owned()),
+            "rename {nth}"
+        );
+        assert_eq!(repair(&host, &["--undo"]).0, 0, "rename {nth}");
+        assert_eq!(
+            (host.read(CURRENT), host.read(NEW)),
+            (PLAIN.to_owned(), PLAIN.to_owned()),
+            "rename {nth}"
+        );
+    }
+    // The ledger, each file, and each file before.
+    assert!(kills >= 5, "{kills} kills");
+}
+
+#[test]
+fn the_files_of_another_boot_loader_are_named_with_what_to_type_and_left_alone() {
+    let cfg = "menuentry 'Ubuntu' {\n\tlinux /boot/vmlinuz-6.8.0 root=UUID=1 ro quiet\n}\n";
+    let host = Host::raspberry_pi_without_memory(PLAIN)
+        .file("/proc/cmdline", "BOOT_IMAGE=/boot/vmlinuz-6.8.0 root=UUID=1 ro quiet\n")
+        .file("/boot/grub/grub.cfg", cfg)
+        .file("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"\"\n");
+    let (code, said) = repair(&host, &[]);
+    assert_eq!(code, 10, "{said}");
+    for part in [
+        "/boot/grub/grub.cfg:2",
+        "/etc/default/grub",
+        "sudo grub-mkconfig -o /boot/grub/grub.cfg",
+        "sudo reboot",
+    ] {
+        assert!(said.contains(part), "no {part}: {said}");
+    }
+    assert_eq!((host.read("/boot/grub/grub.cfg"), host.read(CMDLINE)), (cfg.to_owned(), PLAIN.to_owned()));
+    // What is to be typed does it.
+    let command =
+        said.lines().find(|line| line.contains("sed -i")).unwrap().trim().trim_start_matches("$ sudo ");
+    let command = command.replace("/etc/default/grub", host.path("/etc/default/grub").to_str().unwrap());
+    assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success(), "{command}");
+    assert_eq!(host.read("/etc/default/grub"), "GRUB_CMDLINE_LINUX=\"cgroup_enable=memory \"\n");
+    host.preflight().finding("N-01").remedied_by("/etc/default/grub:1 has cgroup_enable=memory");
+}
+
+#[test]
+fn what_cannot_be_replaced_is_said_before_anything_is_changed() {
+    let host = Host::raspberry_pi_without_memory(PLAIN).boot_partition("ro");
+    let (code, said) = repair(&host, &[]);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("mounted read-only: `sudo mount -o remount,rw /boot/firmware`"), "{said}");
+    assert!(!host.path(LEDGER).exists());
+    let host = with_staged_slot().file("/boot/firmware/new/real.txt", PLAIN);
+    fs::remove_file(host.path(NEW)).unwrap();
+    std::os::unix::fs::symlink("real.txt", host.path(NEW)).unwrap();
+    let (code, said) = repair(&host, &[]);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("new/cmdline.txt is a symbolic link"), "{said}");
+    assert_eq!((host.read(CURRENT), host.read(NEW)), (PLAIN.to_owned(), PLAIN.to_owned()));
+}
+
 #[test]
 fn where_the_system_writes_the_file_again_the_repair_outlives_that() {
     let host =
