@@ -46,7 +46,8 @@ pub fn findings(facts: &Facts) -> Vec<Finding> {
         }
         Controller::Absent(place, saw) => absent(facts).saw(place.clone(), saw),
     };
-    std::iter::once(verdict).chain(boot_file(&facts.next.file)).collect()
+    let unknown = boot_file(&facts.next.file).or_else(|| staged_unknown(facts));
+    std::iter::once(verdict).chain(unknown).collect()
 }
 
 /// A boot file that is not known or not readable.

@@ -88,7 +88,8 @@ macro_rules! node_rows {
             title: "A boot file could not be read.",
             cause: "It is empty, not text, or damaged; or config.txt names a file that does not exist. If what \
                 the next boot takes depends on something that no file says, such as a filter [gpio4=1], another \
-                partition or a compiled boot script, the finding is `unknown` and nothing is repaired.",
+                partition or a compiled boot script, the finding is `unknown`, and no file is repaired of which \
+                it is not known that it counts.",
             remedy: "restore it from a backup, or write cmdline.txt again as a single line",
             commands: ["cat /proc/cmdline"],
         }

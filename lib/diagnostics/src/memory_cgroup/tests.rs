@@ -291,6 +291,10 @@ fn a_slot_that_is_not_known_keeps_the_verdict_from_being_fine() {
     let place = Place::line("/boot/firmware/config.txt", 3);
     facts.next.staged.as_mut().unwrap().file = BootFile::Undecided { place, why: "a pin".into() };
     assert_eq!(verdict(&facts), (Severity::Unknown, Code::BootFileUnreadable));
+    let off = Controller::Absent(Place::file("/sys/fs/cgroup/cgroup.controllers"), "cpu".into());
+    let found = findings(&Facts { controller: off, running: Some(RUNNING_OFF.into()), ..facts });
+    let codes: Vec<_> = found.iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, [Code::RebootNeeded, Code::BootFileUnreadable], "it is no more than likely");
 }
 
 /// The parameters of GRUB's lines and whether there is a doubt, to the verdict.

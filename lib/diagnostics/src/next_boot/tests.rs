@@ -143,6 +143,7 @@ fn the_slots_of_ubuntu() {
     for (state, is_trial, want) in [
         ("unknown\n", Some(false), both.as_str()),
         ("unknown", None, &both),
+        ("unknown\r\n", None, &both),
         ("UNKNOWN", None, &perhaps),
         ("good\n", None, CURRENT),
         ("bad\n", Some(false), CURRENT),
