@@ -54,7 +54,8 @@ pub fn findings(facts: &Facts) -> Vec<Finding> {
 fn boot_file(boot_file: &BootFile) -> Option<Finding> {
     match boot_file {
         BootFile::Undecided { place, why } => {
-            let message = format!("it is unknown which kernel command line the next boot takes: {why}");
+            let message =
+                format!("it is unknown which kernel command line the next boot takes: {place}: {why}");
             let remedy = Remedy::new(if place.file.ends_with("config.txt") {
                 format!(
                     "name one file for every start in {}: `cmdline=cmdline.txt` below [all], at its end; until \

@@ -42,6 +42,10 @@ pub(super) fn next(files: &Files, machine: &Machine) -> NextBoot {
     NextBoot { file, staged }
 }
 
+fn cannot_be_read((place, why): Unknown) -> Unknown {
+    (place, format!("it cannot be read: {why}"))
+}
+
 fn undecided((place, why): Unknown) -> BootFile {
     BootFile::Undecided { place, why }
 }
@@ -133,7 +137,7 @@ impl Firmware<'_> {
 
     /// `autoboot.txt`, as a regular start reads it, and its path.
     fn autoboot(&self) -> Result<Option<(String, ConfigTxt)>, Unknown> {
-        let Some((path, text)) = self.text(AUTOBOOT)? else { return Ok(None) };
+        let Some((path, text)) = self.text(AUTOBOOT).map_err(cannot_be_read)? else { return Ok(None) };
         if text.len() > AUTOBOOT_LIMIT {
             let why = format!("it has more than the {AUTOBOOT_LIMIT} bytes that the firmware reads");
             return Err((Place::file(path), why));
@@ -156,11 +160,11 @@ impl Firmware<'_> {
             Some((path, Content::Unreadable(why))) => (path, why.as_str()),
             Some((path, Content::Named)) => (path, "it was not read"),
         };
-        Err((Place::file(why.0), format!("{} cannot be read: {}", why.0, why.1)))
+        Err((Place::file(why.0), why.1.to_owned()))
     }
 
     fn config(&self, name: &str, hardware: &Hardware) -> Result<ConfigTxt, Unknown> {
-        let text = self.text(name)?.map_or("", |(_, text)| text);
+        let text = self.text(name).map_err(cannot_be_read)?.map_or("", |(_, text)| text);
         let include = |name: &str| {
             if name.split('/').any(|part| part == "..") {
                 return Included::Unreadable("it is outside of the boot partition".to_owned());
@@ -276,10 +280,8 @@ impl Firmware<'_> {
             ("unknown", _) => true,
             _ => false,
         };
-        Some(Staged {
-            file,
-            because: (Place::file(path), format!("{slot}/ is to be tried: {state}")),
-            is_certain,
-        })
+        let takes = if is_certain { "tries" } else { "may take" };
+        let saw = format!("{state}: the next boot {takes} {slot}/");
+        Some(Staged { file, because: (Place::file(path), saw), is_certain })
     }
 }

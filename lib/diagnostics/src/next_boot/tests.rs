@@ -224,7 +224,7 @@ fn a_partition_that_is_not_the_one_here() {
             None,
             format!("{unknown}: it has more than the 512 bytes that the firmware reads"),
         ),
-        ("\0\0", Some(1), None, format!("{unknown}: {AUTOBOOT} cannot be read: it has NUL bytes in it")),
+        ("\0\0", Some(1), None, format!("{unknown}: it cannot be read: it has NUL bytes in it")),
     ] {
         let machine = Machine { mounted_partition: mounted, booted_partition: booted, ..machine(RUNNING) };
         assert_eq!(
@@ -244,7 +244,7 @@ fn what_no_file_here_says() {
         ),
         (
             (CONFIG, "cmdline=a\0b\n"),
-            "? /boot/firmware/config.txt: /boot/firmware/config.txt cannot be read: it has NUL bytes in it",
+            "? /boot/firmware/config.txt: it cannot be read: it has NUL bytes in it",
         ),
         (
             (CONFIG, "\u{feff}cmdline=other.txt\n"),
