@@ -29,6 +29,36 @@ pub(super) fn device_fails(line: &str) -> Option<Told> {
     Some(Told::message(format!("reading from or writing to {device} fails")))
 }
 
+/// Drives for discs and floppies say so of an empty one, and a loop of a file that is gone.
+pub(super) fn buffer_fails(line: &str) -> Option<Told> {
+    let rest = after(line, "Buffer I/O error on dev", &[','])?;
+    let device = rest.strip_prefix("ice").unwrap_or(rest).trim();
+    let is_else = ["sr", "fd", "loop"].iter().any(|kind| device.starts_with(kind));
+    (!is_else).then(|| Told::message(format!("reading from or writing to {device} fails")))
+}
+
+/// The driver of the card says so, and others might.
+pub(super) fn of_card(line: &str) -> Option<Told> {
+    line.contains("mmc").then(Told::default)
+}
+
+/// A process that got no further: on a board it is the storage that it waits for.
+pub(super) fn stuck(line: &str) -> Option<Told> {
+    let (_, rest) = line.split_once("task ")?;
+    let (name, _) = rest.split_once(" blocked for more than ")?.0.rsplit_once(':')?;
+    line.contains("seconds.").then(|| {
+        Told::message(format!(
+            "{name} got no further for minutes, as the kernel says: most often it waits for storage"
+        ))
+        .remedy(
+            Remedy::new(
+                "look for errors of the card or the disk next to it; move other writers off the card",
+            )
+            .command("sudo dmesg --level err,warn"),
+        )
+    })
+}
+
 /// What is no disk says the same: a cgroup that cannot be made, a watch on a file that is one too many, memory that is
 /// shared as files, a buffer of the kernel's.
 pub(super) fn full(line: &str) -> Option<Told> {

@@ -304,6 +304,8 @@ pub(super) const SIGNATURES: &[(Code, &[Wording])] = &[
         ],
     ),
     (Code::PodEvicted, &[says("the node was low on resource: ")]),
+    // The kernel names a process first, which may be called as an error is.
+    (Code::CardSlow, &[judged("blocked for more than ", host::stuck)]),
     (
         Code::NoDefaultRoute,
         &[
@@ -318,6 +320,8 @@ pub(super) const SIGNATURES: &[(Code, &[Wording])] = &[
             says("undervoltage detected"),
             says("under-voltage detected"),
             judged("throttled=0x", host::throttled),
+            says("cpu clock throttled"),
+            says("critical temperature reached"),
         ],
     ),
     (
@@ -328,7 +332,14 @@ pub(super) const SIGNATURES: &[(Code, &[Wording])] = &[
             judged("i/o error, dev ", host::device_fails),
             judged(": error -", host::card_error),
             says("timeout waiting for hardware interrupt"),
-            says("ext4-fs error (device mmcblk"),
+            says("ext4-fs error (device "),
+            judged("buffer i/o error on dev", host::buffer_fails),
+            judged(": recovery failed!", host::of_card),
+            judged(": card stuck being busy", host::of_card),
+            judged(": card never left busy state", host::of_card),
+            judged(": cache flush error", host::of_card),
+            says("uas_eh_abort_handler"),
+            says("uas_eh_device_reset_handler start"),
         ],
     ),
     (
