@@ -4,6 +4,7 @@
 
 pub mod board;
 pub mod kernel;
+pub mod kernel_log;
 pub mod names;
 pub mod network;
 pub mod storage;

@@ -1,0 +1,212 @@
+//! What the kernel's log says of the host, since this start: an SD card that no longer answers, errors of a file system,
+//! a process that was ended for want of memory, too little power.
+//!
+//! A record goes in, a state of findings comes out. The recogniser, the one of `weaver explain`, says whether a line is
+//! an error; here it is told of which device or process, how often and since when.
+//!
+//! Guarantees: a record is counted once, by its number, however often the log is read from its beginning; what is kept
+//! is bounded; a message stays the same while its trouble lasts, for each change would be news and written to the card.
+//! What is over is no finding for ever: after a day, or a week where data may be lost, it is left out. A pod that
+//! reaches its own limit is no fault of the node.
+
+mod context;
+mod reading;
+mod record;
+#[cfg(test)]
+mod tests;
+mod wording;
+
+use std::collections::BTreeMap;
+
+use aho_corasick::BuildError;
+
+use self::{context::Context, reading::OutOfMemory, record::Record};
+use crate::finding::{Code, Finding, Place};
+use crate::finding_text;
+use crate::recognise::Recogniser;
+
+/// Where the kernel's log is read.
+pub const KMSG: &str = "/dev/kmsg";
+
+/// Troubles that are kept. Where there are more, the one that was quiet for longest goes.
+const MOST: usize = 24;
+/// Characters of a record that are shown.
+const SHOWN: usize = 200;
+/// Resets of a disk that are no fault yet: some are reset once when they are found.
+const RESETS: u64 = 3;
+
+const SECOND: u64 = 1_000_000;
+const HOUR: u64 = 3600 * SECOND;
+const DAY: u64 = 24 * HOUR;
+
+/// What the kernel can tell of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Trouble {
+    /// The card did not answer in time.
+    CardSilent,
+    /// Reading or writing a disk failed.
+    Io,
+    /// A file system found its data wrong.
+    FileSystem,
+    /// The kernel took a file system out of writing.
+    ReadOnly,
+    /// A USB disk did not answer and was reset.
+    DiskReset,
+    /// A process got no further for minutes.
+    Stuck,
+    /// The memory of the board ran out.
+    Memory,
+    /// k3s, one of our units, or all pods together reached their limit.
+    MemoryLimit,
+    UnderVoltage,
+    Heat,
+}
+
+/// How often, and when.
+#[derive(Debug)]
+struct Seen {
+    count: u64,
+    first: u64,
+    last: u64,
+    /// What is shown: the state at some counts only, so that the tenth error of a minute is no news.
+    shown: (u64, u64, String),
+    /// When it was last told as an event.
+    told: Option<u64>,
+    /// The file system is mounted for writing again.
+    is_mended: bool,
+}
+
+/// Something that the kernel said just now, in the terms of node-problem-detector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelEvent {
+    /// A reason of its rules for the kernel.
+    pub reason: &'static str,
+    pub note: String,
+}
+
+/// The state.
+pub struct KernelLog {
+    recogniser: Recogniser,
+    context: Context,
+    memory: OutOfMemory,
+    /// The number of the last record.
+    last: Option<u64>,
+    seen: BTreeMap<(Trouble, String), Seen>,
+}
+
+impl KernelLog {
+    /// Nothing was read yet.
+    ///
+    /// # Errors
+    /// As of [`Recogniser::new`].
+    pub fn new() -> Result<Self, BuildError> {
+        Ok(Self {
+            recogniser: Recogniser::new()?,
+            context: Context::default(),
+            memory: OutOfMemory::default(),
+            last: None,
+            seen: BTreeMap::new(),
+        })
+    }
+
+    /// Takes in one line of the log; what is no record of the kernel's, or was taken before, changes nothing. Returns
+    /// what is worth an event: each trouble once in an hour.
+    pub fn take(&mut self, line: &str) -> Option<KernelEvent> {
+        let record = Record::read(line)?;
+        if self.last.is_some_and(|last| record.sequence <= last) {
+            return None;
+        }
+        self.last = Some(record.sequence);
+        let Record { at, text, .. } = record;
+        self.context.learn(text);
+        if let Some(device) = reading::mounted(text)
+            && let Some(seen) = self.seen.get_mut(&(Trouble::ReadOnly, device.to_owned()))
+        {
+            seen.is_mended = true;
+        }
+        let (trouble, subject, shown) = self.judge(text)?;
+        self.count(trouble, &subject, at, shown)
+    }
+
+    fn judge(&mut self, text: &str) -> Option<(Trouble, String, String)> {
+        if let Some(port) = reading::reset_port(text, &self.context) {
+            return Some((Trouble::DiskReset, format!("at port {port}"), finding_text::cut(text, SHOWN)));
+        }
+        let found = self.recogniser.judge(text.as_bytes(), || Place::file(KMSG))?;
+        let (trouble, subject) = if found.code == Code::OutOfMemory {
+            self.memory.read(text)?
+        } else {
+            reading::trouble(found.code, text, &self.context)?
+        };
+        let shown = found.evidence.first().map_or(text, |evidence| &evidence.saw);
+        Some((trouble, subject, finding_text::cut(shown, SHOWN)))
+    }
+
+    fn count(&mut self, trouble: Trouble, subject: &str, at: u64, text: String) -> Option<KernelEvent> {
+        let key = (trouble, subject.to_owned());
+        if self.seen.len() >= MOST && !self.seen.contains_key(&key) {
+            let quiet = self.seen.iter().min_by_key(|(_, seen)| seen.last).map(|(key, _)| key.clone());
+            if let Some(quiet) = quiet {
+                self.seen.remove(&quiet);
+            }
+        }
+        let seen = self.seen.entry(key).or_insert_with(|| Seen {
+            count: 0,
+            first: at,
+            last: at,
+            shown: (0, at, String::new()),
+            told: None,
+            is_mended: false,
+        });
+        // After a long rest it begins again: what was is no part of what is.
+        if at.saturating_sub(seen.last) > trouble.lasts() {
+            (seen.count, seen.first) = (0, at);
+        }
+        seen.count += 1;
+        seen.last = at;
+        seen.is_mended = false;
+        if is_round(seen.count) || at.saturating_sub(seen.shown.1) >= HOUR {
+            seen.shown = (seen.count, at, text);
+        }
+        if trouble == Trouble::DiskReset && seen.count < RESETS {
+            return None;
+        }
+        let reason =
+            trouble.reason().filter(|_| seen.told.is_none_or(|told| at.saturating_sub(told) >= HOUR))?;
+        seen.told = Some(at);
+        Some(KernelEvent { reason, note: format!("{}: {}", trouble.message(subject, false), seen.shown.2) })
+    }
+
+    /// What is wrong. `now` is in microseconds since the start, `date` gives the date of such a time.
+    #[must_use]
+    pub fn findings(&self, now: u64, date: impl Fn(u64) -> String) -> Vec<Finding> {
+        let current = self.seen.iter().filter(|((trouble, _), seen)| seen.is_current(*trouble, now));
+        current.map(|((trouble, subject), seen)| trouble.finding(subject, seen, &date)).collect()
+    }
+}
+
+impl Seen {
+    fn is_current(&self, trouble: Trouble, now: u64) -> bool {
+        let is_lasting = trouble == Trouble::ReadOnly && !self.is_mended;
+        let is_fresh = now.saturating_sub(self.last) <= trouble.lasts();
+        let is_enough = trouble != Trouble::DiskReset || self.count >= RESETS;
+        (is_lasting || is_fresh) && is_enough
+    }
+
+    fn evidence(&self, date: impl Fn(u64) -> String) -> String {
+        let (count, last, text) = &self.shown;
+        if *count == 1 {
+            return format!("at {}: {text}", date(self.first));
+        }
+        format!("{count} times from {} to {}: {text}", date(self.first), date(*last))
+    }
+}
+
+/// 1, 2, 3, 5, 10, 20, 50, 100 and so on.
+fn is_round(count: u64) -> bool {
+    let mut digits = count;
+    while digits.is_multiple_of(10) && digits > 0 {
+        digits /= 10;
+    }
+    matches!(digits, 1 | 2 | 5) || count == 3
+}

@@ -1,0 +1,193 @@
+//! Which trouble a recognised line tells of, and of whom: the device, the process. Lines with which there is nothing
+//! wrong on this node, such as a pod that reached its own limit, are none.
+
+use super::{Trouble, context::Context};
+use crate::finding::Code;
+
+/// A trouble and whom it befell, of a line that the recogniser takes for `code`.
+pub(super) fn trouble(code: Code, text: &str, context: &Context) -> Option<(Trouble, String)> {
+    match code {
+        Code::UnderVoltage => {
+            let is_heat = ["throttled", "temperature"].iter().any(|word| text.contains(word));
+            Some((if is_heat { Trouble::Heat } else { Trouble::UnderVoltage }, String::new()))
+        }
+        Code::CardSlow => stuck(text).map(|process| (Trouble::Stuck, process)),
+        Code::CardFails => storage(text, context),
+        _ => None,
+    }
+}
+
+fn storage(text: &str, context: &Context) -> Option<(Trouble, String)> {
+    if let Some(host) = text.strip_prefix("scsi host") {
+        let (host, _) = host.split_once(": uas_eh_device_reset_handler start")?;
+        let disk = context.disk_of(host).map_or_else(|| format!("of SCSI host {host}"), str::to_owned);
+        return is_number(host).then_some((Trouble::DiskReset, disk));
+    }
+    // Each reset is told once for the disk, and by a line for each request that waited.
+    if text.contains("uas_eh_abort_handler") {
+        return None;
+    }
+    let device = device(text)?;
+    if context.is_in_network(device) || !context.may_be_card(device) {
+        return None;
+    }
+    let lower = text.to_ascii_lowercase();
+    let (trouble, device) = if lower.contains("remounting filesystem read-only") {
+        (Trouble::ReadOnly, device)
+    } else if lower.contains("ext4-fs error") {
+        (Trouble::FileSystem, device)
+    } else if device.starts_with("mmc") && !lower.contains("i/o error") {
+        (Trouble::CardSilent, context.card(whole(device)))
+    } else {
+        (Trouble::Io, whole(device))
+    };
+    Some((trouble, device.to_owned()))
+}
+
+/// A USB port with a disk that was reset. The kernel says so of every device, so this is no wording of the recogniser.
+pub(super) fn reset_port<'a>(text: &'a str, context: &Context) -> Option<&'a str> {
+    let (port, rest) = text.strip_prefix("usb ")?.split_once(": reset ")?;
+    (rest.contains(" USB device number ") && context.is_usb_disk(port)).then_some(port)
+}
+
+/// A file system that takes writes again.
+pub(super) fn mounted(text: &str) -> Option<&str> {
+    let (device, rest) = text.strip_prefix("EXT4-fs (")?.split_once("): ")?;
+    let is_mount = rest.starts_with("mounted filesystem") || rest.starts_with("re-mounted");
+    // Kernels before 6.4 do not say which; those after an error are no mounts.
+    (is_mount && !rest.contains(" ro.") && !rest.contains(" ro ")).then_some(device)
+}
+
+/// The first word that is the name of a disk, of a partition, or of a slot of the MMC.
+fn device(text: &str) -> Option<&str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric()).find(|word| is_device(word))
+}
+
+fn is_device(word: &str) -> bool {
+    let after = |prefix: &str| word.strip_prefix(prefix).filter(|_| word.len() <= 16);
+    let numbers = |rest: &str, between: &str| {
+        let mut parts = rest.splitn(2, between);
+        parts.next().is_some_and(is_number) && parts.next().is_none_or(is_number)
+    };
+    if let Some(rest) = after("mmcblk") {
+        return numbers(rest, "p");
+    }
+    if let Some(rest) = after("mmc") {
+        return is_number(rest);
+    }
+    if let Some(rest) = after("nvme") {
+        let Some((controller, rest)) = rest.split_once('n') else { return false };
+        return is_number(controller) && numbers(rest, "p");
+    }
+    let disk = after("sd").or_else(|| after("vd"));
+    disk.is_some_and(|rest| {
+        let letters = rest.trim_end_matches(|c: char| c.is_ascii_digit());
+        (1..=2).contains(&letters.len()) && letters.bytes().all(|c| c.is_ascii_lowercase())
+    })
+}
+
+/// The disk of a partition.
+fn whole(device: &str) -> &str {
+    let is_numbered = device.starts_with("mmcblk") || device.starts_with("nvme");
+    match device.rsplit_once('p') {
+        Some((disk, part)) if is_numbered && is_number(part) => disk,
+        None | Some(_) if is_numbered || device.starts_with("mmc") => device,
+        _ => device.trim_end_matches(|c: char| c.is_ascii_digit()),
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit())
+}
+
+/// `INFO: task jbd2/mmcblk0p2-8:85 blocked for more than 120 seconds.`
+fn stuck(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("task ")?;
+    let (task, _) = rest.split_once(" blocked for more than ")?;
+    let (name, _) = task.rsplit_once(':')?;
+    // The kernel's own workers have numbers, which change.
+    let name = if name.starts_with("kworker/") { "kworker" } else { name };
+    Some(process(name))
+}
+
+/// The name of a process, which it chooses itself.
+fn process(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._/:+".contains(c);
+    name.chars().take(16).map(|c| if is_plain(c) { c } else { '?' }).collect()
+}
+
+/// What the kernel says of a process that it ended, in two lines: which cgroup, then which process.
+#[derive(Debug, Default)]
+pub(super) struct OutOfMemory {
+    /// The process of the first line.
+    ended: Option<String>,
+}
+
+impl OutOfMemory {
+    /// Whose memory ran out, once for both lines; nothing where a container reached its own limit.
+    pub(super) fn read(&mut self, text: &str) -> Option<(Trouble, String)> {
+        if text.starts_with("oom-kill:constraint=") {
+            // The first of each: what comes later may be in the name of a cgroup or of a process.
+            let (before, rest) = text.split_once(",task_memcg=")?;
+            let (cgroup, rest) = rest.split_once(",task=")?;
+            let (name, rest) = rest.rsplit_once(",pid=")?;
+            self.ended = rest.split(',').next().map(str::to_owned);
+            let name = process(name);
+            if !text.starts_with("oom-kill:constraint=CONSTRAINT_MEMCG") {
+                return Some((Trouble::Memory, victim(cgroup, &name)));
+            }
+            let (_, limit) = before.split_once(",oom_memcg=")?;
+            return limited(limit).map(|whose| (Trouble::MemoryLimit, whose));
+        }
+        let (_, rest) = text.split_once("Killed process ")?;
+        let (pid, rest) = rest.split_once(" (")?;
+        let is_told = self.ended.take().is_some_and(|ended| ended == pid);
+        if is_told || text.contains("Memory cgroup out of memory") {
+            return None;
+        }
+        let name = rest.split_once(')').map_or(rest, |(name, _)| name);
+        Some((Trouble::Memory, format!("process {}", process(name))))
+    }
+}
+
+fn segments(cgroup: &str) -> impl Iterator<Item = &str> {
+    cgroup.split('/').filter(|segment| !segment.is_empty())
+}
+
+fn is_kubepods(segment: &str) -> bool {
+    segment == "kubepods" || segment.starts_with("kubepods.") || segment.starts_with("kubepods-")
+}
+
+/// k3s or ours, by the unit: the first that is one, for what is below it belongs to it.
+fn unit(cgroup: &str) -> Option<&str> {
+    let is_known = |segment: &&str| {
+        let is_ours = segment.starts_with("weaver-") && segment.len() <= 48 && is_plain(segment);
+        matches!(*segment, "k3s.service" | "k3s-agent.service") || is_ours
+    };
+    segments(cgroup).take(2).find(is_known).map(|unit| unit.trim_end_matches(".service"))
+}
+
+fn is_plain(segment: &str) -> bool {
+    segment.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'.')
+}
+
+/// Who was ended when the memory of the board ran out.
+fn victim(cgroup: &str, name: &str) -> String {
+    if segments(cgroup).any(is_kubepods) {
+        return format!("process {name} of a pod");
+    }
+    match unit(cgroup) {
+        Some(unit) => format!("{unit} (process {name})"),
+        None => format!("process {name}"),
+    }
+}
+
+/// Whose limit this is, where it is a matter of the node.
+fn limited(cgroup: &str) -> Option<String> {
+    if segments(cgroup).any(is_kubepods) {
+        let is_pods = segments(cgroup).any(|segment| segment.starts_with("pod") || segment.contains("-pod"));
+        // What the kubelet leaves to all pods together.
+        return (!is_pods).then(|| "the pods together".to_owned());
+    }
+    unit(cgroup).map(str::to_owned)
+}
