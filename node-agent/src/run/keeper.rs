@@ -15,6 +15,7 @@ use super::{
     drift::Drift,
     gate::{Verdict, is_silent, verdict},
     k3d_units::Reach,
+    kernel_log,
     phase::{Mint, Phase, PolicyState},
     renewal::Renewal,
     status::Status,
@@ -61,6 +62,8 @@ struct Keeper {
     phase: Phase,
     /// What systemd runs, where it does.
     units: Option<Units>,
+    /// What the kernel says, where it is listened to.
+    kernel_log: Option<kernel_log::Shared>,
     heartbeat: Heartbeat,
     backoff: Backoff,
     /// Changes of the host's files, where the kernel tells of them.
@@ -79,6 +82,7 @@ pub async fn keep(
     webhook: watch::Sender<Option<SocketAddr>>,
     served: watch::Receiver<bool>,
     units: Option<Units>,
+    kernel_log: Option<kernel_log::Shared>,
     heartbeat: Heartbeat,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -101,6 +105,7 @@ pub async fn keep(
             served,
             phase,
             units,
+            kernel_log,
             heartbeat,
             backoff,
             drift: drift(),
@@ -227,6 +232,9 @@ impl Keeper {
                 let (clock, booted) = read.await.context("reading the reports of this boot")?;
                 findings.extend(clock);
                 findings.extend(booted);
+                // It is no cause to hold back k3s or the operator: what it tells has happened.
+                let kernel = self.kernel_log.iter().flat_map(kernel_log::Shared::findings);
+                findings.extend(kernel.map(|finding| runs.typed_there(finding)));
                 self.status.set_round(findings, units.k3s_is_blocked(), gate, reason);
             }
         }

@@ -3,13 +3,13 @@
 //! kinds installed and their conversion working.
 //!
 //! With `--systemd` it starts no children but asks systemd for units, keeps
-//! k3s' block, and publishes its report in all the places that preflight does.
+//! k3s' block, follows the kernel's log, and publishes its report in all the places that preflight does.
 //! On a node that joins a server nothing is proven, no operator started and no
 //! definition looked after: that is its server's.
 //!
 //! Tasks under one cancellation token: the gate keeper, the keepers of the
 //! definitions and of the `NodeReport`, the supervisors of operator and webhook,
-//! the server of metrics, the writer of `report.json`, or under systemd of all
+//! the reader of the kernel's log, the server of metrics, the writer of `report.json`, or under systemd of all
 //! places, and the watchdog's. The end of any of them that was not asked for ends
 //! the process: a half-dead agent would look alive.
 
@@ -20,6 +20,7 @@ mod drift;
 mod gate;
 mod k3d_units;
 mod keeper;
+mod kernel_log;
 mod manifests;
 pub mod metrics;
 mod phase;
@@ -80,7 +81,8 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     let host = Host::from(args.host.clone());
     // No task begins with k3s where the API server runs in a cluster of k3d.
     host.look_at_k3d().await;
-    let mut tasks = start(host, args, &status, &stop);
+    let kernel_log = args.systemd.then(kernel_log::Shared::new).transpose()?;
+    let mut tasks = start(host, args, kernel_log, &status, &stop);
     if !by_systemd {
         // Not every process is started by systemd: without its socket this does nothing.
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
@@ -115,6 +117,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
 fn start(
     host: Host,
     args: RunArgs,
+    kernel_log: Option<kernel_log::Shared>,
     status: &Status,
     stop: &CancellationToken,
 ) -> JoinSet<anyhow::Result<()>> {
@@ -139,6 +142,9 @@ fn start(
     if args.webhook.is_some() {
         tasks.spawn(webhook(args.clone(), shown, status(), stop()));
     }
+    if let Some(log) = &kernel_log {
+        tasks.spawn(kernel_log::follow(host.root.clone(), log.clone(), status(), stop()));
+    }
     let role = host.role();
     tasks.spawn(reporter::keep(host.clone(), status(), stop()));
     match role {
@@ -151,7 +157,7 @@ fn start(
         let drop_ins = HostRoot::new(args.host.root.clone()).real(k3d_units::DIRECTORY);
         Units::new(Systemctl::new(args.systemctl.clone()), args.runtime_dir.clone(), drop_ins, role)
     });
-    tasks.spawn(keeper::keep(host, args, status(), open, show, served, units, heartbeat, stop()));
+    tasks.spawn(keeper::keep(host, args, status(), open, show, served, units, kernel_log, heartbeat, stop()));
     tasks
 }
 

@@ -157,6 +157,7 @@ async fn publish(
     let now = Time(jiff::Timestamp::now());
     let desired = node_verdicts::status(&before, &facts, Some(version), findings, &now);
     memory.remember(&before, &desired);
+    memory.news.extend(status.take_news());
     if !node_verdicts::says_the_same(&before, &desired) {
         memory.wrote = true;
         let whole = serde_json::from_value(json!([{ "op": "add", "path": "/status", "value": desired }]));

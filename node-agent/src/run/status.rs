@@ -1,10 +1,11 @@
 //! What `run` says about itself: in `report.json`, and under systemd in all the
 //! places of [`publish`](crate::publish).
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use sd_notify::NotifyState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +16,7 @@ use weaver_host::durable_file;
 use super::metrics::Counts;
 use crate::{
     node_report::{ChildReport, Definitions, Gate, Report},
+    node_verdicts::News,
     publish::{Publisher, card::Outcome},
 };
 
@@ -26,6 +28,8 @@ const CARD_AGAIN: Duration = Duration::from_mins(1);
 const CARD_TRIED_AGAIN: Duration = Duration::from_hours(1);
 /// Characters of the line for `systemctl status`.
 const STATUS_LINE: usize = 200;
+/// News besides those of findings that wait until they are told.
+const MOST_NEWS: usize = 32;
 
 /// The shared report: tasks change it, one task writes it.
 #[derive(Debug, Clone)]
@@ -34,6 +38,8 @@ pub struct Status {
     path: PathBuf,
     /// Whether a round of checks has ended.
     checked: watch::Sender<bool>,
+    /// News that are no findings, such as the kernel's.
+    news: Arc<Mutex<Vec<News>>>,
     /// What is counted besides.
     pub counts: Counts,
 }
@@ -45,6 +51,7 @@ impl Status {
             report: watch::Sender::new(Report::unchecked()),
             path,
             checked: watch::Sender::new(false),
+            news: Arc::default(),
             counts: Counts::default(),
         }
     }
@@ -70,6 +77,19 @@ impl Status {
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Report> {
         self.report.subscribe()
+    }
+
+    /// Keeps news until they are taken; where they are too many, the last are left out.
+    pub fn add_news(&self, added: impl IntoIterator<Item = News>) {
+        let mut news = self.news.lock();
+        news.extend(added);
+        news.truncate(MOST_NEWS);
+    }
+
+    /// The news since the last call.
+    #[must_use]
+    pub fn take_news(&self) -> Vec<News> {
+        std::mem::take(&mut *self.news.lock())
     }
 
     /// The node's name in the cluster.

@@ -4,6 +4,7 @@
 
 mod boot_config;
 mod check;
+mod kernel_log;
 mod offline_start;
 mod preflight;
 mod preflight_gate;
