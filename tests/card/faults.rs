@@ -149,3 +149,33 @@ fn a_name_configured_and_not_served_is_reported_and_its_remedy_works() {
     });
     operator_becomes_active(&machine);
 }
+
+#[test]
+#[ignore = "needs the booted image: make image-smoke"]
+fn an_error_of_the_card_in_the_kernels_log_is_on_the_card_and_stops_nothing() {
+    let mut machine = machine().unwrap();
+    let operator = pid(&machine, OPERATOR).unwrap();
+    let said = "mmc0: Timeout waiting for hardware interrupt.";
+    machine.run(&format!("echo '<3>{said}' > /dev/kmsg")).unwrap();
+    let finding = until("the finding", || {
+        let json = report(&machine)?;
+        let findings = json["findings"].as_array().cloned().unwrap_or_default();
+        let found = findings.into_iter().find(|f| f["code"] == "H-07" && f.to_string().contains(said));
+        Ok(found.ok_or_else(|| json["findings"].to_string()))
+    });
+    assert_eq!(finding["severity"], "warn", "{finding}");
+    until("the finding on the card", || {
+        let text = machine.read_fat("NODE-STATUS.txt")?.unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        Ok(if text.contains("H-07") && text.contains(said) { Ok(()) } else { Err(text) })
+    });
+    // A new agent reads the same buffer.
+    comes_back(&machine, "weaver-node-agent.service");
+    until("the finding again", || {
+        let json = report(&machine)?;
+        let is_there = json["gate"] == "open" && json["findings"].to_string().contains(said);
+        Ok(if is_there { Ok(()) } else { Err(json.to_string()) })
+    });
+    assert_eq!(pid(&machine, OPERATOR).unwrap(), operator, "what has happened stops nothing");
+    assert!(is_active(&machine, "k3s.service").unwrap());
+}

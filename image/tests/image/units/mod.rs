@@ -385,6 +385,22 @@ fn ours_are_in_their_slice_and_their_sandbox() {
         }
         assert_eq!(units[name].service("InaccessiblePaths"), Some(hidden), "{name}: the other's secrets");
     }
+    // What errors of the card are read from. No other unit of ours may: processes and addresses are in it.
+    let agent = &units["weaver-node-agent.service"];
+    for (key, value) in [
+        ("BindReadOnlyPaths", "-/dev/kmsg"),
+        ("DeviceAllow", "/dev/kmsg r"),
+        ("PrivateDevices", "yes"),
+        ("ProtectKernelLogs", "no"),
+    ] {
+        assert_eq!(agent.service(key), Some(value), "{key}: the kernel's log, and no device but that");
+    }
+    assert!(agent.has("Service", "CapabilityBoundingSet", "CAP_SYSLOG"), "dmesg_restrict is 1 on Debian");
+    for (name, unit) in units.iter().filter(|(name, _)| *name != "weaver-node-agent.service") {
+        let protects = unit.service("ProtectKernelLogs");
+        assert!(protects.is_none_or(|value| value == "yes"), "{name}: ProtectKernelLogs={protects:?}");
+        assert!(!unit.has("Service", "CapabilityBoundingSet", "CAP_SYSLOG"), "{name}");
+    }
     // On a node that joins it asks the server; J-01 would be there for ever.
     assert_eq!(units["weaver-node-agent.service"].service("IPAddressDeny"), None);
 }
