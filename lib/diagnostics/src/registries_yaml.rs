@@ -89,18 +89,7 @@ impl Found<'_> {
         }
         for node in endpoint.items() {
             let Some(url) = node.as_str() else { continue };
-            match host(url) {
-                Some(host) => mirror.endpoints.push(host),
-                None => self.none(
-                    node,
-                    "an endpoint does not say whether it speaks https or http",
-                    "write it as a URL: https://HOST:PORT, or http://HOST:PORT for a registry without TLS",
-                ),
-            }
-            // It may be the host that `configs` means all the same.
-            if host(url).is_none() && !url.contains(['@', ' ']) {
-                mirror.endpoints.extend(url.split('/').next());
-            }
+            mirror.endpoints.extend(host(url));
         }
         mirror
     }
@@ -143,9 +132,9 @@ impl Found<'_> {
     }
 }
 
-/// Host and port of a URL; `None` for what is none.
+/// Host and port of an endpoint; `None` for what is none. Without a scheme k3s takes https.
 fn host(url: &str) -> Option<&str> {
-    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let host = rest.split('/').next()?;
     (!host.is_empty() && !host.contains(['@', ' '])).then_some(host)
 }
@@ -169,6 +158,7 @@ mod tests {
             "configs:\n  ghcr.io:\n    auth: {token: hunter2}\n",
             "mirrors:\n  \"*\":\n    endpoint:\n    - \"http://registry.lan:5000\"\n",
             "mirrors:\n  docker.io:\n",
+            "mirrors:\n  a.lan:\n    endpoint: [a.lan/x]\nconfigs:\n  a.lan:\n    auth: {username: u}\n",
         ] {
             assert_eq!(found(text), [], "{text}");
         }
@@ -185,7 +175,10 @@ mod tests {
                 "mirrors:\n  docker.io:\n    endpoint: [\"https://192.168.1.59/proxy\"]\nconfigs:\n  docker.io:\n    tls: {insecure_skip_verify: true}\n",
                 "/r.yaml:5:3: `configs` names the mirrored registry `docker.io`, whose images come from 192.168.1.59",
             ),
-            ("mirrors:\n  a.lan:\n    endpoint: [a.lan/x]\n", "/r.yaml:3:16: an endpoint does not say"),
+            (
+                "mirrors:\n  docker.io:\n    endpoint: [192.168.1.59/proxy]\nconfigs:\n  docker.io:\n    tls: {}\n",
+                "/r.yaml:5:3: `configs` names the mirrored registry `docker.io`, whose images come from 192.168.1.59",
+            ),
             ("mirrors:\n  a.lan:\n    endpoint: https://a.lan\n", "/r.yaml:3:15: `endpoint` is a text"),
             ("mirrors:\n  a.lan:\n    tls: {}\n", "/r.yaml:3:5: a mirror has no `tls`"),
             ("registries: {}\n", "/r.yaml:1:1: k3s reads no `registries` here"),
