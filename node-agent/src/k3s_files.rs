@@ -14,7 +14,7 @@ use rustls::{
 };
 use weaver_diagnostics::{
     finding::{Code, Finding, Place, Remedy, Severity},
-    k3s_config::{self, DEFAULT_DATA_DIR, Effective, Setting},
+    k3s_config::{self, DEFAULT_DATA_DIR, Effective, Setting, keys},
     k3s_unit::{self, Flag},
     k3s_upgrade::Role,
     kubeconfig::{self, Unusable},
@@ -35,6 +35,15 @@ const SERVER_CA: &str = "server/tls/server-ca.crt";
 #[must_use]
 pub fn role(root: &HostRoot) -> Role {
     if root.real(AGENT_ROLE).symlink_metadata().is_ok() { Role::Agent } else { Role::Server }
+}
+
+/// The same, and where nothing is noted by the unit that is there: k3s' own installer may have made it an agent.
+fn role_of_units(root: &HostRoot) -> Role {
+    let has = |unit: &str| UNIT_PLACES.iter().any(|place| root.exists(format!("{place}/{unit}")));
+    match role(root) {
+        Role::Server if has(Role::Agent.unit()) && !has(Role::Server.unit()) => Role::Agent,
+        noted => noted,
+    }
 }
 
 /// Whether k3s is installed here, or was configured to be.
@@ -75,6 +84,9 @@ pub fn effective_without(
         unreadable.push(missing_config(&setting));
     }
     let mut effective = k3s_config::merge(&files, &start.flags);
+    let role = role_of_units(root);
+    effective.findings.extend(keys::lint(&files, role));
+    effective.findings.extend(keys::lint_flags(&start.flags, role));
     effective.drop_ins = with_suffix(&config, ".d");
     effective.data_dir = effective.data_dir.or(start.data_dir);
     effective.node_name = effective.node_name.or(start.node_name);
@@ -372,11 +384,40 @@ mod tests {
             (&[ours, environment, file], Some("file")),
             (&[ours, file, drop_in], Some("drop-in")),
             (&[ours, file, drop_in, flag], Some("flag")),
-            (&[(DEFAULT_CONFIG, "node-name: [a]\n")], None),
+            (&[(DEFAULT_CONFIG, "node-name: [a]\n")], Some("a")),
+            (&[(DEFAULT_CONFIG, "node-name: {a: b}\n")], None),
         ] {
             let (_dir, root) = host(files);
             let name = effective_without(&root, None, None, Some(Path::new(OURS))).node_name;
             assert_eq!(name.map(|setting| setting.value).as_deref(), want, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn keys_are_judged_for_the_role_that_the_units_show() {
+        let unit = |role: &str| format!("[Service]\nExecStart=k3s {role} --no-deploy traefik\n");
+        let (server, agent) = (unit("server"), unit("agent"));
+        let (server, agent) = (
+            ("/etc/systemd/system/k3s.service", server.as_str()),
+            ("/etc/systemd/system/k3s-agent.service", agent.as_str()),
+        );
+        let config = (DEFAULT_CONFIG, "disable: [traefik]\n");
+        for (files, want) in [
+            (&[config, server][..], &["--no-deploy"][..]),
+            (&[config, agent], &["disable` on servers only"]),
+            (&[config, agent, (AGENT_ROLE, "")], &["disable` on servers only", "--no-deploy"]),
+            (&[config, agent, server], &["--no-deploy"]),
+            (&[config], &[]),
+        ] {
+            let (_dir, root) = host(files);
+            let findings = effective(&root, None, None).findings;
+            assert_eq!(findings.len(), want.len(), "{files:?}: {findings:?}");
+            for (finding, want) in findings.iter().zip(want) {
+                assert!(
+                    finding.code == Code::SettingMisspelled && finding.message.contains(want),
+                    "{finding:?}"
+                );
+            }
         }
     }
 

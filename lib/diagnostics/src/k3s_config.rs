@@ -8,12 +8,14 @@
 //! Only the settings named here are looked at; every other value, tokens among
 //! them, is dropped unseen.
 
+pub mod flags;
+pub mod keys;
+
 use std::path::PathBuf;
 
 use crate::{
     finding::{Code, Finding, Place, Remedy},
     k3s_unit::Flag,
-    shell::quoted,
     text_file::TextFile,
     yaml_node::{self, Node, Value},
 };
@@ -46,6 +48,8 @@ pub struct Effective {
     pub node_name: Option<Setting>,
     /// `node-ip`, of several the first.
     pub node_ip: Option<Setting>,
+    /// `kubelet-arg`, each entry as it is written.
+    pub kubelet_args: Vec<Setting>,
     /// `disable-agent`: there is no kubelet.
     pub disable_agent: bool,
     /// Names that lost to a later value.
@@ -103,8 +107,8 @@ impl Effective {
                     Ok(names) => self.replace_names(names, &place, false),
                     Err(wrong) => self.findings.push(*wrong),
                 },
-                "https-listen-port" => self.set_port(value.as_str(), place, wrong_type),
-                "data-dir" => match value.as_str() {
+                "https-listen-port" => self.set_port(single(value), place, wrong_type),
+                "data-dir" => match single(value) {
                     Some(text) => {
                         self.data_dir = Some(Setting { value: text.to_owned(), origin: place });
                     }
@@ -115,16 +119,28 @@ impl Effective {
                         "data-dir: /var/lib/rancher/k3s",
                     )),
                 },
+                "kubelet-arg" => {
+                    let list = std::slice::from_ref(value);
+                    let items = if value.items().is_empty() { list } else { value.items() };
+                    let setting = |node: &Node| {
+                        let origin = Place::at(&file.path, node.line, node.column);
+                        Some(Setting { value: node.as_str()?.to_owned(), origin })
+                    };
+                    if !key.ends_with('+') {
+                        self.kubelet_args.clear();
+                    }
+                    self.kubelet_args.extend(items.iter().filter_map(setting));
+                }
                 "disable-agent" => self.disable_agent = value.as_str() == Some("true"),
                 "node-name" => {
-                    let name = value.as_str();
+                    let name = single(value);
                     self.node_name = name.map(|name| Setting { value: name.to_owned(), origin: place });
                 }
                 "node-ip" => {
                     let address = value.as_str().or_else(|| value.items().first()?.as_str());
                     self.node_ip = address.map(|ip| Setting { value: ip.to_owned(), origin: place });
                 }
-                key => self.findings.extend(misspelled(key, place)),
+                _ => {}
             }
         }
     }
@@ -145,6 +161,10 @@ impl Effective {
                 }
                 "data-dir" | "d" => {
                     self.data_dir = Some(Setting { value: flag.value.clone(), origin: flag.origin.clone() });
+                }
+                "kubelet-arg" => {
+                    let setting = Setting { value: flag.value.clone(), origin: flag.origin.clone() };
+                    self.kubelet_args.push(setting);
                 }
                 "disable-agent" => self.disable_agent = flag.value != "false",
                 "node-name" => {
@@ -197,46 +217,12 @@ impl Effective {
     }
 }
 
-/// The settings on which names and the reach of the API server depend.
-const WATCHED: [&str; 7] = [
-    "tls-san",
-    "https-listen-port",
-    "data-dir",
-    "node-name",
-    "node-ip",
-    "bind-address",
-    "write-kubeconfig-mode",
-];
-
-/// A key that is one of those but for its case, its hyphens or a plural: k3s passes over it.
-fn misspelled(key: &str, place: Place) -> Option<Finding> {
-    if WATCHED.contains(&key) {
-        return None;
+/// The value of a setting that takes one; k3s takes a list of one as well.
+fn single(value: &Node) -> Option<&str> {
+    match value.items() {
+        [only] => only.as_str(),
+        _ => value.as_str(),
     }
-    let plain = |key: &str| key.replace(['-', '_', ' '], "").to_ascii_lowercase();
-    let given = plain(key);
-    let meant = WATCHED.iter().find(|known| {
-        let known = plain(known);
-        given == known || given.strip_suffix('s') == Some(&known)
-    })?;
-    let message = format!("k3s does not know `{key}` and ignores it; it knows `{meant}`");
-    let finding = Finding::new(Code::SettingMisspelled, message);
-    let is_plain = key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
-    let finding = if is_plain {
-        let file = quoted(&place.file);
-        let then = if *meant == "tls-san" {
-            "sudo weaver-node-agent repair names"
-        } else {
-            "sudo systemctl restart k3s"
-        };
-        let remedy = Remedy::new(format!("write `{meant}`, then restart k3s"))
-            .command(format!("sudo sed -i 's/^{key}/{meant}/' {file}"))
-            .command(then);
-        finding.remedy(remedy)
-    } else {
-        finding
-    };
-    Some(finding.saw(place, key))
 }
 
 /// The names of one value: a list, or a single value as k3s accepts it.

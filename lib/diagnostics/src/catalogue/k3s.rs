@@ -13,7 +13,8 @@ macro_rules! k3s_rows {
         }
         K3sConfigWrongType = "F-02" "k3s-config-wrong-type" Fail {
             title: "A setting of k3s has the wrong type.",
-            cause: "A list is given instead of a string, or the other way round.",
+            cause: "A mapping or a list is given instead of a text, or a word instead of a number; k3s does not start with a \
+                value that it cannot read.",
             remedy: "write it as the documentation of k3s shows it",
             commands: [CHECK],
             links: [K3S_CONFIGURATION],
@@ -45,8 +46,9 @@ macro_rules! k3s_rows {
         }
         SettingMisspelled = "F-07" "setting-misspelled" Warn {
             title: "k3s does not know a setting.",
-            cause: "The key is misspelled. k3s ignores unknown keys with one line in its log.",
-            remedy: "correct the key and restart k3s",
+            cause: "The key is misspelled, is one of the other role, or was removed. A server ignores it, with one line in \
+                its log; an agent does not start with it.",
+            remedy: "correct or remove the key and restart k3s",
             commands: ["sudo journalctl -b -u k3s | grep 'Unknown flag'", RESTART_K3S],
             links: [K3S_CONFIGURATION],
         }

@@ -76,7 +76,7 @@ fn wrong_types_are_named_with_place_and_remedy() {
         ("tls-san: [[a]]\n", "/c.yaml:1:11"),
         ("https-listen-port: high\n", "/c.yaml:1:20"),
         ("https-listen-port: 65536\n", "/c.yaml:1:20"),
-        ("data-dir: [x]\n", "/c.yaml:1:11"),
+        ("data-dir: [x, y]\n", "/c.yaml:1:11"),
     ] {
         let merged = merge(&[file("/c.yaml", text)], &[]);
         let [found] = merged.findings.as_slice() else { panic!("{text:?}: {merged:?}") };
@@ -84,6 +84,35 @@ fn wrong_types_are_named_with_place_and_remedy() {
         assert!(found.message.contains(place), "{text:?}: {}", found.message);
         assert!(found.remedy.as_ref().unwrap().explain.contains("/c.yaml"));
     }
+}
+
+#[test]
+fn entries_for_the_kubelet_are_replaced_appended_and_given_as_flags() {
+    let one = file("/c.yaml", "kubelet-arg: config=/a\n");
+    let more = file("/c.yaml.d/1.yaml", "kubelet-arg+: [v=2, config=/b]\n");
+    let other = file("/c.yaml.d/2.yaml", "kubelet-arg: [max-pods=9]\n");
+    for (files, flags, want) in [
+        (vec![one.clone(), more.clone()], vec![], "config=/a v=2 config=/b"),
+        (vec![one.clone(), more, other], vec![], "max-pods=9"),
+        (vec![one], vec![flag("kubelet-arg", "v=3")], "config=/a v=3"),
+        (vec![file("/c.yaml", "kubelet-arg: {a: b}\n")], vec![], ""),
+    ] {
+        let merged = merge(&files, &flags);
+        let values: Vec<_> = merged.kubelet_args.iter().map(|setting| setting.value.as_str()).collect();
+        assert_eq!(values.join(" "), want);
+    }
+}
+
+#[test]
+fn a_list_of_one_is_a_value() {
+    let merged =
+        merge(&[file("/c.yaml", "data-dir: [/d]\nhttps-listen-port: [7443]\nnode-name: [pi]\n")], &[]);
+    assert_eq!(merged.findings, []);
+    assert_eq!(merged.https_listen_port, Some(7443));
+    assert_eq!(
+        (merged.data_dir.unwrap().value.as_str(), merged.node_name.unwrap().value.as_str()),
+        ("/d", "pi")
+    );
 }
 
 #[test]
@@ -211,34 +240,5 @@ fn whether_there_is_a_kubelet() {
         ("disable-agent: true\n", vec![flag("disable-agent", "false")], false),
     ] {
         assert_eq!(merge(&[file("/c.yaml", text)], &flags).disable_agent, want, "{text} {flags:?}");
-    }
-}
-
-#[test]
-fn a_key_that_k3s_passes_over_is_named_with_what_was_meant() {
-    for (key, meant) in [
-        ("tls_san", Some("tls-san")),
-        ("tls-sans", Some("tls-san")),
-        ("tlsSan", Some("tls-san")),
-        ("TLS-SAN", Some("tls-san")),
-        ("node_name", Some("node-name")),
-        ("tls-san", None),
-        ("tls-san+", None),
-        ("tls-san-security", None),
-        ("node-ip", None),
-        ("bind-address", None),
-        ("node-label", None),
-        ("data-dirs", Some("data-dir")),
-    ] {
-        let effective = merge(&[file("/c.yaml", &format!("{key}: [raspi]\n"))], &[]);
-        let found = effective.findings.iter().find(|finding| finding.code == Code::SettingMisspelled);
-        assert_eq!(found.is_some(), meant.is_some(), "{key}");
-        if let (Some(found), Some(meant)) = (found, meant) {
-            assert!(found.message.contains(&format!("it knows `{meant}`")), "{}", found.message);
-            assert_eq!(found.evidence[0].place.line, Some(1));
-            assert!(effective.tls_san.is_empty());
-            let commands = &found.remedy.as_ref().unwrap().commands;
-            assert_eq!(commands[0], format!("sudo sed -i 's/^{key}/{meant}/' /c.yaml"));
-        }
     }
 }

@@ -1,0 +1,269 @@
+//! The keys of k3s' configuration files against the flags that k3s has.
+//!
+//! A server passes over a key that it does not know, with a line in its log; an agent does not start with it. So neither
+//! does what was meant. A newer k3s may know more than the table: no key that the table lacks is a failure here.
+
+use super::flags::{self, Kind, KnownFlag, NEWEST};
+use crate::{
+    finding::{Code, Finding, Place, Remedy, Severity},
+    finding_text::cut,
+    k3s_unit::Flag,
+    k3s_upgrade::Role,
+    shell::quoted,
+    text_file::TextFile,
+    yaml_node::{self, Node, Value},
+};
+
+/// Judged where their values are read.
+const READ_ELSEWHERE: [&str; 3] = ["tls-san", "https-listen-port", "data-dir"];
+/// Characters of a key that a message repeats.
+const LONGEST: usize = 60;
+
+/// What is wrong with the keys and the kinds of their values. Nothing of a file that is no YAML, which is told elsewhere.
+#[must_use]
+pub fn lint(files: &[TextFile], role: Role) -> Vec<Finding> {
+    each(files).flat_map(|key| key.judge(role)).collect()
+}
+
+/// What the command line of the unit has that k3s has no more, or not in this role: k3s does not start with it.
+#[must_use]
+pub fn lint_flags(given: &[Flag], role: Role) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for flag in given {
+        let Some(known) = flags::find(&flag.name) else { continue };
+        let why = match known.until {
+            Some(until) => removed(&known, until),
+            None if known.is_of(role) => continue,
+            None => only_of(&known),
+        };
+        let message = format!("{}, and does not start with --{}", why, known.name);
+        let instead = known.instead.filter(|_| known.until.is_some());
+        let explain = match instead {
+            Some(instead) => format!("in {} write --{instead} instead of --{}", flag.origin.file, known.name),
+            None => format!("remove --{} from {}", known.name, flag.origin.file),
+        };
+        findings.push(
+            Finding::new(Code::SettingMisspelled, message)
+                .saw(flag.origin.clone(), format!("--{}", known.name))
+                .remedy(super::after_the_unit_changed(explain)),
+        );
+    }
+    findings
+}
+
+/// One key of one file and its value.
+struct Entry<'a> {
+    file: &'a TextFile,
+    key: Node,
+    value: Node,
+}
+
+fn each(files: &[TextFile]) -> impl Iterator<Item = Entry<'_>> {
+    files.iter().flat_map(|file| {
+        let entries =
+            yaml_node::parse(&file.text).map_or_else(|_| Vec::new(), |root| root.entries().to_vec());
+        entries.into_iter().map(move |(key, value)| Entry { file, key, value })
+    })
+}
+
+impl Entry<'_> {
+    fn text(&self) -> &str {
+        self.key.as_str().unwrap_or_default()
+    }
+
+    /// Without the sign that appends.
+    fn plain(&self) -> &str {
+        self.text().strip_suffix('+').unwrap_or(self.text())
+    }
+
+    fn place(&self) -> Place {
+        self.at(&self.key)
+    }
+
+    fn at(&self, node: &Node) -> Place {
+        Place::at(&self.file.path, node.line, node.column)
+    }
+
+    fn judge(&self, role: Role) -> Vec<Finding> {
+        let Some(known) = flags::find(self.plain()) else { return self.unknown(role).into_iter().collect() };
+        if let Some(until) = known.until {
+            let message = format!("{} and {}", removed(&known, until), passes(role));
+            let explain = match known.instead {
+                Some("flannel-backend") => {
+                    "write `flannel-backend: none` on the servers, and nothing on agents".to_owned()
+                }
+                Some(instead) => format!("write `{instead}`, then restart k3s"),
+                None => "remove it".to_owned(),
+            };
+            return vec![self.misspelled(message, Remedy::new(explain).command(RESTART))];
+        }
+        if !known.is_of(role) {
+            let message = format!("{} and {}", only_of(&known), passes(role));
+            return vec![self.misspelled(message, Remedy::new("remove it from this file").command(RESTART))];
+        }
+        if READ_ELSEWHERE.contains(&known.name) { Vec::new() } else { self.value(&known) }
+    }
+
+    fn unknown(&self, role: Role) -> Option<Finding> {
+        let key = self.plain();
+        if key.is_empty() {
+            return None;
+        }
+        let shown = cut(key, LONGEST);
+        let bare = key.trim_start_matches('-');
+        if bare != key
+            && let Some(known) = flags::find(bare)
+        {
+            let message = format!("k3s does not start with `{shown}`: its keys have no hyphens in front");
+            let remedy = Remedy::new(format!("write `{}`, then restart k3s", known.name)).command(RESTART);
+            return Some(self.misspelled(message, remedy));
+        }
+        let Some(meant) = flags::nearest(key, role) else {
+            let message = format!("k3s up to v1.{NEWEST} does not know `{shown}` and {}", passes(role));
+            let remedy = Remedy::new(
+                "remove it, or correct it; a setting of the kubelet or of the API server is an entry of the \
+                 list `kubelet-arg` or `kube-apiserver-arg`",
+            );
+            return Some(self.misspelled(message, remedy.command(RESTART)));
+        };
+        let message = format!("k3s does not know `{shown}` and {}; it knows `{meant}`", passes(role));
+        let plain = |key: &str| key.to_ascii_lowercase().replace(['_', '-'], "");
+        let is_safe = key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+            && plain(key).starts_with(&plain(meant));
+        let then = if meant == "tls-san" { "sudo weaver-node-agent repair names" } else { RESTART };
+        let mut remedy = Remedy::new(format!("write `{meant}`, then restart k3s"));
+        if is_safe {
+            let file = quoted(&self.file.path);
+            remedy = remedy.command(format!("sudo sed -i 's/^{key}/{meant}/' {file}"));
+        }
+        Some(self.misspelled(message, remedy.command(then)))
+    }
+
+    fn misspelled(&self, message: String, remedy: Remedy) -> Finding {
+        Finding::new(Code::SettingMisspelled, message)
+            .saw(self.place(), cut(self.text(), LONGEST))
+            .remedy(remedy)
+    }
+
+    fn value(&self, known: &KnownFlag) -> Vec<Finding> {
+        let values = match &self.value.value {
+            Value::List(items) => items.as_slice(),
+            _ => std::slice::from_ref(&self.value),
+        };
+        let mut findings: Vec<_> = values.iter().filter_map(|value| self.single(known, value)).collect();
+        if known.kind != Kind::List && values.len() > 1 && findings.is_empty() {
+            let wanted = format!("a single value: of {} k3s takes the last", values.len());
+            // It starts.
+            findings.push(self.wrong(known, &self.value, &wanted, None).milder(Severity::Warn));
+        }
+        findings.extend(self.octal(known));
+        findings
+    }
+
+    fn single(&self, known: &KnownFlag, value: &Node) -> Option<Finding> {
+        let text = match &value.value {
+            Value::Scalar(text) => text.as_str(),
+            Value::Null => "",
+            Value::Map(_) if known.kind == Kind::List => {
+                let example = format!("{}:\n  - name=value", known.name);
+                // What k3s makes of it is for the part that it is passed to.
+                let finding = self.wrong(known, value, "a list of texts, not a mapping", Some(&example));
+                return Some(finding.milder(Severity::Warn));
+            }
+            Value::Map(_) | Value::List(_) => {
+                return Some(self.wrong(known, value, "a single value", None).milder(Severity::Warn));
+            }
+        };
+        let (is_right, wanted, example) = match known.kind {
+            Kind::Bool => (is_bool(text), "true or false", "true"),
+            Kind::Int => (is_int(text), "a number", "5"),
+            Kind::Duration => (is_duration(text), "a duration with its unit", "5m0s"),
+            Kind::Text | Kind::List => return None,
+        };
+        let example = format!("{}: {example}", known.name);
+        (!is_right).then(|| self.wrong(known, value, wanted, Some(&example)))
+    }
+
+    /// A mode that YAML takes for an octal number.
+    fn octal(&self, known: &KnownFlag) -> Option<Finding> {
+        if known.name != "write-kubeconfig-mode" {
+            return None;
+        }
+        let line = self.file.text.lines().nth(usize::try_from(self.value.line.checked_sub(1)?).ok()?)?;
+        let written = line.split_once(':')?.1.split('#').next()?.trim();
+        let digits = written.strip_prefix('0').filter(|digits| !digits.is_empty())?;
+        let number = u32::from_str_radix(digits, 8).ok()?;
+        let wanted =
+            format!("in quotes: without them YAML reads {written} as {number}, and k3s that as the mode");
+        let example = format!("{}: \"{written}\"", known.name);
+        Some(self.wrong(known, &self.value, &wanted, Some(&example)).milder(Severity::Warn))
+    }
+
+    /// The value itself is not repeated: it may be a secret of another key.
+    fn wrong(&self, known: &KnownFlag, at: &Node, wanted: &str, example: Option<&str>) -> Finding {
+        let place = self.at(at);
+        let finding =
+            Finding::new(Code::K3sConfigWrongType, format!("{place}: {} must be {wanted}", known.name));
+        let remedy = match example {
+            Some(example) => Remedy::new(format!("in {} write it as:\n{example}", place.file)),
+            None => Remedy::new(format!("in {} write one value", place.file)),
+        };
+        finding.saw(place, format!("{} is not {wanted}", known.name)).remedy(remedy.command(RESTART))
+    }
+}
+
+const RESTART: &str = "sudo systemctl restart k3s";
+
+/// What k3s does about a key that it does not know.
+const fn passes(role: Role) -> &'static str {
+    match role {
+        Role::Server => "ignores it",
+        Role::Agent => "does not start as an agent with it",
+    }
+}
+
+fn removed(known: &KnownFlag, until: u32) -> String {
+    format!("k3s has no `{}` since v1.{}", known.name, until + 1)
+}
+
+fn only_of(known: &KnownFlag) -> String {
+    let role = if known.on_server { "servers" } else { "agents" };
+    format!("k3s has `{}` on {role} only", known.name)
+}
+
+/// As Go reads it, and as YAML writes it.
+fn is_bool(text: &str) -> bool {
+    let yaml = ["y", "yes", "n", "no", "on", "off", "true", "false"];
+    matches!(text, "1" | "0" | "t" | "f" | "T" | "F") || yaml.contains(&text.to_ascii_lowercase().as_str())
+}
+
+fn is_int(text: &str) -> bool {
+    let text = text.trim().trim_start_matches(['-', '+']).replace('_', "");
+    let radix = [("0x", 16), ("0X", 16), ("0o", 8), ("0O", 8), ("0b", 2), ("0B", 2), ("", 10)];
+    radix.into_iter().any(|(start, radix)| {
+        text.strip_prefix(start).is_some_and(|digits| i64::from_str_radix(digits, radix).is_ok())
+    })
+}
+
+/// As Go reads it: numbers, each with its unit.
+fn is_duration(text: &str) -> bool {
+    let mut rest = text.trim().trim_start_matches(['-', '+']);
+    if rest == "0" {
+        return true;
+    }
+    let is_number = |text: &str| !text.is_empty() && text.bytes().any(|byte| byte.is_ascii_digit());
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, after) = rest.split_at(end);
+        let unit = ["ns", "us", "µs", "μs", "ms", "h", "m", "s"];
+        let Some(after) = unit.iter().find_map(|unit| after.strip_prefix(unit)) else { return false };
+        if !is_number(number) || number.matches('.').count() > 1 {
+            return false;
+        }
+        rest = after;
+    }
+    !text.trim().is_empty()
+}
+
+#[cfg(test)]
+mod tests;
