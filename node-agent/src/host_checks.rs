@@ -16,7 +16,7 @@ use weaver_diagnostics::{
 };
 
 use crate::{
-    facts::{board, identity, kernel, mounts::Mounts, names, network, storage},
+    facts::{board, identity, kernel, mounts::Mounts, names, network, runtime_files, storage},
     host_root::HostRoot,
     upgrade::journal,
 };
@@ -54,7 +54,7 @@ enum Of {
 type Run = fn(&Look<'_>) -> Vec<Finding>;
 
 /// All checks of what must hold before k3s starts, in the order of the report.
-static CHECKS: [(Of, Run); 19] = [
+static CHECKS: [(Of, Run); 20] = [
     (Of::Any, |at| memory_cgroup::findings(&kernel::memory_cgroup(at.root))),
     (Of::Any, |at| at.effective.findings.clone()),
     (Of::Any, |at| serving::wanted(&at.effective.tls_san, at.stage).1),
@@ -81,6 +81,7 @@ static CHECKS: [(Of, Run); 19] = [
                 .and_then(|identity| identity.judge(at.role)),
         )
     }),
+    (Of::OwnKubelet, |at| runtime_files::findings(at.root, &at.data_dir, &at.effective.kubelet_args)),
     (Of::Unit, |at| some(network::ports(at.root, at.api_port, !at.effective.disable_agent).judge())),
     (Of::Any, |at| some(board::power(at.root).as_ref().and_then(power::finding))),
 ];

@@ -13,6 +13,7 @@
 pub mod catalogue;
 pub mod cmdline_repair;
 pub mod config_txt;
+pub mod containerd_template;
 pub mod exit_code;
 pub mod finding;
 pub mod finding_text;
@@ -28,6 +29,7 @@ pub mod kept_cmdline;
 pub mod kernel_cmdline;
 pub mod kubeconfig;
 pub mod kubeconfig_export;
+pub mod kubelet_config;
 pub mod memory_cgroup;
 pub mod name_repair;
 pub mod next_boot;

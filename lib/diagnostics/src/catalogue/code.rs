@@ -13,6 +13,7 @@ use crate::finding::{remedy::Remedy, severity::Severity};
 const K3S_CONFIGURATION: &str = "https://docs.k3s.io/installation/configuration";
 const K3S_CERTIFICATES: &str = "https://docs.k3s.io/cli/certificate";
 const K3S_REQUIREMENTS: &str = "https://docs.k3s.io/installation/requirements";
+const K3S_CONTAINERD: &str = "https://docs.k3s.io/advanced";
 const K3S_REGISTRIES: &str = "https://docs.k3s.io/installation/private-registry";
 const K3S_ACCESS: &str = "https://docs.k3s.io/cluster-access";
 const K3S_AIRGAP: &str = "https://docs.k3s.io/installation/airgap";

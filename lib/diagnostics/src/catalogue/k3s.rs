@@ -71,6 +71,22 @@ macro_rules! k3s_rows {
             commands: ["weaver registry config REGISTRY:PORT", RESTART_K3S],
             links: [K3S_REGISTRIES],
         }
+        ContainerdTemplateFault = "F-12" "containerd-template-fault" Warn {
+            title: "A template of containerd's configuration breaks it, or has no effect.",
+            cause: "A file in agent/etc/containerd below k3s' data leaves k3s' own part out, has a table twice, or is \
+                of another version of containerd. k3s fills it in at each start.",
+            remedy: "correct the line that the finding names, and restart k3s",
+            commands: ["sudo journalctl -b -u k3s | grep -i containerd", RESTART_K3S],
+            links: [K3S_CONTAINERD],
+        }
+        KubeletConfigFault = "F-13" "kubelet-config-fault" Warn {
+            title: "A file of the kubelet's configuration is not read, or is not what it was meant to be.",
+            cause: "It does not end in .conf, is no KubeletConfiguration, has flags instead of fields, or sets what k3s \
+                sets itself.",
+            remedy: "correct the file that the finding names, and restart k3s",
+            commands: ["sudo journalctl -b -u k3s | grep -i kubelet", RESTART_K3S],
+            links: [K3S_CONFIGURATION],
+        }
         VolumeWaits = "F-10" "volume-waits" Warn {
             title: "A pod waits for a volume that nothing provides.",
             cause: "Its PersistentVolumeClaim names no StorageClass that exists, or asks for what the class cannot \

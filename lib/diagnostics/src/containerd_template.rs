@@ -1,0 +1,296 @@
+//! A template of containerd's configuration, which k3s fills in at each start. Pure.
+//!
+//! k3s takes `config-v3.toml.tmpl`, else `config.toml.tmpl`, in the place of its own; `{{ template "base" . }}` puts its
+//! own in. A template that Go or containerd cannot read keeps k3s from starting, and no message names the file.
+
+use crate::finding::{Code, Finding, Place, Remedy};
+use crate::text_file::TextFile;
+
+/// The directory of both, below k3s' data.
+pub const DIRECTORY: &str = "agent/etc/containerd";
+/// The templates, the first that is there counts, each with the version of what k3s puts in.
+pub const FILES: [(&str, Version); 2] =
+    [("config-v3.toml.tmpl", Version::V3), ("config.toml.tmpl", Version::V2)];
+
+/// The version of containerd's configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    V2,
+    V3,
+}
+
+impl Version {
+    /// Tables that k3s' own configuration always has.
+    const fn tables(self) -> &'static [&'static str] {
+        match self {
+            Self::V2 => &[
+                "plugins.io.containerd.grpc.v1.cri",
+                "plugins.io.containerd.grpc.v1.cri.containerd",
+                "plugins.io.containerd.grpc.v1.cri.containerd.runtimes.runc",
+                "plugins.io.containerd.grpc.v1.cri.containerd.runtimes.runc.options",
+                "plugins.io.containerd.grpc.v1.cri.registry",
+            ],
+            Self::V3 => &[
+                "plugins.io.containerd.grpc.v1.cri",
+                "plugins.io.containerd.cri.v1.runtime",
+                "plugins.io.containerd.cri.v1.runtime.containerd.runtimes.runc",
+                "plugins.io.containerd.cri.v1.runtime.containerd.runtimes.runc.options",
+                "plugins.io.containerd.cri.v1.images",
+                "plugins.io.containerd.cri.v1.images.registry",
+            ],
+        }
+    }
+}
+
+/// How a template puts k3s' own configuration in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Base {
+    Absent,
+    WithoutData,
+    /// On this line.
+    At(u64),
+}
+
+/// What is wrong with it; `by_systemd` says whether systemd starts k3s, which then has it manage the cgroups.
+#[must_use]
+pub fn lint(file: &TextFile, version: Version, by_systemd: bool) -> Vec<Finding> {
+    let mut found = Found { file, findings: Vec::new() };
+    let base = match base(&file.text) {
+        Ok(base) => base,
+        Err(line) => {
+            let what = "an action begins with `{{` and has no `}}`: k3s does not start with it";
+            found.fault(Some(line), what, "close it");
+            return found.findings;
+        }
+    };
+    let lines: Vec<(u64, &str)> = (1..).zip(file.text.lines().map(code)).collect();
+    match base {
+        Base::Absent => found.whole(&lines),
+        Base::WithoutData => {
+            let what =
+                "`{{ template \"base\" }}` has no dot, so k3s fills in nothing and containerd does not start";
+            found.fault(None, what, "write {{ template \"base\" . }}");
+        }
+        Base::At(line) => found.addition(&lines, line, version),
+    }
+    for (line, text) in &lines {
+        if by_systemd && text.replace(' ', "") == "SystemdCgroup=false" {
+            let what = "containerd is told to manage cgroups itself, and k3s has the kubelet use systemd: two managers make \
+                the node unstable";
+            found.fault(Some(*line), what, "write SystemdCgroup = {{ .SystemdCgroup }}");
+        }
+        let Some(table) = header(text) else { continue };
+        let of_containerd_1 = table.strip_prefix("plugins.io.containerd.grpc.v1.cri.");
+        if let Some(rest) = of_containerd_1.filter(|_| version == Version::V3) {
+            let meant = if rest.starts_with("registry") { "images" } else { "runtime" };
+            let what = "a table of containerd 1 has no effect in a configuration of version 3";
+            let remedy = format!("write it as plugins.'io.containerd.cri.v1.{meant}'.{rest}");
+            found.fault(Some(*line), what, &remedy);
+        } else if matches!(base, Base::At(_)) && table.contains(".registry.mirrors.") {
+            let what =
+                "containerd takes no mirrors next to the config_path that k3s sets, and does not start";
+            found.fault(Some(*line), what, "write the mirror into /etc/rancher/k3s/registries.yaml");
+        }
+    }
+    found.findings
+}
+
+struct Found<'a> {
+    file: &'a TextFile,
+    findings: Vec<Finding>,
+}
+
+impl Found<'_> {
+    fn fault(&mut self, line: Option<u64>, what: &str, remedy: &str) {
+        let place = Place { file: self.file.path.clone(), line, column: None };
+        let finding = Finding::new(Code::ContainerdTemplateFault, format!("{place}: {what}"));
+        let remedy = Remedy::new(format!("{remedy}; k3s reads the template when it starts"))
+            .command("sudo systemctl restart k3s");
+        self.findings.push(finding.saw(place, what).remedy(remedy));
+    }
+
+    /// A template that is all there is.
+    fn whole(&mut self, lines: &[(u64, &str)]) {
+        let says = |word: &str| lines.iter().any(|(_, line)| line.contains(word));
+        let lacks: Vec<&str> = [
+            ("SystemdCgroup", "who manages cgroups, so that the node is unstable"),
+            ("config_path", "the registries, so that registries.yaml has no effect"),
+        ]
+        .into_iter()
+        .filter_map(|(word, why)| (!says(word)).then_some(why))
+        .collect();
+        if !lacks.is_empty() {
+            let what = format!("it replaces all that k3s would write, and lacks {}", lacks.join("; and "));
+            self.fault(None, &what, "begin it with {{ template \"base\" . }}, and leave in it what differs");
+        }
+    }
+
+    /// A template that adds to k3s' own.
+    fn addition(&mut self, lines: &[(u64, &str)], base: u64, version: Version) {
+        let own = version.tables();
+        let mut has_table = false;
+        for (line, text) in lines {
+            if let Some(table) = header(text) {
+                has_table |= *line > base;
+                if own.contains(&table.as_str()) {
+                    let what = format!(
+                        "k3s' own configuration has [{table}] already: containerd does not start with both"
+                    );
+                    self.fault(
+                        Some(*line),
+                        &what,
+                        "remove the table, or the line with the base and write all of it",
+                    );
+                }
+            } else if *line > base && !has_table && is_assignment(text) {
+                let what =
+                    "a line without a table of its own behind the base belongs to the last table of that";
+                self.fault(Some(*line), what, "write the header of its table above it");
+                has_table = true;
+            }
+        }
+    }
+}
+
+/// A line without its comment, where it has one that begins with the line.
+fn code(line: &str) -> &str {
+    let line = line.trim();
+    if line.starts_with('#') { "" } else { line }
+}
+
+/// The name of a table, without the quotes of its parts. One with an action in it has none yet.
+fn header(line: &str) -> Option<String> {
+    let name = line.strip_prefix('[')?.split(']').next()?;
+    (!name.starts_with('[') && !name.contains("{{")).then(|| name.replace(['\'', '"', ' '], ""))
+}
+
+fn is_assignment(line: &str) -> bool {
+    let name = line.split_once('=').map(|(name, _)| name.trim());
+    name.is_some_and(|name| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+    })
+}
+
+/// Whether the actions are whole, and what they make of the base.
+///
+/// # Errors
+/// The line of an action that does not end.
+fn base(text: &str) -> Result<Base, u64> {
+    let mut base = Base::Absent;
+    let (mut rest, mut line) = (text, 1);
+    let breaks = |text: &str| text.matches('\n').count() as u64;
+    while let Some((before, after)) = rest.split_once("{{") {
+        line += breaks(before);
+        let (action, behind) = after.split_once("}}").ok_or(line)?;
+        let action = action.trim_start_matches('-').trim_end_matches('-').trim();
+        if let Some(arguments) = action.strip_prefix("template") {
+            let arguments = arguments.trim().replace('`', "\"");
+            if let Some(data) = arguments.strip_prefix("\"base\"") {
+                base = if data.trim().is_empty() { Base::WithoutData } else { Base::At(line) };
+            }
+        }
+        line += breaks(action);
+        rest = behind;
+    }
+    Ok(base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn found(text: &str, version: Version) -> Vec<String> {
+        let findings = lint(&TextFile::new("/t", text), version, true);
+        findings.into_iter().map(|finding| finding.message).collect()
+    }
+
+    /// The template of before containerd 2, as people copied it.
+    const WHOLE: &str = "version = 2\n\n[plugins.\"io.containerd.internal.v1.opt\"]\n  path = \"{{ .NodeConfig.Containerd.Opt }}\"\n\
+        [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\n\tSystemdCgroup = {{ .SystemdCgroup }}\n\
+        [plugins.\"io.containerd.grpc.v1.cri\".registry]\n  config_path = \"{{ .NodeConfig.Containerd.Registry }}\"\n";
+
+    #[test]
+    fn what_works_is_left_alone() {
+        for (text, version) in [
+            (WHOLE, Version::V2),
+            ("{{ template \"base\" . }}\n", Version::V3),
+            (
+                "{{- template `base` . -}}\n# [plugins.'io.containerd.cri.v1.runtime']\n[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'nvidia']\n  \
+                 runtime_type = \"io.containerd.runc.v2\"\n",
+                Version::V3,
+            ),
+            (
+                "{{ template \"base\" . }}\n\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.\"custom\".options]\n  BinaryName = \"/usr/bin/c\"\n  \
+                 SystemdCgroup = {{ .SystemdCgroup }}\n",
+                Version::V2,
+            ),
+            (
+                "{{/* a note\nof two lines */}}{{ template \"base\" . }}\n[debug]\nlevel = \"debug\"\n",
+                Version::V3,
+            ),
+        ] {
+            assert_eq!(found(text, version), [""; 0], "{text}");
+        }
+    }
+
+    #[test]
+    fn what_breaks_containerd_or_has_no_effect_is_named_with_its_line() {
+        let with_base = |text: &str| format!("{{{{ template \"base\" . }}}}\n{text}");
+        for (text, version, want) in [
+            ("\n{{ template \"base\" .\n".to_owned(), Version::V3, "/t:2: an action begins with `{{`"),
+            ("{{ template \"base\" }}\n".to_owned(), Version::V3, "/t: `{{ template \"base\" }}` has no dot"),
+            (
+                "version = 3\n[debug]\nlevel = \"debug\"\n".to_owned(),
+                Version::V3,
+                "/t: it replaces all that k3s would write",
+            ),
+            (
+                WHOLE.replace("config_path", "x"),
+                Version::V2,
+                "/t: it replaces all that k3s would write, and lacks the registries",
+            ),
+            (
+                WHOLE.replace("{{ .SystemdCgroup }}", "false"),
+                Version::V2,
+                "/t:6: containerd is told to manage cgroups itself",
+            ),
+            (
+                with_base("[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]\n"),
+                Version::V3,
+                "/t:2: k3s' own configuration has [plugins.io.containerd.cri.v1.runtime.containerd.runtimes.runc.options] already",
+            ),
+            (
+                with_base("[plugins.\"io.containerd.grpc.v1.cri\".registry]\n"),
+                Version::V2,
+                "/t:2: k3s' own configuration has [plugins.io.containerd.grpc.v1.cri.registry] already",
+            ),
+            (
+                with_base("[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.\"nvidia\"]\n"),
+                Version::V3,
+                "/t:2: a table of containerd 1 has no effect",
+            ),
+            (
+                with_base("oom_score = -999\n[debug]\n"),
+                Version::V3,
+                "/t:2: a line without a table of its own",
+            ),
+        ] {
+            let found = found(&text, version);
+            assert!(found.len() == 1 && found[0].starts_with(want), "{text}: {found:?}");
+        }
+        let file =
+            TextFile::new("/t", with_base("[plugins.\"io.containerd.grpc.v1.cri\".registry.mirrors.a]\n"));
+        let remedy = lint(&file, Version::V3, true).remove(0).remedy.unwrap();
+        assert!(remedy.explain.contains("plugins.'io.containerd.cri.v1.images'.registry.mirrors.a"));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "\\PC*|(\\{\\{|\\}\\}| template \"base\" |\\.|\\[|\\]|plugins|=|\n){0,20}") {
+            for (_, version) in FILES {
+                let _ = lint(&TextFile::new("/t", text.clone()), version, true);
+            }
+        }
+    }
+}

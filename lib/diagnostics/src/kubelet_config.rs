@@ -1,0 +1,191 @@
+//! Files of the kubelet's configuration under k3s: those that `kubelet-arg` names and the drop-ins of k3s' own directory.
+//! Pure.
+//!
+//! k3s copies the first into the second; the kubelet reads what ends in `.conf` there and refuses what is no
+//! `KubeletConfiguration`, which ends k3s.
+
+use crate::finding::{Code, Finding, Place, Remedy};
+use crate::k3s_unit::Setting;
+use crate::text_file::TextFile;
+use crate::yaml_node::{self, Node};
+
+/// The directory of the drop-ins, below k3s' data.
+pub const DROP_INS: &str = "agent/etc/kubelet.conf.d";
+/// Drop-ins that k3s writes itself.
+pub const OF_K3S: [&str; 2] = ["00-k3s-defaults.conf", "10-cli-config.conf"];
+
+/// The file that an entry of `kubelet-arg` names.
+#[must_use]
+pub fn named(arguments: &[Setting]) -> Vec<Setting> {
+    let path = |setting: &Setting| {
+        let value = setting.value.trim_start_matches('-').strip_prefix("config=")?.to_owned();
+        Some(Setting { value, origin: setting.origin.clone() })
+    };
+    arguments.iter().filter_map(path).filter(|setting| !setting.value.is_empty()).collect()
+}
+
+/// A file that an entry names and that is not there: k3s does not start.
+#[must_use]
+pub fn missing(named: &Setting) -> Finding {
+    let Setting { value: path, origin } = named;
+    let message =
+        format!("{path} does not exist, kubelet-arg at {origin} names it, and k3s does not start without it");
+    Finding::new(Code::KubeletConfigFault, message)
+        .saw(origin.clone(), format!("kubelet-arg config={path}"))
+        .remedy(
+            Remedy::new(format!("write {path}, or remove the entry from {}", origin.file))
+                .command("sudo systemctl restart k3s"),
+        )
+}
+
+/// A file among the drop-ins that the kubelet passes over.
+#[must_use]
+pub fn passed_over(directory: &str, name: &str) -> Option<Finding> {
+    let is_meant = [".yaml", ".yml", ".json"].iter().any(|end| name.ends_with(end)) && !name.starts_with('.');
+    is_meant.then(|| {
+        let place = Place::file(format!("{directory}/{name}"));
+        let message = format!("{place}: the kubelet reads files there that end in .conf only");
+        let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+        let remedy = Remedy::new(format!("rename it to {stem}.conf, then restart k3s"));
+        Finding::new(Code::KubeletConfigFault, message)
+            .saw(place, "not read")
+            .remedy(remedy.command("sudo systemctl restart k3s"))
+    })
+}
+
+/// What is wrong with a file; `by_systemd` says whether systemd starts k3s.
+#[must_use]
+pub fn lint(file: &TextFile, by_systemd: bool) -> Vec<Finding> {
+    let root = match yaml_node::parse(&file.text) {
+        Ok(root) => root,
+        Err(error) => {
+            let place = Place { file: file.path.clone(), line: error.line, column: error.column };
+            let message =
+                format!("{place}: not valid YAML, so the kubelet does not start with it, and k3s ends");
+            let remedy = Remedy::new(format!("correct {}", file.path)).command("sudo systemctl restart k3s");
+            return vec![
+                Finding::new(Code::KubeletConfigFault, message).saw(place, error.message).remedy(remedy),
+            ];
+        }
+    };
+    let fault = |at: &Node, what: &str, remedy: &str| {
+        let place = Place::at(&file.path, at.line, at.column);
+        let remedy = Remedy::new(format!("{remedy}, then restart k3s")).command("sudo systemctl restart k3s");
+        Finding::new(Code::KubeletConfigFault, format!("{place}: {what}")).saw(place, what).remedy(remedy)
+    };
+    let mut findings = Vec::new();
+    let kind = root.get("kind");
+    let version = root.get("apiVersion");
+    let is_kubelets = |version: &str| version.starts_with("kubelet.config.k8s.io/");
+    if kind.and_then(Node::as_str) != Some("KubeletConfiguration")
+        || !version.and_then(Node::as_str).is_some_and(is_kubelets)
+    {
+        let at = kind.or(version).unwrap_or(&root);
+        let what = "it is no KubeletConfiguration, so the kubelet does not start with it, and k3s ends";
+        let remedy =
+            "write `apiVersion: kubelet.config.k8s.io/v1beta1` and `kind: KubeletConfiguration` at its top";
+        findings.push(fault(at, what, remedy));
+    }
+    for (key, _) in root.entries() {
+        if let Some(name) = key.as_str().filter(|name| name.contains('-') && is_plain(name)) {
+            let what = format!("`{name}` is a flag of the kubelet and no field of its configuration");
+            let remedy = format!(
+                "write the field's own name, or leave the flag to config.yaml: `kubelet-arg+: [\"{name}=VALUE\"]`"
+            );
+            findings.push(fault(key, &what, &remedy));
+        }
+    }
+    if let Some(driver) =
+        root.get("cgroupDriver").filter(|node| by_systemd && node.as_str() == Some("cgroupfs"))
+    {
+        let what = "the kubelet is told to manage cgroups itself, and k3s has containerd use systemd: two managers make the node unstable";
+        findings.push(fault(driver, what, "remove `cgroupDriver`: k3s sets it for both"));
+    }
+    findings
+}
+
+fn is_plain(name: &str) -> bool {
+    name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HEAD: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+
+    fn found(text: &str) -> Vec<(Code, String)> {
+        let findings = lint(&TextFile::new("/k.conf", text), true);
+        findings.into_iter().map(|finding| (finding.code, finding.message)).collect()
+    }
+
+    #[test]
+    fn what_the_kubelet_takes_is_left_alone() {
+        for more in [
+            "",
+            "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n",
+            "maxPods: 50\nevictionHard:\n  memory.available: 100Mi\n  nodefs.available: \"5%\"\n",
+            "cgroupDriver: systemd\n",
+            "systemReserved: {cpu: 200m}\nfeatureGates: {NodeSwap: true}\nmemorySwap: {swapBehavior: LimitedSwap}\n",
+        ] {
+            assert_eq!(found(&format!("{HEAD}{more}")), [], "{more}");
+        }
+        let cgroupfs = TextFile::new("/k", format!("{HEAD}cgroupDriver: cgroupfs\n"));
+        assert_eq!(lint(&cgroupfs, false), []);
+    }
+
+    #[test]
+    fn what_it_refuses_or_passes_over_is_named_with_its_line() {
+        for (text, code, want) in [
+            (
+                "maxPods: 50\n".to_owned(),
+                Code::KubeletConfigFault,
+                "/k.conf:1:1: it is no KubeletConfiguration",
+            ),
+            (String::new(), Code::KubeletConfigFault, "/k.conf:1:1: it is no KubeletConfiguration"),
+            (HEAD.replace("Kubelet", "KubeProxy"), Code::KubeletConfigFault, "/k.conf:2:7: it is no Kubelet"),
+            (format!("{HEAD}max-pods: 50\n"), Code::KubeletConfigFault, "/k.conf:3:1: `max-pods` is a flag"),
+            (
+                format!("{HEAD}cgroupDriver: cgroupfs\n"),
+                Code::KubeletConfigFault,
+                "/k.conf:3:15: the kubelet is told",
+            ),
+            (format!("{HEAD}\tmaxPods: 50\n"), Code::KubeletConfigFault, "/k.conf:2:7: not valid YAML"),
+        ] {
+            let found = found(&text);
+            assert!(found.len() == 1 && found[0].0 == code, "{text}: {found:?}");
+            assert!(found[0].1.starts_with(want), "{text}: {found:?}");
+        }
+        let file = TextFile::new("/k", format!("{HEAD}image-gc-high-threshold: 80\n"));
+        let remedy = lint(&file, true).remove(0).remedy.unwrap().explain;
+        assert!(remedy.contains("`kubelet-arg+: [\"image-gc-high-threshold=VALUE\"]`"), "{remedy}");
+    }
+
+    #[test]
+    fn files_that_entries_name_and_drop_ins_that_are_not_read() {
+        let setting = |value: &str| Setting { value: value.to_owned(), origin: Place::line("/c.yaml", 2) };
+        let entries =
+            ["config=/k.yaml", "--config=/l.yaml", "max-pods=50", "config-dir=/d", "config="].map(setting);
+        let paths: Vec<_> = named(&entries).into_iter().map(|named| named.value).collect();
+        assert_eq!(paths, ["/k.yaml", "/l.yaml"]);
+        assert!(missing(&entries[0]).message.contains("kubelet-arg at /c.yaml:2 names it"));
+        for (name, want) in [
+            ("99-mine.yaml", true),
+            ("swap.json", true),
+            ("99-mine.conf", false),
+            ("99-mine.conf.bak", false),
+            (".99-mine.yaml", false),
+            ("README", false),
+        ] {
+            assert_eq!(passed_over("/d", name).is_some(), want, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "\\PC*|(kind|apiVersion|cgroupDriver|a-b|: |- |\n){0,12}") {
+            let _ = lint(&TextFile::new("/k", text), true);
+        }
+    }
+}
