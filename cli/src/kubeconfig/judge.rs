@@ -1,18 +1,24 @@
 //! `weaver kubeconfig lint`: what is wrong with a kubeconfig, without connecting.
 
+use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::finding::Finding;
 use weaver_diagnostics::finding_text;
 use weaver_diagnostics::kubeconfig::exposed;
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
+use weaver_diagnostics::kubeconfig_export::client_certificate::{
+    self, ClientCertificate, Dates, Whose, other_key,
+};
 use weaver_diagnostics::kubeconfig_export::lint::lint_for_use;
 use weaver_diagnostics::kubeconfig_export::references::{self, Surroundings};
 use weaver_diagnostics::text_file::TextFile;
+use weaver_host::key_pair::{self, Pair, PairFault};
 
 use super::file;
 use super::refusal::told;
@@ -25,7 +31,10 @@ pub fn judge(file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     // Where k3s has its own, this is the machine that it runs on.
     let is_server = Path::new(K3S_KUBECONFIG).exists();
     let mut findings = lint(&text, is_server);
-    let mode = std::fs::metadata(&file).map(|metadata| metadata.permissions().mode());
+    let is_k3s_own = fs::canonicalize(&file).is_ok_and(|path| path == Path::new(K3S_KUBECONFIG));
+    let whose = if is_k3s_own { Whose::K3s } else { Whose::Copy };
+    findings.extend(of_dates(&text, whose, Timestamp::now()));
+    let mode = fs::metadata(&file).map(|metadata| metadata.permissions().mode());
     findings.extend(mode.ok().and_then(|mode| exposed(&text.path, mode)));
     for finding in &findings {
         show(finding_text::text(finding) + "\n");
@@ -41,7 +50,37 @@ pub fn lint(text: &TextFile, is_server: bool) -> Vec<Finding> {
     let context = connection::context();
     let repeated = references::repeated(text);
     let findings = lint_for_use(text, context, is_server).into_iter();
-    findings.chain(repeated).chain(references::missing(text, context, &Here)).collect()
+    let missing = references::missing(text, context, &Here);
+    let (certificate, no_pem) = client_certificate::find(text, context, read);
+    let other_key = certificate.and_then(|held| is_of_another(&held).then(|| other_key(&held.place)));
+    findings.chain(repeated).chain(missing).chain(no_pem).chain(other_key).collect()
+}
+
+/// The file that the kubeconfig names.
+fn read(path: &Path) -> Option<String> {
+    Here.is_file(path).then(|| fs::read_to_string(path).ok())?
+}
+
+/// What the dates of the client certificate are by this clock.
+fn of_dates(text: &TextFile, whose: Whose, now: Timestamp) -> Option<Finding> {
+    let (held, _) = client_certificate::find(text, connection::context(), read);
+    let held = held?;
+    let (begins, ends) = key_pair::validity(held.certificate.as_bytes())?;
+    let day = |at: Timestamp| at.strftime("%Y-%m-%d").to_string();
+    let dates = match () {
+        () if now > ends => Dates::Expired(day(ends)),
+        () if now < begins => Dates::NotYet(day(begins)),
+        () => return None,
+    };
+    Some(client_certificate::dates(&held.place, &dates, whose))
+}
+
+/// Whether the key is known to be that of another certificate.
+fn is_of_another(held: &ClientCertificate) -> bool {
+    held.key.as_ref().is_some_and(|key| {
+        let pair = Pair::parse(format!("{}\n{key}", held.certificate).as_bytes());
+        pair.is_err_and(|fault| fault == PairFault::Mismatch)
+    })
 }
 
 /// This machine.
@@ -49,12 +88,12 @@ struct Here;
 
 impl Surroundings for Here {
     fn is_file(&self, path: &Path) -> bool {
-        std::fs::File::open(path).and_then(|file| file.metadata()).is_ok_and(|metadata| metadata.is_file())
+        fs::File::open(path).and_then(|file| file.metadata()).is_ok_and(|metadata| metadata.is_file())
     }
 
     fn is_program(&self, name: &str) -> bool {
         let is_there = |directory: PathBuf| {
-            let metadata = std::fs::metadata(directory.join(name));
+            let metadata = fs::metadata(directory.join(name));
             metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
         };
         std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(is_there))

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::support::tls_server::{Ca, TlsServer, closed_port};
-use crate::support::{KEY, k3s_kubeconfig};
+use crate::support::{CERTIFICATE, KEY, k3s_kubeconfig};
+use k8s_openapi::ByteString;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -343,6 +344,33 @@ fn a_copy_that_kubectl_would_refuse_is_not_called_fine_and_k3s_is_left_alone() {
     scene.change("http://pi.lan:6443", "https://pi.lan:6443");
     scene.change("certificate-authority-data:", "certificate-authority: gone.crt\n    unused:");
     refused("a CA that is not there", "gone.crt, which cannot be read");
+}
+
+#[test]
+fn a_client_certificate_that_has_expired_or_whose_key_is_anothers_is_told() {
+    let encoded = |text: String| serde_json::to_string(&ByteString(text.into_bytes())).unwrap();
+    let (own, other) = (rcgen::KeyPair::generate().unwrap(), rcgen::KeyPair::generate().unwrap());
+    let certificate = |begins, ends| {
+        let mut params = rcgen::CertificateParams::default();
+        params.not_before = rcgen::date_time_ymd(begins, 1, 1);
+        params.not_after = rcgen::date_time_ymd(ends, 1, 1);
+        encoded(params.self_signed(&own).unwrap().pem())
+    };
+    for (certificate, key, code, want) in [
+        (certificate(2020, 2199), &own, 0, "nothing is wrong"),
+        (certificate(2020, 2021), &own, 10, "the client certificate expired on 2021-01-01"),
+        (certificate(2190, 2199), &own, 10, "the client certificate is not valid before 2190-01-01"),
+        (certificate(2020, 2199), &other, 10, "the client key does not belong to the client certificate"),
+        ("DATA+OMITTED".to_owned(), &own, 10, "client-certificate-data was left out"),
+    ] {
+        let scene = Scene::new(&Ca::new(), "https://pi.lan:6443");
+        fs::set_permissions(&scene.k3s, fs::Permissions::from_mode(0o600)).unwrap();
+        scene.change(CERTIFICATE, &certificate);
+        scene.change(KEY, &encoded(key.serialize_pem()));
+        let (status, said) = lint(Some(&scene.k3s), None);
+        assert!(status == code && said.contains(want), "{want}: {status} {said}");
+        assert!(!said.contains("$ sudo systemctl restart k3s"), "it is a copy: {said}");
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@
 
 pub mod advice;
 pub mod authority;
+pub mod client_certificate;
 pub mod collision;
 pub mod document;
 mod error;

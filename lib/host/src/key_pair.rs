@@ -131,6 +131,16 @@ impl fmt::Debug for Pair {
     }
 }
 
+/// From when to when the first certificate of a PEM text is valid; `None` where there is none to read.
+#[must_use]
+pub fn validity(pem: &[u8]) -> Option<(Timestamp, Timestamp)> {
+    let first = CertificateDer::pem_slice_iter(pem).next()?.ok()?;
+    let (_, parsed) = X509Certificate::from_der(&first).ok()?;
+    let at = |seconds, beyond| Timestamp::from_second(seconds).unwrap_or(beyond);
+    let (begins, ends) = (parsed.validity().not_before, parsed.validity().not_after);
+    Some((at(begins.timestamp(), Timestamp::MIN), at(ends.timestamp(), Timestamp::MAX)))
+}
+
 fn read(certificate: &CertificateDer<'_>) -> Option<(BTreeSet<String>, Timestamp, bool)> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let names = parsed.subject_alternative_name().ok()?;
@@ -169,6 +179,22 @@ mod tests {
             assert_eq!(pair.names(), &["127.0.0.1", "localhost"].map(str::to_owned).into());
             assert!(!pair.is_ca());
             assert_eq!(pair.fingerprint().len(), 16);
+        }
+    }
+
+    #[test]
+    fn how_long_a_certificate_is_valid() {
+        let mut params = CertificateParams::default();
+        params.not_before = rcgen::date_time_ymd(2024, 2, 1);
+        params.not_after = rcgen::date_time_ymd(2025, 2, 1);
+        let text = params.self_signed(&KeyPair::generate().unwrap()).unwrap().pem();
+        let (begins, ends) = validity(text.as_bytes()).unwrap();
+        assert_eq!(
+            (begins.to_string().as_str(), ends.to_string().as_str()),
+            ("2024-02-01T00:00:00Z", "2025-02-01T00:00:00Z")
+        );
+        for none in ["", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "garbage"] {
+            assert_eq!(validity(none.as_bytes()), None, "{none}");
         }
     }
 
