@@ -20,7 +20,7 @@ use weaver_diagnostics::weaver_toml::{
     companion::{self, Unknown},
     network_config, network_lint, plan,
     user_data::{self, UserData},
-    verdict,
+    user_data_lint, verdict,
 };
 use weaver_diagnostics::yaml_node::SyntaxError;
 
@@ -175,6 +175,7 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
     let other_wifi = other_wifi.map(|other| other.place);
     let has_wifi = read.config.wifi.is_some();
     let of_network = said(path, "network-config", |file| Ok(network_lint::lint(file, has_wifi)));
+    let of_users = said(path, "user-data", |file| Ok(user_data_lint::lint(file, true)));
     let owner = user_data.user.as_deref().unwrap_or(plan::ADMIN);
     match verdict::asked(&read.config, owner).as_slice() {
         [] => say(format_args!("{file} is valid, and has no settings")),
@@ -184,8 +185,15 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
     let of_networks = verdict::wifi_clash(&file, &read.config, other_wifi.as_ref());
     // What the card has imported is not known here.
     let unproven = verdict::join_unproven(&file, &read.config, &plan::Host::default());
-    let of_network = of_network.unwrap_or_default();
-    for finding in unknown.iter().chain(&of_network).chain(&of_names).chain(&of_networks).chain(&unproven) {
+    let (of_network, of_users) = (of_network.unwrap_or_default(), of_users.unwrap_or_default());
+    for finding in unknown
+        .iter()
+        .chain(&of_network)
+        .chain(&of_users)
+        .chain(&of_names)
+        .chain(&of_networks)
+        .chain(&unproven)
+    {
         show(finding_text::text(finding));
     }
     Ok(ExitCode::SUCCESS)

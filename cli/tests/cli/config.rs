@@ -43,3 +43,26 @@ fn a_network_of_imagers_is_told_with_both_lines() {
     let told = said(dir.path(), WIFI);
     assert!(told.contains("weaver.toml:3:1") && told.contains("network-config:3:5"), "{told}");
 }
+
+#[test]
+fn keys_of_user_data_that_no_one_gets_are_told() {
+    let key = KEYS.lines().nth(1).and_then(|line| line.split('"').nth(1)).unwrap();
+    for (user_data, want) in [
+        (
+            format!("#cloud-config\nssh_authorized_keys: [{key}]\n"),
+            Some("user-data:2:22: these keys are for the default user"),
+        ),
+        (format!("#cloud-config\nusers:\n- name: ada\n  ssh_authorized_keys: [{key}]\n"), None),
+        (
+            "# cloud-config\nhostname: pi\n".to_owned(),
+            Some("user-data:1: the first line is not `#cloud-config`"),
+        ),
+        ("## template: jinja\n#cloud-config\nssh_authorized_keys: []\n".to_owned(), None),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("user-data"), &user_data).unwrap();
+        let told = said(dir.path(), "");
+        assert_eq!(told.contains("B-09"), want.is_some(), "{told}");
+        assert!(want.is_none_or(|want| told.contains(want)), "{told}");
+    }
+}

@@ -28,6 +28,7 @@ mod section;
 pub(crate) mod ssh_key;
 mod syntax;
 pub mod user_data;
+pub mod user_data_lint;
 pub mod verdict;
 mod wifi;
 

@@ -22,7 +22,7 @@ use weaver_diagnostics::{
             NETPLAN, WIFI_PASSWORD_FILE,
         },
         user_data::{self, UserData},
-        verdict,
+        user_data_lint, verdict,
     },
     yaml_node::SyntaxError,
 };
@@ -62,6 +62,9 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
     });
     let network_config = root.read_if_possible(weaver_toml.with_file_name("network-config"));
     findings.extend(network_config.iter().flat_map(|file| network_lint::lint(file, config.wifi.is_some())));
+    let of_cloud_init = root.read_if_possible(weaver_toml.with_file_name("user-data"));
+    let of_card = root.exists(user_data_lint::OF_CARD);
+    findings.extend(of_cloud_init.iter().flat_map(|file| user_data_lint::lint(file, of_card)));
     let (owners_radio, unknown) = owners_radio(root);
     findings.extend(unknown.into_iter().filter_map(|file| verdict::network_config_unknown(config, file)));
     let name_in = |path: &Path| {

@@ -28,6 +28,12 @@ macro_rules! weaver_toml_rows {
             remedy: "correct the line that the finding names; cloud-init takes the file at the first start",
             commands: ["weaver config check weaver.toml"],
         }
+        UserDataFault = "B-09" "user-data-fault" Warn {
+            title: "A part of cloud-init's `user-data` has no effect, so that perhaps no one can log in.",
+            cause: "The first line is not `#cloud-config`, or ssh keys are for a user that is not made.",
+            remedy: "correct the line that the finding names; cloud-init takes the file at the first start",
+            commands: ["weaver config check weaver.toml"],
+        }
         UserDataClash = "B-03" "user-data-clash" Warn {
             title: "`weaver.toml` contradicts cloud-init's `user-data` or `network-config`, or a netplan \
                 file.",

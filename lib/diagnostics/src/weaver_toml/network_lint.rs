@@ -18,9 +18,7 @@ pub fn lint(file: &TextFile, wifi_is_ours: bool) -> Vec<Finding> {
     // cloud-init takes the content of `network:` on its own, too.
     let network = root.get("network").unwrap_or(&root);
     let mut found = Found { file, findings: Vec::new() };
-    if let Some(version) = network.get("version").filter(|node| !matches!(node.as_str(), Some("1" | "2"))) {
-        found.fault(version, "there are versions 1 and 2 only", "write `version: 2`");
-    }
+    found.version(network);
     let (mut routes, mut addresses) = (Vec::new(), Vec::new());
     for kind in KINDS.into_iter().filter(|kind| !(wifi_is_ours && *kind == "wifis")) {
         for (name, body) in network.get(kind).map_or(&[][..], Node::entries) {
@@ -48,6 +46,31 @@ impl Found<'_> {
         let place = Place::at(&self.file.path, at.line, at.column);
         let finding = Finding::new(Code::NetworkConfigFault, format!("{place}: {what}"));
         self.findings.push(finding.saw(place, what).remedy(Remedy::new(remedy)));
+    }
+
+    /// cloud-init needs one, as a number: without it the card has no network at all.
+    fn version(&mut self, network: &Node) {
+        let has_more = network
+            .entries()
+            .iter()
+            .any(|(key, _)| key.as_str().is_some_and(|key| key == "renderer" || KINDS.contains(&key)));
+        match network.get("version") {
+            None if has_more => {
+                self.fault(
+                    network,
+                    "it has no version, and cloud-init takes none of it",
+                    "write `version: 2`",
+                );
+            }
+            Some(version) if !matches!(version.as_str(), Some("1" | "2")) => {
+                self.fault(version, "there are versions 1 and 2 only", "write `version: 2`");
+            }
+            Some(version) if plain(self.file, version).is_none() => {
+                let what = "the version is a text, and cloud-init takes none of it";
+                self.fault(version, what, "write `version: 2`, without quotes");
+            }
+            _ => {}
+        }
     }
 
     fn interface<'n>(
@@ -90,7 +113,13 @@ impl Found<'_> {
     fn radio(&mut self, body: &Node) {
         if let Some(country) = body.get("regulatory-domain") {
             let text = country.as_str().unwrap_or_default();
-            if text.len() != 2 || !text.bytes().all(|c| c.is_ascii_uppercase()) {
+            if let Some(written) = plain(self.file, country).filter(|written| is_reread(written)) {
+                let what = "without quotes YAML reads it as a truth value, and no country";
+                self.fault(country, what, &format!("write \"{}\"", written.to_ascii_uppercase()));
+            } else if text == "UK" {
+                let what = "it is no country of ISO 3166, so the radio stays silent on most channels";
+                self.fault(country, what, "write \"GB\"");
+            } else if text.len() != 2 || !text.bytes().all(|c| c.is_ascii_uppercase()) {
                 self.fault(
                     country,
                     "it is no country, so the radio stays silent on most channels",
@@ -98,7 +127,16 @@ impl Found<'_> {
                 );
             }
         }
-        for (name, _) in body.get("access-points").map_or(&[][..], Node::entries) {
+        for (name, point) in body.get("access-points").map_or(&[][..], Node::entries) {
+            let password = point.get("password").or_else(|| point.get("auth")?.get("password"));
+            for (node, what) in [(Some(name), "name"), (password, "password")] {
+                let Some(node) = node else { continue };
+                if plain(self.file, node).is_some_and(is_reread) {
+                    let what =
+                        format!("without quotes YAML reads the Wi-Fi's {what} as a number or a truth value");
+                    self.fault(node, &what, "write it in quotes");
+                }
+            }
             let Some(meant) = name.as_str().and_then(encoded_twice) else { continue };
             self.fault(
                 name,
@@ -107,6 +145,30 @@ impl Found<'_> {
             );
         }
     }
+}
+
+/// The text of a value without quotes, as it is written; none of one that has them.
+fn plain<'t>(file: &'t TextFile, node: &Node) -> Option<&'t str> {
+    let at = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
+    let line = file.text.lines().nth(at(node.line)?)?;
+    let (start, _) = line.char_indices().nth(at(node.column)?)?;
+    let rest = &line[start..];
+    let ends = [" #", ": ", ",", "]", "}"].iter().filter_map(|end| rest.find(end));
+    let text = rest[..ends.min().unwrap_or(rest.len())].trim_end();
+    let text = text.strip_suffix(':').unwrap_or(text);
+    // Of a longer one only the beginning was found.
+    let is_whole =
+        node.as_str().is_some_and(|value| value.len() <= text.len() || ["true", "false"].contains(&value));
+    (is_whole && !text.starts_with(['"', '\''])).then_some(text)
+}
+
+/// Whether cloud-init's YAML makes of this text something else, which is written back otherwise.
+fn is_reread(text: &str) -> bool {
+    let words = ["yes", "no", "on", "off", "true", "false", "null", "~"];
+    let is_number = text.bytes().all(|c| c.is_ascii_digit() || c == b'_') && !text.starts_with('_');
+    let is_octal = text.len() > 1 && text.starts_with('0') && !text.contains(['8', '9']);
+    words.contains(&text.to_ascii_lowercase().as_str())
+        || (is_number && !text.is_empty() && (is_octal || text.contains('_')))
 }
 
 /// What a name was before each byte of its UTF-8 was taken for a character.
@@ -123,6 +185,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn found(text: &str) -> Vec<String> {
+        let has_one = text.contains("version") || !text.contains(": ") || text.starts_with("network");
+        let text = if has_one { text.to_owned() } else { format!("{text}version: 2\n") };
         let findings = lint(&TextFile::new("/n", text), false);
         assert!(!format!("{findings:?}").contains("hunter2"), "{findings:?}");
         findings
@@ -153,6 +217,27 @@ mod tests {
                 "/n:3:19: end0 and end1 both have a default route",
             ),
             ("wifis: {wlan0: {regulatory-domain: germany}}\n", "/n:1:36: it is no country"),
+            ("wifis: {wlan0: {regulatory-domain: UK}}\n", "/n:1:36: it is no country of ISO 3166"),
+            (
+                "wifis:\n  wlan0:\n    regulatory-domain: NO\n",
+                "/n:3:24: without quotes YAML reads it as a truth",
+            ),
+            ("wifis:\n  wlan0:\n    regulatory-domain: de\n", "/n:3:24: it is no country"),
+            (
+                "wifis:\n  wlan0:\n    access-points:\n      0123: {password: \"hunter2\"}\n",
+                "/n:4:7: without quotes YAML reads the Wi-Fi's name as a number",
+            ),
+            (
+                "wifis:\n  wlan0:\n    access-points:\n      attic:\n        password: 01234567 # mine\n",
+                "/n:5:19: without quotes YAML reads the Wi-Fi's password as a number",
+            ),
+            (
+                "wifis: {wlan0: {access-points: {attic: {auth: {password: 1234_5678}}}}}\n",
+                "/n:1:58: without quotes YAML reads the Wi-Fi's password",
+            ),
+            ("network:\n  ethernets: {end0: {dhcp4: true}}\n", "/n:2:3: it has no version"),
+            ("network:\n  version: \"2\"\n  ethernets: {}\n", "/n:2:12: the version is a text"),
+            ("version: 3\nethernets: {}\n", "/n:1:10: there are versions 1 and 2 only"),
         ] {
             let found = found(text);
             assert_eq!(found.len(), 1, "{text}: {found:?}");
@@ -168,10 +253,14 @@ mod tests {
             "wifis: {wlan0: {regulatory-domain: DE, access-points: {\"Café Zürich\": {}, plain: {}, 东京: {}}}}\n",
             "ethernets:\n  end0: {gateway4: 10.0.0.1, addresses: [\"fd00::2/64\"]}\n  end1: {routes: [{to: default, via: 10.0.1.1, metric: 200}]}\n",
             "network: [\n",
+            "network: {config: disabled}\n",
+            "network:\n  version: 1\n  config: [{type: physical, name: eth0, subnets: [{type: dhcp}]}]\n",
+            "wifis:\n  wlan0:\n    regulatory-domain: \"NO\"\n    access-points:\n      \"0123\": {password: '01234567'}\n      \
+             0123 attic: {password: 12345678}\n      0123,x: {password: 08154711}\n      cellar: {password: hunter2}\n",
         ] {
             assert_eq!(found(text), Vec::<String>::new(), "{text}");
         }
-        let twice = "wifis: {wlan0: {access-points: {\"\\xc3\\xbc\": {}}}}\n";
+        let twice = "wifis: {wlan0: {access-points: {\"\\xc3\\xbc\": {}}}}\nversion: 2\n";
         assert_eq!(found(twice).len(), 1);
         assert_eq!(lint(&TextFile::new("/n", twice), true), [], "weaver.toml has the radio");
     }

@@ -24,7 +24,7 @@ const PASTE: &str = "write the one line of the .pub file, such as ~/.ssh/id_ed25
 /// A key as a line of `authorized_keys`, without space at its ends.
 pub(super) fn public_key(text: &str) -> Result<String, Mistake> {
     let wrong = |why: &str| Err(Mistake::new(format!("this ssh key {why}"), PASTE));
-    if PRIVATE.iter().any(|mark| text.contains(mark)) {
+    if is_private(text) {
         return Err(Mistake::new(
             "this is a private ssh key, which must not leave your computer",
             format!("remove it from the card, make a new key pair if others saw the card; then {PASTE}"),
@@ -57,6 +57,11 @@ pub(super) fn public_key(text: &str) -> Result<String, Mistake> {
         Some(_) => wrong("is cut off, or of another type than it says"),
         None => wrong("is damaged: its second field is not base64"),
     }
+}
+
+/// Whether this is a private key, or a part of one.
+pub(super) fn is_private(text: &str) -> bool {
+    PRIVATE.iter().any(|mark| text.contains(mark))
 }
 
 /// What makes two lines the same key.
