@@ -18,9 +18,11 @@ use crate::{facts::node::NodeFacts, publish::page::evidence_counts, rounding::ro
 
 /// Bytes of a message, of a remedy, and of one line of what was seen.
 const MESSAGE: usize = 4096;
-const SEEN: usize = 384;
+const SEEN: usize = 256;
 /// Entries of what was seen that are shown.
 const MOST_SEEN: usize = 16;
+/// Codes that the definition takes; there are more, and no node has so many faults at once.
+const MOST_CODES: usize = 128;
 
 /// How a condition follows from findings.
 struct Rule {
@@ -170,8 +172,13 @@ impl Rule {
 fn by_code(findings: &[Finding]) -> Vec<node_report::Finding> {
     let mut sorted: Vec<&Finding> = findings.iter().collect();
     sorted.sort_by_key(|finding| (finding.code.id(), std::cmp::Reverse(finding.severity())));
-    let shared = sorted.chunk_by(|one, next| one.code == next.code);
-    shared.filter_map(entry).collect()
+    let mut shared: Vec<&[&Finding]> = sorted.chunk_by(|one, next| one.code == next.code).collect();
+    if shared.len() > MOST_CODES {
+        shared.sort_by_key(|shared| std::cmp::Reverse(shared.first().map(|finding| finding.severity())));
+        shared.truncate(MOST_CODES);
+        shared.sort_by_key(|shared| shared.first().map(|finding| finding.code.id()));
+    }
+    shared.into_iter().filter_map(entry).collect()
 }
 
 fn entry(shared: &[&Finding]) -> Option<node_report::Finding> {

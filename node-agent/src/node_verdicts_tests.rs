@@ -190,3 +190,18 @@ fn a_status_takes_no_more_than_the_api_does() {
     // What etcd, and kine, take of one object.
     assert!(serde_json::to_vec(&status).unwrap().len() < 1_500_000);
 }
+
+#[test]
+fn where_there_are_more_codes_than_a_report_takes_the_worst_are_in_it() {
+    let mixed: Vec<_> = Code::ALL
+        .iter()
+        .enumerate()
+        .map(|(n, code)| found(if n < 20 { Severity::Unknown } else { Severity::Fail }, *code, "m"))
+        .collect();
+    let status = status(&NodeReportStatus::default(), &NodeFacts::default(), None, &mixed, &at(1));
+    let reported = |code: &Code| status.findings.iter().any(|finding| finding.code == code.id());
+    assert_eq!(status.findings.len(), Code::ALL.len().min(128));
+    let is_fault = |code: &&Code| code.row().severity >= Severity::Warn;
+    assert!(Code::ALL.iter().skip(20).filter(is_fault).all(reported));
+    assert!(status.findings.is_sorted_by_key(|finding| finding.code.clone()));
+}
