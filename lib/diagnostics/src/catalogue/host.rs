@@ -156,6 +156,53 @@ macro_rules! host_rows {
             commands: [RESTART_K3S],
             links: [K3S_AIRGAP],
         }
+        MemoryPressure = "H-24" "memory-pressure" Warn {
+            title: "The node is short of memory.",
+            cause: "Less memory is free than the kubelet keeps. It evicts pods, and starts none that could use more.",
+            remedy: "see what uses the memory; set requests and limits, and run less on this board",
+            commands: ["free -m", "kubectl top pods -A --sort-by=memory", "kubectl describe node NODE"],
+        }
+        CardWorn = "H-25" "card-worn" Warn {
+            title: "The card or disk is worn out.",
+            cause: "Flash memory can be written only so many times, and the database of k3s writes all the time.",
+            remedy: "copy your data and replace it, with an SSD or a card made for endurance; move logs and databases off \
+                the card",
+            commands: ["sudo mmc extcsd read /dev/mmcblk0 | grep -i life", "sudo smartctl -a /dev/sda"],
+        }
+        UsbDiskFails = "H-26" "usb-disk-fails" Fail {
+            title: "A USB disk does not answer, or was unplugged.",
+            cause: "The disk needs more current than the port gives, its adapter has trouble with UAS, the cable is bad, \
+                or the disk fails.",
+            remedy: "use a powered hub or another cable; if it stays, turn UAS off for the adapter, with its IDs from \
+                lsusb in the kernel parameters, and reboot",
+            commands: [
+                "lsusb",
+                "sudo dmesg --level err,warn | grep -iE 'usb|uas|sd[a-z]'",
+                "# at the end of the single line in /boot/firmware/cmdline.txt:",
+                "# usb-storage.quirks=VENDOR:PRODUCT:u",
+            ],
+            links: ["https://github.com/raspberrypi/linux/issues/3070"],
+        }
+        WifiRefused = "H-27" "wifi-refused" Fail {
+            title: "The Wi-Fi network refuses the passphrase.",
+            cause: "The passphrase is wrong, or the access point takes only WPA3 and the chip does not have it.",
+            remedy: "correct the passphrase in weaver.toml and reboot; without one, in NetworkManager or netplan",
+            commands: [
+                "sudo nano /boot/firmware/weaver.toml",
+                "sudo nmcli --ask device wifi connect SSID",
+                "sudo netplan apply",
+            ],
+        }
+        WatchesExhausted = "H-28" "watches-exhausted" Warn {
+            title: "The kernel's limit of watches on files is reached.",
+            cause: "Each program that follows files needs some, and the limit is for all containers of a user together. \
+                `kubectl logs -f` and programs that reload their files then fail, although the disk is not full.",
+            remedy: "raise the limit",
+            commands: [
+                "sudo sysctl fs.inotify.max_user_instances=512 fs.inotify.max_user_watches=524288",
+                "printf 'fs.inotify.max_user_instances=512\\nfs.inotify.max_user_watches=524288\\n' | sudo tee /etc/sysctl.d/90-inotify.conf",
+            ],
+        }
     }
     }};
 }

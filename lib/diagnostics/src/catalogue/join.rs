@@ -50,6 +50,14 @@ macro_rules! join_rows {
                 "sudo k3s kubectl -n kube-system delete secret NODE.node-password.k3s",
             ],
         }
+        JoinTokenRefused = "J-06" "join-token-refused" Fail {
+            title: "The server refuses the token of this node.",
+            cause: "The token is that of another server, was changed or has expired, or was not copied whole.",
+            remedy: "copy the server's token into weaver.toml again and reboot; without weaver.toml, into \
+                `token` of /etc/rancher/k3s/config.yaml or K3S_TOKEN. On the server",
+            commands: ["sudo cat /var/lib/rancher/k3s/server/node-token"],
+            links: [K3S_TOKEN],
+        }
     }
     }};
 }

@@ -101,6 +101,27 @@ macro_rules! k3s_rows {
             remedy: "roll back, or run `weaver node upgrade` again, which first completes the interrupted one",
             commands: ["sudo weaver node rollback"],
         }
+        DnsLoops = "F-15" "dns-loops" Fail {
+            title: "The cluster has no DNS, because its DNS server asks itself.",
+            cause: "/etc/resolv.conf of the node names the node itself, such as 127.0.0.53 or a DNS server in the cluster, \
+                and CoreDNS forwards to it.",
+            remedy: "give the pods a file with the real DNS server, then restart k3s and CoreDNS",
+            commands: [
+                "cat /etc/resolv.conf /run/systemd/resolve/resolv.conf",
+                "echo 'nameserver ADDRESS' | sudo tee /etc/rancher/k3s/resolv.conf",
+                "sudo mkdir -p /etc/rancher/k3s/config.yaml.d",
+                "echo 'resolv-conf: /etc/rancher/k3s/resolv.conf' | sudo tee /etc/rancher/k3s/config.yaml.d/94-resolv.yaml",
+                RESTART_K3S,
+                "kubectl -n kube-system rollout restart deployment coredns",
+            ],
+            links: ["https://coredns.io/plugins/loop/#troubleshooting"],
+        }
+        PodDoesNotFit = "F-16" "pod-does-not-fit" Warn {
+            title: "No node has room for a pod.",
+            cause: "The scheduler adds up what pods request, not what they use. A Pi has little to give.",
+            remedy: "lower the requests of this pod or of others, delete what is not needed, or add a node",
+            commands: ["kubectl describe nodes | grep -A 8 'Allocated resources'", "kubectl get pods -A -o wide"],
+        }
     }
     }};
 }

@@ -145,6 +145,41 @@ macro_rules! node_rows {
                 report",
             commands: ["kubectl get nodereports", "sudo weaver-node-agent check"],
         }
+        KubeletSilent = "N-18" "kubelet-silent" Fail {
+            title: "A node is not Ready: its kubelet no longer reports.",
+            cause: "The node is off, hangs or has no network, or k3s does not run on it. After five minutes its pods \
+                are started on other nodes.",
+            remedy: "see whether the node is on and reachable; on the node, why k3s does not run",
+            commands: [
+                "kubectl describe node NODE",
+                "ping -c 3 NODE",
+                "# on the node:",
+                "systemctl status k3s k3s-agent",
+                "weaver explain --journal k3s-agent",
+            ],
+        }
+        PodNetworkMissing = "N-19" "pod-network-missing" Fail {
+            title: "A node is not Ready: its pod network is not set up.",
+            cause: "flannel has not started, or k3s was started with `flannel-backend: none` and no other network was \
+                installed. In the first minute after a start it is normal.",
+            remedy: "read why flannel ends in the log of k3s; where another network is used, see whether its pods run",
+            commands: [
+                "weaver explain --journal k3s",
+                "kubectl -n kube-system get pods -o wide",
+                "sudo systemctl restart k3s",
+            ],
+        }
+        RuntimeHangs = "N-20" "runtime-hangs" Fail {
+            title: "A node is not Ready: containerd does not answer in time.",
+            cause: "containerd has ended, or the storage is so slow that it cannot list its containers within three minutes.",
+            remedy: "see what keeps the node busy, then restart k3s; if it comes back, use an SSD or run less on this node",
+            commands: [
+                "uptime",
+                "sudo k3s crictl ps",
+                "sudo tail -n 50 /var/lib/rancher/k3s/agent/containerd/containerd.log",
+                RESTART_K3S,
+            ],
+        }
     }
     }};
 }

@@ -24,24 +24,6 @@ pub(super) fn throttled(line: &str) -> Option<Told> {
     (!reported.is_empty()).then(|| Told::message(format!("the board has reported {}", reported.join(", "))))
 }
 
-pub(super) fn device_fails(line: &str) -> Option<Told> {
-    let device = after(line, "I/O error, dev ", &[',', ' '])?;
-    Some(Told::message(format!("reading from or writing to {device} fails")))
-}
-
-/// Drives for discs and floppies say so of an empty one, and a loop of a file that is gone.
-pub(super) fn buffer_fails(line: &str) -> Option<Told> {
-    let rest = after(line, "Buffer I/O error on dev", &[','])?;
-    let device = rest.strip_prefix("ice").unwrap_or(rest).trim();
-    let is_else = ["sr", "fd", "loop"].iter().any(|kind| device.starts_with(kind));
-    (!is_else).then(|| Told::message(format!("reading from or writing to {device} fails")))
-}
-
-/// The driver of the card says so, and others might.
-pub(super) fn of_card(line: &str) -> Option<Told> {
-    line.contains("mmc").then(Told::default)
-}
-
 /// A process that got no further: on a board it is the storage that it waits for.
 pub(super) fn stuck(line: &str) -> Option<Told> {
     let (_, rest) = line.split_once("task ")?;
@@ -106,20 +88,59 @@ pub(super) fn no_vxlan(line: &str) -> Option<Told> {
     let is_unsupported = ["operation not supported", "unknown device type"]
         .iter()
         .any(|words| line.to_ascii_lowercase().contains(words));
-    is_unsupported.then(|| {
-        Told::message(
-            "the kernel cannot make a vxlan device, which pods of several nodes reach each other by",
-        )
+    is_unsupported.then(vxlan_missing)
+}
+
+fn vxlan_missing() -> Told {
+    Told::message("the kernel cannot make a vxlan device, which pods of several nodes reach each other by")
         .remedy(
             Remedy::new("Ubuntu for the Pi has the module in a package of its own")
                 .command("sudo apt install linux-modules-extra-raspi"),
+        )
+}
+
+/// Flannel without a word of what is not supported, and the devices of pods.
+pub(super) fn flannel(line: &str) -> Option<Told> {
+    if line.contains("flannel exited: ") || line.contains("Error registering network: ") {
+        return Some(vxlan_missing());
+    }
+    let is_of_pods = line.contains("failed to make veth pair") || line.contains("could not add \"cni0\"");
+    is_of_pods.then(|| {
+        Told::message("the kernel cannot make the devices that connect pods: its modules are not there")
+            .remedy(
+                Remedy::new("reboot if the kernel was upgraded: the modules of the running one were removed")
+                    .command("sudo reboot"),
+            )
+    })
+}
+
+pub(super) fn no_br_netfilter(line: &str) -> Option<Told> {
+    (line.contains("no such file or directory") || line.contains("does not exist")).then(|| {
+        Told::message(
+            "the kernel module br_netfilter is not loaded, without which Services do not reach pods",
+        )
+        .remedy(
+            Remedy::new("load it; k3s does so at its start where it may")
+                .command("sudo modprobe br_netfilter"),
+        )
+    })
+}
+
+/// The kernel turns the board off at this.
+pub(super) fn too_hot(line: &str) -> Option<Told> {
+    line.contains("thermal").then(|| {
+        Told::message("the board was so hot that the kernel turned it off").remedy(
+            Remedy::new("cool it: a heat sink or a fan, and a case that is open")
+                .command("vcgencmd measure_temp"),
         )
     })
 }
 
 /// Whose memory ran out.
 pub(super) fn out_of_memory(line: &str) -> Told {
-    let process = after(line, "Killed process ", &[')']).and_then(|process| process.split_once('('));
+    let process = after(line, "Killed process ", &[')'])
+        .or_else(|| after(line, "Kill process ", &[')']))
+        .and_then(|process| process.split_once('('));
     let who = process.map_or("a process", |(_, name)| name);
     if line.contains("Memory cgroup out of memory") {
         return Told::message(format!("the kernel ended {who}: its container reached its own memory limit"));
@@ -127,14 +148,24 @@ pub(super) fn out_of_memory(line: &str) -> Told {
     Told::message(format!("the kernel ended {who} because memory ran out"))
 }
 
-/// The number of an error that the card gave.
-pub(super) fn card_error(line: &str) -> Option<Told> {
-    let device = line.find("mmcblk").map(|at| &line[at..])?;
-    let (device, rest) = device.split_once(": error -")?;
-    let is_device = device.len() <= 9 && device.bytes().all(|c| c.is_ascii_alphanumeric());
-    let number = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
-    (is_device && !number.is_empty())
-        .then(|| Told::message(format!("the card {device} did not answer (error -{number})")))
+/// As systemd says it of a unit.
+pub(super) fn unit_out_of_memory(line: &str) -> Told {
+    let unit = line
+        .split_whitespace()
+        .find_map(|word| word.strip_suffix(':').filter(|word| word.ends_with(".service")));
+    Told::message(format!("a process of {} was ended because memory ran out", unit.unwrap_or("a unit")))
+}
+
+/// As the kubelet says it of a container: in a status, in a list of pods.
+pub(super) fn container_out_of_memory(line: &str) -> Option<Told> {
+    let is_status = line.contains("eason")
+        || line.split_whitespace().nth(2) == Some("OOMKilled")
+        || line.split_whitespace().nth(3) == Some("OOMKilled");
+    is_status.then(|| {
+        Told::message(
+            "a container was ended because it reached its own memory limit, or the node had none left",
+        )
+    })
 }
 
 /// Each Pod of a `DaemonSet` tolerates it.
@@ -154,22 +185,6 @@ pub(super) fn read_only(line: &str) -> Option<Told> {
 /// A kubelet that was told to run on v1 warns with the same words.
 pub(super) fn cgroup_v1(line: &str) -> Option<Told> {
     line.contains("[ERROR").then(Told::default)
-}
-
-/// Shorter ones are ordinary at a first start, and no lease is lost by one.
-const LEASE: f64 = 10.0;
-
-pub(super) fn slow_database(line: &str) -> Option<Told> {
-    let total = after(line, "total time: ", &[')'])?;
-    // As Go writes a time: `1.677823309s`, `1m2.5s`, `812ms`.
-    let (minutes, seconds) = total.split_once('m').filter(|(_, rest)| *rest != "s").unwrap_or(("0", total));
-    let seconds = seconds.strip_suffix('s').and_then(|seconds| seconds.parse::<f64>().ok())?;
-    let took = minutes.parse::<f64>().ok()? * 60.0 + seconds;
-    (took >= LEASE).then(|| {
-        Told::message(format!(
-            "a statement of k3s' database took {took:.0} s; leases are lost after 10 s, and it needs writes of at most 10 ms"
-        ))
-    })
 }
 
 pub(super) fn evicting(line: &str) -> Option<Told> {

@@ -33,12 +33,14 @@ pub(super) fn without_registry(line: &str) -> Option<Told> {
     let refused = ["pull access denied", "insufficient_scope", "authorization failed"]
         .iter()
         .any(|words| lower.contains(words));
-    refused.then(|| {
-        Told::message(format!(
-            "`{}` has no registry in front, so it is pulled from docker.io, which does not have it",
-            image.trim_end_matches(':')
-        ))
-    })
+    refused.then(|| without(image))
+}
+
+fn without(image: &str) -> Told {
+    Told::message(format!(
+        "`{}` has no registry in front, so it is pulled from docker.io, which does not have it",
+        image.trim_end_matches(':')
+    ))
 }
 
 /// A registry that has the repository and not the tag, as containerd says it.
@@ -71,6 +73,10 @@ pub(super) fn too_many(line: &str) -> Option<Told> {
 
 /// Nothing came back from the registry.
 pub(super) fn unreachable(line: &str) -> Option<Told> {
+    (line.contains("/v2/") && !asks_the_api_server(line)).then(|| reached(line))?
+}
+
+fn reached(line: &str) -> Option<Told> {
     let why = [
         "no such host",
         "i/o timeout",
@@ -80,13 +86,38 @@ pub(super) fn unreachable(line: &str) -> Option<Told> {
         "server misbehaving",
         "TLS handshake timeout",
         "connection reset by peer",
+        "Client.Timeout exceeded",
+        "context deadline exceeded",
+        "Try again",
     ]
     .into_iter()
     .find(|why| line.contains(why))?;
     let host =
         after(line, "https://", &['/', '"', ' ']).or_else(|| after(line, "http://", &['/', '"', ' ']))?;
-    (line.contains("/v2/") && !asks_the_api_server(line))
-        .then(|| Told::message(format!("the node does not reach {host}: {why}")))
+    Some(Told::message(format!("the node does not reach {host}: {why}")))
+}
+
+/// The server that gives tokens for a registry, which is asked before it.
+pub(super) fn tokens_unreachable(line: &str) -> Option<Told> {
+    let is_of_a_registry = line.contains("fetch anonymous token") || line.contains("fetch oauth token");
+    is_of_a_registry.then(|| reached(line))?
+}
+
+/// A name that only a registry of one's own has, without it.
+pub(super) fn short_name_denied(line: &str) -> Option<Told> {
+    let image = after(line, "pull access denied for ", END)?;
+    (!image.contains(['/', '.']) && !image.is_empty()).then(|| without(image))
+}
+
+pub(super) fn short_name(line: &str) -> Told {
+    after(line, "short-name \"", &['"']).map_or_else(Told::default, |image| {
+        Told::message(format!("`{image}` has no registry in front, and podman is configured to guess none"))
+    })
+}
+
+pub(super) fn pull_secret(line: &str) -> Told {
+    let names = after(line, "pull secrets (", &[')']).unwrap_or_default();
+    Told::message(format!("the pod names the pull secret `{names}`, which is not in its namespace"))
 }
 
 /// Of a registry, and not for its dates: there the clock of the node is the first to be doubted.
@@ -99,8 +130,20 @@ pub(super) fn certificate(line: &str) -> Option<Told> {
 
 /// Refused by a registry, and not by any server.
 pub(super) fn denied(line: &str) -> Option<Told> {
-    ["/v2/", "pull", "registry", "oauth2", "/token", "anonymous token", "docker.io", "ghcr.io", "image"]
-        .iter()
-        .any(|words| line.contains(words))
-        .then(Told::default)
+    [
+        "/v2/",
+        "pull",
+        "registry",
+        "oauth2",
+        "/token?",
+        "oauth token",
+        "anonymous token",
+        "docker.io",
+        "ghcr.io",
+        "image",
+        "manifests",
+    ]
+    .iter()
+    .any(|words| line.contains(words))
+    .then(Told::default)
 }

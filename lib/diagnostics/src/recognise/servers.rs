@@ -1,12 +1,12 @@
 //! What clients say of servers that they do not reach, or that are not what they take them for.
 
-use super::told::{Told, after};
+use super::told::{Told, after, is_plain};
 use crate::finding::Remedy;
 use crate::kubeconfig_export::advice::hard_to_find;
 use crate::san::ServingName;
 
 /// Ends of a name in a message.
-const END: &[char] = &[' ', ':', ',', ';', '"', '\'', ')'];
+const END: &[char] = &[' ', ':', ',', ';', '"', '\'', '’', ')'];
 
 /// The container of a line of k3d, if it is one.
 fn k3d_container(line: &str) -> Option<&str> {
@@ -41,11 +41,30 @@ fn container_log(told: Told, container: &str) -> Told {
 pub(super) fn not_found(line: &str) -> Told {
     let name = after(line, "lookup ", &[' ', ':', '"'])
         .filter(|name| *name != "address")
-        .or_else(|| after(line, "resolve host: ", END))
-        .or_else(|| after(line, "resolve hostname ", END))
+        .or_else(|| {
+            let before = [
+                "resolve host: ",
+                "resolve hostname ",
+                "host address ‘",
+                "host address `",
+                "host address '",
+                "resolving '",
+                "resolve '",
+                "ENOTFOUND ",
+                "EAI_AGAIN ",
+                "UnknownHostException: ",
+                "bad address '",
+                "can't find ",
+                "ping: ",
+            ];
+            before.into_iter().find_map(|before| after(line, before, END))
+        })
         .filter(|name| !name.is_empty());
     let Some(name) = name else { return Told::default() };
     let told = Told::message(format!("the name `{name}` cannot be resolved"));
+    if let Some(remedy) = of_the_cluster(name, line) {
+        return told.remedy(remedy);
+    }
     if !asks_the_api_server(line) {
         return told.remedy(Remedy::new(
             "if it is the Pi's name, add it to /etc/hosts of the machine that connects, or use the address; \
@@ -56,6 +75,48 @@ pub(super) fn not_found(line: &str) -> Told {
         Some(why) => told.remedy(Remedy::new(why)),
         None => told,
     }
+}
+
+/// What helps with a name that only the DNS server of the cluster knows.
+fn of_the_cluster(name: &str, line: &str) -> Option<Remedy> {
+    let service = name.trim_end_matches('.').trim_end_matches(".cluster.local").strip_suffix(".svc");
+    if service.is_none() && !line.contains(" on 10.43.0.10:53") {
+        return None;
+    }
+    let remedy = Remedy::new(
+        "the cluster's DNS server does not know it: there is no such Service in that namespace, or CoreDNS does not run",
+    );
+    let remedy = match service.and_then(|service| service.split_once('.')) {
+        Some((name, namespace)) if is_plain(name) && is_plain(namespace) => {
+            remedy.command(format!("kubectl -n {namespace} get service {name}"))
+        }
+        _ => remedy.command("kubectl get services -A"),
+    };
+    Some(remedy.command("kubectl -n kube-system get pods -l k8s-app=kube-dns"))
+}
+
+/// Android's and some programs' own use the class for other things.
+pub(super) fn java_not_found(line: &str) -> Option<Told> {
+    line.contains("java.net.UnknownHostException: ").then(|| not_found(line))
+}
+
+/// Bundlers say the same of modules.
+pub(super) fn apt_not_found(line: &str) -> Option<Told> {
+    let name = after(line, "Could not resolve '", &['\''])?;
+    let is_a_name = name.contains('.') && !name.contains('/');
+    (is_a_name && (line.contains("Failed to fetch ") || line.trim_end().ends_with('\'')))
+        .then(|| not_found(line))
+}
+
+pub(super) fn busybox_not_found(line: &str) -> Option<Told> {
+    ["wget: ", "ping: ", "nc: ", "telnet: "]
+        .iter()
+        .any(|program| line.contains(program))
+        .then(|| not_found(line))
+}
+
+pub(super) fn nslookup_not_found(line: &str) -> Option<Told> {
+    line.contains("server can't find ").then(|| not_found(line))
 }
 
 /// Does the line tell of the API server, and not of any server?
@@ -91,11 +152,6 @@ pub(super) fn silent(line: &str) -> Option<Told> {
     Some(Told::default())
 }
 
-/// A client that asks for HTTPS where plain HTTP is spoken.
-pub(super) fn plain_http(line: &str) -> Option<Told> {
-    asks_the_api_server(line).then(Told::default)
-}
-
 /// Nothing answers, as client libraries say it.
 pub(super) fn refused_to_client(line: &str) -> Option<Told> {
     if !is_of_a_client(line) {
@@ -112,6 +168,11 @@ fn server_refused(line: &str) -> Option<&str> {
 
 pub(super) fn fallback_server(line: &str) -> Option<Told> {
     (asks_the_api_server(line) && line.contains("refused")).then(Told::default)
+}
+
+/// Python's client without a kubeconfig.
+pub(super) fn fallback_server_in_python(line: &str) -> Option<Told> {
+    line.contains("/api").then(Told::default)
 }
 
 pub(super) fn listening_address(line: &str) -> Option<Told> {

@@ -18,10 +18,10 @@ pub struct NameMismatch {
 }
 
 impl NameMismatch {
-    /// Reads the words of Go (crypto/x509), rustls (0.23 and before), OpenSSL (curl, Python).
+    /// Reads the words of Go (crypto/x509), rustls (0.23 and before), OpenSSL (curl, Python), `GnuTLS`, Java, Node.js.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
-        go(text).or_else(|| rustls(text)).or_else(|| openssl(text))
+        go(text).or_else(|| rustls(text)).or_else(|| openssl(text)).or_else(|| others(text))
     }
 }
 
@@ -66,14 +66,69 @@ fn rustls(text: &str) -> Option<NameMismatch> {
 
 fn openssl(text: &str) -> Option<NameMismatch> {
     let quote: &[char] = &['\'', '’'];
-    for before in
-        ["matches target host name '", "matches target ipv4 address '", "certificate is not valid for '"]
-    {
+    for before in [
+        "matches target host name '",
+        "matches target ipv4 address '",
+        "does not match target host name '",
+        "certificate is not valid for '",
+    ] {
         if let Some(used) = after(text, before, quote) {
             return Some(NameMismatch { used: Some(used.to_owned()), presented: Vec::new() });
         }
     }
     None
+}
+
+/// Node.js, Java, Python before 3.7, wget, `GnuTLS`.
+fn others(text: &str) -> Option<NameMismatch> {
+    const END: &[char] = &[' ', '\'', '’', '"', '\n'];
+    if text.contains("does not match certificate's altnames: ") {
+        let used = after(text, "Host: ", END)
+            .map(|name| name.trim_end_matches('.'))
+            .or_else(|| after(text, "IP: ", END));
+        let list = text.split_once("altnames: DNS:").or_else(|| text.split_once("cert's list: "));
+        let presented = list.map_or("", |(_, list)| list).split(", ");
+        let presented =
+            presented.map(|name| name.trim_start_matches("DNS:").split(' ').next().unwrap_or_default());
+        return Some(NameMismatch {
+            used: used.map(str::to_owned),
+            presented: presented.filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+        });
+    }
+    if let Some(used) = after(text, "hostname '", &['\'']) {
+        let list = text.split_once("' doesn't match ").map(|(_, list)| list)?;
+        let presented = list.trim_start_matches("either of ").split(", ");
+        let presented = presented.filter_map(|name| name.trim_start().strip_prefix('\'')?.split('\'').next());
+        return Some(NameMismatch {
+            used: Some(used.to_owned()),
+            presented: presented.map(str::to_owned).collect(),
+        });
+    }
+    let before = [
+        "No subject alternative DNS name matching ",
+        "No subject alternative names matching IP address ",
+        "CertificateException: No name matching ",
+        "does not match hostname ‘",
+        "does not match hostname '",
+    ];
+    if let Some(used) = before.into_iter().find_map(|before| after(text, before, END)) {
+        return Some(NameMismatch { used: Some(used.to_owned()), presented: Vec::new() });
+    }
+    [
+        "no certificate subject alternative name matches",
+        "num=62:",
+        "The name in the certificate does not match",
+    ]
+    .iter()
+    .any(|words| text.contains(words))
+    .then(|| NameMismatch { used: None, presented: Vec::new() })
+}
+
+/// Go has not read common names since 1.15; k3s' own certificates have names.
+pub(super) fn without_names(_: &str) -> Told {
+    Told::message("the certificate has no names but a common name, which programs in Go do not read").remedy(Remedy::new(
+        "that is not a certificate of k3s: the administrator of that registry or proxy makes one with subject alternative names",
+    ))
 }
 
 pub(super) fn mismatch(line: &str) -> Option<Told> {
@@ -129,6 +184,11 @@ pub(super) fn mismatch(line: &str) -> Option<Told> {
 
 /// A client that came with a certificate of its own, as the API server's log tells; its clock is the server's.
 pub(super) fn of_a_client(line: &str) -> Option<Told> {
+    if line.contains("signed by unknown authority") {
+        return Some(Told::message(
+            "a client came with a certificate of another cluster, or of this one before it was reinstalled",
+        ));
+    }
     line.contains("certificate has expired").then(|| {
         Told::message("a client's certificate has expired; the line does not say whose").remedy(
             Remedy::new(
@@ -155,6 +215,9 @@ pub(super) fn dates(line: &str) -> Told {
     // Go says both in one sentence, and then which.
     let early = lower.contains("is before ")
         || lower.contains("certificate not valid yet")
+        || lower.contains("certificate not yet valid")
+        || lower.contains("not yet valid certificate")
+        || lower.contains("notyetvalid")
         || lower.contains("certificate is not yet valid") && !lower.contains("has expired");
     let message = if early {
         "the certificate is not valid yet by the client's clock"
@@ -163,5 +226,10 @@ pub(super) fn dates(line: &str) -> Told {
     } else {
         "the certificate has expired by the client's clock"
     };
+    if lower.contains("verify client certificate") {
+        return Told::message(
+            message.replace("by the client's clock", "which a client brought, by the server's clock"),
+        );
+    }
     Told::message(message)
 }

@@ -12,7 +12,7 @@ pub(super) fn trouble(code: Code, text: &str, context: &Context) -> Option<(Trou
             Some((if is_heat { Trouble::Heat } else { Trouble::UnderVoltage }, String::new()))
         }
         Code::CardSlow => stuck(text).map(|process| (Trouble::Stuck, process)),
-        Code::CardFails => storage(text, context),
+        Code::CardFails | Code::UsbDiskFails => storage(text, context),
         _ => None,
     }
 }

@@ -113,7 +113,7 @@ const STORAGE: &[(&[&str], &[Want])] = &[
             "EXT4-fs (sda1): Remounting filesystem read-only",
             "EXT4-fs (sda1): mounted filesystem 77 r/w with ordered data mode. Quota mode: none.",
         ],
-        &[("H-07", WARN, "sda1 was read-only after an error; it is mounted again")],
+        &[("H-26", WARN, "sda1 was read-only after an error; it is mounted again")],
     ),
     // Mounted by hand, as it was: for reading.
     (
@@ -121,7 +121,7 @@ const STORAGE: &[(&[&str], &[Want])] = &[
             "EXT4-fs (sda1): Remounting filesystem read-only",
             "EXT4-fs (sda1): re-mounted 77 ro. Quota mode: none.",
         ],
-        &[("H-07", Severity::Fail, "made the file system on sda1 read-only")],
+        &[("H-26", Severity::Fail, "made the file system on sda1 read-only")],
     ),
     (
         &["I/O error, dev nvme0n1, sector 2048 op 0x1:(WRITE) flags 0x800 phys_seg 1 prio class 2"],
@@ -140,7 +140,7 @@ const STORAGE: &[(&[&str], &[Want])] = &[
     // Once in the boot, and twice now.
     (
         &["usb 2-1: reset SuperSpeed USB device number 2 using xhci_hcd"; 2],
-        &[("H-07", WARN, "the USB disk at port 2-1 was reset more than once")],
+        &[("H-26", WARN, "the USB disk at port 2-1 was reset more than once")],
     ),
     (&["usb 1-1.4: reset high-speed USB device number 5 using xhci_hcd"; 9], &[]),
     (
@@ -160,7 +160,7 @@ const STORAGE: &[(&[&str], &[Want])] = &[
             "scsi host0: uas_eh_device_reset_handler start",
             "scsi host0: uas_eh_device_reset_handler start",
         ],
-        &[("H-07", WARN, "the USB disk sda was reset more than once")],
+        &[("H-26", WARN, "the USB disk sda was reset more than once")],
     ),
 ];
 

@@ -4,11 +4,11 @@ use super::{DAY, KMSG, Seen, Trouble};
 use crate::finding::{Code, Finding, Place, Remedy, Severity};
 
 impl Trouble {
-    const fn code(self) -> Code {
+    fn code(self, subject: &str) -> Code {
         match self {
-            Self::CardSilent | Self::Io | Self::FileSystem | Self::ReadOnly | Self::DiskReset => {
-                Code::CardFails
-            }
+            Self::DiskReset => Code::UsbDiskFails,
+            Self::Io | Self::FileSystem | Self::ReadOnly if subject.starts_with("sd") => Code::UsbDiskFails,
+            Self::CardSilent | Self::Io | Self::FileSystem | Self::ReadOnly => Code::CardFails,
             Self::Stuck => Code::CardSlow,
             Self::Memory | Self::MemoryLimit => Code::OutOfMemory,
             Self::UnderVoltage | Self::Heat => Code::UnderVoltage,
@@ -63,10 +63,6 @@ impl Trouble {
                 Remedy::new("copy your data; check the disk's cable and supply, then replace the disk")
                     .command("sudo dmesg --level err,warn"),
             ),
-            Self::DiskReset => Some(Remedy::new(
-                "use another cable or port, and a hub with its own supply: a disk that is reset gets too little \
-                 power, or its adapter has a fault",
-            )),
             Self::Stuck => Some(
                 Remedy::new(
                     "most often it waits for storage: look for errors of the card or disk next to it, and move \
@@ -79,7 +75,7 @@ impl Trouble {
     }
 
     pub(super) fn finding(self, subject: &str, seen: &Seen, date: impl Fn(u64) -> String) -> Finding {
-        let finding = Finding::new(self.code(), self.message(subject, seen.is_mended))
+        let finding = Finding::new(self.code(subject), self.message(subject, seen.is_mended))
             .saw(Place::file(KMSG), seen.evidence(date));
         let finding = match self.remedy(subject) {
             Some(remedy) => finding.remedy(remedy),

@@ -1,0 +1,112 @@
+//! What k3s says of its start, its files, its datastore and of joining; what the cluster says of pods that wait.
+
+use crate::finding::Code;
+use crate::recognise::wording::{Wording, judged, says, tells};
+use crate::recognise::{join, pods, slow, start};
+
+pub(super) const ALL: &[(Code, &[Wording])] = &[
+    (
+        Code::JoinNameTaken,
+        &[
+            says("node password rejected"),
+            says("duplicate node name found, please use a unique name for this node"),
+        ],
+    ),
+    (Code::JoinOtherServer, &[says("token ca hash does not match the cluster ca certificate hash")]),
+    (
+        Code::JoinTokenRefused,
+        &[
+            judged("401 unauthorized", join::refused),
+            judged("not authorized", join::refused),
+            judged("invalid token format", join::malformed),
+            judged("invalid token ca hash length", join::malformed),
+            tells("failed to normalize server token", join::malformed_token),
+            tells("failed to normalize token", join::malformed_token),
+        ],
+    ),
+    (Code::JoinServerSilent, &[judged("failed to validate connection to cluster at https://", join::silent)]),
+    (
+        Code::DatastoreTokenDiffers,
+        &[
+            says("bootstrap data already found and encrypted with different token"),
+            says("bootstrap data already found and encrypted with a different token"),
+            says("no bootstrap data found in datastore - check server token value"),
+            judged("cipher: message authentication failed", start::of_the_datastore),
+        ],
+    ),
+    (Code::PortTaken, &[judged("address already in use", start::port_taken)]),
+    (
+        Code::SettingMisspelled,
+        &[
+            judged("unknown flag ", start::unknown_flag),
+            tells("failed to parse kubelet flag: unknown flag", start::unknown_kubelet_flag),
+        ],
+    ),
+    (
+        Code::K3sConfigInvalid,
+        &[
+            says("level=fatal msg=\"yaml: "),
+            says("fata[0000] yaml: "),
+            says("failed to parse config file: yaml: "),
+            judged("failed to parse config location ", start::config_location),
+        ],
+    ),
+    (
+        Code::DatastoreDamaged,
+        &[
+            judged("database disk image is malformed", start::of_kine),
+            judged("file is not a database", start::of_kine),
+            says("wal: crc mismatch"),
+            says("walpb: crc mismatch"),
+            says("snap: crc mismatch"),
+            judged("snap file is corrupt", start::of_etcd),
+            judged("wal: file not found", start::of_etcd),
+            judged("snap: snapshot file doesn't exist", start::of_etcd),
+            says("failed to recover v3 backend from snapshot"),
+            says("freepages: failed to get all reachable pages"),
+        ],
+    ),
+    (
+        Code::DnsLoops,
+        &[
+            says("plugin/loop: loop ("),
+            says("plugin/loop: seen \"hinfo"),
+            says("forwarding loop detected in \""),
+        ],
+    ),
+    (
+        Code::VolumeWaits,
+        &[
+            says("unbound immediate persistentvolumeclaims"),
+            says("no persistent volumes available for this claim and no storage class is set"),
+            says("nodepath only supports readwriteonce"),
+            says("only support readwriteonce access mode"),
+            judged("persistentvolumeclaim \"", pods::claim_gone),
+            judged("storageclass.storage.k8s.io \"", pods::class_gone),
+            tells("didn't find available persistent volumes to bind", pods::other_node),
+            tells("didn't match persistentvolume's node affinity", pods::other_node),
+            tells("had volume node affinity conflict", pods::other_node),
+        ],
+    ),
+    (
+        Code::PodDoesNotFit,
+        &[
+            judged("insufficient memory", pods::does_not_fit),
+            judged("insufficient cpu", pods::does_not_fit),
+            judged("too many pods", pods::does_not_fit),
+            judged("didn't have free ports for the requested pod ports", pods::ports),
+            tells("node didn't have enough resource: ", pods::not_enough),
+        ],
+    ),
+    (
+        Code::LeaseLost,
+        &[
+            says("leaderelection lost"),
+            judged("failed to renew lease ", slow::lease),
+            says("leader election lost"),
+            judged("slow sql", slow::database),
+            judged("apply request took too long", slow::etcd),
+            judged("slow fdatasync", slow::etcd),
+        ],
+    ),
+];

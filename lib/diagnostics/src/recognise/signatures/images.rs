@@ -1,0 +1,75 @@
+//! What is said of images, then of registries.
+
+use crate::finding::Code;
+use crate::recognise::images;
+use crate::recognise::wording::{Wording, judged, says, tells};
+
+pub(super) const ALL: &[(Code, &[Wording])] = &[
+    (
+        Code::ImageForOtherProcessor,
+        &[
+            says("no match for platform in manifest"),
+            says("no matching manifest for linux/"),
+            says("no image found in manifest list for architecture"),
+            says("no image found in image index for architecture"),
+            says("exec format error"),
+            says("does not match the specified platform"),
+            says("does not match the detected host platform"),
+            says("does not match the expected platform"),
+        ],
+    ),
+    (
+        Code::ImagePullsLimited,
+        &[
+            says("you have reached your pull rate limit"),
+            says("you have reached your unauthenticated pull rate limit"),
+            judged("toomanyrequests", images::too_many),
+            judged("429 too many requests", images::too_many),
+        ],
+    ),
+    (
+        Code::ImageWithoutRegistry,
+        &[
+            judged("docker.io/library/", images::without_registry),
+            judged("pull access denied for ", images::short_name_denied),
+            tells("did not resolve to an alias and no unqualified-search registries", images::short_name),
+        ],
+    ),
+    (
+        Code::RegistryAccessDenied,
+        &[
+            says("pull access denied"),
+            says("no basic auth credentials"),
+            says("requested access to the resource is denied"),
+            says("access to the requested resource is not authorized"),
+            says("unable to retrieve auth token: invalid username/password"),
+            tells("unable to retrieve some image pull secrets", images::pull_secret),
+            judged("incorrect username or password", images::denied),
+            judged("401 unauthorized", images::denied),
+            judged("403 forbidden", images::denied),
+            judged("unauthorized: authentication required", images::denied),
+            judged("insufficient_scope: authorization failed", images::denied),
+        ],
+    ),
+    (
+        Code::ImageNotFound,
+        &[
+            says("manifest unknown"),
+            says("manifest_unknown"),
+            says("repository name not known to registry"),
+            judged("failed to resolve reference \"", images::not_found),
+            judged("not found in repository ", images::tag_not_found),
+        ],
+    ),
+    (
+        Code::RegistryPlainHttp,
+        &[
+            judged("server gave http response to https client", images::plain_http),
+            judged("first record does not look like a tls handshake", images::plain_http),
+        ],
+    ),
+    (
+        Code::RegistryUnreachable,
+        &[judged("/v2/", images::unreachable), judged("/token?", images::tokens_unreachable)],
+    ),
+];

@@ -1,0 +1,90 @@
+//! What the kubelet and the cluster say of a node.
+
+use crate::finding::Code;
+use crate::recognise::wording::{Wording, judged, says, tells};
+use crate::recognise::{host, node};
+
+pub(super) const ALL: &[(Code, &[Wording])] = &[
+    (
+        Code::MemoryCgroupAbsent,
+        &[
+            says("failed to find memory cgroup"),
+            judged("failed to find cpuset cgroup", host::controller),
+            judged("failed to find cpu cgroup", host::controller),
+            judged("missing required cgroups: ", host::controller),
+            says("cgroup subsystem not mounted: [memory]"),
+            says("your kernel does not support memory limit capabilities"),
+            says("cgroup controller `memory` is not available"),
+            says("warning: no memory limit support"),
+        ],
+    ),
+    (
+        Code::CgroupV1Refused,
+        &[
+            says("configured to not run on a host using cgroup v1"),
+            judged("cgroup v1 support is unsupported", host::cgroup_v1),
+        ],
+    ),
+    (
+        Code::HostNameUnusable,
+        &[judged("rfc 1123 subdomain", node::name), judged("dns-1123 subdomain", node::name)],
+    ),
+    (
+        Code::RuntimeHangs,
+        &[
+            says("pleg was last seen active "),
+            says("container runtime is down"),
+            says("level=error msg=\"containerd exited: "),
+        ],
+    ),
+    (
+        Code::KubeletSilent,
+        &[
+            says("kubelet stopped posting node status"),
+            says("kubelet never posted node status"),
+            judged("node.kubernetes.io/unreachable", host::tainted),
+            judged(" notready", node::listed),
+        ],
+    ),
+    (
+        Code::PodNetworkMissing,
+        &[
+            judged("reason:networkpluginnotready", node::network),
+            judged("/run/flannel/subnet.env: no such file or directory", node::network),
+            judged("failed to find plugin \"", node::plugin_gone),
+        ],
+    ),
+    (
+        Code::MemoryPressure,
+        &[
+            judged("node.kubernetes.io/memory-pressure", host::tainted),
+            says("kubelethasinsufficientmemory"),
+            says("status is now: nodehasinsufficientmemory"),
+            says("the node had condition: [memorypressure]"),
+            judged("resourcename=\"memory\"", host::evicting),
+            says("attempting to reclaim memory"),
+        ],
+    ),
+    (
+        Code::PodEvicted,
+        &[
+            says("the node was low on resource: "),
+            tells("exceeds the total limit of containers", node::own_limit),
+            tells("exceeded its local ephemeral storage limit", node::own_limit),
+            tells("usage of emptydir volume ", node::own_limit),
+        ],
+    ),
+    (
+        Code::OutOfMemory,
+        &[
+            tells("out of memory: killed process ", host::out_of_memory),
+            tells("out of memory: kill process ", host::out_of_memory),
+            tells("oom-kill:constraint=", host::out_of_memory),
+            tells("invoked oom-killer: ", host::out_of_memory),
+            tells("system oom encountered, victim process", host::out_of_memory),
+            tells("has been killed by the oom killer", host::unit_out_of_memory),
+            tells("failed with result 'oom-kill'", host::unit_out_of_memory),
+            judged("oomkilled", host::container_out_of_memory),
+        ],
+    ),
+];
