@@ -27,7 +27,10 @@ pub enum CallError {
     /// The answer is longer than what is read of one: to be asked for in smaller parts.
     #[error("the response is too large")]
     TooLarge,
-    /// Everything else: not reachable, overloaded, too slow. Worth another try.
+    /// No answer in time: the server may only be slow, and may have done what it was asked. Worth another try.
+    #[error("{0}")]
+    Late(String),
+    /// Everything else: not reachable, overloaded. Worth another try.
     #[error("{0}")]
     Transient(String),
 }
@@ -42,7 +45,7 @@ impl CallError {
             Self::Conflict(_) => "conflict",
             Self::Rejected(_) => "rejected",
             Self::TooLarge => "too large",
-            Self::Transient(_) => "transient",
+            Self::Late(_) | Self::Transient(_) => "transient",
         }
     }
 
@@ -76,7 +79,7 @@ pub async fn call<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T
 
 /// That a call has no answer after so long.
 pub(crate) fn no_answer(deadline: Duration) -> CallError {
-    CallError::Transient(format!("the API server gave no answer within {} s", deadline.as_secs()))
+    CallError::Late(format!("the API server gave no answer within {} s", deadline.as_secs()))
 }
 
 /// Does a 403 say that the namespace is being deleted, rather than that a right is missing?

@@ -126,6 +126,14 @@ pub enum MigrateError {
     Changed(String),
 }
 
+impl MigrateError {
+    /// Did the API server only take too long?
+    #[must_use]
+    pub const fn is_late(&self) -> bool {
+        matches!(self, Self::Api { cause: CallError::Late(_), .. })
+    }
+}
+
 /// The first few, a line each.
 fn some(failed: &[(String, String)]) -> String {
     let mut lines: Vec<String> =
@@ -293,7 +301,7 @@ async fn rewrite_at(
             Ok(_) => return Ok(Rewrite::Done),
             Err(CallError::NotFound(_)) => return Ok(Rewrite::Gone),
             Err(CallError::Conflict(_)) if tries < TRIES => tries += 1,
-            Err(CallError::Transient(_)) if tries < TRIES => {
+            Err(CallError::Late(_) | CallError::Transient(_)) if tries < TRIES => {
                 tries += 1;
                 sleep(PAUSE).await;
             }
@@ -303,7 +311,7 @@ async fn rewrite_at(
         match lookup(api.get_metadata(name)).await {
             Ok(Some(current)) => version = current.resource_version(),
             Ok(None) => return Ok(Rewrite::Gone),
-            Err(CallError::Transient(_)) if tries < TRIES => {
+            Err(CallError::Late(_) | CallError::Transient(_)) if tries < TRIES => {
                 tries += 1;
                 sleep(PAUSE).await;
             }
@@ -340,7 +348,7 @@ async fn trim(
 }
 
 async fn within<T>(limit: Duration, request: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
-    let late = |_| CallError::Transient(format!("no answer within {} s", limit.as_secs()));
+    let late = |_| CallError::Late(format!("no answer within {} s", limit.as_secs()));
     Ok(timeout(limit, request).await.map_err(late)??)
 }
 

@@ -223,6 +223,17 @@ impl Leases {
         call(self.api.replace(NAME, &PostParams::default(), lease)).await
     }
 
+    /// Writes the Lease as this process' once more, with those of its list who stay.
+    async fn renewed(&self, before: Option<&Lease>) -> Result<Lease, CallError> {
+        self.in_time(self.write(before, &self.staying(before))).await
+    }
+
+    /// One request of a renewal: until another attempt is due.
+    async fn in_time<T>(&self, request: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
+        let late = |_| CallError::Late(format!("no answer within {} s", self.timing.retry.as_secs()));
+        timeout(self.timing.retry, request).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
+    }
+
     /// Writes the Lease as this process', in the place of `before`.
     async fn write(&self, before: Option<&Lease>, candidates: &[Candidacy]) -> Result<Lease, CallError> {
         let lease = held(before, &self.me, candidates, self.timing.expiry, Timestamp::now());
@@ -247,10 +258,7 @@ impl Held {
                 sleep(left.min(timing.retry)).await;
                 continue;
             }
-            let renewed = timeout(timing.retry, self.renew()).await.unwrap_or_else(|_| {
-                Err(CallError::Transient(format!("no answer within {} s", timing.retry.as_secs())))
-            });
-            match renewed {
+            match self.renew(failed).await {
                 Ok(None) => failed = false,
                 Ok(Some(ending)) => {
                     if !matches!(ending, Ending::Yielded(_)) {
@@ -270,22 +278,35 @@ impl Held {
         }
     }
 
-    async fn renew(&mut self) -> Result<Option<Ending>, CallError> {
-        let sent = since_boot();
+    /// Renews once. `is_in_doubt`: the last attempt failed, and may have been done all the same; so it is looked at
+    /// first, since by what is known here the write would be refused.
+    ///
+    /// Each request has a time of its own: a server that takes as long as one of them may is slow, and three of them in
+    /// the time of one would never be done, for as long as it is.
+    async fn renew(&mut self, is_in_doubt: bool) -> Result<Option<Ending>, CallError> {
         let leases = &self.leases;
-        let written = match leases.write(Some(&self.lease), &leases.staying(Some(&self.lease))).await {
-            // Someone has changed or deleted it; whose it is now is there.
-            Err(CallError::Conflict(_) | CallError::NotFound(_)) => {
-                let found = lookup(leases.api.get(NAME)).await?;
-                if let Some(ending) = found.as_ref().and_then(|found| self.ending(&Record::of(found))) {
-                    return Ok(Some(ending));
-                }
-                leases.write(found.as_ref(), &leases.staying(found.as_ref())).await
+        let mut sent = since_boot();
+        let attempt = if is_in_doubt {
+            None
+        } else {
+            match leases.renewed(Some(&self.lease)).await {
+                // Someone has changed or deleted it; whose it is now is there.
+                Err(CallError::Conflict(_) | CallError::NotFound(_)) => None,
+                done => Some(done?),
             }
-            done => done,
+        };
+        let written = if let Some(written) = attempt {
+            written
+        } else {
+            let found = leases.in_time(lookup(leases.api.get(NAME))).await?;
+            if let Some(ending) = found.as_ref().and_then(|found| self.ending(&Record::of(found))) {
+                return Ok(Some(ending));
+            }
+            sent = since_boot();
+            leases.renewed(found.as_ref()).await?
         };
         let known = Record::of(&self.lease);
-        self.lease = written?;
+        self.lease = written;
         // One that was in no backup is made again.
         if went_back(&known, &Record::of(&self.lease)) {
             return Ok(Some(Ending::WentBack));
@@ -328,3 +349,7 @@ impl Held {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "hold_tests.rs"]
+mod tests;

@@ -240,7 +240,9 @@ fn follow_up(error: CallError, step: &Step) -> Next {
         CallError::Forbidden(status) if is_terminating(&status) => TargetState::NamespaceTerminating,
         CallError::Forbidden(status) => TargetState::Forbidden(status),
         CallError::Rejected(status) => TargetState::Rejected(status.message),
-        error @ (CallError::TooLarge | CallError::Transient(_)) => TargetState::Failed(error.to_string()),
+        error @ (CallError::TooLarge | CallError::Late(_) | CallError::Transient(_)) => {
+            TargetState::Failed(error.to_string())
+        }
     })
 }
 
