@@ -9,6 +9,7 @@ mod ask;
 mod cluster;
 mod containers;
 mod node;
+mod pods;
 mod policies;
 mod reports;
 mod resources;

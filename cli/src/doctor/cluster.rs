@@ -18,7 +18,7 @@ use weaver_tenant::Account;
 
 use super::ask::{PATIENCE, asked, asked_for};
 use super::seen::{Seen, Side};
-use super::{policies, resources};
+use super::{pods, policies, resources};
 use crate::{crd_diff, review};
 
 /// For one that a webhook answers: the API server itself waits 30 s for it.
@@ -33,6 +33,7 @@ pub async fn look(client: &Client) -> Vec<Seen> {
     }
     findings.extend(policies::look(client).await);
     findings.extend(minting(client).await);
+    findings.extend(pods::look(client).await);
     findings.into_iter().map(|finding| Seen { side: Side::Cluster, finding }).collect()
 }
 

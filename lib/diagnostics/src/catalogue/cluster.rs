@@ -80,6 +80,13 @@ macro_rules! cluster_rows {
             ],
             links: [K3S_REGISTRIES],
         }
+        ImageNotPulled = "R-11" "image-not-pulled" Warn {
+            title: "A pod waits for its image.",
+            cause: "The kubelet could not pull it and tries again; its message says why.",
+            remedy: "read the events of the pod",
+            commands: ["kubectl describe pod -n NAMESPACE POD"],
+            links: ["https://kubernetes.io/docs/concepts/containers/images/"],
+        }
         IngressAnnotationIgnored = "R-04" "ingress-annotation-ignored" Warn {
             title: "Traefik ignores an annotation of an Ingress.",
             cause: "k3s ships Traefik, and the annotation belongs to another controller or to Traefik 1. \

@@ -1,0 +1,183 @@
+//! Pods whose image cannot be pulled or does not run here, and why: by what the kubelet says in their status, else by
+//! its last event, else by the last words of the container.
+//!
+//! What a pod says is its owner's to choose: it is only ever recognised as a matter of images, and quoted.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ContainerStatus, Event, Pod};
+use kube::api::{ListParams, LogParams};
+use kube::{Api, Client, ResourceExt as _};
+use weaver_diagnostics::finding::{Code, Finding, Place, Severity};
+use weaver_diagnostics::finding_text::cut;
+use weaver_diagnostics::recognise::Recogniser;
+
+use super::ask::{MOST, asked};
+
+/// What a kubelet says of a container whose image is not there.
+const NOT_PULLED: [&str; 6] = [
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+];
+/// What it may be.
+const OF_IMAGES: [Code; 7] = [
+    Code::RegistryPlainHttp,
+    Code::ImageWithoutRegistry,
+    Code::ImageForOtherProcessor,
+    Code::ImageNotFound,
+    Code::ImagePullsLimited,
+    Code::RegistryUnreachable,
+    Code::RegistryAccessDenied,
+];
+/// With what a container ends whose program is for another processor.
+const NO_SUCH_FORMAT: i32 = 255;
+/// Pods of which more is asked, and that are named in one finding.
+const ASKED: usize = 5;
+/// Characters of what is quoted.
+const LONGEST: usize = 1_000;
+
+/// A container that does not start because of its image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stuck {
+    namespace: String,
+    pod: String,
+    container: String,
+    /// The kubelet's word for it.
+    reason: String,
+    /// Its own words.
+    message: String,
+}
+
+/// What keeps pods from their images.
+pub async fn look(client: &Client) -> Vec<Finding> {
+    let api: Api<Pod> = Api::all(client.clone());
+    let params = ListParams::default().limit(MOST).fields("status.phase!=Succeeded,status.phase!=Failed");
+    let pods = match asked("listing pods", api.list(&params)).await {
+        Ok(pods) => pods.items,
+        // A tenant may not, and needs it for nothing; an API server without pods has none that wait.
+        Err(finding) if matches!(finding.code, Code::MayNotLook | Code::DefinitionDiffers) => {
+            return Vec::new();
+        }
+        Err(finding) => return vec![*finding],
+    };
+    let Ok(recogniser) = Recogniser::new() else { return Vec::new() };
+    let mut stuck: Vec<Stuck> = pods.iter().flat_map(not_pulled).collect();
+    let open = stuck.iter_mut().filter(|one| recognised(&recogniser, one).is_none());
+    for one in open.take(ASKED) {
+        if let Some(message) = last_event(client, one).await {
+            one.message = message;
+        }
+    }
+    for one in pods.iter().flat_map(of_other_format).take(ASKED) {
+        let Some(message) = last_words(client, &one).await else { continue };
+        let said = Stuck { message, ..one };
+        if recognised(&recogniser, &said).is_some() {
+            stuck.push(said);
+        }
+    }
+    judge(&recogniser, &stuck)
+}
+
+fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    let status = pod.status.iter();
+    status.flat_map(|status| {
+        [&status.init_container_statuses, &status.container_statuses].into_iter().flatten().flatten()
+    })
+}
+
+fn stuck(pod: &Pod, container: &ContainerStatus, reason: &str, message: &str) -> Stuck {
+    Stuck {
+        namespace: pod.namespace().unwrap_or_default(),
+        pod: pod.name_any(),
+        container: container.name.clone(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+/// Its containers that wait for their images.
+fn not_pulled(pod: &Pod) -> Vec<Stuck> {
+    let waiting = statuses(pod).filter_map(|container| {
+        let waiting = container.state.as_ref()?.waiting.as_ref()?;
+        let reason = waiting.reason.as_deref().filter(|reason| NOT_PULLED.contains(reason))?;
+        Some(stuck(pod, container, reason, waiting.message.as_deref().unwrap_or_default()))
+    });
+    waiting.collect()
+}
+
+/// Its containers that end at once as those do whose image is for another processor.
+fn of_other_format(pod: &Pod) -> Vec<Stuck> {
+    let ended = statuses(pod).filter_map(|container| {
+        let waits = container.state.as_ref()?.waiting.as_ref()?.reason.as_deref()?;
+        let last = container.last_state.as_ref()?.terminated.as_ref()?;
+        let is_it = waits == "CrashLoopBackOff" && last.exit_code == NO_SUCH_FORMAT;
+        is_it.then(|| stuck(pod, container, waits, ""))
+    });
+    ended.collect()
+}
+
+/// Why the last pull failed. A kubelet that waits before the next one may say no more than that.
+async fn last_event(client: &Client, one: &Stuck) -> Option<String> {
+    let api: Api<Event> = Api::namespaced(client.clone(), &one.namespace);
+    let fields = format!("involvedObject.name={},reason=Failed", one.pod);
+    let events =
+        asked("listing events", api.list(&ListParams::default().limit(MOST).fields(&fields))).await.ok()?;
+    let mut messages = events.items.into_iter().filter_map(|event| event.message);
+    messages.rfind(|message| message.starts_with("Failed to pull image"))
+}
+
+/// What the container said when it ended.
+async fn last_words(client: &Client, one: &Stuck) -> Option<String> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), &one.namespace);
+    let container = Some(one.container.clone());
+    let params = LogParams { container, previous: true, tail_lines: Some(1), ..LogParams::default() };
+    asked("reading a log", api.logs(&one.pod, &params)).await.ok()
+}
+
+/// Its cause, where it is one of images.
+fn recognised(recogniser: &Recogniser, one: &Stuck) -> Option<Finding> {
+    let place = || Place::file(format!("pod {}/{}, container {}", one.namespace, one.pod, one.container));
+    let found = recogniser.judge(cut(&one.message, LONGEST).as_bytes(), place)?;
+    OF_IMAGES.contains(&found.code).then_some(found)
+}
+
+/// A finding each cause, with the pods that have it.
+fn judge(recogniser: &Recogniser, stuck: &[Stuck]) -> Vec<Finding> {
+    let mut causes: BTreeMap<(&'static str, String), (Finding, Vec<&Stuck>)> = BTreeMap::new();
+    for one in stuck {
+        let finding = recognised(recogniser, one).unwrap_or_else(|| unknown(one));
+        let cause = (finding.code.id(), finding.message.clone());
+        causes.entry(cause).or_insert_with(|| (finding, Vec::new())).1.push(one);
+    }
+    causes.into_values().map(|(finding, pods)| named(finding, &pods)).collect()
+}
+
+fn unknown(one: &Stuck) -> Finding {
+    let message = match one.reason.as_str() {
+        "InvalidImageName" => "the name of the image is not valid",
+        "ErrImageNeverPull" => "imagePullPolicy is Never, and the node does not have the image",
+        _ => "the kubelet could not pull the image",
+    };
+    let place = Place::file(format!("pod {}/{}, container {}", one.namespace, one.pod, one.container));
+    let finding = Finding::new(Code::ImageNotPulled, message);
+    finding.saw(place, format!("{}: {}", one.reason, cut(&one.message, LONGEST)))
+}
+
+fn named(mut finding: Finding, pods: &[&Stuck]) -> Finding {
+    let mut names: Vec<String> = pods.iter().map(|one| format!("{}/{}", one.namespace, one.pod)).collect();
+    names.dedup();
+    let more = names.len().saturating_sub(ASKED);
+    names.truncate(ASKED);
+    let and = if more > 0 { format!(" and {more} more") } else { String::new() };
+    finding.message = format!("{} (pods that wait: {}{and})", finding.message, names.join(", "));
+    // It is the pod that does not run, and the kubelet tries again.
+    finding.milder(Severity::Warn)
+}
+
+#[cfg(test)]
+#[path = "pods_tests.rs"]
+mod tests;
