@@ -36,7 +36,7 @@ const LONGEST: usize = 400;
 const LOCK: &str = "agent.lock";
 
 /// What only an agent that runs can say, and no check of now.
-const OF_THE_AGENT: [Code; 10] = [
+const OF_THE_AGENT: [Code; 11] = [
     Code::WeaverTomlInvalid,
     Code::WeaverTomlUnreadable,
     Code::UserDataClash,
@@ -45,6 +45,7 @@ const OF_THE_AGENT: [Code; 10] = [
     Code::BootConfigUnknown,
     Code::JoinUnproven,
     Code::ClockNotSynchronised,
+    Code::NodeLeftBehind,
     Code::K3sNotAnswering,
     Code::OperatorNotStarted,
 ];

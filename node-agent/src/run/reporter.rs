@@ -31,6 +31,7 @@ use weaver_api::{
     v1beta1::{self as node_report, NodeReport, NodeReportFields, NodeReportStatus},
 };
 use weaver_diagnostics::finding::{Finding, Severity};
+use weaver_diagnostics::host::names::{self, LOCALHOST};
 use weaver_host::backoff::{Backoff, jittered};
 
 use super::{
@@ -138,9 +139,9 @@ async fn publish(
     let reader = host.clone();
     let read = spawn_blocking(move || {
         let facts = node::read(&reader.root, &reader.k3s_data_dir());
-        (reader.node_name(), facts, reader.reporter())
+        (reader.node_name(), facts, reader.reporter(), reader.joins())
     });
-    let (name, facts, access) = read.await.context("reading the node's facts")?;
+    let (name, facts, access, joins) = read.await.context("reading the node's facts")?;
     let name = name.context("the node has no name: neither node-name nor a host name")?;
     let client = if let Some(client) = &memory.client {
         client.clone()
@@ -171,11 +172,26 @@ async fn publish(
     let node = deadline(&of_node(&name), nodes.get_metadata_opt(&name)).await?;
     let about = node.as_ref().map_or_else(|| observed.object_ref(&()), |node| reference(node, &name));
     let told = tell(client, &about, &mut memory.news).await;
+    // A node that joins may read no Node but its own.
+    if !joins {
+        status.set_in_cluster(left_behind(&nodes, &name).await?);
+    }
     let Some(node) = node else { return told };
     own(&reports, &observed, owner(&node, &name), memory).await?;
     let labels = labels(&facts, node_verdicts::health(findings, &desired.conditions));
     label(&nodes, &node, &name, &labels, memory).await?;
     told
+}
+
+/// A Node that an earlier start of k3s has left.
+async fn left_behind(nodes: &Api<Node>, own: &str) -> anyhow::Result<Option<Finding>> {
+    let node = deadline(&of_node(LOCALHOST), nodes.get_opt(LOCALHOST)).await?;
+    Ok(node.and_then(|node| names::left_behind(own, is_ready(&node))))
+}
+
+fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 fn of_report(name: &str) -> String {
@@ -320,6 +336,19 @@ mod tests {
         }
         let long = label_value(&format!("{}-{}", "a".repeat(62), "b".repeat(9))).unwrap();
         assert_eq!(long, "a".repeat(62));
+    }
+
+    #[test]
+    fn a_node_is_ready_by_its_own_word() {
+        for (status, want) in [
+            (json!({"conditions": [{"type": "Ready", "status": "True"}]}), true),
+            (json!({"conditions": [{"type": "Ready", "status": "Unknown"}]}), false),
+            (json!({"conditions": [{"type": "DiskPressure", "status": "True"}]}), false),
+            (json!({}), false),
+        ] {
+            let node: Node = serde_json::from_value(json!({"metadata": {}, "status": status})).unwrap();
+            assert_eq!(is_ready(&node), want, "{status}");
+        }
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct Status {
     checked: watch::Sender<bool>,
     /// News that are no findings, such as the kernel's.
     news: Arc<Mutex<Vec<News>>>,
+    /// What was found in the cluster, and by no round of checks.
+    in_cluster: watch::Sender<Option<Finding>>,
     /// What is counted besides.
     pub counts: Counts,
 }
@@ -52,6 +54,7 @@ impl Status {
             path,
             checked: watch::Sender::new(false),
             news: Arc::default(),
+            in_cluster: watch::Sender::new(None),
             counts: Counts::default(),
         }
     }
@@ -97,8 +100,14 @@ impl Status {
         self.change(|report| report.node = Some(name.to_owned()));
     }
 
+    /// What the cluster shows of this node besides its report; it is there from the next round on.
+    pub fn set_in_cluster(&self, finding: Option<Finding>) {
+        self.in_cluster.send_replace(finding);
+    }
+
     /// The findings of a check; new ones are logged.
-    pub fn set_findings(&self, findings: Vec<Finding>) {
+    pub fn set_findings(&self, mut findings: Vec<Finding>) {
+        findings.extend(self.in_cluster.borrow().clone());
         self.change(|report| change_findings(report, findings));
         self.checked.send_replace(true);
     }
@@ -110,7 +119,8 @@ impl Status {
 
     /// How a round ended, under systemd: all at once, so that no state in
     /// between costs the boot partition a write.
-    pub fn set_round(&self, findings: Vec<Finding>, k3s_blocked: bool, gate: Gate, reason: String) {
+    pub fn set_round(&self, mut findings: Vec<Finding>, k3s_blocked: bool, gate: Gate, reason: String) {
+        findings.extend(self.in_cluster.borrow().clone());
         self.change(|report| {
             change_findings(report, findings);
             change_gate(report, gate, reason);

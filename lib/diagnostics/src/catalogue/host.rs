@@ -147,6 +147,17 @@ macro_rules! host_rows {
                 "sudo mount -o remount,rw \"$(findmnt -no SOURCE /boot/firmware)\" /boot/firmware",
             ],
         }
+        NodeLeftBehind = "H-20" "node-left-behind" Warn {
+            title: "A Node named localhost is left over from a start under that name.",
+            cause: "k3s was started before the host had its name. The Node stays when k3s starts under the right \
+                one; its pods wait for it, and its volumes are bound to it.",
+            remedy: "delete the Node, which also makes k3s forget its password; copy first what a volume of it holds",
+            commands: [
+                "sudo k3s kubectl get pods,pv -A -o wide | grep localhost",
+                "sudo k3s kubectl delete node localhost",
+            ],
+            links: ["https://docs.k3s.io/architecture"],
+        }
         OfflineStart = "H-16" "offline-start" Warn {
             title: "k3s was started without a network, with an address set by the card.",
             cause: "There was no network, and k3s does not start without an address. The card set \

@@ -28,7 +28,7 @@ impl NodeName {
     #[must_use]
     pub fn judge(&self) -> Option<Finding> {
         let Self { name, place, fault } = self;
-        let is_everyones = name.eq_ignore_ascii_case("localhost");
+        let is_everyones = name.eq_ignore_ascii_case(LOCALHOST);
         let why = match fault {
             Some(fault) => fault,
             None if is_everyones => {
@@ -91,6 +91,22 @@ fn without_comment(line: &str) -> &str {
     line.split('#').next().unwrap_or_default()
 }
 
+/// The name that every machine has for itself.
+pub const LOCALHOST: &str = "localhost";
+
+/// A warning where a Node of that name is not ready and the node of this host, `own`, has another: k3s was started there
+/// once, before the host had its name, and its Node stays.
+#[must_use]
+pub fn left_behind(own: &str, is_ready: bool) -> Option<Finding> {
+    (own != LOCALHOST && !is_ready).then(|| {
+        let message = format!(
+            "the cluster has a Node {LOCALHOST}, which is not ready: a start of k3s before the host \
+                               had its name has left it"
+        );
+        Finding::new(Code::NodeLeftBehind, message).saw(Place::file(format!("Node {LOCALHOST}")), "not Ready")
+    })
+}
+
 /// The name that a node registered with, and the one that it would start with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
@@ -114,7 +130,15 @@ impl Identity {
         if is_same || wanted.is_empty() {
             return None;
         }
-        let mut remedy = Code::IdentityDrift.row().remedy_for("OLD", registered);
+        let mut remedy = if registered == LOCALHOST {
+            // No one wants that name back.
+            Remedy::new(
+                "let it start under the new name, and then delete the Node; copy first what a volume of it holds",
+            )
+            .command(format!("sudo k3s kubectl delete node {LOCALHOST}"))
+        } else {
+            Code::IdentityDrift.row().remedy_for("OLD", registered)
+        };
         if role == Role::Agent {
             // Who may delete a node is on the server.
             remedy.explain += "; type the `k3s kubectl` commands on the server";
@@ -139,6 +163,39 @@ fn is_node_id(rest: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_localhost_that_is_not_ready_is_left_over_from_a_start_without_a_name() {
+        for (own, is_ready, want) in [
+            ("raspi", false, true),
+            ("raspi", true, false),
+            ("localhost", false, false),
+            ("localhost", true, false),
+        ] {
+            let found = left_behind(own, is_ready);
+            assert_eq!(found.is_some(), want, "{own} {is_ready}");
+            let deletes = |found: &Finding| {
+                let commands = &found.remedy.as_ref().unwrap().commands;
+                commands.iter().any(|command| command.ends_with("delete node localhost"))
+            };
+            assert!(found.as_ref().is_none_or(deletes));
+        }
+    }
+
+    #[test]
+    fn a_name_that_no_one_wants_is_not_kept() {
+        let identity = Identity {
+            certificate: "/c".into(),
+            registered: LOCALHOST.into(),
+            wanted: "raspi".into(),
+            wanted_at: Place::file(HOST_NAME),
+        };
+        for role in [Role::Server, Role::Agent] {
+            let remedy = identity.judge(role).unwrap().remedy.unwrap();
+            assert_eq!(remedy.commands, ["sudo k3s kubectl delete node localhost"], "{role:?}");
+            assert_eq!(remedy.explain.contains("on the server"), role == Role::Agent);
+        }
+    }
 
     #[test]
     fn names_that_no_node_can_have() {

@@ -64,7 +64,7 @@ fn each_code_has_wordings_once_or_is_said_by_us_alone() {
         "C-00 C-07 C-08 C-09",
         "D-03 D-04 D-05 D-06 D-07",
         "F-02 F-03 F-04 F-05 F-08 F-11 F-12 F-13",
-        "H-06 H-09 H-12 H-14 H-16",
+        "H-06 H-09 H-12 H-14 H-16 H-20",
         "J-03",
         "K-00 K-07 K-08 K-09",
         "N-00 N-02 N-03 N-04 N-05 N-09 N-10 N-11 N-12 N-13 N-14 N-15 N-17",
