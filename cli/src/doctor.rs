@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use weaver_diagnostics::catalogue;
 use weaver_diagnostics::exit_code;
-use weaver_diagnostics::finding::Code;
+use weaver_diagnostics::finding::{Code, Severity};
 use weaver_diagnostics::kubeconfig_export::K3S_KUBECONFIG;
 
 use crate::stdout::print;
@@ -77,10 +77,17 @@ pub async fn report() -> anyhow::Result<String> {
     show::json(&look(named.as_deref()).await)
 }
 
+/// Whether the machine that k3s runs on is known to be busy, by its agent.
+fn is_overloaded(seen: &[Seen]) -> bool {
+    seen.iter().any(|Seen { finding, .. }| {
+        finding.code == Code::NodeOverloaded && finding.severity() == Severity::Warn
+    })
+}
+
 async fn look(report: Option<&Path>) -> Vec<Seen> {
     let mut seen = node::report(report, Path::new(REPORT), node::check);
     let is_node = !seen.is_empty() || Path::new(K3S_KUBECONFIG).exists();
-    let way = way::look(is_node).await;
+    let way = way::look(is_node, is_overloaded(&seen)).await;
     seen.extend(way.seen);
     if let Some(client) = &way.client {
         seen.extend(cluster::look(client).await);

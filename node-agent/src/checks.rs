@@ -34,6 +34,7 @@ use crate::{
     k3d::{self, K3d},
     k3s_files, override_file, probe,
     run::cluster::Access,
+    slowness,
 };
 
 const DEFAULT_PORT: u16 = 6443;
@@ -390,8 +391,10 @@ pub async fn check(host: &Host, patience: Duration) -> anyhow::Result<Check> {
             )]);
         }
         Ok(anchors) => {
-            seen = probe::prove(api_address, anchors.clone(), names, patience).await?;
+            let probed = probe::prove(api_address, anchors.clone(), names, patience).await?;
             let endpoint = api_address.to_string();
+            findings.extend(slowness::of_handshakes(&host.root, &endpoint, &probed).await);
+            seen = probed.seen;
             let proof = serving::judge(&endpoint, &seen, &causes);
             findings.extend(proof.findings);
             proven = proof.proven && !names_are_open;

@@ -42,6 +42,7 @@ pub mod report;
 mod rounding;
 pub mod run;
 pub mod schemas;
+pub(crate) mod slowness;
 pub mod systemctl;
 pub mod upgrade;
 

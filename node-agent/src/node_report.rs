@@ -59,8 +59,31 @@ impl Gate {
 pub struct Definitions {
     /// They are as this agent wants them, and the webhook answers.
     pub installed: bool,
+    /// The API server was too slow to answer at the last look: `installed` is what was seen before.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unanswered: bool,
     /// Why not, and what to do.
     pub reason: String,
+}
+
+impl Definitions {
+    /// As they are after a look at what was `before`.
+    #[must_use]
+    pub fn after(before: &Self, look: Result<(), Unseen>) -> Self {
+        match look {
+            Ok(()) => Self { installed: true, unanswered: false, reason: String::new() },
+            Err(Unseen::Late(reason)) => Self { installed: before.installed, unanswered: true, reason },
+            Err(Unseen::Failed(reason)) => Self { installed: false, unanswered: false, reason },
+        }
+    }
+}
+
+/// Why a look at the definitions did not find them as they should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unseen {
+    /// The API server takes long, which is no fault of theirs.
+    Late(String),
+    Failed(String),
 }
 
 /// A running child.
@@ -91,9 +114,41 @@ impl Report {
             findings: Vec::new(),
             operator: None,
             webhook: None,
-            definitions: Definitions { installed: false, reason: "not checked yet".to_owned() },
+            definitions: Definitions {
+                installed: false,
+                unanswered: false,
+                reason: "not checked yet".to_owned(),
+            },
             k3s_blocked: None,
             card: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_answer_leaves_the_definitions_as_they_were_seen() {
+        let (late, failed) = (|| Err(Unseen::Late("l".into())), || Err(Unseen::Failed("f".into())));
+        let new = Report::unchecked().definitions;
+        let seen = Definitions::after(&new, Ok(()));
+        for (before, look, want) in [
+            (&new, Ok(()), (true, false, "")),
+            (&new, late(), (false, true, "l")),
+            (&new, failed(), (false, false, "f")),
+            (&seen, late(), (true, true, "l")),
+            (&seen, failed(), (false, false, "f")),
+            (&Definitions::after(&seen, late()), late(), (true, true, "l")),
+            (&Definitions::after(&seen, late()), failed(), (false, false, "f")),
+            (&Definitions::after(&seen, late()), Ok(()), (true, false, "")),
+            // Not known again before it was seen again.
+            (&Definitions::after(&seen, failed()), late(), (false, true, "l")),
+        ] {
+            let after = Definitions::after(before, look.clone());
+            assert_eq!((after.installed, after.unanswered, &*after.reason), want, "{before:?} {look:?}");
+        }
+        assert!(!serde_json::to_string(&seen).unwrap().contains("unanswered"), "as it was before");
     }
 }

@@ -27,13 +27,23 @@ const POLL: Duration = Duration::from_millis(250);
 /// Handshakes at a time: they cost the API server more than us.
 const CONCURRENT: usize = 4;
 
+/// What handshakes have shown.
+#[derive(Debug, Default)]
+pub struct Probed {
+    /// One a name.
+    pub seen: Vec<Seen>,
+    /// How long the slowest took, or was waited for, where none was answered in the usual time.
+    pub late: Option<Duration>,
+}
+
 /// The names that the certificate has, by a handshake for one that every certificate of k3s has.
 ///
 /// # Errors
 /// No verifier could be made from these anchors.
 pub async fn served(address: SocketAddr, anchors: RootCertStore) -> anyhow::Result<Vec<String>> {
     let verifier = verifier(anchors)?;
-    Ok(handshake(address, verifier, &ServingName::Dns("localhost".to_owned())).await.served)
+    let name = ServingName::Dns("localhost".to_owned());
+    Ok(handshake(address, verifier, &name, handshake::DEADLINE).await.0.served)
 }
 
 fn verifier(anchors: RootCertStore) -> anyhow::Result<Arc<WebPkiServerVerifier>> {
@@ -44,7 +54,8 @@ fn verifier(anchors: RootCertStore) -> anyhow::Result<Arc<WebPkiServerVerifier>>
 
 /// One observation per name, in their order. Names that are not proven are tried again until `patience` has
 /// passed: k3s continues serving its old certificate for a second or two after its API is ready. A server
-/// that never answered is not waited for.
+/// that never answered is not waited for, but where the time was too short for it there is a second look with
+/// more of it: a busy node is slow, and its names are proven all the same.
 ///
 /// # Errors
 /// No verifier could be made from these anchors.
@@ -53,35 +64,58 @@ pub async fn prove(
     anchors: RootCertStore,
     names: Vec<Wanted>,
     patience: Duration,
-) -> anyhow::Result<Vec<Seen>> {
+) -> anyhow::Result<Probed> {
     if names.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Probed::default());
     }
     let verifier = verifier(anchors)?;
     let started = Instant::now();
     let mut observations = vec![Observation { outcome: Outcome::NotServed, served: Vec::new() }; names.len()];
+    let (mut deadline, mut late) = (handshake::DEADLINE, None);
     loop {
         let open: Vec<_> = (0..names.len()).filter(|i| observations[*i].outcome != Outcome::Proven).collect();
-        let round: Vec<_> = stream::iter(open)
-            .map(|index| {
-                let verifier = Arc::clone(&verifier);
-                let name = &names[index].name;
-                async move { (index, handshake(address, verifier, name).await) }
-            })
-            .buffer_unordered(CONCURRENT)
-            .collect()
-            .await;
-        for (index, observation) in round {
+        let look = |index: usize| {
+            let verifier = Arc::clone(&verifier);
+            let name = &names[index].name;
+            async move { (index, handshake(address, verifier, name, deadline).await) }
+        };
+        let round: Vec<_> = stream::iter(open).map(look).buffer_unordered(CONCURRENT).collect().await;
+        let took = round.iter().map(|(_, (_, took))| *took).max().unwrap_or_default();
+        late = late.map(|late: Duration| late.max(took));
+        for (index, (observation, _)) in round {
             observations[index] = observation;
         }
-        let count = |test: fn(&Outcome) -> bool| observations.iter().filter(|o| test(&o.outcome)).count();
-        let proven = count(|o| *o == Outcome::Proven);
-        let silent = count(|o| matches!(o, Outcome::Unreachable(_)));
+        let late_ones = count(&observations, is_late);
+        if late.is_none() && late_ones > 0 {
+            deadline = handshake::SECOND_LOOK;
+            late = Some(took);
+            if late_ones < names.len() {
+                continue;
+            }
+            // One name tells whether it answers at all.
+            let (first, took) = handshake(address, Arc::clone(&verifier), &names[0].name, deadline).await;
+            late = Some(took);
+            let is_answered = !is_late(&first.outcome);
+            observations[0] = first;
+            if is_answered && names.len() > 1 {
+                continue;
+            }
+        }
+        let proven = count(&observations, |outcome| *outcome == Outcome::Proven);
+        let silent = count(&observations, |outcome| matches!(outcome, Outcome::Unreachable(_)));
         if proven == names.len() || silent == names.len() || started.elapsed() + POLL > patience {
-            return Ok(names.into_iter().zip(observations).collect());
+            return Ok(Probed { seen: names.into_iter().zip(observations).collect(), late });
         }
         tokio::time::sleep(POLL).await;
     }
+}
+
+fn count(observations: &[Observation], test: fn(&Outcome) -> bool) -> usize {
+    observations.iter().filter(|seen| test(&seen.outcome)).count()
+}
+
+const fn is_late(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Unreachable(Silence::Late(_)))
 }
 
 /// A handshake for this name with another host, of which `anchors` are the CA, at the first of its addresses
@@ -105,7 +139,7 @@ pub(crate) async fn look(
     let mut seen = unanswered("the name has no address");
     // As k3s does: an address that no one answers at, of a network that is not there, hides no other.
     for address in found {
-        seen = handshake(address, Arc::clone(&verifier), name).await;
+        seen = handshake(address, Arc::clone(&verifier), name, handshake::DEADLINE).await.0;
         if !matches!(seen.outcome, Outcome::Unreachable(_)) {
             break;
         }
@@ -113,17 +147,19 @@ pub(crate) async fn look(
     Ok(seen)
 }
 
+/// What was seen, and how long it took.
 async fn handshake(
     address: SocketAddr,
     verifier: Arc<WebPkiServerVerifier>,
     name: &ServingName,
-) -> Observation {
+    deadline: Duration,
+) -> (Observation, Duration) {
     let Some((asked, judged)) = server_names(address, name) else {
         let silence = Silence::Unanswered(format!("{name} cannot be used in a TLS handshake"));
-        return Observation { outcome: Outcome::Unreachable(silence), served: Vec::new() };
+        return (Observation { outcome: Outcome::Unreachable(silence), served: Vec::new() }, Duration::ZERO);
     };
-    let seen = handshake::handshake(address, verifier, asked, judged).await;
-    Observation { outcome: seen.outcome, served: seen.served }
+    let seen = handshake::handshake(address, verifier, asked, judged, deadline).await;
+    (Observation { outcome: seen.outcome, served: seen.served }, seen.took)
 }
 
 /// The name to send, and the name to verify.

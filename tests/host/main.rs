@@ -7,4 +7,5 @@ mod gate;
 mod k3d;
 mod names;
 mod node_report;
+mod slow;
 mod upgrade;

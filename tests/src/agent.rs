@@ -3,6 +3,7 @@
 #![allow(clippy::must_use_candidate, reason = "mostly run for what they do")]
 
 use std::fs::{self, File};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -25,6 +26,9 @@ pub struct Scene {
     /// A directory that goes with the server.
     pub dir: TempDir,
     webhook_port: u16,
+    /// Where the agent reaches the server.
+    address: SocketAddr,
+    kubeconfig: PathBuf,
 }
 
 impl Scene {
@@ -33,7 +37,18 @@ impl Scene {
         let options = ServerOptions::new(dir.path()).tls_sans(["box.example"]).audit();
         let server = Server::start(&ServerBinary::from_environment().unwrap(), options).unwrap();
         let webhook = given("WEAVER_TEST_BIN_DIR").join("weaver-operator");
-        Self { server, webhook, dir, webhook_port: ports::disposable().unwrap() }
+        let address = ([127, 0, 0, 1], server.port()).into();
+        let (kubeconfig, webhook_port) = (server.kubeconfig(), ports::disposable().unwrap());
+        Self { server, webhook, dir, webhook_port, address, kubeconfig }
+    }
+
+    /// Has the agent reach the server at this address, which leads to it.
+    pub fn lead_through(&mut self, address: SocketAddr) {
+        let own = fs::read_to_string(self.server.kubeconfig()).unwrap();
+        let led = own.replace(&format!(":{}", self.server.port()), &format!(":{}", address.port()));
+        assert_ne!(led, own);
+        (self.address, self.kubeconfig) = (address, self.dir.path().join("led.kubeconfig"));
+        fs::write(&self.kubeconfig, led).unwrap();
     }
 
     /// Asks for one more name; the running server does not know it yet.
@@ -65,8 +80,8 @@ impl Scene {
         agent.arg("--k3s-data-dir").arg(self.server.data_dir());
         // A k3s that this machine may run besides is none of ours.
         agent.arg("--k3s-unit").arg(self.dir.path().join("no-unit"));
-        agent.arg("--admin-kubeconfig").arg(self.server.kubeconfig());
-        agent.arg("--api-address").arg(format!("127.0.0.1:{}", self.server.port()));
+        agent.arg("--admin-kubeconfig").arg(&self.kubeconfig);
+        agent.arg("--api-address").arg(self.address.to_string());
         agent
     }
 

@@ -24,7 +24,8 @@ pub async fn asked_for<T>(
 ) -> Result<T, Box<Finding>> {
     let bad = |code, why: String| Box::new(Finding::new(code, format!("{what}: {why}")));
     match timeout(patience, call).await {
-        Err(_) => Err(bad(Code::K3sNotAnswering, format!("no answer within {} s", patience.as_secs()))),
+        // It was reached a moment ago: an API server that takes long is slow, and not broken.
+        Err(_) => Err(bad(Code::ApiServerSlow, format!("no answer within {} s", patience.as_secs()))),
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(kube::Error::Api(error))) => Err(bad(code_of(&error), error.message.clone())),
         Ok(Err(error)) => Err(bad(Code::K3sNotAnswering, error.to_string())),
@@ -36,6 +37,37 @@ fn code_of(error: &Status) -> Code {
         403 => Code::MayNotLook,
         404 => Code::DefinitionDiffers,
         _ if conversion_failed(error) => Code::ConversionWebhookFailed,
+        // Too many requests, and a time of its own that was over.
+        429 | 504 => Code::ApiServerSlow,
         _ => Code::K3sNotAnswering,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weaver_diagnostics::finding::Severity;
+
+    #[tokio::test]
+    async fn what_takes_long_is_slow_and_what_is_refused_is_not() {
+        let status = |code, message: &str| {
+            let status = Status { code, message: message.to_owned(), ..Status::default() };
+            Err::<(), _>(kube::Error::Api(Box::new(status)))
+        };
+        for (answer, want) in [
+            (status(403, "m"), Code::MayNotLook),
+            (status(404, "m"), Code::DefinitionDiffers),
+            (status(429, "m"), Code::ApiServerSlow),
+            (status(504, "m"), Code::ApiServerSlow),
+            (status(500, "m"), Code::K3sNotAnswering),
+            (status(503, "m"), Code::K3sNotAnswering),
+            (status(504, "conversion webhook for x failed"), Code::ConversionWebhookFailed),
+        ] {
+            let found = asked("asking", async { answer }).await.unwrap_err();
+            assert_eq!(found.code, want, "{found:?}");
+        }
+        let never = std::future::pending::<kube::Result<()>>();
+        let found = asked_for(Duration::ZERO, "asking", never).await.unwrap_err();
+        assert_eq!((found.code, found.severity()), (Code::ApiServerSlow, Severity::Warn));
     }
 }

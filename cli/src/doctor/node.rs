@@ -26,6 +26,9 @@ struct Report {
 #[derive(Deserialize)]
 struct Definitions {
     installed: bool,
+    /// The API server was too slow to tell.
+    #[serde(default)]
+    unanswered: bool,
     reason: String,
 }
 
@@ -122,6 +125,11 @@ fn is_held(lock: &Path) -> bool {
         .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
+/// Whether a finding says that things take long.
+fn is_slow(finding: &Finding) -> bool {
+    matches!(finding.code, Code::ApiServerSlow | Code::NodeOverloaded) && finding.severity() == Severity::Warn
+}
+
 fn its_log() -> Remedy {
     Remedy::new("read the agent's log").command("journalctl -u weaver-node-agent -n 30")
 }
@@ -150,11 +158,24 @@ fn told(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> 
     let has_failed = findings.iter().any(|finding| finding.severity() == Severity::Fail);
     if report.gate != "open" && !has_failed && !report.joins {
         let message = format!("the agent has not started the operator: {}", quoted(&report.reason, LONGEST));
-        findings.push(
-            Finding::new(Code::OperatorNotStarted, message).saw(place(), "gate shut").remedy(its_log()),
-        );
+        let finding = Finding::new(Code::OperatorNotStarted, message).saw(place(), "gate shut");
+        let is_slow = findings.iter().any(is_slow);
+        // On a node that is busy it is on its way.
+        let finding = if is_slow { finding.milder(Severity::Warn) } else { finding };
+        findings.push(finding.remedy(its_log()));
     }
-    if !report.definitions.installed && !report.joins {
+    if report.definitions.unanswered && !report.definitions.installed && !report.joins {
+        let why = quoted(&report.definitions.reason, LONGEST);
+        let message =
+            format!("the API server is too slow to tell the agent whether the CRDs are installed: {why}");
+        findings.push(
+            Finding::new(Code::DefinitionDiffers, message)
+                // Nothing is known to be wrong with them.
+                .milder(Severity::Warn)
+                .saw(place(), "definitions unanswered")
+                .remedy(Remedy::new("wait: the agent keeps retrying").command("uptime")),
+        );
+    } else if !report.definitions.installed && !report.joins {
         let message =
             format!("the agent could not install the CRDs: {}", quoted(&report.definitions.reason, LONGEST));
         findings.push(
@@ -184,6 +205,7 @@ mod tests {
     fn what_an_agent_says_is_told() {
         use {Code::*, Severity::*};
         let finding = r#"{"severity":"fail","code":"T-02","name":"x","message":"m","evidence":[]}"#;
+        let slow = r#"{"severity":"warn","code":"F-14","name":"x","message":"m","evidence":[]}"#;
         for (json, want) in [
             (
                 r#"{"gate":"open","reason":"","findings":[],"definitions":{"installed":true,"reason":""}}"#,
@@ -202,6 +224,27 @@ mod tests {
                     r#"{{"gate":"shut","reason":"r","findings":[{finding}],"definitions":{{"installed":true,"reason":""}}}}"#
                 ),
                 vec![(NameNotServed, Fail)],
+            ),
+            (
+                r#"{"gate":"shut","reason":"r","findings":[],"definitions":{"installed":false,"unanswered":true,"reason":"d"}}"#,
+                vec![(OperatorNotStarted, Fail), (DefinitionDiffers, Warn)],
+            ),
+            (
+                &format!(
+                    r#"{{"gate":"shut","reason":"r","findings":[{slow}],"definitions":{{"installed":false,"unanswered":true,"reason":"d"}}}}"#
+                ),
+                vec![(ApiServerSlow, Warn), (OperatorNotStarted, Warn), (DefinitionDiffers, Warn)],
+            ),
+            (
+                r#"{"gate":"open","reason":"r","findings":[],"definitions":{"installed":true,"unanswered":true,"reason":"d"}}"#,
+                vec![],
+            ),
+            // Slow, and something is wrong besides.
+            (
+                &format!(
+                    r#"{{"gate":"open","reason":"r","findings":[{slow}],"definitions":{{"installed":false,"reason":"d"}}}}"#
+                ),
+                vec![(ApiServerSlow, Warn), (DefinitionDiffers, Fail)],
             ),
             ("{", vec![(MayNotLook, Unknown)]),
         ] {

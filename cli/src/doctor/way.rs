@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use http::{Request, header::DATE};
+use http::{Request, Response, header::DATE};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::client::Body;
@@ -11,11 +11,13 @@ use kube::{Client, Config};
 use rustls::RootCertStore;
 use rustls::pki_types::ServerName;
 use tokio::time::timeout;
-use weaver_diagnostics::finding::{Code, Finding, Place};
+use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
+use weaver_diagnostics::host::load;
 use weaver_diagnostics::kubeconfig_export::lint::on_the_pi;
 use weaver_diagnostics::reach::{self, Clocks};
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::{Observation, Outcome};
+use weaver_host::handshake::{DEADLINE, SECOND_LOOK};
 
 use super::seen::{Seen, Side};
 use crate::connection;
@@ -35,11 +37,13 @@ pub struct Way {
     pub client: Option<Client>,
     /// Whether this is the machine that k3s runs on: then loopback addresses lead to it.
     is_node: bool,
+    /// Whether that machine is known to be busy: then silence is no fault.
+    is_overloaded: bool,
 }
 
 /// Goes it as far as it leads.
-pub async fn look(is_node: bool) -> Way {
-    let mut way = Way { seen: Vec::new(), client: None, is_node };
+pub async fn look(is_node: bool, is_overloaded: bool) -> Way {
+    let mut way = Way { seen: Vec::new(), client: None, is_node, is_overloaded };
     way.client = way.go().await;
     way
 }
@@ -83,13 +87,16 @@ impl Way {
             return None;
         }
         let shown = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        match anchors(&config) {
+        let is_silent = match anchors(&config) {
             Ok(Some(anchors)) => self.handshake(&shown, anchors, &name, &path).await,
             // Then the system's own CAs count, or none: the request itself will tell.
-            Ok(None) => {}
-            Err(why) => self.unusable(&path, why),
-        }
-        if self.is_at_an_end() {
+            Ok(None) => false,
+            Err(why) => {
+                self.unusable(&path, why);
+                false
+            }
+        };
+        if is_silent || self.is_at_an_end() {
             self.note(Side::Here, leads_here);
             return None;
         }
@@ -100,8 +107,8 @@ impl Way {
                 return None;
             }
         };
-        self.ask(&client, &shown).await;
-        if self.is_at_an_end() {
+        let is_silent = self.ask(&client, &shown).await.is_none();
+        if is_silent || self.is_at_an_end() {
             self.note(Side::Here, leads_here);
             return None;
         }
@@ -147,7 +154,21 @@ impl Way {
         }
     }
 
-    async fn handshake(&mut self, endpoint: &str, anchors: RootCertStore, name: &ServingName, file: &str) {
+    /// Silence, of which nothing is known but that it lasts.
+    fn silent(&mut self, side: Side, finding: Finding) {
+        // On a machine that is busy there is another reason for it.
+        let finding = if self.is_overloaded { finding.milder(Severity::Warn) } else { finding };
+        self.note(side, [finding]);
+    }
+
+    /// Whether it stayed without an answer.
+    async fn handshake(
+        &mut self,
+        endpoint: &str,
+        anchors: RootCertStore,
+        name: &ServingName,
+        file: &str,
+    ) -> bool {
         let seen = handshake::prove(endpoint, anchors, name).await;
         let clocks = match &seen.outcome {
             Outcome::Dates(_) => match ServerName::try_from("localhost") {
@@ -161,24 +182,56 @@ impl Way {
             Outcome::Untrusted(_) => Side::Here,
             _ => Side::Node,
         };
+        let (is_late, took) = (seen.is_late(), seen.took);
         let observation = Observation { outcome: seen.outcome, served: seen.served };
-        self.note(side, [reach::handshake(endpoint, name, &observation, clocks, file)]);
+        let finding = reach::handshake(endpoint, name, &observation, clocks, file);
+        if is_late {
+            let remedy = Remedy::new(
+                "the connection was accepted, so the machine is on: see there what keeps it busy, or whether k3s hangs",
+            );
+            let remedy = remedy.command("uptime").command("journalctl -u k3s -n 50");
+            self.silent(side, finding.remedy(remedy));
+            return true;
+        }
+        self.note(side, [finding]);
+        if took > DEADLINE {
+            let took = format!("a TLS handshake took {} s", took.as_secs());
+            self.note(Side::Node, [load::slow(endpoint, endpoint, &took)]);
+        }
+        false
     }
 
-    /// One request with the kubeconfig's credentials, which needs no right.
-    async fn ask(&mut self, client: &Client, endpoint: &str) {
+    /// One request with the kubeconfig's credentials, which needs no right, and another with more patience where that
+    /// has no answer; `None` where the second has none either.
+    async fn ask(&mut self, client: &Client, endpoint: &str) -> Option<()> {
+        let send = || async {
+            let request = Request::get("/version").body(Body::empty()).map_err(kube::Error::HttpError)?;
+            client.send(request).await
+        };
+        if let Ok(answer) = timeout(PATIENCE, send()).await {
+            self.answered(answer, endpoint).await;
+            return Some(());
+        }
+        if let Ok(answer) = timeout(SECOND_LOOK, send()).await {
+            let waited = format!("no answer within {} s", PATIENCE.as_secs());
+            self.note(Side::Node, [load::slow(endpoint, "GET /version", &waited)]);
+            self.answered(answer, endpoint).await;
+            return Some(());
+        }
+        let message = format!("{endpoint} gives no answer within {} s, twice", PATIENCE.as_secs());
+        let finding = Finding::new(Code::K3sNotAnswering, message);
+        self.silent(Side::Node, finding.saw(Place::file(endpoint), "GET /version"));
+        None
+    }
+
+    async fn answered(&mut self, answer: kube::Result<Response<Body>>, endpoint: &str) {
         let bad = |code: Code, message: String| {
             Finding::new(code, message).saw(Place::file(endpoint), "GET /version")
         };
-        let Ok(request) = Request::get("/version").body(Body::empty()) else { return };
-        let answer = match timeout(PATIENCE, client.send(request)).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => {
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
                 return self.note(Side::Network, [bad(Code::ServerSilent, format!("{endpoint}: {error}"))]);
-            }
-            Err(_) => {
-                let message = format!("{endpoint} gives no answer within {} s", PATIENCE.as_secs());
-                return self.note(Side::Node, [bad(Code::K3sNotAnswering, message)]);
             }
         };
         let date = answer.headers().get(DATE).and_then(|date| date.to_str().ok());

@@ -7,6 +7,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustls::RootCertStore;
@@ -15,17 +16,19 @@ use rustls::pki_types::ServerName;
 use serde_json::json;
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::{Outcome, Silence};
-use weaver_host::handshake::{Seen, handshake};
+use weaver_host::handshake::{DEADLINE, SECOND_LOOK, Seen, handshake};
 
 /// What is asked for where no name shall be sent: TLS sends no addresses.
 const NO_NAME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Whether `endpoint` (`HOST:PORT`) serves `name` by a certificate of `anchors`.
+/// Whether `endpoint` (`HOST:PORT`) serves `name` by a certificate of `anchors`. A server that accepts the connection and
+/// gives no answer in time is looked at once more, with patience: it may only be busy.
 pub async fn prove(endpoint: &str, anchors: RootCertStore, name: &ServingName) -> Seen {
     let nothing = |why| Seen {
         outcome: Outcome::Unreachable(Silence::Unanswered(why)),
         served: Vec::new(),
         peer: None,
+        took: Duration::ZERO,
     };
     let verifier = match WebPkiServerVerifier::builder(Arc::new(anchors)).build() {
         Ok(verifier) => verifier,
@@ -38,10 +41,18 @@ pub async fn prove(endpoint: &str, anchors: RootCertStore, name: &ServingName) -
             Err(_) => return nothing(format!("{name} cannot be used in a TLS handshake")),
         },
     };
-    let seen = handshake(endpoint, Arc::clone(&verifier), NO_NAME.into(), judged.clone()).await;
+    let look = |asked: ServerName<'static>, deadline| {
+        handshake(endpoint, Arc::clone(&verifier), asked, judged.clone(), deadline)
+    };
+    let mut seen = look(NO_NAME.into(), DEADLINE).await;
+    let patience = if seen.is_late() { SECOND_LOOK } else { DEADLINE };
+    if seen.is_late() {
+        seen = look(NO_NAME.into(), patience).await;
+    }
     match name {
         ServingName::Dns(_) if seen.outcome == Outcome::Proven => {
-            handshake(endpoint, verifier, judged.clone(), judged).await
+            let named = look(judged.clone(), patience).await;
+            Seen { took: named.took.max(seen.took), ..named }
         }
         _ => seen,
     }

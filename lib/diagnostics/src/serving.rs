@@ -44,7 +44,9 @@ pub enum Outcome {
 pub enum Silence {
     /// Nothing listens there: the connection was refused, in the system's text.
     Refused(String),
-    /// Anything else, such as no answer, no route, or an answer that is not TLS.
+    /// No answer came in time: it may only be slow.
+    Late(String),
+    /// Anything else, such as no route, or an answer that is not TLS.
     Unanswered(String),
 }
 
@@ -53,7 +55,7 @@ impl Silence {
     #[must_use]
     pub fn why(&self) -> &str {
         match self {
-            Self::Refused(why) | Self::Unanswered(why) => why,
+            Self::Refused(why) | Self::Late(why) | Self::Unanswered(why) => why,
         }
     }
 }
@@ -62,6 +64,7 @@ impl From<&io::Error> for Silence {
     fn from(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::ConnectionRefused => Self::Refused(error.to_string()),
+            io::ErrorKind::TimedOut => Self::Late(error.to_string()),
             _ => Self::Unanswered(error.to_string()),
         }
     }

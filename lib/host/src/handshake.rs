@@ -12,7 +12,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustls::client::WebPkiServerVerifier;
@@ -28,25 +28,40 @@ use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
 /// Longest time for one connection and handshake.
 pub const DEADLINE: Duration = Duration::from_secs(5);
+/// The same at a second look, for a server that is only slow: a Pi that pulls images takes ten and more.
+pub const SECOND_LOOK: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub struct Seen {
-    /// How it ended, at the latest after [`DEADLINE`].
+    /// How it ended.
     pub outcome: Outcome,
     /// The names of the certificate, in its order, if one was shown.
     pub served: Vec<String>,
     /// The address that answered.
     pub peer: Option<IpAddr>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Seen {
+    /// Whether the connection was accepted, as the kernel of a busy machine does at once, and then no answer came in
+    /// time. A machine that is off, or behind a firewall, accepts none.
+    #[must_use]
+    pub const fn is_late(&self) -> bool {
+        matches!(self.outcome, Outcome::Unreachable(Silence::Late(_))) && self.peer.is_some()
+    }
 }
 
 /// Connects to `endpoint`, sends `asked` (an address is not sent: TLS forbids it) and verifies the certificate
-/// for `judged`.
+/// for `judged`, within `deadline`.
 pub async fn handshake(
     endpoint: impl ToSocketAddrs,
     verifier: Arc<WebPkiServerVerifier>,
     asked: ServerName<'static>,
     judged: ServerName<'static>,
+    deadline: Duration,
 ) -> Seen {
+    let begun = Instant::now();
     let recorder = Arc::new(Recorder { verifier, judged, noted: Mutex::default() });
     let config = ClientConfig::builder()
         .dangerous()
@@ -58,8 +73,8 @@ pub async fn handshake(
         peer = Some(stream.peer_addr()?.ip());
         TlsConnector::from(Arc::new(config)).connect(asked, stream).await.map(drop)
     };
-    let ended = timeout(DEADLINE, connection).await.unwrap_or_else(|_| {
-        let why = format!("no answer within {} s", DEADLINE.as_secs());
+    let ended = timeout(deadline, connection).await.unwrap_or_else(|_| {
+        let why = format!("no answer within {} s", deadline.as_secs());
         Err(io::Error::new(io::ErrorKind::TimedOut, why))
     });
     let Noted { served, dates } = std::mem::take(&mut *recorder.noted.lock());
@@ -68,7 +83,7 @@ pub async fn handshake(
         (Ok(()), Some(dates)) => of_tls(&dates),
         (Ok(()), None) => Outcome::Proven,
     };
-    Seen { outcome, served, peer }
+    Seen { outcome, served, peer, took: begun.elapsed() }
 }
 
 /// How a client judges a certificate that it was given as a CA itself, which webpki accepts from no server: Go and

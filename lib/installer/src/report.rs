@@ -171,6 +171,12 @@ impl InstallError {
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused(_) | Self::NamesRefused { .. } | Self::OtherRole { .. })
     }
+
+    /// Did the API server only take too long?
+    #[must_use]
+    pub const fn is_late(&self) -> bool {
+        matches!(self, Self::Api { cause: CallError::Late(_), .. } | Self::NotEstablished { .. })
+    }
 }
 
 fn in_words(refusals: &[(String, Refusal)]) -> String {

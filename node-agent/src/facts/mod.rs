@@ -7,6 +7,7 @@ pub(crate) mod board;
 pub(crate) mod ca_dates;
 pub(crate) mod identity;
 pub(crate) mod kernel;
+pub(crate) mod load;
 pub(crate) mod mounts;
 pub(crate) mod names;
 pub(crate) mod network;

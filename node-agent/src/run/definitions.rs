@@ -7,7 +7,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tokio::{
     sync::watch,
     task::spawn_blocking,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -38,7 +38,7 @@ use weaver_installer::{
 };
 
 use super::{cluster, status::Status};
-use crate::{args::RunArgs, checks::Host};
+use crate::{args::RunArgs, checks::Host, node_report::Unseen, slowness};
 
 /// Group of the webhook on an appliance, which may read its certificate and key.
 const WEBHOOK_GROUP: &str = "weaver-webhook";
@@ -79,7 +79,7 @@ pub async fn keep(
 ) -> anyhow::Result<()> {
     let work = async move {
         let (mut again, mut settle) = (Backoff::new(AGAIN.0), Backoff::new(SETTLE));
-        let mut before = None;
+        let (mut before, mut silent_since) = (None, None);
         loop {
             let readers =
                 readers(Group::from_name(WEBHOOK_GROUP).map(|group| group.map(|group| group.gid.as_raw())));
@@ -87,12 +87,14 @@ pub async fn keep(
                 warn!("{NO_GROUP}");
             }
             let ended = timeout(ROUND, round(&host, &args, readers)).await;
-            let ended = ended.unwrap_or_else(|_| Err(anyhow!("timed out after {} s", ROUND.as_secs())));
+            let too_long = || format!("timed out after {} s", ROUND.as_secs());
+            let ended = ended.unwrap_or_else(|elapsed| Err(anyhow::Error::new(elapsed).context(too_long())));
             if !*served.borrow() && serves(&host).await {
                 served.send_replace(true);
             }
             match ended {
                 Ok((client, wrote)) => {
+                    silent_since = None;
                     status.set_definitions(Ok(()));
                     again.reset();
                     if !wrote {
@@ -105,7 +107,14 @@ pub async fn keep(
                     }
                 }
                 Err(failure) => {
-                    status.set_definitions(Err(format!("{failure:#}")));
+                    silent_since = is_late(&failure).then(|| silent_since.unwrap_or_else(Instant::now));
+                    let is_slow = match silent_since {
+                        None => false,
+                        Some(since) => slowness::load(&host.root).await.excuses(since.elapsed()),
+                    };
+                    let words = format!("{failure:#}");
+                    let unseen = if is_slow { Unseen::Late(words) } else { Unseen::Failed(words) };
+                    status.set_definitions(Err(unseen));
                     let longest = if is_cured_by_hand(&failure) { CURED_BY_HAND } else { AGAIN.1 };
                     sleep(again.next(longest)).await;
                 }
@@ -124,6 +133,13 @@ fn is_cured_by_hand(failure: &anyhow::Error) -> bool {
             failure.downcast_ref(),
             Some(MigrateError::Objects { .. } | MigrateError::OtherStorage { .. })
         )
+}
+
+/// Whether the API server only took too long.
+fn is_late(failure: &anyhow::Error) -> bool {
+    slowness::is_late(failure)
+        || failure.downcast_ref::<InstallError>().is_some_and(InstallError::is_late)
+        || failure.downcast_ref::<MigrateError>().is_some_and(MigrateError::is_late)
 }
 
 /// One look at everything, and what follows from it; whether a definition was written.
@@ -243,6 +259,27 @@ mod tests {
             assert_eq!(readers(group), expected, "{group:?}");
         }
         assert!(NO_GROUP.contains("sudo systemd-sysusers"), "it names the remedy");
+    }
+
+    #[test]
+    fn what_took_too_long_is_told_from_what_is_wrong() {
+        let elapsed = || async { timeout(Duration::ZERO, std::future::pending::<()>()).await.unwrap_err() };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let elapsed = runtime.block_on(elapsed());
+        let patience = Duration::from_secs(20);
+        for (failure, want) in [
+            (
+                anyhow::Error::new(InstallError::NotEstablished { name: "n".into(), patience })
+                    .context("installing"),
+                true,
+            ),
+            (anyhow::Error::new(elapsed).context("timed out after 180 s"), true),
+            (MigrateError::NotInstalled("n".into()).into(), false),
+            (InstallError::Contested("n".into()).into(), false),
+            (anyhow::anyhow!("no answer"), false),
+        ] {
+            assert_eq!(is_late(&failure), want, "{failure:#}");
+        }
     }
 
     #[test]

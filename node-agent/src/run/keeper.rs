@@ -8,6 +8,8 @@ use jiff::Timestamp;
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use weaver_diagnostics::finding::{Code, Finding};
+use weaver_diagnostics::host::load::{self, HostLoad};
 use weaver_host::backoff::{Backoff, jittered};
 
 use super::{
@@ -30,6 +32,7 @@ use crate::{
     findings::Runs,
     k3d::K3d,
     node_report::Gate,
+    slowness,
 };
 
 /// Longest time for one round without its pauses: reading, handshakes one after
@@ -142,6 +145,26 @@ pub async fn keep(
     }
 }
 
+/// What a check and the look at the units found, with what is to be said of answers that were late.
+fn with_slowness(
+    status: &Status,
+    check: &Check,
+    attended: Vec<Finding>,
+    load: Option<&HostLoad>,
+) -> Vec<Finding> {
+    let mut findings: Vec<_> = check.findings.iter().cloned().chain(attended).collect();
+    let has = |findings: &[Finding], code| findings.iter().any(|finding| finding.code == code);
+    if let Some(why) = status.definitions_are_late()
+        && !has(&findings, Code::ApiServerSlow)
+    {
+        findings.push(load::slow(&check.api_address.to_string(), "the CRDs", &why));
+    }
+    if slowness::is_excused(&findings) && !has(&findings, Code::NodeOverloaded) {
+        findings.extend(load.and_then(HostLoad::judge));
+    }
+    findings
+}
+
 fn drift() -> Option<Drift> {
     let drift = Drift::new();
     drift.inspect_err(|error| warn!("changes of files are noticed only at the next check: {error}")).ok()
@@ -200,13 +223,15 @@ impl Keeper {
 
     async fn observe(&mut self, check: &Check) -> anyhow::Result<()> {
         if self.units.is_none() {
-            self.status.set_findings(check.findings.clone());
+            let load = self.load_if_late(check).await;
+            self.status.set_findings(with_slowness(&self.status, check, Vec::new(), load.as_ref()));
         }
         self.attempt(check).await;
         let verdict = verdict(check);
         let good = verdict == Verdict::Good;
         let PolicyState { gate, reason, opening_failure } = self.phase.policy_state(verdict);
         let runs = self.host.runs();
+        let load = if self.units.is_some() { self.load_if_late(check).await } else { None };
         match &mut self.units {
             None => self.status.set_gate(gate, reason),
             Some(units) => {
@@ -220,10 +245,12 @@ impl Keeper {
                             || is_silent(check)
                             || opening_failure.is_some()),
                     opening_failure: opening_failure.as_deref(),
+                    opening_late_for: self.phase.late_since().map(|since| since.elapsed()),
+                    load: load.as_ref(),
                 };
-                let mut findings = check.findings.clone();
-                findings
-                    .extend(units.attend(round).await.into_iter().map(|finding| runs.typed_there(finding)));
+                let attended = units.attend(round).await;
+                let attended = attended.into_iter().map(|finding| runs.typed_there(finding)).collect();
+                let mut findings = with_slowness(&self.status, check, attended, load.as_ref());
                 let (root, state_dir) = (self.host.root.clone(), self.args.state_dir.join("boot-config"));
                 // A dying card can take seconds to answer: never on the runtime's thread.
                 let read = tokio::task::spawn_blocking(move || {
@@ -242,6 +269,14 @@ impl Keeper {
             self.open.send_replace(true);
         }
         Ok(())
+    }
+
+    /// How busy the machine is, where it may be the reason why something is late.
+    async fn load_if_late(&self, check: &Check) -> Option<HostLoad> {
+        let is_late = is_silent(check)
+            || self.phase.late_since().is_some()
+            || self.status.definitions_are_late().is_some();
+        if is_late { Some(slowness::load(&self.host.root).await) } else { None }
     }
 
     /// Gives the operator a token, where the check asks for it.
@@ -297,7 +332,10 @@ impl Keeper {
         match self.renew(check, mint).await {
             Ok(renewal) => self.phase.minted(renewal),
             Err(failure) => {
-                if self.phase.failed(format!("{failure:#}"), Instant::now()) {
+                // Where the CRDs were refused, waiting for them is no slowness.
+                let is_served = *self.served.borrow() || self.status.definitions_are_late().is_some();
+                let is_late = slowness::is_late(&failure) && is_served;
+                if self.phase.failed(format!("{failure:#}"), is_late, Instant::now()) {
                     warn!("the operator's token could not be renewed, retrying: {failure:#}");
                 }
             }

@@ -42,6 +42,8 @@ pub enum Phase {
 pub struct Failure {
     why: String,
     pause: Duration,
+    /// Since when each of them only took too long.
+    late_since: Option<Instant>,
 }
 
 /// How the operator is given a token.
@@ -111,15 +113,26 @@ impl Phase {
     }
 
     /// The operator could not be given a token. `true` where it has one, and the reason is a new one.
-    pub fn failed(&mut self, why: String, now: Instant) -> bool {
+    /// `is_late`: there was no answer in time.
+    pub fn failed(&mut self, why: String, is_late: bool, now: Instant) -> bool {
+        let after = |before: Option<&Failure>, why| Failure::after(before, why, is_late.then_some(now));
         match self {
             Self::Open(renewal) => return renewal.failed(why, now),
             Self::Joined => {}
-            Self::Shut => *self = Self::Opening(Failure::after(None, why)),
-            Self::Opening(before) => *before = Failure::after(Some(before), why),
-            Self::Inherited(before) => *before = Some(Failure::after(before.as_ref(), why)),
+            Self::Shut => *self = Self::Opening(after(None, why)),
+            Self::Opening(before) => *before = after(Some(before), why),
+            Self::Inherited(before) => *before = Some(after(before.as_ref(), why)),
         }
         false
+    }
+
+    /// Since when the operator could not be given a token because the API server takes too long, and nothing else.
+    #[must_use]
+    pub const fn late_since(&self) -> Option<Instant> {
+        match self {
+            Self::Opening(failure) | Self::Inherited(Some(failure)) => failure.late_since,
+            _ => None,
+        }
     }
 
     /// How long no other attempt is made, whatever changes.
@@ -154,9 +167,11 @@ impl Phase {
 }
 
 impl Failure {
-    fn after(before: Option<&Self>, why: String) -> Self {
+    fn after(before: Option<&Self>, why: String, late: Option<Instant>) -> Self {
         let (first, longest) = OPEN_AGAIN;
-        Self { why, pause: before.map_or(first, |before| (before.pause * 2).min(longest)) }
+        let pause = before.map_or(first, |before| (before.pause * 2).min(longest));
+        let late_since = late.map(|now| before.and_then(|before| before.late_since).unwrap_or(now));
+        Self { why, pause, late_since }
     }
 }
 
@@ -225,7 +240,7 @@ mod tests {
         let (mut phase, now) = (Phase::new(false, false), Instant::now());
         for seconds in [1, 2, 4, 8, 10, 10] {
             assert_eq!(check(&mut phase, &Verdict::Good), Some(Mint::ManifestsAndToken));
-            assert!(!phase.failed("no answer".to_owned(), now), "is in the report, not in the log");
+            assert!(!phase.failed("no answer".to_owned(), false, now), "is in the report, not in the log");
             assert_eq!(phase.pause(), Duration::from_secs(seconds));
         }
         let policy_state = phase.policy_state(Verdict::Good);
@@ -241,7 +256,7 @@ mod tests {
     fn what_an_agent_before_opened_stays_open_and_gets_a_new_token_even_where_something_is_bad() {
         let (mut phase, now) = (Phase::new(false, true), Instant::now());
         assert_eq!(check(&mut phase, &bad()), Some(Mint::Token));
-        phase.failed("no answer".to_owned(), now);
+        phase.failed("no answer".to_owned(), false, now);
         let policy_state = phase.policy_state(bad());
         assert_eq!((policy_state.gate, policy_state.opening_failure), (Gate::Open, None));
         assert!(policy_state.reason.ends_with("could not be renewed: no answer"), "{}", policy_state.reason);
@@ -255,8 +270,8 @@ mod tests {
         let now = Instant::now();
         let mut phase = Phase::Open(renewal(now));
         assert_eq!(phase.renewal(), Some((now + HOUR / 2, Mint::Token)));
-        assert!(phase.failed("404".to_owned(), now));
-        assert!(!phase.failed("404".to_owned(), now));
+        assert!(phase.failed("404".to_owned(), false, now));
+        assert!(!phase.failed("404".to_owned(), false, now));
         assert!(matches!(phase.renewal(), Some((_, Mint::ManifestsAndToken))));
         let reason = phase.policy_state(Verdict::Good).reason;
         assert_eq!(reason, "every configured name is proven; the operator's token could not be renewed: 404");
@@ -278,6 +293,24 @@ mod tests {
         assert_eq!(phase.checked(&bad(), true, now, Timestamp::UNIX_EPOCH), None, "it is not proven");
         let good = phase.checked(&Verdict::Good, true, now, Timestamp::UNIX_EPOCH);
         assert_eq!(good, Some(Mint::ManifestsAndToken));
+    }
+
+    #[test]
+    fn a_silence_lasts_until_there_is_an_answer() {
+        let first = Instant::now();
+        let later = first + Duration::from_mins(1);
+        for mut phase in [Phase::new(false, false), Phase::new(false, true)] {
+            assert_eq!(phase.late_since(), None);
+            phase.failed("no answer".to_owned(), true, first);
+            phase.failed("no answer".to_owned(), true, later);
+            assert_eq!(phase.late_since(), Some(first));
+            phase.failed("403".to_owned(), false, later);
+            assert_eq!(phase.late_since(), None);
+            phase.failed("no answer".to_owned(), true, later);
+            assert_eq!(phase.late_since(), Some(later));
+            phase.minted(renewal(later));
+            assert_eq!(phase.late_since(), None);
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use weaver_host::durable_file;
 
 use super::metrics::Counts;
 use crate::{
-    node_report::{ChildReport, Definitions, Gate, Report},
+    node_report::{ChildReport, Definitions, Gate, Report, Unseen},
     node_verdicts::News,
     publish::{Publisher, card::Outcome},
 };
@@ -140,27 +140,35 @@ impl Status {
     }
 
     /// How the last look at the definitions ended; a change is logged.
-    pub fn set_definitions(&self, outcome: Result<(), String>) {
-        let definitions = match outcome {
-            Ok(()) => Definitions { installed: true, reason: String::new() },
-            Err(reason) => Definitions { installed: false, reason },
-        };
+    pub fn set_definitions(&self, look: Result<(), Unseen>) {
         self.change(|report| {
+            let definitions = Definitions::after(&report.definitions, look);
             if report.definitions != definitions {
-                if definitions.installed {
-                    info!("the CRDs are installed and conversion works");
-                } else {
-                    warn!("the CRDs are not in order: {}", definitions.reason);
+                match &definitions {
+                    Definitions { unanswered: true, reason, .. } => {
+                        info!("whether the CRDs are in order is not known: {reason}");
+                    }
+                    Definitions { installed: true, .. } => {
+                        info!("the CRDs are installed and conversion works");
+                    }
+                    Definitions { reason, .. } => warn!("the CRDs are not in order: {reason}"),
                 }
             }
             report.definitions = definitions;
         });
     }
 
+    /// What the API server was too slow to answer about the definitions, if it was.
+    #[must_use]
+    pub fn definitions_are_late(&self) -> Option<String> {
+        let definitions = &self.report.borrow().definitions;
+        definitions.unanswered.then(|| definitions.reason.clone())
+    }
+
     /// That this node joins a server, whose agent looks after the definitions, and that this is no fault.
     pub fn joins(&self) {
         let reason = "this node joins a server, whose agent maintains them".to_owned();
-        let definitions = Definitions { installed: false, reason };
+        let definitions = Definitions { installed: false, unanswered: false, reason };
         self.change(|report| {
             report.joins = true;
             report.definitions = definitions;

@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
+use weaver_diagnostics::host::load::{BUSY_PATIENCE, HostLoad};
 use weaver_diagnostics::k3s_upgrade::Role;
 
 use super::k3d_units::{self, K3dUnits, Reach};
@@ -50,6 +51,10 @@ pub struct Round<'a> {
     pub silent: bool,
     /// Why the operator could not be given its credentials, though all is proven.
     pub opening_failure: Option<&'a str>,
+    /// How long that has been so only because there was no answer in time.
+    pub opening_late_for: Option<Duration>,
+    /// How busy the machine is, where something is late.
+    pub load: Option<&'a HostLoad>,
 }
 
 #[derive(Debug)]
@@ -240,13 +245,16 @@ impl Units {
         if let Some(failure) = round.opening_failure {
             let (active, lasting) =
                 self.k3s.as_ref().map_or(("", Duration::ZERO), |k3s| (&k3s.active, lasting(k3s)));
-            findings.push(opening_fault(active, lasting, failure));
+            let load = round.load.cloned().unwrap_or_default();
+            let is_slow = round.opening_late_for.is_some_and(|silent_for| load.excuses(silent_for));
+            findings.push(opening_fault(active, lasting, failure, is_slow));
         }
         if round.silent {
             // An API server that proves names and cannot create anything yet is on its way.
             let patience = if round.opening_failure.is_some() { OPENING } else { STARTING };
             // Between two looks, what was seen in the last one.
-            self.start_fault = self.k3s.clone().and_then(|state| self.judge_start(&state, patience));
+            let is_busy = round.load.is_some_and(HostLoad::is_busy);
+            self.start_fault = self.k3s.clone().and_then(|state| self.judge_start(&state, patience, is_busy));
             if self.start_fault.is_some() && self.has_joined().await {
                 self.start_fault = None;
             }
@@ -295,7 +303,7 @@ impl Units {
         self.unit != K3S && matches!(timeout(AT_ONCE, TcpStream::connect(self.kubelet)).await, Ok(Ok(_)))
     }
 
-    fn judge_start(&mut self, state: &UnitState, patience: Duration) -> Option<Finding> {
+    fn judge_start(&mut self, state: &UnitState, patience: Duration, is_busy: bool) -> Option<Finding> {
         if state.active != "activating" {
             self.starting_since = None;
         } else if self.starting_since.is_none() {
@@ -304,14 +312,34 @@ impl Units {
         // systemd's own word, for a new agent; and ours, for a k3s that starts
         // again and again, each time again for systemd.
         let seen = self.starting_since.map(|since| since.elapsed()).unwrap_or_default();
-        start_fault(self.unit, &state.active, seen.max(lasting(state)), patience)
+        let one_start = lasting(state);
+        // One that starts again and again makes the load itself.
+        let is_slow = is_busy && (patience..BUSY_PATIENCE).contains(&one_start);
+        start_fault(self.unit, &state.active, seen.max(one_start), patience, is_slow)
     }
 }
 
-fn start_fault(unit: &str, active: &str, lasting: Duration, patience: Duration) -> Option<Finding> {
+fn start_fault(
+    unit: &str,
+    active: &str,
+    lasting: Duration,
+    patience: Duration,
+    is_slow: bool,
+) -> Option<Finding> {
     let missing =
         if unit == K3S { "its API server does not answer correctly" } else { "has not joined its server" };
     let message = match active {
+        "activating" if lasting >= patience && is_slow => {
+            let message = format!(
+                "k3s has been starting for more than {} s on a node that is busy",
+                patience.as_secs()
+            );
+            let remedy = Remedy::new("wait: it is at work, and a restart would only make it start over")
+                .command(format!("sudo journalctl -b -u {unit} | tail -n 50"));
+            // One start on a machine that is busy takes long, and comes to its end.
+            let finding = not_started(&message).milder(Severity::Warn);
+            return Some(finding.saw(Place::file(unit), "ActiveState=activating").remedy(remedy));
+        }
         "activating" if lasting >= patience => {
             format!("k3s has been starting for more than {} s, and {missing}", patience.as_secs())
         }
@@ -324,12 +352,20 @@ fn start_fault(unit: &str, active: &str, lasting: Duration, patience: Duration) 
     Some(not_started(&message).saw(Place::file(unit), format!("ActiveState={active}")).remedy(remedy))
 }
 
-fn opening_fault(active: &str, lasting: Duration, why: &str) -> Finding {
+fn opening_fault(active: &str, lasting: Duration, why: &str, is_slow: bool) -> Finding {
     if active == "activating" && lasting < OPENING {
         let message = "the names are proven; the operator gets its credentials when k3s has started";
         // It is on its way.
         let finding = Finding::new(Code::OperatorNotStarted, message).milder(Severity::Unknown);
         return finding.saw(Place::file(K3S), why);
+    }
+    if is_slow {
+        let message =
+            "the names are proven; the API server is too slow to give the operator its credentials yet";
+        let remedy = Remedy::new("wait: the agent keeps retrying").command("uptime");
+        // Nothing was refused.
+        let finding = Finding::new(Code::OperatorNotStarted, message).milder(Severity::Warn);
+        return finding.saw(Place::file(OPERATOR), why).remedy(remedy);
     }
     let remedy = Remedy::new("the agent keeps retrying; the log of k3s has the reason")
         .command("sudo journalctl -b -u k3s | tail -n 50");

@@ -1,5 +1,6 @@
 use super::*;
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use weaver_diagnostics::host::load::Pressure;
 
 /// A systemd that answers as it is told and notes what it is asked.
 struct Fake {
@@ -53,8 +54,16 @@ fn bad() -> Vec<Finding> {
     vec![Finding::new(Code::MemoryCgroupAbsent, "no controller")]
 }
 
-const OPEN: Round<'_> = Round { gate: Gate::Open, good: true, silent: false, opening_failure: None };
-const SHUT: Round<'_> = Round { gate: Gate::Shut, good: false, silent: true, opening_failure: None };
+const OPEN: Round<'_> = Round {
+    gate: Gate::Open,
+    good: true,
+    silent: false,
+    opening_failure: None,
+    opening_late_for: None,
+    load: None,
+};
+const SHUT: Round<'_> = Round { gate: Gate::Shut, good: false, silent: true, ..OPEN };
+const OPENS: Round<'_> = Round { gate: Gate::Shut, silent: true, opening_failure: Some("503"), ..OPEN };
 const OPEN_BUT_BAD: Round<'_> = Round { gate: Gate::Open, ..SHUT };
 
 #[test]
@@ -120,7 +129,7 @@ async fn an_agents_unit_is_the_one_that_is_freed_and_judged() {
     assert!(units.k3s_is_blocked());
     units.guard_k3s(&[]).await;
     assert_eq!(fake.started(), ["k3s-agent.service"]);
-    let fault = start_fault(Role::Agent.unit(), "activating", STARTING, STARTING).unwrap();
+    let fault = start_fault(Role::Agent.unit(), "activating", STARTING, STARTING, false).unwrap();
     assert!(fault.message.ends_with("has not joined its server"), "{fault:?}");
     let typed = fault.remedy.unwrap().commands.join("\n");
     assert!(typed.contains("restart --no-block k3s-agent.service"), "{typed}");
@@ -227,8 +236,7 @@ async fn a_start_of_the_operator_that_fails_is_reported_and_tried_again() {
 #[tokio::test]
 async fn credentials_that_could_not_be_given_are_reported() {
     let fake = Fake::new("active");
-    let round = Round { opening_failure: Some("503"), gate: Gate::Shut, good: true, silent: true };
-    let findings = fake.units().attend(round).await;
+    let findings = fake.units().attend(OPENS).await;
     assert_eq!((findings.len(), findings[0].code), (1, Code::OperatorNotStarted));
     assert_eq!(findings[0].evidence[0].saw, "503");
     assert_eq!(fake.started(), Vec::<String>::new(), "without credentials it is not started");
@@ -236,14 +244,17 @@ async fn credentials_that_could_not_be_given_are_reported() {
 
 #[test]
 fn a_k3s_that_is_still_starting_is_no_fault_of_the_operators() {
-    for (active, seconds, want) in [
-        ("activating", 0, Severity::Unknown),
-        ("activating", 299, Severity::Unknown),
-        ("activating", 300, Severity::Fail),
-        ("active", 0, Severity::Fail),
-        ("", 0, Severity::Fail),
+    for (active, seconds, is_slow, want) in [
+        ("activating", 0, false, Severity::Unknown),
+        ("activating", 299, false, Severity::Unknown),
+        ("activating", 299, true, Severity::Unknown),
+        ("activating", 300, false, Severity::Fail),
+        ("activating", 300, true, Severity::Warn),
+        ("active", 0, false, Severity::Fail),
+        ("active", 0, true, Severity::Warn),
+        ("", 0, false, Severity::Fail),
     ] {
-        let found = opening_fault(active, Duration::from_secs(seconds), "503");
+        let found = opening_fault(active, Duration::from_secs(seconds), "503", is_slow);
         assert_eq!(found.severity(), want, "{active} {seconds}");
         assert_eq!((found.code, &*found.evidence[0].saw), (Code::OperatorNotStarted, "503"));
     }
@@ -252,30 +263,33 @@ fn a_k3s_that_is_still_starting_is_no_fault_of_the_operators() {
 #[tokio::test]
 async fn a_k3s_that_proves_names_is_given_longer_to_start() {
     let fake = Fake::new("activating");
-    let opening = Round { opening_failure: Some("503"), gate: Gate::Shut, good: true, silent: true };
     for (lasting, codes) in [
         (STARTING, vec![Code::OperatorNotStarted]),
         (OPENING, vec![Code::OperatorNotStarted, Code::K3sNotAnswering]),
     ] {
         let mut units = fake.units();
         units.starting_since = Instant::now().checked_sub(lasting);
-        let found: Vec<_> = units.attend(opening).await.iter().map(|finding| finding.code).collect();
+        let found: Vec<_> = units.attend(OPENS).await.iter().map(|finding| finding.code).collect();
         assert_eq!(found, codes, "{lasting:?}: restarting k3s would only make it start over");
     }
 }
 
 #[test]
 fn starts_table() {
-    for (active, seconds, want) in [
-        ("activating", 89, None),
-        ("activating", 90, Some("has been starting")),
-        ("active", 1000, None),
-        ("inactive", 1000, None),
-        ("failed", 0, Some("has failed")),
+    use Severity::{Fail, Warn};
+    for (active, seconds, is_slow, want) in [
+        ("activating", 89, false, None),
+        ("activating", 89, true, None),
+        ("activating", 90, false, Some((Fail, "does not answer correctly"))),
+        ("activating", 90, true, Some((Warn, "on a node that is busy"))),
+        ("active", 1000, false, None),
+        ("inactive", 1000, true, None),
+        ("failed", 0, false, Some((Fail, "has failed"))),
+        ("failed", 0, true, Some((Fail, "has failed"))),
     ] {
-        let fault = start_fault(K3S, active, Duration::from_secs(seconds), STARTING);
-        assert_eq!(fault.is_some(), want.is_some(), "{active} {seconds}");
-        assert!(fault.is_none_or(|f| f.message.contains(want.unwrap()) && f.remedy.is_some()), "{active}");
+        let fault = start_fault(K3S, active, Duration::from_secs(seconds), STARTING, is_slow);
+        assert_eq!(fault.as_ref().map(Finding::severity), want.map(|want| want.0), "{active} {seconds}");
+        assert!(fault.is_none_or(|f| f.message.contains(want.unwrap().1) && f.remedy.is_some()), "{active}");
     }
     assert_eq!(age(5, 3), None);
     assert_eq!(age(3, 5), Some(Duration::from_micros(2)));
@@ -327,4 +341,42 @@ async fn a_hanging_k3s_is_reported_on_a_bad_host_too() {
     units.guard_k3s(&bad()).await;
     assert_eq!(units.attend(SHUT).await[0].code, Code::K3sNotAnswering);
     assert!(!units.k3s_is_blocked());
+}
+
+#[tokio::test]
+async fn a_start_on_a_busy_node_is_slow_and_one_that_begins_again_and_again_is_a_fault() {
+    let pressure = |processor| HostLoad {
+        pressure: Some(Pressure { processor, memory: 0.0, disk: 0.0 }),
+        ..HostLoad::default()
+    };
+    let (busy, idle) = (pressure(95.0), pressure(5.0));
+    let ago = |seconds: u64| {
+        monotonic_now().unwrap().checked_sub(seconds * 1_000_000).map(|since| since.to_string())
+    };
+    for (what, load, one_start, want) in [
+        ("a long start on a busy node", Some(&busy), 120, Severity::Warn),
+        ("a long start on a node at rest", Some(&idle), 120, Severity::Fail),
+        ("nothing known of the load", None, 120, Severity::Fail),
+        ("it started again a moment ago", Some(&busy), 5, Severity::Fail),
+        ("half an hour", Some(&busy), BUSY_PATIENCE.as_secs(), Severity::Fail),
+    ] {
+        // A machine that was booted a moment ago has had no long start.
+        let Some(since) = ago(one_start) else { continue };
+        let fake = Fake::new("activating");
+        fake.script(&format!("echo ActiveState=activating; echo StateChangeTimestampMonotonic={since}"));
+        let mut units = fake.units();
+        units.starting_since = Instant::now().checked_sub(STARTING);
+        let found = units.attend(Round { load, ..SHUT }).await;
+        assert_eq!((found[0].code, found[0].severity()), (Code::K3sNotAnswering, want), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn credentials_that_are_late_are_no_failure_until_the_silence_is_long() {
+    let fake = Fake::new("active");
+    for (minutes, want) in [(0, Severity::Warn), (4, Severity::Warn), (5, Severity::Fail)] {
+        let opening_late_for = Some(Duration::from_mins(minutes));
+        let found = fake.units().attend(Round { opening_late_for, ..OPENS }).await;
+        assert_eq!((found[0].code, found[0].severity()), (Code::OperatorNotStarted, want), "{minutes}");
+    }
 }

@@ -5,6 +5,7 @@ use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
     os::unix::fs::PermissionsExt as _,
+    time::Duration,
 };
 
 use crate::support::{
@@ -131,6 +132,44 @@ fn a_server_that_does_not_answer_is_unknown_and_not_waited_for() {
     let verdict = host(&ca, "box.example").check(closed_port(), 600);
     assert_eq!(verdict.code, 0);
     verdict.finding("T-09").is("unknown").says("refused");
+}
+
+#[test]
+fn a_server_that_is_slow_is_looked_at_again_and_is_no_failure() {
+    let ca = Ca::new();
+    let leaf = ca.leaf(SERVED);
+    // A busy Pi: longer than the time of a first look.
+    let server = TlsServer::start_with(move |_| {
+        std::thread::sleep(Duration::from_secs(6));
+        leaf.clone()
+    });
+    let verdict = host(&ca, "box.example").check(server.address, 1);
+    assert_eq!(verdict.code, 0);
+    verdict.finding("T-00").is("ok").says("box.example");
+    verdict.finding("F-14").is("warn").says("answers slowly").remedied_by("wait");
+    // This host tells nothing of its load.
+    verdict.finding("H-19").is("unknown").says("not known");
+    assert!(!verdict.has("T-09"));
+}
+
+#[test]
+fn a_server_that_stays_silent_is_unknown_and_said_to_be_slow_only_by_the_load() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let pressure = |some| {
+        format!(
+            "some avg10=0.00 avg60={some} avg300=0.00 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=1\n"
+        )
+    };
+    let host = host(&Ca::new(), "box.example")
+        .file("/proc/pressure/cpu", pressure("3.00"))
+        .file("/proc/pressure/memory", pressure("0.00"))
+        .file("/proc/pressure/io", pressure("88.00"));
+    // The kernel accepts the connection, and no one reads from it.
+    let verdict = host.check(listener.local_addr().unwrap(), 1);
+    assert_eq!(verdict.code, 0);
+    verdict.finding("T-09").is("unknown").says("no answer within 30 s");
+    verdict.finding("H-19").is("warn").says("overloaded: disk").remedied_by("wait");
+    assert!(!verdict.has("F-14"), "it gave no answer at all");
 }
 
 #[test]

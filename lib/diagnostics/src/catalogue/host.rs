@@ -147,6 +147,16 @@ macro_rules! host_rows {
                 "sudo mount -o remount,rw \"$(findmnt -no SOURCE /boot/firmware)\" /boot/firmware",
             ],
         }
+        NodeOverloaded = "H-19" "node-overloaded" Warn {
+            title: "The node is overloaded, so answers take long.",
+            cause: "Processor, memory or disk cannot keep up: images are pulled and unpacked, many pods start at \
+                once, or the card is slow. Nothing is broken by that.",
+            remedy: "wait until the work is done, mostly some minutes after a start; if it stays so, find the \
+                program, run less on this node, or use an SSD; where the kernel does not measure pressure, add \
+                `psi=1` to the single line in cmdline.txt and reboot",
+            commands: ["uptime", "top -b -n 1 | head -n 15", "grep . /proc/pressure/*"],
+            links: ["https://docs.kernel.org/accounting/psi.html"],
+        }
         NodeLeftBehind = "H-20" "node-left-behind" Warn {
             title: "A Node named localhost is left over from a start under that name.",
             cause: "k3s was started before the host had its name. The Node stays when k3s starts under the right \

@@ -94,6 +94,14 @@ macro_rules! k3s_rows {
             remedy: "compare the claim with the classes that there are",
             commands: ["kubectl get storageclass", "kubectl get pvc -A", "kubectl describe pvc -n NAMESPACE NAME"],
         }
+        ApiServerSlow = "F-14" "api-server-slow" Warn {
+            title: "The API server answers, but slowly.",
+            cause: "The node that it runs on is busy, or its database waits for the card. k3s and Config Weaver \
+                wait and try again; nothing is broken.",
+            remedy: "wait, and look again; if it stays so, find out on the node what keeps it busy",
+            commands: ["uptime", "sudo weaver-node-agent check --disk"],
+            links: [K3S_REQUIREMENTS],
+        }
         UpgradeCutOff = "F-08" "k3s-upgrade-cut-off" Warn {
             title: "An upgrade of k3s was interrupted and not verified.",
             cause: "Power failed or the process was ended while the new k3s was being verified or the old \

@@ -5,6 +5,7 @@
 pub mod board;
 pub mod kernel;
 pub mod kernel_log;
+pub mod load;
 pub mod names;
 pub mod network;
 pub mod storage;

@@ -1,0 +1,39 @@
+//! What is said where the API server takes long: that it is slow, and whether the node is overloaded, and by what.
+//!
+//! Guarantee: nothing of it is a failure. What has no answer for good is told by others.
+
+use tokio::task::spawn_blocking;
+use tokio::time::error::Elapsed;
+use weaver_diagnostics::finding::{Code, Finding, Severity};
+use weaver_diagnostics::host::load::{self, HostLoad};
+use weaver_diagnostics::serving::Outcome;
+
+use crate::{facts, host_root::HostRoot, probe::Probed};
+
+/// How busy this machine is; nothing is known of it where reading fails.
+pub(crate) async fn load(root: &HostRoot) -> HostLoad {
+    let root = root.clone();
+    spawn_blocking(move || facts::load::read(&root)).await.unwrap_or_default()
+}
+
+/// Whether something was only not done in time.
+pub(crate) fn is_late(failure: &anyhow::Error) -> bool {
+    failure.chain().any(<dyn std::error::Error>::is::<Elapsed>)
+}
+
+/// Of the handshakes with `endpoint`, where they were late: slow, if there was an answer in the end.
+pub(crate) async fn of_handshakes(root: &HostRoot, endpoint: &str, probed: &Probed) -> Vec<Finding> {
+    let Some(took) = probed.late else { return Vec::new() };
+    let is_answered = probed.seen.iter().any(|(_, seen)| !matches!(seen.outcome, Outcome::Unreachable(_)));
+    let slow = || load::slow(endpoint, endpoint, &format!("a TLS handshake took {} s", took.as_secs()));
+    is_answered.then(slow).into_iter().chain(load(root).await.judge()).collect()
+}
+
+/// Whether a round found something late, of which it is to say what the node is busy with.
+pub(crate) fn is_excused(findings: &[Finding]) -> bool {
+    let excused = [Code::K3sNotAnswering, Code::OperatorNotStarted];
+    findings.iter().any(|finding| {
+        finding.code == Code::ApiServerSlow
+            || excused.contains(&finding.code) && finding.severity() == Severity::Warn
+    })
+}
