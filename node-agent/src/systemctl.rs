@@ -15,6 +15,8 @@ use weaver_diagnostics::finding_text;
 pub const DEADLINE: Duration = Duration::from_secs(10);
 /// Longest time for the end of a unit: systemd's own limit, after which it kills, and a little.
 const STOPPING: Duration = Duration::from_secs(100);
+/// End of the path of the gate's drop-in: of the card's package, or linked by the owner of another machine.
+const GATE_DROP_IN: &str = "/10-weaver.conf";
 /// Characters of the program's own words that are shown.
 const WORDS: usize = 300;
 
@@ -49,6 +51,9 @@ pub struct UnitState {
     /// When it came into this state, in microseconds of the monotonic clock;
     /// absent where systemd does not say.
     pub since: Option<u64>,
+    /// Whether the gate's drop-in is part of it: without, the unit starts whatever the agent has found. A systemd that
+    /// does not list drop-ins counts as one that has it.
+    pub is_gated: bool,
 }
 
 impl UnitState {
@@ -102,7 +107,7 @@ impl Systemctl {
     /// # Errors
     /// It could not be asked, or not understood.
     pub async fn state(&self, unit: &str) -> Result<UnitState, SystemctlError> {
-        let call = ["show", "-p", "ActiveState,StateChangeTimestampMonotonic", unit];
+        let call = ["show", "-p", "ActiveState,StateChangeTimestampMonotonic,DropInPaths", unit];
         let answer = self.call(&call).await?;
         parse(&answer).ok_or_else(|| SystemctlError::NoState { call: call.join(" ") })
     }
@@ -149,7 +154,9 @@ fn parse(answer: &str) -> Option<UnitState> {
     let active = value("ActiveState").map(str::trim).filter(|state| !state.is_empty())?.to_owned();
     // Zero stands for "never".
     let since = value("StateChangeTimestampMonotonic").and_then(|since| since.trim().parse().ok());
-    Some(UnitState { active, since: since.filter(|since| *since > 0) })
+    let is_gated = value("DropInPaths")
+        .is_none_or(|paths| paths.split_whitespace().any(|path| path.ends_with(GATE_DROP_IN)));
+    Some(UnitState { active, since: since.filter(|since| *since > 0), is_gated })
 }
 
 #[cfg(test)]
@@ -190,7 +197,8 @@ mod tests {
             ("reloading", true),
             ("something-new", true),
         ] {
-            assert_eq!(UnitState { active: active.to_owned(), since: None }.may_run(), may_run, "{active}");
+            let state = UnitState { active: active.to_owned(), since: None, is_gated: true };
+            assert_eq!(state.may_run(), may_run, "{active}");
         }
     }
 

@@ -146,7 +146,8 @@ impl Units {
             Step::Refresh => self.block(&causes),
             Step::Block => match self.look().await {
                 None => self.block_fault.take(),
-                Some(Ok(state)) if state.may_run() => None,
+                // Without the drop-in the owner starts and stops it as he likes, and the agent only reports.
+                Some(Ok(state)) if state.may_run() || !state.is_gated => None,
                 Some(Ok(_)) => {
                     warn!("k3s is not running and stays blocked: a check has failed");
                     self.block(&causes)

@@ -100,6 +100,26 @@ async fn a_k3s_that_does_not_run_is_blocked_and_one_that_may_run_is_not() {
 }
 
 #[tokio::test]
+async fn a_k3s_without_the_gate_is_neither_blocked_nor_started() {
+    for (drop_ins, blocked) in [
+        ("", false),
+        ("/etc/systemd/system/k3s.service.d/override.conf", false),
+        ("/etc/systemd/system/k3s.service.d/a.conf /etc/systemd/system/k3s.service.d/10-weaver.conf", true),
+        ("/usr/lib/systemd/system/k3s.service.d/10-weaver.conf", true),
+    ] {
+        let fake = Fake::new("inactive");
+        fake.script(&format!(
+            "case \"$3\" in show) echo ActiveState=inactive; echo 'DropInPaths={drop_ins}';; esac"
+        ));
+        let mut units = fake.units();
+        units.guard_k3s(&bad()).await;
+        assert_eq!(units.k3s_is_blocked(), blocked, "{drop_ins}");
+        units.guard_k3s(&[]).await;
+        assert_eq!(fake.started().is_empty(), !blocked, "{drop_ins}");
+    }
+}
+
+#[tokio::test]
 async fn what_cannot_be_asked_blocks_nothing() {
     let fake = Fake::new("inactive");
     fake.script("exit 1");
