@@ -24,20 +24,23 @@ pub const EPOCH: u64 = 1_795_219_200;
 const SUITE: &str = "trixie";
 /// What dpkg leaves out, on the card and here.
 const DPKG: &str = "image/overlay/etc/dpkg/dpkg.cfg.d/10-weaver";
+/// Accounts that the packages of Debian have to know of.
+const ACCOUNTS: [&str; 2] = ["systemd/sysusers.d/weaver.conf", "systemd/sysusers.d/weaver-card.conf"];
 /// Bytes that another root file system takes in the cache, and that mmdebstrap takes for the tree it packs, at most.
 pub const SPACE: (u64, u64) = (1 << 30, 1536 << 20);
 /// Unused entries of the cache are removed after this.
 const KEPT: Duration = Duration::from_hours(14 * 24);
 
 /// The files that decide what comes out, below the checkout.
-const INPUTS: [&str; 9] = [
+const INPUTS: [&str; 10] = [
     "image/packages",
     "image/rootfs/before.sh",
     "image/rootfs/essential.sh",
     "image/rootfs/after.sh",
     "image/overlay/etc/apt/sources.list.d/debian.sources",
     DPKG,
-    "systemd/sysusers.d/weaver.conf",
+    ACCOUNTS[0],
+    ACCOUNTS[1],
     "image/src/build/rootfs.rs",
     "image/src/build/debian_kernel.rs",
 ];
@@ -181,7 +184,10 @@ fn command(source: &Path, kernel: DebianKernel, out: &Path) -> Result<Command> {
                 .map(|line| format!("--dpkgopt={line}")),
         )
         .arg(hook("setup", &read("image/rootfs/before.sh")?))
-        .arg(hook("setup", "upload systemd/sysusers.d/weaver.conf /usr/lib/sysusers.d/weaver.conf"))
+        .args(ACCOUNTS.map(|file| {
+            let name = file.trim_start_matches("systemd/");
+            hook("setup", &format!("upload {file} /usr/lib/{name}"))
+        }))
         .arg(hook("essential", &read("image/rootfs/essential.sh")?))
         .arg(hook("customize", &read("image/rootfs/after.sh")?))
         .arg(hook("customize", &format!("sync-out /weaver-out '{}'", out.display())))

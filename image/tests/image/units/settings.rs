@@ -6,7 +6,11 @@ use super::unit_file::{Unit, names, overlay, systemd, units};
 
 #[test]
 fn directories_and_accounts_are_as_the_programs_expect() {
-    let tmpfiles = fs::read_to_string(systemd("tmpfiles.d/weaver.conf")).unwrap();
+    let both = |folder: &str| -> String {
+        let files = ["weaver.conf", "weaver-card.conf"].map(|name| systemd(&format!("{folder}/{name}")));
+        files.iter().map(|file| fs::read_to_string(file).unwrap()).collect()
+    };
+    let tmpfiles = both("tmpfiles.d");
     for line in [
         "d /run/weaver 0750 root weaver -",
         "d /run/issue.d 0755 root root -",
@@ -16,7 +20,7 @@ fn directories_and_accounts_are_as_the_programs_expect() {
     ] {
         assert!(tmpfiles.lines().any(|is| is == line), "{line}");
     }
-    let sysusers = fs::read_to_string(systemd("sysusers.d/weaver.conf")).unwrap();
+    let sysusers = both("sysusers.d");
     let has =
         |begin: &str, end: &str| sysusers.lines().any(|line| line.starts_with(begin) && line.ends_with(end));
     for user in ["weaver", "weaver-webhook"] {
