@@ -80,6 +80,10 @@ boot: ## Boot the image in out/ in QEMU, its console on this terminal
 	@cargo build --locked --quiet -p weaver-image
 	@$(WEAVER_IMAGE) boot
 
+.PHONY: deb
+deb: ## Debian packages into out/, for amd64 and arm64: config-weaver, weaver, config-weaver-card
+	@packaging/build.sh
+
 .PHONY: oci
 oci: ## Container image of the operator into out/, for amd64 and arm64, without a container engine
 	@tests/devstack/prerequisites.sh rust cc cross

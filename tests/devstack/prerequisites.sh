@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a recipe of the Makefile needs on this machine.
 #
-#   tests/devstack/prerequisites.sh NEED...      needs: rust cross go cc cxx curl lint image
+#   tests/devstack/prerequisites.sh NEED...      needs: rust cross go cc cxx curl lint image deb
 #
 # Does nothing, quickly, when all is there. Rust and Go that are missing are brought into the cache (path.sh), with
 # WEAVER_TOOLS=system they are only named. Debian packages that are missing are installed through apt-get (with sudo when
@@ -230,6 +230,14 @@ check_lint() {
   have systemd-analyze || packages+=(systemd)
 }
 
+# What makes Debian packages, and judges them.
+check_deb() {
+  have dh || packages+=(debhelper)
+  have dpkg-buildpackage || packages+=(dpkg-dev)
+  have help2man || packages+=(help2man)
+  have lintian || packages+=(lintian)
+}
+
 # apt's options with which it knows the backports of this release: a set of sources for this one run, made of the
 # machine's own and of its mirror.
 with_backports() {
@@ -275,9 +283,9 @@ install_packages() {
 have git || packages+=(git)
 for need in "$@"; do
   case $need in
-    rust | cross | go | cc | cxx | curl | lint | image) "check_$need" ;;
+    rust | cross | go | cc | cxx | curl | lint | image | deb) "check_$need" ;;
     *)
-      echo "prerequisites: $need is not a need; known: rust cross go cc cxx curl lint image" >&2
+      echo "prerequisites: $need is not a need; known: rust cross go cc cxx curl lint image deb" >&2
       exit 2
       ;;
   esac

@@ -62,7 +62,7 @@ lint() {
   step "Rust format" rust_format
   step "Go format" go_format
   step "words" tests/devstack/words.sh
-  step "shell scripts" shellcheck -x .ci/run tests/devstack/*.sh tests/testbed/*.sh image/rootfs/*.sh image/overlay/usr/lib/weaver/*
+  step "shell scripts" shellcheck -x .ci/run packaging/*.sh tests/devstack/*.sh tests/testbed/*.sh image/rootfs/*.sh image/overlay/usr/lib/weaver/*
   step "cargo-deny $deny_version, once per machine" tool cargo-deny "$deny_version"
   step "dependencies" dependencies
   step "advisories" advisories

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The fuzz targets, the libraries with other versions of Kubernetes, clean machines, then scenarios that take minutes or hundreds of namespaces, inside a fresh stack. Ends with the test runner's summary.
+# The fuzz targets, the libraries with other versions of Kubernetes, clean machines, the Debian packages, then scenarios that take minutes or hundreds of namespaces, inside a fresh stack. Ends with the test runner's summary.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/devstack/path.sh
@@ -13,6 +13,8 @@ tests/devstack/fuzz.sh replay
 tests/devstack/other_kubernetes.sh
 echo "== clean machines ($SECONDS s so far)"
 tests/devstack/clean_roots.sh
+echo "== Debian packages ($SECONDS s so far)"
+tests/devstack/packages.sh
 # The whole workspace with its tests, as `make test` has built it: in any part of it, the dependencies would have other
 # features and be compiled again.
 cargo test --locked --quiet --workspace --no-run

@@ -11,5 +11,6 @@ mod build;
 mod first_boot_scripts;
 mod harness;
 mod oci;
+mod packages;
 mod programs;
 mod units;
