@@ -24,7 +24,7 @@ const NOT_PULLED: [&str; 6] = [
     "RegistryUnavailable",
 ];
 /// What it may be.
-const OF_IMAGES: [Code; 7] = [
+const OF_IMAGES: [Code; 8] = [
     Code::RegistryPlainHttp,
     Code::ImageWithoutRegistry,
     Code::ImageForOtherProcessor,
@@ -32,6 +32,7 @@ const OF_IMAGES: [Code; 7] = [
     Code::ImagePullsLimited,
     Code::RegistryUnreachable,
     Code::RegistryAccessDenied,
+    Code::RegistryCertificateUntrusted,
 ];
 /// With what a container ends whose program is for another processor.
 const NO_SUCH_FORMAT: i32 = 255;

@@ -19,7 +19,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, Signatur
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use weaver_diagnostics::serving::{Outcome, Silence};
-use weaver_host::handshake::{Seen, handshake, of_itself};
+use weaver_host::handshake::{DEADLINE, Seen, handshake, of_itself};
 
 /// More than any file of CAs has.
 const LARGEST: u64 = 4 << 20;
@@ -58,7 +58,8 @@ impl Trust {
         let verifier = WebPkiServerVerifier::builder(Arc::clone(&self.roots)).build();
         let verifier =
             verifier.context("this machine trusts no CA: install ca-certificates, or pass --ca")?;
-        let Seen { outcome, served, .. } = handshake(addresses, verifier, name.clone(), name.clone()).await;
+        let Seen { outcome, served, .. } =
+            handshake(addresses, verifier, name.clone(), name.clone(), DEADLINE).await;
         let mut outcome = in_words(outcome);
         let connector = match &outcome {
             Outcome::Unreachable(_) => None,
@@ -113,7 +114,7 @@ async fn shown(addresses: &[SocketAddr], name: ServerName<'static>) -> Option<Ce
         let stream = connector.connect(name, stream).await.ok()?;
         Some(stream.get_ref().1.peer_certificates()?.first()?.clone().into_owned())
     };
-    tokio::time::timeout(weaver_host::handshake::DEADLINE, shaking).await.ok().flatten()
+    tokio::time::timeout(DEADLINE, shaking).await.ok().flatten()
 }
 
 fn believing(only: Option<CertificateDer<'static>>) -> ClientConfig {

@@ -14,13 +14,14 @@ mod reading;
 mod record;
 #[cfg(test)]
 mod tests;
+mod trouble;
 mod wording;
 
 use std::collections::BTreeMap;
 
 use aho_corasick::BuildError;
 
-use self::{context::Context, reading::OutOfMemory, record::Record};
+use self::{context::Context, reading::OutOfMemory, record::Record, trouble::Trouble};
 use crate::finding::{Code, Finding, Place};
 use crate::finding_text;
 use crate::recognise::Recogniser;
@@ -38,29 +39,6 @@ const RESETS: u64 = 3;
 const SECOND: u64 = 1_000_000;
 const HOUR: u64 = 3600 * SECOND;
 const DAY: u64 = 24 * HOUR;
-
-/// What the kernel can tell of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Trouble {
-    /// The card did not answer in time.
-    CardSilent,
-    /// Reading or writing a disk failed.
-    Io,
-    /// A file system found its data wrong.
-    FileSystem,
-    /// The kernel took a file system out of writing.
-    ReadOnly,
-    /// A USB disk did not answer and was reset.
-    DiskReset,
-    /// A process got no further for minutes.
-    Stuck,
-    /// The memory of the board ran out.
-    Memory,
-    /// k3s, one of our units, or all pods together reached their limit.
-    MemoryLimit,
-    UnderVoltage,
-    Heat,
-}
 
 /// How often, and when.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Which trouble a recognised line tells of, and of whom: the device, the process. Lines with which there is nothing
 //! wrong on this node, such as a pod that reached its own limit, are none.
 
-use super::{Trouble, context::Context};
+use super::{context::Context, trouble::Trouble};
 use crate::finding::Code;
 
 /// A trouble and whom it befell, of a line that the recogniser takes for `code`.

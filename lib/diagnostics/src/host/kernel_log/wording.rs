@@ -1,6 +1,6 @@
 //! How each trouble is told: its code, its severity, its words, and how long it stays.
 
-use super::{DAY, KMSG, Seen, Trouble};
+use super::{DAY, KMSG, Seen, trouble::Trouble};
 use crate::finding::{Code, Finding, Place, Remedy, Severity};
 
 impl Trouble {

@@ -1,0 +1,24 @@
+//! What the kernel can tell of.
+
+/// A trouble of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Trouble {
+    /// The card did not answer in time.
+    CardSilent,
+    /// Reading or writing a disk failed.
+    Io,
+    /// A file system found its data wrong.
+    FileSystem,
+    /// The kernel took a file system out of writing.
+    ReadOnly,
+    /// A USB disk did not answer and was reset.
+    DiskReset,
+    /// A process got no further for minutes.
+    Stuck,
+    /// The memory of the board ran out.
+    Memory,
+    /// k3s, one of our units, or all pods together reached their limit.
+    MemoryLimit,
+    UnderVoltage,
+    Heat,
+}
