@@ -1,6 +1,6 @@
 //! What is said where the API server takes long: that it is slow, and whether the node is overloaded, and by what.
 //!
-//! Guarantee: nothing of it is a failure. What has no answer for good is told by others.
+//! Guarantee: nothing of it is a failure. What has no answer for good is reported by others.
 
 use tokio::task::spawn_blocking;
 use tokio::time::error::Elapsed;

@@ -19,7 +19,7 @@ const READ_ELSEWHERE: [&str; 3] = ["tls-san", "https-listen-port", "data-dir"];
 /// Characters of a key that a message repeats.
 const LONGEST: usize = 60;
 
-/// What is wrong with the keys and the kinds of their values. Nothing of a file that is no YAML, which is told elsewhere.
+/// What is wrong with the keys and the kinds of their values. Nothing of a file that is no YAML, which is reported elsewhere.
 #[must_use]
 pub fn lint(files: &[TextFile], role: Role) -> Vec<Finding> {
     each(files).flat_map(|key| key.judge(role)).collect()

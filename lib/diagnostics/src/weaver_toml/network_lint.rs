@@ -11,7 +11,7 @@ use crate::yaml_node::{self, Node};
 const KINDS: [&str; 4] = ["ethernets", "wifis", "bridges", "vlans"];
 
 /// What is wrong with it. The radio is left out where `weaver.toml` has one, which then counts. Nothing where it is no
-/// YAML, which is told elsewhere.
+/// YAML, which is reported elsewhere.
 #[must_use]
 pub fn lint(file: &TextFile, wifi_is_ours: bool) -> Vec<Finding> {
     let Ok(root) = yaml_node::parse(&file.text) else { return Vec::new() };

@@ -48,7 +48,7 @@ const MISNAMED: [&str; 7] = [
 /// The file by which the card tells cloud-init that it has no default user.
 pub const OF_CARD: &str = "/etc/cloud/cloud.cfg.d/99-weaver.cfg";
 
-/// What is wrong with it; nothing where it is of a kind that is not judged, or no YAML, which is told elsewhere.
+/// What is wrong with it; nothing where it is of a kind that is not judged, or no YAML, which is reported elsewhere.
 #[must_use]
 pub fn lint(file: &TextFile, of_card: bool) -> Vec<Finding> {
     let mut found = Found { file, of_card, findings: Vec::new() };

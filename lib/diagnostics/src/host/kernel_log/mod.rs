@@ -2,7 +2,7 @@
 //! a process that was ended for want of memory, too little power.
 //!
 //! A record goes in, a state of findings comes out. The recogniser, the one of `weaver explain`, says whether a line is
-//! an error; here it is told of which device or process, how often and since when.
+//! an error; here it gets its device or process, how often and since when.
 //!
 //! Guarantees: a record is counted once, by its number, however often the log is read from its beginning; what is kept
 //! is bounded; a message stays the same while its trouble lasts, for each change would be news and written to the card.

@@ -23,7 +23,7 @@ fn storage(text: &str, context: &Context) -> Option<(Trouble, String)> {
         let disk = context.disk_of(host).map_or_else(|| format!("of SCSI host {host}"), str::to_owned);
         return is_number(host).then_some((Trouble::DiskReset, disk));
     }
-    // Each reset is told once for the disk, and by a line for each request that waited.
+    // Each reset is logged once for the disk, and by a line for each request that waited.
     if text.contains("uas_eh_abort_handler") {
         return None;
     }

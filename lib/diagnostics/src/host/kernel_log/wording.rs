@@ -1,4 +1,4 @@
-//! How each trouble is told: its code, its severity, its words, and how long it stays.
+//! How each trouble is reported: its code, its severity, its words, and how long it stays.
 
 use super::{DAY, KMSG, Seen, trouble::Trouble};
 use crate::finding::{Code, Finding, Place, Remedy, Severity};
