@@ -27,6 +27,7 @@ pub async fn prove(endpoint: &str, anchors: RootCertStore, name: &ServingName) -
     let nothing = |why| Seen {
         outcome: Outcome::Unreachable(Silence::Unanswered(why)),
         served: Vec::new(),
+        certificate: None,
         peer: None,
         took: Duration::ZERO,
     };

@@ -11,15 +11,12 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail, ensure};
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
-use tokio::net::TcpStream;
+use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 use weaver_diagnostics::serving::{Outcome, Silence};
-use weaver_host::handshake::{DEADLINE, Seen, handshake, of_itself};
+use weaver_host::handshake::{DEADLINE, Seen, believing, handshake, of_itself};
 
 /// More than any file of CAs has.
 const LARGEST: u64 = 4 << 20;
@@ -58,7 +55,7 @@ impl Trust {
         let verifier = WebPkiServerVerifier::builder(Arc::clone(&self.roots)).build();
         let verifier =
             verifier.context("this machine trusts no CA: install ca-certificates, or pass --ca")?;
-        let Seen { outcome, served, .. } =
+        let Seen { outcome, served, certificate, .. } =
             handshake(addresses, verifier, name.clone(), name.clone(), DEADLINE).await;
         let mut outcome = in_words(outcome);
         let connector = match &outcome {
@@ -67,11 +64,10 @@ impl Trust {
                 ClientConfig::builder().with_root_certificates(Arc::clone(&self.roots)).with_no_client_auth(),
             ),
             _ => {
-                let shown = shown(addresses, name.clone()).await;
-                if let Some(shown) = shown.as_ref().filter(|shown| self.own.contains(shown)) {
+                if let Some(shown) = certificate.as_ref().filter(|shown| self.own.contains(shown)) {
                     outcome = of_itself(shown, &name, UnixTime::now());
                 }
-                shown.map(|shown| believing(Some(shown)))
+                certificate.map(|shown| believing(Some(shown)))
             }
         };
         let connector = connector.map(|config| TlsConnector::from(Arc::new(config)));
@@ -104,73 +100,4 @@ fn certificates(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
         "{shown} has no certificate: it has to begin with -----BEGIN CERTIFICATE-----"
     );
     Ok(certificates)
-}
-
-/// The certificate that a server shows, whatever it is.
-async fn shown(addresses: &[SocketAddr], name: ServerName<'static>) -> Option<CertificateDer<'static>> {
-    let connector = TlsConnector::from(Arc::new(believing(None)));
-    let shaking = async {
-        let stream = TcpStream::connect(addresses).await.ok()?;
-        let stream = connector.connect(name, stream).await.ok()?;
-        Some(stream.get_ref().1.peer_certificates()?.first()?.clone().into_owned())
-    };
-    tokio::time::timeout(DEADLINE, shaking).await.ok().flatten()
-}
-
-fn believing(only: Option<CertificateDer<'static>>) -> ClientConfig {
-    let algorithms = CryptoProvider::get_default().map_or_else(
-        || rustls::crypto::ring::default_provider().signature_verification_algorithms,
-        |it| it.signature_verification_algorithms,
-    );
-    ClientConfig::builder()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Believing { only, algorithms }))
-        .with_no_client_auth()
-}
-
-/// Takes this one certificate, or any where none is given; the server has to have its key.
-#[derive(Debug)]
-struct Believing {
-    only: Option<CertificateDer<'static>>,
-    algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl ServerCertVerifier for Believing {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        match &self.only {
-            Some(only) if only != end_entity => {
-                Err(Error::General("another certificate than before".to_owned()))
-            }
-            _ => Ok(ServerCertVerified::assertion()),
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
-    }
 }

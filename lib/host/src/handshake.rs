@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -37,6 +38,8 @@ pub struct Seen {
     pub outcome: Outcome,
     /// The names of the certificate, in its order, if one was shown.
     pub served: Vec<String>,
+    /// The certificate itself.
+    pub certificate: Option<CertificateDer<'static>>,
     /// The address that answered.
     pub peer: Option<IpAddr>,
     /// How long it took.
@@ -77,13 +80,14 @@ pub async fn handshake(
         let why = format!("no answer within {} s", deadline.as_secs());
         Err(io::Error::new(io::ErrorKind::TimedOut, why))
     });
-    let Noted { served, dates } = std::mem::take(&mut *recorder.noted.lock());
+    let Noted { certificate, dates } = std::mem::take(&mut *recorder.noted.lock());
     let outcome = match (ended, dates) {
         (Err(error), _) => of_connection(&error),
         (Ok(()), Some(dates)) => of_tls(&dates),
         (Ok(()), None) => Outcome::Proven,
     };
-    Seen { outcome, served, peer, took: begun.elapsed() }
+    let served = certificate.as_ref().map(names_of).unwrap_or_default();
+    Seen { outcome, served, certificate, peer, took: begun.elapsed() }
 }
 
 /// How a client judges a certificate that it was given as a CA itself, which webpki accepts from no server: Go and
@@ -148,11 +152,7 @@ fn date(time: UnixTime) -> String {
 ///
 /// Nothing is verified and nothing of a credential is sent, so anyone who answers may say what he likes.
 pub async fn clock(endpoint: &str, host: ServerName<'static>) -> Option<i64> {
-    let provider = rustls::crypto::CryptoProvider::get_default()?;
-    let config = ClientConfig::builder()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody(provider.signature_verification_algorithms)))
-        .with_no_client_auth();
+    let config = believing(None);
     let asking = async {
         let stream = TcpStream::connect(endpoint).await.ok()?;
         let mut stream = TlsConnector::from(Arc::new(config)).connect(host, stream).await.ok()?;
@@ -176,20 +176,41 @@ fn date_of(answer: &str) -> Option<i64> {
     Some(time.timestamp().as_second())
 }
 
-/// Takes every certificate, for a question that is worth nothing to anybody.
-#[derive(Debug)]
-struct Anybody(rustls::crypto::WebPkiSupportedAlgorithms);
+/// For a client that takes this one certificate, or any where none is given: for what is worth nothing to anybody, or
+/// to say all that is wrong with a server that is not trusted. The server has to have its key.
+#[must_use]
+pub fn believing(only: Option<CertificateDer<'static>>) -> ClientConfig {
+    let algorithms = CryptoProvider::get_default().map_or_else(
+        || rustls::crypto::ring::default_provider().signature_verification_algorithms,
+        |it| it.signature_verification_algorithms,
+    );
+    ClientConfig::builder()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Believing { only, algorithms }))
+        .with_no_client_auth()
+}
 
-impl ServerCertVerifier for Anybody {
+#[derive(Debug)]
+struct Believing {
+    only: Option<CertificateDer<'static>>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for Believing {
     fn verify_server_cert(
         &self,
-        _end_entity: &CertificateDer<'_>,
+        end_entity: &CertificateDer<'_>,
         _intermediates: &[CertificateDer<'_>],
         _name: &ServerName<'_>,
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
+        match &self.only {
+            Some(only) if only != end_entity => {
+                Err(Error::General("another certificate than before".to_owned()))
+            }
+            _ => Ok(ServerCertVerified::assertion()),
+        }
     }
 
     fn verify_tls12_signature(
@@ -198,7 +219,7 @@ impl ServerCertVerifier for Anybody {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.0)
+        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -207,15 +228,15 @@ impl ServerCertVerifier for Anybody {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.0)
+        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
+        self.algorithms.supported_schemes()
     }
 }
 
-/// Verifies like a client and notes which names were shown.
+/// Verifies like a client and notes which certificate was shown.
 #[derive(Debug)]
 struct Recorder {
     verifier: Arc<WebPkiServerVerifier>,
@@ -225,7 +246,7 @@ struct Recorder {
 
 #[derive(Debug, Default)]
 struct Noted {
-    served: Vec<String>,
+    certificate: Option<CertificateDer<'static>>,
     /// The dates are wrong, and nothing else is.
     dates: Option<Error>,
 }
@@ -239,7 +260,7 @@ impl ServerCertVerifier for Recorder {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.noted.lock().served = names_of(end_entity);
+        self.noted.lock().certificate = Some(end_entity.clone().into_owned());
         let verified_at = |time| {
             self.verifier.verify_server_cert(end_entity, intermediates, &self.judged, ocsp_response, time)
         };
