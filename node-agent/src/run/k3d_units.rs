@@ -10,6 +10,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use tracing::{info, warn};
+use weaver_diagnostics::finding::{Code, Finding, Place, Remedy};
 use weaver_diagnostics::k3d::cluster::Gateway;
 use weaver_host::durable_file;
 
@@ -17,7 +19,7 @@ use crate::systemctl::{Systemctl, SystemctlError};
 
 /// Where drop-ins are that do not outlive the boot.
 pub const DIRECTORY: &str = "/run/systemd/system";
-pub const SOCKET: &str = "weaver-webhook.socket";
+const SOCKET: &str = "weaver-webhook.socket";
 const WEBHOOK: &str = "weaver-webhook.service";
 const OPERATOR: &str = "weaver-operator.service";
 const FILE: &str = "50-k3d.conf";
@@ -73,11 +75,32 @@ impl K3dUnits {
         Self { directory, systemctl, is_due: false }
     }
 
+    /// Has the socket where the containers of this cluster reach it; a finding where that fails.
+    pub async fn place(&mut self, reach: Option<Reach>) -> Option<Finding> {
+        match self.apply(reach).await {
+            Ok(moved) => {
+                if let Some(reach) = reach.filter(|_| moved) {
+                    info!("the webhook's socket is at {}:{}", reach.gateway.ip, reach.port);
+                }
+                None
+            }
+            Err(failure) => {
+                warn!("{failure}");
+                let remedy = Remedy::new("the agent keeps retrying; the log of systemd has the reason")
+                    .command(format!("sudo systemctl status {SOCKET}"))
+                    .command("sudo journalctl -b -n 20 _PID=1");
+                let message = "the socket of the conversion webhook is not where the containers reach it";
+                let finding = Finding::new(Code::K3dWebhookUnreachable, message);
+                Some(finding.saw(Place::file(SOCKET), failure.to_string()).remedy(remedy))
+            }
+        }
+    }
+
     /// Makes the drop-ins those of this cluster, and has the socket listen there; whether anything was to be done.
     ///
     /// # Errors
     /// A file could not be written, or systemd does not do as asked; the next call tries again.
-    pub async fn apply(&mut self, reach: Option<Reach>) -> Result<bool, Failure> {
+    async fn apply(&mut self, reach: Option<Reach>) -> Result<bool, Failure> {
         for (unit, text) in drop_ins(reach) {
             let path = self.directory.join(format!("{unit}.d")).join(FILE);
             if fs::read_to_string(&path).ok() == text {

@@ -18,7 +18,7 @@ use weaver_diagnostics::finding::{Code, Finding, Place, Remedy, Severity};
 use weaver_diagnostics::host::load::{BUSY_PATIENCE, HostLoad};
 use weaver_diagnostics::k3s_upgrade::Role;
 
-use super::k3d_units::{self, K3dUnits, Reach};
+use super::k3d_units::{K3dUnits, Reach};
 use crate::systemctl::{Systemctl, SystemctlError, UnitState};
 use crate::{k3s_block, node_report::Gate};
 
@@ -209,23 +209,7 @@ impl Units {
 
     /// Has the webhook's socket where the containers of this cluster of k3d reach it; without one, where its unit has it.
     pub async fn place_webhook(&mut self, reach: Option<Reach>) {
-        self.webhook_fault = match self.k3d.apply(reach).await {
-            Ok(moved) => {
-                if let Some(reach) = reach.filter(|_| moved) {
-                    info!("the webhook's socket is at {}:{}", reach.gateway.ip, reach.port);
-                }
-                None
-            }
-            Err(failure) => {
-                warn!("{failure}");
-                let remedy = Remedy::new("the agent keeps retrying; the log of systemd has the reason")
-                    .command(format!("sudo systemctl status {}", k3d_units::SOCKET))
-                    .command("sudo journalctl -b -n 20 _PID=1");
-                let message = "the socket of the conversion webhook is not where the containers reach it";
-                let finding = Finding::new(Code::K3dWebhookUnreachable, message);
-                Some(finding.saw(Place::file(k3d_units::SOCKET), failure.to_string()).remedy(remedy))
-            }
-        };
+        self.webhook_fault = self.k3d.place(reach).await;
     }
 
     /// Starts the operator where it is due, looks after a k3s that does not
