@@ -24,10 +24,16 @@ pub(super) fn throttled(line: &str) -> Option<Told> {
     (!reported.is_empty()).then(|| Told::message(format!("the board has reported {}", reported.join(", "))))
 }
 
-/// A process that got no further: on a board it is the storage that it waits for.
-pub(super) fn stuck(line: &str) -> Option<Told> {
+/// The process that the kernel says is blocked: `INFO: task k3s-server:812 blocked for more than 120 seconds.`
+pub(crate) fn blocked_task(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once("task ")?;
     let (name, _) = rest.split_once(" blocked for more than ")?.0.rsplit_once(':')?;
+    Some(name)
+}
+
+/// A process that got no further: on a board it is the storage that it waits for.
+pub(super) fn stuck(line: &str) -> Option<Told> {
+    let name = blocked_task(line)?;
     line.contains("seconds.").then(|| {
         Told::message(format!(
             "{name} got no further for minutes, as the kernel says: most often it waits for storage"

@@ -37,6 +37,7 @@ use crate::tokens::without_tokens;
 use told::Told;
 use wording::Wording;
 
+pub(crate) use host::blocked_task;
 pub use tls::NameMismatch;
 
 pub struct Recogniser {

@@ -3,6 +3,7 @@
 
 use super::{context::Context, trouble::Trouble};
 use crate::finding::Code;
+use crate::recognise::blocked_task;
 
 /// A trouble and whom it befell, of a line that the recogniser takes for `code`.
 pub(super) fn trouble(code: Code, text: &str, context: &Context) -> Option<(Trouble, String)> {
@@ -102,9 +103,7 @@ fn is_number(text: &str) -> bool {
 
 /// `INFO: task jbd2/mmcblk0p2-8:85 blocked for more than 120 seconds.`
 fn stuck(text: &str) -> Option<String> {
-    let (_, rest) = text.split_once("task ")?;
-    let (task, _) = rest.split_once(" blocked for more than ")?;
-    let (name, _) = task.rsplit_once(':')?;
+    let name = blocked_task(text)?;
     // The kernel's own workers have numbers, which change.
     let name = if name.starts_with("kworker/") { "kworker" } else { name };
     Some(process(name))
