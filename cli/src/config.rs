@@ -13,12 +13,13 @@ use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use serde_json::json;
 use weaver_diagnostics::exit_code;
+use weaver_diagnostics::finding::Finding;
 use weaver_diagnostics::finding_text;
 use weaver_diagnostics::text_file::TextFile;
 use weaver_diagnostics::weaver_toml::{
     self, FILE_LIMIT,
     companion::{self, Unknown},
-    network_config, network_lint, plan,
+    foreign_files, network_config, network_lint, plan,
     user_data::{self, UserData},
     user_data_lint, verdict,
 };
@@ -190,6 +191,7 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
         .iter()
         .chain(&of_network)
         .chain(&of_users)
+        .chain(&of_others(path))
         .chain(&of_names)
         .chain(&of_networks)
         .chain(&unproven)
@@ -197,6 +199,21 @@ fn check(path: &Path) -> anyhow::Result<ExitCode> {
         show(finding_text::text(finding));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The files next to `weaver.toml` that only other systems read, where that is a boot partition.
+fn of_others(weaver_toml: &Path) -> Vec<Finding> {
+    let Some(directory) = weaver_toml.parent().filter(|_| weaver_toml != Path::new("-")) else {
+        return Vec::new();
+    };
+    let listed = fs::read_dir(if directory == Path::new("") { Path::new(".") } else { directory });
+    let names =
+        listed.into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let names: Vec<_> = names.collect();
+    if names.iter().any(|name| name == "config.txt") {
+        return foreign_files::lint(directory, &names);
+    }
+    Vec::new()
 }
 
 /// What a file next to `weaver.toml` says; next to standard input there is none.

@@ -66,3 +66,13 @@ fn keys_of_user_data_that_no_one_gets_are_told() {
         assert!(want.is_none_or(|want| told.contains(want)), "{told}");
     }
 }
+
+#[test]
+fn a_file_of_another_system_is_told_on_a_boot_partition_only() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("userconf.txt"), "pi:hunter2").unwrap();
+    assert!(!said(dir.path(), KEYS).contains("B-09"), "a directory of the person's");
+    fs::write(dir.path().join("config.txt"), "").unwrap();
+    let told = said(dir.path(), KEYS);
+    assert!(told.contains("B-09") && told.contains("userconf.txt: Raspberry Pi OS reads"), "{told}");
+}

@@ -11,6 +11,7 @@ pub mod companion;
 mod config;
 pub mod copies;
 mod fault;
+pub mod foreign_files;
 mod hosts;
 pub mod join_token;
 mod k3s_options;

@@ -13,6 +13,7 @@ use weaver_diagnostics::{
     weaver_toml::{
         Config, Role, Secret,
         companion::{self, Unknown},
+        foreign_files,
         join_token::{self, Form},
         network_config::{self, OtherWifi},
         network_lint,
@@ -65,6 +66,10 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
     let of_cloud_init = root.read_if_possible(weaver_toml.with_file_name("user-data"));
     let of_card = root.exists(user_data_lint::OF_CARD);
     findings.extend(of_cloud_init.iter().flat_map(|file| user_data_lint::lint(file, of_card)));
+    if let Some(directory) = weaver_toml.parent().filter(|_| of_card) {
+        let names = root.list(directory).unwrap_or_default();
+        findings.extend(foreign_files::lint(directory, &names));
+    }
     let (owners_radio, unknown) = owners_radio(root);
     findings.extend(unknown.into_iter().filter_map(|file| verdict::network_config_unknown(config, file)));
     let name_in = |path: &Path| {

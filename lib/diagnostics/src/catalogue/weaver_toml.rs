@@ -29,9 +29,12 @@ macro_rules! weaver_toml_rows {
             commands: ["weaver config check weaver.toml"],
         }
         UserDataFault = "B-09" "user-data-fault" Warn {
-            title: "A part of cloud-init's `user-data` has no effect, so that perhaps no one can log in.",
-            cause: "The first line is not `#cloud-config`, or ssh keys are for a user that is not made.",
-            remedy: "correct the line that the finding names; cloud-init takes the file at the first start",
+            title: "A part of cloud-init's `user-data`, or a file of another system's, has no effect, so that \
+                perhaps no one can log in.",
+            cause: "The first line is not `#cloud-config`, ssh keys are for a user that is not made, or \
+                the boot partition has a file that only Raspberry Pi OS, DietPi or Armbian reads, such as \
+                `userconf.txt` or `custom.toml`.",
+            remedy: "correct what the finding names; cloud-init takes user-data at the first start",
             commands: ["weaver config check weaver.toml"],
         }
         UserDataClash = "B-03" "user-data-clash" Warn {
