@@ -16,6 +16,7 @@ mod cmdline;
 mod copies;
 mod host_facts;
 mod host_files;
+mod manifests;
 mod report_file;
 mod root_grown;
 pub(crate) mod source;
@@ -106,7 +107,7 @@ impl Run<'_> {
         let nothing = Config::default();
         let config = read.as_ref().map_or(&nothing, |read| &read.config);
         let mut outcome = Outcome::default();
-        let Facts { host, user_data, findings } =
+        let Facts { host, user_data, data_dir, findings } =
             host_facts::collect(self.root, self.state_dir, self.file, config);
         outcome.findings.extend(findings);
         outcome.findings.extend(verdict::clash(&file, config, &user_data));
@@ -122,6 +123,9 @@ impl Run<'_> {
             outcome.findings.extend(owners_netplan::clash(&file, config, host.owners_radio.as_ref()));
         }
         let secrets_are_safe = self.apply(config, &host, &mut outcome);
+        for file in manifests::look(self.root, self.file, &config.role, &data_dir, &mut outcome.findings) {
+            outcome.note(self.host.write(&file));
+        }
         match (&read, bytes.as_deref()) {
             (Some(read), Some(bytes)) => self.keep_good(read, bytes, secrets_are_safe, &mut outcome),
             _ => {

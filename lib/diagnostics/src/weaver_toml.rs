@@ -16,6 +16,7 @@ mod hosts;
 pub mod join_token;
 mod k3s_options;
 mod limits;
+pub mod manifests;
 mod names;
 mod network;
 pub mod network_config;

@@ -36,6 +36,8 @@ const NETPLAN_FILES: [&str; 2] = ["/etc/netplan", "/lib/netplan"];
 pub(super) struct Facts {
     pub host: Host,
     pub user_data: UserData,
+    /// k3s' data directory.
+    pub data_dir: String,
     pub findings: Vec<Finding>,
 }
 
@@ -114,7 +116,7 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
         owners_radio,
         key_files: key_files(root),
     };
-    Facts { host, user_data, findings }
+    Facts { host, user_data, data_dir, findings }
 }
 
 /// Packages that may be there for several architectures have theirs in the name.

@@ -37,6 +37,13 @@ macro_rules! weaver_toml_rows {
             remedy: "correct what the finding names; cloud-init takes user-data at the first start",
             commands: ["weaver config check weaver.toml"],
         }
+        CardManifestRefused = "B-10" "card-manifest-refused" Warn {
+            title: "A file in `manifests/` on the boot partition is not applied.",
+            cause: "It is no YAML or JSON of Kubernetes objects, its name is none that k3s takes, or the card joins \
+                another one's cluster. The other files are applied, and what this one had made earlier stays.",
+            remedy: "correct the line that the finding names; the next start applies it",
+            commands: ["kubectl create --dry-run=client -f FILE"],
+        }
         UserDataClash = "B-03" "user-data-clash" Warn {
             title: "`weaver.toml` contradicts cloud-init's `user-data` or `network-config`, or a netplan \
                 file.",

@@ -1,0 +1,84 @@
+//! Manifests on the boot partition.
+
+use std::fs;
+
+use super::card::Host;
+
+const CARD: &str = "/boot/firmware/manifests";
+const K3S: &str = "/var/lib/rancher/k3s/server/manifests/weaver-card";
+const APP: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: app}\nstringData: {password: hunter2}\n";
+
+#[test]
+fn files_are_applied_changed_and_emptied_and_a_start_without_a_change_writes_nothing() {
+    let host = Host::new();
+    host.write(&format!("{CARD}/app.yaml"), APP);
+    host.write(&format!("{CARD}/broken.yaml"), "password: hunter2 [\n- x");
+    let owners = "/var/lib/rancher/k3s/server/manifests/app.yaml";
+    host.write(owners, "# the owner's\n");
+    let said = host.configure("").exits(0);
+    let found = said.finds("B-10", "warn").to_string();
+    assert!(found.contains("broken.yaml") && !said.report.to_string().contains("hunter2"), "{found}");
+    assert!(!said.stderr.contains("hunter2"), "{}", said.stderr);
+    assert_eq!(host.read(&format!("{K3S}/weaver-card-app.yaml")), APP);
+    let before = host.state_but_report();
+    host.run().exits(0);
+    assert_eq!(host.state_but_report(), before);
+
+    let changed = APP.replace("name: app", "name: app2");
+    host.write(&format!("{CARD}/app.yaml"), &changed);
+    host.run().exits(0);
+    assert_eq!(host.read(&format!("{K3S}/weaver-card-app.yaml")), changed);
+
+    fs::remove_file(host.path(&format!("{CARD}/app.yaml"))).unwrap();
+    host.run().exits(0);
+    assert!(host.read(&format!("{K3S}/weaver-card-app.yaml")).starts_with("# Removed from the card"));
+    assert_eq!(host.read(owners), "# the owner's\n");
+}
+
+#[test]
+fn without_the_directory_or_with_a_fault_in_weaver_toml_nothing_is_deleted() {
+    let host = Host::new();
+    host.write(&format!("{CARD}/app.yaml"), APP);
+    host.configure("").exits(0);
+    let of_k3s = || host.read(&format!("{K3S}/weaver-card-app.yaml"));
+    fs::remove_dir_all(host.path(CARD)).unwrap();
+    host.run().exits(0);
+    assert_eq!(of_k3s(), APP);
+    host.write(&format!("{CARD}/other.yaml"), APP);
+    host.configure("nonsense = [").exits(0);
+    assert_eq!(of_k3s(), APP);
+    assert!(!host.exists(&format!("{K3S}/weaver-card-other.yaml")));
+}
+
+#[test]
+fn a_card_that_joins_has_no_use_for_them_and_says_so() {
+    let host = Host::new();
+    host.write(&format!("{CARD}/app.yaml"), APP);
+    let joins = "hostname = \"worker\"
+[k3s]
+role = \"agent\"
+server = \"https://raspi.lan:6443\"
+token = \"hunter2\"
+";
+    host.configure(joins).exits(0).finds("B-10", "warn");
+    assert!(!host.exists(K3S));
+}
+
+#[test]
+fn k3s_data_directory_is_where_k3s_has_it() {
+    let host = Host::new();
+    host.write("/etc/rancher/k3s/config.yaml", "data-dir: /mnt/ssd/k3s\n");
+    host.write(&format!("{CARD}/app.yaml"), APP);
+    host.configure("").exits(0);
+    assert_eq!(host.read("/mnt/ssd/k3s/server/manifests/weaver-card/weaver-card-app.yaml"), APP);
+}
+
+#[test]
+fn of_a_directory_full_of_files_none_is_looked_at() {
+    let host = Host::new();
+    for number in 0..201 {
+        host.write(&format!("{CARD}/app-{number}.yaml"), APP);
+    }
+    host.configure("").exits(0).finds("B-10", "warn");
+    assert!(!host.exists(K3S));
+}
