@@ -8,6 +8,7 @@ nextest_version=0.9.151
 # shellcheck disable=SC2034  # test.sh runs it
 deny_version=0.20.2
 mdbook_version=0.5.4
+actionlint_version=1.7.12
 tools=${XDG_CACHE_HOME:-$HOME/.cache}/config-weaver/tools
 nextest=$tools/cargo-nextest-$nextest_version/bin/cargo-nextest
 
@@ -47,6 +48,18 @@ promtool() {
   fi
   mv "$dir.new" "$dir"
 }
+
+# actionlint, a Go module, once per machine.
+actionlint() {
+  local dir=$tools/actionlint-$actionlint_version
+  [[ -x $dir/actionlint ]] && return
+  rm -rf "$dir" "$dir.new"
+  GOBIN=$dir.new go install "github.com/rhysd/actionlint/cmd/actionlint@v$actionlint_version"
+  mv "$dir.new" "$dir"
+}
+
+# Without shellcheck: a step is one make target.
+workflows() { "$tools/actionlint-$actionlint_version/actionlint" -shellcheck= -pyflakes= .github/workflows/*.yml; }
 
 # The book in docs/, into target/book; a page of its table of contents that is missing is an error.
 book() { "$tools/mdbook-$mdbook_version/bin/mdbook" build docs; }

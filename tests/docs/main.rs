@@ -11,3 +11,4 @@ mod commands;
 mod generated;
 mod host_files;
 mod links;
+mod workflows;
