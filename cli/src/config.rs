@@ -273,7 +273,7 @@ mod tests {
     fn a_card_that_joins_has_its_server_and_room_for_the_token() {
         let text = filled(Some("worker"), &[], &[], Some("https://raspi.lan:6443"));
         let config = weaver_toml::parse(text.as_bytes()).unwrap().config;
-        assert_eq!(config.role, weaver_toml::Role::Agent("https://raspi.lan:6443".to_owned()));
+        assert_eq!(config.role, weaver_toml::RoleSetting::Agent("https://raspi.lan:6443".to_owned()));
         assert_eq!(config.token, weaver_toml::SecretSetting::Keep);
         for bad in ["raspi.lan", "https://worker:6443", "https://a:1\"\nx = \"1"] {
             let text = filled(Some("worker"), &[], &[], Some(bad));

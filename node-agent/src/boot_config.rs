@@ -30,7 +30,7 @@ use weaver_diagnostics::{
     exit_code,
     finding::Finding,
     weaver_toml::{
-        self, Config, Read, Role, owners_netplan,
+        self, Config, Read, RoleSetting, owners_netplan,
         plan::{self, File, Host, Plan},
         verdict,
     },
@@ -206,10 +206,10 @@ impl Run<'_> {
     }
 
     /// Remembers the node's name, or forgets it; whether each name to remember is on the disk.
-    fn pin(&self, plan: &Plan, role: &Role, outcome: &mut Outcome) -> bool {
+    fn pin(&self, plan: &Plan, role: &RoleSetting, outcome: &mut Outcome) -> bool {
         let path = |role| pin_path(self.state_dir, role).display().to_string();
         let mut are_kept = true;
-        for (role, name) in [(role, &plan.pin), (&Role::Server, &plan.server_pin)] {
+        for (role, name) in [(role, &plan.pin), (&RoleSetting::Server, &plan.server_pin)] {
             if let Some(name) = name {
                 let file = File { path: path(role), mode: 0o644, content: format!("{name}\n") };
                 are_kept &= outcome.note(self.host.write(&file));

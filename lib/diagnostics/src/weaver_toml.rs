@@ -36,7 +36,7 @@ mod wifi;
 
 use std::ops::Range;
 
-pub use config::{Config, HostName, OptionValue, Role};
+pub use config::{Config, HostName, OptionValue, RoleSetting};
 pub use fault::Fault;
 pub(crate) use k3s_options::SECRET as SECRET_OPTIONS;
 pub use limits::{FILE_LIMIT, MOST_ENTRIES};

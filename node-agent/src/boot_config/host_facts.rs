@@ -11,7 +11,7 @@ use weaver_diagnostics::{
     k3s_config::DEFAULT_DATA_DIR,
     text_file::TextFile,
     weaver_toml::{
-        Config, Role, Secret,
+        Config, RoleSetting, Secret,
         companion::{self, Unknown},
         foreign_files,
         join_token::{self, Form},
@@ -42,10 +42,10 @@ pub(super) struct Facts {
 }
 
 /// The file with the node's name. One for each role: a server that became an agent is to find its node again.
-pub(super) fn pin_path(state_dir: &Path, role: &Role) -> PathBuf {
+pub(super) fn pin_path(state_dir: &Path, role: &RoleSetting) -> PathBuf {
     state_dir.join(match role {
-        Role::Server => "node-name",
-        Role::Agent(_) => "agent-name",
+        RoleSetting::Server => "node-name",
+        RoleSetting::Agent(_) => "agent-name",
     })
 }
 
@@ -95,7 +95,7 @@ pub(super) fn collect(root: &HostRoot, state_dir: &Path, weaver_toml: &Path, con
     let is_registered = |role| identity::is_registered(root, Path::new(&data_dir), role);
     let configured = k3s.node_name.map(|setting| setting.value).filter(|name| is_node_name(name));
     let hostname = name_in(Path::new(HOSTNAME_FILE));
-    let server = &Role::Server;
+    let server = &RoleSetting::Server;
     let leaves_server = config.role != *server && pinned(server).is_none() && is_registered(server);
     let server_name = configured.as_ref().or(hostname.as_ref()).filter(|_| leaves_server).cloned();
     let host = Host {
@@ -274,7 +274,8 @@ mod tests {
 
     #[test]
     fn a_name_is_pinned_for_a_role_and_the_data_of_k3s_are_where_it_is_told() {
-        let agent = Config { role: Role::Agent("https://raspi.lan:6443".to_owned()), ..Config::default() };
+        let agent =
+            Config { role: RoleSetting::Agent("https://raspi.lan:6443".to_owned()), ..Config::default() };
         let (servers, agents) =
             ("/var/lib/weaver/boot-config/node-name", "/var/lib/weaver/boot-config/agent-name");
         let data = [
@@ -298,7 +299,8 @@ mod tests {
 
     #[test]
     fn a_token_counts_for_the_role_that_it_was_imported_for() {
-        let agent = Config { role: Role::Agent("https://raspi.lan:6443".to_owned()), ..Config::default() };
+        let agent =
+            Config { role: RoleSetting::Agent("https://raspi.lan:6443".to_owned()), ..Config::default() };
         for (path, for_a_server, for_an_agent) in
             [(plan::TOKEN_FILE, true, false), (plan::AGENT_TOKEN_FILE, false, true)]
         {

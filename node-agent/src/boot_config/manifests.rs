@@ -7,7 +7,7 @@ use std::path::Path;
 use weaver_diagnostics::{
     finding::Finding,
     weaver_toml::{
-        Role,
+        RoleSetting,
         manifests::{self, DIRECTORY, OF_K3S, OnCard},
         plan::File,
     },
@@ -22,7 +22,7 @@ const MOST: usize = 200;
 pub(super) fn look(
     root: &HostRoot,
     weaver_toml: &Path,
-    role: &Role,
+    role: &RoleSetting,
     data_dir: &str,
     findings: &mut Vec<Finding>,
 ) -> Vec<File> {
@@ -31,7 +31,7 @@ pub(super) fn look(
     if !root.is_dir(&directory) {
         return Vec::new();
     }
-    if let Role::Agent(_) = role {
+    if let RoleSetting::Agent(_) = role {
         findings.extend((!names.is_empty()).then(|| manifests::of_agent(&directory)));
         return Vec::new();
     }

@@ -10,7 +10,7 @@ use weaver_diagnostics::finding::Place;
 use weaver_diagnostics::host::names::{HOST_NAME, Identity};
 use weaver_diagnostics::k3s_config::Effective;
 use weaver_diagnostics::k3s_upgrade;
-use weaver_diagnostics::weaver_toml::Role;
+use weaver_diagnostics::weaver_toml::RoleSetting;
 use x509_parser::prelude::{FromDer as _, ParsedExtension, X509Certificate};
 
 use crate::{host_root::HostRoot, k3s_files};
@@ -42,11 +42,13 @@ pub(crate) fn name(root: &HostRoot, data_dir: &Path, effective: &Effective) -> O
 /// A server makes its certificates before all else. An agent gets the kubelet's where its name was taken for good, and
 /// not where it was turned down; a certificate by the card's own CA is from its time as a server. Where k3s' data is on
 /// a disk that is not mounted yet, the password alone tells: better a name too many that is kept than a second node.
-pub(crate) fn is_registered(root: &HostRoot, data_dir: &Path, role: &Role) -> bool {
+pub(crate) fn is_registered(root: &HostRoot, data_dir: &Path, role: &RoleSetting) -> bool {
     let is_file = |path: &Path| root.real(path).is_file();
     let is_by_data = match role {
-        Role::Server => root.is_dir(data_dir.join(OWN_CERTIFICATES)),
-        Role::Agent(_) => is_file(&data_dir.join(CERTIFICATE)) && is_by_own_ca(root, data_dir) != Some(true),
+        RoleSetting::Server => root.is_dir(data_dir.join(OWN_CERTIFICATES)),
+        RoleSetting::Agent(_) => {
+            is_file(&data_dir.join(CERTIFICATE)) && is_by_own_ca(root, data_dir) != Some(true)
+        }
     };
     is_by_data || is_file(Path::new(NODE_PASSWORD)) && !is_file(&data_dir.join(FETCHED_CA))
 }
@@ -173,7 +175,11 @@ mod tests {
         ] {
             let (_dir, root) = host(files);
             let is = |role| is_registered(&root, Path::new(DATA), &role);
-            assert_eq!((is(Role::Server), is(Role::Agent(String::new()))), (server, agent), "{what}");
+            assert_eq!(
+                (is(RoleSetting::Server), is(RoleSetting::Agent(String::new()))),
+                (server, agent),
+                "{what}"
+            );
         }
     }
 

@@ -19,7 +19,7 @@ pub struct Config {
     /// How long k3s waits for a synchronised clock, in seconds.
     pub clock_wait: Option<u16>,
     /// Whether the node is a server.
-    pub role: Role,
+    pub role: RoleSetting,
     /// The token of k3s.
     pub token: SecretSetting,
     /// Further keys of k3s' configuration, in the order of the file.
@@ -39,7 +39,7 @@ pub struct HostName {
 
 /// What the node is to its cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Role {
+pub enum RoleSetting {
     /// It runs the API server.
     #[default]
     Server,

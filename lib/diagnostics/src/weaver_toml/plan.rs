@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use self::host::with_header;
 pub use self::host::{HEADER, Host, Hosts};
-use super::{Config, OptionValue, Role, SecretSetting, hosts, network_config::OtherWifi};
+use super::{Config, OptionValue, RoleSetting, SecretSetting, hosts, network_config::OtherWifi};
 use crate::yaml_text::{self, Ordered};
 
 /// The account of the card, which gets the ssh keys where user-data makes none.
@@ -93,10 +93,10 @@ pub struct Plan {
 
 /// Where the imported token of this role is.
 #[must_use]
-pub const fn token_file(role: &Role) -> &'static str {
+pub const fn token_file(role: &RoleSetting) -> &'static str {
     match role {
-        Role::Server => TOKEN_FILE,
-        Role::Agent(_) => AGENT_TOKEN_FILE,
+        RoleSetting::Server => TOKEN_FILE,
+        RoleSetting::Agent(_) => AGENT_TOKEN_FILE,
     }
 }
 
@@ -206,8 +206,8 @@ fn k3s(config: &Config, host: &Host, node_name: Option<&str>) -> Option<String> 
     let mut entries: Vec<(&str, Value)> = Vec::new();
     entries.extend(node_name.map(|name| ("node-name", name.into())));
     match &config.role {
-        Role::Server => entries.extend(serving_names(config).map(|names| ("tls-san+", json!(names)))),
-        Role::Agent(server) => entries.push(("server", server.as_str().into())),
+        RoleSetting::Server => entries.extend(serving_names(config).map(|names| ("tls-san+", json!(names)))),
+        RoleSetting::Agent(server) => entries.push(("server", server.as_str().into())),
     }
     let has_token = match config.token {
         SecretSetting::Import(_) => true,
@@ -231,8 +231,8 @@ fn serving_names(config: &Config) -> Option<Vec<&str>> {
     (!names.is_empty()).then_some(names)
 }
 
-fn agent_role(role: &Role) -> Option<String> {
-    let is_agent = matches!(role, Role::Agent(_));
+fn agent_role(role: &RoleSetting) -> Option<String> {
+    let is_agent = matches!(role, RoleSetting::Agent(_));
     is_agent.then(|| format!("{HEADER}# With this file k3s-agent.service starts, without it k3s.service.\n"))
 }
 

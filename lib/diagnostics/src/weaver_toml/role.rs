@@ -9,7 +9,7 @@ use std::ops::Range;
 use toml_edit::TableLike;
 
 use super::{
-    Role, SecretSetting,
+    RoleSetting, SecretSetting,
     fault::{Faults, Mistake, shown},
     join_token::{self, Form},
     names,
@@ -29,24 +29,28 @@ pub(super) struct Surroundings<'a, 't> {
     pub options: Option<&'t dyn TableLike>,
 }
 
-pub(super) fn read(k3s: &Section<'_>, surroundings: &Surroundings<'_, '_>, faults: &mut Faults<'_>) -> Role {
+pub(super) fn read(
+    k3s: &Section<'_>,
+    surroundings: &Surroundings<'_, '_>,
+    faults: &mut Faults<'_>,
+) -> RoleSetting {
     let server = k3s.text("server", faults);
     let role = k3s.text("role", faults);
     match role.as_ref().map(|role| role.value) {
         Some("agent") => {}
-        None if k3s.place_of("role").is_some() => return Role::Server,
+        None if k3s.place_of("role").is_some() => return RoleSetting::Server,
         None | Some("server") => {
             if let Some(place) = k3s.place_of("server") {
                 let remedy = "write role = \"agent\" to join that server, or remove the line";
                 faults.add_at(Some(&place), "`server` is for a card that joins one", remedy);
             }
-            return Role::Server;
+            return RoleSetting::Server;
         }
         Some(other) => {
             let span = role.as_ref().and_then(|role| role.span.clone());
             let message = format!("the role {} is unknown", shown(other));
             faults.add_at(span.as_ref(), message, "write \"server\" or \"agent\"");
-            return Role::Server;
+            return RoleSetting::Server;
         }
     }
     let place = k3s.place_of("role");
@@ -56,10 +60,10 @@ pub(super) fn read(k3s: &Section<'_>, surroundings: &Surroundings<'_, '_>, fault
             let remedy = "add a line below it such as server = \"https://raspi.lan:6443\"";
             faults.add_at(place.as_ref(), "an agent joins a server, and no `server` is named", remedy);
         }
-        return Role::Server;
+        return RoleSetting::Server;
     };
     let judged = server_url(server.value, surroundings.hostname);
-    faults.take(server.span.as_ref(), judged).map_or(Role::Server, Role::Agent)
+    faults.take(server.span.as_ref(), judged).map_or(RoleSetting::Server, RoleSetting::Agent)
 }
 
 /// Refuses what an agent has no use for, and a token that it has none with.

@@ -38,7 +38,7 @@ fn the_sample_with_every_key_in_use_is_good() {
     assert_eq!(wifi.password, SecretSetting::Keep);
     assert_eq!(config.time_servers, ["pool.ntp.org"]);
     assert_eq!(config.clock_wait, Some(30));
-    assert_eq!((config.role, config.token), (Role::Server, SecretSetting::Keep));
+    assert_eq!((config.role, config.token), (RoleSetting::Server, SecretSetting::Keep));
     assert_eq!(config.k3s_options, [("disable".to_owned(), OptionValue::List(vec!["traefik".to_owned()]))]);
 }
 
@@ -227,9 +227,9 @@ const AGENT: &str = "[k3s]\nrole = \"agent\"\nserver = \"https://raspi.lan:6443\
 fn a_role_is_a_server_unless_an_agent_is_asked_for() {
     let role = |text: &str| parse(text.as_bytes()).unwrap().config.role;
     for server in ["", "[k3s]\n", "[k3s]\nrole = \"server\"\n"] {
-        assert_eq!(role(server), Role::Server, "{server}");
+        assert_eq!(role(server), RoleSetting::Server, "{server}");
     }
-    let agent = Role::Agent("https://raspi.lan:6443".to_owned());
+    let agent = RoleSetting::Agent("https://raspi.lan:6443".to_owned());
     assert_eq!(role(AGENT), agent);
     assert_eq!(role(&format!("hostname = \"worker\"\n[api]\nnames = []\n{AGENT}")), agent);
     assert_eq!(role(&AGENT.replace("hunter2", "")), agent, "the token was imported earlier");

@@ -4,7 +4,7 @@
 //! host starts, in its last good state.
 
 use super::{
-    Config, Fault, Role, SecretSetting,
+    Config, Fault, RoleSetting, SecretSetting,
     companion::Unknown,
     join_token::{self, Form},
     plan::{self, Host},
@@ -77,8 +77,8 @@ pub fn asked(config: &Config, key_owner: &str) -> Vec<String> {
         counted(&config.time_servers, "time server"),
         config.clock_wait.map(|seconds| format!("{seconds} s for the clock")),
         match &config.role {
-            Role::Server => None,
-            Role::Agent(server) => Some(format!("agent of {server}")),
+            RoleSetting::Server => None,
+            RoleSetting::Agent(server) => Some(format!("agent of {server}")),
         },
         (config.token != SecretSetting::None).then(|| "a token".to_owned()),
         counted(&options, "k3s option"),
@@ -208,7 +208,7 @@ pub fn secret_saved(file: &str, why: &str) -> Finding {
 /// The node joins whichever server answers at that address: its token has no hash of the server's CA.
 #[must_use]
 pub fn join_unproven(file: &str, config: &Config, host: &Host) -> Option<Finding> {
-    let Role::Agent(server) = &config.role else { return None };
+    let RoleSetting::Agent(server) = &config.role else { return None };
     let proves = match &config.token {
         SecretSetting::Import(token) => matches!(join_token::form(token.expose()), Form::Whole(_)),
         SecretSetting::Keep => !host.has_token || host.has_whole_token,
@@ -226,7 +226,7 @@ pub fn join_unproven(file: &str, config: &Config, host: &Host) -> Option<Finding
 /// The node shall join, and the token that is to be kept was never imported.
 #[must_use]
 pub fn join_without_token(file: &str, config: &Config, host: &Host) -> Option<Finding> {
-    let Role::Agent(server) = &config.role else { return None };
+    let RoleSetting::Agent(server) = &config.role else { return None };
     if config.token != SecretSetting::Keep || host.has_token {
         return None;
     }
