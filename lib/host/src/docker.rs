@@ -18,7 +18,9 @@ use bollard::query_parameters::{
     DownloadFromContainerOptions, EventsOptions, ListContainersOptions, LogsOptions,
 };
 use futures::{StreamExt as _, TryStreamExt as _};
-use weaver_diagnostics::k3d::cluster::{Cluster, Container, Gateway, Published, Role, clusters, flags};
+use weaver_diagnostics::k3d::cluster::{
+    Cluster, Container, ContainerRole, Gateway, Published, clusters, flags,
+};
 use weaver_diagnostics::text_file::TextFile;
 
 /// Seconds for an answer.
@@ -230,9 +232,9 @@ fn container(listed: ContainerSummary, inspected: ContainerInspectResponse) -> O
     let name = name(&listed).to_owned();
     let cluster = label(&listed, "k3d.cluster")?.to_owned();
     let role = match label(&listed, "k3d.role") {
-        Some("server") => Role::Server,
-        Some("loadbalancer") => Role::LoadBalancer,
-        _ => Role::Other,
+        Some("server") => ContainerRole::Server,
+        Some("loadbalancer") => ContainerRole::LoadBalancer,
+        _ => ContainerRole::Other,
     };
     let network = label(&listed, "k3d.cluster.network");
     let settings = inspected.network_settings.unwrap_or_default();
@@ -340,7 +342,7 @@ mod tests {
         let container = container(listed, inspected).unwrap();
         assert_eq!(
             (container.role, container.restarts, container.state.as_str()),
-            (Role::Server, 2, "running")
+            (ContainerRole::Server, 2, "running")
         );
         assert_eq!(container.published, [Published { inside: 6443, at: ([0, 0, 0, 0], 34067).into() }]);
         assert_eq!(container.gateway, Some(Gateway { ip: [172, 18, 0, 1].into(), prefix: 16 }));

@@ -23,7 +23,7 @@ const ANY: [&str; 2] = ["0.0.0.0", "::"];
 
 /// What a container does in its cluster, by k3d's label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum ContainerRole {
     Server,
     LoadBalancer,
     /// An agent, a registry, a tool.
@@ -50,7 +50,7 @@ pub struct Gateway {
 pub struct Container {
     pub name: String,
     pub cluster: String,
-    pub role: Role,
+    pub role: ContainerRole,
     /// The engine's word, such as `running` or `exited`.
     pub state: String,
     /// The engine's sentence, such as `Up 3 minutes`.
@@ -110,9 +110,9 @@ pub fn clusters(containers: impl IntoIterator<Item = Container>) -> Vec<Cluster>
             load_balancer: None,
         });
         match container.role {
-            Role::Server => cluster.servers.push(container),
-            Role::LoadBalancer => cluster.load_balancer = Some(container),
-            Role::Other => {}
+            ContainerRole::Server => cluster.servers.push(container),
+            ContainerRole::LoadBalancer => cluster.load_balancer = Some(container),
+            ContainerRole::Other => {}
         }
     }
     let mut clusters: Vec<_> = clusters.into_values().filter(|one| !one.servers.is_empty()).collect();
@@ -216,7 +216,7 @@ pub(crate) mod tests {
             flags: flags(&name, &arguments),
             name,
             cluster: cluster.to_owned(),
-            role: Role::Server,
+            role: ContainerRole::Server,
             state: "running".to_owned(),
             status: "Up 2 minutes".to_owned(),
             restarts: 0,
@@ -227,7 +227,7 @@ pub(crate) mod tests {
 
     pub(crate) fn load_balancer(cluster: &str) -> Container {
         let name = format!("k3d-{cluster}-serverlb");
-        Container { name, role: Role::LoadBalancer, flags: Vec::new(), ..server(cluster, &[]) }
+        Container { name, role: ContainerRole::LoadBalancer, flags: Vec::new(), ..server(cluster, &[]) }
     }
 
     const ARGUMENTS: [&str; 7] =
@@ -285,7 +285,7 @@ pub(crate) mod tests {
 
     #[test]
     fn one_is_chosen_by_its_name_or_because_it_is_the_only_one() {
-        let other = Container { role: Role::Other, ..server("registry", &[]) };
+        let other = Container { role: ContainerRole::Other, ..server("registry", &[]) };
         let all = clusters([server("edge", &[]), load_balancer("edge"), server("lab", &[]), other]);
         let names: Vec<_> = all.iter().map(|cluster| cluster.name.as_str()).collect();
         assert_eq!(names, ["edge", "lab"]);
