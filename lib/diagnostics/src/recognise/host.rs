@@ -1,27 +1,28 @@
 //! What the kernel and k3s say of the host: its controllers, its power, its card.
 
-use super::told::{Told, after};
+use super::details::{Details, after};
 use crate::finding::Remedy;
 use crate::power;
 
-pub(super) fn controller(line: &str) -> Option<Told> {
+pub(super) fn controller(line: &str) -> Option<Details> {
     let lower = line.to_ascii_lowercase();
     let named = after(&lower, "failed to find ", &[' '])
         .or_else(|| after(&lower, "missing required cgroups: ", &['"']))?;
     Some(if named.contains("memory") {
-        Told::default()
+        Details::default()
     } else {
-        Told::message(format!("the kernel has no {} controller, which k3s needs", named.trim())).remedy(
+        Details::message(format!("the kernel has no {} controller, which k3s needs", named.trim())).remedy(
             Remedy::new("look for `cgroup_disable=` on the kernel's command line, and boot a kernel that has the controller")
                 .command("cat /proc/cmdline"),
         )
     })
 }
 
-pub(super) fn throttled(line: &str) -> Option<Told> {
+pub(super) fn throttled(line: &str) -> Option<Details> {
     let flags = after(line, "throttled=0x", &[' ', '"', ','])?;
     let reported = power::reported(u32::from_str_radix(flags.trim(), 16).ok()?);
-    (!reported.is_empty()).then(|| Told::message(format!("the board has reported {}", reported.join(", "))))
+    (!reported.is_empty())
+        .then(|| Details::message(format!("the board has reported {}", reported.join(", "))))
 }
 
 /// The process that the kernel says is blocked: `INFO: task k3s-server:812 blocked for more than 120 seconds.`
@@ -32,10 +33,10 @@ pub(crate) fn blocked_task(line: &str) -> Option<&str> {
 }
 
 /// A process that got no further: on a board it is the storage that it waits for.
-pub(super) fn stuck(line: &str) -> Option<Told> {
+pub(super) fn stuck(line: &str) -> Option<Details> {
     let name = blocked_task(line)?;
     line.contains("seconds.").then(|| {
-        Told::message(format!(
+        Details::message(format!(
             "{name} got no further for minutes, as the kernel says: most often it waits for storage"
         ))
         .remedy(
@@ -49,7 +50,7 @@ pub(super) fn stuck(line: &str) -> Option<Told> {
 
 /// What is no disk says the same: a cgroup that cannot be made, a watch on a file that is one too many, memory that is
 /// shared as files, a buffer of the kernel's.
-pub(super) fn full(line: &str) -> Option<Told> {
+pub(super) fn full(line: &str) -> Option<Details> {
     let lower = line.to_ascii_lowercase();
     let is_else = [
         "/sys/fs/cgroup",
@@ -66,11 +67,11 @@ pub(super) fn full(line: &str) -> Option<Told> {
         "keyring",
         "kmsg",
     ];
-    (!is_else.iter().any(|words| lower.contains(words))).then(Told::default)
+    (!is_else.iter().any(|words| lower.contains(words))).then(Details::default)
 }
 
 /// A module that k3s does not start without, and not one of the many that it tries.
-pub(super) fn module(line: &str) -> Option<Told> {
+pub(super) fn module(line: &str) -> Option<Details> {
     let name = after(line, "FATAL: Module ", &[' ', '"'])?;
     let is_needed = [
         "br_netfilter",
@@ -86,19 +87,19 @@ pub(super) fn module(line: &str) -> Option<Told> {
     is_needed
         .iter()
         .any(|needed| name.starts_with(needed))
-        .then(|| Told::message(format!("the kernel has no module {name}, which k3s needs")))
+        .then(|| Details::message(format!("the kernel has no module {name}, which k3s needs")))
 }
 
 /// Flannel's device.
-pub(super) fn no_vxlan(line: &str) -> Option<Told> {
+pub(super) fn no_vxlan(line: &str) -> Option<Details> {
     let is_unsupported = ["operation not supported", "unknown device type"]
         .iter()
         .any(|words| line.to_ascii_lowercase().contains(words));
     is_unsupported.then(vxlan_missing)
 }
 
-fn vxlan_missing() -> Told {
-    Told::message("the kernel cannot make a vxlan device, which pods of several nodes reach each other by")
+fn vxlan_missing() -> Details {
+    Details::message("the kernel cannot make a vxlan device, which pods of several nodes reach each other by")
         .remedy(
             Remedy::new("Ubuntu for the Pi has the module in a package of its own")
                 .command("sudo apt install linux-modules-extra-raspi"),
@@ -106,13 +107,13 @@ fn vxlan_missing() -> Told {
 }
 
 /// Flannel without a word of what is not supported, and the devices of pods.
-pub(super) fn flannel(line: &str) -> Option<Told> {
+pub(super) fn flannel(line: &str) -> Option<Details> {
     if line.contains("flannel exited: ") || line.contains("Error registering network: ") {
         return Some(vxlan_missing());
     }
     let is_of_pods = line.contains("failed to make veth pair") || line.contains("could not add \"cni0\"");
     is_of_pods.then(|| {
-        Told::message("the kernel cannot make the devices that connect pods: its modules are not there")
+        Details::message("the kernel cannot make the devices that connect pods: its modules are not there")
             .remedy(
                 Remedy::new("reboot if the kernel was upgraded: the modules of the running one were removed")
                     .command("sudo reboot"),
@@ -120,9 +121,9 @@ pub(super) fn flannel(line: &str) -> Option<Told> {
     })
 }
 
-pub(super) fn no_br_netfilter(line: &str) -> Option<Told> {
+pub(super) fn no_br_netfilter(line: &str) -> Option<Details> {
     (line.contains("no such file or directory") || line.contains("does not exist")).then(|| {
-        Told::message(
+        Details::message(
             "the kernel module br_netfilter is not loaded, without which Services do not reach pods",
         )
         .remedy(
@@ -133,9 +134,9 @@ pub(super) fn no_br_netfilter(line: &str) -> Option<Told> {
 }
 
 /// The kernel turns the board off at this.
-pub(super) fn too_hot(line: &str) -> Option<Told> {
+pub(super) fn too_hot(line: &str) -> Option<Details> {
     line.contains("thermal").then(|| {
-        Told::message("the board was so hot that the kernel turned it off").remedy(
+        Details::message("the board was so hot that the kernel turned it off").remedy(
             Remedy::new("cool it: a heat sink or a fan, and a case that is open")
                 .command("vcgencmd measure_temp"),
         )
@@ -143,56 +144,58 @@ pub(super) fn too_hot(line: &str) -> Option<Told> {
 }
 
 /// Whose memory ran out.
-pub(super) fn out_of_memory(line: &str) -> Told {
+pub(super) fn out_of_memory(line: &str) -> Details {
     let process = after(line, "Killed process ", &[')'])
         .or_else(|| after(line, "Kill process ", &[')']))
         .and_then(|process| process.split_once('('));
     let who = process.map_or("a process", |(_, name)| name);
     if line.contains("Memory cgroup out of memory") {
-        return Told::message(format!("the kernel ended {who}: its container reached its own memory limit"));
+        return Details::message(format!(
+            "the kernel ended {who}: its container reached its own memory limit"
+        ));
     }
-    Told::message(format!("the kernel ended {who} because memory ran out"))
+    Details::message(format!("the kernel ended {who} because memory ran out"))
 }
 
 /// As systemd says it of a unit.
-pub(super) fn unit_out_of_memory(line: &str) -> Told {
+pub(super) fn unit_out_of_memory(line: &str) -> Details {
     let unit = line
         .split_whitespace()
         .find_map(|word| word.strip_suffix(':').filter(|word| word.ends_with(".service")));
-    Told::message(format!("a process of {} was ended because memory ran out", unit.unwrap_or("a unit")))
+    Details::message(format!("a process of {} was ended because memory ran out", unit.unwrap_or("a unit")))
 }
 
 /// As the kubelet says it of a container: in a status, in a list of pods.
-pub(super) fn container_out_of_memory(line: &str) -> Option<Told> {
+pub(super) fn container_out_of_memory(line: &str) -> Option<Details> {
     let is_status = line.contains("eason")
         || line.split_whitespace().nth(2) == Some("OOMKilled")
         || line.split_whitespace().nth(3) == Some("OOMKilled");
     is_status.then(|| {
-        Told::message(
+        Details::message(
             "a container was ended because it reached its own memory limit, or the node had none left",
         )
     })
 }
 
 /// Each Pod of a `DaemonSet` tolerates it.
-pub(super) fn tainted(line: &str) -> Option<Told> {
-    (line.contains("untolerated taint") || line.contains("had taint")).then(Told::default)
+pub(super) fn tainted(line: &str) -> Option<Details> {
+    (line.contains("untolerated taint") || line.contains("had taint")).then(Details::default)
 }
 
 /// Much is read-only in a container, and should be.
-pub(super) fn read_only(line: &str) -> Option<Told> {
+pub(super) fn read_only(line: &str) -> Option<Details> {
     // A volume of a pod may be mounted so on purpose.
     let is_volume = line.contains("/volumes/") || line.contains("/volume-subpaths/");
     let is_ours =
         ["/var/lib/rancher/", "/var/lib/kubelet/", "/etc/rancher/"].iter().any(|place| line.contains(place));
-    (is_ours && !is_volume).then(Told::default)
+    (is_ours && !is_volume).then(Details::default)
 }
 
 /// A kubelet that was told to run on v1 warns with the same words.
-pub(super) fn cgroup_v1(line: &str) -> Option<Told> {
-    line.contains("[ERROR").then(Told::default)
+pub(super) fn cgroup_v1(line: &str) -> Option<Details> {
+    line.contains("[ERROR").then(Details::default)
 }
 
-pub(super) fn evicting(line: &str) -> Option<Told> {
-    line.to_ascii_lowercase().contains("attempting to reclaim").then(Told::default)
+pub(super) fn evicting(line: &str) -> Option<Details> {
+    line.to_ascii_lowercase().contains("attempting to reclaim").then(Details::default)
 }

@@ -1,34 +1,34 @@
 //! What kubectl says of a kubeconfig that it cannot use.
 
-use super::told::{Told, after, is_plain};
+use super::details::{Details, after, is_plain};
 use crate::finding::Remedy;
 
 /// A file that a kubeconfig names.
-pub(super) fn file_gone(line: &str) -> Told {
+pub(super) fn file_gone(line: &str) -> Details {
     let file = after(line, "unable to read ", &['\n']).and_then(|rest| rest.split(' ').nth(1));
-    file.map_or_else(Told::default, |file| {
-        Told::message(format!("the kubeconfig names {file}, which cannot be read")).remedy(Remedy::new(
+    file.map_or_else(Details::default, |file| {
+        Details::message(format!("the kubeconfig names {file}, which cannot be read")).remedy(Remedy::new(
             "copy that file too, or export the kubeconfig again: ours has its certificates in it",
         ))
     })
 }
 
 /// A context by name, as kubectl asks for it.
-pub(super) fn context_gone(line: &str) -> Option<Told> {
+pub(super) fn context_gone(line: &str) -> Option<Details> {
     let name = after(line, "context \"", &['"'])?;
     (line.contains(&format!("context \"{name}\" does not exist")) && is_plain(name)).then(|| no_context(name))
 }
 
 /// The same as client-go says it.
-pub(super) fn default_context(line: &str) -> Told {
+pub(super) fn default_context(line: &str) -> Details {
     let name = after(line, "specified context: ", &[' ', '"'])
         .or_else(|| after(line, "no server found for cluster \"", &['"']))
         .filter(|name| is_plain(name));
-    name.map_or_else(Told::default, no_context)
+    name.map_or_else(Details::default, no_context)
 }
 
-fn no_context(name: &str) -> Told {
-    Told::message(format!("the kubeconfig has nothing called `{name}`")).remedy(
+fn no_context(name: &str) -> Details {
+    Details::message(format!("the kubeconfig has nothing called `{name}`")).remedy(
         Remedy::new("choose one that it has; KUBECONFIG may name another file than you think")
             .command("kubectl config get-contexts")
             .command("kubectl config use-context NAME"),

@@ -7,6 +7,7 @@
 
 mod answers;
 mod card;
+mod details;
 mod host;
 mod images;
 mod join;
@@ -19,7 +20,6 @@ mod signatures;
 mod slow;
 mod start;
 mod tls;
-mod told;
 mod wear;
 mod webhooks;
 mod wording;
@@ -34,7 +34,7 @@ use aho_corasick::{AhoCorasick, BuildError};
 
 use crate::finding::{Code, Finding, Place};
 use crate::tokens::without_tokens;
-use told::Told;
+use details::Details;
 use wording::Wording;
 
 pub(crate) use host::blocked_task;
@@ -65,26 +65,26 @@ impl Recogniser {
         let line = plain(line);
         let hits = self.needles.find_overlapping_iter(line.as_bytes()).map(|hit| hit.pattern().as_usize());
         let hits: BTreeSet<usize> = hits.collect();
-        let (code, told) = hits.into_iter().find_map(|index| {
+        let (code, details) = hits.into_iter().find_map(|index| {
             let (code, wording) = self.wordings[index];
             Some((code, wording.read(&line)?))
         })?;
-        Some(finding(code, told, place(), &line))
+        Some(finding(code, details, place(), &line))
     }
 
     /// What is wrong, if `line` is the last one and nothing more comes.
     #[must_use]
     pub fn judge_last(line: &[u8], place: Place) -> Option<Finding> {
         let line = plain(line);
-        let told = servers::starts_k3d_server(&line)?;
-        Some(finding(Code::K3dNodeRestarting, told, place, &line))
+        let details = servers::starts_k3d_server(&line)?;
+        Some(finding(Code::K3dNodeRestarting, details, place, &line))
     }
 }
 
-fn finding(code: Code, told: Told, place: Place, line: &str) -> Finding {
-    let message = told.message.unwrap_or_else(|| code.title().to_owned());
+fn finding(code: Code, details: Details, place: Place, line: &str) -> Finding {
+    let message = details.message.unwrap_or_else(|| code.title().to_owned());
     let finding = Finding::new(code, message).saw(place, without_tokens(line));
-    match told.remedy {
+    match details.remedy {
         Some(remedy) => finding.remedy(remedy),
         None => finding,
     }

@@ -1,6 +1,6 @@
 //! What the kubelet and the API server say of a node.
 
-use super::told::{Told, after, is_plain};
+use super::details::{Details, after, is_plain};
 use crate::finding::Remedy;
 
 /// Is the line one of a log of the kubelet? While it starts, it says for some seconds what would be a fault later.
@@ -8,15 +8,15 @@ fn is_of_the_kubelets_log(line: &str) -> bool {
     line.contains(".go:")
 }
 
-pub(super) fn network(line: &str) -> Option<Told> {
-    (!is_of_the_kubelets_log(line)).then(Told::default)
+pub(super) fn network(line: &str) -> Option<Details> {
+    (!is_of_the_kubelets_log(line)).then(Details::default)
 }
 
 /// A CNI plugin that is configured and not there.
-pub(super) fn plugin_gone(line: &str) -> Option<Told> {
+pub(super) fn plugin_gone(line: &str) -> Option<Details> {
     let name = after(line, "failed to find plugin \"", &['"']).filter(|name| is_plain(name))?;
     line.contains(" in path").then(|| {
-        Told::message(format!("the pod network asks for the plugin `{name}`, which is not installed")).remedy(
+        Details::message(format!("the pod network asks for the plugin `{name}`, which is not installed")).remedy(
             Remedy::new("another network was installed before, or its files were removed: see which one is configured")
                 .command("sudo ls /etc/cni/net.d /var/lib/rancher/k3s/agent/etc/cni/net.d"),
         )
@@ -24,20 +24,20 @@ pub(super) fn plugin_gone(line: &str) -> Option<Told> {
 }
 
 /// Who is asked, a name of a node or of an object?
-pub(super) fn name(line: &str) -> Option<Told> {
+pub(super) fn name(line: &str) -> Option<Details> {
     let is_of_a_node = line.contains("Unable to register node") || line.contains("nodeRegistration.name");
-    is_of_a_node.then(Told::default)
+    is_of_a_node.then(Details::default)
 }
 
 /// A line of `kubectl get nodes`: name, status, roles, age, version.
-pub(super) fn listed(line: &str) -> Option<Told> {
+pub(super) fn listed(line: &str) -> Option<Details> {
     let columns: Vec<&str> = line.split_whitespace().collect();
     let [name, status, _, age, version, ..] = columns[..] else { return None };
     // A new node is not ready for a minute.
     let is_old =
         age.ends_with(['h', 'd', 'y']) || age.contains(['h', 'd']) || age.len() > 2 && age.ends_with('m');
     (status.split(',').any(|word| word == "NotReady") && version.starts_with("v1.") && is_old && is_plain(name)).then(|| {
-        Told::message(format!("the node {name} is NotReady")).remedy(
+        Details::message(format!("the node {name} is NotReady")).remedy(
             Remedy::new("the Ready condition of its description says why; if it says Unknown, the node is off or k3s does not run there")
                 .command(format!("kubectl describe node {name}"))
                 .command(format!("ping -c 3 {name}"))
@@ -48,8 +48,8 @@ pub(super) fn listed(line: &str) -> Option<Told> {
     })
 }
 
-pub(super) fn own_limit(_: &str) -> Told {
-    Told::message("the pod used more disk than its own limit allows, and was evicted").remedy(Remedy::new(
+pub(super) fn own_limit(_: &str) -> Details {
+    Details::message("the pod used more disk than its own limit allows, and was evicted").remedy(Remedy::new(
         "raise `limits.ephemeral-storage` of its containers or `sizeLimit` of its emptyDir, or have it write less",
     ))
 }

@@ -1,23 +1,23 @@
 //! What the scheduler and others say of pods that wait.
 
-use super::told::{Told, after, is_plain};
+use super::details::{Details, after, is_plain};
 use crate::finding::Remedy;
 
 /// A claim that a pod names and that is not there.
-pub(super) fn claim_gone(line: &str) -> Option<Told> {
+pub(super) fn claim_gone(line: &str) -> Option<Details> {
     let name = after(line, "persistentvolumeclaim \"", &['"'])?;
     line.contains("\" not found")
-        .then(|| Told::message(format!("the pod names the claim `{name}`, which does not exist")))
+        .then(|| Details::message(format!("the pod names the claim `{name}`, which does not exist")))
 }
 
-pub(super) fn class_gone(line: &str) -> Option<Told> {
+pub(super) fn class_gone(line: &str) -> Option<Details> {
     let name = after(line, "storageclass.storage.k8s.io \"", &['"'])?;
     line.contains("\" not found")
-        .then(|| Told::message(format!("the claim names the StorageClass `{name}`, which does not exist")))
+        .then(|| Details::message(format!("the claim names the StorageClass `{name}`, which does not exist")))
 }
 
-pub(super) fn other_node(_: &str) -> Told {
-    Told::message("the pod's volume is on another node than those on which it may run").remedy(
+pub(super) fn other_node(_: &str) -> Details {
+    Details::message("the pod's volume is on another node than those on which it may run").remedy(
         Remedy::new(
             "a volume of local-path stays on the node that made it: let the pod run there, or bring that node back; a claim \
              whose node is gone for good is to be deleted, with its data",
@@ -28,7 +28,7 @@ pub(super) fn other_node(_: &str) -> Told {
 }
 
 /// As the scheduler of today and of before says it.
-pub(super) fn does_not_fit(line: &str) -> Option<Told> {
+pub(super) fn does_not_fit(line: &str) -> Option<Details> {
     if !line.contains("nodes are available") {
         return None;
     }
@@ -40,12 +40,12 @@ pub(super) fn does_not_fit(line: &str) -> Option<Told> {
         (false, true) => "the CPU that it requests",
         (false, false) => "a place for one more pod",
     };
-    Some(Told::message(format!("no node that the pod may run on has {what}")))
+    Some(Details::message(format!("no node that the pod may run on has {what}")))
 }
 
-pub(super) fn ports(line: &str) -> Option<Told> {
+pub(super) fn ports(line: &str) -> Option<Details> {
     line.contains("nodes are available").then(|| {
-        Told::message("a pod asks for a port of the node that another pod has").remedy(
+        Details::message("a pod asks for a port of the node that another pod has").remedy(
             Remedy::new(
                 "two pods of one node cannot have the same `hostPort`: Traefik of k3s has 80 and 443, and each Service of type \
                  LoadBalancer has its ports on all nodes",
@@ -56,9 +56,9 @@ pub(super) fn ports(line: &str) -> Option<Told> {
     })
 }
 
-pub(super) fn not_enough(line: &str) -> Told {
+pub(super) fn not_enough(line: &str) -> Details {
     let what = after(line, "enough resource: ", &[',', ' ', '"'])
         .filter(|what| is_plain(what))
         .unwrap_or("a resource");
-    Told::message(format!("the node has less {what} than the pod requests"))
+    Details::message(format!("the node has less {what} than the pod requests"))
 }

@@ -1,6 +1,6 @@
 //! What the API server refuses.
 
-use super::told::{Told, after, is_plain};
+use super::details::{Details, after, is_plain};
 use crate::finding::Remedy;
 
 /// Namespace and name of the ServiceAccount that was refused.
@@ -9,7 +9,7 @@ fn account(line: &str) -> Option<(&str, &str)> {
     user.split_once(':')
 }
 
-pub(super) fn missing(line: &str) -> Option<Told> {
+pub(super) fn missing(line: &str) -> Option<Details> {
     let (namespace, account) = account(line)?;
     let verb = after(line, "\" cannot ", &[' '])?;
     let resource = after(line, "resource \"", &['"'])?;
@@ -18,14 +18,14 @@ pub(super) fn missing(line: &str) -> Option<Told> {
     let place = target.map_or_else(|| "in the whole cluster".to_owned(), |ns| format!("in namespace {ns}"));
     let of_group = if group.is_empty() { String::new() } else { format!(".{group}") };
     let message = format!("ServiceAccount {namespace}/{account} may not {verb} {resource}{of_group} {place}");
-    let told = Told::message(message);
+    let details = Details::message(message);
     // A line that was cut off grants nothing in the whole cluster.
     if target.is_none() && !line.contains("at the cluster scope") {
-        return Some(told);
+        return Some(details);
     }
     let words = [namespace, account, verb, resource];
     if !words.into_iter().chain(target).all(is_plain) || !(group.is_empty() || is_plain(group)) {
-        return Some(told);
+        return Some(details);
     }
     // `resource.group/subresource`, as kubectl takes it.
     let (kind, rest) =
@@ -38,7 +38,7 @@ pub(super) fn missing(line: &str) -> Option<Told> {
     let of = format!("--verb={verb} --resource={kind}{of_group}{rest}{one}");
     let to = format!("--serviceaccount={namespace}:{account}");
     let remedy = Remedy::new("an administrator of that namespace types");
-    Some(told.remedy(match target {
+    Some(details.remedy(match target {
         Some(target) => remedy
             .command(format!("kubectl create role {name} -n {target} {of}"))
             .command(format!("kubectl create rolebinding {name} -n {target} --role={name} {to}")),
@@ -50,15 +50,16 @@ pub(super) fn missing(line: &str) -> Option<Told> {
     }))
 }
 
-pub(super) fn minting(line: &str) -> Told {
+pub(super) fn minting(line: &str) -> Details {
     let wanted = after(line, "serviceaccounts \"", &['"']);
     let namespace = after(line, "in the namespace \"", &['"']);
-    let (Some(wanted), Some(namespace)) = (wanted, namespace) else { return Told::default() };
-    let told = Told::message(format!("tokens of ServiceAccount {namespace}/{wanted} may not be minted"));
+    let (Some(wanted), Some(namespace)) = (wanted, namespace) else { return Details::default() };
+    let details =
+        Details::message(format!("tokens of ServiceAccount {namespace}/{wanted} may not be minted"));
     if !is_plain(wanted) || !is_plain(namespace) {
-        return told;
+        return details;
     }
-    told.remedy(
+    details.remedy(
         Remedy::new(
             "for the operator, allow it for this one account; in a Role of your own: `create` on \
              `serviceaccounts/token` in API group \"\", which is the core group, with `resourceNames`",
@@ -67,6 +68,6 @@ pub(super) fn minting(line: &str) -> Told {
     )
 }
 
-pub(super) fn field_is_immutable(line: &str) -> Option<Told> {
-    line.contains("field is immutable").then(Told::default)
+pub(super) fn field_is_immutable(line: &str) -> Option<Details> {
+    line.contains("field is immutable").then(Details::default)
 }

@@ -1,6 +1,6 @@
 //! What clients say of servers that they do not reach, or that are not what they take them for.
 
-use super::told::{Told, after, is_plain};
+use super::details::{Details, after, is_plain};
 use crate::finding::Remedy;
 use crate::kubeconfig_export::advice::hard_to_find;
 use crate::san::ServingName;
@@ -15,21 +15,21 @@ fn k3d_container(line: &str) -> Option<&str> {
     Some(&name[..end])
 }
 
-pub(super) fn k3d_node(line: &str) -> Option<Told> {
+pub(super) fn k3d_node(line: &str) -> Option<Details> {
     let container = k3d_container(line)?;
-    Some(container_log(Told::message(format!("{container} does not start")), container))
+    Some(container_log(Details::message(format!("{container} does not start")), container))
 }
 
 /// The last line of a k3d that hangs.
-pub(super) fn starts_k3d_server(line: &str) -> Option<Told> {
+pub(super) fn starts_k3d_server(line: &str) -> Option<Details> {
     let container = k3d_container(line)?;
     let starts = line.contains("Starting Node '") || line.contains("Starting node '");
     let message = format!("k3d printed that it starts {container}, and nothing after that");
-    (starts && container.contains("-server-")).then(|| container_log(Told::message(message), container))
+    (starts && container.contains("-server-")).then(|| container_log(Details::message(message), container))
 }
 
-fn container_log(told: Told, container: &str) -> Told {
-    told.remedy(
+fn container_log(details: Details, container: &str) -> Details {
+    details.remedy(
         Remedy::new(
             "the container's own log says why, most often N-01: the memory controller is the host's; k3d waits for ever \
              unless it is given `--timeout`",
@@ -38,7 +38,7 @@ fn container_log(told: Told, container: &str) -> Told {
     )
 }
 
-pub(super) fn not_found(line: &str) -> Told {
+pub(super) fn not_found(line: &str) -> Details {
     let name = after(line, "lookup ", &[' ', ':', '"'])
         .filter(|name| *name != "address")
         .or_else(|| {
@@ -60,20 +60,20 @@ pub(super) fn not_found(line: &str) -> Told {
             before.into_iter().find_map(|before| after(line, before, END))
         })
         .filter(|name| !name.is_empty());
-    let Some(name) = name else { return Told::default() };
-    let told = Told::message(format!("the name `{name}` cannot be resolved"));
+    let Some(name) = name else { return Details::default() };
+    let details = Details::message(format!("the name `{name}` cannot be resolved"));
     if let Some(remedy) = of_the_cluster(name, line) {
-        return told.remedy(remedy);
+        return details.remedy(remedy);
     }
     if !asks_the_api_server(line) {
-        return told.remedy(Remedy::new(
+        return details.remedy(Remedy::new(
             "if it is the Pi's name, add it to /etc/hosts of the machine that connects, or use the address; \
              otherwise check the network and the DNS server",
         ));
     }
     match name.parse::<ServingName>().ok().and_then(|name| hard_to_find(&name, None)) {
-        Some(why) => told.remedy(Remedy::new(why)),
-        None => told,
+        Some(why) => details.remedy(Remedy::new(why)),
+        None => details,
     }
 }
 
@@ -96,26 +96,26 @@ fn of_the_cluster(name: &str, line: &str) -> Option<Remedy> {
 }
 
 /// Android's and some programs' own use the class for other things.
-pub(super) fn java_not_found(line: &str) -> Option<Told> {
+pub(super) fn java_not_found(line: &str) -> Option<Details> {
     line.contains("java.net.UnknownHostException: ").then(|| not_found(line))
 }
 
 /// Bundlers say the same of modules.
-pub(super) fn apt_not_found(line: &str) -> Option<Told> {
+pub(super) fn apt_not_found(line: &str) -> Option<Details> {
     let name = after(line, "Could not resolve '", &['\''])?;
     let is_a_name = name.contains('.') && !name.contains('/');
     (is_a_name && (line.contains("Failed to fetch ") || line.trim_end().ends_with('\'')))
         .then(|| not_found(line))
 }
 
-pub(super) fn busybox_not_found(line: &str) -> Option<Told> {
+pub(super) fn busybox_not_found(line: &str) -> Option<Details> {
     ["wget: ", "ping: ", "nc: ", "telnet: "]
         .iter()
         .any(|program| line.contains(program))
         .then(|| not_found(line))
 }
 
-pub(super) fn nslookup_not_found(line: &str) -> Option<Told> {
+pub(super) fn nslookup_not_found(line: &str) -> Option<Details> {
     line.contains("server can't find ").then(|| not_found(line))
 }
 
@@ -138,27 +138,30 @@ fn is_of_a_client(line: &str) -> bool {
 }
 
 /// A client that waits for the API server until it gives up.
-pub(super) fn silent(line: &str) -> Option<Told> {
+pub(super) fn silent(line: &str) -> Option<Details> {
     if !is_of_a_client(line) {
         return None;
     }
     if line.contains("TLS handshake timeout") {
         let message = "the connection was accepted, and then the server did not answer: it is overloaded, or something in \
                        between takes its packets";
-        return Some(Told::message(message).remedy(
+        return Some(Details::message(message).remedy(
             Remedy::new("wait a minute and try again; on the Pi see what keeps it busy").command("uptime"),
         ));
     }
-    Some(Told::default())
+    Some(Details::default())
 }
 
 /// Nothing answers, as client libraries say it.
-pub(super) fn refused_to_client(line: &str) -> Option<Told> {
+pub(super) fn refused_to_client(line: &str) -> Option<Details> {
     if !is_of_a_client(line) {
         return None;
     }
     let server = after(line, "dial tcp ", &[' ']).map(|server| server.trim_end_matches(':'));
-    Some(server.map_or_else(Told::default, |server| Told::message(format!("nothing answers at {server}"))))
+    Some(
+        server
+            .map_or_else(Details::default, |server| Details::message(format!("nothing answers at {server}"))),
+    )
 }
 
 fn server_refused(line: &str) -> Option<&str> {
@@ -166,23 +169,23 @@ fn server_refused(line: &str) -> Option<&str> {
     line.contains("refused").then_some(server)
 }
 
-pub(super) fn fallback_server(line: &str) -> Option<Told> {
-    (asks_the_api_server(line) && line.contains("refused")).then(Told::default)
+pub(super) fn fallback_server(line: &str) -> Option<Details> {
+    (asks_the_api_server(line) && line.contains("refused")).then(Details::default)
 }
 
 /// Python's client without a kubeconfig.
-pub(super) fn fallback_server_in_python(line: &str) -> Option<Told> {
-    line.contains("/api").then(Told::default)
+pub(super) fn fallback_server_in_python(line: &str) -> Option<Details> {
+    line.contains("/api").then(Details::default)
 }
 
-pub(super) fn listening_address(line: &str) -> Option<Told> {
+pub(super) fn listening_address(line: &str) -> Option<Details> {
     line.contains("refused")
-        .then(|| Told::message("0.0.0.0 is an address to listen at, not one to connect to"))
+        .then(|| Details::message("0.0.0.0 is an address to listen at, not one to connect to"))
 }
 
-pub(super) fn this_machine(line: &str) -> Option<Told> {
+pub(super) fn this_machine(line: &str) -> Option<Details> {
     let server = server_refused(line)?;
-    Some(Told::message(format!("{server} is this machine, and nothing answers there")).remedy(
+    Some(Details::message(format!("{server} is this machine, and nothing answers there")).remedy(
         Remedy::new(
             "on the Pi: k3s does not run, or is not ready yet; on another machine: this kubeconfig is the Pi's own, so \
              export one there with `weaver kubeconfig export NAME`",
@@ -191,7 +194,7 @@ pub(super) fn this_machine(line: &str) -> Option<Told> {
     ))
 }
 
-pub(super) fn refused(line: &str) -> Option<Told> {
+pub(super) fn refused(line: &str) -> Option<Details> {
     let server = server_refused(line)?;
-    Some(Told::message(format!("nothing answers at {server}")))
+    Some(Details::message(format!("nothing answers at {server}")))
 }

@@ -1,6 +1,6 @@
 //! A datastore that is too slow for leases.
 
-use super::told::{Told, after};
+use super::details::{Details, after};
 
 /// Shorter ones are ordinary at a first start, and no lease is lost by one.
 const LEASE: f64 = 10.0;
@@ -13,22 +13,22 @@ fn seconds(text: &str) -> Option<f64> {
 }
 
 /// Of Kubernetes, by namespace and name; HDFS and others have leases too.
-pub(super) fn lease(line: &str) -> Option<Told> {
-    after(line, "ailed to renew lease ", &[' ', ':'])?.contains('/').then(Told::default)
+pub(super) fn lease(line: &str) -> Option<Details> {
+    after(line, "ailed to renew lease ", &[' ', ':'])?.contains('/').then(Details::default)
 }
 
-pub(super) fn database(line: &str) -> Option<Told> {
+pub(super) fn database(line: &str) -> Option<Details> {
     let took = seconds(after(line, "total time: ", &[')'])?).filter(|took| *took >= LEASE)?;
-    Some(Told::message(format!(
+    Some(Details::message(format!(
         "a statement of k3s' database took {took:.0} s; leases are lost after 10 s, and it needs writes of at most 10 ms"
     )))
 }
 
 /// etcd warns from 100 ms on, which is ordinary for a card.
-pub(super) fn etcd(line: &str) -> Option<Told> {
+pub(super) fn etcd(line: &str) -> Option<Details> {
     let took = seconds(after(line, "\"took\":\"", &['"'])?)?;
     // It elects another leader when a second has passed; a card takes some.
     (took >= LEASE / 2.0).then(|| {
-        Told::message(format!("etcd waited {took:.0} s for the disk; it needs writes of at most 10 ms"))
+        Details::message(format!("etcd waited {took:.0} s for the disk; it needs writes of at most 10 ms"))
     })
 }

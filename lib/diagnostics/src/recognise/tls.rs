@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::details::{Details, after};
 use super::servers::asks_the_api_server;
-use super::told::{Told, after};
 use crate::finding::Remedy;
 use crate::k3d;
 use crate::san::{ServingName, nearest};
@@ -125,13 +125,13 @@ fn others(text: &str) -> Option<NameMismatch> {
 }
 
 /// Go has not read common names since 1.15; k3s' own certificates have names.
-pub(super) fn without_names(_: &str) -> Told {
-    Told::message("the certificate has no names but a common name, which programs in Go do not read").remedy(Remedy::new(
+pub(super) fn without_names(_: &str) -> Details {
+    Details::message("the certificate has no names but a common name, which programs in Go do not read").remedy(Remedy::new(
         "that is not a certificate of k3s: the administrator of that registry or proxy makes one with subject alternative names",
     ))
 }
 
-pub(super) fn mismatch(line: &str) -> Option<Told> {
+pub(super) fn mismatch(line: &str) -> Option<Details> {
     let NameMismatch { used, presented } = NameMismatch::read(line)?;
     let mut message = used.as_ref().map_or_else(
         || "the name that was used is not in the certificate".to_owned(),
@@ -140,7 +140,7 @@ pub(super) fn mismatch(line: &str) -> Option<Told> {
     if !presented.is_empty() {
         let _ = write!(message, "; it has: {}", presented.join(", "));
     }
-    let told = Told::message(message);
+    let told = Details::message(message);
     // Only what can be nothing but a name becomes part of a command.
     let Some(name) = used.and_then(|used| used.parse::<ServingName>().ok()) else { return Some(told) };
     let is_api_server = asks_the_api_server(line) || presented.iter().any(|name| name == "kubernetes");
@@ -183,14 +183,14 @@ pub(super) fn mismatch(line: &str) -> Option<Told> {
 }
 
 /// A client that came with a certificate of its own, as the API server's log tells; its clock is the server's.
-pub(super) fn of_a_client(line: &str) -> Option<Told> {
+pub(super) fn of_a_client(line: &str) -> Option<Details> {
     if line.contains("signed by unknown authority") {
-        return Some(Told::message(
+        return Some(Details::message(
             "a client came with a certificate of another cluster, or of this one before it was reinstalled",
         ));
     }
     line.contains("certificate has expired").then(|| {
-        Told::message("a client's certificate has expired; the line does not say whose").remedy(
+        Details::message("a client's certificate has expired; the line does not say whose").remedy(
             Remedy::new(
                 "people: export the kubeconfig again and replace the old copies, also those of programs that run in the \
                  background; k3s' own certificates are renewed when it starts, so restart it only if one of them has expired",
@@ -200,17 +200,17 @@ pub(super) fn of_a_client(line: &str) -> Option<Told> {
     })
 }
 
-pub(super) fn untrusted(line: &str) -> Told {
+pub(super) fn untrusted(line: &str) -> Details {
     if asks_the_api_server(line) {
-        return Told::default();
+        return Details::default();
     }
-    Told::default().remedy(Remedy::new(
+    Details::default().remedy(Remedy::new(
         "if that is the API server, export the kubeconfig again on the Pi (`weaver kubeconfig export \
          NAME`); if it is another server, such as a registry, the client needs the certificate of its CA",
     ))
 }
 
-pub(super) fn dates(line: &str) -> Told {
+pub(super) fn dates(line: &str) -> Details {
     let lower = line.to_ascii_lowercase();
     // Go says both in one sentence, and then which.
     let early = lower.contains("is before ")
@@ -227,9 +227,9 @@ pub(super) fn dates(line: &str) -> Told {
         "the certificate has expired by the client's clock"
     };
     if lower.contains("verify client certificate") {
-        return Told::message(
+        return Details::message(
             message.replace("by the client's clock", "which a client brought, by the server's clock"),
         );
     }
-    Told::message(message)
+    Details::message(message)
 }

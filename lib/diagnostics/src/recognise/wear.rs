@@ -1,6 +1,6 @@
 //! How worn a card or disk is, as tools print it.
 
-use super::told::{Told, after};
+use super::details::{Details, after};
 
 /// Tenths of its life that are used: `0x0a` is the last, `0x0b` beyond.
 const LAST_TENTH: u32 = 0x0a;
@@ -9,32 +9,32 @@ fn hex(text: &str) -> Option<u32> {
     u32::from_str_radix(text.trim().strip_prefix("0x")?.split_whitespace().next()?, 16).ok()
 }
 
-pub(super) fn life_time(line: &str) -> Option<Told> {
+pub(super) fn life_time(line: &str) -> Option<Details> {
     let used = hex(after(line, "]: ", &['\n'])?).filter(|used| *used >= LAST_TENTH)?;
-    Some(Told::message(if used > LAST_TENTH {
+    Some(Details::message(if used > LAST_TENTH {
         "the card is used beyond the life that its maker gives it"
     } else {
         "the card has used more than 90 % of the life that its maker gives it"
     }))
 }
 
-pub(super) fn end_of_life(line: &str) -> Option<Told> {
+pub(super) fn end_of_life(line: &str) -> Option<Details> {
     // 1 is normal; 0 is not defined.
     match hex(after(line, "]: ", &['\n'])?)? {
-        2 => Some(Told::message("the card has used 80 % of its reserve of blocks")),
-        3 => Some(Told::message("the card has used 90 % of its reserve of blocks")),
+        2 => Some(Details::message("the card has used 80 % of its reserve of blocks")),
+        3 => Some(Details::message("the card has used 90 % of its reserve of blocks")),
         _ => None,
     }
 }
 
 /// As smartctl prints it of disks that are not SATA.
-pub(super) fn percentage(line: &str) -> Option<Told> {
+pub(super) fn percentage(line: &str) -> Option<Details> {
     let lower = line.to_ascii_lowercase();
     let used = after(&lower, "percentage used:", &['%'])?.trim().parse::<u32>().ok()?;
     (used >= 100)
-        .then(|| Told::message(format!("the disk has used {used} % of the life that its maker gives it")))
+        .then(|| Details::message(format!("the disk has used {used} % of the life that its maker gives it")))
 }
 
-pub(super) fn smart(_: &str) -> Told {
-    Told::message("the disk says of itself that it is failing")
+pub(super) fn smart(_: &str) -> Details {
+    Details::message("the disk says of itself that it is failing")
 }

@@ -1,23 +1,23 @@
 //! What the API server says of webhooks: ours, and those of others.
 
-use super::told::{Told, after, is_plain};
+use super::details::{Details, after, is_plain};
 use crate::finding::Remedy;
 
 /// The group of our kinds.
 const OURS: &str = "weaver.example.com/";
 
-pub(super) fn ours(line: &str) -> Option<Told> {
+pub(super) fn ours(line: &str) -> Option<Details> {
     let of = converts(line)?;
     of.starts_with(OURS)
-        .then(|| Told::message(format!("the conversion webhook of {of} fails: {}", why(line))))
+        .then(|| Details::message(format!("the conversion webhook of {of} fails: {}", why(line))))
 }
 
-pub(super) fn conversion_of_others(line: &str) -> Option<Told> {
+pub(super) fn conversion_of_others(line: &str) -> Option<Details> {
     let of = converts(line)?;
     Some(of_others(line, &format!("the conversion webhook of {of}, which is not Config Weaver's,")))
 }
 
-pub(super) fn admission(line: &str) -> Option<Told> {
+pub(super) fn admission(line: &str) -> Option<Details> {
     let name = after(line, "failed calling webhook \"", &['"'])?;
     // The API server continues without it.
     (!line.contains("failing open")).then(|| of_others(line, &format!("the webhook {name}")))
@@ -27,8 +27,8 @@ fn converts(line: &str) -> Option<&str> {
     line.contains(" failed: ").then(|| after(line, "conversion webhook for ", &[' ', ',']))?
 }
 
-fn of_others(line: &str, whose: &str) -> Told {
-    let told = Told::message(format!("{whose} fails: {}", why(line)));
+fn of_others(line: &str, whose: &str) -> Details {
+    let told = Details::message(format!("{whose} fails: {}", why(line)));
     // Only what can be nothing but a namespace becomes part of a command.
     let host = after(line, "https://", &['/', ':', '?']).unwrap_or_default();
     let namespace = host.strip_suffix(".svc").and_then(|host| Some(host.split_once('.')?.1));

@@ -4,12 +4,12 @@ use crate::finding::Remedy;
 
 /// What a line says in particular; the catalogue has the rest.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct Details {
     pub(super) message: Option<String>,
     pub(super) remedy: Option<Remedy>,
 }
 
-impl Told {
+impl Details {
     pub(super) fn message(message: impl Into<String>) -> Self {
         Self { message: Some(message.into()), remedy: None }
     }
