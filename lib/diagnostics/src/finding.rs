@@ -95,7 +95,7 @@ pub struct Finding {
 
 /// A finding as it is written.
 #[derive(Deserialize)]
-struct Told {
+struct RawFinding {
     severity: Severity,
     code: Code,
     message: String,
@@ -105,7 +105,7 @@ struct Told {
 
 impl<'de> Deserialize<'de> for Finding {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Told { severity, code, message, evidence, remedy } = Told::deserialize(deserializer)?;
+        let RawFinding { severity, code, message, evidence, remedy } = RawFinding::deserialize(deserializer)?;
         Ok(Self { evidence, remedy, ..Self::new(code, message).milder(severity) })
     }
 }
