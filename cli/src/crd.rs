@@ -12,7 +12,7 @@ use kube::ResourceExt as _;
 use kube::api::Api;
 use weaver_api::webhook;
 use weaver_installer::certificates::{self, ensure, secret};
-use weaver_installer::{self as installer, Options, Prove, Service, Webhook, review};
+use weaver_installer::{self as installer, InstallOptions, Prove, Service, Webhook, review};
 
 use crate::stdout::{failed, say, show};
 use crate::{connection, crd_diff, crd_explain, crd_lint};
@@ -188,7 +188,7 @@ async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCod
     }
     let patience = if cluster.service.is_some() { PATIENCE_FOR_PODS } else { PATIENCE };
     let webhook = cluster.webhook(certificates.ca_bundle);
-    let options = Options { prove: Prove::Always, patience };
+    let options = InstallOptions { prove: Prove::Always, patience };
     match installer::install(&client, &webhook, &options, |step| say(step)).await {
         Ok(_) => Ok(ExitCode::SUCCESS),
         Err(error) if error.is_refusal() => {

@@ -87,7 +87,7 @@ impl Own {
     /// # Errors
     /// What the installer says.
     pub async fn install(&self) -> Result<installer::Report, InstallError> {
-        let options = installer::Options { prove: installer::Prove::Always, patience: PATIENCE };
+        let options = installer::InstallOptions { prove: installer::Prove::Always, patience: PATIENCE };
         installer::install(&self.client, &self.webhook.address(), &options, |_| ()).await
     }
 

@@ -39,7 +39,7 @@ pub enum Prove {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct InstallOptions {
     /// When to prove that conversion works.
     pub prove: Prove,
     /// How long each step may take: the API server's readiness, the webhook's answer, acceptance, the proof.
@@ -54,7 +54,7 @@ pub struct Options {
 pub async fn install(
     client: &Client,
     webhook: &Webhook,
-    options: &Options,
+    options: &InstallOptions,
     mut steps: impl FnMut(Step<'_>),
 ) -> Result<Report, InstallError> {
     ready(client, options.patience).await?;

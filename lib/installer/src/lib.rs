@@ -36,7 +36,7 @@ mod served;
 mod webhook;
 mod write;
 
-pub use self::install::{Options, Prove, install};
+pub use self::install::{InstallOptions, Prove, install};
 pub use self::migrate::{MigrateError, Migrated, Progress, migrate};
 pub use self::report::{InstallError, Installed, Outcome, Report, Step};
 pub use self::webhook::{Service, Webhook};

@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
     use crate::fake_api::{FakeApi, Fate};
-    use crate::{Options, Outcome, Prove, Webhook};
+    use crate::{InstallOptions, Outcome, Prove, Webhook};
 
     const ROLE: &str = "clusterroles/weaver-node-reports";
     const BINDING: &str = "clusterrolebindings/weaver-node-reports";
@@ -127,7 +127,7 @@ mod tests {
         });
         let webhook =
             Webhook { url: "https://127.0.0.1:1/convert".into(), service: None, ca_bundle: String::new() };
-        let options = Options { prove: Prove::OnChange, patience: Duration::from_millis(300) };
+        let options = InstallOptions { prove: Prove::OnChange, patience: Duration::from_millis(300) };
         let error = crate::install(&api.client(), &webhook, &options, |_| ()).await.unwrap_err();
         assert!(error.to_string().contains("no, says the server"), "{error}");
         api.with(|stored| {

@@ -32,7 +32,7 @@ use tracing::{info, warn};
 use weaver_api::{crds::STORED, schema::ROUND_TRIP_FIELD, v1beta1::ConfigMapSync};
 use weaver_host::backoff::{Backoff, jittered};
 use weaver_installer::{
-    self as installer, InstallError, MigrateError, Options, Outcome, Prove, Webhook, accounts,
+    self as installer, InstallError, InstallOptions, MigrateError, Outcome, Prove, Webhook, accounts,
     certificates::{self, Readers},
     guard::PolicyState,
 };
@@ -153,7 +153,7 @@ async fn round(host: &Host, args: &RunArgs, readers: Readers) -> anyhow::Result<
         ca_bundle: certificates.ca_bundle,
     };
     // Proved each time: a webhook that has stopped answering since is a fault to report.
-    let options = Options { prove: Prove::Always, patience: PATIENCE };
+    let options = InstallOptions { prove: Prove::Always, patience: PATIENCE };
     let report = installer::install(&client, &webhook, &options, |_| ())
         .await
         .context("installing the definitions")?;

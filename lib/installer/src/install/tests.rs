@@ -11,12 +11,13 @@ use crate::fake_webhook::{Listening, router};
 const SYNCS: &str = "configmapsyncs.weaver.example.com";
 const TOKENS: &str = "servicetokens.weaver.example.com";
 
-fn options(prove: Prove) -> Options {
-    Options { prove, patience: Duration::from_secs(10) }
+fn options(prove: Prove) -> InstallOptions {
+    InstallOptions { prove, patience: Duration::from_secs(10) }
 }
 
 /// For what never comes.
-const IMPATIENT: Options = Options { prove: Prove::Always, patience: Duration::from_millis(1500) };
+const IMPATIENT: InstallOptions =
+    InstallOptions { prove: Prove::Always, patience: Duration::from_millis(1500) };
 
 struct Case {
     api: FakeApi,
@@ -30,11 +31,11 @@ impl Case {
         Self { api: FakeApi::new(), listening }
     }
 
-    async fn install(&self, options: Options) -> Result<Report, InstallError> {
+    async fn install(&self, options: InstallOptions) -> Result<Report, InstallError> {
         install(&self.api.client(), &self.listening.webhook, &options, |_| {}).await
     }
 
-    async fn refused(&self, options: Options) -> String {
+    async fn refused(&self, options: InstallOptions) -> String {
         self.install(options).await.unwrap_err().to_string()
     }
 
