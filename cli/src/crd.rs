@@ -168,7 +168,8 @@ async fn install(directory: PathBuf, cluster: Cluster) -> anyhow::Result<ExitCod
         (format!("the Secret {service}"), secret::ensure(&client, service, now).await?)
     } else {
         let names = vec![review::host(&cluster.webhook)?];
-        let options = certificates::Options { names, ..certificates::Options::default() };
+        let options =
+            certificates::CertificateOptions { names, ..certificates::CertificateOptions::default() };
         let certificates = ensure(&directory, &options, now).context(
             "the webhook's certificates (root may write them; --certificates names another directory)",
         )?;

@@ -162,7 +162,12 @@ impl Webhook {
 
     /// Makes the certificate where there is none, or renews it where that is due.
     fn certify(&self) -> certificates::Certificates {
-        certificates::ensure(&self.certificates, &certificates::Options::default(), Timestamp::now()).unwrap()
+        certificates::ensure(
+            &self.certificates,
+            &certificates::CertificateOptions::default(),
+            Timestamp::now(),
+        )
+        .unwrap()
     }
 
     /// Makes a new certificate, whatever there is.

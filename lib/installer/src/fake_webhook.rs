@@ -20,7 +20,7 @@ use weaver_api::webhook::LEAF;
 use weaver_host::http_server::{self, Limits};
 use weaver_host::key_pair::Pair;
 
-use super::certificates::{Certificates, Options, ensure};
+use super::certificates::{CertificateOptions, Certificates, ensure};
 use super::webhook::Webhook;
 
 /// The certificate that is shown, if there is one yet.
@@ -75,7 +75,7 @@ impl Listening {
     /// On a port of its own, with certificates in [`Self::dir`], none of which is shown yet.
     pub async fn start(router: Router) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let certificates = ensure(dir.path(), &Options::default(), Timestamp::now()).unwrap();
+        let certificates = ensure(dir.path(), &CertificateOptions::default(), Timestamp::now()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://{}/convert", listener.local_addr().unwrap());
         let shown = Arc::<Shown>::default();

@@ -176,10 +176,10 @@ async fn prepare(
     readers: Readers,
 ) -> anyhow::Result<certificates::Certificates> {
     let directory = args.certificates.clone();
-    let options = certificates::Options {
+    let options = certificates::CertificateOptions {
         names: vec![address.ip().to_string()],
         readers,
-        ..certificates::Options::default()
+        ..certificates::CertificateOptions::default()
     };
     let made = spawn_blocking(move || certificates::ensure(&directory, &options, Timestamp::now()));
     Ok(made.await.context("making the webhook's certificate")??)

@@ -157,11 +157,11 @@ mod tests {
 
     use super::*;
     use weaver_host::durable_file::replace;
-    use weaver_installer::certificates::{Options, ensure};
+    use weaver_installer::certificates::{CertificateOptions, ensure};
 
     fn leaf() -> Vec<u8> {
         let dir = tempfile::tempdir().unwrap();
-        ensure(dir.path(), &Options::default(), Timestamp::UNIX_EPOCH).unwrap();
+        ensure(dir.path(), &CertificateOptions::default(), Timestamp::UNIX_EPOCH).unwrap();
         fs::read(dir.path().join("leaf.pem")).unwrap()
     }
 

@@ -110,7 +110,7 @@ impl Drop for Running {
 fn the_webhook_is_ready_and_then_feeds_the_watchdog() {
     let dir = tempfile::tempdir().unwrap();
     let certificates = dir.path().to_str().unwrap();
-    ensure(dir.path(), &certificates::Options::default(), Timestamp::now()).unwrap();
+    ensure(dir.path(), &certificates::CertificateOptions::default(), Timestamp::now()).unwrap();
     let socket = dir.path().join("notices");
     let notices = UnixDatagram::bind(&socket).unwrap();
     notices.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -130,7 +130,7 @@ fn the_webhook_is_ready_and_then_feeds_the_watchdog() {
 fn a_socket_of_the_service_managers_has_anyone_who_came_before_the_webhook() {
     let dir = tempfile::tempdir().unwrap();
     let certificates = dir.path().to_str().unwrap();
-    ensure(dir.path(), &certificates::Options::default(), Timestamp::now()).unwrap();
+    ensure(dir.path(), &certificates::CertificateOptions::default(), Timestamp::now()).unwrap();
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut early = TcpStream::connect(socket.local_addr().unwrap()).unwrap();
     early.set_read_timeout(Some(Duration::from_secs(30))).unwrap();

@@ -48,7 +48,7 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// What certificates to make.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct CertificateOptions {
     /// DNS names and addresses besides [`OWN_NAMES`].
     pub names: Vec<String>,
     /// How long the webhook's certificate is valid from now on; renewed after two thirds of that.
@@ -71,7 +71,7 @@ pub enum Readers {
     OwnerOnly,
 }
 
-impl Default for Options {
+impl Default for CertificateOptions {
     fn default() -> Self {
         let lifetime = Duration::from_hours(24 * 90);
         Self { names: Vec::new(), lifetime, readers: Readers::default(), patience: Duration::from_secs(10) }
@@ -147,7 +147,11 @@ pub enum CertificateError {
 ///
 /// # Errors
 /// A file could not be read or written, or the CA's file holds something else.
-pub fn ensure(dir: &Path, options: &Options, now: Timestamp) -> Result<Certificates, CertificateError> {
+pub fn ensure(
+    dir: &Path,
+    options: &CertificateOptions,
+    now: Timestamp,
+) -> Result<Certificates, CertificateError> {
     let wanted = wanted(&options.names)?;
     make_directory(dir, options.readers)?;
     let _lock = lock(dir, options.patience)?;

@@ -12,13 +12,14 @@ fn at(day: i64) -> Timestamp {
 struct Case {
     _dir: tempfile::TempDir,
     path: PathBuf,
-    options: Options,
+    options: CertificateOptions,
 }
 
 impl Case {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let options = Options { patience: Duration::from_millis(200), ..Options::default() };
+        let options =
+            CertificateOptions { patience: Duration::from_millis(200), ..CertificateOptions::default() };
         Self { path: dir.path().join("webhook"), _dir: dir, options }
     }
 

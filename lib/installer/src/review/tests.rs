@@ -3,7 +3,7 @@ use tokio::net::TcpListener;
 use weaver_api::webhook::LEAF;
 
 use super::*;
-use crate::certificates::{Options, ensure};
+use crate::certificates::{CertificateOptions, ensure};
 use crate::fake_webhook::{Listening, router, serve};
 
 const SHORT: Duration = Duration::from_millis(500);
@@ -46,7 +46,7 @@ async fn no_one_there_is_told_with_url_and_remedy() {
 async fn a_certificate_of_another_ca_or_for_another_name_is_not_trusted() {
     let mut listening = Listening::start(router()).await;
     let other = tempfile::tempdir().unwrap();
-    ensure(other.path(), &Options::default(), Timestamp::now()).unwrap();
+    ensure(other.path(), &CertificateOptions::default(), Timestamp::now()).unwrap();
     listening.show(other.path());
     assert_eq!(fault(&listening).await, ReviewFault::OtherCa);
 
@@ -64,7 +64,7 @@ async fn a_certificate_of_another_ca_or_for_another_name_is_not_trusted() {
 #[tokio::test]
 async fn an_expired_certificate_asks_about_the_clock() {
     let listening = Listening::start(router()).await;
-    let options = Options { lifetime: Duration::from_hours(1), ..Options::default() };
+    let options = CertificateOptions { lifetime: Duration::from_hours(1), ..CertificateOptions::default() };
     std::fs::remove_file(listening.dir.path().join(LEAF)).unwrap();
     ensure(listening.dir.path(), &options, Timestamp::UNIX_EPOCH).unwrap();
     listening.show(listening.dir.path());

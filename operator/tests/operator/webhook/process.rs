@@ -106,8 +106,8 @@ impl Drop for Webhook {
     }
 }
 
-pub fn options() -> certificates::Options {
-    certificates::Options::default()
+pub fn options() -> certificates::CertificateOptions {
+    certificates::CertificateOptions::default()
 }
 
 pub fn program(dir: &TempDir, listen: &str) -> Command {
