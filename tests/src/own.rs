@@ -86,7 +86,7 @@ impl Own {
     ///
     /// # Errors
     /// What the installer says.
-    pub async fn install(&self) -> Result<installer::Report, InstallError> {
+    pub async fn install(&self) -> Result<installer::InstallReport, InstallError> {
         let options = installer::InstallOptions { prove: installer::Prove::Always, patience: PATIENCE };
         installer::install(&self.client, &self.webhook.address(), &options, |_| ()).await
     }

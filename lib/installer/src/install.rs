@@ -22,7 +22,7 @@ use weaver_client::call::{CallError, call, lookup};
 
 use super::migrate::stored_resource;
 use super::plan::{Plan, Refusal, complete, plan};
-use super::report::{InstallError, Installed, Outcome, Report, Step, failed};
+use super::report::{InstallError, InstallReport, Installed, Outcome, Step, failed};
 use super::review::converts;
 use super::served::{Proof, accepted, proved, ready};
 use super::webhook::Webhook;
@@ -56,7 +56,7 @@ pub async fn install(
     webhook: &Webhook,
     options: &InstallOptions,
     mut steps: impl FnMut(Step<'_>),
-) -> Result<Report, InstallError> {
+) -> Result<InstallReport, InstallError> {
     ready(client, options.patience).await?;
     steps(Step::Ready);
     let mut admission = policies(client, &mut steps).await?;
@@ -86,7 +86,8 @@ pub async fn install(
         accepted(client, name, options.patience).await?;
     }
     steps(Step::Accepted);
-    let mut report = Report { definitions: done.into_values().collect(), admission, ..Report::default() };
+    let mut report =
+        InstallReport { definitions: done.into_values().collect(), admission, ..InstallReport::default() };
     if prove {
         match proved(client, options.patience).await? {
             Proof::Converts => {

@@ -42,7 +42,7 @@ impl fmt::Display for Installed {
 
 /// What an installation did.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Report {
+pub struct InstallReport {
     /// One for each definition, in the order of their names.
     pub definitions: Vec<Installed>,
     /// Admission policies, the rights of nodes, and the bindings of both.
@@ -52,7 +52,7 @@ pub struct Report {
     pub not_provable: Option<String>,
 }
 
-impl Report {
+impl InstallReport {
     /// All that was looked at.
     pub fn all(&self) -> impl Iterator<Item = &Installed> {
         self.definitions.iter().chain(&self.admission)

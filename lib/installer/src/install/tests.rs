@@ -31,7 +31,7 @@ impl Case {
         Self { api: FakeApi::new(), listening }
     }
 
-    async fn install(&self, options: InstallOptions) -> Result<Report, InstallError> {
+    async fn install(&self, options: InstallOptions) -> Result<InstallReport, InstallError> {
         install(&self.api.client(), &self.listening.webhook, &options, |_| {}).await
     }
 
@@ -52,7 +52,7 @@ impl Case {
     }
 }
 
-fn outcomes(report: &Report) -> Vec<&Outcome> {
+fn outcomes(report: &InstallReport) -> Vec<&Outcome> {
     report.definitions.iter().map(|installed| &installed.outcome).collect()
 }
 
