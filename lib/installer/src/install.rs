@@ -22,7 +22,7 @@ use weaver_client::call::{CallError, call, lookup};
 
 use super::migrate::stored_resource;
 use super::plan::{Plan, Refusal, complete, plan};
-use super::report::{InstallError, InstallReport, Installed, Outcome, Step, failed};
+use super::report::{InstallError, InstallReport, InstallStep, Installed, Outcome, failed};
 use super::review::converts;
 use super::served::{Proof, accepted, proved, ready};
 use super::webhook::Webhook;
@@ -55,21 +55,21 @@ pub async fn install(
     client: &Client,
     webhook: &Webhook,
     options: &InstallOptions,
-    mut steps: impl FnMut(Step<'_>),
+    mut steps: impl FnMut(InstallStep<'_>),
 ) -> Result<InstallReport, InstallError> {
     ready(client, options.patience).await?;
-    steps(Step::Ready);
+    steps(InstallStep::Ready);
     let mut admission = policies(client, &mut steps).await?;
     let mut plans = allowed(client, webhook).await?;
     for installed in nodes::install(client).await? {
-        steps(Step::Installed(&installed));
+        steps(InstallStep::Installed(&installed));
         admission.push(installed);
     }
     let prove =
         options.prove == Prove::Always || plans.iter().any(|(_, plan, _)| !matches!(plan, Plan::Keep));
     if prove && webhook.service.is_none() {
         converts(webhook, options.patience).await?;
-        steps(Step::Answers(&webhook.url));
+        steps(InstallStep::Answers(&webhook.url));
     }
     let mut done = BTreeMap::new();
     for round in 1.. {
@@ -80,22 +80,22 @@ pub async fn install(
         plans = allowed(client, webhook).await?;
     }
     for installed in done.values() {
-        steps(Step::Installed(installed));
+        steps(InstallStep::Installed(installed));
     }
     for name in done.keys() {
         accepted(client, name, options.patience).await?;
     }
-    steps(Step::Accepted);
+    steps(InstallStep::Accepted);
     let mut report =
         InstallReport { definitions: done.into_values().collect(), admission, ..InstallReport::default() };
     if prove {
         match proved(client, options.patience).await? {
             Proof::Converts => {
-                steps(Step::Proved);
+                steps(InstallStep::Proved);
                 report.proved = true;
             }
             Proof::NotProvable(words) => {
-                steps(Step::NotProvable(&words));
+                steps(InstallStep::NotProvable(&words));
                 report.not_provable = Some(words);
             }
         }
@@ -104,11 +104,14 @@ pub async fn install(
 }
 
 /// Puts all admission policies into the API server. One that fails keeps none of the others from it.
-async fn policies(client: &Client, steps: &mut impl FnMut(Step<'_>)) -> Result<Vec<Installed>, InstallError> {
+async fn policies(
+    client: &Client,
+    steps: &mut impl FnMut(InstallStep<'_>),
+) -> Result<Vec<Installed>, InstallError> {
     let mut all = Ok(Vec::new());
     for guard in [accounts::built_in()?, deletions::built_in()?, nodes::built_in()?] {
         let done = Box::pin(guard.install(client)).await;
-        done.iter().flatten().for_each(|installed| steps(Step::Installed(installed)));
+        done.iter().flatten().for_each(|installed| steps(InstallStep::Installed(installed)));
         all = match (all, done) {
             (Ok(all), Ok(done)) => Ok([all, done].concat()),
             (Err(first), _) | (Ok(_), Err(first)) => Err(first),

@@ -66,7 +66,7 @@ impl InstallReport {
 
 /// What was just done; [`fmt::Display`] is a line for people.
 #[derive(Clone, Copy, Debug)]
-pub enum Step<'a> {
+pub enum InstallStep<'a> {
     /// The API server is ready.
     Ready,
     /// The webhook at this URL answers.
@@ -81,7 +81,7 @@ pub enum Step<'a> {
     NotProvable(&'a str),
 }
 
-impl fmt::Display for Step<'_> {
+impl fmt::Display for InstallStep<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ready => f.write_str("the API server is ready"),
