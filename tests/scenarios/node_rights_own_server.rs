@@ -5,7 +5,7 @@ use kube::config::KubeConfigOptions;
 use kube::{Client, Config};
 use serde_json::json;
 use weaver_api::v1beta1::{NodeReport, NodeReportFields};
-use weaver_installer::Outcome;
+use weaver_installer::InstallOutcome;
 use weaver_tests::kubelet;
 use weaver_tests::own::Own;
 use weaver_tests::world::eventually;
@@ -90,7 +90,7 @@ async fn what_someone_changed_of_the_rights_of_nodes_comes_back() {
         let found = report.admission.iter().find(|installed| installed.name == name);
         found.unwrap_or_else(|| panic!("no {name}: {report:?}")).outcome.clone()
     };
-    assert_eq!(outcome("validatingadmissionpolicy/weaver-node-reports"), Outcome::Created);
-    assert_eq!(outcome("clusterrole/weaver-node-reports"), Outcome::Replaced(vec!["rules".into()]));
-    assert_eq!(outcome("clusterrolebinding/weaver-node-reports"), Outcome::Unchanged);
+    assert_eq!(outcome("validatingadmissionpolicy/weaver-node-reports"), InstallOutcome::Created);
+    assert_eq!(outcome("clusterrole/weaver-node-reports"), InstallOutcome::Replaced(vec!["rules".into()]));
+    assert_eq!(outcome("clusterrolebinding/weaver-node-reports"), InstallOutcome::Unchanged);
 }

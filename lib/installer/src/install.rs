@@ -22,7 +22,7 @@ use weaver_client::call::{CallError, call, lookup};
 
 use super::migrate::stored_resource;
 use super::plan::{Plan, Refusal, complete, plan};
-use super::report::{InstallError, InstallReport, InstallStep, Installed, Outcome, failed};
+use super::report::{InstallError, InstallOutcome, InstallReport, InstallStep, Installed, failed};
 use super::review::converts;
 use super::served::{Proof, accepted, proved, ready};
 use super::webhook::Webhook;
@@ -174,11 +174,13 @@ async fn write(
     let params = PostParams { dry_run: false, field_manager: Some(MANAGER.into()) };
     for (name, plan, desired) in plans {
         let (outcome, warnings, written) = match plan {
-            Plan::Keep | Plan::Refuse(_) => (Outcome::Unchanged, Vec::new(), None),
-            Plan::Create => (Outcome::Created, Vec::new(), Some(call(api.create(&params, &desired)).await)),
+            Plan::Keep | Plan::Refuse(_) => (InstallOutcome::Unchanged, Vec::new(), None),
+            Plan::Create => {
+                (InstallOutcome::Created, Vec::new(), Some(call(api.create(&params, &desired)).await))
+            }
             Plan::Replace { reasons, warnings, with } => {
                 let written = call(api.replace(&name, &params, &with)).await;
-                (Outcome::Replaced(reasons), warnings, Some(written))
+                (InstallOutcome::Replaced(reasons), warnings, Some(written))
             }
         };
         match written {
@@ -188,7 +190,7 @@ async fn write(
             Some(Err(error)) => return Err(failed(format!("writing {name}"))(error)),
         }
         // In a later round, what an earlier one did is unchanged.
-        if outcome != Outcome::Unchanged || !done.contains_key(&name) {
+        if outcome != InstallOutcome::Unchanged || !done.contains_key(&name) {
             done.insert(name.clone(), Installed { name, outcome, warnings });
         }
     }

@@ -38,5 +38,5 @@ mod write;
 
 pub use self::install::{InstallOptions, Prove, install};
 pub use self::migrate::{MigrateError, Migrated, Progress, migrate};
-pub use self::report::{InstallError, InstallReport, InstallStep, Installed, Outcome};
+pub use self::report::{InstallError, InstallOutcome, InstallReport, InstallStep, Installed};
 pub use self::webhook::{Service, Webhook};

@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
     use crate::fake_api::{FakeApi, Fate};
-    use crate::{InstallOptions, Outcome, Prove, Webhook};
+    use crate::{InstallOptions, InstallOutcome, Prove, Webhook};
 
     const ROLE: &str = "clusterroles/weaver-node-reports";
     const BINDING: &str = "clusterrolebindings/weaver-node-reports";
@@ -104,7 +104,7 @@ mod tests {
         });
         let second = install(&api.client()).await.unwrap();
         let outcomes: Vec<_> = second.iter().map(|installed| installed.outcome.clone()).collect();
-        let replaced = |what: &str| Outcome::Replaced(vec![what.into()]);
+        let replaced = |what: &str| InstallOutcome::Replaced(vec![what.into()]);
         assert_eq!(outcomes, [replaced("rules"), replaced("subjects")]);
         api.with(|stored| {
             assert_eq!(stored.admission[ROLE]["rules"], right.0["rules"]);

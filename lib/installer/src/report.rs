@@ -10,7 +10,7 @@ use super::review::ReviewError;
 
 /// What became of one definition, or of another object.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Outcome {
+pub enum InstallOutcome {
     /// It was not there.
     Created,
     /// It was as it should be.
@@ -24,7 +24,7 @@ pub enum Outcome {
 pub struct Installed {
     /// `<plural>.<group>`; of another object, `<kind>/<name>`.
     pub name: String,
-    pub outcome: Outcome,
+    pub outcome: InstallOutcome,
     /// What users of what was there may notice.
     pub warnings: Vec<String>,
 }
@@ -32,9 +32,11 @@ pub struct Installed {
 impl fmt::Display for Installed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.outcome {
-            Outcome::Created => write!(f, "{} created", self.name)?,
-            Outcome::Unchanged => write!(f, "{} unchanged", self.name)?,
-            Outcome::Replaced(reasons) => write!(f, "{} replaced ({})", self.name, reasons.join(", "))?,
+            InstallOutcome::Created => write!(f, "{} created", self.name)?,
+            InstallOutcome::Unchanged => write!(f, "{} unchanged", self.name)?,
+            InstallOutcome::Replaced(reasons) => {
+                write!(f, "{} replaced ({})", self.name, reasons.join(", "))?;
+            }
         }
         self.warnings.iter().try_for_each(|warning| write!(f, "\n  note: {warning}"))
     }
@@ -60,7 +62,7 @@ impl InstallReport {
 
     #[must_use]
     pub fn changed(&self) -> bool {
-        self.all().any(|installed| installed.outcome != Outcome::Unchanged)
+        self.all().any(|installed| installed.outcome != InstallOutcome::Unchanged)
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weaver_client::call::{CallError, call, lookup};
 
-use super::report::{InstallError, Installed, Outcome, failed};
+use super::report::{InstallError, InstallOutcome, Installed, failed};
 
 /// Sent with every write, so that `--show-managed-fields` tells who wrote a definition.
 pub(super) const MANAGER: &str = "weaver-crd-installer";
@@ -39,12 +39,12 @@ where
     for _ in 0..ROUNDS {
         let found = lookup(api.get(&id)).await.map_err(failed(format!("reading {name}")))?;
         let (outcome, written) = match found {
-            None => (Outcome::Created, call(api.create(&params, wanted)).await),
+            None => (InstallOutcome::Created, call(api.create(&params, wanted)).await),
             Some(found) => match other(&found) {
-                None => return Ok((done(Outcome::Unchanged), found)),
+                None => return Ok((done(InstallOutcome::Unchanged), found)),
                 Some((with, what)) => {
                     let written = call(api.replace(&id, &params, &with)).await;
-                    (Outcome::Replaced(vec![what.into()]), written)
+                    (InstallOutcome::Replaced(vec![what.into()]), written)
                 }
             },
         };

@@ -32,7 +32,7 @@ use tracing::{info, warn};
 use weaver_api::{crds::STORED, schema::ROUND_TRIP_FIELD, v1beta1::ConfigMapSync};
 use weaver_host::backoff::{Backoff, jittered};
 use weaver_installer::{
-    self as installer, InstallError, InstallOptions, MigrateError, Outcome, Prove, Webhook, accounts,
+    self as installer, InstallError, InstallOptions, InstallOutcome, MigrateError, Prove, Webhook, accounts,
     certificates::{self, Readers},
     guard::PolicyState,
 };
@@ -157,7 +157,7 @@ async fn round(host: &Host, args: &RunArgs, readers: Readers) -> anyhow::Result<
     let report = installer::install(&client, &webhook, &options, |_| ())
         .await
         .context("installing the definitions")?;
-    for installed in report.all().filter(|one| one.outcome != Outcome::Unchanged) {
+    for installed in report.all().filter(|one| one.outcome != InstallOutcome::Unchanged) {
         info!("{installed}");
     }
     let migrated = installer::migrate(&client, |progress| info!("{progress}"))

@@ -10,7 +10,7 @@ use weaver_api::{OPERATOR_ACCOUNT, OPERATOR_NAMESPACE};
 use super::*;
 use crate::fake_api::{FakeApi, Fate};
 use crate::guard::PolicyState;
-use crate::{Installed, Outcome};
+use crate::{InstallOutcome, Installed};
 
 const POLICY: &str = "validatingadmissionpolicies/weaver-accounts";
 const BINDING: &str = "validatingadmissionpolicybindings/weaver-accounts";
@@ -182,7 +182,10 @@ async fn rules_that_were_changed_come_back_and_a_binding_stays_as_its_owner_left
         stored.admission.remove(BINDING);
     });
     let third = install(&api.client()).await.unwrap();
-    assert_eq!([&third[0].outcome, &third[1].outcome], [&Outcome::Unchanged, &Outcome::Created]);
+    assert_eq!(
+        [&third[0].outcome, &third[1].outcome],
+        [&InstallOutcome::Unchanged, &InstallOutcome::Created]
+    );
 }
 
 #[tokio::test]
@@ -206,7 +209,7 @@ async fn who_writes_at_the_same_time_is_looked_at_again_and_not_for_ever() {
             Fate::Answered
         });
         match (install(&api.client()).await, expected) {
-            (Ok(done), Ok(())) => assert_eq!(done[0].outcome, Outcome::Replaced(vec!["rules".into()])),
+            (Ok(done), Ok(())) => assert_eq!(done[0].outcome, InstallOutcome::Replaced(vec!["rules".into()])),
             (Err(error), Err(words)) => {
                 let error = error.to_string();
                 assert!(error.contains(words) && error.contains("get validatingadmissionpolicy/"), "{error}");

@@ -52,7 +52,7 @@ impl Case {
     }
 }
 
-fn outcomes(report: &InstallReport) -> Vec<&Outcome> {
+fn outcomes(report: &InstallReport) -> Vec<&InstallOutcome> {
     report.definitions.iter().map(|installed| &installed.outcome).collect()
 }
 
@@ -64,9 +64,9 @@ async fn the_first_installation_creates_and_the_second_writes_nothing() {
     let first = install(&client, webhook, &options(Prove::OnChange), |step| steps.push(step.to_string()))
         .await
         .unwrap();
-    assert!(outcomes(&first).iter().all(|outcome| **outcome == Outcome::Created) && first.proved);
+    assert!(outcomes(&first).iter().all(|outcome| **outcome == InstallOutcome::Created) && first.proved);
     assert_eq!(first.definitions.len(), weaver_api::crds::all().len());
-    assert!(first.admission.iter().all(|installed| installed.outcome == Outcome::Created));
+    assert!(first.admission.iter().all(|installed| installed.outcome == InstallOutcome::Created));
     assert_eq!(case.writes().len(), first.all().count());
     let order = [
         "ready",
@@ -119,7 +119,7 @@ async fn a_drifted_ca_is_repaired_in_one_write() {
         stored.put(drifted);
     });
     let report = case.install(options(Prove::OnChange)).await.unwrap();
-    let replaced = Outcome::Replaced(vec!["caBundle".into()]);
+    let replaced = InstallOutcome::Replaced(vec!["caBundle".into()]);
     assert_eq!(report.definitions[0].outcome, replaced);
     assert_eq!(report.definitions[0].to_string(), format!("{SYNCS} replaced (caBundle)"));
     assert_eq!(
@@ -245,7 +245,7 @@ async fn what_someone_changed_meanwhile_is_read_and_judged_again() {
         Fate::Answered
     });
     let report = case.install(options(Prove::OnChange)).await.unwrap();
-    assert_eq!(report.definitions[0].outcome, Outcome::Replaced(vec!["names".into()]));
+    assert_eq!(report.definitions[0].outcome, InstallOutcome::Replaced(vec!["names".into()]));
     assert_eq!((case.specs(), case.writes().len()), (right, 3));
     let labels = case.api.with(|stored| stored.definitions[SYNCS]["metadata"]["labels"].clone());
     assert_eq!(labels, json!({"round": "2"}));
@@ -278,8 +278,8 @@ async fn a_definition_that_comes_into_being_meanwhile_is_no_failure() {
     });
     let case = Case { api, listening: whole.listening };
     let report = case.install(options(Prove::OnChange)).await.unwrap();
-    assert_eq!(report.definitions[0].outcome, Outcome::Unchanged);
-    assert_eq!(report.definitions[1].outcome, Outcome::Created);
+    assert_eq!(report.definitions[0].outcome, InstallOutcome::Unchanged);
+    assert_eq!(report.definitions[1].outcome, InstallOutcome::Created);
 }
 
 #[tokio::test]
