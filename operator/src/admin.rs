@@ -18,7 +18,7 @@ use weaver_tenant::watch::WatchState;
 
 use crate::code;
 use crate::controller::pause::Pause;
-use crate::health::{self, Health, Leadership, OwnWatch, Report, Work};
+use crate::health::{self, Health, HealthReport, Leadership, OwnWatch, Work};
 use crate::lease::fence::Fence;
 use crate::metrics::{self, Metrics, Snapshot};
 use crate::service_token::Context as TokenContext;
@@ -60,7 +60,7 @@ impl Admin {
     }
 
     #[must_use]
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> HealthReport {
         let work = self.work.get().map(|(context, tokens)| work(context, tokens));
         health::report(self.health.leadership(), self.health.loops(), work)
     }
@@ -86,7 +86,7 @@ impl Admin {
     }
 }
 
-fn answer(is_well: impl Fn(&Report) -> bool, report: Report) -> (StatusCode, Json<Report>) {
+fn answer(is_well: impl Fn(&HealthReport) -> bool, report: HealthReport) -> (StatusCode, Json<HealthReport>) {
     let code = if is_well(&report) { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (code, Json(report))
 }

@@ -210,7 +210,7 @@ pub struct Work {
 /// All that is reported.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct HealthReport {
     /// It continues by itself.
     pub alive: bool,
     /// It does its duty.
@@ -226,7 +226,7 @@ pub struct Report {
 
 /// Judges; `work` is there once it leads.
 #[must_use]
-pub fn report(lease: Leadership, loops: Vec<Loop>, work: Option<Work>) -> Report {
+pub fn report(lease: Leadership, loops: Vec<Loop>, work: Option<Work>) -> HealthReport {
     let late = loops.iter().filter(|round| round.late).map(|round| {
         let Loop { name, attempt_seconds_ago: ago, bound_seconds: bound, .. } = round;
         format!("{name}: no attempt for {ago} s, where one is due within {bound} s")
@@ -242,7 +242,7 @@ pub fn report(lease: Leadership, loops: Vec<Loop>, work: Option<Work>) -> Report
         None => {}
         Some(work) => trouble.extend(unsettled(work)),
     }
-    Report { alive, ready: trouble.is_empty(), trouble, lease, loops, work }
+    HealthReport { alive, ready: trouble.is_empty(), trouble, lease, loops, work }
 }
 
 /// Watches of which it is not known yet whether they work.
