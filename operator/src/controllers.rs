@@ -109,7 +109,7 @@ impl Watches {
                 Backoff::up_to(LONGEST_PAUSE),
             )
             .modify(move |resource: &mut DeserializeGuard<K>| keep_what_is_read(resource.meta_mut(), is_read))
-            .inspect_ok(move |_| heartbeat.told())
+            .inspect_ok(move |_| heartbeat.seen_event())
         });
         // Where the rights are not bound yet, nothing is looked after; it holds up no other namespace.
         let resources = one(parts.collect(), is_refused)
@@ -140,7 +140,7 @@ impl Watches {
             let heartbeat = self.heartbeat::<Namespace>(asked, number, names.len());
             let config = field.iter().fold(self.config(), |config, field| config.fields(field));
             with_backoff(watcher::watcher(namespaces, config), Backoff::up_to(LONGEST_PAUSE))
-                .inspect_ok(move |_| heartbeat.told())
+                .inspect_ok(move |_| heartbeat.seen_event())
         });
         // Each says from whom it accepts copies, and the operator's own whether all is paused: none is left out.
         one(parts.collect(), |_| false)

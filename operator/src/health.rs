@@ -78,8 +78,8 @@ impl Heartbeat {
         self.heartbeats.lock().attempt = Instant::now();
     }
 
-    /// It was told something.
-    pub fn told(&self) {
+    /// It has come round by an event.
+    pub fn seen_event(&self) {
         let now = Instant::now();
         *self.heartbeats.lock() = Heartbeats { attempt: now, event: Some(now) };
     }
@@ -300,7 +300,7 @@ mod tests {
         health.asked(&Uri::from_static("/api/v1/namespaces?watch=true"));
         assert!(judged().alive);
         assert_eq!(judged().loops[1].event_seconds_ago, None);
-        watch.told();
+        watch.seen_event();
         assert_eq!(judged().loops[1].event_seconds_ago, Some(0));
     }
 
