@@ -18,7 +18,7 @@ use weaver_tenant::watch::WatchState;
 
 use crate::code;
 use crate::controller::pause::Pause;
-use crate::health::{self, Health, HealthReport, Leadership, OwnWatch, Work};
+use crate::health::{self, Health, HealthReport, LeaderReport, Leadership, OwnWatch};
 use crate::lease::fence::Fence;
 use crate::metrics::{self, Metrics, Snapshot};
 use crate::service_token::Context as TokenContext;
@@ -91,10 +91,10 @@ fn answer(is_well: impl Fn(&HealthReport) -> bool, report: HealthReport) -> (Sta
     (code, Json(report))
 }
 
-fn work(context: &Context, tokens: &TokenContext) -> Work {
+fn work(context: &Context, tokens: &TokenContext) -> LeaderReport {
     let own = |kind, synced, needed| OwnWatch { kind, synced, needed };
     let (accounts, oldest) = context.tenants.ages();
-    Work {
+    LeaderReport {
         watches: vec![
             own("configmapsyncs", is_ready(&context.store), true),
             // Those who copy do not wait for a kind that they do not need.

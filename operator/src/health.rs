@@ -192,7 +192,7 @@ pub struct OwnWatch {
 /// What a leader does, as it is reported.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Work {
+pub struct LeaderReport {
     pub watches: Vec<OwnWatch>,
     /// The tenants' watches by state.
     pub tenant_watches: std::collections::BTreeMap<&'static str, i64>,
@@ -221,12 +221,12 @@ pub struct HealthReport {
     pub loops: Vec<Loop>,
     /// What it does, where it leads.
     #[serde(flatten)]
-    pub work: Option<Work>,
+    pub work: Option<LeaderReport>,
 }
 
 /// Judges; `work` is there once it leads.
 #[must_use]
-pub fn report(lease: Leadership, loops: Vec<Loop>, work: Option<Work>) -> HealthReport {
+pub fn report(lease: Leadership, loops: Vec<Loop>, work: Option<LeaderReport>) -> HealthReport {
     let late = loops.iter().filter(|round| round.late).map(|round| {
         let Loop { name, attempt_seconds_ago: ago, bound_seconds: bound, .. } = round;
         format!("{name}: no attempt for {ago} s, where one is due within {bound} s")
@@ -246,7 +246,7 @@ pub fn report(lease: Leadership, loops: Vec<Loop>, work: Option<Work>) -> Health
 }
 
 /// Watches of which it is not known yet whether they work.
-fn unsettled(work: &Work) -> Vec<String> {
+fn unsettled(work: &LeaderReport) -> Vec<String> {
     let own = work.watches.iter().filter(|watch| watch.needed && !watch.synced);
     let mut words: Vec<String> =
         own.map(|watch| format!("the watch on {} has not shown everything yet", watch.kind)).collect();
@@ -263,15 +263,15 @@ mod tests {
 
     use super::*;
 
-    fn work(synced: bool, opening: i64, longest: Option<u64>) -> Work {
-        Work {
+    fn work(synced: bool, opening: i64, longest: Option<u64>) -> LeaderReport {
+        LeaderReport {
             watches: vec![
                 OwnWatch { kind: "configmapsyncs", synced, needed: true },
                 OwnWatch { kind: "servicetokens", synced: false, needed: false },
             ],
             tenant_watches: [("opening", opening), ("refused", 3)].into(),
             reconciliations: Reconciliations { longest_seconds: longest, ..Reconciliations::default() },
-            ..Work::default()
+            ..LeaderReport::default()
         }
     }
 
