@@ -246,25 +246,25 @@ pub struct News {
     pub note: String,
 }
 
-/// The codes that are bad in a report, of which its agent has told.
+/// The codes that are bad in a report, with the severity that is in it.
 #[must_use]
-pub fn told(findings: &[node_report::Finding]) -> BTreeMap<String, node_report::Severity> {
+pub fn severities(findings: &[node_report::Finding]) -> BTreeMap<String, node_report::Severity> {
     findings.iter().filter(|finding| is_bad(finding)).map(|f| (f.code.clone(), f.severity)).collect()
 }
 
-/// What has turned bad since it was told, and what is known to be gone; `told` is brought up to date. What could not be
-/// looked at is neither. A code that this version does not know is an older one's matter.
+/// What has turned bad since it was last reported, and what is known to be gone; `known` is brought up to date. What
+/// could not be looked at is neither. A code that this version does not know is an older one's matter.
 #[must_use]
-pub fn news(told: &mut BTreeMap<String, node_report::Severity>, now: &[node_report::Finding]) -> Vec<News> {
+pub fn news(known: &mut BTreeMap<String, node_report::Severity>, now: &[node_report::Finding]) -> Vec<News> {
     let mut news = Vec::new();
     for finding in now.iter().filter(|finding| is_bad(finding)) {
         let Some(code) = Code::of_id(&finding.code) else { continue };
-        if told.insert(finding.code.clone(), finding.severity) != Some(finding.severity) {
+        if known.insert(finding.code.clone(), finding.severity) != Some(finding.severity) {
             let note = format!("{}: {}", code.id(), finding.message);
             news.push(News { reason: code.reason(), is_bad: true, note });
         }
     }
-    told.retain(|id, _| {
+    known.retain(|id, _| {
         let Some(code) = Code::of_id(id) else { return false };
         let stays = now.iter().any(|finding| {
             let is_open = HIDDEN.iter().any(|(codes, by)| codes.contains(&code) && by.id() == finding.code);

@@ -137,13 +137,13 @@ fn news_are_what_turned_bad_and_what_is_known_to_be_gone() {
             vec![(true, "N-01: m"), (false, "H-03 disk-pressure: resolved")],
         ),
     ] {
-        let mut known = told(&entries(&before));
+        let mut known = severities(&entries(&before));
         let news = news(&mut known, &entries(&after));
         let news: Vec<_> = news.iter().map(|news| (news.is_bad, news.note.as_str())).collect();
         assert_eq!(news, want, "{before:?} -> {after:?}");
     }
     // It stays told while nothing is known, and is neither told again nor forgotten.
-    let mut known = told(&entries(&[(Fail, name)]));
+    let mut known = severities(&entries(&[(Fail, name)]));
     for (now, count) in
         [(vec![(Unknown, Code::ServingNamesUnknown)], 0), (vec![(Fail, name)], 0), (vec![], 1), (vec![], 0)]
     {
@@ -154,7 +154,7 @@ fn news_are_what_turned_bad_and_what_is_known_to_be_gone() {
         severity: node_report::Severity::Fail,
         ..Default::default()
     };
-    assert_eq!(news(&mut told(&[foreign]), &[]), []);
+    assert_eq!(news(&mut severities(&[foreign]), &[]), []);
 }
 
 #[test]

@@ -70,17 +70,17 @@ struct Memory {
     client: Option<Client>,
     /// The last round wrote something.
     wrote: bool,
-    /// What was told of; `None` until the API was asked what an agent before this one has told.
-    told: Option<BTreeMap<String, node_report::Severity>>,
-    /// What is still to be told.
+    /// What Events were written for; `None` until the API was asked what an agent before this one has reported.
+    reported: Option<BTreeMap<String, node_report::Severity>>,
+    /// What still needs an Event.
     news: Vec<News>,
 }
 
 impl Memory {
-    /// Adds what is to be told of a report that follows another.
+    /// Adds what needs an Event in a report that follows another.
     fn remember(&mut self, before: &NodeReportStatus, desired: &NodeReportStatus) {
-        let told = self.told.get_or_insert_with(|| node_verdicts::told(&before.findings));
-        self.news.extend(node_verdicts::news(told, &desired.findings));
+        let reported = self.reported.get_or_insert_with(|| node_verdicts::severities(&before.findings));
+        self.news.extend(node_verdicts::news(reported, &desired.findings));
         self.news.truncate(MOST_NEWS);
     }
 }
@@ -171,16 +171,16 @@ async fn publish(
     // Where there is none, as with a server that runs no pods, events are about the report.
     let node = deadline(&of_node(&name), nodes.get_metadata_opt(&name)).await?;
     let about = node.as_ref().map_or_else(|| observed.object_ref(&()), |node| reference(node, &name));
-    let told = tell(client, &about, &mut memory.news).await;
+    let events = tell(client, &about, &mut memory.news).await;
     // A node that joins may read no Node but its own.
     if !joins {
         status.set_in_cluster(left_behind(&nodes, &name).await?);
     }
-    let Some(node) = node else { return told };
+    let Some(node) = node else { return events };
     own(&reports, &observed, owner(&node, &name), memory).await?;
     let labels = labels(&facts, node_verdicts::health(findings, &desired.conditions));
     label(&nodes, &node, &name, &labels, memory).await?;
-    told
+    events
 }
 
 /// A Node that an earlier start of k3s has left.

@@ -227,7 +227,7 @@ pub async fn publish_on_change(
         checked = status.checked() => checked?,
         () = stop.cancelled() => return Ok(()),
     }
-    let (mut publisher, mut told) = (publisher, None);
+    let (mut publisher, mut logged) = (publisher, None);
     loop {
         let current = report.borrow_and_update().clone();
         let line = cut(&format!("gate {}: {}", current.gate.word(), current.reason), STATUS_LINE);
@@ -244,14 +244,14 @@ pub async fn publish_on_change(
             Ok(outcome) => (outcome.fault(), retry(&outcome)),
             Err(failure) => (Some(failure.to_string()), Some(WRITE_AGAIN)),
         };
-        if fault != told {
+        if fault != logged {
             if let Some(fault) = &fault {
                 warn!("the report is not published everywhere: {fault}");
             } else {
                 info!("the report is published everywhere again");
             }
         }
-        told = fault;
+        logged = fault;
         tokio::select! {
             changed = report.changed() => changed?,
             () = tokio::time::sleep(again.unwrap_or_default()), if again.is_some() => {}
