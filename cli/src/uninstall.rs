@@ -42,7 +42,7 @@ pub struct Uninstall {
 pub async fn run(options: &Uninstall) -> anyhow::Result<()> {
     let client = connection::client().await?;
     let found = Found::look(&client).await?;
-    print(&found.told(options.copies))?;
+    print(&found.describe(options.copies))?;
     if found.is_nothing() {
         return Ok(());
     }

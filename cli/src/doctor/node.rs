@@ -73,7 +73,7 @@ pub fn report(named: Option<&Path>, usual: &Path, check: impl FnOnce() -> Option
     match serde_json::from_slice::<Report>(&text) {
         Ok(report) => {
             if is_of_this_machine(named, path) {
-                return told(report, check(), is_held(&path.with_file_name(LOCK)), path);
+                return of_report(report, check(), is_held(&path.with_file_name(LOCK)), path);
             }
             // It was brought from another machine, whose owner decides what it says.
             let place = Place::file(path.display().to_string());
@@ -82,7 +82,7 @@ pub fn report(named: Option<&Path>, usual: &Path, check: impl FnOnce() -> Option
                 let said = std::iter::once(finding.message.as_str()).chain(seen);
                 reports::reported("of this report", &place, finding.code, finding.severity(), said)
             });
-            told(Report { findings: findings.collect(), ..report }, None, false, path)
+            of_report(Report { findings: findings.collect(), ..report }, None, false, path)
         }
         Err(error) => unknown(&format!("{error}; is it of another version?"), "sudo weaver-node-agent check"),
     }
@@ -134,7 +134,7 @@ fn its_log() -> Remedy {
     Remedy::new("read the agent's log").command("journalctl -u weaver-node-agent -n 30")
 }
 
-fn told(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> Vec<Seen> {
+fn of_report(report: Report, now: Option<Vec<Finding>>, lives: bool, path: &Path) -> Vec<Seen> {
     let mut findings = match now {
         None => report.findings,
         Some(mut now) => {

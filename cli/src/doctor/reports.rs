@@ -29,7 +29,7 @@ pub async fn look(client: &Client, asked_itself: Option<String>) -> Vec<Seen> {
     let findings = match asked("listing NodeReports", reports.list(&params)).await {
         Ok(list) => {
             let others = list.iter().filter(|report| Some(report.name_any()) != asked_itself);
-            others.flat_map(|report| told(&report.name_any(), report.0.as_ref().ok())).collect()
+            others.flat_map(|report| of_node(&report.name_any(), report.0.as_ref().ok())).collect()
         }
         // A tenant may not, and needs it for nothing; a missing definition is reported by itself.
         Err(finding) if matches!(finding.code, Code::MayNotLook | Code::DefinitionDiffers) => Vec::new(),
@@ -39,7 +39,7 @@ pub async fn look(client: &Client, asked_itself: Option<String>) -> Vec<Seen> {
 }
 
 /// The findings of a node; `None` stands for a report that is not understood.
-fn told(node: &str, report: Option<&NodeReport>) -> Vec<Finding> {
+fn of_node(node: &str, report: Option<&NodeReport>) -> Vec<Finding> {
     let place = Place::file(format!("NodeReport {node}"));
     let not_shown =
         |why: String| Finding::new(Code::NodeReportNotShown, format!("on the node {node}, {why}"));
@@ -74,8 +74,8 @@ fn told(node: &str, report: Option<&NodeReport>) -> Vec<Finding> {
 }
 
 /// `None` for what is fine or could not be judged on that node.
-fn severity(told: api::Severity) -> Option<Severity> {
-    match told {
+fn severity(severity: api::Severity) -> Option<Severity> {
+    match severity {
         api::Severity::Warn => Some(Severity::Warn),
         // As bad as the code is here.
         api::Severity::Fail | api::Severity::Other => Some(Severity::Fail),
@@ -138,7 +138,7 @@ mod tests {
     fn of(findings: Vec<api::Finding>) -> Vec<Finding> {
         let mut report = NodeReport::new("raspi", NodeReportFields {});
         report.status = Some(NodeReportStatus { findings, ..NodeReportStatus::default() });
-        told("raspi", Some(&report))
+        of_node("raspi", Some(&report))
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
         let shown = text(finding);
         assert!(shown.contains("2 findings") && shown.contains(r#""Z-99: x""#), "{shown}");
         assert!(!shown.contains("$ reboot") && !shown.contains('\u{1b}'), "{shown}");
-        let [finding] = &told("raspi", None)[..] else { panic!() };
+        let [finding] = &of_node("raspi", None)[..] else { panic!() };
         assert_eq!(finding.code, Code::NodeReportNotShown);
     }
 

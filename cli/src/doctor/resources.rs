@@ -29,14 +29,14 @@ trait Asked: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned {
     const MORE: &'static str;
 
     /// The generation that its status is about, and its conditions; `None` without a status.
-    fn told(&self) -> Option<(Option<i64>, &[Condition])>;
+    fn observed(&self) -> Option<(Option<i64>, &[Condition])>;
 }
 
 impl Asked for ConfigMapSync {
     const SHORT: &'static str = "cms";
     const MORE: &'static str = "weaver sync explain";
 
-    fn told(&self) -> Option<(Option<i64>, &[Condition])> {
+    fn observed(&self) -> Option<(Option<i64>, &[Condition])> {
         self.status.as_ref().map(|status| (status.observed_generation, status.conditions.as_slice()))
     }
 }
@@ -45,7 +45,7 @@ impl Asked for ServiceToken {
     const SHORT: &'static str = "svctok";
     const MORE: &'static str = "kubectl describe servicetoken";
 
-    fn told(&self) -> Option<(Option<i64>, &[Condition])> {
+    fn observed(&self) -> Option<(Option<i64>, &[Condition])> {
         self.status.as_ref().map(|status| (status.observed_generation, status.conditions.as_slice()))
     }
 }
@@ -99,8 +99,8 @@ fn judge<K: Asked>(resource: &K, now: Timestamp) -> Option<Finding> {
     if resource.meta().deletion_timestamp.is_some() {
         return None;
     }
-    let told = resource.told();
-    let observed = told.and_then(|(observed, _)| observed);
+    let status = resource.observed();
+    let observed = status.and_then(|(observed, _)| observed);
     let changed = changed_at(resource.meta())?;
     if observed < resource.meta().generation && now.duration_since(changed) > SEEN_BY {
         let message =
@@ -110,7 +110,7 @@ fn judge<K: Asked>(resource: &K, now: Timestamp) -> Option<Finding> {
                 .saw(place, format!("observed generation {}", observed.unwrap_or(0))),
         );
     }
-    let (_, conditions) = told?;
+    let (_, conditions) = status?;
     let ready = conditions.iter().find(|condition| condition.type_ == "Ready")?;
     let paused = conditions.iter().any(|condition| condition.type_ == "Paused" && condition.status == "True");
     if ready.status == "True" || paused {

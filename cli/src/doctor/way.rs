@@ -73,14 +73,14 @@ impl Way {
         let found = lookup(&host, port).await;
         let mut leads_here = None;
         if let Ok(host) = host.parse() {
-            let told = reach::lookup(&host, &found, self.is_node);
+            let finding = reach::lookup(&host, &found, self.is_node);
             // Who has the name in /etc/hosts needs no other way to find it.
             let is_here = found.as_ref().is_ok_and(|found| found.iter().all(IpAddr::is_loopback));
             if is_here {
                 // Only where it is not the server: a tunnel may end here, or a k3d publish its port.
-                leads_here = told;
+                leads_here = finding;
             } else {
-                self.note(Side::Here, told.filter(|_| found.is_err() || !is_in_hosts_file(&host)));
+                self.note(Side::Here, finding.filter(|_| found.is_err() || !is_in_hosts_file(&host)));
             }
         }
         if self.is_at_an_end() {

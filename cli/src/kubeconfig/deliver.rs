@@ -12,7 +12,7 @@ use weaver_diagnostics::kubeconfig_export::document::Document;
 use weaver_diagnostics::shell::quoted;
 
 use super::file::{self, Merging};
-use super::refusal::told;
+use super::refusal::refused_file;
 use crate::stdout::note;
 
 /// Where it goes; without any of it, to standard output.
@@ -37,7 +37,7 @@ pub fn deliver(to: &Destination, document: &Document, context: &str, credential:
     if let Some(path) = &to.merge {
         merged(path, document, context, Merging { switch: to.switch, force: to.force })?;
     } else if let Some(path) = &to.output {
-        file::write(path, document, to.force).map_err(told)?;
+        file::write(path, document, to.force).map_err(refused_file)?;
         note!("wrote {}: it holds {}", path.display(), credential);
     } else {
         let mut out = io::stdout().lock();
@@ -53,7 +53,8 @@ pub fn deliver(to: &Destination, document: &Document, context: &str, credential:
 
 /// Merges, and says what came of it.
 pub fn merged(path: &Path, document: &Document, context: &str, how: Merging) -> anyhow::Result<()> {
-    let merge = file::merge_into(path, document, how, &read_next_to(path), Timestamp::now()).map_err(told)?;
+    let merge =
+        file::merge_into(path, document, how, &read_next_to(path), Timestamp::now()).map_err(refused_file)?;
     let path = path.display();
     match (merge.changed, merge.backup) {
         (false, _) => note!("{path} already has context {context}; nothing was written"),

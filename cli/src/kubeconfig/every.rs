@@ -17,7 +17,7 @@ use super::deliver::Destination;
 use super::export::{Export, export};
 use super::file;
 use super::handshake::{self, anchors};
-use super::refusal::{refusal, told};
+use super::refusal::{refusal, refused_file};
 
 #[derive(Args)]
 pub struct ExportAll {
@@ -43,7 +43,7 @@ pub struct ExportAll {
 /// Exports them, one after the other.
 pub async fn export_all(arguments: &ExportAll) -> anyhow::Result<()> {
     let denied = "it holds an administrator's key: run this with sudo, and leave its mode alone";
-    let text = file::read(&arguments.kubeconfig, denied).map_err(told)?;
+    let text = file::read(&arguments.kubeconfig, denied).map_err(refused_file)?;
     let source = Source::read(&text).map_err(refusal)?;
     let endpoint = arguments.api_address.clone().unwrap_or_else(|| source.server.authority());
     let anchors = anchors(&source.ca_data).await.map_err(refusal)?;

@@ -19,7 +19,7 @@ use super::deliver::{Destination, deliver};
 use super::file;
 use super::handshake::{self, anchors};
 use super::k3d;
-use super::refusal::{refusal, told};
+use super::refusal::{refusal, refused_file};
 use crate::connection;
 use crate::stdout::note;
 
@@ -125,7 +125,7 @@ pub async fn export(arguments: &Export) -> anyhow::Result<()> {
 /// What the administrator's file has to export.
 fn read(path: &Path) -> anyhow::Result<Source> {
     let denied = "it holds an administrator's key: run this with sudo, and leave its mode alone";
-    let text = file::read(path, denied).map_err(told)?;
+    let text = file::read(path, denied).map_err(refused_file)?;
     let findings = lint(&text);
     if let Some(finding) = findings.iter().find(|finding| finding.severity() == Severity::Fail) {
         let remedy =

@@ -21,13 +21,13 @@ use weaver_diagnostics::text_file::TextFile;
 use weaver_host::key_pair::{self, Pair, PairFault};
 
 use super::file;
-use super::refusal::told;
+use super::refusal::refused_file;
 use crate::connection;
 use crate::stdout::{say, show};
 
 pub fn judge(file: Option<PathBuf>) -> anyhow::Result<ExitCode> {
     let file = file.or_else(connection::kubeconfig_file).context("name a kubeconfig")?;
-    let text = file::read(&file, "run this as the user whose kubeconfig it is").map_err(told)?;
+    let text = file::read(&file, "run this as the user whose kubeconfig it is").map_err(refused_file)?;
     // Where k3s has its own, this is the machine that it runs on.
     let is_server = Path::new(K3S_KUBECONFIG).exists();
     let mut findings = lint(&text, is_server);

@@ -19,14 +19,15 @@ use super::refusal::{Refusal, refusal};
 /// # Errors
 /// There is no such cluster, it does not run, or the engine cannot be asked: the finding, with what helps.
 pub async fn source(cluster: &str) -> anyhow::Result<Source> {
-    let unread = |error: EngineError| told(&verdict::unread(&error.socket, &error.why));
+    let unread = |error: EngineError| refused_by(&verdict::unread(&error.socket, &error.why));
     let engine = Engine::find(env::var("DOCKER_HOST").ok().as_deref(), Path::to_owned).map_err(unread)?;
-    let engine = engine.ok_or_else(|| told(&verdict::no_engine()))?;
+    let engine = engine.ok_or_else(|| refused_by(&verdict::no_engine()))?;
     let all = engine.k3d_clusters().await.map_err(unread)?;
-    let chosen = Cluster::choose(&all, Some(cluster)).map_err(|why| told(&verdict::not_chosen(&why)))?;
+    let chosen =
+        Cluster::choose(&all, Some(cluster)).map_err(|why| refused_by(&verdict::not_chosen(&why)))?;
     let Some((server, api)) = chosen.running().zip(chosen.api()) else {
         let found = verdict::judge(chosen, &all, |_| true);
-        return Err(found.first().map_or_else(|| refusal(format!("{cluster} does not run")), told));
+        return Err(found.first().map_or_else(|| refusal(format!("{cluster} does not run")), refused_by));
     };
     let file = engine.kubeconfig(&server.name).await.map_err(unread)?;
     let file = file.ok_or_else(|| {
@@ -60,7 +61,7 @@ pub async fn client(source: &Source) -> anyhow::Result<Client> {
     weaver_client::connection::client(&config)
 }
 
-fn told(finding: &Finding) -> anyhow::Error {
+fn refused_by(finding: &Finding) -> anyhow::Error {
     let Some(remedy) = &finding.remedy else { return refusal(&finding.message) };
     let first = format!("{}: {}", finding.message, remedy.explain);
     Refusal(std::iter::once(first).chain(remedy.commands.clone()).collect()).into()

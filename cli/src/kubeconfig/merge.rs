@@ -18,7 +18,7 @@ use super::arguments::{entry_name, host};
 use super::deliver::merged;
 use super::file::{self, Merging, default_kubeconfig};
 use super::handshake::anchors;
-use super::refusal::{refusal, told};
+use super::refusal::{refusal, refused_file};
 use crate::stdout::note;
 
 /// A message of a foreign file, in characters.
@@ -52,7 +52,7 @@ pub async fn merge(arguments: &Merge) -> anyhow::Result<()> {
             "{shown} does not exist: name a file that `weaver kubeconfig export` wrote"
         )));
     }
-    let text = file::read(&arguments.file, "run this as its owner").map_err(told)?;
+    let text = file::read(&arguments.file, "run this as its owner").map_err(refused_file)?;
     let read = Source::read(&text);
     let is_raw = read.as_ref().is_ok_and(|source| source.context == K3S_NAME);
     let findings = lint_for_use(&text, None, false);

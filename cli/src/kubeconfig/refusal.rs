@@ -20,6 +20,6 @@ pub fn refusal(why: impl Display) -> anyhow::Error {
 }
 
 /// A file that was not read or written.
-pub fn told(error: FileError) -> anyhow::Error {
+pub fn refused_file(error: FileError) -> anyhow::Error {
     if error.is_refusal() { refusal(error) } else { anyhow!(error.to_string()) }
 }

@@ -135,7 +135,7 @@ impl Found {
     }
 
     /// What there is, and what becomes of it.
-    pub fn told(&self, copies: Copies) -> String {
+    pub fn describe(&self, copies: Copies) -> String {
         let mut lines = Vec::new();
         if self.is_nothing() {
             lines.push("nothing of Config Weaver is left in this cluster".to_owned());
@@ -274,7 +274,7 @@ mod tests {
         found.changed = vec!["Role foo/weaver-mint-other".into()];
         found.copies = 2;
         assert!(found.is_nothing());
-        let said = found.told(Copies::Keep);
+        let said = found.describe(Copies::Keep);
         for words in [
             "nothing of Config Weaver is left",
             "copies that stay: 2;",
