@@ -10,7 +10,7 @@ use weaver_diagnostics::k3s_upgrade::record::{Build, Phase, Record, Resume};
 
 use super::journal::Journal;
 use super::node::Node;
-use super::place::sha256;
+use super::program_files::sha256;
 use super::say::say;
 
 /// An upgrade that is written down.
@@ -47,7 +47,7 @@ impl Upgrade<'_> {
             };
             let Err(error) = acted else { continue };
             if *step == Step::Keep {
-                self.node.place.discard();
+                self.node.program.discard();
                 self.note(Phase::WentBack)?;
                 return Err(error.context("nothing was changed"));
             }
@@ -90,7 +90,7 @@ impl Upgrade<'_> {
     pub async fn resume(&mut self, resume: Resume) -> anyhow::Result<u8> {
         let _stop = Stop::listen()?;
         // What is to be in place has another name by now.
-        self.node.place.discard();
+        self.node.program.discard();
         match resume {
             Resume::Nothing => Ok(exit_code::FINE),
             Resume::Forget | Resume::LeaveAlone => {
@@ -108,9 +108,9 @@ impl Upgrade<'_> {
         match step {
             Step::Keep if self.record.to_the_one_before => Ok(()),
             Step::Replace | Step::PutBack if self.record.to_the_one_before => self.exchange(&build.sha256),
-            Step::Keep => node.place.keep(),
-            Step::Replace => node.place.replace(),
-            Step::PutBack => node.place.put_back(),
+            Step::Keep => node.program.keep(),
+            Step::Replace => node.program.replace(),
+            Step::PutBack => node.program.put_back(),
             Step::Restart => {
                 say(&format!(
                     "Restarting {} (pods keep running), and verifying it for up to {} s",
@@ -128,11 +128,11 @@ impl Upgrade<'_> {
 
     /// Has the program with this hash in place, where it is not, and the other as the one before.
     fn exchange(&self, wanted: &str) -> anyhow::Result<()> {
-        let place = &self.node.place;
-        if sha256(&place.installed)? != wanted {
-            place.exchange()?;
+        let program = &self.node.program;
+        if sha256(&program.installed)? != wanted {
+            program.exchange()?;
         }
-        place.discard();
+        program.discard();
         Ok(())
     }
 
@@ -150,16 +150,16 @@ impl Upgrade<'_> {
     /// Says that the way back failed, too.
     fn stuck(&self, step: Step, error: &anyhow::Error) -> u8 {
         let version = &self.record.from.version;
-        let place = &self.node.place;
+        let program = &self.node.program;
         let unit = self.role.unit();
         if step == Step::PutBack {
-            let (installed, new) = (place.installed.display(), place.staged().display().to_string());
+            let (installed, new) = (program.installed.display(), program.staged().display().to_string());
             say(&format!(
                 "{version} could not be restored: {error:#}\nThe installed program is {}, which is not \
                  verified. Type\n  \
                  sudo cp -p {} {new} && sudo mv {new} {installed} && sudo systemctl restart {unit}",
                 self.record.to.version,
-                place.previous().display(),
+                program.previous().display(),
             ));
         } else {
             say(&format!(

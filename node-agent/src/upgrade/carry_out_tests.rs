@@ -133,15 +133,15 @@ async fn a_systemd_that_refuses_is_a_reason_to_go_back() {
 #[tokio::test]
 async fn what_was_cut_off_is_finished_from_wherever_it_was() {
     type Cut = fn(&Scene);
-    let kept: Cut = |scene| scene.node.place.keep().unwrap();
+    let kept: Cut = |scene| scene.node.program.keep().unwrap();
     let replaced: Cut = |scene| {
-        scene.node.place.keep().unwrap();
-        scene.node.place.replace().unwrap();
+        scene.node.program.keep().unwrap();
+        scene.node.program.replace().unwrap();
     };
     let put_back: Cut = |scene| {
-        scene.node.place.keep().unwrap();
-        scene.node.place.replace().unwrap();
-        scene.node.place.put_back().unwrap();
+        scene.node.program.keep().unwrap();
+        scene.node.program.replace().unwrap();
+        scene.node.program.put_back().unwrap();
     };
     for (phase, cut, bad, code, installed, previous, calls, ends) in [
         (Phase::Forward, (|_| ()) as Cut, &[][..], exit_code::FINE, "old", "", "", Phase::WentBack),
@@ -162,7 +162,7 @@ async fn what_was_cut_off_is_finished_from_wherever_it_was() {
     ] {
         let scene = Scene::new(bad);
         cut(&scene);
-        let installed_now = sha256(&scene.node.place.installed).unwrap();
+        let installed_now = sha256(&scene.node.program.installed).unwrap();
         let done = scene.with(phase, async |upgrade| {
             let resume =
                 upgrade.record.resume(&installed_now, weaver_diagnostics::k3s_upgrade::Request::Upgrade);
@@ -178,7 +178,7 @@ async fn what_was_cut_off_is_finished_from_wherever_it_was() {
 fn kept(bad: &[&str]) -> Scene {
     let scene = Scene::new(bad);
     fs::rename(scene.dir.path().join("k3s.new"), scene.dir.path().join("k3s.previous")).unwrap();
-    scene.node.place.take_previous().unwrap();
+    scene.node.program.take_previous().unwrap();
     scene
 }
 
@@ -210,9 +210,9 @@ async fn a_rollback_that_was_cut_off_and_is_typed_again_continues() {
     ] {
         let scene = kept(&[]);
         if is_replaced {
-            scene.node.place.exchange().unwrap();
+            scene.node.program.exchange().unwrap();
         }
-        let installed_now = sha256(&scene.node.place.installed).unwrap();
+        let installed_now = sha256(&scene.node.program.installed).unwrap();
         let done = scene.with(phase, async |upgrade| {
             upgrade.record.to_the_one_before = true;
             let request = weaver_diagnostics::k3s_upgrade::Request::RollBack;

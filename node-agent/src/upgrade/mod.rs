@@ -11,7 +11,7 @@ mod carry_out;
 mod download;
 pub mod journal;
 mod node;
-mod place;
+mod program_files;
 mod say;
 mod source;
 
@@ -29,7 +29,7 @@ use args::{NodeArgs, RollbackArgs, UpgradeArgs};
 use carry_out::Upgrade;
 use journal::Journal;
 use node::{Node, version_of};
-use place::sha256;
+use program_files::sha256;
 use say::say;
 use source::Source;
 
@@ -89,10 +89,10 @@ impl Errand {
         if let Some(code) = end(&plan(&facts, self.request), &facts) {
             return Ok(code);
         }
-        let staged = self.source.stage(&self.node.place, &mut facts.candidate).await;
+        let staged = self.source.stage(&self.node.program, &mut facts.candidate).await;
         let judged = staged.map(|()| plan(&facts, self.request));
         let Ok(Plan::Go(role, steps)) = judged else {
-            self.node.place.discard();
+            self.node.program.discard();
             let judged = judged?;
             return Ok(end(&judged, &facts).unwrap_or(exit_code::INTERNAL));
         };
@@ -108,16 +108,16 @@ impl Errand {
         facts: &Facts,
         names: Vec<String>,
     ) -> anyhow::Result<Upgrade<'a>> {
-        let place = &self.node.place;
+        let program = &self.node.program;
         let unknown = || "unknown".to_owned();
         let from = facts.installed.as_ref().map_or_else(|_| unknown(), ToString::to_string);
         let to = facts.candidate.version.as_ref().and_then(|version| version.as_ref().ok());
         let record = Record {
             begun: Timestamp::now().to_string(),
-            from: Build { version: from, sha256: sha256(&place.installed)? },
+            from: Build { version: from, sha256: sha256(&program.installed)? },
             to: Build {
                 version: to.map_or_else(unknown, ToString::to_string),
-                sha256: sha256(&place.staged())?,
+                sha256: sha256(&program.staged())?,
             },
             names,
             to_the_one_before: self.request == Request::RollBack,
@@ -130,7 +130,7 @@ impl Errand {
 
     /// Finishes an upgrade that was cut off; the exit code if that was all that can be done now.
     async fn finish(&self, journal: &Journal, last: Record) -> anyhow::Result<Option<u8>> {
-        let resume = last.resume(&sha256(&self.node.place.installed)?, self.request);
+        let resume = last.resume(&sha256(&self.node.program.installed)?, self.request);
         if resume == Resume::Nothing {
             return Ok(None);
         }
@@ -146,7 +146,7 @@ impl Errand {
     async fn facts(&self) -> anyhow::Result<(Facts, Seen)> {
         let node = &self.node;
         let unit = node.unit().await?;
-        let candidate = self.source.look(&node.place).await?;
+        let candidate = self.source.look(&node.program).await?;
         let seen = match unit {
             Some(unit) => node.look(unit.role, node.patience).await,
             None => Seen { unit: String::new(), ready: None, names: Vec::new(), version: None },
@@ -157,7 +157,7 @@ impl Errand {
             unit,
             held_back: node.held_back().await?,
             ready: seen.ready.clone(),
-            installed: version_of(&node.place.installed).await,
+            installed: version_of(&node.program.installed).await,
             server: if is_agent { node.server_version().await } else { None },
             candidate,
             room: node.room(),
@@ -168,7 +168,7 @@ impl Errand {
     /// What would be done.
     async fn show(&self) -> anyhow::Result<u8> {
         if let Some(last) = journal::last(&self.state_dir)? {
-            let resume = last.resume(&sha256(&self.node.place.installed)?, self.request);
+            let resume = last.resume(&sha256(&self.node.program.installed)?, self.request);
             if resume != Resume::Nothing {
                 say(&format!("{} This is finished first.", cut_off(&last, resume)));
             }
@@ -196,7 +196,7 @@ fn end(plan: &Plan, facts: &Facts) -> Option<u8> {
         }
         Plan::Refused(refusals) => {
             if let Ok(installed) = &facts.installed {
-                say(&format!("k3s {installed} is in place."));
+                say(&format!("k3s {installed} is in program."));
             }
             Some(refused(refusals))
         }
@@ -244,7 +244,7 @@ fn cut_off(last: &Record, resume: Resume) -> String {
 }
 
 fn would(facts: &Facts, role: Role, names: &[String], node: &Node) -> String {
-    let place = &node.place;
+    let program = &node.program;
     let Candidate { shown, asked, version, .. } = &facts.candidate;
     let from = facts.installed.as_ref().map_or("an unknown version".to_owned(), ToString::to_string);
     let to = version.as_ref().and_then(|version| version.as_ref().ok()).or(asked.as_ref());
@@ -262,8 +262,8 @@ fn would(facts: &Facts, role: Role, names: &[String], node: &Node) -> String {
          would prove within {} s: {} is active, {proof}\n\
          else would put the old one back, restart and prove it\n\
          Nothing was changed.",
-        file(&place.installed),
-        file(&place.previous()),
+        file(&program.installed),
+        file(&program.previous()),
         role.unit(),
         node.wait.as_secs(),
         role.unit(),

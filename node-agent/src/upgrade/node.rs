@@ -22,7 +22,7 @@ use weaver_diagnostics::k3s_upgrade::version::Version;
 use weaver_diagnostics::serving::Outcome;
 
 use super::args::NodeArgs;
-use super::place::Place;
+use super::program_files::ProgramFiles;
 use crate::checks::{self, Check, Host, KUBELET};
 use crate::run::cluster::{self, Access};
 use crate::systemctl::Systemctl;
@@ -41,7 +41,7 @@ const WORDS: usize = 300;
 pub struct Node {
     pub host: Host,
     /// Its program k3s.
-    pub place: Place,
+    pub program: ProgramFiles,
     pub systemctl: Systemctl,
     /// How long names that are not served are probed before an upgrade.
     pub patience: Duration,
@@ -59,7 +59,7 @@ impl Node {
     pub fn of(args: &NodeArgs) -> anyhow::Result<Self> {
         let host: Host = args.host.clone().into();
         Ok(Self {
-            place: Place::of(&host.root.real(&args.program))?,
+            program: ProgramFiles::of(&host.root.real(&args.program))?,
             host,
             systemctl: Systemctl::new(args.systemctl.clone()),
             patience: args.host.probe_patience(),
@@ -71,7 +71,7 @@ impl Node {
     /// Why the program cannot be replaced by anyone who runs this.
     #[must_use]
     pub fn may_not_write(&self) -> Option<Refusal> {
-        let directory = self.place.directory();
+        let directory = self.program.directory();
         let error = access(directory, AccessFlags::W_OK).err()?;
         let what = format!("{} cannot be written ({})", directory.display(), error.desc());
         let remedy =
@@ -115,7 +115,7 @@ impl Node {
     /// How much room there is.
     #[must_use]
     pub fn room(&self) -> Room {
-        let (program, data) = (self.place.directory(), self.data_dir());
+        let (program, data) = (self.program.directory(), self.data_dir());
         let free = |path: &Path| {
             let told = statvfs(path).ok()?;
             Some(told.blocks_available().saturating_mul(told.fragment_size()))

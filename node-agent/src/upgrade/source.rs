@@ -18,7 +18,7 @@ use weaver_diagnostics::k3s_upgrade::version::Version;
 use super::args::UpgradeArgs;
 use super::download;
 use super::node::version_of;
-use super::place::{Place, sha256};
+use super::program_files::{ProgramFiles, sha256};
 use super::say::say;
 
 /// Bytes of a list of hashes.
@@ -66,7 +66,7 @@ impl Source {
     ///
     /// # Errors
     /// Its file cannot be read.
-    pub async fn look(&self, place: &Place) -> anyhow::Result<Candidate> {
+    pub async fn look(&self, program: &ProgramFiles) -> anyhow::Result<Candidate> {
         Ok(match self {
             Self::File { path, sha256 } => {
                 let expected = expected(path, sha256.as_deref())?;
@@ -83,7 +83,7 @@ impl Source {
                 size: None,
             },
             Self::Previous { sha256 } => {
-                let path = place.previous();
+                let path = program.previous();
                 ensure!(
                     path.exists(),
                     "there is no earlier k3s at {}: no upgrade has been made here",
@@ -116,13 +116,13 @@ impl Source {
     ///
     /// # Errors
     /// It cannot be fetched, read or written.
-    pub async fn stage(&self, place: &Place, candidate: &mut Candidate) -> anyhow::Result<()> {
+    pub async fn stage(&self, program: &ProgramFiles, candidate: &mut Candidate) -> anyhow::Result<()> {
         let wanted = match self {
             Self::File { path, sha256 } => {
                 let wanted = expected(path, sha256.as_deref())?;
-                let (place, path) = (place.clone(), path.clone());
+                let (program, path) = (program.clone(), path.clone());
                 let copying = move || {
-                    let mut writing = place.begin()?;
+                    let mut writing = program.begin()?;
                     writing.copy(&path)?;
                     writing.end()
                 };
@@ -130,7 +130,7 @@ impl Source {
                 wanted
             }
             Self::Release { version, releases, files, sha256 } => {
-                let fetched = fetch(place, version, releases, *files, sha256.as_deref()).await;
+                let fetched = fetch(program, version, releases, *files, sha256.as_deref()).await;
                 Some(fetched.map_err(|error| {
                     anyhow!(
                         "{error:#}; nothing was changed. Fetch {} and {} of {version} on a machine that \
@@ -143,11 +143,11 @@ impl Source {
                 })?)
             }
             Self::Previous { sha256 } => {
-                place.take_previous()?;
+                program.take_previous()?;
                 sha256.clone()
             }
         };
-        let path = place.staged();
+        let path = program.staged();
         let Candidate { kind, size, .. } = of_file(&path)?;
         (candidate.kind, candidate.size) = (kind, size);
         judge(&path, wanted.as_deref(), candidate).await
@@ -156,7 +156,7 @@ impl Source {
 
 /// Fetches a release's program and returns the hash that it should have.
 async fn fetch(
-    place: &Place,
+    program: &ProgramFiles,
     version: &Version,
     releases: &str,
     files: Files,
@@ -171,7 +171,7 @@ async fn fetch(
     };
     let address = release::address(releases, version, files.program);
     say(&format!("Fetching {address}"));
-    let mut writing = place.begin()?;
+    let mut writing = program.begin()?;
     download::fetch(&address, |bytes| writing.more(bytes)).await?;
     writing.end()?;
     Ok(wanted)

@@ -2,7 +2,7 @@
 //!
 //! Guarantees: there is never a moment without a whole program in place; what lies there after a power cut is
 //! the old one or the new one; no two writers, since who writes holds the journal's lock. Failure: names the
-//! file, and leaves what is in place.
+//! file, and leaves what is in program.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write as _};
@@ -15,12 +15,12 @@ use sha2::{Digest as _, Sha256};
 
 /// The files, as they really are.
 #[derive(Debug, Clone)]
-pub struct Place {
-    /// The program in place.
+pub struct ProgramFiles {
+    /// The program in program.
     pub installed: PathBuf,
 }
 
-impl Place {
+impl ProgramFiles {
     /// Where `installed` leads to, if it is a link.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Place {
         self.to_the_disk()
     }
 
-    /// Puts the new program in place.
+    /// Puts the new program in program.
     ///
     /// # Errors
     /// It cannot be done; what was in place is.
@@ -211,22 +211,22 @@ fn rename(from: &Path, to: &Path) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    fn place(text: &str) -> (tempfile::TempDir, Place) {
+    fn program(text: &str) -> (tempfile::TempDir, ProgramFiles) {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("k3s"), text).unwrap();
-        let place = Place::of(&dir.path().join("k3s")).unwrap();
-        (dir, place)
+        let program = ProgramFiles::of(&dir.path().join("k3s")).unwrap();
+        (dir, program)
     }
 
-    fn write(place: &Place, text: &str) -> String {
-        let mut writing = place.begin().unwrap();
+    fn write(program: &ProgramFiles, text: &str) -> String {
+        let mut writing = program.begin().unwrap();
         writing.more(text.as_bytes()).unwrap();
         writing.end().unwrap()
     }
 
     /// The names in the directory and what is behind them.
-    fn all(place: &Place) -> Vec<(String, String)> {
-        let names = fs::read_dir(place.directory()).unwrap().map(|entry| entry.unwrap().path());
+    fn all(program: &ProgramFiles) -> Vec<(String, String)> {
+        let names = fs::read_dir(program.directory()).unwrap().map(|entry| entry.unwrap().path());
         let mut all: Vec<_> = names
             .map(|path| {
                 let name = path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -243,66 +243,66 @@ mod tests {
 
     #[test]
     fn there_and_back_and_there_is_a_whole_program_after_each_step() {
-        let (_dir, place) = place("old");
-        fs::write(place.staged(), "half of ano").unwrap();
-        let hash = write(&place, "new");
-        assert_eq!(fs::metadata(place.staged()).unwrap().permissions().mode() & 0o7777, 0o755);
-        assert_eq!(hash, sha256(&place.staged()).unwrap());
-        place.keep().unwrap();
-        assert_eq!(all(&place), pairs(&[("k3s", "old"), ("k3s.new", "new"), ("k3s.previous", "old")]));
-        place.replace().unwrap();
-        assert_eq!(all(&place), pairs(&[("k3s", "new"), ("k3s.previous", "old")]));
-        place.put_back().unwrap();
-        assert_eq!(all(&place), pairs(&[("k3s", "old"), ("k3s.previous", "old")]));
+        let (_dir, program) = program("old");
+        fs::write(program.staged(), "half of ano").unwrap();
+        let hash = write(&program, "new");
+        assert_eq!(fs::metadata(program.staged()).unwrap().permissions().mode() & 0o7777, 0o755);
+        assert_eq!(hash, sha256(&program.staged()).unwrap());
+        program.keep().unwrap();
+        assert_eq!(all(&program), pairs(&[("k3s", "old"), ("k3s.new", "new"), ("k3s.previous", "old")]));
+        program.replace().unwrap();
+        assert_eq!(all(&program), pairs(&[("k3s", "new"), ("k3s.previous", "old")]));
+        program.put_back().unwrap();
+        assert_eq!(all(&program), pairs(&[("k3s", "old"), ("k3s.previous", "old")]));
     }
 
     /// Then `k3s` and `k3s.previous` are two names of one file, which a rename would leave as they are.
     #[test]
     fn after_a_way_back_the_next_upgrade_keeps_and_replaces_all_the_same() {
-        let (_dir, place) = place("old");
-        write(&place, "bad");
-        place.keep().unwrap();
-        place.replace().unwrap();
-        place.put_back().unwrap();
-        place.put_back().unwrap();
-        assert_eq!(all(&place), pairs(&[("k3s", "old"), ("k3s.previous", "old")]));
-        write(&place, "good");
-        place.keep().unwrap();
-        place.replace().unwrap();
-        assert_eq!(all(&place), pairs(&[("k3s", "good"), ("k3s.previous", "old")]));
+        let (_dir, program) = program("old");
+        write(&program, "bad");
+        program.keep().unwrap();
+        program.replace().unwrap();
+        program.put_back().unwrap();
+        program.put_back().unwrap();
+        assert_eq!(all(&program), pairs(&[("k3s", "old"), ("k3s.previous", "old")]));
+        write(&program, "good");
+        program.keep().unwrap();
+        program.replace().unwrap();
+        assert_eq!(all(&program), pairs(&[("k3s", "good"), ("k3s.previous", "old")]));
         // And back by hand.
-        place.exchange().unwrap();
-        assert_eq!(all(&place), pairs(&[("k3s", "old"), ("k3s.previous", "good")]));
+        program.exchange().unwrap();
+        assert_eq!(all(&program), pairs(&[("k3s", "old"), ("k3s.previous", "good")]));
     }
 
     #[test]
     fn a_link_is_followed_and_stays() {
-        let (dir, _) = place("old");
+        let (dir, _) = program("old");
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("k3s", &link).unwrap();
-        let place = Place::of(&link).unwrap();
-        write(&place, "new");
-        place.keep().unwrap();
-        place.replace().unwrap();
+        let program = ProgramFiles::of(&link).unwrap();
+        write(&program, "new");
+        program.keep().unwrap();
+        program.replace().unwrap();
         assert_eq!(fs::read_to_string(&link).unwrap(), "new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        let error = Place::of(&dir.path().join("none")).unwrap_err().to_string();
+        let error = ProgramFiles::of(&dir.path().join("none")).unwrap_err().to_string();
         assert!(error.contains("there is no k3s at"), "{error}");
     }
 
     #[test]
     fn what_cannot_change_places_stays_where_it_was() {
-        let (_dir, place) = place("old");
-        let error = format!("{:#}", place.exchange().unwrap_err());
+        let (_dir, program) = program("old");
+        let error = format!("{:#}", program.exchange().unwrap_err());
         assert!(error.contains("k3s.previous cannot be exchanged"), "{error}");
-        assert_eq!(all(&place), pairs(&[("k3s", "old")]));
+        assert_eq!(all(&program), pairs(&[("k3s", "old")]));
     }
 
     #[test]
     fn without_a_program_before_nothing_is_put_back() {
-        let (_dir, place) = place("old");
-        let error = place.put_back().unwrap_err().to_string();
+        let (_dir, program) = program("old");
+        let error = program.put_back().unwrap_err().to_string();
         assert!(error.contains("k3s.previous"), "{error}");
-        assert_eq!(all(&place), pairs(&[("k3s", "old")]));
+        assert_eq!(all(&program), pairs(&[("k3s", "old")]));
     }
 }
