@@ -29,7 +29,7 @@ async fn change_secret(world: &World, team: &str, patch: Value) {
 }
 
 #[tokio::test]
-async fn r_x01_r_x07_each_key_holds_a_token_of_its_account_for_its_audience() {
+async fn each_key_holds_a_token_of_its_account_for_its_audience() {
     let world = World::new("token-keys").await;
     let team = world.writer("team", "tokens").await;
     let robot = world.robot(&team, "robot").await;
@@ -69,7 +69,7 @@ async fn r_x01_r_x07_each_key_holds_a_token_of_its_account_for_its_audience() {
 }
 
 #[tokio::test]
-async fn r_x02_r_x03_one_token_is_minted_again_and_the_other_stays_to_the_byte() {
+async fn one_token_is_minted_again_and_the_other_stays_to_the_byte() {
     let world = World::new("token-cases").await;
     let (team, first) = two_tokens(&world).await;
     // A key that is missing, one that holds something else, one that holds another's token.
@@ -105,7 +105,7 @@ async fn r_x02_r_x03_one_token_is_minted_again_and_the_other_stays_to_the_byte()
 }
 
 #[tokio::test]
-async fn r_x02_an_account_that_was_made_again_gets_new_tokens() {
+async fn an_account_that_was_made_again_gets_new_tokens() {
     let world = World::new("token-recreated").await;
     let (team, before) = two_tokens(&world).await;
     world.remove_account(&team, "robot").await;
@@ -161,7 +161,7 @@ async fn an_account_that_is_gone_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
-async fn r_x06_deleting_the_secret_revokes_its_tokens_and_makes_another() {
+async fn deleting_the_secret_revokes_its_tokens_and_makes_another() {
     let world = World::new("token-bound").await;
     let (team, before) = two_tokens(&world).await;
     assert_eq!(world.user_of(&before["a"]).await, Some(user(&team, "robot")));
@@ -202,7 +202,7 @@ async fn one_that_is_made_again_under_its_name_is_looked_after_at_once() {
 }
 
 #[tokio::test]
-async fn r_x04_labels_come_and_go_and_no_token_is_minted_for_them() {
+async fn labels_come_and_go_and_no_token_is_minted_for_them() {
     let world = World::new("token-labels").await;
     let (team, before) = two_tokens(&world).await;
     let made = world.secrets(&team).get("tokens").await.unwrap();
@@ -275,7 +275,7 @@ async fn sixteen_keys_are_one_secret_and_one_write() {
 }
 
 #[tokio::test]
-async fn r_x09_a_workload_needs_no_right_to_mint() {
+async fn a_workload_needs_no_right_to_mint() {
     let world = World::new("token-workload").await;
     let (team, tokens) = two_tokens(&world).await;
     for account in ["robot", weaver_tests::tenant::ACCOUNT] {

@@ -70,7 +70,7 @@ async fn bad_specs_are_refused_by_the_api_server_with_the_field() {
 }
 
 #[tokio::test]
-async fn r_x05_a_secret_of_someone_elses_is_left_to_the_byte() {
+async fn a_secret_of_someone_elses_is_left_to_the_byte() {
     let world = World::new("token-foreign").await;
     let team = world.writer("team", "tokens").await;
     world.robot(&team, "robot").await;

@@ -116,7 +116,7 @@ fn a_token_that_is_as_it_should_be_stays() {
 }
 
 #[test]
-fn r_x02_each_case_but_the_review_in_which_a_token_is_issued_again() {
+fn each_case_but_the_review_in_which_a_token_is_issued_again() {
     type Edit = fn(&mut Scene);
     let cases: [(Edit, Why); 10] = [
         (|scene| scene.secret = None, Why::Missing),
@@ -171,7 +171,7 @@ fn audiences_are_a_set() {
 }
 
 #[test]
-fn r_x03_the_other_keys_stay_and_what_is_not_asked_for_leaves() {
+fn the_other_keys_stay_and_what_is_not_asked_for_leaves() {
     let mut scene = Scene::new();
     scene.asked.tokens.push(request("b", "gone"));
     scene.asked.tokens.push(request("c", "shy"));
@@ -280,7 +280,7 @@ fn no_token_gets_older_than_the_flag_says() {
 }
 
 #[test]
-fn r_x05_what_is_not_ours_or_cannot_be_written_is_left_alone() {
+fn what_is_not_ours_or_cannot_be_written_is_left_alone() {
     for (edit, refusal) in [
         ((|seen| seen.is_ours = false) as fn(&mut Seen), Refusal::Foreign),
         (|seen| seen.is_immutable = true, Refusal::Immutable),

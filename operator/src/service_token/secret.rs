@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn r_x04_the_secret_is_owned_and_carries_what_its_resource_does_and_no_more() {
+    fn the_secret_is_owned_and_carries_what_its_resource_does_and_no_more() {
         let made = json!(desired(&json!({"team": "a"})).create());
         assert_eq!(
             made,
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn r_x03_only_what_is_named_changes_and_others_marks_stay() {
+    fn only_what_is_named_changes_and_others_marks_stay() {
         let before = desired(&json!({"old": "1"}));
         let mut found = before.create();
         found.metadata.labels.as_mut().unwrap().insert("theirs".into(), "1".into());

@@ -38,7 +38,7 @@ fn claims() -> Claims {
 }
 
 #[test]
-fn r_x07_each_key_tells_of_its_token_and_never_the_token() {
+fn each_key_tells_of_its_token_and_never_the_token() {
     let status = of(work(vec![Key { present: Some(claims()), ..key(None) }]));
     assert_eq!(shown(&status, READY), "True/Fresh: 1 of 1 tokens are valid");
     assert_eq!(status.secret_name.as_deref(), Some("tokens"));
@@ -106,7 +106,7 @@ fn an_account_that_is_gone_does_not_hide_the_other_keys() {
 }
 
 #[test]
-fn r_x05_a_secret_that_is_not_ours_is_a_conflict() {
+fn a_secret_that_is_not_ours_is_a_conflict() {
     let status =
         of(Work { end: End::Refused(Refusal::Foreign), ..work(vec![key(Some(Trouble::NotWritten))]) });
     let conflicted = shown(&status, CONFLICTED);

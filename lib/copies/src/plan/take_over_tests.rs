@@ -83,7 +83,7 @@ fn object(ours: Ours, upstream: Upstream, place: (&str, &str), value: &str, immu
 /// Every combination of our marks, upstream's marks, finalizer and place: taken over is what upstream marked for
 /// this very resource, where the spec wants a copy, while its finalizer is there; and nothing else.
 #[test]
-fn f6_b9_what_is_taken_over_from_upstream_and_what_is_not() {
+fn what_is_taken_over_from_upstream_and_what_is_not() {
     let mut plain = spec(&["foo", "bar", "excluded", "team-a"]);
     plain["targets"]["exclude"] = serde_json::json!(["excluded"]);
     let as_named = valid(plain.clone());
