@@ -21,7 +21,7 @@ use weaver_copies::copy::owner;
 use weaver_copies::copy::{Desired, source_reference};
 use weaver_copies::metadata::Metadata;
 use weaver_copies::object::{Object, ObjectKey};
-use weaver_copies::plan::{Before, Step, Takes, by_object};
+use weaver_copies::plan::{Before, CopyStep, Takes, by_object};
 use weaver_copies::rights::{self, EXPLAINED};
 use weaver_tenant::Account;
 
@@ -176,12 +176,14 @@ async fn of_target(client: &Client, copy: &Desired, spec: &ValidSync, namespace:
     let takes = Takes { unmarked: spec.conflict_policy == ConflictPolicy::Adopt, ..Takes::default() };
     let differs = || found.as_ref().map(|found| copy.differences(found).join(", ")).unwrap_or_default();
     match by_object(copy, takes, found.as_ref()) {
-        Step::Keep => "holds the copy".into(),
-        Step::Create => "does not exist".into(),
-        Step::Update(Before::Ours, _) => format!("is a copy and differs: {}", differs()),
-        Step::Update(..) => "is not a copy yet and would be adopted".into(),
-        Step::Replace(_) => format!("is a copy that can only be deleted and created again: {}", differs()),
-        Step::Refuse(foreign) => format!("is not touched: {foreign}"),
-        Step::Inspect => "was not checked".into(),
+        CopyStep::Keep => "holds the copy".into(),
+        CopyStep::Create => "does not exist".into(),
+        CopyStep::Update(Before::Ours, _) => format!("is a copy and differs: {}", differs()),
+        CopyStep::Update(..) => "is not a copy yet and would be adopted".into(),
+        CopyStep::Replace(_) => {
+            format!("is a copy that can only be deleted and created again: {}", differs())
+        }
+        CopyStep::Refuse(foreign) => format!("is not touched: {foreign}"),
+        CopyStep::Inspect => "was not checked".into(),
     }
 }

@@ -49,7 +49,7 @@ impl Verified {
 
 /// What to do with a target.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum CopyStep {
     /// It is as it should be.
     Keep,
     /// Nothing is there: create, and only create.
@@ -156,43 +156,43 @@ pub enum Seen {
 
 /// Judges a target by what the watch has seen of it and by what is known of its content.
 #[must_use]
-pub fn by_metadata(desired: &Desired, seen: &Seen, known: Option<&Verified>) -> Step {
+pub fn by_metadata(desired: &Desired, seen: &Seen, known: Option<&Verified>) -> CopyStep {
     let meta = match seen {
-        Seen::Unknown => return Step::Inspect,
-        Seen::Nothing => return Step::Create,
+        Seen::Unknown => return CopyStep::Inspect,
+        Seen::Nothing => return CopyStep::Create,
         Seen::Object(meta) | Seen::Marks(meta) => meta,
     };
     match whose(&desired.owner, desired.kind, meta) {
         Ok(()) => {}
         // The watch shows objects with our label only; what became of this one is judged by itself.
-        Err(Foreign::Unmarked) => return Step::Inspect,
-        Err(foreign) => return Step::Refuse(foreign),
+        Err(Foreign::Unmarked) => return CopyStep::Inspect,
+        Err(foreign) => return CopyStep::Refuse(foreign),
     }
     match known.filter(|known| known.is_of(meta)) {
-        Some(known) if known.digest == desired.digest => Step::Keep,
-        Some(_) if matches!(seen, Seen::Marks(_)) => Step::Inspect,
+        Some(known) if known.digest == desired.digest => CopyStep::Keep,
+        Some(_) if matches!(seen, Seen::Marks(_)) => CopyStep::Inspect,
         // An immutable copy would refuse the update; then the object is read and replaced.
-        Some(_) => Step::Update(Before::Ours, meta.clone()),
-        None => Step::Inspect,
+        Some(_) => CopyStep::Update(Before::Ours, meta.clone()),
+        None => CopyStep::Inspect,
     }
 }
 
 /// Judges a target by the object itself.
 #[must_use]
-pub fn by_object(desired: &Desired, takes: Takes<'_>, found: Option<&Object>) -> Step {
-    let Some(found) = found else { return Step::Create };
+pub fn by_object(desired: &Desired, takes: Takes<'_>, found: Option<&Object>) -> CopyStep {
+    let Some(found) = found else { return CopyStep::Create };
     let fits = desired.fits(found);
     let seen = || Arc::new(found.metadata.clone());
     let is_upstreams =
         || takes.upstreams.is_some_and(|upgrade| upgrade.covers(&desired.owner, &found.metadata));
     match whose(&desired.owner, desired.kind, &found.metadata) {
-        Ok(()) if desired.equals(found) => Step::Keep,
-        Ok(()) if fits => Step::Update(Before::Ours, seen()),
-        Ok(()) => Step::Replace(seen()),
-        Err(Foreign::Unmarked) if fits && is_upstreams() => Step::Update(Before::Upstreams, seen()),
-        Err(Foreign::Unmarked) if fits && takes.unmarked => Step::Update(Before::Theirs, seen()),
-        Err(Foreign::Unmarked) if takes.unmarked => Step::Refuse(Foreign::Unfit),
-        Err(foreign) => Step::Refuse(foreign),
+        Ok(()) if desired.equals(found) => CopyStep::Keep,
+        Ok(()) if fits => CopyStep::Update(Before::Ours, seen()),
+        Ok(()) => CopyStep::Replace(seen()),
+        Err(Foreign::Unmarked) if fits && is_upstreams() => CopyStep::Update(Before::Upstreams, seen()),
+        Err(Foreign::Unmarked) if fits && takes.unmarked => CopyStep::Update(Before::Theirs, seen()),
+        Err(Foreign::Unmarked) if takes.unmarked => CopyStep::Refuse(Foreign::Unfit),
+        Err(foreign) => CopyStep::Refuse(foreign),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::code;
 use weaver_copies::copy::Desired;
 use weaver_copies::metadata::{adopted, is_adopted, released};
 use weaver_copies::object::{Object, ObjectKey};
-use weaver_copies::plan::{Before, Foreign, StaleCopy, Step, Takes, Verified, by_object, stale_copy};
+use weaver_copies::plan::{Before, CopyStep, Foreign, StaleCopy, Takes, Verified, by_object, stale_copy};
 
 /// Name under which our writes are in `managedFields`.
 const FIELD_MANAGER: &str = "weaver-operator";
@@ -124,7 +124,7 @@ pub async fn target(
     desired: &Desired,
     takes: Takes<'_>,
     namespace: &str,
-    step: Step,
+    step: CopyStep,
     mode: Mode,
 ) -> TargetState {
     let copies: Api<Object> = tenant.namespaced(&desired.kind, namespace);
@@ -133,7 +133,7 @@ pub async fn target(
     let mut refused: Option<String> = None;
     for _ in 0..ROUNDS {
         let done = match &step {
-            Step::Inspect => inspect(&copies, desired, takes, refused.take()).await,
+            CopyStep::Inspect => inspect(&copies, desired, takes, refused.take()).await,
             step => carry_out(&copies, desired, namespace, step, mode).await,
         };
         match done.map_err(|error| follow_up(error, &step)) {
@@ -141,7 +141,7 @@ pub async fn target(
             Ok(Next::Step(next)) | Err(Next::Step(next)) => step = next,
             Ok(Next::Inspect { why }) | Err(Next::Inspect { why }) => {
                 refused = why;
-                step = Step::Inspect;
+                step = CopyStep::Inspect;
             }
         }
     }
@@ -151,7 +151,7 @@ pub async fn target(
 /// What follows from a step on a target.
 enum Next {
     Ended(TargetState),
-    Step(Step),
+    Step(CopyStep),
     /// Look at it again. `why` the API server refused the update, if it did.
     Inspect {
         why: Option<String>,
@@ -167,9 +167,9 @@ async fn inspect(
 ) -> Result<Next, CallError> {
     let found = lookup(copies.get(&desired.name)).await?;
     Ok(match (by_object(desired, takes, found.as_ref()), refused) {
-        (Step::Keep, _) => Next::Ended(synced(found.map(|found| found.metadata), desired, None)),
+        (CopyStep::Keep, _) => Next::Ended(synced(found.map(|found| found.metadata), desired, None)),
         // It is not immutability that refuses the update: the refusal is meant.
-        (Step::Update(..), Some(words)) => Next::Ended(TargetState::Rejected(words)),
+        (CopyStep::Update(..), Some(words)) => Next::Ended(TargetState::Rejected(words)),
         (next, _) => Next::Step(next),
     })
 }
@@ -179,29 +179,29 @@ async fn carry_out(
     copies: &Api<Object>,
     desired: &Desired,
     namespace: &str,
-    step: &Step,
+    step: &CopyStep,
     mode: Mode,
 ) -> Result<Next, CallError> {
     let params = put(mode);
     let (written, change) = match step {
-        Step::Inspect => return Ok(Next::Inspect { why: None }),
-        Step::Refuse(foreign) => return Ok(Next::Ended(TargetState::Conflict(foreign.clone()))),
+        CopyStep::Inspect => return Ok(Next::Inspect { why: None }),
+        CopyStep::Refuse(foreign) => return Ok(Next::Ended(TargetState::Conflict(foreign.clone()))),
         // Only a verified copy is kept unread, and the caller has that verification.
-        Step::Keep => {
+        CopyStep::Keep => {
             return Ok(Next::Ended(TargetState::Failed("kept without having been verified".into())));
         }
-        Step::Create | Step::Update(..) | Step::Replace(_) if mode == Mode::Look => {
+        CopyStep::Create | CopyStep::Update(..) | CopyStep::Replace(_) if mode == Mode::Look => {
             return Ok(Next::Ended(TargetState::WithoutFinalizer));
         }
-        Step::Create => (call(copies.create(&params, &desired.create(namespace))).await?, Change::Create),
-        Step::Update(before, seen) => {
+        CopyStep::Create => (call(copies.create(&params, &desired.create(namespace))).await?, Change::Create),
+        CopyStep::Update(before, seen) => {
             let mut copy = desired.update(seen);
             if *before == Before::Theirs {
                 copy.metadata = adopted(copy.metadata);
             }
             (call(copies.replace(&desired.name, &params, &copy)).await?, Change::Update(*before))
         }
-        Step::Replace(seen) => {
+        CopyStep::Replace(seen) => {
             delete(copies, seen, mode).await?;
             if mode == Mode::Try {
                 // What is there still is in the way of trying more.
@@ -227,14 +227,14 @@ async fn carry_out(
 }
 
 /// What a failed `step` shows of the target. Pure.
-fn follow_up(error: CallError, step: &Step) -> Next {
+fn follow_up(error: CallError, step: &CopyStep) -> Next {
     Next::Ended(match error {
         // Something is there that was not, or is not what it was: look at it.
         CallError::Conflict(_) => return Next::Inspect { why: None },
         // It vanished between look and write; where we were creating, the namespace is what is missing.
-        CallError::NotFound(_) if *step != Step::Create => return Next::Inspect { why: None },
+        CallError::NotFound(_) if *step != CopyStep::Create => return Next::Inspect { why: None },
         CallError::NotFound(_) => TargetState::NamespaceMissing,
-        CallError::Rejected(status) if matches!(step, Step::Update(..)) => {
+        CallError::Rejected(status) if matches!(step, CopyStep::Update(..)) => {
             return Next::Inspect { why: Some(status.message) };
         }
         CallError::Forbidden(status) if is_terminating(&status) => TargetState::NamespaceTerminating,

@@ -18,7 +18,7 @@ use crate::metrics::Written;
 use crate::watch::Consent;
 use weaver_copies::copy::Desired;
 use weaver_copies::object::ObjectKey;
-use weaver_copies::plan::{Seen, Step, Takes, by_metadata};
+use weaver_copies::plan::{CopyStep, Seen, Takes, by_metadata};
 use weaver_tenant::TenantClient;
 
 /// Writes in flight at once, per reconciliation.
@@ -66,7 +66,7 @@ pub async fn fan_out(
                     _ if ends => None,
                     _ if !served => Some(TargetState::NotServed),
                     _ if consent == Consent::Refused => Some(not_accepted(job, &namespace).await),
-                    (Step::Keep, Some(known), _) => Some(TargetState::Synced(known.clone(), None)),
+                    (CopyStep::Keep, Some(known), _) => Some(TargetState::Synced(known.clone(), None)),
                     (_, _, Some(stands)) => Some(stands.clone()),
                     _ if consent != Consent::Given => Some(not_known(job, &namespace, consent).await),
                     (step, ..) => Some(target(job, &namespace, step, job.mode).await),
@@ -134,7 +134,7 @@ fn in_order(desired: &BTreeSet<String>, resume_at: Option<&str>) -> Vec<String> 
     first.into_iter().chain(last).cloned().collect()
 }
 
-async fn target(job: Job<'_>, namespace: &str, step: Step, mode: Mode) -> TargetState {
+async fn target(job: Job<'_>, namespace: &str, step: CopyStep, mode: Mode) -> TargetState {
     execute::target(job.tenant, job.copy, job.takes, namespace, step, mode).await
 }
 
@@ -142,7 +142,7 @@ async fn target(job: Job<'_>, namespace: &str, step: Step, mode: Mode) -> Target
 /// a right; everybody else gets the API server's own answer.
 async fn not_accepted(job: Job<'_>, namespace: &str) -> TargetState {
     use TargetState::{Failed, Forbidden, NamespaceTerminating, NotAccepted};
-    match target(job, namespace, Step::Inspect, Mode::Look).await {
+    match target(job, namespace, CopyStep::Inspect, Mode::Look).await {
         refused @ (Forbidden(_) | NamespaceTerminating | Failed(_)) => refused,
         _ => NotAccepted,
     }
@@ -152,7 +152,7 @@ async fn not_accepted(job: Job<'_>, namespace: &str) -> TargetState {
 /// server judges the write, and the tenant gets its answer. Where it has nothing against it, the event that is
 /// still to come causes the next reconciliation.
 async fn not_known(job: Job<'_>, namespace: &str, consent: Consent) -> TargetState {
-    match target(job, namespace, Step::Inspect, Mode::Try).await {
+    match target(job, namespace, CopyStep::Inspect, Mode::Try).await {
         TargetState::Planned(_) if consent == Consent::Going => TargetState::NamespaceTerminating,
         TargetState::Planned(Change::Create) => TargetState::NamespaceMissing,
         TargetState::Planned(_) => TargetState::Failed("the namespace has just been created".into()),

@@ -113,12 +113,12 @@ fn what_is_taken_over_from_upstream_and_what_is_not() {
                                 && name == copy;
                             let case = format!("{finalizer} {ours:?} {upstream:?} {namespace}/{name}");
                             assert_eq!(
-                                matches!(step, Step::Update(Before::Upstreams, _)),
+                                matches!(step, CopyStep::Update(Before::Upstreams, _)),
                                 expected,
                                 "{case}: {step:?}"
                             );
                             if ours == Ours::None && !expected {
-                                assert_eq!(step, Step::Refuse(Foreign::Unmarked), "{case}");
+                                assert_eq!(step, CopyStep::Refuse(Foreign::Unmarked), "{case}");
                             }
                             taken.extend(expected.then_some(case));
                         }
@@ -147,13 +147,13 @@ fn taking_over_writes_our_marks_over_exactly_what_was_seen_and_keeps_upstreams()
     for value in ["1", "2"] {
         let found = object(Ours::None, Upstream::This, ("foo", "settings"), value, false);
         let step = by_object(&desired("1"), upgrade, Some(&found));
-        let Step::Update(Before::Upstreams, seen) = step else { panic!("{value}: {step:?}") };
+        let CopyStep::Update(Before::Upstreams, seen) = step else { panic!("{value}: {step:?}") };
         assert_eq!(*seen, found.metadata);
         let written = desired("1").update(&seen);
         assert_eq!(written.metadata.resource_version, found.metadata.resource_version);
         assert!(made_by_upstream(&owner("u1"), &written.metadata), "other people's metadata stays");
-        assert_eq!(by_object(&desired("1"), upgrade, Some(&written)), Step::Keep);
-        assert_eq!(by_object(&desired("1"), Takes::default(), Some(&written)), Step::Keep);
+        assert_eq!(by_object(&desired("1"), upgrade, Some(&written)), CopyStep::Keep);
+        assert_eq!(by_object(&desired("1"), Takes::default(), Some(&written)), CopyStep::Keep);
     }
 }
 
@@ -166,7 +166,7 @@ fn nothing_is_deleted_on_upstreams_marks() {
     let immutable = object(Ours::None, Upstream::This, ("foo", "settings"), "2", true);
     let step =
         by_object(&desired("1"), upgrading(TakeOver::of(&spec, &resource(&finalizers))), Some(&immutable));
-    assert_eq!(step, Step::Refuse(Foreign::Unmarked), "it could only be deleted and made again");
+    assert_eq!(step, CopyStep::Refuse(Foreign::Unmarked), "it could only be deleted and made again");
     let (kind, namespace, name) = (SourceKind::ConfigMap, Some("team-a".into()), Some("settings".into()));
     let source = Source { kind, namespace, name };
     for upstream in UPSTREAM {
@@ -191,7 +191,7 @@ fn a_source_that_carries_our_own_marks_is_not_taken_over_either() {
     marked.metadata.annotations.get_or_insert_default().extend([itself]);
     let step =
         by_object(&desired("1"), upgrading(TakeOver::of(&spec, &resource(&finalizers))), Some(&marked));
-    assert_eq!(step, Step::Refuse(Foreign::Source));
+    assert_eq!(step, CopyStep::Refuse(Foreign::Source));
 }
 
 fn any_object() -> impl Strategy<Value = Option<Object>> {
@@ -217,29 +217,29 @@ proptest! {
         let takes = Takes { upstreams: TakeOver::of(&spec, &resource(&finalizers)), unmarked: adopts };
         let step = by_object(&desired("1"), takes, found.as_ref());
         match (&step, &found) {
-            (Step::Create, found) => prop_assert!(found.is_none()),
-            (Step::Update(Before::Ours, meta) | Step::Replace(meta), Some(found)) => {
+            (CopyStep::Create, found) => prop_assert!(found.is_none()),
+            (CopyStep::Update(Before::Ours, meta) | CopyStep::Replace(meta), Some(found)) => {
                 prop_assert_eq!(ownership(&owner("u1"), meta), Ownership::Ours);
                 prop_assert_eq!(&**meta, &found.metadata);
             }
-            (Step::Update(Before::Theirs, meta), Some(found)) => {
+            (CopyStep::Update(Before::Theirs, meta), Some(found)) => {
                 prop_assert!(adopts && desired("1").fits(found));
                 prop_assert_eq!(ownership(&owner("u1"), meta), Ownership::Unmarked);
                 prop_assert_eq!(&**meta, &found.metadata);
             }
-            (Step::Update(Before::Upstreams, meta), Some(found)) => {
+            (CopyStep::Update(Before::Upstreams, meta), Some(found)) => {
                 prop_assert!(is_upgrading && found.metadata.namespace.as_deref() == Some("foo"));
                 prop_assert!(made_by_upstream(&owner("u1"), meta) && desired("1").fits(found));
                 prop_assert_eq!(ownership(&owner("u1"), meta), Ownership::Unmarked);
                 prop_assert_eq!(&**meta, &found.metadata);
             }
-            (Step::Keep, Some(found)) => prop_assert!(desired("1").equals(found)),
-            (Step::Refuse(Foreign::Source), Some(found)) => {
+            (CopyStep::Keep, Some(found)) => prop_assert!(desired("1").equals(found)),
+            (CopyStep::Refuse(Foreign::Source), Some(found)) => {
                 prop_assert_eq!(found.metadata.namespace.as_deref(), Some("team-a"));
             }
-            (Step::Refuse(Foreign::Unmarked), Some(_)) => prop_assert!(!adopts),
-            (Step::Refuse(Foreign::Unfit), Some(found)) => prop_assert!(adopts && !desired("1").fits(found)),
-            (Step::Refuse(_), Some(found)) => {
+            (CopyStep::Refuse(Foreign::Unmarked), Some(_)) => prop_assert!(!adopts),
+            (CopyStep::Refuse(Foreign::Unfit), Some(found)) => prop_assert!(adopts && !desired("1").fits(found)),
+            (CopyStep::Refuse(_), Some(found)) => {
                 prop_assert_ne!(ownership(&owner("u1"), &found.metadata), Ownership::Ours);
             }
             (step, found) => prop_assert!(false, "{step:?} for {found:?}"),
@@ -251,9 +251,9 @@ proptest! {
         let spec = valid(spec(&["foo"]));
         let finalizers = holds(UPSTREAM_FINALIZER);
         let upgrade = upgrading(TakeOver::of(&spec, &resource(&finalizers)));
-        if let Step::Update(_, meta) = by_object(&desired("1"), upgrade, found.as_ref()) {
+        if let CopyStep::Update(_, meta) = by_object(&desired("1"), upgrade, found.as_ref()) {
             let written = desired("1").update(&meta);
-            prop_assert_eq!(by_object(&desired("1"), upgrade, Some(&written)), Step::Keep);
+            prop_assert_eq!(by_object(&desired("1"), upgrade, Some(&written)), CopyStep::Keep);
         }
     }
 }

@@ -44,7 +44,7 @@ fn an_unchanged_copy_is_kept_without_reading_it() {
     let copy = stored(desired("1").create("foo"), "c", "5");
     let known = Verified::new(&copy.metadata, &desired("1")).unwrap();
     let meta = Arc::new(copy.metadata);
-    assert_eq!(by_metadata(&desired("1"), &Seen::Object(meta.clone()), Some(&known)), Step::Keep);
+    assert_eq!(by_metadata(&desired("1"), &Seen::Object(meta.clone()), Some(&known)), CopyStep::Keep);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn an_edited_source_is_written_without_reading_the_copy() {
     let meta = Arc::new(copy.metadata);
     assert_eq!(
         by_metadata(&desired("2"), &Seen::Object(meta.clone()), Some(&known)),
-        Step::Update(Before::Ours, meta.clone())
+        CopyStep::Update(Before::Ours, meta.clone())
     );
 }
 
@@ -64,22 +64,22 @@ fn an_edited_or_unknown_copy_is_read_first() {
     let known =
         Verified { resource_version: "5".into(), ..Verified::new(&copy.metadata, &desired("1")).unwrap() };
     let meta = Arc::new(copy.metadata);
-    assert_eq!(by_metadata(&desired("1"), &Seen::Object(meta.clone()), Some(&known)), Step::Inspect);
-    assert_eq!(by_metadata(&desired("1"), &Seen::Object(meta.clone()), None), Step::Inspect);
+    assert_eq!(by_metadata(&desired("1"), &Seen::Object(meta.clone()), Some(&known)), CopyStep::Inspect);
+    assert_eq!(by_metadata(&desired("1"), &Seen::Object(meta.clone()), None), CopyStep::Inspect);
 }
 
 #[test]
 fn what_a_dead_watch_showed_last_decides_nothing() {
     let copy = stored(desired("1").create("foo"), "c", "5");
     let known = Verified::new(&copy.metadata, &desired("1"));
-    assert_eq!(by_metadata(&desired("1"), &Seen::Unknown, known.as_ref()), Step::Inspect);
+    assert_eq!(by_metadata(&desired("1"), &Seen::Unknown, known.as_ref()), CopyStep::Inspect);
 }
 
 #[test]
 fn a_foreign_object_is_refused_even_if_its_content_is_equal() {
     assert_eq!(
         by_object(&desired("1"), Takes::default(), Some(&foreign_object())),
-        Step::Refuse(Foreign::Unmarked)
+        CopyStep::Refuse(Foreign::Unmarked)
     );
 }
 
@@ -92,7 +92,7 @@ fn copy_of_another() -> Object {
 fn a_copy_of_another_resource_is_refused() {
     let found = copy_of_another();
     let refused =
-        Step::Refuse(Foreign::Other { holder: "ConfigMapSync team-b/other".into(), uid: "u2".into() });
+        CopyStep::Refuse(Foreign::Other { holder: "ConfigMapSync team-b/other".into(), uid: "u2".into() });
     assert_eq!(by_object(&desired("1"), Takes::default(), Some(&found)), refused);
     assert_eq!(by_metadata(&desired("1"), &Seen::Object(Arc::new(found.metadata)), None), refused);
 }
@@ -103,7 +103,7 @@ fn a_secret_that_a_service_token_fills_is_nobodys_to_adopt() {
     let annotation = ("weaver.example.com/token".to_owned(), "team-b/tokens/u9".to_owned());
     found.metadata.annotations.get_or_insert_default().extend([annotation]);
     let takes = Takes { unmarked: true, ..Takes::default() };
-    let refused = Step::Refuse(Foreign::Tokens("ServiceToken team-b/tokens".into()));
+    let refused = CopyStep::Refuse(Foreign::Tokens("ServiceToken team-b/tokens".into()));
     assert_eq!(by_object(&desired("1"), takes, Some(&found)), refused);
 }
 
@@ -124,13 +124,13 @@ fn copies_of_a_resource_that_is_gone_are_those_of_its_name_and_no_one_elses() {
             for unmarked in [false, true] {
                 let takes = Takes { unmarked, ..Takes::default() };
                 let step = by_object(&desired("2"), takes, Some(&found));
-                let writes = matches!(step, Step::Update(Before::Ours, _) | Step::Replace(_));
-                let refuses = matches!(&step, Step::Refuse(Foreign::Other { uid, .. }) if uid == "dead");
+                let writes = matches!(step, CopyStep::Update(Before::Ours, _) | CopyStep::Replace(_));
+                let refuses = matches!(&step, CopyStep::Refuse(Foreign::Other { uid, .. }) if uid == "dead");
                 assert_eq!((writes, refuses), (taken, !taken), "{namespace}/{name} {takes:?}: {step:?}");
             }
             let seen = Seen::Object(Arc::new(found.metadata));
             let by_watch = by_metadata(&desired("2"), &seen, None);
-            assert_eq!(by_watch == Step::Inspect, taken, "{namespace}/{name}: {by_watch:?}");
+            assert_eq!(by_watch == CopyStep::Inspect, taken, "{namespace}/{name}: {by_watch:?}");
         }
     }
 }
@@ -152,7 +152,7 @@ fn what_an_earlier_resource_of_the_same_name_left_behind_is_not_removed() {
 fn content_of_an_immutable_copy_is_replaced() {
     let mut found = stored(desired("1").create("foo"), "c", "1");
     found.immutable = Some(true);
-    assert!(matches!(by_object(&desired("2"), Takes::default(), Some(&found)), Step::Replace(_)));
+    assert!(matches!(by_object(&desired("2"), Takes::default(), Some(&found)), CopyStep::Replace(_)));
 }
 
 #[test]
@@ -160,13 +160,13 @@ fn what_carries_no_mark_is_adopted_where_the_spec_says_so_and_nothing_else_is() 
     let adopting = Takes { unmarked: true, ..Takes::default() };
     let found = foreign_object();
     let step = by_object(&desired("2"), adopting, Some(&found));
-    assert_eq!(step, Step::Update(Before::Theirs, Arc::new(found.metadata.clone())));
+    assert_eq!(step, CopyStep::Update(Before::Theirs, Arc::new(found.metadata.clone())));
     let step = by_object(&desired("2"), adopting, Some(&copy_of_another()));
-    assert!(matches!(step, Step::Refuse(Foreign::Other { .. })), "{step:?}");
+    assert!(matches!(step, CopyStep::Refuse(Foreign::Other { .. })), "{step:?}");
     // It could only be deleted and made again.
     for (immutable, kind) in [(Some(true), None), (None, Some("Opaque".to_owned()))] {
         let unfit = Object { immutable, type_: kind, ..foreign_object() };
-        assert_eq!(by_object(&desired("2"), adopting, Some(&unfit)), Step::Refuse(Foreign::Unfit));
+        assert_eq!(by_object(&desired("2"), adopting, Some(&unfit)), CopyStep::Refuse(Foreign::Unfit));
     }
 }
 
@@ -191,7 +191,10 @@ fn the_source_is_never_removed_whatever_marks_it_carries() {
     // Of the other kind it is not the source, and its marks say so.
     assert_eq!(stale_copy(&owner("u1"), &named, SourceKind::Secret, &marked("team-a")), StaleCopy::Ours);
     let restored = stored(desired("1").create("team-a"), "c", "1");
-    assert_eq!(by_object(&desired("2"), Takes::default(), Some(&restored)), Step::Refuse(Foreign::Source));
+    assert_eq!(
+        by_object(&desired("2"), Takes::default(), Some(&restored)),
+        CopyStep::Refuse(Foreign::Source)
+    );
 }
 
 /// What a watch keeps of a large object lacks labels and annotations of other people: written back, they would be lost.
@@ -200,9 +203,11 @@ fn what_is_known_by_its_marks_alone_is_never_written_over_unread() {
     let copy = stored(desired("1").create("foo"), "c", "5");
     let known = Verified::new(&copy.metadata, &desired("1")).unwrap();
     let seen = Seen::Marks(Arc::new(copy.metadata));
-    for (wanted, known, expected) in
-        [("1", Some(&known), Step::Keep), ("2", Some(&known), Step::Inspect), ("1", None, Step::Inspect)]
-    {
+    for (wanted, known, expected) in [
+        ("1", Some(&known), CopyStep::Keep),
+        ("2", Some(&known), CopyStep::Inspect),
+        ("1", None, CopyStep::Inspect),
+    ] {
         assert_eq!(by_metadata(&desired(wanted), &seen, known), expected, "{wanted}");
     }
 }
