@@ -20,7 +20,7 @@ use weaver_client::call::{CallError, call, lookup};
 
 use super::fence::{Fence, since_boot};
 use super::holder::Origin;
-use super::plan::{Candidate, Step, Timing, announced, outranking, staying, went_back};
+use super::plan::{Candidate, LeaseStep, Timing, announced, outranking, staying, went_back};
 use crate::code;
 use crate::health::{Health, Heartbeat};
 use weaver_api::lease::{Candidacy, Me, NAME, Record, held, released, with_candidates};
@@ -134,8 +134,8 @@ impl Leases {
         let record = found.as_ref().map(Record::of);
         let is_gone = |holder: &str| self.origin.is_gone(holder);
         let why = match candidate.judge(record.as_ref(), &self.me, is_gone, since_boot(), &self.timing) {
-            Step::Take(why) => why,
-            Step::Wait(pause) => {
+            LeaseStep::Take(why) => why,
+            LeaseStep::Wait(pause) => {
                 return Ok(found.map_or(Look::Again(pause), |lease| Look::Held(Box::new(lease), pause)));
             }
         };

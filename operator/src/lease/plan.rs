@@ -49,7 +49,7 @@ const LISTED: usize = 16;
 
 /// What a candidate does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Step {
+pub enum LeaseStep {
     /// It takes the Lease, in exactly the state that it has seen.
     Take(Why),
     /// It looks again after this time.
@@ -130,22 +130,22 @@ impl Candidate {
         is_gone: impl Fn(&str) -> bool,
         now: Duration,
         timing: &Timing,
-    ) -> Step {
+    ) -> LeaseStep {
         // One that was seen and is not there any more was deleted, and its holder may not know of it yet.
         if found.is_none() && self.seen.is_none() {
-            return Step::Take(Why::Absent);
+            return LeaseStep::Take(Why::Absent);
         }
         let candidates = found.map(|found| found.candidates.as_slice()).unwrap_or_default();
         let first_in_line = outranking(candidates, me, &is_gone).is_none();
         if first_in_line && found.is_some_and(|found| found.is_released) {
-            return Step::Take(Why::Released);
+            return LeaseStep::Take(Why::Released);
         }
         if let Some(holder) = found.and_then(|found| found.holder.as_ref()) {
             if *holder == me.name {
-                return Step::Take(Why::Mine);
+                return LeaseStep::Take(Why::Mine);
             }
             if first_in_line && is_gone(holder) {
-                return Step::Take(Why::Gone);
+                return LeaseStep::Take(Why::Gone);
             }
         }
         let renewal = found.map(|found| found.renewal.as_str()).unwrap_or_default();
@@ -162,7 +162,7 @@ impl Candidate {
         let is_free = found.is_some_and(|found| found.is_released);
         let patience = if is_free { timing.retry * 3 } else { timing.expiry.max(theirs) };
         let left = patience.saturating_sub(now.saturating_sub(since));
-        if left.is_zero() { Step::Take(Why::Expired) } else { Step::Wait(left.min(timing.retry)) }
+        if left.is_zero() { LeaseStep::Take(Why::Expired) } else { LeaseStep::Wait(left.min(timing.retry)) }
     }
 }
 
@@ -198,13 +198,13 @@ mod tests {
         let (timing, mut waiting) = (Timing::of(seconds(60)), Candidate::default());
         let free = Record { candidates: vec![candidate("laptop", 10)], ..record(None, 1) };
         let mut at = |now, gone: bool| waiting.judge(Some(&free), &me(), |_| gone, seconds(now), &timing);
-        assert_eq!(at(0, false), Step::Wait(seconds(10)));
-        assert_eq!(at(29, false), Step::Wait(seconds(1)));
-        assert_eq!(at(29, true), Step::Take(Why::Released), "it is gone");
-        assert_eq!(at(30, false), Step::Take(Why::Expired), "it does not come");
+        assert_eq!(at(0, false), LeaseStep::Wait(seconds(10)));
+        assert_eq!(at(29, false), LeaseStep::Wait(seconds(1)));
+        assert_eq!(at(29, true), LeaseStep::Take(Why::Released), "it is gone");
+        assert_eq!(at(30, false), LeaseStep::Take(Why::Expired), "it does not come");
         let laptop = Me { name: "laptop".into(), priority: 10 };
         let step = Candidate::default().judge(Some(&free), &laptop, |_| false, seconds(0), &timing);
-        assert_eq!(step, Step::Take(Why::Released));
+        assert_eq!(step, LeaseStep::Take(Why::Released));
     }
 
     #[test]
@@ -265,11 +265,11 @@ mod tests {
         let judge = |found: Option<&Record>, gone| {
             Candidate::default().judge(found, &me(), |_| gone, seconds(5), &timing)
         };
-        assert_eq!(judge(None, false), Step::Take(Why::Absent));
-        assert_eq!(judge(Some(&record(None, 1)), false), Step::Take(Why::Released));
-        assert_eq!(judge(Some(&record(Some("me"), 1)), false), Step::Take(Why::Mine));
-        assert_eq!(judge(Some(&record(Some("other"), 1)), true), Step::Take(Why::Gone));
-        assert_eq!(judge(Some(&record(Some("other"), 1)), false), Step::Wait(seconds(10)));
+        assert_eq!(judge(None, false), LeaseStep::Take(Why::Absent));
+        assert_eq!(judge(Some(&record(None, 1)), false), LeaseStep::Take(Why::Released));
+        assert_eq!(judge(Some(&record(Some("me"), 1)), false), LeaseStep::Take(Why::Mine));
+        assert_eq!(judge(Some(&record(Some("other"), 1)), true), LeaseStep::Take(Why::Gone));
+        assert_eq!(judge(Some(&record(Some("other"), 1)), false), LeaseStep::Wait(seconds(10)));
     }
 
     #[test]
@@ -278,11 +278,11 @@ mod tests {
         let mut at = |now: u64, version: u64| {
             candidate.judge(Some(&record(Some("other"), version)), &me(), |_| false, seconds(now), &timing)
         };
-        assert_eq!(at(1_000, 1), Step::Wait(seconds(10)));
-        assert_eq!(at(1_055, 1), Step::Wait(seconds(5)));
-        assert_eq!(at(1_059, 2), Step::Wait(seconds(10)), "it was renewed, or changed by anybody");
-        assert_eq!(at(1_118, 2), Step::Wait(seconds(1)));
-        assert_eq!(at(1_119, 2), Step::Take(Why::Expired));
+        assert_eq!(at(1_000, 1), LeaseStep::Wait(seconds(10)));
+        assert_eq!(at(1_055, 1), LeaseStep::Wait(seconds(5)));
+        assert_eq!(at(1_059, 2), LeaseStep::Wait(seconds(10)), "it was renewed, or changed by anybody");
+        assert_eq!(at(1_118, 2), LeaseStep::Wait(seconds(1)));
+        assert_eq!(at(1_119, 2), LeaseStep::Take(Why::Expired));
     }
 
     #[test]
@@ -290,14 +290,14 @@ mod tests {
         let (timing, mut candidate) = (Timing::of(seconds(60)), Candidate::default());
         let mut at =
             |found: Option<&Record>, now| candidate.judge(found, &me(), |_| false, seconds(now), &timing);
-        assert_eq!(at(Some(&record(Some("leader"), 1)), 0), Step::Wait(seconds(10)));
-        assert_eq!(at(None, 10), Step::Wait(seconds(10)));
-        assert_eq!(at(None, 69), Step::Wait(seconds(1)));
+        assert_eq!(at(Some(&record(Some("leader"), 1)), 0), LeaseStep::Wait(seconds(10)));
+        assert_eq!(at(None, 10), LeaseStep::Wait(seconds(10)));
+        assert_eq!(at(None, 69), LeaseStep::Wait(seconds(1)));
         let emptied = Record { is_released: false, ..record(None, 2) };
-        assert_eq!(at(Some(&emptied), 69), Step::Wait(seconds(10)));
-        assert_eq!(at(Some(&emptied), 129), Step::Take(Why::Expired));
-        assert_eq!(at(None, 130), Step::Wait(seconds(10)));
-        assert_eq!(at(None, 190), Step::Take(Why::Expired));
+        assert_eq!(at(Some(&emptied), 69), LeaseStep::Wait(seconds(10)));
+        assert_eq!(at(Some(&emptied), 129), LeaseStep::Take(Why::Expired));
+        assert_eq!(at(None, 130), LeaseStep::Wait(seconds(10)));
+        assert_eq!(at(None, 190), LeaseStep::Take(Why::Expired));
     }
 
     #[test]
@@ -307,10 +307,14 @@ mod tests {
         let quick = Record { expiry: Some(seconds(1)), ..record(Some("other"), 2) };
         let mut at =
             |found: &Record, now| candidate.judge(Some(found), &me(), |_| false, seconds(now), &timing);
-        assert_eq!(at(&slow, 0), Step::Wait(seconds(10)));
-        assert_eq!(at(&slow, 119), Step::Wait(seconds(1)));
-        assert_eq!(at(&slow, 120), Step::Take(Why::Expired));
-        assert_eq!(at(&quick, 121), Step::Wait(seconds(10)), "and one with a shorter time is not hurried");
+        assert_eq!(at(&slow, 0), LeaseStep::Wait(seconds(10)));
+        assert_eq!(at(&slow, 119), LeaseStep::Wait(seconds(1)));
+        assert_eq!(at(&slow, 120), LeaseStep::Take(Why::Expired));
+        assert_eq!(
+            at(&quick, 121),
+            LeaseStep::Wait(seconds(10)),
+            "and one with a shorter time is not hurried"
+        );
     }
 
     proptest! {
@@ -332,7 +336,7 @@ mod tests {
                     next = renewals.next().map(|pause| at + seconds(pause));
                 }
                 let found = record(Some("leader"), version);
-                if let Step::Take(_) = candidate.judge(Some(&found), &me(), |_| false, now, &timing) {
+                if let LeaseStep::Take(_) = candidate.judge(Some(&found), &me(), |_| false, now, &timing) {
                     // A write that was begun at the last moment is over, too.
                     prop_assert!(now >= renewed + timing.fence + timing.deadline);
                     return Ok(());
