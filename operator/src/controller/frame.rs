@@ -18,7 +18,7 @@ use tracing::{error, warn};
 use weaver_api::conditions::bounded;
 use weaver_client::call::CallError;
 
-use super::kind::{Common, Context, Failure, Guarded, Memory as _, Reconcile, Step};
+use super::kind::{Common, Context, Failure, Guarded, Memory as _, Reconcile, ReconcileStep};
 use super::not_understood::{self, NotUnderstood};
 use super::outcome::{Reconciled, Work};
 use super::pause::Pause;
@@ -43,9 +43,9 @@ pub async fn reconcile<K: Reconcile>(
     let begun = Instant::now();
     let done = Box::pin(once(&resource, &context)).await;
     let (action, end) = match done {
-        Ok(Step::Done(resync)) => (Ok(Action::requeue(resync)), End::Settled),
-        Ok(Step::AwaitChange) => (Ok(Action::await_change()), End::Settled),
-        Ok(Step::Again(pause)) => (Ok(Action::requeue(pause)), End::Retry),
+        Ok(ReconcileStep::Done(resync)) => (Ok(Action::requeue(resync)), End::Settled),
+        Ok(ReconcileStep::AwaitChange) => (Ok(Action::await_change()), End::Settled),
+        Ok(ReconcileStep::Again(pause)) => (Ok(Action::requeue(pause)), End::Retry),
         Err(failure) => (Err(failure), End::Failed),
     };
     context.metrics.reconciled(end, begun.elapsed());
@@ -74,7 +74,10 @@ pub fn error_policy<K: Reconcile>(
 }
 
 /// `Done` with the time after which the resource is compared again.
-async fn once<K: Reconcile>(guarded: &Guarded<K>, context: &Context<K>) -> Result<Step<Duration>, Failure> {
+async fn once<K: Reconcile>(
+    guarded: &Guarded<K>,
+    context: &Context<K>,
+) -> Result<ReconcileStep<Duration>, Failure> {
     let (reference, meta) = (ResourceRef::of(guarded), guarded.meta());
     let uid = guarded.uid().unwrap_or_default();
     let entry = context.states.entry(&uid, &reference);
@@ -85,7 +88,7 @@ async fn once<K: Reconcile>(guarded: &Guarded<K>, context: &Context<K>) -> Resul
     if meta.deletion_timestamp.is_some() && K::is_final(paused.as_ref()) {
         K::finalize(context, &entry, memory, guarded).await?;
         context.states.forget(&uid);
-        return Ok(Step::AwaitChange);
+        return Ok(ReconcileStep::AwaitChange);
     }
     if memory.common().generation != meta.generation {
         memory.common().generation = meta.generation;
@@ -93,12 +96,12 @@ async fn once<K: Reconcile>(guarded: &Guarded<K>, context: &Context<K>) -> Resul
     }
     K::begin(&entry, memory, meta);
     if let Err(wait) = memory.common().rate_limit.allows(Instant::now()) {
-        return Ok(Step::Again(wait));
+        return Ok(ReconcileStep::Again(wait));
     }
     let (acted, before) = match &guarded.0 {
         Ok(resource) => {
             let acted = match &paused {
-                Some(pause) => Step::Done(Reconciled::Paused(pause.words(K::NOUN, &reference))),
+                Some(pause) => ReconcileStep::Done(Reconciled::Paused(pause.words(K::NOUN, &reference))),
                 None => K::act(context, &entry, memory, resource).await?,
             };
             (acted, HasStatus::status(resource).cloned().unwrap_or_default())
@@ -106,31 +109,31 @@ async fn once<K: Reconcile>(guarded: &Guarded<K>, context: &Context<K>) -> Resul
         Err(_) => match not_understood::look::<K>(&context.client, &reference).await {
             Ok(Some(odd)) => {
                 let (faults, status) = noted::<K>(memory.common(), &reference, meta, odd);
-                (Step::Done(Reconciled::NotUnderstood(faults)), status)
+                (ReconcileStep::Done(Reconciled::NotUnderstood(faults)), status)
             }
             // Its deletion, or its repair, is an event of its own.
-            Ok(None) => (Step::AwaitChange, K::Status::default()),
+            Ok(None) => (ReconcileStep::AwaitChange, K::Status::default()),
             Err(error) => return Err(Failure::Reading(error)),
         },
     };
     let concluded = match acted {
-        Step::Done(outcome) => K::conclude(context, memory, meta, paused.as_ref(), outcome).await?,
+        ReconcileStep::Done(outcome) => K::conclude(context, memory, meta, paused.as_ref(), outcome).await?,
         ended => ended,
     };
     let outcome = match concluded {
-        Step::Done(outcome) => outcome,
-        Step::AwaitChange => return Ok(Step::AwaitChange),
-        Step::Again(pause) => return Ok(Step::Again(pause)),
+        ReconcileStep::Done(outcome) => outcome,
+        ReconcileStep::AwaitChange => return Ok(ReconcileStep::AwaitChange),
+        ReconcileStep::Again(pause) => return Ok(ReconcileStep::Again(pause)),
     };
     report(context, memory.common(), meta, &outcome, before).await?;
     if outcome.wants_retry() {
         let pause = backoff::pause(entry.failed(), context.options.retry, fastrand::f64());
-        return Ok(Step::Again(
+        return Ok(ReconcileStep::Again(
             outcome.work().and_then(Work::retry_within).map_or(pause, |due| pause.min(due)),
         ));
     }
     entry.forgive();
-    Ok(Step::Done(backoff::resync(outcome.resync(&context.options), fastrand::f64())))
+    Ok(ReconcileStep::Done(backoff::resync(outcome.resync(&context.options), fastrand::f64())))
 }
 
 /// Logged once per change, and reported as any other outcome.

@@ -76,7 +76,7 @@ pub trait Reconcile:
         entry: &Entry<Self::Memory>,
         memory: &mut Self::Memory,
         resource: &Self,
-    ) -> impl Future<Output = Result<Step<Reconciled<Self::Work>>, Failure>> + Send;
+    ) -> impl Future<Output = Result<ReconcileStep<Reconciled<Self::Work>>, Failure>> + Send;
 
     /// What follows from the outcome before it is reported. `paused` is the pause at the beginning.
     fn conclude(
@@ -85,7 +85,7 @@ pub trait Reconcile:
         meta: &ObjectMeta,
         paused: Option<&Pause>,
         outcome: Reconciled<Self::Work>,
-    ) -> impl Future<Output = Result<Step<Reconciled<Self::Work>>, Failure>> + Send;
+    ) -> impl Future<Output = Result<ReconcileStep<Reconciled<Self::Work>>, Failure>> + Send;
 
     /// The status of the resource after `outcome`.
     fn status(
@@ -107,7 +107,7 @@ pub trait Reconcile:
 
 /// How a part of a reconcile ended.
 #[derive(Debug)]
-pub enum Step<T> {
+pub enum ReconcileStep<T> {
     /// With this; the next part follows.
     Done(T),
     /// An event of the resource's own will start another reconcile.

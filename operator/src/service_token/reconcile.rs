@@ -16,7 +16,7 @@ use super::status::{patch, status};
 use super::why::Why;
 use super::work::work;
 use crate::controller::events::{MINTED, event, reference, turned};
-use crate::controller::kind::{Common, Context, Failure, Memory, Reconcile, Step};
+use crate::controller::kind::{Common, Context, Failure, Memory, Reconcile, ReconcileStep};
 use crate::controller::pause::Pause;
 use crate::controller::report::Report;
 use crate::controller::state::Entry;
@@ -36,9 +36,11 @@ impl Reconcile for ServiceToken {
         entry: &Entry<TokenState>,
         state: &mut TokenState,
         resource: &Self,
-    ) -> Result<Step<Outcome>, Failure> {
+    ) -> Result<ReconcileStep<Outcome>, Failure> {
         // The deletion of one that is on its way out is an event of its own.
-        Ok(work(context, entry, state, resource).await.map_or(Step::AwaitChange, Step::Done))
+        Ok(work(context, entry, state, resource)
+            .await
+            .map_or(ReconcileStep::AwaitChange, ReconcileStep::Done))
     }
 
     async fn conclude(
@@ -47,14 +49,14 @@ impl Reconcile for ServiceToken {
         _: &ObjectMeta,
         _: Option<&Pause>,
         outcome: Outcome,
-    ) -> Result<Step<Outcome>, Failure> {
+    ) -> Result<ReconcileStep<Outcome>, Failure> {
         if let Some(work) = outcome.work() {
             context.metrics.issued(&work.minted);
             if work.sent {
                 state.common.rate_limit.spend();
             }
         }
-        Ok(Step::Done(outcome))
+        Ok(ReconcileStep::Done(outcome))
     }
 
     fn status(

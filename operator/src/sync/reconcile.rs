@@ -23,7 +23,7 @@ use super::status::{patch, status};
 use super::work::work;
 use super::{cleanup, events};
 use crate::code;
-use crate::controller::kind::{self, Common, Context, Failure, Memory, Reconcile, Step};
+use crate::controller::kind::{self, Common, Context, Failure, Memory, Reconcile, ReconcileStep};
 use crate::controller::pause::Pause;
 use crate::controller::report::Report;
 use crate::controller::state::Entry;
@@ -83,16 +83,18 @@ impl Reconcile for ConfigMapSync {
         entry: &Entry<SyncState>,
         state: &mut SyncState,
         sync: &Self,
-    ) -> Result<Step<Outcome>, Failure> {
+    ) -> Result<ReconcileStep<Outcome>, Failure> {
         let api = api(context, sync.meta());
         if state.upgraded.is_none()
             && finalizer::pin_upstreams_source(&api, sync).await.map_err(Failure::Finalizer)?
         {
             // The patch is an event, and the reconcile that follows takes over.
-            return Ok(Step::Again(context.options.retry));
+            return Ok(ReconcileStep::Again(context.options.retry));
         }
         // Outdated in the middle of the work.
-        Ok(work(context, entry, state, sync).await.map_or(Step::Again(Duration::ZERO), Step::Done))
+        Ok(work(context, entry, state, sync)
+            .await
+            .map_or(ReconcileStep::Again(Duration::ZERO), ReconcileStep::Done))
     }
 
     async fn conclude(
@@ -101,20 +103,20 @@ impl Reconcile for ConfigMapSync {
         meta: &ObjectMeta,
         paused: Option<&Pause>,
         outcome: Outcome,
-    ) -> Result<Step<Outcome>, Failure> {
+    ) -> Result<ReconcileStep<Outcome>, Failure> {
         // It may have taken minutes.
         if paused.is_none() && Pause::of_all(&context.namespaces).is_some() {
-            return Ok(Step::Again(Duration::ZERO));
+            return Ok(ReconcileStep::Again(Duration::ZERO));
         }
         if outcome.wants_finalizer() {
             finalizer::set(&api(context, meta), meta, Claim::Take).await.map_err(Failure::Finalizer)?;
             // The patch is an event, and the reconcile that follows writes.
-            return Ok(Step::Again(context.options.retry));
+            return Ok(ReconcileStep::Again(context.options.retry));
         }
         if is_upgrading(meta) && outcome.ends_upgrade() && end_upgrade(context, state, meta).await? {
-            return Ok(Step::Again(context.options.retry));
+            return Ok(ReconcileStep::Again(context.options.retry));
         }
-        Ok(Step::Done(outcome))
+        Ok(ReconcileStep::Done(outcome))
     }
 
     fn status(
