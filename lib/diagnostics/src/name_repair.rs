@@ -53,7 +53,7 @@ pub struct State<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum RepairStep {
     /// Every configured name is served.
     Done,
     Configure(Change),
@@ -65,7 +65,7 @@ pub enum Step {
     GiveUp(String),
 }
 
-impl Step {
+impl RepairStep {
     #[must_use]
     pub const fn progress(&self) -> Option<Progress> {
         match self {
@@ -79,9 +79,12 @@ impl Step {
 
 /// The next step after this progress.
 #[must_use]
-pub fn next(progress: Progress, state: &State<'_>) -> Step {
+pub fn next(progress: Progress, state: &State<'_>) -> RepairStep {
     if let Some(bad) = state.preflight.iter().find(|finding| finding.severity() == Severity::Fail) {
-        return Step::GiveUp(format!("stopped, k3s would not come back ({}): {}", bad.code, bad.message));
+        return RepairStep::GiveUp(format!(
+            "stopped, k3s would not come back ({}): {}",
+            bad.code, bad.message
+        ));
     }
     let lost: Vec<_> = state.effective.shadowed.iter().filter(|lost| !lost.by_flag).collect();
     if progress == Progress::Ground && !lost.is_empty() {
@@ -91,7 +94,7 @@ pub fn next(progress: Progress, state: &State<'_>) -> Step {
         && !wanted(&state.effective.tls_san, Stage::Serving).0.is_empty()
         && progress != Progress::Configured
     {
-        return Step::GiveUp(
+        return RepairStep::GiveUp(
             "k3s has sent no certificate yet: `sudo weaver-node-agent check` says why".to_owned(),
         );
     }
@@ -99,7 +102,7 @@ pub fn next(progress: Progress, state: &State<'_>) -> Step {
     if let Some((_, seen)) =
         ended(|outcome| matches!(outcome, Outcome::Unreachable(_) | Outcome::Untrusted(_)))
     {
-        return Step::GiveUp(match &seen.outcome {
+        return RepairStep::GiveUp(match &seen.outcome {
             Outcome::Untrusted(why) => format!("another server answers, not this cluster's k3s: {why}"),
             Outcome::Unreachable(why) if progress < Progress::Restarted => {
                 format!("k3s does not answer ({why}): `sudo systemctl start k3s`, then repair again")
@@ -118,21 +121,21 @@ pub fn next(progress: Progress, state: &State<'_>) -> Step {
         .map(|(wanted, _)| wanted.name.to_string())
         .collect();
     match progress {
-        Progress::Configured => Step::Restart,
-        _ if missing.is_empty() => Step::Done,
-        Progress::Ground => Step::Restart,
-        Progress::Restarted if let Err(why) = state.frozen => Step::GiveUp(format!(
+        Progress::Configured => RepairStep::Restart,
+        _ if missing.is_empty() => RepairStep::Done,
+        Progress::Ground => RepairStep::Restart,
+        Progress::Restarted if let Err(why) = state.frozen => RepairStep::GiveUp(format!(
             "{} is still not served, and it is unknown whether the certificate is frozen: {why}; pass \
              --admin-kubeconfig FILE and repair again",
             missing.join(", ")
         )),
-        Progress::Restarted if state.frozen == Ok(true) => Step::GiveUp(format!(
+        Progress::Restarted if state.frozen == Ok(true) => RepairStep::GiveUp(format!(
             "{} cannot be added to a frozen certificate; unless that is intended, remove the annotation with \
              `sudo k3s kubectl -n kube-system annotate secret {SECRET} {FROZEN}-`, then repair again",
             missing.join(", ")
         )),
-        Progress::Restarted if !out_of_date => Step::Rotate,
-        Progress::Restarted | Progress::Rotated => Step::GiveUp(format!(
+        Progress::Restarted if !out_of_date => RepairStep::Rotate,
+        Progress::Restarted | Progress::Rotated => RepairStep::GiveUp(format!(
             "{} is still not proven; `sudo weaver-node-agent check` says what is seen, `journalctl -u k3s` \
              whether k3s drops it",
             missing.join(", ")
@@ -147,10 +150,10 @@ pub fn drop_in(effective: &Effective) -> PathBuf {
 }
 
 /// The drop-in with these names besides those that it has.
-fn configure(state: &State<'_>, lost: &[&Setting]) -> Step {
+fn configure(state: &State<'_>, lost: &[&Setting]) -> RepairStep {
     let file = drop_in(state.effective).display().to_string();
     if let Some(lost) = state.effective.shadowed.iter().find(|lost| !lost.by_flag && lost.by.file >= file) {
-        return Step::GiveUp(format!(
+        return RepairStep::GiveUp(format!(
             "{} replaces the names of all files before it, this repair's too: write `tls-san+:` instead of \
              `tls-san:` in it, then repair again",
             lost.by
@@ -162,7 +165,7 @@ fn configure(state: &State<'_>, lost: &[&Setting]) -> Step {
         "# Names that another file's `tls-san:` had replaced. Written by `weaver-node-agent repair names`.\n{}",
         yaml_text::write(&json!({ "tls-san+": names }))
     );
-    Step::Configure(Change { file, from: state.drop_in.map(str::to_owned), to })
+    RepairStep::Configure(Change { file, from: state.drop_in.map(str::to_owned), to })
 }
 
 /// Names and addresses that k3s puts into its certificate by itself.

@@ -25,7 +25,7 @@ use weaver_diagnostics::{
     finding::{Change, Code, Finding, Severity},
     finding_text,
     k3s_config::Effective,
-    name_repair::{self, Progress, State, Step},
+    name_repair::{self, Progress, RepairStep, State},
 };
 
 use super::{Ledger, repair, say, serving_secret};
@@ -102,7 +102,7 @@ struct Look {
 }
 
 impl Look {
-    fn next(&self, progress: Progress) -> Step {
+    fn next(&self, progress: Progress) -> RepairStep {
         name_repair::next(
             progress,
             &State {
@@ -129,10 +129,10 @@ impl Names {
         loop {
             let step = look.next(progress);
             match &step {
-                Step::Done | Step::GiveUp(_) => return end(&step, progress, &look),
-                Step::Configure(change) => self.configure(change)?,
-                Step::Restart => self.restart(&look.effective, false).await?,
-                Step::Rotate => self.restart(&look.effective, true).await?,
+                RepairStep::Done | RepairStep::GiveUp(_) => return end(&step, progress, &look),
+                RepairStep::Configure(change) => self.configure(change)?,
+                RepairStep::Restart => self.restart(&look.effective, false).await?,
+                RepairStep::Rotate => self.restart(&look.effective, true).await?,
             }
             progress = step.progress().unwrap_or(progress);
             look = self.look().await?;
@@ -333,8 +333,8 @@ fn nothing_to_prove(look: &Look) -> anyhow::Result<u8> {
     Ok(exit_code::FINE)
 }
 
-fn end(step: &Step, progress: Progress, look: &Look) -> anyhow::Result<u8> {
-    if let Step::GiveUp(why) = step {
+fn end(step: &RepairStep, progress: Progress, look: &Look) -> anyhow::Result<u8> {
+    if let RepairStep::GiveUp(why) = step {
         say(&format!("{}\n", finding_text::cut(why, LONGEST)))?;
         return Ok(exit_code::KNOWN_BAD);
     }
@@ -377,17 +377,17 @@ fn show(look: &Look) -> anyhow::Result<u8> {
 }
 
 /// What a dry run says of a step.
-fn would(step: &Step) -> String {
+fn would(step: &RepairStep) -> String {
     match step {
-        Step::Configure(change) => change.diff(),
-        Step::Restart => {
+        RepairStep::Configure(change) => change.diff(),
+        RepairStep::Restart => {
             "would restart k3s, which reads its configuration only at start (pods keep running)\n".to_owned()
         }
-        Step::Rotate => {
+        RepairStep::Rotate => {
             "where a name is still missing then: would stop k3s, `k3s certificate rotate --service \
                          k3s-server`, start it\n"
                 .to_owned()
         }
-        Step::Done | Step::GiveUp(_) => String::new(),
+        RepairStep::Done | RepairStep::GiveUp(_) => String::new(),
     }
 }

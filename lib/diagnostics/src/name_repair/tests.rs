@@ -27,14 +27,14 @@ fn step(
     effective: &Effective,
     outcome: &Outcome,
     frozen: impl Into<Option<bool>>,
-) -> Step {
+) -> RepairStep {
     let frozen = frozen.into().ok_or("no answer");
     let seen = seen(effective, outcome);
     next(progress, &State { preflight: &[], effective, drop_in: None, seen: &seen, frozen })
 }
 
-fn words(step: Step) -> String {
-    let Step::GiveUp(why) = step else { panic!("{step:?}") };
+fn words(step: RepairStep) -> String {
+    let RepairStep::GiveUp(why) = step else { panic!("{step:?}") };
     why
 }
 
@@ -43,13 +43,13 @@ fn the_plan_goes_step_by_step_and_no_further_than_needed() {
     use Progress::{Ground, Restarted, Rotated};
     let wanted = effective(&[(FIRST, "tls-san: [pi]")]);
     for (progress, outcome, want) in [
-        (Ground, Outcome::Proven, Step::Done),
-        (Ground, Outcome::NotServed, Step::Restart),
-        (Restarted, Outcome::Proven, Step::Done),
-        (Restarted, Outcome::NotServed, Step::Rotate),
-        (Rotated, Outcome::Proven, Step::Done),
+        (Ground, Outcome::Proven, RepairStep::Done),
+        (Ground, Outcome::NotServed, RepairStep::Restart),
+        (Restarted, Outcome::Proven, RepairStep::Done),
+        (Restarted, Outcome::NotServed, RepairStep::Rotate),
+        (Rotated, Outcome::Proven, RepairStep::Done),
         // k3s renews at its start; a new certificate would have the dates of the same clock.
-        (Ground, Outcome::Dates("d".to_owned()), Step::Restart),
+        (Ground, Outcome::Dates("d".to_owned()), RepairStep::Restart),
     ] {
         assert_eq!(step(progress, &wanted, &outcome, false), want, "{progress:?} {outcome:?}");
     }
@@ -103,13 +103,15 @@ fn shadowed_names_get_a_drop_in_that_adds_to_all_others() {
         ("/etc/rancher/k3s/config.yaml.d/zz-weaver-names.yaml", "tls-san+: [earlier]"),
     ];
     let wanted = effective(&files);
-    let Step::Configure(change) = step(Progress::Ground, &wanted, &Outcome::Proven, false) else { panic!() };
+    let RepairStep::Configure(change) = step(Progress::Ground, &wanted, &Outcome::Proven, false) else {
+        panic!()
+    };
     assert_eq!(change.file, "/etc/rancher/k3s/config.yaml.d/zz-weaver-names.yaml");
     let after = effective(&[files[0], files[1], (change.file.as_str(), change.to.as_str())]);
     let names: Vec<_> = after.tls_san.iter().map(|setting| setting.value.as_str()).collect();
     assert_eq!(names, ["other", "earlier", "pi", "pi.lan"]);
     assert_eq!(after.shadowed, []);
-    assert_eq!(step(Progress::Configured, &after, &Outcome::Proven, false), Step::Restart);
+    assert_eq!(step(Progress::Configured, &after, &Outcome::Proven, false), RepairStep::Restart);
 
     // What replaces the names behind the drop-in would replace those of the drop-in, too.
     let later =
