@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use self::plan::{After, Written, value};
-use self::undo::{Step, exactly};
+use self::undo::{UndoStep, exactly};
 use crate::error::{Error, Why};
 use crate::merge_patch::{difference, merged};
 use crate::objects::{ATTEMPTS, Conflicts, Objects, Updated, Write, pause};
@@ -36,7 +36,7 @@ pub use self::undo::{Outcome, Undone};
 #[derive(Default)]
 #[must_use = "dropped, it keeps what was written: call undo() or keep()"]
 pub struct Rollback {
-    steps: Vec<Step>,
+    steps: Vec<UndoStep>,
 }
 
 /// What an apply did.
@@ -228,7 +228,7 @@ impl Rollback {
         is_apply: bool,
     ) {
         let written = Written { before, after: After::Unknown, manager: objects.manager().to_owned() };
-        self.steps.push(Step { objects: objects.clone(), name: name.to_owned(), written, is_apply });
+        self.steps.push(UndoStep { objects: objects.clone(), name: name.to_owned(), written, is_apply });
     }
 
     /// Notes its answer.

@@ -13,7 +13,7 @@ use crate::merge_patch::{content, difference, merged, overtaken};
 use crate::objects::{ATTEMPTS, Conflicts, Objects, Write, pause};
 
 /// One write.
-pub(super) struct Step {
+pub(super) struct UndoStep {
     pub(super) objects: Objects<DynamicObject>,
     pub(super) name: String,
     pub(super) written: Written,
@@ -68,7 +68,7 @@ impl fmt::Display for Undone {
     }
 }
 
-impl Step {
+impl UndoStep {
     pub(super) async fn undo(&self) -> Outcome {
         for attempt in 0..ATTEMPTS {
             pause(attempt).await;
