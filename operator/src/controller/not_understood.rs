@@ -70,7 +70,7 @@ fn judge<K: Kind>(object: &Value) -> Option<NotUnderstood<K::Status>> {
 
 /// A step on the way to a value.
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PathPart<'a> {
     Field(&'a str),
     Item(usize),
 }
@@ -80,16 +80,16 @@ enum Step<'a> {
 fn faults<K: Kind>(object: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for (part, value) in object.as_object().into_iter().flatten() {
-        narrow::<K>(&mut vec![Step::Field(part)], value, &mut found);
+        narrow::<K>(&mut vec![PathPart::Field(part)], value, &mut found);
     }
     found
 }
 
 /// What the parser says against an object that holds nothing but `value`, in its place; read as the watch reads it.
-fn refusal<K: Kind>(path: &[Step<'_>], value: &Value) -> Option<String> {
+fn refusal<K: Kind>(path: &[PathPart<'_>], value: &Value) -> Option<String> {
     let mut object = path.iter().rev().fold(value.clone(), |inner, step| match step {
-        Step::Field(name) => Value::Object(Map::from_iter([((*name).to_owned(), inner)])),
-        Step::Item(_) => Value::Array(vec![inner]),
+        PathPart::Field(name) => Value::Object(Map::from_iter([((*name).to_owned(), inner)])),
+        PathPart::Item(_) => Value::Array(vec![inner]),
     });
     object["metadata"] = Value::Object(Map::new());
     match serde_json::from_value::<DeserializeGuard<K>>(object) {
@@ -99,18 +99,18 @@ fn refusal<K: Kind>(path: &[Step<'_>], value: &Value) -> Option<String> {
 }
 
 /// Adds what cannot be read of `value`, as far inside as it can be told.
-fn narrow<'a, K: Kind>(path: &mut Vec<Step<'a>>, value: &'a Value, found: &mut Vec<String>) {
+fn narrow<'a, K: Kind>(path: &mut Vec<PathPart<'a>>, value: &'a Value, found: &mut Vec<String>) {
     let Some(words) = refusal::<K>(path, value) else { return };
     let before = found.len();
-    let mut inside = |step: Step<'a>, value: &'a Value| {
+    let mut inside = |step: PathPart<'a>, value: &'a Value| {
         path.push(step);
         narrow::<K>(path, value, found);
         path.pop();
     };
     match value {
-        Value::Object(fields) => fields.iter().for_each(|(name, value)| inside(Step::Field(name), value)),
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| inside(PathPart::Field(name), value)),
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(index, value)| inside(Step::Item(index), value));
+            items.iter().enumerate().for_each(|(index, value)| inside(PathPart::Item(index), value));
         }
         _ => {}
     }
@@ -119,13 +119,13 @@ fn narrow<'a, K: Kind>(path: &mut Vec<Step<'a>>, value: &'a Value, found: &mut V
     }
 }
 
-fn shown(path: &[Step<'_>]) -> String {
+fn shown(path: &[PathPart<'_>]) -> String {
     let mut text = String::new();
     for step in path {
         match step {
-            Step::Field(name) if text.is_empty() => text.push_str(name),
-            Step::Field(name) => text.extend([".", name]),
-            Step::Item(index) => {
+            PathPart::Field(name) if text.is_empty() => text.push_str(name),
+            PathPart::Field(name) => text.extend([".", name]),
+            PathPart::Item(index) => {
                 let _ = write!(text, "[{index}]");
             }
         }
