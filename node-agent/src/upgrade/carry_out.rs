@@ -4,7 +4,7 @@ use anyhow::{Context as _, anyhow};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::Role;
-use weaver_diagnostics::k3s_upgrade::plan::{BACK, FORWARD, Step};
+use weaver_diagnostics::k3s_upgrade::plan::{BACK, FORWARD, UpgradeStep};
 use weaver_diagnostics::k3s_upgrade::proof::Wanted;
 use weaver_diagnostics::k3s_upgrade::record::{Build, Phase, Record, Resume};
 
@@ -36,17 +36,17 @@ impl Upgrade<'_> {
     ///
     /// # Errors
     /// It could not be begun, and nothing was changed.
-    pub async fn forward(&mut self, steps: &[Step]) -> anyhow::Result<u8> {
+    pub async fn forward(&mut self, steps: &[UpgradeStep]) -> anyhow::Result<u8> {
         let mut stop = Stop::listen()?;
         let (from, to) = (self.record.from.clone(), self.record.to.clone());
         say(&format!("k3s {} replaces {}", to.version, from.version));
         for step in steps {
             let acted = tokio::select! {
                 acted = self.act(*step, &to) => acted,
-                why = stop.asked(), if *step == Step::Prove => Err(why),
+                why = stop.asked(), if *step == UpgradeStep::Prove => Err(why),
             };
             let Err(error) = acted else { continue };
-            if *step == Step::Keep {
+            if *step == UpgradeStep::Keep {
                 self.node.program.discard();
                 self.note(Phase::WentBack)?;
                 return Err(error.context("nothing was changed"));
@@ -64,7 +64,7 @@ impl Upgrade<'_> {
     }
 
     /// Back to the old program; the exit code.
-    async fn back(&mut self, steps: &[Step]) -> u8 {
+    async fn back(&mut self, steps: &[UpgradeStep]) -> u8 {
         let from = self.record.from.clone();
         say(&format!("Going back to {}", from.version));
         // Without it the next run knows less; to go back matters more.
@@ -103,15 +103,17 @@ impl Upgrade<'_> {
         }
     }
 
-    async fn act(&self, step: Step, build: &Build) -> anyhow::Result<()> {
+    async fn act(&self, step: UpgradeStep, build: &Build) -> anyhow::Result<()> {
         let Self { node, role, .. } = self;
         match step {
-            Step::Keep if self.record.to_the_one_before => Ok(()),
-            Step::Replace | Step::PutBack if self.record.to_the_one_before => self.exchange(&build.sha256),
-            Step::Keep => node.program.keep(),
-            Step::Replace => node.program.replace(),
-            Step::PutBack => node.program.put_back(),
-            Step::Restart => {
+            UpgradeStep::Keep if self.record.to_the_one_before => Ok(()),
+            UpgradeStep::Replace | UpgradeStep::PutBack if self.record.to_the_one_before => {
+                self.exchange(&build.sha256)
+            }
+            UpgradeStep::Keep => node.program.keep(),
+            UpgradeStep::Replace => node.program.replace(),
+            UpgradeStep::PutBack => node.program.put_back(),
+            UpgradeStep::Restart => {
                 say(&format!(
                     "Restarting {} (pods keep running), and verifying it for up to {} s",
                     role.unit(),
@@ -119,7 +121,7 @@ impl Upgrade<'_> {
                 ));
                 node.restart(*role).await.context("it could not be restarted")
             }
-            Step::Prove => {
+            UpgradeStep::Prove => {
                 let (version, names) = (build.version.parse().ok(), self.record.names.clone());
                 node.prove(&Wanted { role: *role, version, names }).await
             }
@@ -148,11 +150,11 @@ impl Upgrade<'_> {
     }
 
     /// Says that the way back failed, too.
-    fn stuck(&self, step: Step, error: &anyhow::Error) -> u8 {
+    fn stuck(&self, step: UpgradeStep, error: &anyhow::Error) -> u8 {
         let version = &self.record.from.version;
         let program = &self.node.program;
         let unit = self.role.unit();
-        if step == Step::PutBack {
+        if step == UpgradeStep::PutBack {
             let (installed, new) = (program.installed.display(), program.staged().display().to_string());
             say(&format!(
                 "{version} could not be restored: {error:#}\nThe installed program is {}, which is not \

@@ -102,7 +102,7 @@ impl fmt::Display for Refusal {
 
 /// What is done, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum UpgradeStep {
     /// The old program gets a second name.
     Keep,
     /// The new one takes its place.
@@ -116,9 +116,10 @@ pub enum Step {
 }
 
 /// To the new program.
-pub const FORWARD: [Step; 4] = [Step::Keep, Step::Replace, Step::Restart, Step::Prove];
+pub const FORWARD: [UpgradeStep; 4] =
+    [UpgradeStep::Keep, UpgradeStep::Replace, UpgradeStep::Restart, UpgradeStep::Prove];
 /// Back to the old one.
-pub const BACK: [Step; 3] = [Step::PutBack, Step::Restart, Step::Prove];
+pub const BACK: [UpgradeStep; 3] = [UpgradeStep::PutBack, UpgradeStep::Restart, UpgradeStep::Prove];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
@@ -127,7 +128,7 @@ pub enum Plan {
     /// Not as it is now.
     Refused(Vec<Refusal>),
     /// These steps, in the role of this node.
-    Go(Role, &'static [Step]),
+    Go(Role, &'static [UpgradeStep]),
 }
 
 #[must_use]
