@@ -20,7 +20,7 @@ use weaver_diagnostics::{
     k3s_upgrade::Role,
     name_repair::{self, OwnNames},
     power, reach,
-    serving::{self, Causes, Outcome, Seen, Stage, Written},
+    serving::{self, Causes, ObservedName, Outcome, Stage, Written},
     text_file::TextFile,
 };
 
@@ -255,7 +255,7 @@ pub struct Check {
     /// The CA of the serving certificates in PEM, where there is one.
     pub server_ca: Option<String>,
     /// The handshakes, one a configured name.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<ObservedName>,
     /// The names of the served certificate; none where it was not seen.
     pub served: Vec<String>,
     /// The directories in which a change is worth another check, as they really are.

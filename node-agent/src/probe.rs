@@ -18,7 +18,7 @@ use rustls::{RootCertStore, client::WebPkiServerVerifier, pki_types::ServerName}
 use tokio::{net::lookup_host, time::timeout};
 use weaver_diagnostics::{
     san::ServingName,
-    serving::{Observation, Outcome, Seen, Silence, Wanted},
+    serving::{Observation, ObservedName, Outcome, Silence, Wanted},
 };
 use weaver_host::handshake;
 
@@ -31,7 +31,7 @@ const CONCURRENT: usize = 4;
 #[derive(Debug, Default)]
 pub struct Probed {
     /// One a name.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<ObservedName>,
     /// How long the slowest took, or was waited for, where none was answered in the usual time.
     pub late: Option<Duration>,
 }

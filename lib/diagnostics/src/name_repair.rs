@@ -12,7 +12,7 @@ use crate::{
     finding::{Change, Code, Finding, Place, Remedy, Severity},
     k3s_config::{Effective, Setting},
     san::{ServingName, is_inner},
-    serving::{Outcome, Seen, Stage, wanted},
+    serving::{ObservedName, Outcome, Stage, wanted},
     shell, yaml_text,
 };
 
@@ -47,7 +47,7 @@ pub struct State<'a> {
     /// The text of [`DROP_IN`], where there is one.
     pub drop_in: Option<&'a str>,
     /// The handshakes, one a configured name.
-    pub seen: &'a [Seen],
+    pub seen: &'a [ObservedName],
     /// Whether k3s was told not to change its certificate, or why that is not known.
     pub frozen: Result<bool, &'a str>,
 }

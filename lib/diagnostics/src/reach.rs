@@ -10,7 +10,7 @@ use crate::{
     k3d,
     kubeconfig_export::advice::hard_to_find,
     san::{ServingName, nearest},
-    serving::{Observation, Outcome, Seen, Silence, Wanted},
+    serving::{Observation, ObservedName, Outcome, Silence, Wanted},
     shell::quoted,
 };
 
@@ -93,7 +93,7 @@ pub fn unqualified_names(names: &[Wanted]) -> Option<Finding> {
 
 /// The configured names that kubectl on a laptop may not find.
 #[must_use]
-pub fn hidden_names(seen: &[Seen]) -> Option<Finding> {
+pub fn hidden_names(seen: &[ObservedName]) -> Option<Finding> {
     let names = seen.iter().map(|(wanted, _)| wanted);
     perhaps_not_found(
         &names.filter(|wanted| wanted.name.is_mdns()).collect::<Vec<_>>(),
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_name_of_mdns_is_served_and_not_found() {
-        let of = |names: &[&str]| -> Vec<Seen> {
+        let of = |names: &[&str]| -> Vec<ObservedName> {
             let setting =
                 |name: &&str| Setting { value: (*name).to_owned(), origin: Place::line("/c.yaml", 2) };
             let settings: Vec<_> = names.iter().map(setting).collect();

@@ -84,7 +84,7 @@ pub struct Observation {
 }
 
 /// A name and its handshake.
-pub type Seen = (Wanted, Observation);
+pub type ObservedName = (Wanted, Observation);
 
 /// When a file that k3s reads at its start only was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,7 +176,7 @@ fn not_a_name(setting: &Setting, error: &NameError, stage: Stage) -> Finding {
 
 /// Judges the handshakes. `endpoint` is the address they went to.
 #[must_use]
-pub fn judge(endpoint: &str, observations: &[Seen], causes: &Causes) -> Proof {
+pub fn judge(endpoint: &str, observations: &[ObservedName], causes: &Causes) -> Proof {
     if observations.is_empty() {
         let message = "no names are configured (tls-san is empty), so there is nothing to prove";
         return Proof { proven: true, findings: vec![Finding::new(Code::ServingNamesOk, message)] };
@@ -192,33 +192,33 @@ pub fn judge(endpoint: &str, observations: &[Seen], causes: &Causes) -> Proof {
 
 /// The wanted names whose handshake ended so, with the text of the first.
 fn select<'a>(
-    observations: &'a [Seen],
+    observations: &'a [ObservedName],
     why: impl Fn(&'a Outcome) -> Option<&'a str>,
-) -> Option<(&'a str, Vec<&'a Seen>)> {
+) -> Option<(&'a str, Vec<&'a ObservedName>)> {
     let chosen: Vec<_> = observations.iter().filter(|(_, o)| why(&o.outcome).is_some()).collect();
     let first = why(&chosen.first()?.1.outcome)?;
     Some((first, chosen))
 }
 
-fn list(chosen: &[&Seen]) -> String {
+fn list(chosen: &[&ObservedName]) -> String {
     chosen.iter().map(|(w, _)| w.name.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// The configured names and their places, as evidence.
-fn with_origins(finding: Finding, chosen: &[&Seen]) -> Finding {
+fn with_origins(finding: Finding, chosen: &[&ObservedName]) -> Finding {
     chosen
         .iter()
         .fold(finding, |finding, (w, _)| finding.saw(w.origin.clone(), format!("tls-san {}", w.name)))
 }
 
-fn proven(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
+fn proven(endpoint: &str, observations: &[ObservedName]) -> Option<Finding> {
     let (_, chosen) = select(observations, |o| matches!(o, Outcome::Proven).then_some(""))?;
     let message = format!("the API server at {endpoint} proves: {}", list(&chosen));
     Some(with_origins(Finding::new(Code::ServingNamesOk, message), &chosen))
 }
 
 /// One finding per name: each may have a different nearest name.
-fn not_served(endpoint: &str, observations: &[Seen], causes: &Causes) -> Vec<Finding> {
+fn not_served(endpoint: &str, observations: &[ObservedName], causes: &Causes) -> Vec<Finding> {
     observations
         .iter()
         .filter(|(_, o)| o.outcome == Outcome::NotServed)
@@ -255,7 +255,7 @@ fn plan(name: &ServingName, nearest: Option<&str>) -> Remedy {
     .command("sudo weaver-node-agent repair names")
 }
 
-fn dates(endpoint: &str, observations: &[Seen], future_ca: Option<&FutureCa>) -> Option<Finding> {
+fn dates(endpoint: &str, observations: &[ObservedName], future_ca: Option<&FutureCa>) -> Option<Finding> {
     let (why, chosen) = select(observations, |o| match o {
         Outcome::Dates(why) => Some(why),
         _ => None,
@@ -276,7 +276,7 @@ fn dates(endpoint: &str, observations: &[Seen], future_ca: Option<&FutureCa>) ->
     })
 }
 
-fn untrusted(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
+fn untrusted(endpoint: &str, observations: &[ObservedName]) -> Option<Finding> {
     let (why, chosen) = select(observations, |o| match o {
         Outcome::Untrusted(why) => Some(why),
         _ => None,
@@ -293,7 +293,7 @@ fn untrusted(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
     Some(with_origins(finding, &chosen))
 }
 
-fn unreachable(endpoint: &str, observations: &[Seen]) -> Option<Finding> {
+fn unreachable(endpoint: &str, observations: &[ObservedName]) -> Option<Finding> {
     let (why, chosen) = select(observations, |o| match o {
         Outcome::Unreachable(silence) => Some(silence.why()),
         _ => None,

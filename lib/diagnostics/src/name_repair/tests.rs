@@ -16,7 +16,7 @@ fn effective(files: &[(&str, &str)]) -> Effective {
     Effective { drop_ins: DIR.into(), ..k3s_config::merge(&files, &[]) }
 }
 
-fn seen(effective: &Effective, outcome: &Outcome) -> Vec<Seen> {
+fn seen(effective: &Effective, outcome: &Outcome) -> Vec<ObservedName> {
     let (names, _) = wanted(&effective.tls_san, Stage::Serving);
     let observation = Observation { outcome: outcome.clone(), served: Vec::new() };
     names.into_iter().map(|name| (name, observation.clone())).collect()

@@ -5,7 +5,7 @@ fn setting(value: &str) -> Setting {
     Setting { value: value.into(), origin: Place::line("/c.yaml", 2) }
 }
 
-fn seen(name: &str, outcome: Outcome, served: &[&str]) -> Seen {
+fn seen(name: &str, outcome: Outcome, served: &[&str]) -> ObservedName {
     let (mut names, _) = wanted(&[setting(name)], Stage::Serving);
     let served = served.iter().map(|s| (*s).to_owned()).collect();
     (names.remove(0), Observation { outcome, served })
