@@ -21,7 +21,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use weaver_diagnostics::exit_code;
 use weaver_diagnostics::k3s_upgrade::plan::{Candidate, Facts, Plan, Refusal, plan};
-use weaver_diagnostics::k3s_upgrade::proof::Seen;
+use weaver_diagnostics::k3s_upgrade::proof::ObservedNode;
 use weaver_diagnostics::k3s_upgrade::record::{Build, Phase, Record, Resume};
 use weaver_diagnostics::k3s_upgrade::{Request, Role};
 
@@ -143,13 +143,13 @@ impl Errand {
         Ok(after_finishing(resume, was_rollback, code, self.request))
     }
 
-    async fn facts(&self) -> anyhow::Result<(Facts, Seen)> {
+    async fn facts(&self) -> anyhow::Result<(Facts, ObservedNode)> {
         let node = &self.node;
         let unit = node.unit().await?;
         let candidate = self.source.look(&node.program).await?;
         let seen = match unit {
             Some(unit) => node.look(unit.role, node.patience).await,
-            None => Seen { unit: String::new(), ready: None, names: Vec::new(), version: None },
+            None => ObservedNode { unit: String::new(), ready: None, names: Vec::new(), version: None },
         };
         let is_agent = unit.is_some_and(|unit| unit.role == Role::Agent);
         let facts = Facts {

@@ -17,7 +17,7 @@ use weaver_diagnostics::finding::Severity;
 use weaver_diagnostics::finding_text;
 use weaver_diagnostics::k3s_upgrade::Role;
 use weaver_diagnostics::k3s_upgrade::plan::{Refusal, Room, Unit};
-use weaver_diagnostics::k3s_upgrade::proof::{self, Seen, Wanted};
+use weaver_diagnostics::k3s_upgrade::proof::{self, ObservedNode, Wanted};
 use weaver_diagnostics::k3s_upgrade::version::Version;
 use weaver_diagnostics::serving::Outcome;
 
@@ -129,11 +129,16 @@ impl Node {
     }
 
     /// What is so now; names that are not served are probed for so long.
-    pub async fn look(&self, role: Role, patience: Duration) -> Seen {
+    pub async fn look(&self, role: Role, patience: Duration) -> ObservedNode {
         let state = self.systemctl.state(role.unit()).await;
         let unit = state.map_or_else(|error| error.to_string(), |state| state.active);
         if role == Role::Agent {
-            return Seen { unit, ready: None, names: Vec::new(), version: self.kubelet_version().await };
+            return ObservedNode {
+                unit,
+                ready: None,
+                names: Vec::new(),
+                version: self.kubelet_version().await,
+            };
         }
         let (ready, version) = match self.admin().await {
             Ok(client) => match ready(&client).await {
@@ -144,7 +149,7 @@ impl Node {
         };
         let check = checks::check(&self.host, patience).await;
         let names = check.map(|check| served(&check)).unwrap_or_default();
-        Seen { unit, ready: Some(ready), names, version }
+        ObservedNode { unit, ready: Some(ready), names, version }
     }
 
     /// Waits until all that is wanted is so, and stays so.

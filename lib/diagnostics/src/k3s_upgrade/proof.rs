@@ -16,7 +16,7 @@ pub struct Wanted {
 
 /// What was seen at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedNode {
     /// The state of the unit, in systemd's word or in words why it is not known.
     pub unit: String,
     /// Whether the API server says that it is ready, or why that is not known; `None` of an agent.
@@ -29,7 +29,7 @@ pub struct Seen {
 
 /// What is not as it must be, in words; nothing: it is proven.
 #[must_use]
-pub fn missing(wanted: &Wanted, seen: &Seen) -> Vec<String> {
+pub fn missing(wanted: &Wanted, seen: &ObservedNode) -> Vec<String> {
     let mut missing = Vec::new();
     if seen.unit != "active" {
         missing.push(format!("{} is {}", wanted.role.unit(), seen.unit));
@@ -66,8 +66,8 @@ mod tests {
         Wanted { role, version, names: vec!["pi.lan".to_owned(), "10.0.0.2".to_owned()] }
     }
 
-    fn seen() -> Seen {
-        Seen {
+    fn seen() -> ObservedNode {
+        ObservedNode {
             unit: "active".to_owned(),
             ready: Some(Ok(())),
             names: ["10.0.0.2", "Pi.lan", "kubernetes"].map(str::to_owned).to_vec(),
@@ -80,18 +80,21 @@ mod tests {
         let refused = || Err("connection refused".to_owned());
         for (seen, want) in [
             (seen(), &[][..]),
-            (Seen { version: None, ..seen() }, &[]),
-            (Seen { unit: "activating".to_owned(), ..seen() }, &["k3s.service is activating"]),
-            (Seen { ready: Some(refused()), ..seen() }, &["the API server is not ready: connection refused"]),
-            (Seen { ready: None, ..seen() }, &["the API server was not asked"]),
-            (Seen { names: vec!["pi.lan".to_owned()], ..seen() }, &["not served any more: 10.0.0.2"]),
-            (Seen { names: Vec::new(), ..seen() }, &["not served any more: pi.lan, 10.0.0.2"]),
+            (ObservedNode { version: None, ..seen() }, &[]),
+            (ObservedNode { unit: "activating".to_owned(), ..seen() }, &["k3s.service is activating"]),
             (
-                Seen { version: Some(Ok("v1.36.3+k3s1".to_owned())), ..seen() },
+                ObservedNode { ready: Some(refused()), ..seen() },
+                &["the API server is not ready: connection refused"],
+            ),
+            (ObservedNode { ready: None, ..seen() }, &["the API server was not asked"]),
+            (ObservedNode { names: vec!["pi.lan".to_owned()], ..seen() }, &["not served any more: 10.0.0.2"]),
+            (ObservedNode { names: Vec::new(), ..seen() }, &["not served any more: pi.lan, 10.0.0.2"]),
+            (
+                ObservedNode { version: Some(Ok("v1.36.3+k3s1".to_owned())), ..seen() },
                 &["the cluster reports v1.36.3+k3s1 instead of v1.36.4+k3s1"],
             ),
             (
-                Seen {
+                ObservedNode {
                     unit: "failed".to_owned(),
                     version: Some(Err("connection refused".to_owned())),
                     ..seen()
@@ -105,9 +108,9 @@ mod tests {
 
     #[test]
     fn an_agent_has_no_api_server_and_serves_no_name() {
-        let seen = Seen { ready: None, names: Vec::new(), ..seen() };
+        let seen = ObservedNode { ready: None, names: Vec::new(), ..seen() };
         assert_eq!(missing(&wanted(Role::Agent), &seen), Vec::<String>::new());
-        let seen = Seen { unit: "inactive".to_owned(), ..seen };
+        let seen = ObservedNode { unit: "inactive".to_owned(), ..seen };
         assert_eq!(missing(&wanted(Role::Agent), &seen), ["k3s-agent.service is inactive"]);
     }
 
@@ -118,7 +121,7 @@ mod tests {
             after in proptest::collection::btree_set("[a-c]{1,2}", 0..5),
         ) {
             let wanted = Wanted { names: before.iter().cloned().collect(), ..wanted(Role::Server) };
-            let seen = Seen { names: after.iter().cloned().collect(), ..seen() };
+            let seen = ObservedNode { names: after.iter().cloned().collect(), ..seen() };
             prop_assert_eq!(missing(&wanted, &seen).is_empty(), before.is_subset(&after));
         }
     }
