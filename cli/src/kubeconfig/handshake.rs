@@ -16,15 +16,15 @@ use rustls::pki_types::ServerName;
 use serde_json::json;
 use weaver_diagnostics::san::ServingName;
 use weaver_diagnostics::serving::{Outcome, Silence};
-use weaver_host::handshake::{DEADLINE, SECOND_LOOK, Seen, handshake};
+use weaver_host::handshake::{DEADLINE, Handshake, SECOND_LOOK, handshake};
 
 /// What is asked for where no name shall be sent: TLS sends no addresses.
 const NO_NAME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Whether `endpoint` (`HOST:PORT`) serves `name` by a certificate of `anchors`. A server that accepts the connection and
 /// gives no answer in time is looked at once more, with patience: it may only be busy.
-pub async fn prove(endpoint: &str, anchors: RootCertStore, name: &ServingName) -> Seen {
-    let nothing = |why| Seen {
+pub async fn prove(endpoint: &str, anchors: RootCertStore, name: &ServingName) -> Handshake {
+    let nothing = |why| Handshake {
         outcome: Outcome::Unreachable(Silence::Unanswered(why)),
         served: Vec::new(),
         certificate: None,
@@ -53,7 +53,7 @@ pub async fn prove(endpoint: &str, anchors: RootCertStore, name: &ServingName) -
     match name {
         ServingName::Dns(_) if seen.outcome == Outcome::Proven => {
             let named = look(judged.clone(), patience).await;
-            Seen { took: named.took.max(seen.took), ..named }
+            Handshake { took: named.took.max(seen.took), ..named }
         }
         _ => seen,
     }

@@ -16,7 +16,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 use weaver_diagnostics::serving::{Outcome, Silence};
-use weaver_host::handshake::{DEADLINE, Seen, believing, handshake, of_itself};
+use weaver_host::handshake::{DEADLINE, Handshake, believing, handshake, of_itself};
 
 /// More than any file of CAs has.
 const LARGEST: u64 = 4 << 20;
@@ -55,7 +55,7 @@ impl Trust {
         let verifier = WebPkiServerVerifier::builder(Arc::clone(&self.roots)).build();
         let verifier =
             verifier.context("this machine trusts no CA: install ca-certificates, or pass --ca")?;
-        let Seen { outcome, served, certificate, .. } =
+        let Handshake { outcome, served, certificate, .. } =
             handshake(addresses, verifier, name.clone(), name.clone(), DEADLINE).await;
         let mut outcome = in_words(outcome);
         let connector = match &outcome {

@@ -2,9 +2,9 @@
 //!
 //! For `weaver kubeconfig` and the node agent. The name that is sent and the name that is verified are
 //! separate arguments: k3s' listener may add each name that a client asks for to its certificate,
-//! permanently. No credential is needed or sent. Failure: the reason is in [`Seen::outcome`].
+//! permanently. No credential is needed or sent. Failure: the reason is in [`Handshake::outcome`].
 //!
-//! Guarantees: if [`Seen::outcome`] blames the dates, only the dates are wrong. The verifier checks the dates
+//! Guarantees: if [`Handshake::outcome`] blames the dates, only the dates are wrong. The verifier checks the dates
 //! before the issuer, so an expired certificate of any issuer would be blamed for its dates. Chain, name and
 //! the server's key are therefore verified at a time within the certificate's own dates, and a fault of
 //! theirs is reported instead.
@@ -33,7 +33,7 @@ pub const DEADLINE: Duration = Duration::from_secs(5);
 pub const SECOND_LOOK: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
-pub struct Seen {
+pub struct Handshake {
     /// How it ended.
     pub outcome: Outcome,
     /// The names of the certificate, in its order, if one was shown.
@@ -46,7 +46,7 @@ pub struct Seen {
     pub took: Duration,
 }
 
-impl Seen {
+impl Handshake {
     /// Whether the connection was accepted, as the kernel of a busy machine does at once, and then no answer came in
     /// time. A machine that is off, or behind a firewall, accepts none.
     #[must_use]
@@ -63,7 +63,7 @@ pub async fn handshake(
     asked: ServerName<'static>,
     judged: ServerName<'static>,
     deadline: Duration,
-) -> Seen {
+) -> Handshake {
     let begun = Instant::now();
     let recorder = Arc::new(Recorder { verifier, judged, noted: Mutex::default() });
     let config = ClientConfig::builder()
@@ -87,7 +87,7 @@ pub async fn handshake(
         (Ok(()), None) => Outcome::Proven,
     };
     let served = certificate.as_ref().map(names_of).unwrap_or_default();
-    Seen { outcome, served, certificate, peer, took: begun.elapsed() }
+    Handshake { outcome, served, certificate, peer, took: begun.elapsed() }
 }
 
 /// How a client judges a certificate that it was given as a CA itself, which webpki accepts from no server: Go and
